@@ -1,0 +1,1 @@
+"""The levels and what they share.  Nothing here imports another room."""

@@ -1,0 +1,123 @@
+"""Element types.  A `DType` is an interned value: `f32 is dtype("float")`.  `lanes > 1` is a vector type (program level only)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DType:
+    name: str  # "f32"; a vector of 16 is "f32x16"
+    kind: str  # float | int | uint | bool | complex
+    bits: int  # of one element in memory
+    lanes: int = 1
+
+    @property
+    def bytes(self) -> int:
+        """Size in memory of the whole value, lanes included."""
+        return self.bits // 8 * self.lanes
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        """Signed or unsigned integer; bool is neither integer nor float."""
+        return self.kind in ("int", "uint")
+
+    @property
+    def element(self) -> DType:
+        return self if self.lanes == 1 else DTYPES[self.name.rsplit("x", 1)[0]]
+
+    @property
+    def min(self) -> int | float:
+        """Smallest value: -inf for floats, the exact integer otherwise, 0 for bool."""
+        if self.is_float:
+            return float("-inf")
+        return -(1 << (self.bits - 1)) if self.kind == "int" else 0
+
+    @property
+    def max(self) -> int | float:
+        """Largest value: inf for floats, the exact integer otherwise, 1 for bool."""
+        if self.is_float:
+            return float("inf")
+        if self.kind == "bool":
+            return 1
+        return (1 << (self.bits - (self.kind == "int"))) - 1
+
+    @property
+    def epsilon(self) -> float:
+        """Distance from 1 to the next float (one ULP at 1); 0 for exact types."""
+        return _EPSILON.get(self.element.name, 0.0)
+
+    def vector(self, lanes: int) -> DType:
+        """The vector type of `lanes` elements of this (scalar) type; the type itself for one lane."""
+        return self if lanes == 1 else _vector(self, lanes)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@cache
+def _vector(element: DType, lanes: int) -> DType:
+    assert element.lanes == 1
+    return DType(f"{element.name}x{lanes}", element.kind, element.bits, lanes)
+
+
+f64, f32, f16, bf16 = DType("f64", "float", 64), DType("f32", "float", 32), DType("f16", "float", 16), DType("bf16", "float", 16)
+f8e4m3, f8e5m2 = DType("f8e4m3", "float", 8), DType("f8e5m2", "float", 8)
+i64, i32, i16, i8 = DType("i64", "int", 64), DType("i32", "int", 32), DType("i16", "int", 16), DType("i8", "int", 8)
+u64, u32, u16, u8 = DType("u64", "uint", 64), DType("u32", "uint", 32), DType("u16", "uint", 16), DType("u8", "uint", 8)
+bool_ = DType("bool", "bool", 8)
+c64 = DType("c64", "complex", 64)
+
+DTYPES: dict[str, DType] = {
+    d.name: d for d in (f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u64, u32, u16, u8, bool_, c64)
+}
+INDEX = i64  # sizes, loop variables and positions
+
+_EPSILON = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7, "f8e4m3": 2.0**-3, "f8e5m2": 2.0**-2}
+_ALIASES = {
+    "double": "f64", "float": "f32", "half": "f16", "int": "i32", "boolean": "bool", "complex": "c64", "bfloat16": "bf16",
+    "fp64": "f64", "fp32": "f32", "fp16": "f16", "float64": "f64", "float32": "f32", "float16": "f16",
+    "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8",
+    "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8", "complex64": "c64",
+    "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2",
+}  # fmt: skip
+
+
+def dtype(name: str) -> DType | None:
+    """The dtype with this name or alias, in any case; `f32x16` gives a vector; None where there is none."""
+    low = name.lower()
+    if low in DTYPES:
+        return DTYPES[low]
+    if low in _ALIASES:
+        return DTYPES[_ALIASES[low]]
+    element, _, lanes = low.rpartition("x")
+    if element in DTYPES and lanes.isdecimal():
+        return DTYPES[element].vector(int(lanes))
+    return None
+
+
+def numpy_dtype(d: DType) -> numpy.dtype:
+    """The NumPy dtype with the same memory layout (ml_dtypes for bf16 and the 8-bit floats).  Imports numpy late."""
+    import numpy
+
+    if d in (bf16, f8e4m3, f8e5m2):
+        import ml_dtypes
+
+        return numpy.dtype({bf16: ml_dtypes.bfloat16, f8e4m3: ml_dtypes.float8_e4m3fn, f8e5m2: ml_dtypes.float8_e5m2}[d])
+    names = {"f64": "float64", "f32": "float32", "f16": "float16", "bool": "bool", "c64": "complex64"}
+    name = names.get(d.name) or d.name.replace("u", "uint").replace("i", "int", 1) if d.kind != "uint" else "uint" + d.name[1:]
+    return numpy.dtype(name)
+
+
+def from_numpy_dtype(d: numpy.dtype) -> DType | None:
+    """The luminal dtype of a NumPy dtype, or None where there is none."""
+    return dtype(d.name)

@@ -1,0 +1,352 @@
+"""Scalar expressions: interned, immutable DAG nodes shared by every level.
+
+    expr  ::= literal                     3   -1   0.5:f32   true   inf:f32   nan:f32     (a bare integer is i64)
+            | name                        a size, a loop variable, a scalar or a `let` (which one, the declarations say)
+            | $k                          position along axis k of the enclosing graph node's domain
+            | buffer[expr, …]             load: logical indices at the kernel level, one flat address at the program level
+            | op(expr, …)                 a row of `primops.OPS`; its dtype follows from the operands
+            | cast.DTYPE(expr) | bitcast.DTYPE(expr)
+            | (expr + expr) | (expr - expr) | (expr * expr) | (expr // expr) | (expr % expr)
+            | (expr < expr) | (expr <= expr) | (expr == expr) | (expr & expr) | (expr | expr)
+                                          the same rows as add sub mul floordiv mod less_than less_equal equal bit_and bit_or
+            | first(axis) | last(axis)    the loop over `axis` is at its first / last trip (kernel level only)
+            | broadcast.LANES(expr)       every lane the same                                      (program level only)
+            | ramp.LANES                  the vector 0, 1, …, LANES-1 of i64                       (program level only)
+            | extract(expr, literal)      one lane of a vector                                     (program level only)
+            | vload.LANES buffer[expr]    LANES consecutive elements from a flat address           (program level only)
+            | gather.LANES buffer[expr]   one element from each of the flat addresses of a vector  (program level only)
+            | fold.COMBINER(expr)         a vector's lanes combined by a fixed tree                (program level only)
+            | ins.NAME(expr, …)           an instruction of the runtime's table                    (program level only)
+
+Equality is identity: two expressions that are built alike are the same object, so CSE is free and `is` compares.  The key holds the
+type and the bits of a literal, so 1, 1.0, True and -0.0 stay apart.  Arithmetic on sizes and indices (dtype i64) is exact by definition;
+`ir/simplify.py` may use the algebra of the integers on it.  Arithmetic on *values* has the dtype's own rules and is never simplified as an index.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+from weakref import WeakValueDictionary
+
+from .dtypes import INDEX, DType, bool_
+from .primops import OPS
+
+Scalar = int | float | bool
+
+
+class Expr:
+    """One interned node.  Build it with the functions below, never directly."""
+
+    __slots__ = ("__weakref__", "args", "attr", "dtype", "op")
+    op: str  # const | axis | size | var | load | first | last | an operator of the table | a program-level form
+    args: tuple[Expr, ...]
+    attr: Any  # const: the value; axis: its number; size, var, load, first, last: the name; fold: the combiner; extract: the lane; ins: the name
+    dtype: DType
+
+    def __repr__(self) -> str:
+        from .text import show_expr
+
+        return show_expr(self)
+
+    def __add__(self, other: Expr | int) -> Expr:
+        return add(self, as_expr(other))
+
+    def __radd__(self, other: Expr | int) -> Expr:
+        return add(as_expr(other), self)
+
+    def __sub__(self, other: Expr | int) -> Expr:
+        return add(self, mul(as_expr(other), const(-1)))
+
+    def __rsub__(self, other: Expr | int) -> Expr:
+        return add(as_expr(other), mul(self, const(-1)))
+
+    def __neg__(self) -> Expr:
+        return mul(self, const(-1))
+
+    def __mul__(self, other: Expr | int) -> Expr:
+        return mul(self, as_expr(other))
+
+    def __rmul__(self, other: Expr | int) -> Expr:
+        return mul(as_expr(other), self)
+
+    def __floordiv__(self, other: Expr | int) -> Expr:
+        return floordiv(self, as_expr(other))
+
+    def __mod__(self, other: Expr | int) -> Expr:
+        return mod(self, as_expr(other))
+
+    def lt(self, other: Expr | int) -> Expr:
+        return call("less_than", self, as_expr(other))
+
+    def le(self, other: Expr | int) -> Expr:
+        return call("less_equal", self, as_expr(other))
+
+    def eq(self, other: Expr | int) -> Expr:
+        return call("equal", self, as_expr(other))
+
+    @property
+    def is_const(self) -> bool:
+        return self.op == "const"
+
+
+_interned: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
+
+
+def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -> Expr:
+    """The one expression with these parts.  No folding happens here."""
+    bits = struct.pack("<d", attr) if type(attr) is float else attr
+    key = (op, dtype.name, args, type(attr), bits)
+    found = _interned.get(key)
+    if found is None:
+        found = Expr.__new__(Expr)
+        found.op, found.args, found.attr, found.dtype = op, args, attr, dtype
+        _interned[key] = found
+    return found
+
+
+# ---- leaves
+
+
+def const(value: Scalar, dtype: DType = INDEX) -> Expr:
+    """A literal; the value is brought to the Python type of the dtype's kind (NaN has one representation)."""
+    if dtype.is_float:
+        value = float(value)
+        value = float("nan") if value != value else value
+    elif dtype.kind == "bool":
+        value = bool(value)
+    else:
+        value = int(value)
+    return make("const", dtype, (), value)
+
+
+TRUE, FALSE = const(True, bool_), const(False, bool_)
+ZERO, ONE = const(0), const(1)
+
+
+def axis(number: int) -> Expr:
+    return make("axis", INDEX, (), number)
+
+
+def size(name: str) -> Expr:
+    return make("size", INDEX, (), name)
+
+
+def var(name: str, dtype: DType = INDEX) -> Expr:
+    """A loop variable (i64), a scalar parameter or a `let`."""
+    return make("var", dtype, (), name)
+
+
+def load(buffer: str, dtype: DType, *index: Expr) -> Expr:
+    return make("load", dtype, index, buffer)
+
+
+def first(axis_name: str) -> Expr:
+    return make("first", bool_, (), axis_name)
+
+
+def last(axis_name: str) -> Expr:
+    return make("last", bool_, (), axis_name)
+
+
+def as_expr(value: Expr | int) -> Expr:
+    return value if isinstance(value, Expr) else const(value)
+
+
+# ---- operators
+
+
+def call(name: str, *args: Expr, to: DType | None = None) -> Expr:
+    """The operator `name` of the table on `args`; `to` is the result of cast and bitcast.  Checks arity and dtypes, folds nothing."""
+    row = OPS[name]
+    assert len(args) == row.arity, f"{name} takes {row.arity} operands"
+    if row.result == "to":
+        assert to is not None
+        return make(name, to, args)
+    operands = args[1:] if name == "where" else args
+    assert all(a.dtype is operands[0].dtype for a in operands), f"{name} on {[a.dtype for a in args]}"
+    result = operands[0].dtype
+    if row.result == "bool":
+        result = bool_.vector(result.lanes)
+    return make(name, result, args)
+
+
+def cast(to: DType, x: Expr) -> Expr:
+    return x if x.dtype is to else call("cast", x, to=to)
+
+
+def where(c: Expr, a: Expr, b: Expr) -> Expr:
+    return call("where", c, a, b)
+
+
+# Integer arithmetic on sizes and indices folds the obvious at once; values go through `call`.
+
+
+def add(a: Expr, b: Expr) -> Expr:
+    if a.is_const and b.is_const:
+        return const(a.attr + b.attr)
+    if a.is_const:
+        a, b = b, a
+    if b is ZERO:
+        return a
+    if b.is_const and a.op == "add" and a.args[1].is_const:
+        return add(a.args[0], const(a.args[1].attr + b.attr))
+    return call("add", a, b)
+
+
+def mul(a: Expr, b: Expr) -> Expr:
+    if a.is_const and b.is_const:
+        return const(a.attr * b.attr)
+    if a.is_const:
+        a, b = b, a
+    if b is ZERO or b is ONE:
+        return ZERO if b is ZERO else a
+    if b.is_const and a.op == "mul" and a.args[1].is_const:
+        return mul(a.args[0], const(a.args[1].attr * b.attr))
+    return call("mul", a, b)
+
+
+def floordiv(a: Expr, b: Expr) -> Expr:
+    if b is ONE:
+        return a
+    if a.is_const and b.is_const and b.attr != 0:
+        return const(a.attr // b.attr)
+    return call("floordiv", a, b)
+
+
+def mod(a: Expr, b: Expr) -> Expr:
+    if b is ONE:
+        return ZERO
+    if a.is_const and b.is_const and b.attr != 0:
+        return const(a.attr % b.attr)
+    return call("mod", a, b)
+
+
+def ceildiv(a: Expr, b: Expr | int) -> Expr:
+    """ceil(a / b) for b > 0."""
+    b = as_expr(b)
+    return floordiv(a + b - 1, b)
+
+
+def minimum(a: Expr, b: Expr | int) -> Expr:
+    b = as_expr(b)
+    if a is b:
+        return a
+    return const(min(a.attr, b.attr)) if a.is_const and b.is_const else call("min", a, b)
+
+
+def maximum(a: Expr, b: Expr | int) -> Expr:
+    b = as_expr(b)
+    if a is b:
+        return a
+    return const(max(a.attr, b.attr)) if a.is_const and b.is_const else call("max", a, b)
+
+
+def both(*conditions: Expr | None) -> Expr | None:
+    """The conjunction; None stands for true and is what an empty conjunction gives."""
+    result: Expr | None = None
+    for c in conditions:
+        if c is None or c is TRUE or c is result:
+            continue
+        result = c if result is None else call("bit_and", result, c)
+    return result
+
+
+def product(factors: Iterable[Expr]) -> Expr:
+    result = ONE
+    for f in factors:
+        result = result * f
+    return result
+
+
+def total(terms: Iterable[Expr]) -> Expr:
+    result = ZERO
+    for t in terms:
+        result = result + t
+    return result
+
+
+# ---- walking (iterative: a user's depth is never Python's)
+
+
+def postorder(*roots: Expr) -> Iterator[Expr]:
+    """Every node once, operands before users."""
+    seen: set[Expr] = set()
+    stack = [(r, False) for r in reversed(roots)]
+    while stack:
+        node, done = stack.pop()
+        if node in seen:
+            continue
+        if done:
+            seen.add(node)
+            yield node
+        else:
+            stack.append((node, True))
+            stack.extend((a, False) for a in reversed(node.args) if a not in seen)
+
+
+def rebuild(node: Expr, args: tuple[Expr, ...]) -> Expr:
+    """The same operator on other operands.  Integer index arithmetic is folded again on the way."""
+    if args == node.args:
+        return node
+    if node.dtype is INDEX and node.op in _FOLDING:
+        return _FOLDING[node.op](*args)
+    return make(node.op, node.dtype, args, node.attr)
+
+
+_FOLDING: dict[str, Callable[..., Expr]] = {
+    "add": add, "mul": mul, "floordiv": floordiv, "mod": mod, "min": minimum, "max": maximum,
+}  # fmt: skip
+
+
+def rewrite(root: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
+    """Bottom-up, once: `rule(node)` (its operands already rewritten) gives a replacement or None."""
+    done: dict[Expr, Expr] = {}
+    for node in postorder(root):
+        new = rebuild(node, tuple(done[a] for a in node.args))
+        replacement = rule(new)
+        done[node] = new if replacement is None else replacement
+    return done[root]
+
+
+def substitute(root: Expr, mapping: Mapping[Expr, Expr]) -> Expr:
+    """Replace leaves (or whole subexpressions) simultaneously."""
+    if not mapping:
+        return root
+    done: dict[Expr, Expr] = {}
+    for node in postorder(root):
+        found = mapping.get(node)
+        done[node] = found if found is not None else rebuild(node, tuple(done[a] for a in node.args))
+    return done[root]
+
+
+def leaves(root: Expr, op: str) -> list[Expr]:
+    """The leaves of one kind (`size`, `axis`, `var`, `load`, …), in order of first appearance."""
+    return [n for n in postorder(root) if n.op == op]
+
+
+def evaluate(root: Expr, environment: Mapping[str, int]) -> int:
+    """The value of an integer (or boolean) expression over sizes and variables, exactly.  Raises KeyError for an unbound name,
+    ZeroDivisionError where a division by zero is reached."""
+    value: dict[Expr, int] = {}
+    for n in postorder(root):
+        if n.op == "const":
+            value[n] = n.attr
+        elif n.op in ("size", "var"):
+            value[n] = environment[n.attr]
+        elif n.op == "axis":
+            value[n] = environment[f"${n.attr}"]
+        else:
+            value[n] = _INTEGER[n.op](*(value[a] for a in n.args))
+    return value[root]
+
+
+_INTEGER: dict[str, Callable[..., int]] = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "neg": lambda a: -a,
+    "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "max": max, "min": min, "abs": abs,
+    "less_than": lambda a, b: a < b, "less_equal": lambda a, b: a <= b, "equal": lambda a, b: a == b, "not_equal": lambda a, b: a != b,
+    "bit_and": lambda a, b: a & b, "bit_or": lambda a, b: a | b, "bit_xor": lambda a, b: a ^ b,
+    "bit_not": lambda a: (not a) if isinstance(a, bool) else ~a,
+    "where": lambda c, a, b: a if c else b, "cast": lambda a: int(a),
+}  # fmt: skip

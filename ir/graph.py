@@ -1,0 +1,302 @@
+"""The graph level: primops (and derived operators) over tensors; movement is a *view* on the operand edge.
+
+    graph     ::= "graph" NAME "v1" NEWLINE size* port* derived* require* node* output*
+    size      ::= "size" NAME ["min" INT] ["max" INT] ["multiple" INT]
+    port      ::= ("in" | "out" | "inout" | "scalar") NAME ":" DTYPE shape ["order" INT…] ["strided" NAME…] ["index" expr]
+    derived   ::= "derived" NAME "=" expr                     a size that `where` or the body defines
+    require   ::= "require" expr                              a precondition on the sizes
+    node      ::= "%" INT "=" op DTYPE shape operand* [attribute…]
+    shape     ::= "[" expr, … "]"                             the domain of the node: one extent an axis; $k is the position along axis k
+    operand   ::= source "[" expr, … "]"  [ "if" expr "else" literal ]
+    source    ::= "%" INT                                     the k-th expression gives the position along the source's axis k, as a
+                                                              function of the *user's* domain; outside `if` the literal (the fill) is read
+    output    ::= "output" NAME "=" "%" INT
+
+A node's value at a point of its domain:
+
+    input NAME                        the port's tensor (a scalar port has shape [])
+    const LITERAL                     a literal, shape []
+    iota expr                         the integer expression of $k and the sizes, as i64 (so a size as a value is `iota N`, shape [])
+    OP operand…                       an elementwise row of `primops.OPS`; each operand is read through its view
+    cast/bitcast operand              to the node's dtype
+    contiguous operand                the operand, made real
+    reduce.COMBINER over [expr,…] x   x is read over the node's axes followed by the reduced ones ($rank, $rank+1, …)
+    scan.COMBINER axis K x            inclusive running reduction of x along axis K
+    gather over [expr,…] x i…         one integer operand i_k for each axis of x's view; the view of x is over *those* positions ($k = value of i_k),
+                                      its extents are the listed ones; positions outside them are an error at run time unless proven inside
+    scatter.COMBINER over [expr,…] base updates i…   base (read over the node's domain) with updates(p) combined in at position (i_0(p), i_1(p), …) for every p of the listed
+                                      domain; COMBINER is `set` (a later p wins, in row-major order) or add, max, min, mul
+    update over [expr,…] at [expr,…] base value      base with value(p) stored at position at(p), for every p of the listed domain; `at` is affine and injective
+    nest K …                          the K-th result of a loop nest that is not raised to primops (see `Nest`); operands are identity views
+
+`nest` prints its statements in the grammar of `ir/kernel.py`, indented under the first node that uses it.
+
+Invariants (verified): shapes and views mention only declared sizes and $0 … $(rank-1) of the right domain; every position that a view reads is inside its source
+wherever its `if` holds; no two operands disagree in dtype except where the operator says so; nodes are acyclic because they are immutable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from .dtypes import INDEX, DType, bool_
+from .errors import NOWHERE, Span
+from .expr import Expr, Scalar, axis, size, substitute
+from .primops import OPS
+
+if TYPE_CHECKING:
+    from .kernel import Nest
+
+Shape = tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A symbolic size and what is known of it: min <= value <= max, value % multiple == 0."""
+
+    name: str
+    min: int = 0
+    max: int = (1 << 62) - 1
+    multiple: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One argument of a composite."""
+
+    name: str
+    dtype: DType
+    shape: Shape
+    role: str  # in | out | inout | scalar
+    order: tuple[int, ...] = ()  # axes from outermost to innermost in memory; () is row-major
+    strided: tuple[str, ...] = ()  # size names of the leading strides (in elements) given at run time, outermost first
+    index_limit: Expr | None = None  # used as an index into an axis of this extent: how a test draws it
+    draw: str = "normal"  # how a test draws it: normal | uniform | positive | spd | index V | one of …
+    span: Span = NOWHERE
+
+    @property
+    def memory_order(self) -> tuple[int, ...]:
+        return self.order or tuple(range(len(self.shape)))
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How an operand is read: `index[k]` is the position along axis k of `node`, over the user's $ axes; where `domain` is false, `fill` is read."""
+
+    node: Node
+    index: tuple[Expr, ...]
+    domain: Expr | None = None
+    fill: Scalar = 0
+
+    @property
+    def dtype(self) -> DType:
+        return self.node.dtype
+
+    @property
+    def is_identity(self) -> bool:
+        return self.domain is None and all(e is axis(k) for k, e in enumerate(self.index))
+
+    def through(self, mapping: Mapping[Expr, Expr]) -> View:
+        """The view with its axis variables replaced (the domain of the user changed)."""
+        return View(
+            self.node,
+            tuple(substitute(e, mapping) for e in self.index),
+            None if self.domain is None else substitute(self.domain, mapping),
+            self.fill,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Attr:
+    """What a structural node carries besides its operands; unused fields keep their defaults."""
+
+    name: str = ""  # input: the port
+    value: Any = None  # const: the literal
+    expr: Expr | None = None  # iota
+    combiner: str = ""  # reduce, scan, scatter
+    extents: Shape = ()  # reduce: the reduced axes; gather: the view's extents; scatter, update: the domain of the updates
+    at: tuple[Expr, ...] = ()  # update: where each point goes
+    axis: int = 0  # scan
+    nest: Nest | None = None
+    result: int = 0  # nest: which of its results
+
+
+class Node:
+    """One interned graph node; equality is identity."""
+
+    __slots__ = ("__weakref__", "args", "attr", "dtype", "op", "shape", "span")
+    op: str
+    dtype: DType
+    shape: Shape
+    args: tuple[View, ...]
+    attr: Attr
+    span: Span  # of the text that made it first; not part of its identity
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    def __repr__(self) -> str:
+        return f"<{self.op} {self.dtype}{list(self.shape)}>"
+
+
+NO_ATTR = Attr()
+_interned: WeakValueDictionary[tuple[Any, ...], Node] = WeakValueDictionary()
+
+
+def _bits(value: Any) -> Any:
+    return (type(value).__name__, value.hex() if isinstance(value, float) else value)
+
+
+def make(op: str, dtype: DType, shape: Shape, args: tuple[View, ...] = (), attr: Attr = NO_ATTR, span: Span = NOWHERE) -> Node:
+    key = (
+        op, dtype.name, shape, tuple((a.node, a.index, a.domain, _bits(a.fill)) for a in args),
+        attr.name, _bits(attr.value), attr.expr, attr.combiner, attr.extents, attr.at, attr.axis, id(attr.nest) if attr.nest else 0, attr.result,
+    )  # fmt: skip
+    found = _interned.get(key)
+    if found is None:
+        found = Node.__new__(Node)
+        found.op, found.dtype, found.shape, found.args, found.attr, found.span = op, dtype, shape, args, attr, span
+        _interned[key] = found
+    return found
+
+
+# ---- building nodes (no broadcasting here: that is `ir/build.py`)
+
+
+def identity(node: Node) -> View:
+    return View(node, tuple(axis(k) for k in range(node.rank)))
+
+
+def scalar(node: Node) -> View:
+    """A rank-0 node read everywhere."""
+    return View(node, ())
+
+
+def input_node(port: Port) -> Node:
+    return make("input", port.dtype, port.shape, (), Attr(name=port.name), port.span)
+
+
+def const_node(value: Scalar, dtype: DType, span: Span = NOWHERE) -> Node:
+    return make("const", dtype, (), (), Attr(value=value), span)
+
+
+def iota_node(expr: Expr, shape: Shape, span: Span = NOWHERE) -> Node:
+    return make("iota", INDEX, shape, (), Attr(expr=expr), span)
+
+
+def elementwise(op: str, shape: Shape, *args: View, to: DType | None = None, span: Span = NOWHERE) -> Node:
+    row = OPS[op]
+    operands = args[1:] if op == "where" else args
+    dtype = to if row.result == "to" else bool_ if row.result == "bool" else operands[0].dtype
+    assert dtype is not None and len(args) == row.arity
+    return make(op, dtype, shape, args, NO_ATTR, span)
+
+
+def reduce_node(combiner: str, shape: Shape, extents: Shape, x: View, span: Span = NOWHERE) -> Node:
+    return make("reduce", x.dtype, shape, (x,), Attr(combiner=combiner, extents=extents), span)
+
+
+def scan_node(combiner: str, axis_number: int, x: View, shape: Shape, span: Span = NOWHERE) -> Node:
+    return make("scan", x.dtype, shape, (x,), Attr(combiner=combiner, axis=axis_number), span)
+
+
+def gather_node(x: View, extents: Shape, indices: tuple[View, ...], shape: Shape, span: Span = NOWHERE) -> Node:
+    return make("gather", x.dtype, shape, (x, *indices), Attr(extents=extents), span)
+
+
+def scatter_node(combiner: str, base: View, updates: View, indices: tuple[View, ...], extents: Shape, shape: Shape, span: Span = NOWHERE) -> Node:
+    return make("scatter", base.dtype, shape, (base, updates, *indices), Attr(combiner=combiner, extents=extents), span)
+
+
+def update_node(base: View, value: View, extents: Shape, at: tuple[Expr, ...], shape: Shape, span: Span = NOWHERE) -> Node:
+    return make("update", base.dtype, shape, (base, value), Attr(extents=extents, at=at), span)
+
+
+def operand_domain(node: Node, k: int) -> Shape:
+    """The domain that operand k of `node` is read over: the extents that its $ axes run through."""
+    if node.op == "reduce":
+        return node.shape + node.attr.extents
+    if node.op == "gather" and k == 0:
+        return node.attr.extents
+    if (node.op == "scatter" and k >= 1) or (node.op == "update" and k == 1):
+        return node.attr.extents
+    if node.op == "nest":
+        return node.args[k].node.shape
+    return node.shape
+
+
+# ---- the whole
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A composite after inlining: what is computed, not how."""
+
+    name: str
+    sizes: tuple[Size, ...]  # the free ones, in the order in which the emitted function takes them
+    ports: tuple[Port, ...]  # in declared order
+    outputs: tuple[tuple[str, Node], ...]  # port name (role out or inout) -> its value, identity layout over the port's shape
+    derived: tuple[tuple[str, Expr], ...] = ()  # for the header: name = formula over the free sizes (already substituted everywhere)
+    requires: tuple[Expr, ...] = ()  # preconditions: boolean expressions over the free sizes
+    documentation: str = ""
+    source: str = ""  # the composite's own text, for the head of emitted files
+    spans: dict[str, Span] = field(default_factory=dict, compare=False)
+
+    def nodes(self) -> list[Node]:
+        """Every node once, operands before users, in a fixed order."""
+        return list(postorder(*(n for _, n in self.outputs)))
+
+    def port(self, name: str) -> Port:
+        return next(p for p in self.ports if p.name == name)
+
+    def with_outputs(self, nodes: tuple[Node, ...]) -> Graph:
+        return replace(self, outputs=tuple((name, n) for (name, _), n in zip(self.outputs, nodes, strict=True)))
+
+    def size_info(self) -> dict[str, Size]:
+        return {s.name: s for s in self.sizes}
+
+
+def postorder(*roots: Node) -> Iterator[Node]:
+    seen: set[Node] = set()
+    stack = [(r, False) for r in reversed(roots)]
+    while stack:
+        node, done = stack.pop()
+        if node in seen:
+            continue
+        if done:
+            seen.add(node)
+            yield node
+        else:
+            stack.append((node, True))
+            stack.extend((a.node, False) for a in reversed(node.args) if a.node not in seen)
+
+
+def rewrite(graph: Graph, rule: Callable[[Node], Node | None]) -> Graph:
+    """Bottom-up, once: `rule(node)` (its operands already rewritten) gives a replacement of the same shape and dtype, or None."""
+    done: dict[Node, Node] = {}
+    for node in graph.nodes():
+        args = tuple(View(done[a.node], a.index, a.domain, a.fill) for a in node.args)
+        new = node if all(a.node is b.node for a, b in zip(args, node.args, strict=True)) else make(node.op, node.dtype, node.shape, args, node.attr, node.span)
+        replacement = rule(new)
+        done[node] = new if replacement is None else replacement
+    return graph.with_outputs(tuple(done[n] for _, n in graph.outputs))
+
+
+def users(graph: Graph) -> dict[Node, list[tuple[Node, int]]]:
+    """For every node, who reads it and as which operand (outputs not counted)."""
+    found: dict[Node, list[tuple[Node, int]]] = {n: [] for n in graph.nodes()}
+    for n in graph.nodes():
+        for k, a in enumerate(n.args):
+            found[a.node].append((n, k))
+    return found
+
+
+__all__ = [
+    "Attr", "Graph", "Node", "Port", "Shape", "Size", "View", "const_node", "elementwise", "gather_node", "identity", "input_node",
+    "iota_node", "make", "operand_domain", "postorder", "reduce_node", "rewrite", "scalar", "scan_node", "scatter_node", "size",
+    "update_node", "users",
+]  # fmt: skip

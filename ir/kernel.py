@@ -1,0 +1,284 @@
+"""The kernel level: loop nests over named axes, statements in order, expressions as DAGs.
+
+    module    ::= "kernels" NAME "v1" NEWLINE size* port* derived* require* output* buffer* kernel*
+    size, port, derived, require   as at the graph level
+    buffer    ::= "temp" NAME ":" DTYPE shape ["strides" expr…]            lives between kernels
+    kernel    ::= "kernel" NAME "(" NAME, … ")" ":" block                  the buffers it touches, ports and temps
+    block     ::= statement*  (indented by two spaces)
+    statement ::= "for" NAME "in" expr ".." expr ["step" expr] [KIND] ":" block
+                | "let" NAME ":" DTYPE "=" expr                            immutable, to the end of its block
+                | "alloc" NAME ":" DTYPE shape SPACE ["align" INT]         a local buffer, to the end of its block; its contents start undefined
+                | buffer "[" expr, … "]" "=" expr                          store
+                | buffer "[" expr, … "]" COMBINER "=" expr                 accumulate: add= mul= max= min= and= or=
+                | "if" expr ":" block ["else:" block]
+                | "while" expr ["max" expr] ":" block
+                | "region" ":" block                                       run by every thread of one team
+                | "barrier"                                                the threads of the region wait for one another
+                | "check" expr "code" INT                                  leave with this error code where the condition is false
+                | "evict" …                                                (reserved for streaming hints)
+
+KIND of an axis: serial (the default) · parallel (iterations independent: any order, any thread) · reduce (accumulations only: any order up to rounding) ·
+unroll · vector (constant extent, no dependence but accumulations into lanes) · workshare (iterations of a region's loop divided among its threads) ·
+block.x/y/z and thread.x/y/z (GPU).
+SPACE: register (constant extents; expected to live in registers) · private (one a thread) · shared (one a team: allocated before its region) · stack (small, constant).
+A rank-0 register buffer is a mutable scalar; loads and stores of it have no index: `acc[] add= A[i, p] * B[p, j]`.
+
+Indices are logical; the position in memory is Σ index·stride with the buffer's strides (row-major where none are given).
+Names of axes: a split of `i` makes `i.0` and `i.1`; names are unique within a kernel.  `first(axis)` and `last(axis)` may stand in conditions.
+
+A *Nest* is a piece of the same language before scheduling: the body of a composite in the loop style.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from .dtypes import DType
+from .errors import NOWHERE, Span
+from .expr import ONE, ZERO, Expr, product, substitute
+from .graph import Port, Shape, Size
+
+KINDS = ("serial", "parallel", "reduce", "unroll", "vector", "workshare", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z")
+SPACES = ("global", "register", "private", "shared", "stack")
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory with a logical shape.  Ports and temps are `global`; the others come from `alloc`."""
+
+    name: str
+    dtype: DType
+    shape: Shape
+    space: str = "global"
+    strides: tuple[Expr, ...] = ()  # in elements; () is row-major
+    align: int = 0  # bytes; 0 = element alignment
+
+    def stride(self, k: int) -> Expr:
+        return self.strides[k] if self.strides else product(self.shape[k + 1 :])
+
+    def address(self, index: tuple[Expr, ...]) -> Expr:
+        """The flat position (in elements) of a logical index."""
+        result = ZERO
+        for k, e in enumerate(index):
+            result = result + e * self.stride(k)
+        return result
+
+    @property
+    def elements(self) -> Expr:
+        return product(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    axis: str
+    start: Expr
+    stop: Expr
+    body: Block
+    kind: str = "serial"
+    step: Expr = ONE  # never 0; negative counts down: start, start+step, … while > stop
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Alloc:
+    buffer: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    buffer: str
+    index: tuple[Expr, ...]
+    value: Expr
+    combiner: str = ""  # "" stores; else accumulates with this monoid
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    condition: Expr
+    body: Block
+    orelse: Block = ()
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    condition: Expr
+    body: Block
+    limit: Expr | None = None  # at most this many trips
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    condition: Expr
+    code: int
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Stmt = Loop | Let | Alloc | Store | If | While | Region | Barrier | Check
+Block = tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nest:
+    """A loop nest inside a graph: runs on copies of `operands` in order; `results` are buffers that it writes.
+
+    `operands[k]` names the buffer that holds operand k of the `nest` node.  `results[k]` is what the node with `result = k` gives: an operand (its
+    new version) or a fresh buffer, which starts as zeros.  Scalars among the operands are rank-0 buffers.
+    """
+
+    name: str
+    operands: tuple[Buffer, ...]
+    results: tuple[Buffer, ...]
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One launchable unit."""
+
+    name: str
+    buffers: tuple[str, ...]  # ports and temps that it touches, ports first in port order
+    body: Block
+    schedule: tuple[str, ...] = ()  # the steps that made it, replayable
+    notes: tuple[str, ...] = ()  # what `--why` prints
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """All kernels of a composite in launch order, with the ports, the temporaries between them and what is known of the sizes."""
+
+    name: str
+    sizes: tuple[Size, ...]
+    ports: tuple[Port, ...]
+    temps: tuple[Buffer, ...]
+    kernels: tuple[Kernel, ...]
+    derived: tuple[tuple[str, Expr], ...] = ()
+    requires: tuple[Expr, ...] = ()
+    documentation: str = ""
+    source: str = ""
+
+    def buffer(self, name: str) -> Buffer:
+        """The global buffer of a port (strides from its memory order) or of a temp."""
+        for p in self.ports:
+            if p.name == name:
+                return port_buffer(p)
+        return next(t for t in self.temps if t.name == name)
+
+    def with_kernels(self, kernels: tuple[Kernel, ...]) -> Module:
+        return replace(self, kernels=kernels)
+
+    def size_info(self) -> dict[str, Size]:
+        return {s.name: s for s in self.sizes}
+
+
+def port_buffer(port: Port) -> Buffer:
+    """Strides follow the memory order; a strided port takes its leading strides from the sizes that `strided` names."""
+    from .expr import size
+
+    strides: dict[int, Expr] = {}
+    inner = ONE
+    order = port.memory_order
+    for place in range(len(order) - 1, -1, -1):
+        k = order[place]
+        strides[k] = size(port.strided[place]) if place < len(port.strided) else inner
+        inner = strides[k] * port.shape[k]
+    row_major = order == tuple(range(len(order))) and not port.strided
+    return Buffer(port.name, port.dtype, port.shape, "global", () if row_major else tuple(strides[k] for k in range(len(order))))
+
+
+# ---- walking
+
+
+def statements(block: Block) -> Iterator[Stmt]:
+    """Every statement, outer before inner, in order."""
+    for s in block:
+        yield s
+        if isinstance(s, If):
+            yield from statements(s.body)
+            yield from statements(s.orelse)
+        elif isinstance(s, (Loop, While, Region)):
+            yield from statements(s.body)
+
+
+def expressions(stmt: Stmt) -> tuple[Expr, ...]:
+    """The expressions that a statement holds itself (not those of its body)."""
+    match stmt:
+        case Loop():
+            return (stmt.start, stmt.stop, stmt.step)
+        case Let():
+            return (stmt.value,)
+        case Alloc():
+            return stmt.buffer.shape
+        case Store():
+            return (*stmt.index, stmt.value)
+        case If() | Check():
+            return (stmt.condition,)
+        case While():
+            return (stmt.condition,) if stmt.limit is None else (stmt.condition, stmt.limit)
+        case _:
+            return ()
+
+
+def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
+    """The block with every expression replaced; statements keep their order and their spans."""
+
+    def one(s: Stmt) -> Stmt:
+        match s:
+            case Loop():
+                return replace(s, start=change(s.start), stop=change(s.stop), step=change(s.step), body=map_expressions(s.body, change))
+            case Let():
+                return replace(s, value=change(s.value))
+            case Alloc():
+                b = s.buffer
+                return Alloc(replace(b, shape=tuple(map(change, b.shape)), strides=tuple(map(change, b.strides))))
+            case Store():
+                return replace(s, index=tuple(map(change, s.index)), value=change(s.value))
+            case If():
+                return If(change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change))
+            case While():
+                return While(change(s.condition), map_expressions(s.body, change), None if s.limit is None else change(s.limit))
+            case Region():
+                return Region(map_expressions(s.body, change))
+            case Check():
+                return replace(s, condition=change(s.condition))
+            case _:
+                return s
+
+    return tuple(one(s) for s in block)
+
+
+def substitute_block(block: Block, mapping: Mapping[Expr, Expr]) -> Block:
+    return map_expressions(block, lambda e: substitute(e, mapping))
+
+
+def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:
+    """Bottom-up: `change(stmt)` (its body already changed) gives the statements that stand in its place, or None to keep it."""
+    result: list[Stmt] = []
+    for s in block:
+        match s:
+            case Loop() | While() | Region():
+                s = replace(s, body=map_block(s.body, change))
+            case If():
+                s = replace(s, body=map_block(s.body, change), orelse=map_block(s.orelse, change))
+            case _:
+                pass
+        changed = change(s)
+        result.extend((s,) if changed is None else changed)
+    return tuple(result)

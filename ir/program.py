@@ -1,0 +1,245 @@
+"""The program level: flat addresses, vector types, nothing left to decide.  One statement renders to one line.
+
+    program   ::= "program" NAME "v1" NEWLINE size* port* derived* require* function* entry
+    function  ::= "function" NAME "(" parameter, … ")" ["grid" expr… "threads" expr…] ":" block
+    parameter ::= ["const"] DTYPE "*" NAME | DTYPE NAME                    a pointer (never aliased by another unless `may_alias`), or a scalar / size
+    block     ::= statement*
+    statement ::= "let" NAME ":" DTYPE "=" expr                            immutable
+                | "var" NAME ":" DTYPE ["=" expr]                          mutable
+                | NAME "=" expr                                            assignment to a `var`
+                | "array" NAME ":" DTYPE "[" INT "]" ["align" INT]         a local array of scalars or vectors (registers or stack), contents undefined
+                | "shared" NAME ":" DTYPE "[" INT "]"                      GPU: one a block
+                | "scratch" NAME ":" DTYPE "[" expr "]"                    heap or workspace memory, freed where its block ends
+                | NAME "[" expr "]" "=" expr                               store; a vector value fills consecutive elements from the flat address
+                | "stream" NAME "[" expr "]" "=" expr                      the same past the cache
+                | "for" NAME "in" expr ".." expr "step" expr [PRAGMA] ":" block
+                | "if" expr ":" block ["else:" block] | "while" expr ":" block
+                | "region" ["serial_if" expr] ":" block | "barrier"
+                | "call" NAME "(" expr | buffer, … ")" | "fail" INT        leave with an error code; inside a parallel loop it sets the sticky flag instead
+    PRAGMA    ::= "unroll" | "parallel" | "workshare" | "block.x" … "thread.z"
+    entry     ::= "entry" ":" block                                        checks, temporaries, calls; the C function that the user sees
+
+A name in `array` whose elements are vectors is indexed by vector, not by lane.  Addresses are i64 expressions in elements of the pointer's type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from .dtypes import DType
+from .expr import ONE, Expr
+from .graph import Port, Size
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    name: str
+    dtype: DType
+    pointer: bool = False
+    const: bool = False
+    may_alias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Define:
+    """`let` (mutable=False) or `var`."""
+
+    name: str
+    dtype: DType
+    value: Expr | None = None
+    mutable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A local array with a constant number of elements (scalars or vectors).  space: register | stack | shared."""
+
+    name: str
+    dtype: DType
+    count: int
+    space: str = "stack"
+    align: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """`count` elements of heap (or workspace) memory, released where the enclosing block ends; failing gives the code for no memory."""
+
+    name: str
+    dtype: DType
+    count: Expr
+    align: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class StoreTo:
+    buffer: str
+    address: Expr
+    value: Expr
+    stream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    var: str
+    start: Expr
+    stop: Expr
+    body: Block
+    step: Expr = ONE
+    pragma: str = ""  # "" | unroll | parallel | workshare | block.x … thread.z
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    condition: Expr
+    body: Block
+    orelse: Block = ()
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    condition: Expr
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    body: Block
+    serial_if: Expr | None = None  # run by one thread where this holds (too little work to fork)
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    function: str
+    args: tuple[Expr | str, ...]  # a string is a buffer passed by pointer
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    code: int
+
+
+Stmt = Define | Assign | Array | Scratch | StoreTo | For | If | While | Region | Barrier | Call | Fail
+Block = tuple[Stmt, ...]
+
+# Error codes of the emitted functions; `lm_strerror` names them.
+OK, NULL_POINTER, BAD_SIZE, BAD_INDEX, OVERLAP, NO_MEMORY, PRECONDITION = 0, 1, 2, 3, 4, 5, 6
+ERRORS = {
+    OK: "no error", NULL_POINTER: "null pointer", BAD_SIZE: "a size is negative or overflows", BAD_INDEX: "index out of range",
+    OVERLAP: "buffers overlap", NO_MEMORY: "out of memory", PRECONDITION: "a precondition on the sizes does not hold",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One kernel: static in C, __global__ in CUDA.  `grid` and `threads` (x, y, z) stand only on a GPU."""
+
+    name: str
+    params: tuple[Param, ...]
+    body: Block
+    grid: tuple[Expr, ...] = ()
+    threads: tuple[Expr, ...] = ()
+    fails: bool = False  # returns an error code (C) or sets the status word (CUDA)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    name: str
+    sizes: tuple[Size, ...]
+    ports: tuple[Port, ...]
+    functions: tuple[Function, ...]
+    entry: Block
+    derived: tuple[tuple[str, Expr], ...] = ()
+    requires: tuple[Expr, ...] = ()
+    documentation: str = ""
+    source: str = ""
+    target: str = ""  # the resolved target, spelled out
+    workspace: Expr | None = None  # bytes of all temporaries, over the free sizes
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+
+def statements(block: Block) -> Iterator[Stmt]:
+    for s in block:
+        yield s
+        if isinstance(s, If):
+            yield from statements(s.body)
+            yield from statements(s.orelse)
+        elif isinstance(s, (For, While, Region)):
+            yield from statements(s.body)
+
+
+def expressions(stmt: Stmt) -> tuple[Expr, ...]:
+    match stmt:
+        case Define():
+            return () if stmt.value is None else (stmt.value,)
+        case Assign():
+            return (stmt.value,)
+        case Scratch():
+            return (stmt.count,)
+        case StoreTo():
+            return (stmt.address, stmt.value)
+        case For():
+            return (stmt.start, stmt.stop, stmt.step)
+        case If() | While():
+            return (stmt.condition,)
+        case Region():
+            return () if stmt.serial_if is None else (stmt.serial_if,)
+        case Call():
+            return tuple(a for a in stmt.args if isinstance(a, Expr))
+        case _:
+            return ()
+
+
+def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
+    def one(s: Stmt) -> Stmt:
+        match s:
+            case Define():
+                return s if s.value is None else replace(s, value=change(s.value))
+            case Assign():
+                return replace(s, value=change(s.value))
+            case Scratch():
+                return replace(s, count=change(s.count))
+            case StoreTo():
+                return replace(s, address=change(s.address), value=change(s.value))
+            case For():
+                return replace(s, start=change(s.start), stop=change(s.stop), step=change(s.step), body=map_expressions(s.body, change))
+            case If():
+                return If(change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change))
+            case While():
+                return While(change(s.condition), map_expressions(s.body, change))
+            case Region():
+                return Region(map_expressions(s.body, change), None if s.serial_if is None else change(s.serial_if))
+            case Call():
+                return replace(s, args=tuple(change(a) if isinstance(a, Expr) else a for a in s.args))
+            case _:
+                return s
+
+    return tuple(one(s) for s in block)
+
+
+def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:
+    """Bottom-up: `change(stmt)` (its body already changed) gives the statements that stand in its place, or None to keep it."""
+    result: list[Stmt] = []
+    for s in block:
+        match s:
+            case For() | While() | Region():
+                s = replace(s, body=map_block(s.body, change))
+            case If():
+                s = replace(s, body=map_block(s.body, change), orelse=map_block(s.orelse, change))
+            case _:
+                pass
+        changed = change(s)
+        result.extend((s,) if changed is None else changed)
+    return tuple(result)
