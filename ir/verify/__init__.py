@@ -1,0 +1,1 @@
+"""Named rules that each level must satisfy."""

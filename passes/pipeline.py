@@ -1,0 +1,42 @@
+"""THE list of passes, in order, each with the reason why it stands where it stands.
+
+A pass takes valid IR and returns valid IR of its result level; it never mutates, never touches a file, never asks the machine (the target says).
+`levels` are the -O levels that run it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from ..ir.target import Options, Target
+
+IR = Any  # Graph | kernel.Module | Program
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    name: str  # also its module in this folder and its function there
+    source: str  # graph | kernel | program
+    result: str
+    reason: str
+    levels: frozenset[int] = frozenset({0, 1, 2, 3})
+
+    def run(self, ir: IR, target: Target, options: Options) -> IR:
+        function: Callable[[IR, Target, Options], IR] = getattr(import_module(f".{self.name}", __package__), self.name)
+        return function(ir, target, options)
+
+
+PIPELINE: tuple[Pass, ...] = (
+    Pass("raise_loops", "graph", "graph", "first: whatever is tensor algebra must look like it before anything matches on it"),
+    Pass("simplify", "graph", "graph", "before fusing, so that dead and repeated work is not counted as traffic"),
+    Pass("fuse", "graph", "graph", "last on the graph: it only marks what is made real, with every rewrite already done"),
+    Pass("make_nests", "graph", "kernel", "one kernel for each node made real; loops are in logical order, nothing is scheduled"),
+    Pass("legalize", "kernel", "kernel", "before scheduling, so that a register budget counts the operations that are really emitted"),
+    Pass("schedule", "kernel", "kernel", "at -O0 and -O1 only what the target demands (GPU axes), from -O2 the automatic schedule"),
+    Pass("lower", "kernel", "program", "flat addresses and vectors; from here on nothing is decided"),
+    Pass("simplify_index", "program", "program", "addresses are sums of products now; bounds of the loops are known"),
+    Pass("hoist", "program", "program", "last: it moves what simplify_index has made equal out of the loops"),
+)
