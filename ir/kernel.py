@@ -76,7 +76,7 @@ class Loop:
     stop: Expr
     body: Block
     kind: str = "serial"
-    step: Expr = ONE  # never 0; negative counts down: start, start+step, … while > stop
+    step: Expr = field(default_factory=lambda: ONE)  # never 0; negative counts down: start, start+step, … while > stop
     span: Span = field(default=NOWHERE, compare=False)
 
 

@@ -92,7 +92,7 @@ class For:
     start: Expr
     stop: Expr
     body: Block
-    step: Expr = ONE
+    step: Expr = field(default_factory=lambda: ONE)
     pragma: str = ""  # "" | unroll | parallel | workshare | block.x … thread.z
 
 
