@@ -163,6 +163,38 @@ def overlap(a: str, a_bytes: Expr, b: str, b_bytes: Expr) -> Expr:
     return make("overlap", bool_, (a_bytes, b_bytes), (a, b))
 
 
+# The forms of vectors.  `attr` holds the buffer (vload, gather), the lane (extract) or the combiner (fold); the lanes stand in the dtype.
+
+
+def broadcast(x: Expr, lanes: int) -> Expr:
+    """Every lane the scalar `x`."""
+    return make("broadcast", x.dtype.vector(lanes), (x,))
+
+
+def ramp(lanes: int) -> Expr:
+    """0, 1, …, lanes-1 as i64."""
+    return make("ramp", INDEX.vector(lanes))
+
+
+def extract(x: Expr, lane: int) -> Expr:
+    return make("extract", x.dtype.element, (x,), lane)
+
+
+def vload(buffer: str, element: DType, lanes: int, address: Expr) -> Expr:
+    """`lanes` consecutive elements from the flat scalar `address`."""
+    return make("vload", element.vector(lanes), (address,), buffer)
+
+
+def gather(buffer: str, element: DType, addresses: Expr) -> Expr:
+    """One element from each of the flat `addresses` (a vector of i64)."""
+    return make("gather", element.vector(addresses.dtype.lanes), (addresses,), buffer)
+
+
+def fold(combiner: str, x: Expr) -> Expr:
+    """The lanes of `x` combined: the halves with each other, lane by lane, until one is left."""
+    return make("fold", x.dtype.element, (x,), combiner)
+
+
 def as_expr(value: Expr | int) -> Expr:
     return value if isinstance(value, Expr) else const(value)
 
