@@ -45,7 +45,9 @@ class Known:
     make one for a scope and keep it, the answers are remembered in it."""
 
     def __init__(self, ranges: Mapping[str, Range | tuple[End, End, int] | Size], facts: tuple[Poly, ...] = (), zeros: tuple[Expr, ...] = ()) -> None:
-        self.ranges = {name: Range(r.min, r.max, r.multiple) if isinstance(r, Size) else Range(*r) for name, r in ranges.items()}
+        self.ranges = {
+            n: r if isinstance(r, Range) else Range(r.min, r.max, r.multiple) if isinstance(r, Size) else Range(*r) for n, r in ranges.items()
+        }
         self.assumptions = facts
         self.facts = (*facts, *(f for f in map(_not_empty, self.ranges.values()) if f is not None))
         self.zeros = zeros  # expressions known to be 0 (x % d of a precondition)
@@ -59,6 +61,11 @@ class Known:
     def with_ranges(self, more: Mapping[str, Range | tuple[End, End, int]]) -> Known:
         """Also these names, inner to those known so far (they are eliminated first)."""
         return Known({**self.ranges, **more}, self.assumptions, self.zeros)
+
+    def with_facts(self, more: Iterable[Poly]) -> Known:
+        """Also these polynomials are >= 0."""
+        facts = tuple(f for f in more if not pl.is_constant(f))
+        return Known(self.ranges, (*self.assumptions, *facts), self.zeros) if facts else self
 
     def with_domain(self, shape: Iterable[Expr]) -> Known:
         """Also the positions $0, $1, … of a domain that is not empty."""

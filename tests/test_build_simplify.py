@@ -5,15 +5,16 @@ import random
 
 import numpy as np
 import pytest
-from luminal.ir import conditions, simplify as rules
+from luminal.ir import conditions
 from luminal.ir import polynomial as pl
+from luminal.ir import simplify as rules
 from luminal.ir.bounds import Known, bounds
 from luminal.ir.dtypes import INDEX, bool_, i32
 from luminal.ir.expr import FALSE, TRUE, ZERO, Expr, axis, both, call, const, load, maximum, minimum, postorder, size, total, var, where
 from luminal.ir.simplify import assuming, is_position, prove, prove_equal, prove_le, simplify
 
 N, M, K, B = map(size, "NMKB")
-I, J, P, V, W = map(var, "ijpvw")
+I, J, P, V, W = map(var, "ijpvw")  # noqa: E741
 
 # Sizes, a variable inside one of them, one inside a constant, one inside a multiple of 4, and two without a sign.
 RANGES = {
@@ -153,7 +154,7 @@ ALL_RULES = [(r, "floordiv") for r in (*rules.DIVISION_BY_ANY, *rules.DIVISION)]
 @pytest.mark.parametrize(("rule", "op"), ALL_RULES, ids=[r.__name__ for r, _ in ALL_RULES])
 def test_each_rule_alone(rule, op):
     """A rule applied to random operands at the top, whatever stands before it in the table, and often enough to mean something."""
-    draw = Random(hash(op) % 1 + 7)
+    draw = Random(7)
     known = Known(RANGES)
     fired = 0
     for _ in range(1500):
