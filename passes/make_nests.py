@@ -94,7 +94,7 @@ class _Maker:
         """The real nodes that one piece computes: all results of a nest, else the node alone."""
         if node.op != "nest":
             return [node]
-        return [n for n in self.real if n.op == "nest" and n.attr.nest is node.attr.nest and n.args == node.args]
+        return [n for n in self.real if n.op == "nest" and n.attr.nest == node.attr.nest and n.args == node.args]
 
     def _body(self, computing: Node | None) -> NestBody:
         """An empty kernel; every real node but `computing` is in memory."""
