@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
+from ..ir.bounds import Known
 from ..ir.expr import Expr, const, load, postorder, var
 from ..ir.graph import Graph
 from ..ir.kernel import Block, Buffer, If, Loop, Region, Stmt, Store, While, expressions, statements
@@ -95,7 +96,7 @@ def _placed(block: Block, loops: tuple[str, ...]) -> Iterator[tuple[tuple[str, .
 
 def fill_block(buffer: Buffer, names: Names, value: Callable[[tuple[Expr, ...]], Expr]) -> Block:
     """`buffer` at every point becomes `value(point)`."""
-    body = NestBody(names, lambda _: None, frozenset(), unchecked=True)
+    body = NestBody(names, Known({}), lambda _: None, frozenset(), unchecked=True)
     with body.nest(buffer.shape) as point:
         body.store(buffer.name, point, value(point))
     return tuple(body.root.body)

@@ -21,10 +21,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..ir.bounds import Known
 from ..ir.dtypes import INDEX
-from ..ir.expr import axis, cast, load, substitute
+from ..ir.expr import axis, both, cast, load, substitute
 from ..ir.graph import Graph, Node, identity, make
 from ..ir.kernel import Block, Buffer, Kernel, Module, Store, statements
+from ..ir.simplify import assuming
 from ..ir.target import Options, Target
 from .homes import Piece, bind, loads, zeros_block
 from .nest_body import OUTPUT_AXES, Names, NestBody
@@ -65,6 +67,7 @@ class _Maker:
         # While pieces are made, a version has a name that nobody can have written; temporaries are named in the end.
         self.version: dict[Node, str] = {n: n.attr.name for n in nodes if n.op == "input"}
         self.version.update((n, f"%{k}") for k, n in enumerate(self.real))
+        self.known = assuming(Known(graph.size_info()), both(*graph.requires))
         self.buffers = [Buffer(self.version[n], n.dtype, n.shape) for n in self.real]
 
     def module(self) -> Module:
@@ -98,7 +101,9 @@ class _Maker:
 
     def _body(self, computing: Node | None) -> NestBody:
         """An empty kernel; every real node but `computing` is in memory."""
-        return NestBody(Names(self.names.taken), lambda n: None if n is computing else self.version.get(n), self.scalars, self.options.unchecked)
+        return NestBody(
+            Names(self.names.taken), self.known, lambda n: None if n is computing else self.version.get(n), self.scalars, self.options.unchecked
+        )
 
     def _piece(self, node: Node, group: list[Node]) -> Piece:
         match node.op:

@@ -18,12 +18,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, DType, bool_
-from ..ir.expr import FALSE, TRUE, ZERO, Expr, axis, both, call, cast, const, load, make, postorder, substitute, var
+from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, axis, both, call, cast, const, load, make, postorder, substitute, var
 from ..ir.graph import Node, Shape, View
 from ..ir.kernel import Alloc, Block, Buffer, Check, If, Let, Loop, Stmt, Store
 from ..ir.primops import COMBINERS, OPS
 from ..ir.program import BAD_INDEX
+from ..ir.simplify import assuming, simplify
 
 Point = tuple[Expr, ...]
 Walk = Generator["Walk", Any, Any]
@@ -55,10 +57,11 @@ class Names:
 class Scope:
     """The inside of one loop, or of the kernel (depth 0)."""
 
-    __slots__ = ("axis", "body", "depth", "extent", "kind")
+    __slots__ = ("axis", "body", "depth", "extent", "kind", "known")
 
-    def __init__(self, depth: int, axis_name: str = "", extent: Expr = ZERO, kind: str = "") -> None:
+    def __init__(self, depth: int, known: Known, axis_name: str = "", extent: Expr = ZERO, kind: str = "") -> None:
         self.depth, self.axis, self.extent, self.kind = depth, axis_name, extent, kind
+        self.known = known  # of sizes and of the variables of the loops around
         self.body: list[Stmt] = []
 
 
@@ -74,9 +77,9 @@ def identity_of(combiner: str, dtype: DType) -> Expr:
 class NestBody:
     """One kernel under construction.  `home(node)` names the buffer where a node is in memory, or None where it is to be computed here."""
 
-    def __init__(self, names: Names, home: Callable[[Node], str | None], scalars: frozenset[str], unchecked: bool) -> None:
+    def __init__(self, names: Names, known: Known, home: Callable[[Node], str | None], scalars: frozenset[str], unchecked: bool) -> None:
         self.names, self.home, self.scalars, self.unchecked = names, home, scalars, unchecked
-        self.root = Scope(0)
+        self.root = Scope(0, known)
         self.current = self.root
         self.where: dict[str, Scope] = {}  # the scope in which a loop variable, a `let` or an accumulator is defined
         self.memo: dict[tuple[Node, Point, Expr | None], Expr] = {}
@@ -91,7 +94,8 @@ class NestBody:
     def enter(self, extent: Expr, kind: str, letters: str) -> Expr:
         """Open a loop inside the current scope; gives its variable."""
         name = self.names.fresh(*letters)
-        self.current = self.where[name] = Scope(self.current.depth + 1, name, extent, kind)
+        known = assuming(self.current.known.with_ranges({name: (0, extent - 1, 1)}), ONE.le(extent))
+        self.current = self.where[name] = Scope(self.current.depth + 1, known, name, extent, kind)
         return var(name)
 
     def leave(self, around: Scope) -> None:
@@ -189,15 +193,16 @@ class NestBody:
 
     def _read(self, view: View, point: Point, guard: Expr | None) -> Walk:
         mapping = {axis(k): e for k, e in enumerate(point)}
-        index = tuple(substitute(e, mapping) for e in view.index)
-        if view.domain is None:
-            return (yield self._node(view.node, index, guard))
-        domain = substitute(view.domain, mapping)
-        fill = const(view.fill, view.dtype)
+        known = assuming(self.current.known, guard)
+        domain = None if view.domain is None else simplify(substitute(view.domain, mapping), known)
         if domain is FALSE:
-            return fill
+            return const(view.fill, view.dtype)
+        if domain is TRUE:
+            domain = None
+        known = assuming(known, domain)
+        index = tuple(simplify(substitute(e, mapping), known) for e in view.index)
         value = yield self._node(view.node, index, both(guard, domain))
-        return value if domain is TRUE else call("where", domain, value, fill)
+        return value if domain is None else call("where", domain, value, const(view.fill, view.dtype))
 
     def _node(self, node: Node, point: Point, guard: Expr | None) -> Walk:
         key = (node, point, guard)
@@ -225,7 +230,8 @@ class NestBody:
             return const(node.attr.value, node.dtype)
         if node.op == "iota":
             assert node.attr.expr is not None
-            return substitute(node.attr.expr, {axis(k): e for k, e in enumerate(point)})
+            value = substitute(node.attr.expr, {axis(k): e for k, e in enumerate(point)})
+            return simplify(value, assuming(self.current.known, guard))
         if node.op == "reduce":
             return (yield self._reduce(node, point, guard))
         if node.op == "gather":
@@ -240,7 +246,7 @@ class NestBody:
     def _reduce(self, node: Node, point: Point, guard: Expr | None) -> Walk:
         scope, user = self.placed(*point, guard), self.current
         acc = self.accumulator(scope, node.dtype, node.attr.combiner)
-        inner = Scope(scope.depth) if guard is not None else scope  # what stands under `if guard`
+        inner = Scope(scope.depth, scope.known) if guard is not None else scope  # what stands under `if guard`
         around, reduced = [], []
         self.current = inner
         for extent in node.attr.extents:
@@ -264,16 +270,20 @@ class NestBody:
 
     def position(self, index: Expr, extent: Expr, guard: Expr | None = None) -> Expr:
         """An index that data decides: a name for it, and a check that it lies in 0 … extent-1 wherever the guard holds."""
+        known = assuming(self.current.known, guard)
+        inside = simplify(call("bit_and", ZERO.le(index), index.lt(extent)), known)
+        if inside is TRUE:
+            return index
         scope = self.placed(index, guard)
-        if index.op != "const" and any(n.op == "load" for n in postorder(index)):
+        if any(n.op == "load" for n in postorder(index)):
             name = self.names.fresh("at")
             value = self.shared(index, scope)
             scope.body.append(Let(name, value if guard is None else call("where", guard, value, ZERO)))
             self.where[name] = scope
             index = var(name)
+            inside = call("bit_and", ZERO.le(index), index.lt(extent))
         if not self.unchecked:
-            good = call("bit_and", ZERO.le(index), index.lt(extent))
-            scope.body.append(Check(good if guard is None else call("bit_or", call("bit_not", guard), good), BAD_INDEX))
+            scope.body.append(Check(inside if guard is None else call("bit_or", call("bit_not", guard), inside), BAD_INDEX))
         return index
 
 
