@@ -136,6 +136,7 @@ class Fail:
     code: int
 
 
+PRAGMAS = ("unroll", "parallel", "workshare", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z")
 Stmt = Define | Assign | Array | Scratch | StoreTo | For | If | While | Region | Barrier | Call | Fail
 Block = tuple[Stmt, ...]
 
