@@ -84,21 +84,17 @@ def open_input(text_or_path: str, settings: Settings, stdin: Callable[[], str] |
             path = found[0]
         else:
             raise UsageError(f"{text_or_path}: no such file, and no library composite of this name{_nearest(text_or_path)}")
-    try:
-        if path.stat().st_size > 4 << 20:
-            raise UsageError(f"{path}: larger than 4 MiB; a composite is text that people read")
-        text = path.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not UTF-8 text (byte {error.start})") from None
-    shown = str(path)
     suffix = path.suffix[1:]
     if suffix in LEVELS:
-        return Unit(shown, text, level=suffix)
+        try:
+            return Unit(str(path), path.read_text(encoding="utf-8"), level=suffix)
+        except OSError as error:
+            raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{path}: not UTF-8 text (byte {error.start})") from None
     if suffix not in ("toml", "lisp"):
         raise UsageError(f"{path}: the suffix says what a file holds: .toml, .lisp, .graph, .kernel or .program")
-    return Unit(shown, text, dsl.read(text, shown))
+    return Unit(str(path), "", dsl.read_file(path))
 
 
 def _nearest(name: str) -> str:

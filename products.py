@@ -19,9 +19,7 @@ def emit(compilation: Compilation, level: str) -> str:
     if level in ("ast", "composite"):
         if compilation.composite is None:
             raise UsageError(f"--emit {level}: {compilation.unit.name} holds no composite")
-        from . import dsl
-
-        return dsl.show(compilation.composite)
+        return compilation.composite.source_text + "\n"
     if level == "schedule":
         return "".join(f"kernel {k.name}\n" + "".join(f"  {step}\n" for step in k.schedule) for k in compilation.module.kernels)
     if level == "source":

@@ -87,7 +87,7 @@ def bindings(compilation: Compilation, given: dict[str, int | float]) -> list[tu
 def own_sizes(compilation: Compilation, names: list[str]) -> list[dict[str, int]]:
     if compilation.composite is None:
         return []
-    return [{n: int(b[n]) for n in names} for b in compilation.composite.test_sizes if all(n in b for n in names)]
+    return [{n: int(b[n]) for n in names} for b in compilation.composite.test.sizes if all(n in b for n in names)]
 
 
 def odd_sizes(compilation: Compilation, names: list[str]) -> list[tuple[int, ...]]:

@@ -331,6 +331,23 @@ def postorder(*roots: Expr) -> Iterator[Expr]:
             stack.extend((a, False) for a in reversed(node.args) if a not in seen)
 
 
+def is_lazy(node: Expr) -> bool:
+    """A choice by one scalar evaluates one side; a choice lane by lane evaluates both."""
+    return node.op == "where" and node.args[0].dtype.lanes == 1
+
+
+def always(*roots: Expr) -> list[Expr]:
+    """What is evaluated whatever the conditions of lazy choices are; every node once, users before operands."""
+    found: dict[Expr, None] = {}
+    stack = list(reversed(roots))
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found[node] = None
+            stack.extend(reversed(node.args[:1] if is_lazy(node) else node.args))
+    return list(found)
+
+
 def rebuild(node: Expr, args: tuple[Expr, ...]) -> Expr:
     """The same operator on other operands.  Integer index arithmetic is folded again on the way."""
     if args == node.args:

@@ -96,7 +96,9 @@ def run(
     """Test one binding of the sizes.  `given` holds arrays or numbers for some ports (the others are drawn), `save` where to keep outputs (.npy)."""
     import numpy
 
-    from ..ir.interpret.graph import IndexFault, evaluate as reference, judge
+    from ..ir.interpret.graph import evaluate as reference
+    from ..ir.interpret.judge import CheckFault, IndexFault, judge
+    from ..ir.program import BAD_INDEX
 
     graph = subject.graph
     inputs = {p.name: _given(p, sizes, given or {}, seed) for p in graph.ports if p.role != "out"}
@@ -106,9 +108,10 @@ def run(
         outcome = child.run(_job(subject, sizes, inputs, Path(folder), timed_runs), timeout)
         try:
             expected = reference(graph, inputs, sizes)
-        except IndexFault as fault:
-            ok = outcome.status == "code" and outcome.code == 3
-            return _replace(result, status="pass" if ok else "mismatch", detail=f"an index leaves its tensor ({fault}); the kernel returned {outcome.code}")
+        except (IndexFault, CheckFault) as fault:
+            wanted = fault.code if isinstance(fault, CheckFault) else BAD_INDEX
+            ok = outcome.status == "code" and outcome.code == wanted
+            return _replace(result, status="pass" if ok else "mismatch", detail=f"{fault}: expected error code {wanted}, the kernel gave {outcome.code}")
         if outcome.status == "code":
             from ..ir.program import ERRORS
 

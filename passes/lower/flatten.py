@@ -6,13 +6,13 @@ loops and regions are judged by `threads.py`, `block` and `thread` loops by `gri
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...ir import kernel as k
 from ...ir import program as p
+from ...ir.dtypes import INDEX
 from ...ir.errors import CompilerBug, Unsupported
-from ...ir.expr import FALSE, ONE, ZERO, Expr, call, load, postorder, rebuild, total, var
+from ...ir.expr import FALSE, ONE, ZERO, Expr, always, call, leaves, load, postorder, rebuild, substitute, total, var
 from ...ir.primops import COMBINERS
 from ...ir.target import Target
 from .names import Names
@@ -93,20 +93,44 @@ class Flattener:
     def __init__(self, target: Target, names: Names) -> None:
         self.target = target
         self.names = names
+        self._variables: set[str] = set()  # names whose value changes
+        self._lanes: frozenset[str] = frozenset()  # inside a vector loop: its axis and what its body names
         self._team: list[p.Stmt] | None = None  # inside a region: the shared memory that is to stand before it
 
     def block(self, block: k.Block, scope: Scope) -> p.Block:
         scope = scope.copy()
         result: list[p.Stmt] = []
+        visited = performed(block, scope) if self._lanes else frozenset()
         for s in block:
-            result.extend(self.statement(s, scope))
+            if isinstance(s, (k.Store, k.Let)) and self._lanes:
+                lets, s = self.eager(s, scope, visited)
+                result.extend(lets)
+            for t in self.statement(s, scope):
+                defined = result[-1] if result else None
+                if isinstance(t, p.Assign) and defined == p.Define(t.name, t.value.dtype, None, mutable=True) and t.name not in names_in(t.value):
+                    result[-1] = p.Define(t.name, t.value.dtype, t.value, mutable=True)
+                else:
+                    result.append(t)
         return tuple(result)
+
+    def eager(self, s: k.Store | k.Let, scope: Scope, visited: Positions) -> tuple[p.Block, k.Store | k.Let]:
+        """In a vector loop: guarded loads that are sure to be inside their buffer come before the statement, so that a choice lane by lane is no branch."""
+        choices = [n for n in postorder(s.value) if n.op == "where" and names_in(n.args[0]) & self._lanes]
+        lets: list[p.Stmt] = []
+        names: dict[Expr, Expr] = {}
+        for n in dict.fromkeys(n for c in choices for n in postorder(c.args[1], c.args[2]) if n.op == "load" and n.args):
+            if all(position in visited for position in zip(n.args, scope.places[n.attr].buffer.shape, strict=True)):
+                names[n] = var(self.names.fresh(f"{n.attr}.value"), n.dtype)
+                lets.append(p.Define(names[n].attr, n.dtype, scope.flat(n)))
+        return tuple(lets), replace(s, value=substitute(s.value, names))
 
     def statement(self, s: k.Stmt, scope: Scope) -> p.Block:
         match s:
             case k.Let():
                 value = scope.flat(s.value)
                 name = self.names.fresh(s.name)
+                if self._lanes:
+                    self._lanes |= {s.name}
                 scope.values[s.name] = var(name, value.dtype)
                 return (p.Define(name, value.dtype, value),)
             case k.Alloc():
@@ -114,7 +138,7 @@ class Flattener:
             case k.Store():
                 return (store(s, scope),)
             case k.Loop():
-                return (self.loop(s, scope),)
+                return self.loop(s, scope)
             case k.If():
                 return (p.If(scope.flat(s.condition), self.block(s.body, scope), self.block(s.orelse, scope)),)
             case k.While():
@@ -126,12 +150,24 @@ class Flattener:
             case k.Check():
                 return (p.If(call("bit_not", scope.flat(s.condition)), (p.Fail(s.code),)),)
 
-    def loop(self, s: k.Loop, scope: Scope) -> p.For:
-        axis = Axis(var(self.names.fresh(s.axis)), scope.flat(s.start), scope.flat(s.stop), scope.flat(s.step))
+    def loop(self, s: k.Loop, scope: Scope) -> p.Block:
+        """The bounds are taken once, before the first trip: what the body could change of them is kept in a `let`."""
+        before: list[p.Stmt] = []
+        bounds = [scope.flat(e) for e in (s.start, s.stop, s.step)]
+        for place, bound in enumerate(bounds):
+            if any(n.op == "load" or n.attr in self._variables for n in postorder(bound) if n.op in ("load", "var")):
+                bounds[place] = var(self.names.fresh(f"{s.axis}.{('start', 'stop', 'step')[place]}"))
+                before.append(p.Define(bounds[place].attr, INDEX, bound))
+        axis = Axis(var(self.names.fresh(s.axis)), *bounds)
         inner = scope.copy()
         inner.values[s.axis] = axis.var
         inner.axes[s.axis] = axis
-        return p.For(axis.var.attr, axis.start, axis.stop, self.block(s.body, inner), axis.step, PRAGMAS.get(s.kind, s.kind))
+        outside = self._lanes
+        if s.kind == "vector" or outside:
+            self._lanes = outside | {s.axis}
+        body = self.block(s.body, inner)
+        self._lanes = outside
+        return (*before, p.For(axis.var.attr, axis.start, axis.stop, body, axis.step, PRAGMAS.get(s.kind, s.kind)))
 
     def while_(self, s: k.While, scope: Scope) -> p.Block:
         if s.limit is None:
@@ -156,6 +192,7 @@ class Flattener:
         name = self.names.fresh(b.name)
         if not b.shape and b.space != "shared":
             scope.places[b.name] = Place(b, name, scalar=True)
+            self._variables.add(name)
             return (p.Define(name, b.dtype, None, mutable=True),)
         scope.places[b.name] = Place(b, name)
         memory = self.memory(b, name)
@@ -175,6 +212,30 @@ class Flattener:
         if small:
             return p.Array(name, b.dtype, max(1, count.attr), "register" if b.space == "register" else "stack", b.align)
         return p.Scratch(name, b.dtype, count, b.align or 64)
+
+
+def names_in(e: Expr) -> frozenset[str]:
+    return frozenset(n.attr for n in postorder(e) if n.op in ("var", "load"))
+
+
+Positions = frozenset[tuple[Expr, Expr]]
+
+
+def performed(block: k.Block, scope: Scope) -> Positions:
+    """(index, extent) for every axis of what the block is sure to access, and for every loop around it: such an index is inside such an extent."""
+    if any(isinstance(s, (k.Check, k.While)) for s in block):
+        return frozenset()
+    found = {(var(name), a.stop) for name, a in scope.axes.items() if a.start is ZERO and a.step is ONE}
+    for s in block:
+        if isinstance(s, (k.Store, k.Let)):
+            accesses = [(n.attr, n.args) for n in always(s.value) if n.op == "load"]
+            if isinstance(s, k.Store):
+                accesses.append((s.buffer, s.index))
+            for name, index in accesses:
+                place = scope.places.get(name)  # None: allocated further down in this block
+                if place is not None:
+                    found.update(zip(index, place.buffer.shape, strict=True))
+    return frozenset((i, extent) for i, extent in found if not leaves(i, "load"))
 
 
 def store(s: k.Store, scope: Scope) -> p.Stmt:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from ...ir import kernel as k
 from ...ir import program as p
 from ...ir.dtypes import INDEX
-from ...ir.expr import Expr, postorder
+from ...ir.expr import postorder
 from ...ir.target import Target
 from .flatten import Flattener, Place, Scope
+from .grid import grid
 from .names import Names
+from .threads import threads
+from .vectors import vectorise
 
 
 def function(kernel: k.Kernel, module: k.Module, target: Target) -> p.Function:
@@ -19,10 +22,10 @@ def function(kernel: k.Kernel, module: k.Module, target: Target) -> p.Function:
     pointers = [module.buffer(n) for n in kernel.buffers if n not in places]
     places |= {b.name: Place(b, b.name) for b in pointers}
     body = Flattener(target, names).block(kernel.body, Scope({}, places, {}))
-    grid: tuple[Expr, ...] = ()
-    threads: tuple[Expr, ...] = ()
+    body, blocks, block = grid(body, target.gpu)
+    body = vectorise(threads(body, target.threads and not target.gpu), target)
 
-    roots = [*grid, *threads, *(e for s in p.statements(body) for e in p.expressions(s))]
+    roots = [*blocks, *block, *(e for s in p.statements(body) for e in p.expressions(s))]
     mentioned = {(e.op, e.attr) for e in postorder(*roots) if e.op in ("size", "var")}
     written = {s.buffer for s in p.statements(body) if isinstance(s, p.StoreTo)}
     params = [
@@ -30,4 +33,4 @@ def function(kernel: k.Kernel, module: k.Module, target: Target) -> p.Function:
         *(p.Param(s.name, s.dtype) for s in scalars if ("var", s.name) in mentioned),
         *(p.Param(s.name, INDEX) for s in module.sizes if ("size", s.name) in mentioned),
     ]
-    return p.Function(kernel.name, tuple(params), body, grid, threads, fails=any(isinstance(s, p.Fail) for s in p.statements(body)))
+    return p.Function(kernel.name, tuple(params), body, blocks, block, fails=any(isinstance(s, p.Fail) for s in p.statements(body)))
