@@ -16,6 +16,9 @@
             | vload.LANES buffer[expr]    LANES consecutive elements from a flat address           (program level only)
             | gather.LANES buffer[expr]   one element from each of the flat addresses of a vector  (program level only)
             | fold.COMBINER(expr)         a vector's lanes combined by a fixed tree                (program level only)
+            | null(buffer)                the pointer is null                                      (entry of a program only)
+            | overlap(buffer, expr, buffer, expr)
+                                          the ranges of so many bytes from two pointers meet; false where either is empty   (entry only)
             | ins.NAME(expr, …)           an instruction of the runtime's table                    (program level only)
 
 Equality is identity: two expressions that are built alike are the same object, so CSE is free and `is` compares.  The key holds the
@@ -42,7 +45,8 @@ class Expr:
     __slots__ = ("__weakref__", "args", "attr", "dtype", "op")
     op: str  # const | axis | size | var | load | first | last | an operator of the table | a program-level form
     args: tuple[Expr, ...]
-    attr: Any  # const: the value; axis: its number; size, var, load, first, last: the name; fold: the combiner; extract: the lane; ins: the name
+    attr: Any  # const: the value; axis: its number; size, var, load, first, last: the name; fold: the combiner; extract: the lane; ins: the name;
+    # null: the buffer; overlap: the two buffers
     dtype: DType
 
     def __repr__(self) -> str:
@@ -148,6 +152,47 @@ def first(axis_name: str) -> Expr:
 
 def last(axis_name: str) -> Expr:
     return make("last", bool_, (), axis_name)
+
+
+def null(buffer: str) -> Expr:
+    return make("null", bool_, (), buffer)
+
+
+def overlap(a: str, a_bytes: Expr, b: str, b_bytes: Expr) -> Expr:
+    """Whether `a_bytes` bytes from pointer `a` and `b_bytes` bytes from pointer `b` share a byte."""
+    return make("overlap", bool_, (a_bytes, b_bytes), (a, b))
+
+
+# The forms of vectors.  `attr` holds the buffer (vload, gather), the lane (extract) or the combiner (fold); the lanes stand in the dtype.
+
+
+def broadcast(x: Expr, lanes: int) -> Expr:
+    """Every lane the scalar `x`."""
+    return make("broadcast", x.dtype.vector(lanes), (x,))
+
+
+def ramp(lanes: int) -> Expr:
+    """0, 1, …, lanes-1 as i64."""
+    return make("ramp", INDEX.vector(lanes))
+
+
+def extract(x: Expr, lane: int) -> Expr:
+    return make("extract", x.dtype.element, (x,), lane)
+
+
+def vload(buffer: str, element: DType, lanes: int, address: Expr) -> Expr:
+    """`lanes` consecutive elements from the flat scalar `address`."""
+    return make("vload", element.vector(lanes), (address,), buffer)
+
+
+def gather(buffer: str, element: DType, addresses: Expr) -> Expr:
+    """One element from each of the flat `addresses` (a vector of i64)."""
+    return make("gather", element.vector(addresses.dtype.lanes), (addresses,), buffer)
+
+
+def fold(combiner: str, x: Expr) -> Expr:
+    """The lanes of `x` combined: the halves with each other, lane by lane, until one is left."""
+    return make("fold", x.dtype.element, (x,), combiner)
 
 
 def as_expr(value: Expr | int) -> Expr:
@@ -284,6 +329,23 @@ def postorder(*roots: Expr) -> Iterator[Expr]:
         else:
             stack.append((node, True))
             stack.extend((a, False) for a in reversed(node.args) if a not in seen)
+
+
+def is_lazy(node: Expr) -> bool:
+    """A choice by one scalar evaluates one side; a choice lane by lane evaluates both."""
+    return node.op == "where" and node.args[0].dtype.lanes == 1
+
+
+def always(*roots: Expr) -> list[Expr]:
+    """What is evaluated whatever the conditions of lazy choices are; every node once, users before operands."""
+    found: dict[Expr, None] = {}
+    stack = list(reversed(roots))
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found[node] = None
+            stack.extend(reversed(node.args[:1] if is_lazy(node) else node.args))
+    return list(found)
 
 
 def rebuild(node: Expr, args: tuple[Expr, ...]) -> Expr:
