@@ -57,7 +57,7 @@ def assuming(known: Known, condition: Expr | None) -> Known:
             if c.op == "equal" and c.args[1] is ZERO and c.args[0].op == "mod":
                 zeros.append(c.args[0])
                 _refine(ranges, c.args[0])
-        found = known.assumed[condition] = Known(ranges, (*known.facts, *facts), (*known.zeros, *zeros))
+        found = known.assumed[condition] = Known(ranges, (*known.assumptions, *facts), (*known.zeros, *zeros))
     return found
 
 
