@@ -17,7 +17,7 @@ A node with more than MAX_USES different uses is real: a stencil of a stencil of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..ir.bounds import Known
 from ..ir.expr import Expr, axis, leaves, substitute, var
@@ -118,7 +118,7 @@ class _Planner:
     def pointwise_wants_memory(self, n: Node) -> bool:
         own = points(n.shape, self.values)
         roots = dict.fromkeys(u.root for u in self.uses[n])
-        evaluations = sum(self.trips(u.loops) for u in self.uses[n])
+        evaluations = sum(self.trips(self.placed(u)[0]) for u in self.uses[n])
         inlined = evaluations * self.operations[n] + len(roots) * own * self.reads[n]
         stored = own * (self.operations[n] + self.reads[n] + write(n.dtype) + len(roots) * read(n.dtype))
         return inlined > stored
@@ -133,7 +133,9 @@ class _Planner:
         return (parallel and not around) or (reducing and self.is_contraction(n))
 
     def placed(self, use: _Use) -> tuple[tuple[tuple[Expr, Expr], ...], bool, bool]:
-        """The loops around a reduction that is computed as far out as its index allows; whether the root has loops; whether one of them reduces."""
+        """The loops around a value that is computed as far out as its index allows; whether the root has loops; whether one of them reduces."""
+        if use.covered:
+            return use.loops, use.parallel > 0, len(use.loops) > use.parallel
         mentioned = {v for e in use.index for v in leaves(e, "var")}
         depth = max((k + 1 for k, (v, _) in enumerate(use.loops) if v in mentioned), default=0)
         return use.loops[:depth], use.parallel > 0, depth > use.parallel
@@ -177,11 +179,12 @@ class _Planner:
 
     def inlined(self, n: Node, use: _Use) -> None:
         """The operands of `n` are used where it is computed."""
+        around, _, _ = self.placed(use)
+        use = replace(use, loops=around, parallel=min(use.parallel, len(around)))
         if n.op == "reduce":
-            around, _, _ = self.placed(use)
             reduced = self.fresh(n.attr.extents)
             index = (*use.index, *(v for v, _ in reduced))
-            self.reading(n, 0, _Use(use.root, index, (*around, *reduced), min(use.parallel, len(around)), use.covered))
+            self.reading(n, 0, replace(use, index=index, loops=(*around, *reduced)))
         elif n.op == "gather":
             for k in range(1, len(n.args)):
                 self.reading(n, k, use)
