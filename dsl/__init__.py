@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .ast import Composite
     from .diagnostics import render_diagnostics
-    from .elaborate import Instance, elaborate
+    from .elaboration import Instance, elaborate
     from .reader import read, read_file
     from .scope import Scope
 
 _PUBLIC = {
-    "Composite": "ast", "Instance": "elaborate", "Scope": "scope", "elaborate": "elaborate", "read": "reader", "read_file": "reader",
+    "Composite": "ast", "Instance": "elaboration", "Scope": "scope", "elaborate": "elaboration", "read": "reader", "read_file": "reader",
     "render_diagnostics": "diagnostics",
 }  # fmt: skip
 __all__ = ["Composite", "Instance", "Scope", "elaborate", "read", "read_file", "render_diagnostics"]
