@@ -75,7 +75,7 @@ class Port:
     strided: tuple[str, ...] = ()  # size names of the leading strides (in elements) given at run time, outermost first
     index_limit: Expr | None = None  # used as an index into an axis of this extent: how a test draws it
     draw: str = "normal"  # how a test draws it: normal | uniform | positive | spd | index V | one of …
-    span: Span = NOWHERE
+    span: Span = field(default=NOWHERE, compare=False)
 
     @property
     def memory_order(self) -> tuple[int, ...]:
@@ -153,8 +153,8 @@ def _bits(value: Any) -> Any:
 
 def make(op: str, dtype: DType, shape: Shape, args: tuple[View, ...] = (), attr: Attr = NO_ATTR, span: Span = NOWHERE) -> Node:
     key = (
-        op, dtype.name, shape, tuple((a.node, a.index, a.domain, _bits(a.fill)) for a in args),
-        attr.name, _bits(attr.value), attr.expr, attr.combiner, attr.extents, attr.at, attr.axis, id(attr.nest) if attr.nest else 0, attr.result,
+        op, dtype.name, shape, tuple((a.node, a.index, a.domain, None if a.domain is None else _bits(a.fill)) for a in args),
+        attr.name, _bits(attr.value), attr.expr, attr.combiner, attr.extents, attr.at, attr.axis, attr.nest, attr.result,
     )  # fmt: skip
     found = _interned.get(key)
     if found is None:

@@ -135,7 +135,7 @@ Stmt = Loop | Let | Alloc | Store | If | While | Region | Barrier | Check
 Block = tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Nest:
     """A loop nest inside a graph: runs on copies of `operands` in order; `results` are buffers that it writes.
 

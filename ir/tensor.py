@@ -10,14 +10,16 @@ the precision of x.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .dtypes import DType
 from .errors import LuminalError
-from .expr import Expr, axis, substitute
+from .expr import Expr, axis, const, substitute
 from .graph import Shape, View
 
 Int = Expr | int  # an extent or a position in an argument
+Range = tuple[Int | None, Int | None, Int | None]  # start, stop, step as in Python; None is the default
 
 
 class BuildError(LuminalError):
@@ -60,9 +62,16 @@ class Tensor:
         if self.weak != "int" or self.view.domain is not None:
             return None
         if node.op == "const":
-            from .expr import const
-
             return const(node.attr.value)
         if node.op != "iota" or node.attr.expr is None:
             return None
         return substitute(node.attr.expr, {axis(k): e for k, e in enumerate(self.view.index)})
+
+
+def show(e: Int) -> str:
+    """An extent for a message."""
+    return str(e)
+
+
+def show_shape(shape: Sequence[Int]) -> str:
+    return f"[{', '.join(show(e) for e in shape)}]"

@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ..ir import polynomial as pl
 from ..ir.dtypes import INDEX
-from ..ir.expr import Expr, postorder, substitute, total, var
+from ..ir.expr import Expr, postorder, product, substitute, total, var
 from ..ir.program import Array, Assign, Block, Define, For, Function, If, Program, Region, Scratch, Stmt, StoreTo, While, expressions, map_expressions, statements
 from ..ir.target import Options, Target
-from .lower.affine import Polynomial, expression, polynomial
 from .lower.names import Names
 from .share import Temporaries, share
 
@@ -89,15 +89,19 @@ def ordered_sum(address: Expr, depth: Mapping[str, int], level: int) -> Expr:
     """The terms of an address by the loop that changes them, outermost first."""
     if address.dtype is not INDEX:
         return address
-    terms = polynomial(address)
+    terms = pl.poly(address)
     if len(terms) > MOST_TERMS:
         return address
-    levels: dict[int, Polynomial] = {}
-    for factors, coefficient in terms.items():
-        at = max((_level(f, depth, level) for f in factors), default=0)
-        levels.setdefault(at, {})[factors] = coefficient
-    constant = levels.get(0, {}).pop((), 0)
-    return total(expression(levels[at]) for at in sorted(levels)) + constant
+    constant = 0
+    levels: dict[int, list[Expr]] = {}
+    for factors in sorted(terms, key=pl.order):
+        if not factors:
+            constant = terms[factors]
+            continue
+        by_level = sorted(factors, key=lambda f: -_level(f, depth, level))  # i * N, not N * i
+        at = _level(by_level[0], depth, level)
+        levels.setdefault(at, []).append(product(by_level) * terms[factors])
+    return total(term for at in sorted(levels) for term in levels[at]) + constant
 
 
 def _level(e: Expr, depth: Mapping[str, int], level: int) -> int:
@@ -124,8 +128,8 @@ def _outward(block: Block, fresh: Temporaries) -> Block:
                     let = fresh.define(e)
                     result.append(let)
                     known[e] = var(let.name, let.dtype)
-                body = map_expressions(s.body, lambda e: substitute(e, known))
-                result.append(replace(s, body=_outward(body, fresh)))
+                (s,) = map_expressions((s,), lambda e: substitute(e, known))
+                result.append(replace(s, body=_outward(s.body, fresh)))
             case Region():
                 result.append(replace(s, body=_outward(s.body, fresh)))
             case If():
@@ -158,7 +162,7 @@ def _unchanging(loop: For | While) -> list[Expr]:
             if n in seen or not n.args:
                 continue
             seen.add(n)
-            if weight[n] >= 0 and weight[n] >= WORTH and n.op != "broadcast":
+            if weight[n] >= WORTH and n.op != "broadcast" and n.dtype.kind != "bool":
                 found[n] = None
             else:
                 stack.extend(reversed(n.args))
