@@ -259,7 +259,7 @@ class Expressions:
 
     def _difference(self, e: Expr, args: list[Text]) -> Text | None:
         """`a + b * -1` as `a - b`, `i + -4` as `i - 4`."""
-        a, b = e.args
+        b = e.args[1]
         if b.is_const and b.attr < 0:
             return Text(f"{args[0].within(Need(12))} - {-b.attr}", 12)
         if b.op == "mul" and b.args[1].is_const and b.args[1].attr < 0:
