@@ -117,11 +117,11 @@ class Function:
 
     def _remember(self, args: tuple[Any, ...], sizes: dict[str, int]) -> None:
         """Keep what a call with arrays of these dtypes, shapes and strides needs: pointers to take, outputs to allocate, sizes to append."""
-        from .ir.layout import allocate
+        from .ir.layout import allocator
 
         places = {p.name: k for k, p in enumerate((*self._inputs, *(p for p in self._ports if p.role == "out")))}
         picks = [(pick, places[name]) for name, pick in self.library.picks]
-        fresh = [p for p in self._ports if p.role == "out"]
+        fresh = [allocator(p, sizes) for p in self._ports if p.role == "out"]
         written = [places[p.name] for p in self._ports if p.role == "inout"]
         results = [places[p.name] for p in self._outputs]
         single = results[0] if len(results) == 1 else None
@@ -131,7 +131,7 @@ class Function:
             for k in written:
                 if not given[k].flags.writeable:
                     raise ValueError(f"port {self._inputs[k].name}: it is written, and the array is read-only")
-            pool = (*given, *[allocate(p, sizes) for p in fresh]) if fresh else given
+            pool = (*given, *[make() for make in fresh]) if fresh else given
             code = function(*[pick(pool[k]) for pick, k in picks], *tail)
             if code:
                 raise ValueError(f"{self.__name__}: {error_name(code)}")
