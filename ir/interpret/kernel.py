@@ -31,8 +31,8 @@ def run(
 ) -> int:
     """Run all kernels in order, in place on `buffers` (ports by name: arrays in logical shape, scalars as numbers).  Returns the error code, 0 for none.
 
-    Every operation rounds as its dtype does; with `exact` floats are float64 throughout (pass float64 arrays, or the results are rounded when they are
-    copied back).  With `check` parallel loops run in a shuffled order (`seed`), and a race, a read of undefined contents or an index outside raises
+    Every operation rounds as its dtype does; with `exact` floats are in the working form of `meaning` throughout (float64, longdouble for f64; pass arrays of
+    that type, or the results are rounded when they are copied back).  With `check` parallel loops run in a shuffled order (`seed`), and a race, a read of undefined contents or an index outside raises
     MeaningFault.  Regions run with `threads` simulated threads (1; 3 with `check`).
     """
     support = Support(check, seed, threads or (3 if check else 1))
