@@ -11,8 +11,8 @@ from ..ir.expr import Expr
 from ..ir.tensor import BuildError, Tensor
 from .diagnostics import nearest, shorten
 from .frame import BROKEN, Silenced
-from .operators import KINDS, TABLE, Operand, Operator, constant_of
-from .sexpr import Comma, Form, Keyword, List, Number, String, Symbol
+from .operators import KINDS, Operand, Operator, constant_of
+from .sexpr import Comma, Form, Keyword, List, String, Symbol
 from .source import error
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ def split(form: List) -> tuple[list[Form], dict[str, tuple[Keyword, Form]]]:
             raise error("E0105", "a comma in the code", item.place, "help: operands are separated by spaces")
         if not isinstance(item, Keyword):
             if keywords:
-                raise error("E0501", "an operand after the keywords", item.place, f"help: operands come first: ({form.head} … :{next(iter(keywords))} …)")
+                raise error(
+                    "E0501", "an operand after the keywords", item.place, f"help: operands come first: ({form.head} … :{next(iter(keywords))} …)"
+                )
             positional.append(item)
             continue
         if not rest or isinstance(rest[0], Keyword):
@@ -49,14 +51,26 @@ def bind(evaluator: Evaluator, form: List, operator: Operator) -> tuple[list[Any
     for name, (key, _) in keywords.items():
         if name not in operator.keywords and not (name == "dtype" and any(o.kind == "type" for o in operator.operands)):
             known = [f":{k}" for k in operator.keywords]
-            raise error("E0502", f"`{operator.name}` has no keyword :{shorten(name)}", key.place, *(nearest(f":{name}", known) or (f"expected: {operator.signature}",)))
+            raise error(
+                "E0502",
+                f"`{operator.name}` has no keyword :{shorten(name)}",
+                key.place,
+                *(nearest(f":{name}", known) or (f"expected: {operator.signature}",)),
+            )
     operands = operator.operands
     if operands and operands[0].kind == "type" and "dtype" in keywords:
         positional.insert(0, keywords.pop("dtype")[1])
     required = sum(o.required for o in operands)
-    if len(positional) < required - any(o.many and o.kind != "tensor" for o in operands) or (len(positional) > len(operands) and not (operands and operands[-1].many)):
+    if len(positional) < required - any(o.many and o.kind != "tensor" for o in operands) or (
+        len(positional) > len(operands) and not (operands and operands[-1].many)
+    ):
         wanted = "no operands" if not operands else f"{required} operand{'s' * (required != 1)}"
-        raise error("E0501", f"`{operator.name}` takes {'at least ' * bool(operands and operands[-1].many)}{wanted}, found {len(positional)}", form.place, f"expected: {operator.signature}")
+        raise error(
+            "E0501",
+            f"`{operator.name}` takes {'at least ' * bool(operands and operands[-1].many)}{wanted}, found {len(positional)}",
+            form.place,
+            f"expected: {operator.signature}",
+        )
     found: list[Any] = []
     problems = Problems()
     for k, operand in enumerate(operands):
@@ -156,7 +170,9 @@ def axis(evaluator: Evaluator, form: Form) -> int:
     """An integer that is known now."""
     found = size(evaluator, form)
     if not found.is_const:
-        raise error("E0320", f"`{shorten(form.source_text)}` must be known at compile time", form.place, "expected: an integer literal or a parameter")
+        raise error(
+            "E0320", f"`{shorten(form.source_text)}` must be known at compile time", form.place, "expected: an integer literal or a parameter"
+        )
     return found.attr
 
 
@@ -258,5 +274,3 @@ _READ: dict[str, Any] = {
     "tensor": tensor, "any": anything, "size": size, "axis": axis, "axes": axes, "shape": shape, "flag": flag, "literal": literal, "text": text,
     "type": type_, "ranges": range_, "pairs": pair, "sizes": size,
 }  # fmt: skip
-
-__all__ = ["TABLE", "Number", "Problems", "anything", "axis", "bind", "read", "size", "split", "tensor"]

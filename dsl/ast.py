@@ -1,8 +1,8 @@
 """What a user wrote: composites as data, every part with its place.  Nothing is resolved here: sizes, types and names are `elaborate`'s.
 
-    composite   ::= name, ports, where, parameters, body, test, schedules
-    port        ::= NAME {type} [sizes] <order> (where) ?            in | out | inout
-    type        ::= dtype | type variable | nothing (an output whose type the body gives)
+composite   ::= name, ports, where, parameters, body, test, schedules
+port        ::= NAME {type} [sizes] <order> (where) ?            in | out | inout
+type        ::= dtype | type variable | nothing (an output whose type the body gives)
 """
 
 from __future__ import annotations

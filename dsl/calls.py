@@ -12,14 +12,24 @@ from . import arguments
 from .ast import Composite, PortDecl
 from .diagnostics import nearest, shorten
 from .evaluate import Evaluator
-from .frame import BROKEN, Frame, unique
+from .frame import BROKEN, Frame
 from .interface import Unifier, bind_output, parameters_of
+from .names import unique
 from .operators import Operand
-from .sexpr import Form, Keyword, List, Symbol
+from .sexpr import Form, List, Symbol
 from .sizes import comparison, evaluate, symbols
 from .source import Place, diagnostic, error
 
-_PARAMETER_KINDS = {"axis": "axis", "int": "axis", "axes": "axes", "ints": "axes", "float": "literal", "bool": "flag", "dtype": "type", "string": "text"}
+_PARAMETER_KINDS = {
+    "axis": "axis",
+    "int": "axis",
+    "axes": "axes",
+    "ints": "axes",
+    "float": "literal",
+    "bool": "flag",
+    "dtype": "type",
+    "string": "text",
+}
 
 
 def call_composite(evaluator: Evaluator, form: List, composite: Composite) -> Any:
@@ -57,7 +67,12 @@ def _split(form: List, composite: Composite) -> tuple[list[tuple[PortDecl, Form]
     positional, keywords = arguments.split(form)
     inputs = composite.inputs
     if len(positional) > len(inputs):
-        raise error("E0501", f"`{composite.name}` takes {len(inputs)} operand{'s' * (len(inputs) != 1)}, found {len(positional)}", form.place, f"expected: {_signature(composite)}")
+        raise error(
+            "E0501",
+            f"`{composite.name}` takes {len(inputs)} operand{'s' * (len(inputs) != 1)}, found {len(positional)}",
+            form.place,
+            f"expected: {_signature(composite)}",
+        )
     ports: dict[str, tuple[PortDecl, Form]] = {p.name: (p, f) for p, f in zip(inputs, positional, strict=False)}
     parameters: list[tuple[Any, Form]] = []
     for name, (key, value) in keywords.items():
@@ -80,7 +95,11 @@ def _split(form: List, composite: Composite) -> tuple[list[tuple[PortDecl, Form]
 
 
 def _signature(composite: Composite) -> str:
-    words = [composite.name, *(f"[{p.name}]" if p.optional else p.name for p in composite.inputs), *(f":{p.name} {p.type}" for p in composite.parameters)]
+    words = [
+        composite.name,
+        *(f"[{p.name}]" if p.optional else p.name for p in composite.inputs),
+        *(f":{p.name} {p.type}" for p in composite.parameters),
+    ]
     return f"({' '.join(words)})"
 
 
@@ -188,10 +207,18 @@ def _from_callee(e: SourceError, callee: Composite, caller: Composite, place: Pl
     for d in e.diagnostics:
         if d.span.file != caller.file and callee.file != caller.file:
             where = f"note: in `{callee.name}`, {d.span.file}:{d.span.line}:{d.span.column}"
-            found.append(diagnostic(d.code, f"in `{callee.name}`: {d.message}" if not d.message.startswith("in `") else d.message, place, *d.notes, where))
+            found.append(
+                diagnostic(d.code, f"in `{callee.name}`: {d.message}" if not d.message.startswith("in `") else d.message, place, *d.notes, where)
+            )
         else:
-            found.append(Diagnostic(d.code, d.message, d.span, (*d.notes, f"note: called as `{callee.name}` from {span.file}:{span.line}:{span.column}"), d.severity, d.text))
+            found.append(
+                Diagnostic(
+                    d.code,
+                    d.message,
+                    d.span,
+                    (*d.notes, f"note: called as `{callee.name}` from {span.file}:{span.line}:{span.column}"),
+                    d.severity,
+                    d.text,
+                )
+            )
     return SourceError(found)
-
-
-__all__ = ["Keyword", "call_composite", "run_body"]

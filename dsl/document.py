@@ -30,7 +30,12 @@ def read_toml(text: str, file: str) -> tuple[Composite, ...]:
         found = [_composite(document, ("composite",), (), collector)]
         top.known += ["implementation", "test", "schedule"]
     elif kind is None:
-        raise error("E0110", "there is no composite in this file", Place(whole(file, text), 0, 1), "expected: a table [composite], or an S-expression that starts with (composite …")
+        raise error(
+            "E0110",
+            "there is no composite in this file",
+            Place(whole(file, text), 0, 1),
+            "expected: a table [composite], or an S-expression that starts with (composite …",
+        )
     top.finish()
     collector.finish()
     return tuple(c for c in found if c is not None)
@@ -62,7 +67,20 @@ def _composite(document: Document, path: Path, base: Path, collector: Collector)
     if len(collector.found) > before or name is None:
         return None
     source = _as_sexpr(document, base, path, name)
-    return Composite(name, ports, names, (), parameters, body, test, schedules, documentation.strip(), document.place((*path, "name")), source, document.text.source.file)
+    return Composite(
+        name,
+        ports,
+        names,
+        (),
+        parameters,
+        body,
+        test,
+        schedules,
+        documentation.strip(),
+        document.place((*path, "name")),
+        source,
+        document.text.source.file,
+    )
 
 
 def _ports(table: Fields, key: str, role: str, collector: Collector) -> list[PortDecl]:
@@ -81,7 +99,9 @@ def _body(fields: Fields | None, document: Document, base: Path, collector: Coll
     if fields is None:
         with collector.catching():
             if "implementation" not in _at(document, base):
-                raise error("E0110", "the table [implementation] with the `code` is missing", document.place((*base, "composite") if not base else base))
+                raise error(
+                    "E0110", "the table [implementation] with the `code` is missing", document.place(base if base else (*base, "composite"))
+                )
         return ()
     code = fields.get("code", str, required=True)
     fields.finish()
@@ -119,7 +139,13 @@ def _parameters(fields: Fields | None, collector: Collector) -> tuple[Parameter,
             if kind is None:
                 continue
             if kind not in PARAMETER_TYPES:
-                raise error("E0120", f"unknown type `{shorten(kind)}` of a parameter", fields.document.place((*table.path, "type")), *nearest(kind, PARAMETER_TYPES), f"expected: {', '.join(PARAMETER_TYPES)}")
+                raise error(
+                    "E0120",
+                    f"unknown type `{shorten(kind)}` of a parameter",
+                    fields.document.place((*table.path, "type")),
+                    *nearest(kind, PARAMETER_TYPES),
+                    f"expected: {', '.join(PARAMETER_TYPES)}",
+                )
             if default is not None:
                 default = parameter_value(kind, default, fields.document.place((*table.path, "default")), name)
             found.append(Parameter(name, kind, default, default is None, place))
@@ -165,7 +191,12 @@ def _test(fields: Fields | None, collector: Collector) -> Test:
         if how is not None and drawn:
             with collector.catching():
                 if not DRAW.fullmatch(how):
-                    raise error("E0120", f"unknown way to draw an input: `{shorten(how)}`", fields.document.place((*drawn.path, key)), "expected: normal, uniform, positive, spd, index V, one of …")
+                    raise error(
+                        "E0120",
+                        f"unknown way to draw an input: `{shorten(how)}`",
+                        fields.document.place((*drawn.path, key)),
+                        "expected: normal, uniform, positive, spd, index V, one of …",
+                    )
                 inputs[key] = how
     code: Form | None = None
     if fields.get("code", str) is not None:

@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..ir.build import Builder
-from ..ir.tensor import BuildError, Tensor
+from ..ir.tensor import BuildError
 from . import arguments
 from .diagnostics import nearest, shorten
-from .frame import BROKEN, Broken, Frame, Silenced, unknown
+from .frame import Broken, Frame, Silenced, unknown
+from .names import unique
 from .operators import TABLE, truth
 from .sexpr import Form, Keyword, List, Number, String, Symbol
 from .source import error
@@ -74,12 +75,13 @@ class Evaluator:
 
     def _unassigned(self, form: Symbol) -> None:
         """A better message for the name of an optional port that is absent, or of an output that has no value yet."""
-        from .frame import unique
 
         for port in self.frame.composite.ports:
             if unique(form.name, [port.name], form.place):
                 if port.optional and not self.frame.given.get(port.name, True):
-                    raise error("E0604", f"the optional port `{port.name}` is not given", form.place, f"help: ask first: (if (given {port.name}) … …)")
+                    raise error(
+                        "E0604", f"the optional port `{port.name}` is not given", form.place, f"help: ask first: (if (given {port.name}) … …)"
+                    )
                 if port.role == "out":
                     raise error("E0604", f"the output `{port.name}` has no value here", form.place)
 
@@ -151,14 +153,15 @@ def let_pairs(form: List) -> list[tuple[Symbol, Form]]:
 
 def given(evaluator: Evaluator, form: List) -> bool:
     """`(given B)`: whether the optional port is there, a compile-time truth value."""
-    from .frame import unique
 
     if len(form.items) != 2 or not isinstance(form.items[1], Symbol):
         raise error("E0501", "`given` takes the name of a port", form.place, "expected: (given B)")
     name = form.items[1]
     key = unique(name.name, [p.name for p in evaluator.frame.composite.ports if p.is_input], name.place)
     if key is None:
-        raise error("E0201", f"`{shorten(name.name)}` is not a port", name.place, *nearest(name.name, [p.name for p in evaluator.frame.composite.ports]))
+        raise error(
+            "E0201", f"`{shorten(name.name)}` is not a port", name.place, *nearest(name.name, [p.name for p in evaluator.frame.composite.ports])
+        )
     return evaluator.frame.given.get(key, True)
 
 
@@ -231,5 +234,3 @@ def check_rank(form: List, rank: int, found: int) -> None:
 SPECIAL: dict[str, Callable[[Evaluator, List], Any]] = {
     "given": given, "if": conditional, "values": several, "progn": sequence, "let": let, "aref": element,
 }  # fmt: skip
-
-__all__ = ["BROKEN", "Evaluator", "Tensor"]

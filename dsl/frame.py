@@ -6,16 +6,18 @@ A `Value` is a `Tensor` (weak ones for plain numbers and sizes), or something kn
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..ir.dtypes import DType
 from ..ir.expr import Expr
+from ..ir.graph import Shape
 from .ast import Composite
 from .diagnostics import nearest, shorten
-from .names import fold
+from .names import fold, unique
+from .sizes import symbols
 from .source import Place, error
 
 LITERALS: dict[str, Any] = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan"), "pi": 3.141592653589793, "t": True, "nil": False}
@@ -56,6 +58,22 @@ class Frame:
     scopes: list[dict[str, Any]] = field(default_factory=lambda: [{}])
     returned: list[Any] | None = None
     last: Any = None  # the value of the last expression statement
+    declared: dict[str, tuple[Shape, DType]] = field(default_factory=dict)  # outputs of their own whose shape is known before the body runs
+
+    def declare_outputs(self, leading: Shape) -> None:
+        """Note the shapes of the outputs that elements may be stored into: those whose type and sizes are known already."""
+        from .interface import port_shape, type_of
+
+        for p in self.composite.ports:
+            names = [s for f in p.sizes or () for s in symbols(f)]
+            known = all(s.name in self.parameters or unique(s.name, self.sizes, s.place) is not None for s in names)
+            if p.role == "out" and p.type is not None and p.sizes is not None and known:
+                self.declared[p.name] = (port_shape(p, self, leading), type_of(p.type, self.dtypes))
+
+    def declared_output(self, name: str) -> tuple[Shape, DType] | None:
+        """Shape and dtype of an output port of its own, by the exact or the folded name."""
+        key = next((n for n in self.declared if n == name), None) or next((n for n in self.declared if fold(n) == fold(name)), None)
+        return None if key is None else self.declared[key]
 
     @contextmanager
     def scope(self) -> Iterator[dict[str, Any]]:
@@ -102,15 +120,6 @@ class Frame:
     def visible(self) -> list[str]:
         """Every name in value position, for the nearest one in a diagnostic."""
         return [*(n for s in reversed(self.scopes) for n in s), *self.sizes, *self.parameters]
-
-
-def unique(name: str, names: Iterable[str], place: Place) -> str | None:
-    """The one of `names` that equals `name` after folding (or exactly); None where there is none; E0202 where there are several."""
-    wanted = fold(name)
-    found = [n for n in names if n == name] or [n for n in names if fold(n) == wanted]
-    if len(found) > 1:
-        raise error("E0202", f"`{shorten(name)}` may mean {' or '.join(f'`{n}`' for n in found)}", place, "help: use the exact spelling")
-    return found[0] if found else None
 
 
 def unknown(name: str, frame: Frame, place: Place) -> Exception:

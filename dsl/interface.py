@@ -16,7 +16,8 @@ from ..ir.tensor import BuildError, Tensor
 from .ast import Composite, Parameter, PortDecl, TypeName
 from .diagnostics import nearest, shorten
 from .document import parameter_value
-from .frame import Frame, unique
+from .frame import Frame
+from .names import unique
 from .session import Session
 from .sexpr import Form, Symbol
 from .sizes import check_elements, check_extent, evaluate, symbols
@@ -40,7 +41,9 @@ def parameters_of(composite: Composite, given: Mapping[str, Any], place: Place) 
         if key is not None:
             values[p.name] = given[key] if isinstance(given[key], DType) else _brought(p, parameter_value(p.type, given[key], place, p.name), place)
         elif p.required:
-            raise error("E0504", f"the parameter `{p.name}` of `{composite.name}` has no value", place, f"help: it is of type {p.type} and has no default")
+            raise error(
+                "E0504", f"the parameter `{p.name}` of `{composite.name}` has no value", place, f"help: it is of type {p.type} and has no default"
+            )
         else:
             values[p.name] = _brought(p, p.default, p.place)
     return values
@@ -109,7 +112,12 @@ class Unifier:
                 continue
             bound = self.frame.dtypes.setdefault(name.name, x.dtype)
             if bound is not x.dtype:
-                raise error("E0301", f"`{port.name}` of `{self.frame.composite.name}` is {{{name.name}}} = {bound}, found {x.dtype}", place, f"help: (cast {bound} …)")
+                raise error(
+                    "E0301",
+                    f"`{port.name}` of `{self.frame.composite.name}` is {{{name.name}}} = {bound}, found {x.dtype}",
+                    place,
+                    f"help: (cast {bound} …)",
+                )
         for name, weak in plain.items():
             self.frame.dtypes.setdefault(name, f32 if weak == "float" else i64)
 
@@ -139,7 +147,9 @@ class Unifier:
                 shape = shape[len(shape) - len(sizes) :]
         if len(shape) != len(sizes):
             least = "at least " if is_broadcast(port.sizes or ()) else ""
-            raise error("E0313", f"`{port.name}` of `{callee}` has {least}{len(sizes)} ax{'i' if len(sizes) == 1 else 'e'}s, found {len(shape)}", place)
+            raise error(
+                "E0313", f"`{port.name}` of `{callee}` has {least}{len(sizes)} ax{'i' if len(sizes) == 1 else 'e'}s, found {len(shape)}", place
+            )
         for form, extent in zip(sizes, shape, strict=True):
             self._extent(port, form, extent, place)
 
@@ -160,7 +170,12 @@ class Unifier:
             because = f" (from `{origin}`)" if origin and origin != port.name else ""
             text = form.source_text if not isinstance(form, Symbol) or origin else form.name
             label = shorten(text) if str(text) == repr(wanted) else f"{shorten(text)} = {show_size(wanted)}"
-            raise error("E0311", f"`{port.name}` of `{self.frame.composite.name}` has the extent {label}{because}, found {show_size(extent)}", place, "note: the two are not provably equal")
+            raise error(
+                "E0311",
+                f"`{port.name}` of `{self.frame.composite.name}` has the extent {label}{because}, found {show_size(extent)}",
+                place,
+                "note: the two are not provably equal",
+            )
 
     def finish(self) -> None:
         """Check the extents that are expressions of sizes, now that the sizes are known.  E0208 where one still is not."""
@@ -200,9 +215,10 @@ def bind_output(frame: Frame, unifier: Unifier, port: PortDecl, x: Tensor, place
         if len(unifier.leading) > known:
             found = unifier.leading.pop()
             if known and not (len(found) == len(outer) and all(b.same(p, q) for p, q in zip(found, outer, strict=True))):
-                raise error("E0310", f"the leading axes of `{port.name}` are [{', '.join(map(show_size, found))}], those of the inputs [{', '.join(map(show_size, outer))}]", place)
+                raise error(
+                    "E0310",
+                    f"the leading axes of `{port.name}` are [{', '.join(map(show_size, found))}], those of the inputs [{', '.join(map(show_size, outer))}]",
+                    place,
+                )
         unifier.finish()
     return x
-
-
-__all__ = ["Composite", "Unifier", "bind_output", "parameters_of", "port_shape", "type_of"]

@@ -1,8 +1,8 @@
 """Composites as S-expressions.
 
-    file      ::= composite*
-    composite ::= (composite [NAME] ((port* [&key (NAME default)*]) -> outputs [where constraints]) ["documentation"] form*)
-    outputs   ::= (port*) | port
+file      ::= composite*
+composite ::= (composite [NAME] ((port* [&key (NAME default)*]) -> outputs [where constraints]) ["documentation"] form*)
+outputs   ::= (port*) | port
 """
 
 from __future__ import annotations
@@ -127,4 +127,9 @@ def _default(form: Form) -> tuple[str, Any]:
         case List(items=items) if items and all(isinstance(f, Number) and isinstance(f.value, int) for f in items):
             return "ints", tuple(f.value for f in items if isinstance(f, Number))
         case _:
-            raise error("E0122", f"`{shorten(form.source_text)}` cannot be a default", form.place, "expected: a number, t, nil, a string, a dtype or a list of integers")
+            raise error(
+                "E0122",
+                f"`{shorten(form.source_text)}` cannot be a default",
+                form.place,
+                "expected: a number, t, nil, a string, a dtype or a list of integers",
+            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from .ast import PortDecl
@@ -22,7 +22,12 @@ def fold(name: str) -> str:
 def composite_name(name: str, place: Place) -> str:
     """The name itself; E0121 where it is not allowed."""
     if len(name) > MAX_NAME or not _COMPOSITE.fullmatch(name):
-        raise error("E0121", f"`{shorten(name)}` cannot be the name of a composite", place, f"expected: a letter, then letters, digits, _ and - (at most {MAX_NAME} characters)")
+        raise error(
+            "E0121",
+            f"`{shorten(name)}` cannot be the name of a composite",
+            place,
+            f"expected: a letter, then letters, digits, _ and - (at most {MAX_NAME} characters)",
+        )
     return name
 
 
@@ -40,9 +45,26 @@ def port_names(inputs: Sequence[PortDecl], outputs: Sequence[PortDecl], bare_is_
             continue
         if bare and bare_is_input:
             notes = nearest(out.name, [p.name for p in inputs])
-            raise error("E0118", f"the output `{out.name}` is not an input", out.place, *notes, f"help: write {out.name}{{f32}}[M N], or {out.name}{{}} where the body gives type and sizes")
+            raise error(
+                "E0118",
+                f"the output `{out.name}` is not an input",
+                out.place,
+                *notes,
+                f"help: write {out.name}{{f32}}[M N], or {out.name}{{}} where the body gives type and sizes",
+            )
         if exact:
-            raise error("E0204", f"there is another port `{exact[0]}`", out.place, f"help: write only the name, `{exact[0]}`, to update the input in place")
+            raise error(
+                "E0204", f"there is another port `{exact[0]}`", out.place, f"help: write only the name, `{exact[0]}`, to update the input in place"
+            )
         ports[out.name] = out
         names.append(out.name)
     return tuple(ports.values()), tuple(names)
+
+
+def unique(name: str, names: Iterable[str], place: Place) -> str | None:
+    """The one of `names` that equals `name` after folding (or exactly); None where there is none; E0202 where there are several."""
+    wanted = fold(name)
+    found = [n for n in names if n == name] or [n for n in names if fold(n) == wanted]
+    if len(found) > 1:
+        raise error("E0202", f"`{shorten(name)}` may mean {' or '.join(f'`{n}`' for n in found)}", place, "help: use the exact spelling")
+    return found[0] if found else None

@@ -12,6 +12,7 @@ A signature lists operands by kind, then keywords; it is what a diagnostic shows
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -60,7 +61,9 @@ def define(names: str, operands: str, run: Callable[..., Any], **keywords: Any) 
     """`operands` as in the grammar above, `name:kind` where the kind is not `tensor`, `?` where it may be left out; keywords `name=(kind, default)`."""
     for name in names.split():
         positional = tuple(_operand(word) for word in operands.split())
-        TABLE[name] = Operator(name, positional, {k: Operand(k, kind, default=default, required=False) for k, (kind, default) in keywords.items()}, run)
+        TABLE[name] = Operator(
+            name, positional, {k: Operand(k, kind, default=default, required=False) for k, (kind, default) in keywords.items()}, run
+        )
 
 
 def _operand(word: str) -> Operand:
@@ -110,7 +113,7 @@ def compare(op: str, swap: bool = False) -> Callable[..., Any]:
         return b.elementwise(op, x, y)
 
     def run(b: Builder, xs: tuple[Tensor, ...]) -> Any:
-        results = [pair(b, *((y, x) if swap else (x, y))) for x, y in zip(xs, xs[1:], strict=False)]
+        results = [pair(b, *((y, x) if swap else (x, y))) for x, y in itertools.pairwise(xs)]
         return junction("bit_and", True)(b, tuple(results))
 
     return run
@@ -176,9 +179,7 @@ def shift(b: Builder, x: Tensor, count: Tensor) -> Tensor:
     return b.where(b.elementwise("less_than", count, b.constant(0)), right, left)
 
 
-UNARY = (
-    "sqrt exp exp2 expm1 log log2 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf floor ceil round trunc abs sign neg recip rsqrt isnan isinf"
-)
+UNARY = "sqrt exp exp2 expm1 log log2 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf floor ceil round trunc abs sign neg recip rsqrt isnan isinf"
 for _name in UNARY.split():
     define(_name, "x", row(_name))
 define("+", "x+", folded("add"))
@@ -210,10 +211,21 @@ define("min", "x+", extreme("min"), axis=("axes", None), keepdims=("flag", False
 # ---- reduce and scan
 
 for _name in ("sum", "prod", "mean", "any", "all", "logsumexp"):
-    define(_name, "x", lambda b, x, axis, keepdims, _method=_name: getattr(b, _method)(x, axis, keepdims), axis=("axes", None), keepdims=("flag", False))
+    define(
+        _name, "x", lambda b, x, axis, keepdims, _method=_name: getattr(b, _method)(x, axis, keepdims), axis=("axes", None), keepdims=("flag", False)
+    )
 for _name in ("argmax", "argmin"):
-    define(_name, "x", lambda b, x, axis, keepdims, _method=_name: getattr(b, _method)(x, axis, keepdims), axis=("axis", None), keepdims=("flag", False))
-define("var", "x", lambda b, x, axis, keepdims, correction: b.var(x, axis, keepdims, correction), axis=("axes", None), keepdims=("flag", False), correction=("axis", 0))
+    define(
+        _name, "x", lambda b, x, axis, keepdims, _method=_name: getattr(b, _method)(x, axis, keepdims), axis=("axis", None), keepdims=("flag", False)
+    )
+define(
+    "var",
+    "x",
+    lambda b, x, axis, keepdims, correction: b.var(x, axis, keepdims, correction),
+    axis=("axes", None),
+    keepdims=("flag", False),
+    correction=("axis", 0),
+)
 for _name in ("cumsum", "cumprod", "cummax", "cummin"):
     define(_name, "x", lambda b, x, axis, _method=_name: getattr(b, _method)(x, axis), axis=("axis", -1))
 
@@ -242,7 +254,13 @@ define("tril", "x", lambda b, x, k: b.tril(x, k), k=("size", 0))
 define("unfold", "x", lambda b, x, size, step, axis: b.unfold(x, size, step, axis), size=("size", 1), step=("size", 1), axis=("axis", -1))
 define("gather", "x index", lambda b, x, index, axis: b.gather(x, index, axis), axis=("axis", 0))
 define("take-along", "x index", lambda b, x, index, axis: b.take_along(x, index, axis), axis=("axis", -1))
-define("scatter", "base index updates", lambda b, base, i, u, axis, combine: b.scatter(base, i, u, axis, combine), axis=("axis", 0), combine=("text", "set"))
+define(
+    "scatter",
+    "base index updates",
+    lambda b, base, i, u, axis, combine: b.scatter(base, i, u, axis, combine),
+    axis=("axis", 0),
+    combine=("text", "set"),
+)
 
 # ---- make
 

@@ -1,11 +1,11 @@
 """Ports, `NAME{TYPE}[SIZES]<ORDER>(WHERE)?`, and the constraints of a `where`.
 
-    ports       ::= port*                       commas between them are optional
-    port        ::= NAME ["{" [TYPE] "}"] ["[" size* "]"] ["<" axis* [":strided"] ">"] ["(" ["where" constraints] ")"] ["?"]
-    constraints ::= comparison ("," comparison)*
-    comparison  ::= sum (("=" | "/=" | "<" | "<=" | ">" | ">=") sum)+
-    sum         ::= term (("+" | "-") term)*            term ::= operand (("*" | "%" | "//") operand)*
-    operand     ::= INTEGER | NAME | "(" form ")"
+ports       ::= port*                       commas between them are optional
+port        ::= NAME ["{" [TYPE] "}"] ["[" size* "]"] ["<" axis* [":strided"] ">"] ["(" ["where" constraints] ")"] ["?"]
+constraints ::= comparison ("," comparison)*
+comparison  ::= sum (("=" | "/=" | "<" | "<=" | ">" | ">=") sum)+
+sum         ::= term (("+" | "-") term)*            term ::= operand (("*" | "%" | "//") operand)*
+operand     ::= INTEGER | NAME | "(" form ")"
 """
 
 from __future__ import annotations
@@ -40,7 +40,12 @@ def read_ports(forms: Sequence[Form], role: str) -> list[PortDecl]:
 def _port(forms: Sequence[Form], at: int, role: str) -> tuple[PortDecl, int]:
     head = forms[at]
     if not isinstance(head, Symbol) or not NAME.fullmatch(head.name):
-        raise error("E0112", f"expected the name of a port, found `{shorten(head.source_text)}`", head.place, "help: a port is written NAME{TYPE}[SIZES], as in A{f32}[M N]")
+        raise error(
+            "E0112",
+            f"expected the name of a port, found `{shorten(head.source_text)}`",
+            head.place,
+            "help: a port is written NAME{TYPE}[SIZES], as in A{f32}[M N]",
+        )
     start = at
     at += 1
 
@@ -57,7 +62,12 @@ def _port(forms: Sequence[Form], at: int, role: str) -> tuple[PortDecl, int]:
     type_, sizes, order, where = part(List, "{"), part(List, "["), part(Order), part(List, "(")
     mark = part(Symbol)
     if mark is not None and not (isinstance(mark, Symbol) and mark.name == "?"):
-        raise error("E0112", f"`{shorten(mark.source_text)}` does not belong to a port", mark.place, "expected: NAME{TYPE}[SIZES]<ORDER>(WHERE), then perhaps `?`")
+        raise error(
+            "E0112",
+            f"`{shorten(mark.source_text)}` does not belong to a port",
+            mark.place,
+            "expected: NAME{TYPE}[SIZES]<ORDER>(WHERE), then perhaps `?`",
+        )
     end = forms[at - 1]
     place = Place(head.place.text, head.place.start, end.place.end)
     extents = None if not isinstance(sizes, List) else _sizes(sizes)
@@ -72,7 +82,12 @@ def _port(forms: Sequence[Form], at: int, role: str) -> tuple[PortDecl, int]:
 def _complete(port: PortDecl, bare: bool) -> None:
     if port.type is None:
         what = "a type and sizes" if bare else "a type"
-        raise error("E0113", f"the input `{port.name}` needs {what}", port.place, f"help: write {port.name}{{f32}}[M N], or {port.name}{{T}}[M N] for any type")
+        raise error(
+            "E0113",
+            f"the input `{port.name}` needs {what}",
+            port.place,
+            f"help: write {port.name}{{f32}}[M N], or {port.name}{{T}}[M N] for any type",
+        )
     if port.sizes is None:
         raise error("E0113", f"the input `{port.name}` needs its sizes", port.place, f"help: write {port.name}{{{port.type.name}}}[] for a scalar")
 
@@ -82,7 +97,9 @@ def _type(form: Form | None) -> TypeName | None:
         return None
     name = form.items[0]
     if len(form.items) != 1 or not isinstance(name, Symbol):
-        raise error("E0114", f"`{shorten(form.source_text)}` is not a type", form.place, "expected: a dtype such as {f32}, or a type variable such as {T}")
+        raise error(
+            "E0114", f"`{shorten(form.source_text)}` is not a type", form.place, "expected: a dtype such as {f32}, or a type variable such as {T}"
+        )
     return TypeName(name.name, type_named(name.name, name.place), name.place)
 
 
@@ -98,7 +115,13 @@ def type_named(name: str, place: Place) -> DType | None:
         return found
     if is_variable(name):
         return None
-    raise error("E0114", f"unknown type `{shorten(name)}`", place, *nearest(name, [*DTYPES, "float", "double", "half", "int"]), "expected: a dtype (f64 f32 f16 bf16 i64 … bool), or a type variable (one capital letter)")
+    raise error(
+        "E0114",
+        f"unknown type `{shorten(name)}`",
+        place,
+        *nearest(name, [*DTYPES, "float", "double", "half", "int"]),
+        "expected: a dtype (f64 f32 f16 bf16 i64 … bool), or a type variable (one capital letter)",
+    )
 
 
 def _sizes(form: List) -> tuple[Form, ...]:
@@ -111,7 +134,9 @@ def _sizes(form: List) -> tuple[Form, ...]:
     for f in found:
         good = isinstance(f, Symbol) or (isinstance(f, List) and f.bracket == "(") or (isinstance(f, Number) and isinstance(f.value, int))
         if not good:
-            raise error("E0115", f"`{shorten(f.source_text)}` is not a size", f.place, "expected: an integer, a name, an expression such as (* 2 M), or ~")
+            raise error(
+                "E0115", f"`{shorten(f.source_text)}` is not a size", f.place, "expected: an integer, a name, an expression such as (* 2 M), or ~"
+            )
         if isinstance(f, Number) and f.value < 0:
             raise error("E0115", f"a size cannot be negative: {f.value}", f.place)
         if isinstance(f, Symbol) and f.name != "~" and not NAME.fullmatch(f.name):
@@ -126,7 +151,12 @@ def _order(form: Order, sizes: tuple[Form, ...] | None, name: str) -> tuple[tupl
         return (), False
     rank = len(sizes or ())
     if sorted(axes) != list(range(rank)):
-        raise error("E0116", f"<{' '.join(map(str, axes))}> is not an order of the {rank} axes of `{name}`", form.place, f"expected: each of {' '.join(map(str, range(rank))) or 'no axes'} once, outermost first")
+        raise error(
+            "E0116",
+            f"<{' '.join(map(str, axes))}> is not an order of the {rank} axes of `{name}`",
+            form.place,
+            f"expected: each of {' '.join(map(str, range(rank))) or 'no axes'} once, outermost first",
+        )
     if sizes and isinstance(sizes[0], Symbol) and sizes[0].name == "~" and axes != tuple(range(rank)):
         raise error("E0116", "a port with `~` is row-major", form.place)
     return (() if axes == tuple(range(rank)) else axes), form.strided
@@ -141,7 +171,9 @@ def constraints_of(form: List) -> tuple[Constraint, ...]:
         return ()
     first = form.items[0]
     if not (isinstance(first, Symbol) and first.name.lower() == "where"):
-        raise error("E0117", f"expected `where`, found `{shorten(first.source_text)}`", first.place, "expected: (where M = 1, N < 4096), or () for nothing")
+        raise error(
+            "E0117", f"expected `where`, found `{shorten(first.source_text)}`", first.place, "expected: (where M = 1, N < 4096), or () for nothing"
+        )
     return read_constraints(form.items[1:], first.place)
 
 

@@ -70,7 +70,12 @@ def _check_names(composites: tuple[Composite, ...]) -> None:
         with collector.catching():
             other = seen.setdefault(fold(c.name), c)
             if other is not c:
-                raise error("E0204", f"there is another composite `{shorten(other.name)}` in this file", c.place, f"note: it is at line {other.place.span.line}")
+                raise error(
+                    "E0204",
+                    f"there is another composite `{shorten(other.name)}` in this file",
+                    c.place,
+                    f"note: it is at line {other.place.span.line}",
+                )
         ports: dict[str, str] = {}
         for p in c.ports:
             with collector.catching():

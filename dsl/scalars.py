@@ -6,6 +6,7 @@ held in f64 and alone f32.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -40,7 +41,20 @@ def retype(x: Scalar, to: DType) -> Expr:
     if x.weak == "float" and not to.is_float:
         raise BuildError("E0302", f"a float literal beside {to}", f"help: (cast f32 …) of the {to}, or (cast {to} …) of the float")
     if x.weak == "float":
-        return rewrite(x.expr, lambda e: const(e.attr, to) if e.is_const and e.dtype is f64 else call("cast", e.args[0], to=to) if e.op == "cast" and e.dtype is f64 else None) if to is not f64 else x.expr
+        return (
+            rewrite(
+                x.expr,
+                lambda e: (
+                    const(e.attr, to)
+                    if e.is_const and e.dtype is f64
+                    else call("cast", e.args[0], to=to)
+                    if e.op == "cast" and e.dtype is f64
+                    else None
+                ),
+            )
+            if to is not f64
+            else x.expr
+        )
     return const(x.expr.attr, to) if x.expr.is_const else cast(to, x.expr)
 
 
@@ -91,9 +105,17 @@ def apply(op: str, xs: Sequence[Scalar], what: str) -> Scalar:
         xs = [float_of(x) for x in xs] if all(x.weak for x in xs) else xs
     args, weak = unify(xs, what)
     kind = args[0].dtype.kind
-    accepted = {"any": True, "float": kind == "float", "integer": kind in ("int", "uint"), "number": kind != "bool", "bits": kind != "float"}[row.accepts]
+    accepted = {"any": True, "float": kind == "float", "integer": kind in ("int", "uint"), "number": kind != "bool", "bits": kind != "float"}[
+        row.accepts
+    ]
     if not accepted:
-        notes = ("help: `floordiv` rounds down; `(cast f32 x)` divides as floats",) if op in ("div", "recip") else ("help: (cast f32 …)",) if row.accepts == "float" else ()
+        notes = (
+            ("help: `floordiv` rounds down; `(cast f32 x)` divides as floats",)
+            if op in ("div", "recip")
+            else ("help: (cast f32 …)",)
+            if row.accepts == "float"
+            else ()
+        )
         raise BuildError("E0303", f"`{what}` is not defined on {args[0].dtype}", *notes)
     if weak == "int" and op in _INDEX:
         return Scalar(_INDEX[op](*args), "int")
@@ -134,7 +156,7 @@ def _divide(xs: Sequence[Scalar], what: str) -> Scalar:
 
 def _compare(op: str, swap: bool) -> Callable[[Sequence[Scalar], str], Scalar]:
     def run(xs: Sequence[Scalar], what: str) -> Scalar:
-        pairs = [apply(op, (b, a) if swap else (a, b), what) for a, b in zip(xs, xs[1:], strict=False)]
+        pairs = [apply(op, (b, a) if swap else (a, b), what) for a, b in itertools.pairwise(xs)]
         return chain("bit_and", pairs, what)
 
     return run

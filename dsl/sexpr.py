@@ -125,7 +125,12 @@ def atom(place: Place, word: str) -> Form:
             raise error("E0104", f"the number {shorten(word)} is too large for f64", place, "help: write `inf` for infinity")
         return Number(place, value)
     if _NUMBER_LIKE.match(word) and not _COMPARISON.search(word):
-        raise error("E0104", f"`{shorten(word)}` is not a number", place, "expected: an integer such as 3 or -1, or a float such as 0.5 or 1e-5; names start with a letter")
+        raise error(
+            "E0104",
+            f"`{shorten(word)}` is not a number",
+            place,
+            "expected: an integer such as 3 or -1, or a float such as 0.5 or 1e-5; names start with a letter",
+        )
     if len(word) > MAX_NAME:
         raise error("E0106", f"a name of {len(word)} characters; at most {MAX_NAME} are allowed", place)
     if word.startswith(":"):
@@ -168,7 +173,10 @@ def _scan(text: Text) -> None:
             if opening != _CLOSING[token]:
                 line = place(at, at + 1).span
                 raise error(
-                    "E0102", f"expected `{_OPENING[opening]}`, found `{token}`", place(m.start(), m.end()), f"note: `{opening}` was opened at line {line.line}, column {line.column}"
+                    "E0102",
+                    f"expected `{_OPENING[opening]}`, found `{token}`",
+                    place(m.start(), m.end()),
+                    f"note: `{opening}` was opened at line {line.line}, column {line.column}",
                 )
         elif token[0] == '"' and not m.group(1):
             raise error("E0103", "this string is not finished", place(m.start(), m.start() + 1))
@@ -176,7 +184,12 @@ def _scan(text: Text) -> None:
             raise error("E0103", "this comment is not finished", place(m.start(), m.start() + 2))
     if open_:
         opening, at = open_[-1]
-        raise error("E0101", f"`{opening}` is never closed", place(at, at + 1), f"note: {len(open_)} more `{_OPENING[opening]}` needed at the end" if len(open_) > 1 else f"expected: `{_OPENING[opening]}`")
+        raise error(
+            "E0101",
+            f"`{opening}` is never closed",
+            place(at, at + 1),
+            f"note: {len(open_)} more `{_OPENING[opening]}` needed at the end" if len(open_) > 1 else f"expected: `{_OPENING[opening]}`",
+        )
 
 
 def parse(text: Text) -> tuple[Form, ...]:

@@ -12,8 +12,7 @@ from ..ir.expr import Expr, call, const, maximum, minimum
 from ..ir.graph import Size
 from .ast import Composite, Constraint
 from .diagnostics import nearest, shorten
-from .frame import unique
-from .names import fold
+from .names import fold, unique
 from .sexpr import Comma, Form, List, Number, Symbol
 from .source import Place, error
 
@@ -47,7 +46,12 @@ def evaluate(form: Form, lookup: Callable[[Symbol], Expr]) -> Expr:
                 result = _ARITHMETIC[form.head](result, v)
             return result
         case _:
-            raise error("E0115", f"`{shorten(form.source_text)}` is not a size expression", form.place, f"expected: integers, sizes and ({' | '.join(_ARITHMETIC)} …)")
+            raise error(
+                "E0115",
+                f"`{shorten(form.source_text)}` is not a size expression",
+                form.place,
+                f"expected: integers, sizes and ({' | '.join(_ARITHMETIC)} …)",
+            )
 
 
 def symbols(form: Form) -> list[Symbol]:
@@ -109,7 +113,13 @@ def solve(composite: Composite, fixed: Mapping[str, int], parameters: Mapping[st
         elif name not in equations:
             if name not in inputs:
                 place = names.all[name]
-                raise error("E0208", f"nothing says what the size `{name}` is", place, *nearest(name, inputs), "help: it stands in no input; an equation with the name alone on one side would define it")
+                raise error(
+                    "E0208",
+                    f"nothing says what the size `{name}` is",
+                    place,
+                    *nearest(name, inputs),
+                    "help: it stands in no input; an equation with the name alone on one side would define it",
+                )
             sizes.free[name] = Size(name)
             sizes.values[name] = _size(name)
     _derive(sizes, equations, names, parameters)
@@ -190,7 +200,14 @@ def lookup(s: Symbol, sizes: Sizes, names: Names, parameters: Mapping[str, objec
 def _precondition(sizes: Sizes, c: Constraint, names: Names, parameters: Mapping[str, object]) -> None:
     left, right = (evaluate(f, lambda s: lookup(s, sizes, names, parameters)) for f in (c.left, c.right))
     if left.is_const and right.is_const:
-        holds = {"=": left.attr == right.attr, "/=": left.attr != right.attr, "<": left.attr < right.attr, "<=": left.attr <= right.attr, ">": left.attr > right.attr, ">=": left.attr >= right.attr}
+        holds = {
+            "=": left.attr == right.attr,
+            "/=": left.attr != right.attr,
+            "<": left.attr < right.attr,
+            "<=": left.attr <= right.attr,
+            ">": left.attr > right.attr,
+            ">=": left.attr >= right.attr,
+        }
         if not holds[c.op]:
             raise error("E0307", f"this does not hold: {left.attr} {c.op} {right.attr}", c.place)
         return

@@ -10,8 +10,9 @@ from ..ir.tensor import BuildError, Tensor
 from . import arguments
 from .diagnostics import shorten
 from .evaluate import Evaluator, check_rank
-from .frame import BROKEN, Broken, Silenced, unique
+from .frame import BROKEN, Broken, Silenced
 from .loops import run_nest
+from .names import unique
 from .sexpr import Form, List, Symbol
 from .source import error
 
@@ -105,11 +106,9 @@ def store(evaluator: Evaluator, place: List, value: Tensor, form: List, op: str 
 def current(evaluator: Evaluator, name: Symbol) -> Tensor:
     """The tensor that a name stands for; an output port of its own that has no value yet is zeros."""
     found = evaluator.frame.resolve(name.name, name.place)
-    if found is None:
-        shape = evaluator.session.output_shape(evaluator.frame, name)
-        if shape is not None:
-            extents, dtype = shape
-            return evaluator.builder.zeros(extents, dtype)
+    declared = evaluator.frame.declared_output(name.name) if found is None else None
+    if declared is not None:
+        return evaluator.builder.zeros(*declared)
     value = evaluator.name(name)
     if isinstance(value, Broken):
         raise Silenced
@@ -122,9 +121,18 @@ def rebind(evaluator: Evaluator, name: Symbol, value: Tensor) -> None:
     """Give a tensor's name its new version.  An input that is no output is a copy of the composite's own: worth a warning."""
     frame = evaluator.frame
     found = frame.resolve(name.name, name.place)
-    port = unique(found.key if found else name.name, [p.name for p in frame.composite.ports if p.role == "in"], name.place) if found and found.space == "local" else None
+    port = (
+        unique(found.key if found else name.name, [p.name for p in frame.composite.ports if p.role == "in"], name.place)
+        if found and found.space == "local"
+        else None
+    )
     if port is not None and port in frame.scopes[0] and found is not None and frame.scopes[0].get(port) is found.value:
-        evaluator.session.warn("W0701", f"`{port}` is no output: what is stored there is seen in this composite only", name.place, f"help: list `{port}` among the outputs to update it in place")
+        evaluator.session.warn(
+            "W0701",
+            f"`{port}` is no output: what is stored there is seen in this composite only",
+            name.place,
+            f"help: list `{port}` among the outputs to update it in place",
+        )
     frame.assign(name.name, value, name.place)
 
 
@@ -179,7 +187,7 @@ def conditional(evaluator: Evaluator, form: List) -> None:
     items = form.items
     if not 3 <= len(items) <= 4:
         raise error("E0501", f"`if` takes 2 or 3 operands, found {len(items) - 1}", form.place, "expected: (if condition then [else])")
-    condition = evaluator.static(items[1])
+    condition = evaluator.value(items[1])
     if isinstance(condition, bool):
         chosen = items[2] if condition else items[3] if len(items) == 4 else None
         if chosen is not None:
@@ -205,7 +213,12 @@ def give(evaluator: Evaluator, form: List) -> None:
     problems.finish()
     outputs = evaluator.frame.composite.outputs
     if len(values) != len(outputs):
-        raise error("E0603", f"`return` gives {len(values)} value{'s' * (len(values) != 1)} for {len(outputs)} output{'s' * (len(outputs) != 1)}", form.place, f"expected: {' '.join(outputs)}")
+        raise error(
+            "E0603",
+            f"`return` gives {len(values)} value{'s' * (len(values) != 1)} for {len(outputs)} output{'s' * (len(outputs) != 1)}",
+            form.place,
+            f"expected: {' '.join(outputs)}",
+        )
     evaluator.frame.returned = list(values)
 
 

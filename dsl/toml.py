@@ -103,7 +103,12 @@ class Fields:
         for key in self.value:
             if key not in self.known:
                 where = f" in [{_dotted(self.path)}]" if self.path else ""
-                self._report("E0109", f"unknown key `{shorten(key)}`{where}", (*self.path, key), *(nearest(key, self.known) or (f"expected: {', '.join(self.known)}",)))
+                self._report(
+                    "E0109",
+                    f"unknown key `{shorten(key)}`{where}",
+                    (*self.path, key),
+                    *(nearest(key, self.known) or (f"expected: {', '.join(self.known)}",)),
+                )
 
     def _report(self, code: str, message: str, path: Path, *notes: str) -> None:
         self.collector.add(diagnostic(code, message, self.document.place(path), *notes))
@@ -189,7 +194,7 @@ _ESCAPE = re.compile(r"\\(?:[ \t]*\n\s*|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-f
 
 def _pieces(text: str, start: int, end: int) -> tuple[tuple[int, int], ...]:
     """How the characters of a decoded TOML string correspond to the file's: one more piece behind every escape."""
-    quote = text[start : start + 3] if text[start : start + 3] in ('\"""', "\'\'\'") else text[start : start + 1]
+    quote = text[start : start + 3] if text[start : start + 3] in ('"""', "'''") else text[start : start + 1]
     first, last = start + len(quote), end - len(quote)
     if len(quote) == 3 and text[first : first + 1] == "\n":
         first += 1

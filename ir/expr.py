@@ -1,25 +1,33 @@
 """Scalar expressions: interned, immutable DAG nodes shared by every level.
 
-    expr  ::= literal                     3   -1   0.5:f32   true   inf:f32   nan:f32     (a bare integer is i64)
-            | name                        a size, a loop variable, a scalar or a `let` (which one, the declarations say)
-            | $k                          position along axis k of the enclosing graph node's domain
-            | buffer[expr, …]             load: logical indices at the kernel level, one flat address at the program level
-            | op(expr, …)                 a row of `primops.OPS`; its dtype follows from the operands
-            | cast.DTYPE(expr) | bitcast.DTYPE(expr)
-            | (expr + expr) | (expr - expr) | (expr * expr) | (expr // expr) | (expr % expr)
-            | (expr < expr) | (expr <= expr) | (expr == expr) | (expr & expr) | (expr | expr)
-                                          the same rows as add sub mul floordiv mod less_than less_equal equal bit_and bit_or
-            | first(axis) | last(axis)    the loop over `axis` is at its first / last trip (kernel level only)
-            | broadcast.LANES(expr)       every lane the same                                      (program level only)
-            | ramp.LANES                  the vector 0, 1, …, LANES-1 of i64                       (program level only)
-            | extract(expr, literal)      one lane of a vector                                     (program level only)
-            | vload.LANES buffer[expr]    LANES consecutive elements from a flat address           (program level only)
-            | gather.LANES buffer[expr]   one element from each of the flat addresses of a vector  (program level only)
-            | fold.COMBINER(expr)         a vector's lanes combined by a fixed tree                (program level only)
-            | null(buffer)                the pointer is null                                      (entry of a program only)
-            | overlap(buffer, expr, buffer, expr)
-                                          the ranges of so many bytes from two pointers meet; false where either is empty   (entry only)
-            | ins.NAME(expr, …)           an instruction of the runtime's table                    (program level only)
+    expr    ::= literal
+              | name                        a size, a loop variable, a scalar or a `let`: which one, the declarations in scope say (a size is never shadowed)
+              | $k                          position along axis k of the enclosing graph node's domain
+              | name[expr, …]               load: logical indices at the kernel level, one flat address at the program level
+              | OP(expr, …)                 a row of `primops.OPS`; its dtype follows from the operands
+              | cast.DTYPE(expr) | bitcast.DTYPE(expr)
+              | expr INFIX expr | -expr | ~expr | (expr)
+              | first(name) | last(name)    the loop over the axis is at its first / last trip          (kernel level only)
+              | (@INT = expr) | @INT        a part that occurs again: written out once, then by number; the numbers live as long as the one expression
+              | broadcast.LANES(expr)       every lane the same                                         (this and the rest: program level only)
+              | ramp.LANES                  the vector 0, 1, …, LANES-1 of i64
+              | extract(expr, INT)          one lane of a vector
+              | vload.LANES name[expr]      LANES consecutive elements from a flat address
+              | gather.LANES name[expr]     one element from each of the flat addresses of a vector
+              | fold.COMBINER(expr)         a vector's lanes combined by a fixed tree
+              | null(name)                  the pointer is null                                         (entry of a program only)
+              | overlap(name, expr, name, expr)
+                                            the ranges of so many bytes from two pointers meet; false where either is empty   (entry only)
+              | ins.NAME:DTYPE(expr, …)     an instruction of the runtime's table and what it gives
+
+    INFIX   ::= |  ^  &  == != < <=  << >>  + -  * / // %      loosest first, as the rows bit_or bit_xor bit_and, equal not_equal less_than less_equal,
+                                                               shift_left shift_right, add sub, mul div floordiv mod; `-x` is neg, `~x` bit_not
+    literal ::= INT | true | false | NUMBER:DTYPE              3   -1   0.5:f32   -0.0:f16   inf:f32   nan:f64   7:u8   (a bare integer is i64)
+    name    ::= [A-Za-z_][A-Za-z0-9_]* ("." [A-Za-z0-9_]+)*  |  STRING       in quotes where a keyword or another form could be meant
+
+Operators group to the left, comparisons not at all; `i < M & j < N` needs no parentheses.  On i64 a minus means what it means in Python on an `Expr`:
+`a - b` is `a + b * -1` and `-b` is `b * -1`, the product folded, and the rows sub and neg are written `sub(a, b)` and `neg(b)`.  Nothing else is folded by reading.
+A STRING is in double quotes; a backslash stands before a quote and a backslash in it, and in `\\n`, `\\t`, `\\u{HEX}`.  `#` begins a comment, to the end of the line.
 
 Equality is identity: two expressions that are built alike are the same object, so CSE is free and `is` compares.  The key holds the
 type and the bits of a literal, so 1, 1.0, True and -0.0 stay apart.  Arithmetic on sizes and indices (dtype i64) is exact by definition;

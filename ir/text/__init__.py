@@ -6,23 +6,25 @@ The parts: `words` (names, strings, literals), `tokens` (text to tokens with pla
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ..dtypes import DType
     from ..expr import Expr
     from ..graph import Graph
-    from ..kernel import Block, Kernel, Module
+    from ..kernel import Kernel, Module
     from ..program import Function, Program
 
 
-def show(x: Graph | Module | Program | Kernel | Function | Block) -> str:
-    """The text of a whole level, ending in a newline; also of one kernel, one function or a bare block (these are for people: `read` takes whole levels)."""
+def show(x: Graph | Module | Program | Kernel | Function) -> str:
+    """The text of a whole level, ending in a newline; also of one kernel or one function (for people: `read` takes whole levels)."""
     from ..graph import Graph
     from ..kernel import Kernel, Module
     from ..program import Function, Program
     from .graph import show_graph
-    from .kernel import show_block, show_kernel, show_module
-    from .program import show_function, show_program, show_statements
+    from .kernel import show_kernel, show_module
+    from .program import show_function, show_program
 
     match x:
         case Graph():
@@ -35,9 +37,6 @@ def show(x: Graph | Module | Program | Kernel | Function | Block) -> str:
             return "\n".join(show_kernel(x)) + "\n"
         case Function():
             return "\n".join(show_function(x)) + "\n"
-        case _:
-            is_kernel = all(type(s).__module__.endswith("kernel") for s in x)
-            return "".join(line + "\n" for line in (show_block if is_kernel else show_statements)(x, ""))
 
 
 def show_expr(e: Expr) -> str:
@@ -45,3 +44,35 @@ def show_expr(e: Expr) -> str:
     from .expressions import show_expr
 
     return show_expr(e)
+
+
+def read(text: str, file: str = "<input>") -> Graph | Module | Program:
+    """The level that `text` holds, by its first word: `graph`, `kernels` or `program`.  SourceError with FILE:LINE:COL where it does not follow the grammar."""
+    from .graph import read_graph
+    from .kernel import read_module
+    from .program import read_program
+    from .tokens import Line, Source
+
+    source = Source(text, file)
+    first = source.peek() or Line("", 1, file)
+    readers = {"graph": read_graph, "kernels": read_module, "program": read_program}
+    if first.indent or first.token.text not in readers:
+        first.expected("`graph`, `kernels` or `program`")
+    return readers[first.token.text](source)
+
+
+def read_expr(
+    text: str,
+    sizes: Iterable[str] = (),
+    variables: Mapping[str, DType] | None = None,
+    buffers: Mapping[str, DType] | None = None,
+    file: str = "<input>",
+) -> Expr:
+    """One expression on one line; the arguments say what its names mean.  SourceError where one of them is unknown."""
+    from .parse import Scope, expression
+    from .tokens import Line
+
+    line = Line(text, 1, file)
+    result = expression(line, Scope(set(sizes), dict(variables or {}), dict(buffers or {})))
+    line.end()
+    return result

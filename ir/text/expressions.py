@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..dtypes import INDEX
-from ..expr import Expr, const, postorder
+from ..expr import Expr, const, mul, postorder
 from .operators import ATOM, COMPARISON, INFIX, PREFIX, SUM
 from .words import literal, word
 
@@ -69,17 +69,17 @@ def _pieces(node: Expr, shared: frozenset[Expr]) -> tuple[int, list[Piece]]:
 
 
 def _index_arithmetic(node: Expr, shared: frozenset[Expr]) -> tuple[int, list[Piece]]:
+    """Sums and products of indices; `a - b` and `-b` stand for what they give in Python, where that is this very node."""
     a, b = node.args
     if node.op == "sub":
         return ATOM, _call("sub", node.args)
     if node.op == "mul":
-        if b is not _MINUS_ONE:
-            return SUM + 1, [(a, SUM + 1), " * ", (b, SUM + 2)]
-        return (ATOM, _call("mul", node.args)) if a.is_const else (PREFIX, ["-", (a, PREFIX)])
-    if b.is_const and b.attr < 0:
-        return SUM, [(a, SUM), f" - {-b.attr}"]
-    if b.op == "mul" and b.args[1] is _MINUS_ONE and not b.args[0].is_const and b not in shared:
-        return SUM, [(a, SUM), " - ", (b.args[0], SUM + 1)]
+        if b is _MINUS_ONE and not a.is_const and mul(a, b) is node:
+            return PREFIX, ["-", (a, PREFIX)]
+        return SUM + 1, [(a, SUM + 1), " * ", (b, SUM + 2)]
+    factor = b if b.is_const else b.args[1] if b.op == "mul" and b not in shared else None
+    if factor is not None and factor.is_const and INDEX.min < factor.attr < 0 and mul(positive := mul(b, _MINUS_ONE), _MINUS_ONE) is b:
+        return SUM, [(a, SUM), " - ", (positive, SUM + 1)]
     return SUM, [(a, SUM), " + ", (b, SUM + 1)]
 
 

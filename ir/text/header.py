@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from ..expr import Expr
 from ..graph import Graph, Port, Size
-from ..kernel import Buffer, Module
+from ..kernel import SPACES, Buffer, Module
 from ..program import Program
 from .expressions import show_expr
+from .parse import Scope, expression, expression_list
+from .tokens import Line, Source
 from .words import quoted, word
 
 VERSION = "v1"
@@ -62,3 +65,103 @@ def show_buffer(b: Buffer) -> str:
     if b.align:
         text += f" align {b.align}"
     return text
+
+
+@dataclass(slots=True)
+class Header:
+    """The header as it is read; `scope` holds what it declares."""
+
+    name: str = ""
+    documentation: list[str] = field(default_factory=list)
+    source: list[str] = field(default_factory=list)
+    sizes: list[Size] = field(default_factory=list)
+    ports: list[Port] = field(default_factory=list)
+    derived: list[tuple[str, Expr]] = field(default_factory=list)
+    requires: list[Expr] = field(default_factory=list)
+    scope: Scope = field(default_factory=Scope)
+
+
+def read_header(source: Source) -> Header:
+    """The first line and all header lines that follow it, in any order that declares a name before its use."""
+    header = Header()
+    line = source.lines[0]
+    source.at = 1
+    line.take()
+    header.name = line.name()
+    if line.token.text != VERSION:
+        line.expected(f"the version {VERSION} of this format")
+    line.take()
+    line.end()
+    while (line := source.peek()) is not None and line.indent == 0 and _header_line(line, header):
+        line.end()
+        source.at += 1
+    return header
+
+
+def _header_line(line: Line, header: Header) -> bool:
+    """Read a line of the header; False, with nothing taken, where it is none."""
+    keyword = line.token.text
+    match keyword:
+        case "doc" | "source":
+            line.take()
+            (header.documentation if keyword == "doc" else header.source).append(line.string())
+        case "size":
+            line.take()
+            header.sizes.append(_read_size(line))
+            header.scope.sizes.add(header.sizes[-1].name)
+        case "in" | "out" | "inout" | "scalar":
+            header.ports.append(_read_port(line, header.scope))
+        case "derived":
+            line.take()
+            name = line.name()
+            line.expect("=")
+            header.derived.append((name, expression(line, header.scope)))
+        case "require":
+            line.take()
+            header.requires.append(expression(line, header.scope))
+        case _:
+            return False
+    return True
+
+
+def _read_size(line: Line) -> Size:
+    name = line.name()
+    facts: dict[str, int] = {}
+    while line.token.text in ("min", "max", "multiple"):
+        key = line.take().text
+        facts[key] = line.integer()
+    return Size(name, **facts)
+
+
+def _read_port(line: Line, scope: Scope) -> Port:
+    role = line.take().text
+    name = line.name()
+    line.expect(":")
+    d = line.dtype()
+    shape = expression_list(line, scope)
+    order: list[int] = []
+    strided: list[str] = []
+    if line.accept("order"):
+        while line.token.kind == "int":
+            order.append(line.integer())
+    if line.accept("strided"):
+        while line.token.kind == "string" or (line.token.kind == "name" and line.token.text not in ("index", "draw")):
+            strided.append(line.name())
+    index = expression(line, scope) if line.accept("index") else None
+    draw = line.string() if line.accept("draw") else "normal"
+    scope.sizes.update(strided)
+    scope.buffers[name] = d
+    if role == "scalar":
+        scope.variables[name] = d
+    return Port(name, d, shape, role, tuple(order), tuple(strided), index, draw)
+
+
+def read_buffer(line: Line, scope: Scope) -> Buffer:
+    name = line.name()
+    line.expect(":")
+    d = line.dtype()
+    shape = expression_list(line, scope)
+    space = line.take().text if line.token.text in SPACES else "global"
+    strides = expression_list(line, scope) if line.accept("strides") else ()
+    align = line.integer() if line.accept("align") else 0
+    return Buffer(name, d, shape, space, strides, align)

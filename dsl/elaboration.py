@@ -1,0 +1,193 @@
+"""`elaborate`: a composite and one instantiation of it → its graph.  Elaboration is type checking: what it accepts is right for all admitted sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..ir.build import Builder
+from ..ir.dtypes import DType
+from ..ir.errors import Diagnostic
+from ..ir.expr import Expr, const, size
+from ..ir.graph import Graph, Port, Shape, Size, input_node
+from . import arguments
+from .ast import Composite, PortDecl
+from .calls import run_body
+from .diagnostics import nearest
+from .draws import index_limits
+from .evaluate import Evaluator
+from .frame import Frame
+from .interface import Unifier, is_broadcast, parameters_of, port_shape, type_of
+from .names import fold, unique
+from .scope import Scope
+from .session import Session
+from .sexpr import Symbol
+from .sizes import Sizes, check_extent, solve
+from .source import Place, error
+
+
+@dataclass(frozen=True)
+class Instance:
+    """What a composite is elaborated for; what is left out takes its default."""
+
+    dtypes: Mapping[str, DType] = field(default_factory=dict)  # of type variables; else f32
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # else their defaults
+    sizes: Mapping[str, int] = field(default_factory=dict)  # fixed by -D; the others stay free
+    rank: int = 1  # axes that `~` stands for
+    given: frozenset[str] | None = None  # the optional ports that are there; None: all
+
+
+def elaborate(composite: Composite, scope: Scope, instance: Instance | None = None, warnings: list[Diagnostic] | None = None) -> Graph:
+    """The graph of a composite.  Raises SourceError with every independent mistake; warnings are appended to `warnings`."""
+    instance = instance or Instance()
+    frame = Frame(composite)
+    place = composite.place
+    frame.parameters = parameters_of(composite, instance.parameters, place)
+    _check_instance(composite, instance, place)
+    frame.dtypes = {v: instance.dtypes[v] for v in instance.dtypes}
+    for p in composite.ports:
+        if p.type is not None and p.type.dtype is None:
+            frame.dtypes.setdefault(p.type.name, type_of(p.type, {}))
+    present = _present(composite, instance, frame)
+    sizes = solve(replace(composite, ports=present), instance.sizes, frame.parameters)
+    leading = _leading(present, sizes, instance.rank)
+    frame.sizes = dict(sizes.values)
+    ports = _ports(present, frame, sizes, leading)
+    session = Session(Builder(dict(sizes.free), [e for e, _ in sizes.requires]), scope)
+    unifier = Unifier(session, frame)
+    for p in present:
+        if p.is_input:
+            frame.scopes[0][p.name] = session.builder.input(ports[p.name])
+            if is_broadcast(p.sizes or ()) and not unifier.leading:
+                unifier.leading.append(leading)
+    frame.declare_outputs(leading)
+    with session.entered(composite, place):
+        values = run_body(Evaluator(session, frame), unifier)
+    graph = _graph(composite, session, frame, sizes, ports, values)
+    if warnings is not None:
+        warnings.extend(session.warnings)
+    return graph
+
+
+def _check_instance(composite: Composite, instance: Instance, place: Place) -> None:
+    """E0504 for a binding of something that the composite does not have."""
+    variables = [p.type.name for p in composite.ports if p.type is not None and p.type.dtype is None]
+    for name in instance.dtypes:
+        if name not in variables:
+            raise error("E0504", f"`{composite.name}` has no type variable `{name}`", place, *nearest(name, variables))
+    for name in instance.given or ():
+        if name not in [p.name for p in composite.ports if p.optional]:
+            raise error("E0504", f"`{composite.name}` has no optional port `{name}`", place)
+
+
+def _present(composite: Composite, instance: Instance, frame: Frame) -> tuple[PortDecl, ...]:
+    """The ports of this instance: optional ones only where they are given."""
+    for p in composite.ports:
+        if p.optional:
+            frame.given[p.name] = instance.given is None or p.name in instance.given
+    return tuple(p for p in composite.ports if frame.given.get(p.name, True))
+
+
+def _leading(ports: tuple[PortDecl, ...], sizes: Sizes, rank: int) -> Shape:
+    """The sizes that `~` stands for, the same for every port: `batch`, or `batch_0` … where it is several axes.  They come where `~` first appears."""
+    if not any(is_broadcast(p.sizes or ()) for p in ports):
+        return ()
+    names: list[str] = []
+    for k in range(rank):
+        name = "batch" if rank == 1 else f"batch_{k}"
+        while any(fold(name) == fold(n) for n in sizes.values):
+            name += "_"
+        names.append(name)
+    before: dict[str, Size] = {}
+    found = False
+    for p in ports:
+        for form in p.sizes or ():
+            if not isinstance(form, Symbol):
+                continue
+            if form.name == "~" and not found:
+                before.update({n: Size(n) for n in names})
+                found = True
+            key = unique(form.name, sizes.free, form.place)
+            if key is not None:
+                before.setdefault(key, sizes.free[key])
+    sizes.free = {**before, **{n: s for n, s in sizes.free.items() if n not in before}}
+    return tuple(size(n) for n in names)
+
+
+def _ports(ports: tuple[PortDecl, ...], frame: Frame, sizes: Sizes, leading: Shape) -> dict[str, Port]:
+    """The graph's input ports by name.  A strided port adds its leading strides as sizes of their own, with what they must be at least."""
+    found: dict[str, Port] = {}
+    problems = arguments.Problems()
+    for p in ports:
+        if not p.is_input:
+            continue
+        with problems:
+            assert p.type is not None
+            shape = port_shape(p, frame, leading)
+            scalar = not shape and p.role == "in"
+            strided = _strides(p, shape, sizes) if p.strided and shape else ()
+            draw = next((how for name, how in frame.composite.test.inputs.items() if fold(name) == fold(p.name)), "normal")
+            found[p.name] = Port(
+                p.name, type_of(p.type, frame.dtypes), shape, "scalar" if scalar else p.role, p.order, strided, draw=draw, span=p.place.span
+            )
+    problems.finish()
+    return found
+
+
+def _strides(p: PortDecl, shape: Shape, sizes: Sizes) -> tuple[str, ...]:
+    """Names of the leading strides: `ldA` as in BLAS, `incX` for a vector, `ldA_0` … where there are several."""
+    count = max(1, len(shape) - 1)
+    order = p.order or tuple(range(len(shape)))
+    names = [f"inc{p.name}" if len(shape) == 1 else f"ld{p.name}" if count == 1 else f"ld{p.name}_{k}" for k in range(count)]
+    for k in range(count):
+        while names[k] in sizes.values or names[k] in sizes.free:
+            names[k] += "_"
+    for k, name in enumerate(names):
+        sizes.free[name] = Size(name, min=1 if len(shape) == 1 else 0)
+        inner: Expr = const(1) if len(shape) == 1 else shape[order[k + 1]] * (size(names[k + 1]) if k + 1 < count else const(1))
+        sizes.requires.append((inner.le(size(name)), p.place))
+    return tuple(names)
+
+
+def _graph(composite: Composite, session: Session, frame: Frame, sizes: Sizes, ports: dict[str, Port], values: list[Any]) -> Graph:
+    b = session.builder
+    outputs = []
+    for name, value in zip(composite.outputs, values, strict=True):
+        decl = composite.port(name)
+        if decl.role == "out":
+            for extent in value.shape:
+                check_extent(extent, decl.place)
+            ports[name] = Port(name, value.dtype, value.shape, "out", decl.order, span=decl.place.span)
+        elif b.node(value) is input_node(ports[name]):
+            session.warn("W0702", f"`{name}` is updated in place but never changed", decl.place)
+        b.span = decl.place.span
+        outputs.append((name, b.node(value)))
+    limits = index_limits([n for _, n in outputs])
+    declared = tuple(_with_limit(ports[p.name], limits) for p in composite.ports if p.name in ports)
+    defined = {n: e for n, e in frame.sizes.items() if n not in sizes.free and n not in instance_sizes(sizes, frame)}
+    requires = dict.fromkeys([*(e for e, _ in sizes.requires), *b.requires])
+    return Graph(
+        composite.name,
+        tuple(sizes.free.values()),
+        declared,
+        tuple(outputs),
+        tuple(defined.items()),
+        tuple(requires),
+        composite.documentation,
+        composite.source_text,
+        {p.name: p.span for p in declared},
+    )
+
+
+def instance_sizes(sizes: Sizes, frame: Frame) -> set[str]:
+    """Sizes that -D fixes: no formula in the header, they are numbers everywhere."""
+    return {n for n, e in sizes.values.items() if e.is_const and n not in sizes.derived}
+
+
+def _with_limit(port: Port, limits: dict[str, Expr]) -> Port:
+    limit = limits.get(port.name)
+    return port if limit is None else replace(port, index_limit=limit, draw=port.draw if port.draw != "normal" else "index")
+
+
+__all__ = ["Instance", "elaborate"]
