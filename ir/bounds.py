@@ -10,7 +10,8 @@ A proof shows that a polynomial is >= 0.  Its steps, each of which replaces the 
     branch      c·min(a, b) + r >= 0          ⇐ both with a and b; for c <= 0 one suffices (max: the other way round; where: both)
     fact        p >= 0                        ⇐ b·p - a·f >= 0 for a known f >= 0 and a, b > 0 that cancel one term (Fourier-Motzkin)
 
-Bounds of a variable may be expressions over other names (0 <= i <= N - 1); a position is only reasoned about where its domain is not empty.
+Bounds of a variable may be expressions over other names (0 <= i <= N - 1).  Reasoning is about a place where every name has a value: that a loop
+variable is in scope says that its range is not empty (N >= 1).
 """
 
 from __future__ import annotations
@@ -44,8 +45,11 @@ class Known:
     make one for a scope and keep it, the answers are remembered in it."""
 
     def __init__(self, ranges: Mapping[str, Range | tuple[End, End, int] | Size], facts: tuple[Poly, ...] = (), zeros: tuple[Expr, ...] = ()) -> None:
-        self.ranges = {name: Range(r.min, r.max, r.multiple) if isinstance(r, Size) else Range(*r) for name, r in ranges.items()}
-        self.facts = facts
+        self.ranges = {
+            n: r if isinstance(r, Range) else Range(r.min, r.max, r.multiple) if isinstance(r, Size) else Range(*r) for n, r in ranges.items()
+        }
+        self.assumptions = facts
+        self.facts = (*facts, *(f for f in map(_not_empty, self.ranges.values()) if f is not None))
         self.zeros = zeros  # expressions known to be 0 (x % d of a precondition)
         self.memo: dict[Expr, Expr] = {}  # of `simplify`
         self.assumed: dict[Expr, Known] = {}  # of `simplify.assuming`
@@ -56,13 +60,16 @@ class Known:
 
     def with_ranges(self, more: Mapping[str, Range | tuple[End, End, int]]) -> Known:
         """Also these names, inner to those known so far (they are eliminated first)."""
-        return Known({**self.ranges, **more}, self.facts, self.zeros)
+        return Known({**self.ranges, **more}, self.assumptions, self.zeros)
+
+    def with_facts(self, more: Iterable[Poly]) -> Known:
+        """Also these polynomials are >= 0."""
+        facts = tuple(f for f in more if not pl.is_constant(f))
+        return Known(self.ranges, (*self.assumptions, *facts), self.zeros) if facts else self
 
     def with_domain(self, shape: Iterable[Expr]) -> Known:
         """Also the positions $0, $1, … of a domain that is not empty."""
-        shape = tuple(shape)
-        facts = tuple(f for f in (pl.plus(pl.poly(e), pl.constant(-1)) for e in shape) if not pl.is_constant(f))
-        return Known({**self.ranges, **{f"${k}": Range(0, e + -1) for k, e in enumerate(shape)}}, (*self.facts, *facts), self.zeros)
+        return self.with_ranges({f"${k}": Range(0, e + -1) for k, e in enumerate(shape)})
 
     # ---- leaves
 
@@ -255,6 +262,14 @@ class Known:
             else:
                 break
         return self.interval(p)[0]
+
+
+def _not_empty(r: Range) -> Poly | None:
+    """max - min >= 0, where that says something of other names."""
+    if r.min is None or r.max is None:
+        return None
+    f = pl.plus(_end(r.max), _end(r.min), -1)
+    return None if pl.is_constant(f) else f
 
 
 def bounds(e: Expr, known: Known) -> tuple[int | None, int | None, int]:

@@ -14,8 +14,6 @@ from .dtypes import INDEX, bool_
 from .expr import FALSE, TRUE, Expr, call, const, make, postorder
 from .polynomial import Poly, is_position
 
-Assuming = Callable[[Known, Expr | None], Known]
-
 
 def compare(op: str, a: Expr, b: Expr, known: Known) -> Expr:
     """less_than, less_equal, equal or not_equal of two integer expressions."""
@@ -104,7 +102,7 @@ def _parts(op: str, e: Expr) -> list[Expr]:
     return list(found)
 
 
-def conjunction(args: tuple[Expr, ...], known: Known, assuming: Assuming) -> Expr:
+def conjunction(args: tuple[Expr, ...], known: Known) -> Expr:
     """a & true → a;   a & false → false;   a & b → a where a implies b;   a & b → false where a implies not b"""
     parts = [p for p in dict.fromkeys(q for a in args for q in conjuncts(a)) if p is not TRUE]
     if FALSE in parts:
@@ -114,7 +112,7 @@ def conjunction(args: tuple[Expr, ...], known: Known, assuming: Assuming) -> Exp
         others = [q for q in kept if q is not p]
         if not others:
             break
-        stronger = assuming(known, _chain("bit_and", others))
+        stronger = known.with_facts(f for q in others for f in fact(q))
         for f, result in _judged(p):
             if stronger.nonnegative(f):
                 if result is FALSE:
@@ -132,7 +130,7 @@ def _judged(p: Expr) -> list[tuple[Poly, Expr]]:
     return [(found[0], TRUE), (pl.plus(pl.scaled(found[0], -1), pl.constant(-1)), FALSE)]
 
 
-def disjunction(args: tuple[Expr, ...], known: Known, assuming: Assuming) -> Expr:
+def disjunction(args: tuple[Expr, ...], known: Known) -> Expr:
     """a | false → a;   a | true → true;   a | not a → true"""
     parts = [p for p in dict.fromkeys(q for a in args for q in _parts("bit_or", a)) if p is not FALSE]
     if TRUE in parts or any(negated(p, known) in parts for p in parts):
@@ -172,10 +170,10 @@ def _opposite(e: Expr, known: Known) -> Expr:
 _OPPOSITE = {"less_than": ("less_equal", True), "less_equal": ("less_than", True), "equal": ("not_equal", False), "not_equal": ("equal", False)}
 
 
-def negation(args: tuple[Expr, ...], known: Known, assuming: Assuming) -> Expr:
+def negation(args: tuple[Expr, ...], known: Known) -> Expr:
     return negated(args[0], known)
 
 
-BOOLEAN: dict[str, Callable[[tuple[Expr, ...], Known, Assuming], Expr]] = {
+BOOLEAN: dict[str, Callable[[tuple[Expr, ...], Known], Expr]] = {
     "bit_and": conjunction, "bit_or": disjunction, "bit_not": negation,
 }  # fmt: skip

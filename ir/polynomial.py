@@ -90,7 +90,8 @@ def times(a: Poly, b: Poly) -> Poly:
 def combined(op: str, args: list[Poly]) -> Poly | None:
     """add, sub, mul or neg of polynomials; None where a product would have too many terms."""
     if op == "mul":
-        return None if len(args[0]) * len(args[1]) > MOST_TERMS else times(args[0], args[1])
+        small = min(len(a) for a in args) <= 1 or len(args[0]) * len(args[1]) <= MOST_TERMS
+        return times(args[0], args[1]) if small else None
     if op == "neg":
         return scaled(args[0], -1)
     return plus(args[0], args[1], 1 if op == "add" else -1)

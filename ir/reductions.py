@@ -29,7 +29,7 @@ class Reductions(Reshape):
         gone = self.axis_numbers(axes, x.rank)
         kept = [k for k in range(x.rank) if k not in gone]
         if gone:
-            mapping = {place(k): place(place) for place, k in enumerate((*kept, *gone))}
+            mapping = {place(k): place(new) for new, k in enumerate((*kept, *gone))}
             extents = tuple(x.shape[k] for k in gone)
             node = reduce_node(combiner, tuple(x.shape[k] for k in kept), extents, x.view.through(mapping), self.span)
             x = self.of(node)

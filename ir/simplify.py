@@ -57,7 +57,7 @@ def assuming(known: Known, condition: Expr | None) -> Known:
             if c.op == "equal" and c.args[1] is ZERO and c.args[0].op == "mod":
                 zeros.append(c.args[0])
                 _refine(ranges, c.args[0])
-        found = known.assumed[condition] = Known(ranges, (*known.facts, *facts), (*known.zeros, *zeros))
+        found = known.assumed[condition] = Known(ranges, (*known.assumptions, *facts), (*known.zeros, *zeros))
     return found
 
 
@@ -91,7 +91,7 @@ def _step(n: Expr, args: tuple[Expr, ...], known: Known) -> Expr:
         made = pl.combined(n.op, [pl.poly(a) for a in args])
         return make(n.op, INDEX, args) if made is None else pl.expr(regrouped(made, known))
     if n.dtype is bool_ and n.op in BOOLEAN:
-        return BOOLEAN[n.op](args, known, assuming)
+        return BOOLEAN[n.op](args, known)
     if not all(is_position(a) for a in args):
         return n if args == n.args else make(n.op, n.dtype, args, n.attr)
     if n.dtype is INDEX and n.op in ("floordiv", "mod"):
