@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +24,7 @@ from .interface import Unifier, is_broadcast, parameters_of, port_shape, type_of
 from .names import fold, unique
 from .scope import Scope
 from .session import Session
-from .sexpr import Symbol
+from .sexpr import MAX_DEPTH, Symbol
 from .sizes import Sizes, check_extent, solve, symbols
 
 
@@ -57,12 +59,23 @@ def elaborate(composite: Composite, scope: Scope, instance: Instance | None = No
             if is_broadcast(p.sizes or ()) and not unifier.leading:
                 unifier.leading.append(leading)
     frame.declare_outputs(leading)
-    with session.entered(composite, place):
+    with deep_stack(), session.entered(composite, place):
         values = run_body(Evaluator(session, frame), unifier)
     graph = _graph(composite, session, frame, sizes, ports, values)
     if warnings is not None:
         warnings.extend(session.warnings)
     return graph
+
+
+@contextmanager
+def deep_stack() -> Iterator[None]:
+    """Room for the deepest nesting that the reader admits (MAX_DEPTH forms, some ten Python calls each); Python calls of Python use no C stack."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, 16 * MAX_DEPTH + 1000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def _checked(composite: Composite, instance: Instance) -> Instance:
