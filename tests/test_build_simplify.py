@@ -274,6 +274,18 @@ def test_long_sums_and_products_stay_cheap():
     assert len(pl.poly(simplify(wide, {}))) <= pl.MOST_TERMS
 
 
+def test_depth_is_not_pythons():
+    x, y, z = W, W, TRUE
+    for k in range(1500):
+        x = call("mod", x * 3 + V, N + 7)
+        y = minimum(call("max", y + J, var(f"x{k}")), where(W.lt(k), y, I))
+        z = call("bit_or" if k % 2 else "bit_and", z, var(f"x{k}").lt(N))
+    known = Known(RANGES)
+    assert bounds(simplify(x, known), known)[0] == 0
+    assert bounds(y, known)[2] == 1
+    assert simplify(call("bit_not", call("bit_not", z)), known).dtype is bool_
+
+
 def test_conditions_table_is_whole():
     assert set(conditions.BOOLEAN) == {"bit_and", "bit_or", "bit_not"}
     assert all(e.dtype is bool_ for e in (TRUE, FALSE))
