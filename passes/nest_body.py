@@ -23,6 +23,7 @@ from ..ir.dtypes import INDEX, DType, bool_
 from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, axis, both, call, cast, const, load, make, postorder, substitute, var
 from ..ir.graph import Node, Shape, View
 from ..ir.kernel import Alloc, Block, Buffer, Check, If, Let, Loop, Stmt, Store
+from ..ir.polynomial import is_position
 from ..ir.primops import COMBINERS, OPS
 from ..ir.program import BAD_INDEX
 from ..ir.simplify import assuming, simplify
@@ -83,6 +84,7 @@ class NestBody:
         self.current = self.root
         self.where: dict[str, Scope] = {}  # the scope in which a loop variable, a `let` or an accumulator is defined
         self.memo: dict[tuple[Node, Point, Expr | None], Expr] = {}
+        self.lets: dict[Expr, Expr] = {}  # value -> the name that it has in an outer scope
         self.inside: dict[Expr, list[Expr] | None] = {}  # load -> the guards under one of which its index is inside; None = always
 
     @property
@@ -92,7 +94,9 @@ class NestBody:
     # ---- scopes
 
     def enter(self, extent: Expr, kind: str, letters: str) -> Expr:
-        """Open a loop inside the current scope; gives its variable."""
+        """Open a loop inside the current scope; gives its variable (of an extent of 1 there is no loop, and the position is 0)."""
+        if extent is ONE:
+            return ZERO
         name = self.names.fresh(*letters)
         known = assuming(self.current.known.with_ranges({name: (0, extent - 1, 1)}), ONE.le(extent))
         self.current = self.where[name] = Scope(self.current.depth + 1, known, name, extent, kind)
@@ -101,6 +105,8 @@ class NestBody:
     def leave(self, around: Scope) -> None:
         """Close the current loop; `around` becomes current."""
         scope = self.current
+        if scope is around:
+            return
         around.body.append(Loop(scope.axis, ZERO, scope.extent, tuple(scope.body), scope.kind))
         self.current = around
 
@@ -191,18 +197,41 @@ class NestBody:
         """What an operand's view gives at `point` of its user's domain."""
         return run(self._read(view, point, None))
 
-    def _read(self, view: View, point: Point, guard: Expr | None) -> Walk:
+    def _read(self, view: View, point: Point, guard: Expr | None, assumed: Expr | None = None) -> Walk:
+        """`assumed` is what a `where` around the value tests already, so that the mask need not be tested again."""
         mapping = {axis(k): e for k, e in enumerate(point)}
         known = assuming(self.current.known, guard)
         domain = None if view.domain is None else simplify(substitute(view.domain, mapping), known)
+        fill = const(view.fill, view.dtype)
         if domain is FALSE:
-            return const(view.fill, view.dtype)
+            return fill
         if domain is TRUE:
             domain = None
         known = assuming(known, domain)
         index = tuple(simplify(substitute(e, mapping), known) for e in view.index)
         value = yield self._node(view.node, index, both(guard, domain))
-        return value if domain is None else call("where", domain, value, const(view.fill, view.dtype))
+        if guard is None and domain is None:
+            value = self.hoisted(value, index, point)
+        if domain is None or (assumed is not None and simplify(domain, assuming(self.current.known, assumed)) is TRUE):
+            return value
+        if value is TRUE and fill is FALSE:
+            return domain
+        return call("where", domain, value, fill)
+
+    def hoisted(self, value: Expr, index: Point, point: Point) -> Expr:
+        """A `let` for a computed value that is the same at every position of some inner loop of its user."""
+        if value.op not in OPS or value.dtype in (INDEX, bool_) or (value.op == "cast" and not value.args[0].args):
+            return value
+        scope = self.placed(*index)
+        if scope.depth >= self.placed(*point).depth:
+            return value
+        found = self.lets.get(value)
+        if found is None:
+            name = self.names.fresh("t")
+            scope.body.append(Let(name, self.shared(value, scope)))
+            self.where[name] = scope
+            found = self.lets[value] = var(name, value.dtype)
+        return found
 
     def _node(self, node: Node, point: Point, guard: Expr | None) -> Walk:
         key = (node, point, guard)
@@ -236,9 +265,12 @@ class NestBody:
             return (yield self._reduce(node, point, guard))
         if node.op == "gather":
             return (yield self._gather(node, point, guard))
-        operands = []
-        for a in node.args:
-            operands.append((yield self._read(a, point, guard)))
+        operands: list[Expr] = []
+        for k, a in enumerate(node.args):
+            assumed = None
+            if node.op == "where" and k > 0 and a.domain is not None and is_position(operands[0]):
+                assumed = operands[0] if k == 1 else simplify(call("bit_not", operands[0]))
+            operands.append((yield self._read(a, point, guard, assumed)))
         if node.op == "contiguous":
             return operands[0]
         return call(node.op, *operands, to=node.dtype)
