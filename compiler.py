@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .ir.dtypes import DTYPES, DType, dtype
 from .ir.errors import SourceError, UsageError
 from .ir.target import Options, Target
 
@@ -39,7 +38,7 @@ class Settings:
     sizes: dict[str, int] = field(default_factory=dict)  # -D
     dtype: dict[str, str] = field(default_factory=dict)  # --dtype
     parameters: dict[str, Any] = field(default_factory=dict)
-    rank: int = 1  # how many leading axes `~` stands for
+    ranks: int = 1  # how many leading axes `~` stands for
     given: tuple[str, ...] | None = None  # optional ports that are passed; None: all of them
     include: tuple[str, ...] = ()
     entry: str | None = None
@@ -169,8 +168,7 @@ class Compilation:
                 s = self.settings
                 began = time.perf_counter()
                 scope = dsl.Scope(self.unit.composites, tuple(map(Path, s.include)))
-                given = None if s.given is None else frozenset(s.given)
-                instance = dsl.Instance(dtypes=element_types(s.dtype), parameters=s.parameters, sizes=s.sizes, rank=s.rank, given=given)
+                instance = dsl.Instance(dtypes=s.dtype, parameters=s.parameters, sizes=s.sizes, ranks=s.ranks, given=s.given)
                 self.levels["source_graph"] = dsl.elaborate(self.composite, scope, instance)
                 self._saw("elaborate", "graph", self.levels["source_graph"], time.perf_counter() - began)
         return self.levels["source_graph"]
@@ -266,17 +264,6 @@ def compilations(
     """One compilation for each entry of an input."""
     unit = open_input(input_, settings, stdin)
     return [Compilation(unit, c, settings, observer) for c in entries(unit, settings)]
-
-
-def element_types(named: dict[str, str]) -> dict[str, DType]:
-    """`--dtype T=f16` resolved; UsageError for a name that is no dtype."""
-    found: dict[str, DType] = {}
-    for variable, name in named.items():
-        known = dtype(name)
-        if known is None or known.lanes > 1:
-            raise UsageError(f"--dtype {variable}={name}: no such dtype; there are {', '.join(DTYPES)}")
-        found[variable] = known
-    return found
 
 
 def free_sizes(compilation: Compilation) -> tuple[str, ...]:

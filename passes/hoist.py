@@ -146,7 +146,8 @@ def _outward(block: Block, fresh: Temporaries) -> Block:
         (s,) = map_expressions((s,), lambda e: substitute(e, known))
         match s:
             case For() | While():
-                for e in _unchanging(s):
+                bound = [s.stop] if isinstance(s, For) and any(n.op in DEAR for n in postorder(s.stop)) else []
+                for e in [*bound, *_unchanging(s)]:
                     let = fresh.define(e)
                     result.append(let)
                     known[e] = var(let.name, let.dtype)
