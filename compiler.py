@@ -167,7 +167,7 @@ class Compilation:
 
                 s = self.settings
                 began = time.perf_counter()
-                scope = dsl.Scope(self.unit.composites, (*map(Path, s.include), OPS_FOLDER))
+                scope = dsl.Scope(self.unit.composites, tuple(map(Path, s.include)))
                 instance = dsl.Instance(dtypes=s.dtype, parameters=s.parameters, sizes=s.sizes, ranks=s.ranks, given=s.given)
                 self.levels["source_graph"] = dsl.elaborate(self.composite, scope, instance)
                 self._saw("elaborate", "graph", self.levels["source_graph"], time.perf_counter() - began)

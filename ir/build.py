@@ -7,7 +7,8 @@
 Results' shapes and dtypes follow NumPy, but for what docs/language.md says of dtypes: nothing is converted silently.  A user's mistake raises `BuildError`.
 The methods stand in one file a family, each built on the ones before:
 
-    values.py       proofs on sizes, literals, dtypes, broadcasting, elementwise, where, pow
+    scope.py        sizes: known tidy proves same require, a user's axes
+    values.py       constant integer iota mask full, output, cast, expand, elementwise, where, pow
     movement.py     expand transpose squeeze unsqueeze slice split flip roll tile unfold pad triu tril concat stack
     reshape.py      reshape
     reductions.py   reduce sum prod max min any all mean var argmax argmin logsumexp, scans

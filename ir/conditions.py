@@ -14,8 +14,6 @@ from .dtypes import INDEX, bool_
 from .expr import FALSE, TRUE, Expr, call, const, make, postorder
 from .polynomial import Poly, is_position
 
-Assuming = Callable[[Known, Expr | None], Known]
-
 
 def compare(op: str, a: Expr, b: Expr, known: Known) -> Expr:
     """less_than, less_equal, equal or not_equal of two integer expressions."""
@@ -104,17 +102,17 @@ def _parts(op: str, e: Expr) -> list[Expr]:
     return list(found)
 
 
-def conjunction(args: tuple[Expr, ...], known: Known, assuming: Assuming) -> Expr:
-    """a & true → a;   a & false → false;   a & b → a where a implies b;   a & b → false where a implies not b"""
+def conjunction(args: tuple[Expr, ...], known: Known) -> Expr:
+    """a & true → a;   a & false → false;   a & not a → false;   a & b → a where a implies b;   a & b → false where a implies not b"""
     parts = [p for p in dict.fromkeys(q for a in args for q in conjuncts(a)) if p is not TRUE]
-    if FALSE in parts:
+    if FALSE in parts or _contradictory(parts, known):
         return FALSE
     kept = list(parts)
     for p in parts:
         others = [q for q in kept if q is not p]
         if not others:
             break
-        stronger = assuming(known, _chain("bit_and", others))
+        stronger = known.with_facts(f for q in others for f in fact(q))
         for f, result in _judged(p):
             if stronger.nonnegative(f):
                 if result is FALSE:
@@ -132,12 +130,17 @@ def _judged(p: Expr) -> list[tuple[Poly, Expr]]:
     return [(found[0], TRUE), (pl.plus(pl.scaled(found[0], -1), pl.constant(-1)), FALSE)]
 
 
-def disjunction(args: tuple[Expr, ...], known: Known, assuming: Assuming) -> Expr:
+def disjunction(args: tuple[Expr, ...], known: Known) -> Expr:
     """a | false → a;   a | true → true;   a | not a → true"""
     parts = [p for p in dict.fromkeys(q for a in args for q in _parts("bit_or", a)) if p is not FALSE]
-    if TRUE in parts or any(negated(p, known) in parts for p in parts):
+    if TRUE in parts or _contradictory(parts, known):
         return TRUE
     return _chain("bit_or", parts) if parts else FALSE
+
+
+def _contradictory(parts: list[Expr], known: Known) -> bool:
+    """One of them is the negation of another; only those that are no conjunction or disjunction are looked at."""
+    return len(parts) > 1 and any(_opposite(p, known) in parts for p in parts if p.op not in ("bit_and", "bit_or"))
 
 
 def _chain(op: str, parts: list[Expr]) -> Expr:
@@ -172,10 +175,10 @@ def _opposite(e: Expr, known: Known) -> Expr:
 _OPPOSITE = {"less_than": ("less_equal", True), "less_equal": ("less_than", True), "equal": ("not_equal", False), "not_equal": ("equal", False)}
 
 
-def negation(args: tuple[Expr, ...], known: Known, assuming: Assuming) -> Expr:
+def negation(args: tuple[Expr, ...], known: Known) -> Expr:
     return negated(args[0], known)
 
 
-BOOLEAN: dict[str, Callable[[tuple[Expr, ...], Known, Assuming], Expr]] = {
+BOOLEAN: dict[str, Callable[[tuple[Expr, ...], Known], Expr]] = {
     "bit_and": conjunction, "bit_or": disjunction, "bit_not": negation,
 }  # fmt: skip

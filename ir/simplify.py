@@ -91,7 +91,7 @@ def _step(n: Expr, args: tuple[Expr, ...], known: Known) -> Expr:
         made = pl.combined(n.op, [pl.poly(a) for a in args])
         return make(n.op, INDEX, args) if made is None else pl.expr(regrouped(made, known))
     if n.dtype is bool_ and n.op in BOOLEAN:
-        return BOOLEAN[n.op](args, known, assuming)
+        return BOOLEAN[n.op](args, known)
     if not all(is_position(a) for a in args):
         return n if args == n.args else make(n.op, n.dtype, args, n.attr)
     if n.dtype is INDEX and n.op in ("floordiv", "mod"):
@@ -109,12 +109,11 @@ def _step(n: Expr, args: tuple[Expr, ...], known: Known) -> Expr:
 
 def regrouped(p: Poly, known: Known) -> Poly:
     """d·(x // d) → x where x % d is proven 0;   d·(x // d) + x % d → x, also times a factor."""
-    for m in list(p):
-        for a in m:
-            if a.op in ("floordiv", "mod") and m in p and is_position(a):
-                changed = _regroup(p, m, a, known)
-                if changed is not None:
-                    return regrouped(changed, known)
+    changed: Poly | None = p
+    while changed is not None:
+        p = changed
+        candidates = ((m, a) for m in p for a in m if a.op in ("floordiv", "mod") and is_position(a))
+        changed = next((found for m, a in candidates if (found := _regroup(p, m, a, known)) is not None), None)
     return p
 
 

@@ -43,7 +43,29 @@ def _function(f: Function, taken: list[str]) -> Function:
     fresh = Temporaries(Names([*taken, *local, *(p.name for p in f.params)]))
     body = _order(f.body, {p.name: 0 for p in f.params}, 0)
     body = _outward(body, fresh)
-    return replace(f, body=share(body, fresh))
+    return replace(f, body=_used(share(body, fresh)))
+
+
+def _used(body: Block) -> Block:
+    """Without the lets that nothing reads."""
+    read: set[str] = set()
+
+    def block(stmts: Block) -> Block:
+        result: list[Stmt] = []
+        for s in reversed(stmts):  # what is read stands behind its let
+            if isinstance(s, Define) and not s.mutable and s.name not in read:
+                continue
+            match s:
+                case For() | While() | Region():
+                    result.append(replace(s, body=block(s.body)))
+                case If():
+                    result.append(If(s.condition, block(s.body), block(s.orelse)))
+                case _:
+                    result.append(s)
+            read.update(n.attr for n in postorder(*expressions(s)) if n.op == "var")
+        return tuple(reversed(result))
+
+    return block(body)
 
 
 # ---- 1. the order of sums
@@ -124,7 +146,8 @@ def _outward(block: Block, fresh: Temporaries) -> Block:
         (s,) = map_expressions((s,), lambda e: substitute(e, known))
         match s:
             case For() | While():
-                for e in _unchanging(s):
+                bound = [s.stop] if isinstance(s, For) and any(n.op in DEAR for n in postorder(s.stop)) else []
+                for e in [*bound, *_unchanging(s)]:
                     let = fresh.define(e)
                     result.append(let)
                     known[e] = var(let.name, let.dtype)

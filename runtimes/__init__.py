@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from ..ir.program import Program
     from ..ir.target import Target
 
@@ -80,3 +82,10 @@ class Description:
     dtypes: dict[str, str] = field(default_factory=dict)  # dtype -> how the target language spells it
     config: tuple[ConfigKey, ...] = ()
     table: dict[str, Any] = field(default_factory=dict)  # everything else
+
+
+def find(name_or_path: str | PathLike[str]) -> Runtime:
+    """The runtime with this name, or in this folder.  UsageError naming the nearest where there is none."""
+    from .registry import find as found
+
+    return found(name_or_path)

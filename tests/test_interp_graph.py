@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from luminal.ir import expr as ex
 from luminal.ir import graph as g
+from luminal.ir import kernel as k
 from luminal.ir.dtypes import DTYPES, bf16, bool_, f8e4m3, f16, f32, f64, i8, i32, i64, numpy_dtype, u8, u32
 from luminal.ir.interpret import graph as interpreter
 from luminal.ir.interpret.graph import IndexFault, evaluate, judge
+from luminal.ir.interpret.judge import CheckFault
 
 M, N, K = map(ex.size, "MNK")
 AX = [ex.axis(k) for k in range(4)]
@@ -271,3 +273,33 @@ def test_deep_graphs_do_not_recurse():
     for _ in range(3000):
         node = g.elementwise("neg", (N,), g.identity(node))
     assert evaluate(graph([p], y=node), {"x": np.ones(2, np.float32)}, {"N": 2})["y"].value.tolist() == [1, 1]
+
+
+def nest_graph(body, d, *results):
+    x = port("x", d, N)
+    operand = k.Buffer("a", d, (N,))
+    nest = k.Nest("t", (operand,), tuple(k.Buffer(n, e, (N,)) for n, e in results), tuple(body))
+    nodes = [g.make("nest", e, (N,), (g.identity(g.input_node(x)),), g.Attr(nest=nest, result=q)) for q, (_, e) in enumerate(results)]
+    return graph([x], **{f"y{q}": n for q, n in enumerate(nodes)})
+
+
+def test_nests_run_with_a_bound():
+    """A recurrence that updates its operand, and the count of its negative values."""
+    i = ex.var("i")
+    at = ex.load("a", f32, i)
+    step = k.Store("a", (i,), ex.call("add", at, ex.call("mul", ex.const(0.9, f32), ex.load("a", f32, i - 1))))
+    count = k.If(ex.call("less_than", at, ex.const(0.0, f32)), (k.Store("c", (ex.ZERO,), ex.const(1, i32), "add"),))
+    t = nest_graph([k.Loop("i", ex.ONE, N, (step, count))], f32, ("a", f32), ("c", i32))
+    x = np.random.default_rng(6).standard_normal(50).astype(np.float32)
+    r = evaluate(t, {"x": x}, {"N": 50})
+    y = x.copy()
+    for q in range(1, 50):
+        y[q] += np.float32(0.9) * y[q - 1]
+    assert judge(y, r["y0"], f32).ok and (r["y0"].bound < 1e-4).all()
+    want = np.zeros(50, np.int32)
+    want[0] = (y[1:] < 0).sum()
+    assert judge(want, r["y1"], i32).ok
+    y[30] *= 1.001
+    assert not judge(y, r["y0"], f32).ok
+    with pytest.raises(CheckFault):
+        evaluate(nest_graph([k.Check(N.lt(3), 3)], f32, ("a", f32)), {"x": x}, {"N": 50})

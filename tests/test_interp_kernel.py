@@ -148,7 +148,7 @@ def test_races_are_found():
     buffers = {"x": np.ones(10, np.float32), "y": np.zeros(10, np.float32)}
     assert run(packed(), buffers, {"N": 10}, check=True) == 0
     for bad in (packed(barrier=False), packed(kind="serial")):
-        with pytest.raises(MeaningFault, match="race|before it is written"):
+        with pytest.raises(MeaningFault, match=r"race|before it is written"):
             run(bad, buffers, {"N": 10}, check=True)
     shift = loop("i", N - 1, k.Store("y", (i,), ex.load("y", f32, i + 1)), kind="parallel")
     total = loop("i", N, k.Store("y", (ex.ZERO,), ex.load("x", f32, i), "add"), kind="parallel")

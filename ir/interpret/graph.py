@@ -24,6 +24,7 @@ from .bounds import Error, error
 from .contract import multiply, sum_of_products
 from .judge import Bounded, IndexFault, Verdict, judge
 from .meaning import VALUE, Array, compute, from_numpy, identity, working
+from .nest import run_nest
 from .reduce import Partial, finish, merge, partial
 from .scatter import scatter, store
 
@@ -431,8 +432,23 @@ class _Evaluator:
         places = [np.asarray(self.index(e, axes)) for e in node.attr.at]
         return store(base, value, places, self.extents(node.shape), domain)
 
+    def nest(self, node: Node, box: Box) -> Pull:
+        nest = node.attr.nest
+        assert nest is not None
+        key = (id(nest), node.args)
+        if key not in self.nests:
+            operands: list[Values] = []
+            for a, b in zip(node.args, nest.operands, strict=True):
+                shape = self.extents(b.shape)
+                v, e = yield from self.read(a, tuple((0, n) for n in shape))
+                operands.append((np.broadcast_to(v, shape), None if e is None else np.broadcast_to(e, shape)))
+            shapes = [self.extents(b.shape) for b in nest.results]
+            self.nests[key] = run_nest(nest, operands, shapes, self.sizes, self.bounds)
+        return self.nests[key][node.attr.result]
+
 
 _STRUCTURAL: dict[str, Any] = {
+    "nest": _Evaluator.nest,
     "reduce": _Evaluator.reduce, "scan": _Evaluator.scan, "gather": _Evaluator.gather, "scatter": _Evaluator.scatter, "update": _Evaluator.update,
 }  # fmt: skip
 

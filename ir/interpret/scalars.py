@@ -1,7 +1,8 @@
 """Operators for the statement interpreters: how a row of the table is spelled in the Python that they translate to.
 
 Values are NumPy scalars of their dtype (so that they round and wrap by themselves), NumPy arrays of lanes for vectors, and Python integers for i64:
-indices are exact by definition, and i64 values that come from memory are wrapped after each operation.  With `exact` every float is a float64.
+indices are exact by definition, and i64 values that come from memory are wrapped after each operation.  With `exact` every float is
+in the working form of `meaning` and nothing is rounded.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from ..dtypes import DType, f32, f64, i64, numpy_dtype
 from ..expr import Expr
 from .fma import fma32, fma32_scalar, fma64, fma64_scalar
-from .meaning import VALUE, bitcast, compute, working
+from .meaning import VALUE, compute, working
 
 COMPARISONS = {"less_than": "<", "less_equal": "<=", "equal": "==", "not_equal": "!="}
 _INFIX = {"add": "+", "sub": "-", "mul": "*"}
@@ -23,8 +24,8 @@ _BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
 
 
 def storage(d: DType, exact: bool) -> np.dtype[Any]:
-    """The NumPy type that an element of `d` is kept in."""
-    return np.dtype(np.float64) if exact and d.is_float else numpy_dtype(d.element)
+    """The NumPy type that an element of `d` is kept in; `exact` is the working form of `meaning`."""
+    return working(d.element) if exact else numpy_dtype(d.element)
 
 
 def literal(value: Any, d: DType, exact: bool) -> Any:
@@ -102,7 +103,7 @@ def spelling(node: Expr, wraps: bool) -> str | Callable[[bool], Callable[..., An
 def function(op: str, source: DType, to: DType, exact: bool) -> Callable[..., Any]:
     """The row as a function of scalars or vectors: computed in working precision and rounded once to `to`."""
     from_element, to_element = source.element, to.element
-    high = np.dtype(np.float64) if exact and from_element.is_float else working(from_element)
+    high = working(from_element)
     result = storage(to, exact)
     lanes = max(source.lanes, to.lanes)
     if op == "fma" and from_element.is_float and not exact and from_element in (f32, f64):
@@ -111,8 +112,6 @@ def function(op: str, source: DType, to: DType, exact: bool) -> Callable[..., An
         return fma32 if from_element is f32 else fma64
     if op == "cast" and from_element.is_float and to_element.is_float:
         return (lambda x: x.astype(result)) if lanes > 1 else result.type
-    if op == "bitcast" and exact:
-        return lambda x: _finish(bitcast(np.asarray(x, high), from_element, to_element).astype(result), to)
 
     def apply(*args: Any) -> Any:
         value = compute(op, [np.asarray(a, high) for a in args], from_element, to_element)

@@ -9,14 +9,12 @@ from ...ir import program as p
 from ...ir.dtypes import f64
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, call, cast, const, maximum, null, overlap, postorder, size, total, var
 from ...ir.graph import Port, Size
+from ...ir.simplify import simplify
 from .flatten import span
+from .names import Names
 
 LIMIT = 2.0**62  # bytes; a count below it in f64 is below 2**63 exactly, whatever the rounding
 ANY = Size("")  # what is known of a size of which nothing is
-
-
-def fail_if(condition: Expr | None, code: int) -> p.Block:
-    return () if condition is None or condition is FALSE else (p.If(condition, (p.Fail(code),)),)
 
 
 def either(conditions: list[Expr]) -> Expr | None:
@@ -34,19 +32,17 @@ def has_elements(b: k.Buffer) -> Expr | None:
 def checks(module: k.Module) -> p.Block:
     """Null pointers, negative sizes, counts that overflow, preconditions, overlapping outputs; each leaves with its own code."""
     pointers = [(port, k.port_buffer(port)) for port in module.ports if port.role != "scalar"]
-    nulls = [both(null(b.name), has_elements(b)) for _, b in pointers]
-    negative = [size(s.name).lt(0) for s in module.sizes]
-    spans = [(b, span(b) * b.dtype.bytes) for b in (*(b for _, b in pointers), *module.temps)]
-    large = [const(LIMIT, f64).lt(m) for m in dict.fromkeys(m for _, e in spans for m in magnitudes(e))]
-    return (
-        *(s for n in nulls for s in fail_if(n, p.NULL_POINTER)),
-        *fail_if(either(negative), p.BAD_SIZE),
-        *(s for m in large for s in fail_if(m, p.BAD_SIZE)),
-        *(s for size_ in module.sizes for s in fail_if(either(bounds(size_)), p.PRECONDITION)),
-        *(s for port, b in pointers for s in fail_if(either(strides(port, b)), p.PRECONDITION)),
-        *(s for r in module.requires for s in fail_if(call("bit_not", r), p.PRECONDITION)),
-        *fail_if(either(overlaps(pointers)), p.OVERLAP),
-    )
+    spans = dict.fromkeys(span(b) * b.dtype.bytes for b in (*(b for _, b in pointers), *module.temps))
+    found = [
+        *((both(null(b.name), has_elements(b)), p.NULL_POINTER) for _, b in pointers),
+        (either([size(s.name).lt(0) for s in module.sizes]), p.BAD_SIZE),
+        *((const(LIMIT, f64).lt(m), p.BAD_SIZE) for e in spans for m in magnitudes(e)),
+        *((c, p.PRECONDITION) for s in module.sizes for c in bounds(s)),
+        *((c, p.PRECONDITION) for port, b in pointers for c in strides(port, b)),
+        *((simplify(call("bit_not", r)), p.PRECONDITION) for r in module.requires),
+    ]
+    tests = (p.If(c, (p.Fail(code),)) for c, code in dict.fromkeys(found) if c is not None and c is not FALSE)
+    return (*tests, *overlaps(module, pointers))
 
 
 def bounds(s: Size) -> list[Expr]:
@@ -71,20 +67,31 @@ def strides(port: Port, b: k.Buffer) -> list[Expr]:
     return [b.stride(order[place]).lt(inner[place]) for place in range(len(port.strided))]
 
 
-def overlaps(pointers: list[tuple[Port, k.Buffer]]) -> list[Expr]:
+def overlaps(module: k.Module, pointers: list[tuple[Port, k.Buffer]]) -> p.Block:
     """Every written port with every other one; in place means one port, so it never meets itself."""
-
-    def bytes_of(b: k.Buffer) -> Expr:
+    names = Names([s.name for s in (*module.sizes, *module.ports, *module.temps, *module.kernels)])
+    lets: list[p.Define] = []
+    extent: dict[str, Expr] = {}  # bytes of a port
+    written = [i for i, (port, _) in enumerate(pointers) if port.role != "in"]
+    if not written or len(pointers) < 2:
+        return ()
+    for port, b in pointers:
         count = span(b) * b.dtype.bytes
         some = has_elements(b)
-        return count if not b.strides or some is None else call("where", some, count, ZERO)
-
-    return [
-        overlap(a.name, bytes_of(a), b.name, bytes_of(b))
-        for i, (pa, a) in enumerate(pointers)
-        for pb, b in pointers[i + 1 :]
-        if pa.role != "in" or pb.role != "in"
-    ]
+        if port.strided and some is not None:
+            count = call("where", some, count, ZERO)
+        if not count.is_const:
+            lets.append(p.Define(names.fresh(f"{b.name}.bytes"), count.dtype, count))
+            count = var(lets[-1].name)
+        extent[b.name] = count
+    tests: list[p.Stmt] = []
+    for i in written:
+        others = [o for j, (_, o) in enumerate(pointers) if j != i and (j not in written or j > i)]
+        b = pointers[i][1]
+        meets = either([overlap(b.name, extent[b.name], o.name, extent[o.name]) for o in others])
+        if meets is not None:
+            tests.append(p.If(meets, (p.Fail(p.OVERLAP),)))
+    return (*lets, *tests)
 
 
 def magnitudes(e: Expr) -> list[Expr]:
@@ -112,10 +119,9 @@ def magnitudes(e: Expr) -> list[Expr]:
             case _:
                 bound[n] = args[0] if len(args) < 3 else call("add", args[1], args[2])
         if n.op in ("floordiv", "mod", "less_than", "less_equal", "equal", "max", "min"):
-            found += [bound[a] for a in n.args if a.op not in ("size", "const")]
-    if e.op not in ("size", "const"):
-        found.append(bound[e])
-    return found
+            found += [bound[a] for a in n.args]
+    found.append(bound[e])
+    return [m for m in found if m.args and m.op != "cast"]  # a size by itself was checked, a number needs no check
 
 
 # ---- temporaries

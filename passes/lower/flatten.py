@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...ir import kernel as k
+from ...ir import polynomial as pl
 from ...ir import program as p
 from ...ir.dtypes import INDEX
 from ...ir.errors import CompilerBug, Unsupported
@@ -53,7 +54,7 @@ def span(b: k.Buffer) -> Expr:
     """Elements from the first to the last of a buffer that has any."""
     if not b.strides:
         return b.elements
-    return total((extent - 1) * stride for extent, stride in zip(b.shape, b.strides, strict=True)) + 1
+    return pl.expr(pl.poly(total((extent - 1) * stride for extent, stride in zip(b.shape, b.strides, strict=True)) + 1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from ...ir import program as p
 from ...ir.dtypes import INDEX
 from ...ir.expr import postorder
 from ...ir.target import Target
+from .fails import protect
 from .flatten import Flattener, Place, Scope
 from .grid import grid
 from .names import Names
@@ -23,7 +24,8 @@ def function(kernel: k.Kernel, module: k.Module, target: Target) -> p.Function:
     places |= {b.name: Place(b, b.name) for b in pointers}
     body = Flattener(target, names).block(kernel.body, Scope({}, places, {}))
     body, blocks, block = grid(body, target.gpu)
-    body = vectorise(threads(body, target.threads and not target.gpu), target)
+    body = protect(threads(body, target.threads and not target.gpu), target.gpu)
+    body = vectorise(body, target)
 
     roots = [*blocks, *block, *(e for s in p.statements(body) for e in p.expressions(s))]
     mentioned = {(e.op, e.attr) for e in postorder(*roots) if e.op in ("size", "var")}

@@ -28,8 +28,8 @@ def stage(
 
     `axes` are the loops over which the copy extends, in its memory order; `at` is the loop whose iterations each make a copy (none: once, before everything);
     `order` is the order of the copying loops, if another.  What is staged is the largest subexpression that reads `buffer` and depends, inside `at`, on the axes
-    alone: casts, guards of padded axes and any other pointwise prologue are done once, while copying.  The kernel writes nothing that it reads; all loads of the
-    buffer inside `at` are in that one subexpression; the bounds of the axes depend on nothing inside `at` but on earlier axes.
+    alone: casts, guards of padded axes and any other pointwise prologue are done once, while copying.  The kernel does not write what is staged; there
+    is one such subexpression inside `at`; the bounds of the axes depend on nothing inside `at` but on earlier axes.
     """
     if space not in SPACES:
         raise StepError(f"stage: no space `{space}`")
@@ -90,12 +90,10 @@ def _staged_value(kernel: Kernel, scope: Block, buffer: str, axes: tuple[str, ..
                         continue
                     if movable(n):
                         found.setdefault(n, top)
-                    elif n.op == "load" and n.attr == buffer:
-                        raise StepError(f"stage: `{n}` depends on {', '.join(sorted(names_in(n) & inside))} too")
                     else:
                         stack.extend(n.args)
     if len(found) != 1:
-        raise StepError(f"stage: `{buffer}` is read in {len(found)} different ways inside the scope; one is needed")
+        raise StepError(f"stage: `{buffer}` is read in {len(found)} ways that depend on {', '.join(axes)} alone; one is needed")
     ((value, top),) = found.items()
     return value, top
 

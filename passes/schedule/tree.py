@@ -151,7 +151,7 @@ def bound_names(block: Block) -> list[str]:
 
 def fresh(name: str, taken: set[str]) -> str:
     """`name`, or `name.b`, `name.c`, … : the first that is not taken.  It is taken afterwards."""
-    base = re.sub(r"\.[a-z]+$", "", name) if name in taken else name
+    base = re.sub(r"\.[a-z]$", "", name) if name in taken else name
     candidate, count = name, 1
     while candidate in taken:
         letters, k = "", count

@@ -1,0 +1,122 @@
+"""The C compiler: which one, what it is, whether it has OpenMP, and running it.
+
+Looked for in this order: `--config CC=`, `$CC`, clang, clang-22 … clang-14, gcc, gcc-16 … gcc-12, cc, and the `zig cc` of PyPI's ziglang.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from ...ir.errors import TimeLimit, ToolError
+
+_NAMES = ("clang", *(f"clang-{v}" for v in range(22, 13, -1)), "gcc", *(f"gcc-{v}" for v in range(16, 11, -1)), "cc")
+_ADVICE = "install gcc (12 or later) or clang (14 or later), or `pip install ziglang cmeel-libomp`"
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A C compiler that answered `--version`."""
+
+    command: tuple[str, ...]
+    family: str  # gcc | clang | zig
+    version: str  # the first line that it prints of itself
+
+    @property
+    def identity(self) -> str:
+        return f"{shlex.join(self.command)}: {self.version}"
+
+
+@cache
+def find_compiler(requested: str) -> Compiler:
+    """The compiler that was asked for (a command, perhaps with arguments), or the first that is there.  ToolError with what to install."""
+    asked = requested or os.environ.get("CC", "")
+    if asked:
+        return _probe(tuple(shlex.split(asked)), f"the compiler `{asked}` that was asked for")
+    for name in _NAMES:
+        if shutil.which(name):
+            return _probe((name,), name)
+    if find_spec("ziglang") is not None:
+        return _probe((sys.executable, "-m", "ziglang", "cc"), "ziglang")
+    raise ToolError(f"no C compiler found: {_ADVICE}")
+
+
+def _probe(command: tuple[str, ...], what: str) -> Compiler:
+    path = shutil.which(command[0]) if command else None
+    if path is None:
+        raise ToolError(f"{what} is not there: {_ADVICE}")
+    command = (path, *command[1:])
+    text = run([*command, "--version"], 60, []).strip()
+    version = text.split("\n")[0] if text else ""
+    if "ziglang" in command or "zig" in Path(path).name:
+        return Compiler(command, "zig", version)
+    return Compiler(command, "clang" if "clang" in text.lower() else "gcc", version)
+
+
+@cache
+def openmp_flags(compiler: Compiler) -> tuple[str, ...] | None:
+    """What turns OpenMP on, or None where its runtime library is missing."""
+    if compiler.family == "zig":
+        folder = _cmeel_library()
+        return None if folder is None else ("-fopenmp", f"-L{folder}", "-lomp", f"-Wl,-rpath,{folder}")
+    library = "libgomp" if compiler.family == "gcc" else "libomp"
+    for suffix in (".so", ".dylib", ".a"):
+        # a compiler prints the bare name of a library that it does not have
+        if os.sep in run([*compiler.command, f"-print-file-name={library}{suffix}"], 60, []).strip():
+            return ("-fopenmp",)
+    return None
+
+
+def _cmeel_library() -> Path | None:
+    """The folder of the OpenMP runtime that PyPI's cmeel-libomp installs."""
+    spec = find_spec("cmeel_libomp") or find_spec("cmeel")
+    places = [Path(p) for p in sys.path if p] + ([Path(spec.origin).parent.parent] if spec and spec.origin else [])
+    for place in places:
+        folder = place / "cmeel.prefix" / "lib"
+        if any((folder / name).exists() for name in ("libomp.so", "libomp.dylib")):
+            return folder
+    return None
+
+
+def run(command: list[str], timeout: float | None, log: list[str], cwd: Path | None = None) -> str:
+    """What the command prints.  ToolError with the command and its output where it fails; TimeLimit where it takes longer: then all its children are ended."""
+    log.append(shlex.join(command))
+    try:
+        process = subprocess.Popen(
+            command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+            env={**os.environ, "LC_ALL": "C"},
+        )  # fmt: skip
+    except OSError as error:
+        raise ToolError(f"cannot run {shlex.join(command)}: {error.strerror}") from None
+    try:
+        output, _ = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise TimeLimit(f"{Path(command[0]).name} took longer than {timeout:g} s: {shlex.join(command)}") from None
+    finally:
+        if process.returncode is None:
+            _end(process)
+    text = output.decode(errors="replace")
+    if process.returncode != 0:
+        raise ToolError(f"{shlex.join(command)}\nfailed with status {process.returncode}:\n{_tail(text)}")
+    return text
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """The process and all of its group."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (AttributeError, ProcessLookupError, PermissionError):
+        process.kill()
+    process.communicate()
+
+
+def _tail(text: str, limit: int = 8000) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}\n… ({len(text) - limit} more characters)"

@@ -1,0 +1,161 @@
+"""The clang runtime's driver: targets, rendering, the compiler, loading."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ...ir.errors import CompilerBug, ToolError, UsageError
+from ...ir.primops import OPS
+from ...ir.program import Program
+from ...ir.target import Target
+from .. import ConfigKey, Description, Rendered
+from ..config import resolve_config
+from .compiler import Compiler, find_compiler, openmp_flags, run
+from .emit import emit, entry_name
+from .library import Library
+from .machine import MACHINES, Machine, baseline, host_architecture, native
+
+# contraction to FMA is within the bound; nothing else of -ffast-math is: it folds the roundings that exp2 and log2 rest on
+_FLAGS = ("-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi")
+_SANITIZERS = {"undefined": "undefined", "address": "address", "all": "address,undefined"}
+
+
+class Driver:
+    """See `luminal.runtimes.Runtime`."""
+
+    def __init__(self, description: Description, folders: tuple[Path, ...]) -> None:
+        self.description, self.folders = description, folders
+        self.name, self.folder = description.name, description.folder
+
+    def config_keys(self) -> tuple[ConfigKey, ...]:
+        return self.description.config
+
+    def target(self, name: str | None, config: dict[str, Any], portable: bool) -> Target:
+        """Resolved and spelled out.  UsageError for an unknown name or key, and where `--target` and `MARCH` differ."""
+        options = resolve_config(self.config_keys(), config, self.name)
+        march = options["MARCH"]
+        if name and march and name != march:
+            raise UsageError(f"--target {name} and --config MARCH={march} contradict each other")
+        wanted = name or march
+        machine = _machine(wanted, portable)
+        options["MARCH"] = "native" if machine is native() else machine.name
+        table = self.description.table.get("target", {})
+        width = machine.vector_bytes if options["VECTOR"] < 0 else options["VECTOR"]
+        return Target(
+            runtime=self.name,
+            name=machine.name,
+            describe=machine.describe if width == machine.vector_bytes else f"{machine.describe}, vectors of {width} bytes",
+            native=frozenset(op for op in OPS if any(key.partition(".")[0] == op for key in self.description.spell)),
+            dtypes=frozenset(table.get("dtypes", ())),
+            arithmetic=frozenset(table.get("arithmetic", ())),
+            vector_bytes=width if table.get("vectors", False) else 0,
+            vector_registers=machine.vector_registers,
+            l1=machine.l1,
+            l2=machine.l2,
+            l3=machine.l3,
+            cores=machine.cores,
+            threads=bool(table.get("threads", False)) and options["OMP"] is not False,
+            options=options,
+        )
+
+    def render(self, program: Program, target: Target, prefix: str) -> Rendered:
+        return emit(self.description, self.folders, program, target, prefix)
+
+    def build(self, rendered: Rendered, target: Target, kind: str, path: Path, timeout: float | None, log: list[str]) -> None:
+        """Compile to `path` (object | static | shared), whole or not at all."""
+        if kind not in ("object", "static", "shared"):
+            raise UsageError(f"the runtime {self.name} makes object, static and shared files, not `{kind}`")
+        compiler = find_compiler(str(target.options.get("CC", "")))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".luminal-", dir=path.parent) as folder:
+            place = Path(folder)
+            # relative names, so that no path of this machine gets into the product
+            (place / "kernel.c").write_text(rendered.source, encoding="utf-8", newline="\n")
+            command = [*compiler.command, *self.flags(compiler, target), "kernel.c"]
+            if kind == "shared":
+                run([*command, "-shared", "-o", "product", "-lm", *self._link(compiler, target)], timeout, log, place)
+            else:
+                run([*command, "-c", "-o", "kernel.o"], timeout, log, place)
+                if kind == "static":
+                    run([*_archiver(compiler), "rcsD", "product", "kernel.o"], timeout, log, place)
+                else:
+                    (place / "kernel.o").rename(place / "product")
+            os.replace(place / "product", path)
+
+    def flags(self, compiler: Compiler, target: Target) -> tuple[str, ...]:
+        """How a source is compiled for a target; no inputs, outputs or libraries."""
+        options = target.options
+        machine = MACHINES.get(target.name)
+        if machine is None:
+            raise CompilerBug("clang", f"unknown machine {target.name}")
+        flags = ["-O1", "-g"] if options.get("DEBUG") or options.get("SANITIZE") else ["-O3"]
+        flags += [*_FLAGS, "-fPIC", *_march(compiler, machine, options.get("MARCH") == "native")]
+        if target.vector_bytes == 64 and compiler.family != "zig":
+            flags.append("-mprefer-vector-width=512")
+        if compiler.family == "zig":
+            flags.append("-fno-sanitize=undefined")
+        if options.get("SANITIZE"):
+            flags += [f"-fsanitize={_SANITIZERS[str(options['SANITIZE'])]}", "-fno-sanitize-recover=undefined"]
+        return (*flags, *self._openmp(compiler, target)[:1])
+
+    def _openmp(self, compiler: Compiler, target: Target) -> tuple[str, ...]:
+        if not target.threads:
+            return ()
+        found = openmp_flags(compiler)
+        if found is None and target.options.get("OMP"):
+            raise ToolError(f"OMP=1, but {compiler.command[0]} has no OpenMP library; install libomp, or `pip install cmeel-libomp` for zig, or say OMP=0")
+        return found or ()
+
+    def _link(self, compiler: Compiler, target: Target) -> tuple[str, ...]:
+        return self._openmp(compiler, target)[1:]
+
+    def load(self, path: Path, program: Program, target: Target, prefix: str) -> Library:
+        return Library(path, program, entry_name(prefix, program))
+
+    def identity(self, target: Target) -> str:
+        """The compiler's path and version and every flag."""
+        compiler = find_compiler(str(target.options.get("CC", "")))
+        return " ".join([compiler.identity, *self.flags(compiler, target), *self._link(compiler, target)])
+
+    def notes(self, target: Target) -> tuple[str, ...]:
+        """What the user may want to know of this machine's tools: so far, that threads are off."""
+        compiler = find_compiler(str(target.options.get("CC", "")))
+        if target.threads and openmp_flags(compiler) is None:
+            return (f"{compiler.command[0]} has no OpenMP library: the kernels run in one thread",)
+        return ()
+
+
+def _machine(wanted: str, portable: bool) -> Machine:
+    if wanted == "native" or not (wanted or portable):
+        return native()
+    if not wanted:
+        return baseline()
+    if wanted not in MACHINES:
+        near = difflib.get_close_matches(wanted, ["native", *MACHINES], 1)
+        hint = f"did you mean `{near[0]}`?" if near else f"known: native, {', '.join(MACHINES)}"
+        raise UsageError(f"unknown target `{wanted}`; {hint}")
+    return MACHINES[wanted]
+
+
+def _march(compiler: Compiler, machine: Machine, is_native: bool) -> list[str]:
+    if is_native:
+        return ["-mcpu=native" if machine.architecture == "aarch64" else "-march=native"]
+    flags = [f"-march={machine.name}"]
+    if machine.architecture != host_architecture() and compiler.family != "gcc":
+        flags.append(f"{'-target ' if compiler.family == 'zig' else '--target='}{machine.architecture}-linux-gnu")
+    return " ".join(flags).split()
+
+
+def _archiver(compiler: Compiler) -> list[str]:
+    if compiler.family == "zig":
+        return [*compiler.command[:-1], "ar"]
+    for name in ("ar", "llvm-ar", "gcc-ar"):
+        found = shutil.which(name)
+        if found:
+            return [found]
+    raise ToolError("no `ar` to make a static library with: install binutils")

@@ -1,0 +1,161 @@
+"""A program as C: the source that is complete in itself, and its header."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from ...ir.dtypes import INDEX, u8
+from ...ir.expr import Expr, size
+from ...ir.program import BAD_SIZE, ERRORS, NULL_POINTER, OVERLAP, PRECONDITION, For, Program, Region
+from ...ir.target import Target
+from .. import Description, Rendered
+from ..describe import described_parameters, formulas, heading
+from ..render import Renderer, every_statement, fails_in_team, negation
+from ..signature import SATURATING, bytes_of, factors, inner_strides, limits, parameters, pointers, scratch, size_parameters
+from ..spelling import Need
+
+_TAKEN = frozenset({"UNROLL", "PRAGMA", "code", "bytes"})
+
+
+def entry_name(prefix: str, program: Program) -> str:
+    """The C name of the function that the user calls."""
+    return prefix + re.sub(r"[^A-Za-z0-9_]", "_", program.name)
+
+
+def emit(description: Description, folders: tuple[Path, ...], program: Program, target: Target, prefix: str) -> Rendered:
+    """Source and header.  The same program, target and prefix give the same bytes everywhere."""
+    source = _Emitter(description, folders, program, target, prefix)
+    return Rendered(source.source(), source.header(), description.table.get("suffix", ".c"))
+
+
+class _Emitter:
+    def __init__(self, description: Description, folders: tuple[Path, ...], program: Program, target: Target, prefix: str) -> None:
+        self.program, self.target, self.prefix = program, target, prefix
+        self.entry = entry_name(prefix, program)
+        taken = _TAKEN | {self.entry, f"{self.entry}_ws", f"{self.entry}_workspace", f"{self.entry}_shape", f"{prefix}strerror"}
+        self.renderer = r = Renderer(description, folders, program, taken)
+        self.functions = [r.function(f) for f in program.functions]
+        self.params = parameters(program)
+        self.names = r.open_scope(self.params)
+        self.body = r.block(program.entry, "entry")
+        # formulas over sizes that nobody has checked yet
+        self.saturating = r.expressions.respelled(SATURATING)
+
+    def source(self) -> str:
+        r, program = self.renderer, self.program
+        statements = [s for block in (*(f.body for f in program.functions), program.entry) for s in every_statement(block)]
+        fields = self._common() | {
+            "head": heading(program, self.target, r.expressions),
+            "openmp": any(isinstance(s, Region) or (isinstance(s, For) and s.pragma == "parallel") for s in statements),
+            "unroll": any(isinstance(s, For) and s.pragma == "unroll" for s in statements),
+            "functions": self.functions,
+            "errors": sorted(ERRORS.items()),
+            "names": self.names,
+            "checks": self._checks(),
+            "body": self.body,
+            "sticky": fails_in_team(program.entry, r),
+        }
+        # last: every part above notes the types and helpers that it uses
+        fields["types"], fields["helpers"] = r.types.sorted(), r.helpers.texts
+        return r.environment.get_template("source.c.j2").render(fields)
+
+    def header(self) -> str:
+        fields = self._common() | {
+            "head": heading(self.program, self.target, self.renderer.expressions, brief=True),
+            "guard": self.entry.upper() + "_H",
+            "description": described_parameters(
+                self.program, dict(zip((p.name for p in self.params), self.names, strict=True)), self.renderer.expressions
+            ),
+        }
+        return self.renderer.environment.get_template("header.h.j2").render(fields)
+
+    def _common(self) -> dict[str, Any]:
+        r = self.renderer
+        params = [r.parameter(p, n) for p, n in zip(self.params, self.names, strict=True)]
+        return {"prefix": self.prefix, "entry": self.entry, "params": params, "workspace": self._workspace(), "shape": self._shape()}
+
+    # ---- what an entry checks before it does anything
+
+    def _checks(self) -> list[str]:
+        lines = [*self._size_checks(), *self._memory_checks()]
+        e = self.renderer.expressions
+        lines.extend(f"if ({e.text(negation(c))}) return {PRECONDITION};" for c in self.program.requires)
+        return list(dict.fromkeys([*lines, *self._pointer_checks(), *self._overlap_checks()]))
+
+    def _size_checks(self) -> list[str]:
+        lines = []
+        for name, low, high, multiple in limits(self.program):
+            text = self.renderer.expressions.text(size(name))
+            tests = (
+                [f"{text} < {low}"] + ([f"{text} > {high}"] if high is not None else []) + ([f"{text} % {multiple} != 0"] if multiple != 1 else [])
+            )
+            lines.append(f"if ({' || '.join(tests)}) return {BAD_SIZE};")
+        return lines
+
+    def _memory_checks(self) -> list[str]:
+        """No extent is negative, no stride too short, and every port is a size of memory that exists."""
+        lines, fits = [], self.renderer.helpers
+        sizes = {size(s.name) for s in self.program.sizes}
+        for p in pointers(self.program):
+            extents = factors(p.shape)
+            for stride, least in inner_strides(p):
+                lines.append(f"if ({self.saturating.text(stride, Need(11))} < {self.saturating.text(least, Need(11))}) return {BAD_SIZE};")
+            if p.strided:
+                extents = [inner_strides(p)[0][0], *factors((p.shape[p.memory_order[0]],))]
+            if extents and not (len(extents) == 1 and extents[0].is_const):
+                listed = ", ".join([*(self.saturating.text(x) for x in extents), str(p.dtype.bytes)])
+                plain = len(extents) == 1 and extents[0] in sizes and p.dtype.bytes == 1
+                if not plain:
+                    lines.append(f"if (!{fits.need('fits', INDEX)}({len(extents) + 1}, (const int64_t[]){{{listed}}})) return {BAD_SIZE};")
+        return lines
+
+    def _pointer_checks(self) -> list[str]:
+        """A null pointer is allowed where a port has no elements."""
+        lines, e = [], self.renderer.expressions
+        for p in pointers(self.program):
+            present = "".join(f" && {e.text(x, Need(10))} != 0" for x in factors(p.shape) if not (x.is_const and x.attr > 0))
+            lines.append(f"if ({e.buffer(p.name).text} == NULL{present}) return {NULL_POINTER};")
+        return lines
+
+    def _overlap_checks(self) -> list[str]:
+        lines, e, ports = [], self.renderer.expressions, pointers(self.program)
+        for k, a in enumerate(ports):
+            for b in ports[k + 1 :]:
+                if a.role != "in" or b.role != "in":
+                    spans = ", ".join(f"{e.buffer(p.name).text}, {e.text(bytes_of(p))}" for p in (a, b))
+                    lines.append(f"if ({self.renderer.helpers.need('overlap', u8)}({spans})) return {OVERLAP};")
+        return lines
+
+    # ---- the functions beside the entry
+
+    def _sizes(self) -> tuple[list[str], list[str]]:
+        names = [self.renderer.expressions.text(size(s.name)) for s in self.program.sizes]
+        return names, [self.renderer.parameter(p, n) for p, n in zip(size_parameters(self.program), names, strict=True)]
+
+    def _workspace(self) -> dict[str, Any] | None:
+        pieces = scratch(self.program.entry)
+        if not pieces:
+            return None
+        names, sizes = self._sizes()
+        counts: list[tuple[str, str, int]] = [(self._label(name), self._unchecked(count), width) for name, count, width in pieces]
+        return {"sizes": sizes, "names": names, "reserve": self.renderer.helpers.need("reserve", u8), "pieces": counts}
+
+    def _label(self, name: str) -> str:
+        return re.sub(r"[^A-Za-z0-9_.]", "_", name)
+
+    def _unchecked(self, e: Expr) -> str:
+        return self.saturating.text(e)
+
+    def _shape(self) -> dict[str, Any] | None:
+        if not self.program.derived:
+            return None
+        _, sizes = self._sizes()
+        outs = [self.renderer.local_name(f"out_{name}") for name, _ in self.program.derived]
+        return {
+            "sizes": sizes,
+            "outputs": [f"int64_t *{o}" for o in outs],
+            "formulas": [(o, self._unchecked(e)) for o, (_, e) in zip(outs, self.program.derived, strict=True)],
+            "words": formulas(self.program, self.renderer.expressions),
+        }

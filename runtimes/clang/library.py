@@ -1,0 +1,94 @@
+"""A built library in this process, called through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ...ir.dtypes import DType
+from ...ir.errors import ToolError
+from ...ir.graph import Port
+from ...ir.program import Program
+from ..literals import bfloat_bits, half_bits
+
+_SCALARS: dict[str, Any] = {
+    "f64": ctypes.c_double, "f32": ctypes.c_float, "f16": ctypes.c_uint16, "bf16": ctypes.c_uint16, "bool": ctypes.c_uint8,
+    "i64": ctypes.c_int64, "i32": ctypes.c_int32, "i16": ctypes.c_int16, "i8": ctypes.c_int8,
+    "u64": ctypes.c_uint64, "u32": ctypes.c_uint32, "u16": ctypes.c_uint16, "u8": ctypes.c_uint8,
+}  # fmt: skip
+_WARM_UP = 2
+
+
+class Library:
+    """The entry of one program.  Arrays must have the port's dtype, shape and layout: nothing is converted here."""
+
+    def __init__(self, path: Path, program: Program, symbol: str) -> None:
+        try:
+            # kept, since the functions go when it does
+            self._handle = ctypes.CDLL(str(path))
+            self._function = getattr(self._handle, symbol)
+        except (OSError, AttributeError) as error:
+            raise ToolError(f"cannot load {symbol} from {path}: {error}") from None
+        self._function.restype = ctypes.c_int32
+        arguments = [_SCALARS[p.dtype.name] if p.role == "scalar" else ctypes.c_void_p for p in program.ports]
+        self._function.argtypes = [*arguments, *(ctypes.c_int64 for _ in program.sizes)]
+        self._pick: list[tuple[str, Callable[[Any], Any]]] = [(p.name, _picker(p)) for p in program.ports]
+        self._sizes = [s.name for s in program.sizes]
+
+    def arguments(self, buffers: Mapping[str, Any], sizes: Mapping[str, int]) -> list[Any]:
+        """What `function` takes: pointers as integers, scalars, sizes.  The arrays must outlive the calls."""
+        values: list[Any] = [pick(buffers[name]) for name, pick in self._pick]
+        values += [sizes[name] for name in self._sizes]
+        return values
+
+    def bind(self, buffers: Mapping[str, Any], sizes: Mapping[str, int]) -> Callable[[], int]:
+        """The call with its arguments fixed, for many runs over the same memory; it keeps the arrays alive."""
+        call = partial(self._function, *self.arguments(buffers, sizes))
+        call.__dict__["buffers"] = dict(buffers)
+        return call
+
+    @property
+    def function(self) -> Callable[..., int]:
+        """The C function itself: pointers as integers, then scalars as declared, then sizes."""
+        return self._function
+
+    def call(self, buffers: dict[str, Any], sizes: dict[str, int]) -> int:
+        return self._function(*self.arguments(buffers, sizes))
+
+    def time(self, buffers: dict[str, Any], sizes: dict[str, int], runs: int) -> list[float]:
+        call, clock = self.bind(buffers, sizes), time.perf_counter
+        for _ in range(_WARM_UP):
+            call()
+        seconds = []
+        for _ in range(runs):
+            start = clock()
+            call()
+            seconds.append(clock() - start)
+        return seconds
+
+
+def _picker(port: Port) -> Callable[[Any], Any]:
+    """How an argument for this port is taken from what the caller gave."""
+    if port.role != "scalar":
+        return _address
+    return {"f16": _half, "bf16": _bfloat}.get(port.dtype.name, _number(port.dtype))
+
+
+def _address(array: Any) -> int:
+    return array.ctypes.data
+
+
+def _half(value: Any) -> int:
+    return half_bits(float(value))
+
+
+def _bfloat(value: Any) -> int:
+    return bfloat_bits(float(value))
+
+
+def _number(dtype: DType) -> Callable[[Any], Any]:
+    return float if dtype.is_float else int

@@ -1,0 +1,163 @@
+"""`runtime.toml`: read, checked strictly, and merged over the runtime that it inherits from.
+
+    name = "clang"                      required
+    summary = "one line"
+    inherits = "clang"                  optional: driver, templates and every table that is not given here come from there
+    suffix = ".c"                       of the emitted source
+    indent = 2                          2 or 4
+
+    [target]                            what the passes may know; see `ir/target.py`
+    dtypes, arithmetic = ["f32", …]     element types of buffers; those that are computed with
+    vectors, threads, gpu = true        what may be emitted at all
+    max_threads = 1024
+
+    [types]                             element type -> how the language spells it
+    f32 = "float"
+
+    [spell]                             operator -> text with {0} {1} {2} for the operands; or a table by what it is applied to:
+    add = "{0} + {1}"                   keys "any", a kind (float int uint bool), an element type (f32) or "index" (exact i64 arithmetic on sizes and
+    floor = { any = "floor{f}({0})", vector = "@floor({0})" }    positions), each also with ".vector" behind it, and "vector" alone; the most special one wins
+
+    [config.KEY]                        one key of --config
+    type = "bool"                       bool | int | string
+    default, help, choices
+
+    [compiler]                          for the driver: names, flags (free keys)
+
+In a spelling `{T}` is the type of the result, `{E}` its element type, `{f}` the suffix of libm's float functions, `{n}` the lanes, `{buffer}` what a memory
+form reads or writes, `{to}` and `{from}` dtype names, and `@name` a helper: a macro of the folder's `helpers/*.j2`, emitted only when used.
+Memory forms and other program-level expressions are spelled in the same table: vload gather vstore stream broadcast ramp extract fold.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from ..ir.dtypes import DTYPES
+from ..ir.errors import UsageError
+from ..ir.primops import OPS
+from . import ConfigKey, Description
+
+FORMS = (
+    "vload", "gather", "vstore", "stream", "broadcast", "ramp", "extract", "fold", "select", "load_if", "gather_if", "mask",
+    "cast_saturate", "cast_small", "cast_to_bool",
+)  # fmt: skip
+_TOP = {
+    "name": str,
+    "summary": str,
+    "inherits": str,
+    "suffix": str,
+    "indent": int,
+    "target": dict,
+    "types": dict,
+    "spell": dict,
+    "config": dict,
+    "compiler": dict,
+    "instructions": dict,
+}
+_TARGET = {"dtypes": list, "arithmetic": list, "vectors": bool, "threads": bool, "gpu": bool, "max_threads": int}
+_CONFIG = {"type": str, "default": object, "help": str, "choices": list}
+_CONFIG_TYPES = {"bool": bool, "int": int, "string": str}
+_CLASSES = ("any", "index", "float", "int", "uint", "bool", *DTYPES)
+
+
+def read_description(folder: Path) -> Description:
+    """The checked `runtime.toml` of a folder.  UsageError for what is missing, unknown or of the wrong type."""
+    file = folder / "runtime.toml"
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"{folder} is no runtime: it holds no runtime.toml") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: {error}") from None
+    check(table, str(file))
+    return describe(table, folder)
+
+
+def describe(table: dict[str, Any], folder: Path) -> Description:
+    """A checked table as a `Description`; `table` itself is kept for what only the driver reads."""
+    return Description(
+        name=table["name"],
+        folder=folder,
+        spell=dict(_spellings(table.get("spell", {}))),
+        dtypes=dict(table.get("types", {})),
+        config=tuple(
+            ConfigKey(name, key["type"], key.get("default"), key["help"], tuple(key.get("choices", ())))
+            for name, key in table.get("config", {}).items()
+        ),
+        table=table,
+    )
+
+
+def merge(parent: dict[str, Any], child: dict[str, Any]) -> dict[str, Any]:
+    """The child's keys over the parent's; tables are merged one level deep, so that one spelling or one config key can be replaced."""
+    result = {k: dict(v) if isinstance(v, dict) else v for k, v in parent.items() if k != "inherits"}
+    for key, value in child.items():
+        if isinstance(value, dict) and isinstance(result.get(key), dict):
+            result[key].update(value)
+        else:
+            result[key] = value
+    return result
+
+
+def check(table: dict[str, Any], where: str) -> None:
+    """Every key known and of the right type, or a UsageError that names the nearest known one."""
+    _keys(table, _TOP, where)
+    if "name" not in table:
+        raise UsageError(f"{where}: `name` is missing")
+    if table.get("indent", 2) not in (2, 4):
+        raise UsageError(f"{where}: `indent` is 2 or 4, found {table['indent']}")
+    target = table.get("target", {})
+    _keys(target, _TARGET, f"{where}: [target]")
+    for key in ("dtypes", "arithmetic"):
+        for name in target.get(key, ()):
+            _known(name, DTYPES, f"{where}: [target] {key}", "element type")
+    for name, text in table.get("types", {}).items():
+        _known(name, DTYPES, f"{where}: [types]", "element type")
+        _typed(text, str, f"{where}: [types] {name}")
+    for op, value in table.get("spell", {}).items():
+        _known(op, (*OPS, *FORMS), f"{where}: [spell]", "operator")
+        for key, text in value.items() if isinstance(value, dict) else (("any", value),):
+            if key != "vector":
+                _known(key.removesuffix(".vector"), _CLASSES, f"{where}: [spell] {op}", "class of operands")
+            _typed(text, str, f"{where}: [spell] {op}")
+    for name, key in table.get("config", {}).items():
+        here = f"{where}: [config.{name}]"
+        _typed(key, dict, here)
+        _keys(key, _CONFIG, here)
+        for needed in ("type", "help"):
+            if needed not in key:
+                raise UsageError(f"{here}: `{needed}` is missing")
+        _known(key["type"], _CONFIG_TYPES, here, "type")
+        if "default" in key:
+            _typed(key["default"], _CONFIG_TYPES[key["type"]], f"{here} default")
+
+
+def _spellings(spell: dict[str, Any]) -> list[tuple[str, str]]:
+    """`add = {int = …}` as the flat key `add.int`; a bare string (and `any`) as `add`."""
+    flat: list[tuple[str, str]] = []
+    for op, value in spell.items():
+        entries = value if isinstance(value, dict) else {"any": value}
+        flat.extend((op if key == "any" else f"{op}.{key.removeprefix('any.')}", text) for key, text in entries.items())
+    return flat
+
+
+def _keys(table: dict[str, Any], known: dict[str, type], where: str) -> None:
+    for key, value in table.items():
+        _known(key, known, where, "key")
+        _typed(value, known[key], f"{where} {key}")
+
+
+def _known(name: str, known: Any, where: str, what: str) -> None:
+    if name not in known:
+        near = difflib.get_close_matches(name, list(known), 1)
+        hint = f"; did you mean `{near[0]}`?" if near else f"; known: {', '.join(sorted(known))}"
+        raise UsageError(f"{where}: unknown {what} `{name}`{hint}")
+
+
+def _typed(value: object, expected: type, where: str) -> None:
+    if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+        raise UsageError(f"{where}: expected {expected.__name__}, found {type(value).__name__} {value!r}")

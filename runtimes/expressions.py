@@ -1,0 +1,379 @@
+"""Expressions of the program level as text of a C-family language, by the spellings of `runtime.toml`.
+
+Integers.  A *position* (built of sizes, loop variables and literals only) is exact by definition, so it is spelled with the plain operators (class
+`index`); integer values that come from data wrap and take the spelling of their kind.  `floordiv`, `mod` and `shift_right` take the class `index` where
+their operands are proven to be in the range in which C's operator means the same.
+
+Vectors of bools live in masks: integer vectors of the width of what was compared, all bits set for true.  Memory holds bytes 0 and 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ..ir.dtypes import DTYPES, INDEX, DType, bool_, f32
+from ..ir.errors import CompilerBug
+from ..ir.expr import Expr, postorder
+from . import Description
+from .helpers import Helpers, Types
+from .literals import literal
+from .spelling import ANY, ANY_MASK, ARGUMENT, MUL, POSTFIX, UNARY, Need, Text, parse
+
+_LIMIT = 100_000  # characters of one expression: more means that shared subexpressions were not named
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What a name stands for in the function that is being rendered."""
+
+    text: str
+    dtype: DType
+    position: bool = False  # an i64 built of sizes and positions only
+    natural: bool = False  # never negative
+    mask: int = 0  # a vector of bools: bits of its mask's lanes
+
+
+Scope = dict[tuple[str, str], Info]  # (size | var | buffer, name)
+
+
+class Expressions:
+    """Renders expressions in a scope; notes the types and helpers that they use."""
+
+    def __init__(self, description: Description, types: Types, helpers: Helpers) -> None:
+        self._description = description
+        self._spell, self._instructions = description.spell, description.table.get("instructions", {})
+        self.types, self.helpers = types, helpers
+        self.scope: Scope = {}
+
+    def respelled(self, spell: dict[str, str]) -> Expressions:
+        """The same scope with other spellings: `op` replaces all forms of an operator, `op.class` one of them."""
+        whole = {key for key in spell if "." not in key}
+        kept = {k: v for k, v in self._spell.items() if k.partition(".")[0] not in whole}
+        other = Expressions(replace(self._description, spell={**kept, **spell}), self.types, self.helpers)
+        other.scope = self.scope
+        return other
+
+    def text(self, e: Expr, need: Need = ARGUMENT) -> str:
+        """A scalar or a vector that is no bool."""
+        return self.rendered(e).within(need)
+
+    def rendered(self, root: Expr) -> Text:
+        done: dict[Expr, Text] = {}
+        for e in postorder(root):
+            done[e] = self._node(e, done)
+            if len(done[e].text) > _LIMIT:
+                raise CompilerBug("render", "one expression grew past 100000 characters: shared parts must be bound by `let`")
+        return done[root]
+
+    def mask_bits(self, t: Text) -> int:
+        return t.mask if t.mask > 0 else 8
+
+    def as_mask(self, t: Text, bits: int, lanes: int) -> Text:
+        """A vector of bools as a mask of this width."""
+        to = self._integers(bits, lanes)
+        if t.mask == ANY_MASK:
+            return self._fill("mask", (t,), to, to)
+        return t if t.mask == bits else Text(f"__builtin_convertvector({t.text}, {self.types.spell(to)})", POSTFIX, bits)
+
+    def as_bytes(self, t: Text, lanes: int) -> Text:
+        """A vector of bools as bytes 0 and 1, as memory has them."""
+        to = DTYPES["u8"].vector(lanes)
+        if t.mask == ANY_MASK:
+            return self._fill("broadcast", (t,), to, to)
+        return Text(f"__builtin_convertvector(-{t.within(Need(UNARY))}, {self.types.spell(to)})", POSTFIX)
+
+    # ---- what is known of an integer
+
+    def is_position(self, root: Expr) -> bool:
+        return root.dtype.element is INDEX and self._all(root, "position")
+
+    def is_natural(self, root: Expr) -> bool:
+        """Proven >= 0 whatever the sizes: sums and products of what is, never a difference."""
+        return root.dtype.element is INDEX and self._all(root, "natural")
+
+    def _all(self, root: Expr, fact: str) -> bool:
+        inner = {"add", "mul", "floordiv", "mod", "min", "max", "broadcast"} | ({"sub", "neg", "abs", "where"} if fact == "position" else set())
+        stack = [root]
+        while stack:
+            e = stack.pop()
+            if e.op == "const":
+                known = fact == "position" or e.attr >= 0
+            elif e.op in ("size", "ramp"):
+                known = True
+            elif e.op == "var":
+                known = getattr(self._name(e), fact)
+            elif e.op == "mod" and fact == "natural" and e.args[1].is_const and e.args[1].attr > 0:
+                continue
+            elif e.op in inner:
+                stack.extend(e.args[1:] if e.op == "where" else e.args)
+                continue
+            else:
+                known = False
+            if not known:
+                return False
+        return True
+
+    # ---- one node
+
+    def _node(self, e: Expr, done: dict[Expr, Text]) -> Text:
+        args = [done[a] for a in e.args]
+        special = _SPECIAL.get(e.op)
+        if special is not None:
+            return special(self, e, args)
+        if e.op.startswith("ins"):
+            return self._instruction(e, args)
+        operand = e.args[1].dtype if e.op == "where" else e.args[0].dtype
+        if operand.lanes > 1 and e.op != "where":
+            return self._vector(e, operand, args)
+        return self._scalar(e, operand, args)
+
+    def _name(self, e: Expr) -> Info:
+        for space in ("size", "var") if e.op == "size" else ("var", "size"):
+            info = self.scope.get((space, e.attr))
+            if info is not None:
+                return info
+        raise CompilerBug("render", f"the program uses `{e.attr}` where it is not declared")
+
+    def buffer(self, name: str) -> Info:
+        info = self.scope.get(("buffer", name))
+        if info is None:
+            raise CompilerBug("render", f"the program uses the buffer `{name}` where it is not declared")
+        return info
+
+    def _const(self, e: Expr, args: list[Text]) -> Text:
+        text = literal(e.attr, e.dtype)
+        return Text(text, UNARY if text.startswith("-") else POSTFIX)
+
+    def _variable(self, e: Expr, args: list[Text]) -> Text:
+        info = self._name(e)
+        return Text(info.text, POSTFIX, info.mask)
+
+    def _load(self, e: Expr, args: list[Text]) -> Text:
+        info = self.buffer(e.attr)
+        text = Text(f"{info.text}[{args[0].text}]", POSTFIX)
+        return self._from_bytes(text, e.dtype) if e.dtype.kind == "bool" and e.dtype.lanes > 1 else text
+
+    def _vector_load(self, e: Expr, args: list[Text]) -> Text:
+        memory = DTYPES["u8"].vector(e.dtype.lanes) if e.dtype.kind == "bool" else e.dtype
+        text = self._fill(e.op, tuple(args), memory, memory, buffer=self.buffer(e.attr).text)
+        return self._from_bytes(text, e.dtype) if e.dtype.kind == "bool" else text
+
+    def _from_bytes(self, t: Text, dtype: DType) -> Text:
+        return Text(f"({t.text} != 0)", POSTFIX, 8)
+
+    def _broadcast(self, e: Expr, args: list[Text]) -> Text:
+        if e.dtype.kind == "bool":
+            return Text(args[0].text, args[0].level, ANY_MASK)
+        return self._fill("broadcast", tuple(args), e.dtype, e.dtype)
+
+    def _ramp(self, e: Expr, args: list[Text]) -> Text:
+        return self._fill("ramp", (), e.dtype, e.dtype)
+
+    def _extract(self, e: Expr, args: list[Text]) -> Text:
+        x = args[0]
+        if x.mask == ANY_MASK:
+            return Text(x.text, x.level)
+        text = f"{x.within(Need(POSTFIX))}[{e.attr}]"
+        return Text(f"{text} != 0", 9) if x.mask else Text(text, POSTFIX)
+
+    def _fold(self, e: Expr, args: list[Text]) -> Text:
+        x, lanes = args[0], e.args[0].dtype.lanes
+        if not x.mask:
+            return self._fill("fold", (x,), e.dtype, e.args[0].dtype, attr=e.attr)
+        if x.mask == ANY_MASK:
+            return Text(x.text, x.level)
+        combiner = {"max": "or", "min": "and", "mul": "and", "add": "or"}.get(e.attr, e.attr)
+        masks = self._integers(x.mask, lanes)
+        folded = self._fill("fold", (x,), masks.element, masks, attr=combiner)
+        return Text(f"{folded.text} != 0", 9)
+
+    def _where(self, e: Expr, args: list[Text]) -> Text:
+        c, a, b = args
+        if e.dtype.lanes == 1 or c.mask == ANY_MASK:
+            if e.dtype.kind == "bool" and e.dtype.lanes > 1:
+                a, b = self._same_masks((a, b), e.dtype.lanes)
+            result = self._fill("where", (c, a, b), e.dtype, e.dtype)
+            return result._replace(mask=a.mask)
+        if e.dtype.kind == "bool":
+            a, b = self._same_masks((a, b), e.dtype.lanes)
+            bits = a.mask if a.mask > 0 else self.mask_bits(c)
+            a, b = self.as_mask(a, bits, e.dtype.lanes), self.as_mask(b, bits, e.dtype.lanes)
+            masks = self._integers(bits, e.dtype.lanes)
+            return self._fill("select", (self.as_mask(c, bits, e.dtype.lanes), a, b), masks, masks)._replace(mask=bits)
+        c = self.as_mask(c, e.dtype.bits, e.dtype.lanes)
+        guarded = e.args[1]
+        if guarded.op in ("vload", "gather"):
+            # the load is not performed where the condition is false
+            address = self.rendered(guarded.args[0])
+            return self._fill(
+                f"{'load' if guarded.op == 'vload' else 'gather'}_if", (address, c, b), e.dtype, e.dtype, buffer=self.buffer(guarded.attr).text
+            )
+        return self._fill("select", (c, a, b), e.dtype, e.dtype)
+
+    def _cast(self, e: Expr, args: list[Text]) -> Text:
+        return self._convert(args[0], e.args[0].dtype, e.dtype)
+
+    def _convert(self, x: Text, source: DType, to: DType) -> Text:
+        small = ("f16", "bf16", "f8e4m3", "f8e5m2")
+        lanes = to.lanes
+        if to.kind == "bool":
+            bits = 0 if lanes == 1 else source.bits
+            return self._fill("cast_to_bool", (x,), to, source)._replace(mask=bits)
+        if source.kind == "bool":
+            if to.element.name in small:
+                return self._convert(self._convert(x, source, f32.vector(lanes)), f32.vector(lanes), to)
+            if lanes == 1:
+                return self._fill("cast", (x,), to, source)
+            mask = self.as_mask(x, to.bits, lanes)
+            return Text(f"__builtin_convertvector(-{mask.within(Need(UNARY))}, {self.types.spell(to)})", POSTFIX)
+        # f32 holds every small float exactly; on the way down f64 keeps its own road, so that nothing is rounded twice
+        if source.element.name in small and to.element is not f32:
+            return self._convert(self._convert(x, source, f32.vector(lanes)), f32.vector(lanes), to)
+        if to.element.name in small and source.is_integer:
+            middle = DTYPES["f64"].vector(lanes) if source.bits >= 32 else f32.vector(lanes)
+            return self._convert(self._convert(x, source, middle), middle, to)
+        if source.element.name in small or to.element.name in small:
+            return self._fill("cast_small", (x,), to, source)
+        if source.is_float and to.is_integer:
+            return self._fill("cast_saturate", (x,), to, source)
+        return self._fill("cast", (x,), to, source)
+
+    def _bitcast(self, e: Expr, args: list[Text]) -> Text:
+        source, to = e.args[0].dtype, e.dtype
+        if self.types.spell(source.element) == self.types.spell(to.element) and source.kind != "bool" and to.kind != "bool":
+            return args[0]
+        x = self.as_bytes(args[0], source.lanes) if args[0].mask else args[0]
+        result = self._fill("bitcast", (x,), DTYPES["u8"].vector(to.lanes) if to.kind == "bool" and to.lanes > 1 else to, source)
+        return self._from_bytes(result, to) if to.kind == "bool" and to.lanes > 1 else result
+
+    def _instruction(self, e: Expr, args: list[Text]) -> Text:
+        if e.attr not in self._instructions:
+            raise CompilerBug("render", f"the runtime has no instruction `{e.attr}`")
+        return self._put(self._instructions[e.attr], tuple(args), e.dtype, e.args[0].dtype if e.args else e.dtype)
+
+    def _scalar(self, e: Expr, operand: DType, args: list[Text]) -> Text:
+        if e.op == "add" and self.is_position(e):
+            return self._difference(e, args) or self._fill(e.op, tuple(args), e.dtype, operand, index=True)
+        return self._fill(e.op, tuple(args), e.dtype, operand, index=self._is_plain(e))
+
+    def _difference(self, e: Expr, args: list[Text]) -> Text | None:
+        """`a + b * -1` as `a - b`, `i + -4` as `i - 4`."""
+        b = e.args[1]
+        if b.is_const and b.attr < 0:
+            return Text(f"{args[0].within(Need(12))} - {-b.attr}", 12)
+        if b.op == "mul" and b.args[1].is_const and b.args[1].attr < 0:
+            count = -b.args[1].attr
+            part = self.rendered(b.args[0])
+            product = part.within(Need(MUL)) if count == 1 else f"{part.within(Need(MUL))} * {count}"
+            return Text(f"{args[0].within(Need(12))} - {product}", 12)
+        return None
+
+    def _is_plain(self, e: Expr) -> bool:
+        """Whether C's own operator on (signed) integers means what the table says."""
+        if e.op in ("floordiv", "mod"):
+            divisor = e.args[1]
+            return e.dtype.is_integer and divisor.is_const and divisor.attr > 0 and (e.dtype.kind == "uint" or self.is_natural(e.args[0]))
+        if e.op == "shift_right":
+            return e.args[1].is_const and 0 <= e.args[1].attr < e.dtype.bits
+        return e.dtype.element is INDEX and e.op in ("add", "sub", "mul", "neg", "abs") and self.is_position(e)
+
+    def _vector(self, e: Expr, operand: DType, args: list[Text]) -> Text:
+        lanes = operand.lanes
+        if operand.kind == "bool":
+            args = list(self._same_masks(tuple(args), lanes))
+            if args[0].mask == ANY_MASK:
+                return self._fill(e.op, tuple(args), bool_, bool_)._replace(mask=ANY_MASK)
+            masks = self._integers(args[0].mask, lanes)
+            return self._fill(e.op, tuple(args), masks, masks, kind="bool")._replace(mask=args[0].mask)
+        plain = self._is_plain(e)
+        spelled = parse(self._choose(e.op, operand, plain))
+        if operand.is_float and spelled.operator in ("+", "-", "*", "/"):
+            # a scalar beside a vector stands for all lanes
+            for k, a in enumerate(e.args):
+                if a.op == "broadcast" and e.args[1 - k].op != "broadcast":
+                    args[k] = self.rendered(a.args[0])
+        result = self._fill(e.op, tuple(args), e.dtype if e.dtype.kind != "bool" else self._integers(operand.bits, lanes), operand, index=plain)
+        return result._replace(mask=operand.bits) if e.dtype.kind == "bool" else result
+
+    def _same_masks(self, args: tuple[Text, ...], lanes: int) -> tuple[Text, ...]:
+        """All of one width: the widest; where no operand has a width, they stay scalars."""
+        bits = max(a.mask for a in args)
+        return args if bits == ANY_MASK else tuple(self.as_mask(a, bits, lanes) for a in args)
+
+    # ---- spellings
+
+    def _choose(self, op: str, operand: DType, index: bool, kind: str = "") -> str:
+        classes = [operand.element.name, operand.kind] if not kind else [kind]
+        if index:
+            classes.insert(0, "index")
+        keys = [f"{op}.{c}" for c in classes] + [op]
+        if operand.lanes > 1:
+            keys = [f"{k}.vector" for k in keys] + keys
+        for key in keys:
+            if key in self._spell:
+                return self._spell[key]
+        raise CompilerBug("render", f"the runtime spells no `{op}` of {operand.name}; legalize should have decomposed it")
+
+    def _fill(
+        self, op: str, args: tuple[Text, ...], result: DType, operand: DType, *, index: bool = False, kind: str = "", buffer: str = "", attr: str = ""
+    ) -> Text:
+        return self._put(self._choose(op, operand, index, kind), args, result, operand, index, buffer, attr)
+
+    def _put(
+        self, spelled: str, args: tuple[Text, ...], result: DType, operand: DType, index: bool = False, buffer: str = "", attr: str = ""
+    ) -> Text:
+        pieces = parse(spelled)
+        parts = [pieces.literals[0]]
+        for hole, need, after in zip(pieces.holes, pieces.needs, pieces.literals[1:], strict=True):
+            if hole.isdecimal():
+                if index and pieces.operator in ("+", "*") and hole == "1":
+                    need = Need(need.level - 1)
+                text = args[int(hole)].within(need)
+                parts.append(f"({text})" if text.startswith("-") and parts[-1].endswith("-") else text)
+            else:
+                parts.append(self._field(hole, result, operand, buffer, attr))
+            parts.append(after)
+        text = "".join(parts)
+        if "@" in text:
+            text = self._helpers(text, result, operand)
+        return Text(text, pieces.level)
+
+    def _field(self, hole: str, result: DType, operand: DType, buffer: str, attr: str) -> str:
+        if hole == "T":
+            return self.types.spell(result)
+        if hole == "E":
+            return self.types.spell(result.element)
+        fields = {"f": self.types.info(operand).f, "n": str(result.lanes), "to": result.name, "from": operand.name, "buffer": buffer, "attr": attr}
+        if hole not in fields:
+            raise CompilerBug("render", f"a spelling uses the unknown field {{{hole}}}")
+        return fields[hole]
+
+    def _helpers(self, text: str, result: DType, operand: DType) -> str:
+        """Every `@name` of the text by the name of the helper for these types; `@name:to` is one for a pair of types."""
+        pieces = text.split("@")
+        parts = [pieces[0]]
+        for piece in pieces[1:]:
+            name, _, rest = piece.partition("(")
+            pair = name.endswith(":to")
+            parts.append(f"{self.helpers.need(name.removesuffix(':to'), operand, result if pair else None)}({rest}")
+        return "".join(parts)
+
+    def store(self, form: str, buffer: str, address: Expr, value: Text, dtype: DType) -> str:
+        """The expression statement that writes a vector (or streams a scalar) to memory."""
+        if dtype.kind == "bool" and dtype.lanes > 1:
+            value, dtype = self.as_bytes(value, dtype.lanes), DTYPES["u8"].vector(dtype.lanes)
+        return self._fill(form, (self.rendered(address), value), dtype, dtype, buffer=buffer).text
+
+    @staticmethod
+    def _integers(bits: int, lanes: int) -> DType:
+        return DTYPES[f"i{bits}"].vector(lanes)
+
+
+_SPECIAL: dict[str, Callable[[Expressions, Expr, list[Text]], Text]] = {
+    "const": Expressions._const, "size": Expressions._variable, "var": Expressions._variable, "load": Expressions._load,
+    "vload": Expressions._vector_load, "gather": Expressions._vector_load, "broadcast": Expressions._broadcast, "ramp": Expressions._ramp,
+    "extract": Expressions._extract, "fold": Expressions._fold, "where": Expressions._where, "cast": Expressions._cast, "bitcast": Expressions._bitcast,
+}  # fmt: skip
+
+__all__ = ["ANY", "Expressions", "Info", "Scope"]

@@ -1,0 +1,141 @@
+"""Helper functions of the emitted source: each is a Jinja macro `NAME(t)` or `NAME(t, to)` of the runtime's `helpers/*.j2`, emitted once a type, when used.
+
+A macro receives the types as `CType` and two functions in its environment: `need(name, t)` gives the C name of another helper (which is then emitted
+before it), `vector(t)` notes that a vector type is used and gives its name.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..ir.dtypes import DTYPES, DType
+from ..ir.errors import CompilerBug
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_SIGNED = {8: "i8", 16: "i16", 32: "i32", 64: "i64"}
+_UNSIGNED = {8: "u8", 16: "u16", 32: "u32", 64: "u64"}
+
+
+class CType:
+    """A dtype as templates see it.  `c` is how the language spells it; noting the use of a vector type is a side effect of asking for it."""
+
+    def __init__(self, dtype: DType, types: Types) -> None:
+        self.dtype, self._types = dtype, types
+        self.name, self.kind, self.bits, self.lanes = dtype.name, dtype.kind, dtype.bits, dtype.lanes
+        self.bytes = dtype.bytes
+        self.is_vector = dtype.lanes > 1
+        self.f = "f" if dtype.element.name == "f32" else ""  # suffix of libm's functions and of literals
+
+    @property
+    def c(self) -> str:
+        return self._types.spell(self.dtype)
+
+    @property
+    def unaligned(self) -> str:
+        """The same vector at element alignment."""
+        return self._types.spell(self.dtype, unaligned=True)
+
+    @property
+    def element(self) -> CType:
+        return self._types.info(self.dtype.element)
+
+    @property
+    def signed(self) -> CType:
+        """Signed integers of the same width and lanes: also the type of a mask."""
+        return self._types.info(DTYPES[_SIGNED[self.bits]].vector(self.lanes))
+
+    @property
+    def unsigned(self) -> CType:
+        return self._types.info(DTYPES[_UNSIGNED[self.bits]].vector(self.lanes))
+
+    @property
+    def half(self) -> CType:
+        """Half as many lanes."""
+        return self._types.info(self.dtype.element.vector(self.lanes // 2))
+
+    def like(self, name: str) -> CType:
+        """Element type `name` with as many lanes."""
+        return self._types.info(DTYPES[name].vector(self.lanes))
+
+    @property
+    def min(self) -> int | float:
+        return self.dtype.min
+
+    @property
+    def max(self) -> int | float:
+        return self.dtype.max
+
+
+class Types:
+    """The types that a source uses: scalars are spelled by `runtime.toml`, vectors by their dtype's name, each with one typedef."""
+
+    def __init__(self, spelled: dict[str, str]) -> None:
+        self._spelled = spelled
+        self.vectors: dict[str, CType] = {}
+        self.unaligned: dict[str, CType] = {}
+
+    def info(self, dtype: DType) -> CType:
+        return CType(dtype, self)
+
+    def spell(self, dtype: DType, unaligned: bool = False) -> str:
+        if dtype.lanes == 1:
+            if dtype.name not in self._spelled:
+                raise CompilerBug("render", f"the runtime spells no type {dtype.name}")
+            return self._spelled[dtype.name]
+        (self.unaligned if unaligned else self.vectors)[dtype.name] = self.info(dtype)
+        return dtype.name + ("_u" if unaligned else "")
+
+    def sorted(self) -> list[tuple[CType, bool, bool]]:
+        """(type, is its aligned form used, is its unaligned form used), narrow before wide."""
+        names = sorted({**self.vectors, **self.unaligned}, key=lambda n: ((self.vectors.get(n) or self.unaligned[n]).bytes, n))
+        return [(self.vectors.get(n) or self.unaligned[n], n in self.vectors, n in self.unaligned) for n in names]
+
+
+class Helpers:
+    """The helpers that one source uses, in an order in which each stands after those it calls."""
+
+    def __init__(self, environment: Environment, files: tuple[Path, ...], types: Types) -> None:
+        self._environment, self._files, self._types = environment, files, types
+        self._names: dict[tuple[str, ...], str] = {}
+        self.texts: list[str] = []
+        self._modules: dict[str, Any] = {}
+
+    def need(self, name: str, t: CType | DType | str, to: CType | DType | None = None) -> str:
+        """The C name of helper `name` for these types; its text (and that of what it calls) is emitted once."""
+        types = [self._info(x) for x in (t, to) if x is not None]
+        key = (name, *(x.name for x in types))
+        if key not in self._names:
+            self._names[key] = "_".join(key)
+            text = str(getattr(self._module(name), name)(*types)).strip("\n")
+            self.texts.append(text)
+        return self._names[key]
+
+    def _info(self, t: CType | DType | str) -> CType:
+        """Templates may write a dtype by its name."""
+        if isinstance(t, CType):
+            return t
+        return self._types.info(DTYPES[t] if isinstance(t, str) else t)
+
+    def _module(self, name: str) -> Any:
+        file = _macros(self._files).get(name)
+        if file is None:
+            raise CompilerBug("render", f"no helper `{name}` in {', '.join(str(f / 'helpers') for f in self._files)}")
+        if file not in self._modules:
+            self._modules[file] = self._environment.get_template(file).make_module({"need": self.need, "vector": self._types.info})
+        return self._modules[file]
+
+
+@cache
+def _macros(folders: tuple[Path, ...]) -> dict[str, str]:
+    """Macro -> the template that defines it; a nearer folder hides a farther one."""
+    found: dict[str, str] = {}
+    for folder in folders:
+        for file in sorted((folder / "helpers").glob("*.j2")):
+            for name in re.findall(r"^\{%-? macro (\w+)\(", file.read_text(encoding="utf-8"), re.MULTILINE):
+                found.setdefault(name, f"helpers/{file.name}")
+    return found

@@ -1,0 +1,106 @@
+"""Finding a runtime: a folder of this package, an entry point of the group `luminal.runtimes`, or any folder by its path.
+
+A folder given by path becomes a subpackage of this one, so that `from ..clang.driver import Driver` in its `driver.py` works.  It may also have no
+driver of its own: `inherits = "clang"` in its `runtime.toml` takes the driver, the templates and the tables that it does not bring.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import re
+import sys
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from ..ir.errors import UsageError
+from . import Description, Runtime
+from .description import check, describe, merge, read_description
+
+_HERE = Path(__file__).resolve().parent
+_PACKAGE = __name__.rpartition(".")[0]
+GROUP = "luminal.runtimes"
+
+
+def names() -> list[str]:
+    """Every runtime that `find` knows by name, sorted: ours and the installed ones."""
+    ours = {p.parent.name for p in _HERE.glob("*/runtime.toml")}
+    return sorted(ours | set(_installed()))
+
+
+def find(name_or_path: str | os.PathLike[str]) -> Runtime:
+    """The runtime with this name, or in this folder.  UsageError naming the nearest where there is none."""
+    text = os.fspath(name_or_path)
+    if text.isidentifier() and (_HERE / text / "runtime.toml").is_file():
+        return _at(_HERE / text)
+    if os.sep in text or text.startswith(".") or Path(text).is_dir():
+        folder = Path(text).expanduser().resolve()
+        if not folder.is_dir():
+            raise UsageError(f"no folder `{text}` to take a runtime from")
+        return _at(folder)
+    installed = _installed()
+    if text in installed:
+        module = import_module(installed[text])
+        return _at(Path(next(iter(module.__path__))), installed[text])
+    near = difflib.get_close_matches(text, names(), 1)
+    hint = f"did you mean `{near[0]}`?" if near else "known: " + ", ".join(names())
+    raise UsageError(f"unknown runtime `{text}`; {hint}")
+
+
+def describe_folder(folder: Path) -> tuple[Description, tuple[Path, ...]]:
+    """The description with what it inherits merged in, and the folders to look for templates in, nearest first."""
+    own = read_description(folder)
+    folders = [folder]
+    table = own.table
+    while "inherits" in table:
+        parent = _parent(table["inherits"], folders[-1])
+        if parent in folders:
+            raise UsageError(f"{folder / 'runtime.toml'}: `inherits` goes round in a circle through `{table['inherits']}`")
+        folders.append(parent)
+        base = read_description(parent).table
+        table = merge(base, table) | ({"inherits": base["inherits"]} if "inherits" in base else {})
+    check(table, str(folder / "runtime.toml"))
+    return describe(table, folder), tuple(folders)
+
+
+def _parent(name: str, child: Path) -> Path:
+    if name.isidentifier() and (_HERE / name / "runtime.toml").is_file():
+        return _HERE / name
+    folder = (child / name).resolve()
+    if not folder.is_dir():
+        raise UsageError(f"{child / 'runtime.toml'}: inherits from `{name}`, which is neither a runtime of luminal nor a folder beside it")
+    return folder
+
+
+@cache
+def _at(folder: Path, package: str | None = None) -> Runtime:
+    description, folders = describe_folder(folder)
+    for place in folders:
+        if (place / "driver.py").is_file():
+            module = import_module(".driver", package if package and place == folder else _package(place))
+            return module.Driver(description, folders)
+    raise UsageError(f"{folder} is no runtime: it has neither a driver.py nor `inherits` in its runtime.toml")
+
+
+def _package(folder: Path) -> str:
+    """The name of the subpackage that stands for a folder; a foreign one is made on the spot, named by its path."""
+    if folder.parent == _HERE:
+        return f"{_PACKAGE}.{folder.name}"
+    stem = re.sub(r"\W", "_", folder.name)
+    name = f"{_PACKAGE}.{stem}_{hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]}"
+    if name not in sys.modules:
+        module = ModuleType(name, f"the runtime in the folder {stem}")
+        module.__path__ = [str(folder)]
+        sys.modules[name] = module
+    return name
+
+
+@cache
+def _installed() -> dict[str, str]:
+    """Entry points: runtime name -> the package that holds its runtime.toml.  Asked only after our own folders: it is slow."""
+    from importlib.metadata import entry_points
+
+    return {e.name: e.value.partition(":")[0] for e in entry_points(group=GROUP)}

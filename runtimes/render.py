@@ -1,0 +1,399 @@
+"""Program → text, for C-family languages: one macro of `statements.j2` a kind of statement, one template a product.
+
+A macro has the name of the statement's class and receives the rendered parts as keywords.  A line that is only `{{ body }}` stands for the statements
+inside (`{{ orelse }}` for the other branch), indented as that line is (two spaces a level in the templates, `indent` in the product).  `Scratch` takes the
+statements that follow it in its block as its body, so that a macro can free what it made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..ir.errors import CompilerBug
+from ..ir.expr import Expr, call
+from ..ir.program import Array, Assign, Barrier, Block, Call, Define, Fail, For, Function, If, Param, Program, Region, Scratch, Stmt, StoreTo, While
+from . import Description
+from .expressions import Expressions, Info, Scope
+from .helpers import Helpers, Types
+from .names import Names
+from .spelling import Need
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_BODY, _ORELSE = "\0body", "\0orelse"
+
+
+@cache
+def environment(folders: tuple[Path, ...]) -> Environment:
+    """The templates of a runtime's folder, then those of what it inherits from."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader([str(f) for f in folders]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        auto_reload=False,
+    )
+
+
+def comment(text: str) -> str:
+    """Text that can stand inside a C comment: neither `*/` nor `/*`, no trigraphs, no line ends but newline, nothing that does not print."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("*/", "* /").replace("/*", "/ *").replace("??/", "? ?/")
+    return "".join(c if c == "\n" or c.isprintable() else " " for c in text.expandtabs(8))
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A block that is being rendered: what is left of it, where it stands, and what comes after it."""
+
+    rest: Iterator[Stmt]
+    depth: int
+    after: list[tuple[Block | None, list[str], int]]  # then: lines (depth relative to `base`), then perhaps another block
+    base: int
+    team: bool  # inside a region or a parallel loop: no return from here
+    restore: Scope = field(default_factory=dict)
+    added: list[tuple[str, str]] = field(default_factory=list)
+    release: int = 0  # scratch names to forget at the end
+
+
+class Renderer:
+    """Everything that one source shares: types, helpers, names.  Use one a product."""
+
+    def __init__(self, description: Description, folders: tuple[Path, ...], program: Program, reserved: frozenset[str] = frozenset()) -> None:
+        self.program = program
+        self.environment = environment(folders)
+        self.indent = " " * description.table.get("indent", 2)
+        self.types = Types(description.dtypes)
+        self.helpers = Helpers(self.environment, folders, self.types)
+        self.expressions = Expressions(description, self.types, self.helpers)
+        self.names = Names(reserved)
+        self._local = self.names
+        self._macros = self.environment.get_template("statements.j2").make_module({"need": self.helpers.need, "vector": self.types.info})
+        self._functions = {f.name: f for f in program.functions}
+        self.failing = _failing(program)
+        self._live: list[str] = []
+        self._place = "function"
+
+    # ---- names
+
+    def function_name(self, name: str) -> str:
+        return self.names.get("function", name)
+
+    def open_scope(self, params: tuple[Param, ...]) -> list[str]:
+        """Start a function; the C names of its parameters."""
+        self._local = Names(self.names.taken)
+        self._live = []
+        scope: Scope = {}
+        sizes = {s.name for s in self.program.sizes} | {name for name, _ in self.program.derived}
+        texts = []
+        for p in params:
+            space = "buffer" if p.pointer else "size" if p.name in sizes and p.dtype.name == "i64" else "var"
+            text = self._local.get(space, p.name)
+            scope[space, p.name] = Info(text, p.dtype, position=space == "size", natural=space == "size")
+            texts.append(text)
+        self.expressions.scope = scope
+        return texts
+
+    def local_name(self, name: str) -> str:
+        """A C name of our own (not the program's) in the open function."""
+        return self._local.get("own", name)
+
+    def parameter(self, p: Param, text: str) -> str:
+        element = self.types.spell(p.dtype)
+        if not p.pointer:
+            return f"{element} {text}"
+        return f"{'const ' if p.const else ''}{element} *{'' if p.may_alias else 'restrict '}{text}"
+
+    # ---- functions and blocks
+
+    def fails(self, function: Function) -> bool:
+        return function.name in self.failing
+
+    def function(self, function: Function) -> list[str]:
+        """The lines of one kernel, signature and braces included (macro `Function`)."""
+        name = self.function_name(function.name)
+        texts = self.open_scope(function.params)
+        params = [self.parameter(p, t) for p, t in zip(function.params, texts, strict=True)]
+        sticky = self.fails(function) and fails_in_team(function.body, self)
+        grid = [self.expressions.text(e) for e in function.grid]
+        threads = [self.expressions.text(e) for e in function.threads]
+        text = self._macros.Function(
+            name=name,
+            params=params,
+            fails=self.fails(function),
+            sticky=sticky,
+            grid=grid,
+            threads=threads,
+            returns=not _leaves(function.body),
+            body=_BODY,
+        )
+        return self._wrap(str(text), function.body, "function")
+
+    def block(self, block: Block, place: str, depth: int = 1) -> list[str]:
+        """The lines of a block in the open function.  place: function | entry (scratch comes from the workspace)."""
+        return self._walk(block, place, depth)
+
+    def _wrap(self, text: str, block: Block, place: str) -> list[str]:
+        lines: list[str] = []
+        for line in _lines(text):
+            stripped, depth = _depth(line)
+            lines.extend(self._walk(block, place, depth) if stripped == _BODY else [self._line(stripped, depth)])
+        return lines
+
+    def _walk(self, block: Block, place: str, depth: int) -> list[str]:
+        self._place = place
+        lines: list[str] = []
+        frames = [_Frame(iter(block), depth, [], depth, False)]
+        while frames:
+            frame = frames[-1]
+            stmt = next(frame.rest, None)
+            if stmt is None:
+                self._close(frames, lines)
+            else:
+                self._statement(stmt, frames, lines)
+        return lines
+
+    def _close(self, frames: list[_Frame], lines: list[str]) -> None:
+        frame = frames.pop()
+        for key in frame.added:
+            if key in frame.restore:
+                self.expressions.scope[key] = frame.restore[key]
+            else:
+                self.expressions.scope.pop(key, None)
+        del self._live[len(self._live) - frame.release :]
+        for k, (block, text, depth) in enumerate(frame.after):
+            lines.extend(self._line(*_relative(line, frame.base)) for line in text)
+            if block is not None:
+                frames.append(_Frame(iter(block), depth, frame.after[k + 1 :], frame.base, frame.team))
+                return
+
+    def _statement(self, stmt: Stmt, frames: list[_Frame], lines: list[str]) -> None:
+        frame = frames[-1]
+        fields, blocks, declare = getattr(self, f"_{type(stmt).__name__.lower()}")(stmt, frame)
+        macro = getattr(self._macros, type(stmt).__name__)
+        text = str(macro(**fields, **({"body": _BODY} if _BODY in blocks else {}), **({"orelse": _ORELSE} if isinstance(stmt, If) else {})))
+        segments, depths, found = _segments(text)
+        lines.extend(self._line(*_relative(line, frame.depth)) for line in segments[0])
+        if not isinstance(stmt, (For,)) and declare is not None:
+            self._declare(frame, *declare)
+        if not found:
+            return
+        after = [
+            (blocks[found[k + 1]] if k + 1 < len(found) else None, segments[k + 1], frame.depth + depths[k + 1] if k + 1 < len(found) else 0)
+            for k in range(len(found))
+        ]
+        inner = iter(blocks[found[0]]) if not isinstance(stmt, Scratch) else frame.rest
+        team = frame.team or isinstance(stmt, Region) or (isinstance(stmt, For) and stmt.pragma == "parallel")
+        opened = _Frame(inner, frame.depth + depths[0], after, frame.depth, team)
+        frames.append(opened)
+        if isinstance(stmt, For) and declare is not None:
+            self._declare(opened, *declare)
+        if isinstance(stmt, Scratch) and fields["where"] != "entry":
+            self._live.append(fields["name"])
+            opened.release = 1
+
+    def _declare(self, frame: _Frame, key: tuple[str, str], info: Info) -> None:
+        scope = self.expressions.scope
+        if key not in frame.added:
+            frame.added.append(key)
+            if key in scope:
+                frame.restore[key] = scope[key]
+        scope[key] = info
+
+    def _line(self, text: str, depth: int) -> str:
+        return self.indent * depth + text
+
+    # ---- one method a kind of statement: fields for its macro, its blocks, what it declares
+
+    def _define(self, s: Define, frame: _Frame) -> tuple[Any, ...]:
+        name = self._local.get("var", s.name)
+        e = self.expressions
+        position = not s.mutable and s.value is not None and e.is_position(s.value)
+        natural = not s.mutable and s.value is not None and e.is_natural(s.value)
+        value, dtype, mask = None, s.dtype, 0
+        if dtype.kind == "bool" and dtype.lanes > 1:
+            rendered = None if s.value is None else e.rendered(s.value)
+            mask = 8 if rendered is None else e.mask_bits(rendered)
+            value = None if rendered is None else e.as_mask(rendered, mask, dtype.lanes).text
+            dtype = e._integers(mask, dtype.lanes)
+        elif s.value is not None:
+            value = e.text(s.value)
+        info = Info(name, s.dtype, position, natural, mask)
+        return {"type": self.types.spell(dtype), "name": name, "value": value, "mutable": s.mutable}, {}, (("var", s.name), info)
+
+    def _assign(self, s: Assign, frame: _Frame) -> tuple[Any, ...]:
+        info = self.expressions.scope.get(("var", s.name))
+        if info is None:
+            raise CompilerBug("render", f"assignment to `{s.name}`, which is not declared")
+        rendered = self.expressions.rendered(s.value)
+        value = self.expressions.as_mask(rendered, info.mask, info.dtype.lanes).text if info.mask else rendered.text
+        return {"name": info.text, "value": value}, {}, None
+
+    def _array(self, s: Array, frame: _Frame) -> tuple[Any, ...]:
+        name = self._local.get("buffer", s.name)
+        fields = {"type": self._memory_type(s.dtype), "name": name, "count": max(1, s.count), "align": s.align, "space": s.space}
+        return fields, {}, (("buffer", s.name), Info(name, s.dtype))
+
+    def _memory_type(self, dtype: Any) -> str:
+        """The type of an element in memory: bytes for vectors of bools."""
+        return self.types.spell(self.types.info(dtype).like("u8").dtype if dtype.kind == "bool" and dtype.lanes > 1 else dtype)
+
+    def _scratch(self, s: Scratch, frame: _Frame) -> tuple[Any, ...]:
+        name = self._local.get("buffer", s.name)
+        where = "region" if frame.team else self._place
+        count = self.expressions.text(s.count, Need(13))
+        fields = {
+            "type": self.types.spell(s.dtype), "name": name, "count": count, "bytes": s.dtype.bytes, "align": s.align,
+            "where": where, "release": list(self._live),
+        }  # fmt: skip
+        return fields, {_BODY: ()}, (("buffer", s.name), Info(name, s.dtype))
+
+    def _storeto(self, s: StoreTo, frame: _Frame) -> tuple[Any, ...]:
+        e = self.expressions
+        info = e.buffer(s.buffer)
+        value = e.rendered(s.value)
+        dtype = s.value.dtype
+        if s.stream:
+            return {"call": e.store("stream", info.text, s.address, value, dtype)}, {}, None
+        if dtype.lanes > 1 and info.dtype.lanes == 1:
+            return {"call": e.store("vstore", info.text, s.address, value, dtype)}, {}, None
+        text = e.as_bytes(value, dtype.lanes).text if value.mask else value.text
+        return {"call": f"{info.text}[{e.text(s.address)}] = {text}"}, {}, None
+
+    def _for(self, s: For, frame: _Frame) -> tuple[Any, ...]:
+        e = self.expressions
+        name = self._local.get("var", s.var)
+        step = s.step.attr if s.step.is_const else None
+        natural = e.is_natural(s.start) and step is not None and step > 0
+        trips = None
+        if s.start.is_const and s.stop.is_const and step:
+            trips = max(0, -((s.start.attr - s.stop.attr) // step))
+        fields = {
+            "type": "int64_t", "name": name, "start": e.text(s.start), "stop": e.text(s.stop, Need(11)), "step": step,
+            "step_text": e.text(s.step, Need(13)), "pragma": s.pragma, "trips": trips, "team": frame.team,
+        }  # fmt: skip
+        position = e.is_position(s.start) and e.is_position(s.step)
+        return fields, {_BODY: s.body}, (("var", s.var), Info(name, s.step.dtype, position, natural))
+
+    def _if(self, s: If, frame: _Frame) -> tuple[Any, ...]:
+        return {"condition": self.expressions.text(s.condition), "has_else": bool(s.orelse)}, {_BODY: s.body, _ORELSE: s.orelse}, None
+
+    def _while(self, s: While, frame: _Frame) -> tuple[Any, ...]:
+        return {"condition": self.expressions.text(s.condition)}, {_BODY: s.body}, None
+
+    def _region(self, s: Region, frame: _Frame) -> tuple[Any, ...]:
+        condition = None if s.serial_if is None else self.expressions.text(negation(s.serial_if), Need(6))
+        return {"parallel_if": condition}, {_BODY: s.body}, None
+
+    def _barrier(self, s: Barrier, frame: _Frame) -> tuple[Any, ...]:
+        return {"team": frame.team}, {}, None
+
+    def _call(self, s: Call, frame: _Frame) -> tuple[Any, ...]:
+        e = self.expressions
+        args = [e.buffer(a).text if isinstance(a, str) else e.text(a) for a in s.args]
+        function = self._functions[s.function]
+        fields = {
+            "name": self.function_name(s.function), "args": args, "fails": self.fails(function), "team": frame.team, "release": list(self._live),
+            "grid": [], "threads": [],
+        }  # fmt: skip
+        if function.grid or function.threads:
+            # on a GPU the launch is written where the call stands: its extents over the caller's arguments
+            given = {p.name: a for p, a in zip(function.params, s.args, strict=True) if isinstance(a, Expr)}
+            fields["grid"], fields["threads"] = ([e.text(_over(x, given)) for x in part] for part in (function.grid, function.threads))
+        return fields, {}, None
+
+    def _fail(self, s: Fail, frame: _Frame) -> tuple[Any, ...]:
+        return {"code": s.code, "team": frame.team, "release": list(self._live)}, {}, None
+
+
+def negation(condition: Expr) -> Expr:
+    """The opposite of an integer condition, comparisons turned round."""
+    turned = {"less_than": "less_equal", "less_equal": "less_than"}
+    if condition.op in turned and condition.args[0].dtype.is_integer:
+        return call(turned[condition.op], condition.args[1], condition.args[0])
+    return call("bit_not", condition)
+
+
+def _over(e: Expr, given: dict[str, Expr]) -> Expr:
+    from ..ir.expr import postorder, substitute
+
+    return substitute(e, {n: given[n.attr] for n in postorder(e) if n.op in ("size", "var") and n.attr in given})
+
+
+def _failing(program: Program) -> frozenset[str]:
+    """Functions that return a code: those that say so, that allocate, or that call one that does."""
+    found = {f.name for f in program.functions if f.fails}
+    grown = True
+    while grown:
+        more = {
+            f.name
+            for f in program.functions
+            if any(isinstance(s, (Fail, Scratch)) or (isinstance(s, Call) and s.function in found) for s in every_statement(f.body))
+        }
+        grown = not more <= found
+        found |= more
+    return frozenset(found)
+
+
+def every_statement(block: Block) -> Iterator[Stmt]:
+    """Outer before inner, in order, without recursion."""
+    return (s for s, _ in _with_team(block))
+
+
+def _with_team(block: Block) -> Iterator[tuple[Stmt, bool]]:
+    """Every statement with whether a region or a parallel loop is around it."""
+    stack = [(s, False) for s in reversed(block)]
+    while stack:
+        s, team = stack.pop()
+        yield s, team
+        if isinstance(s, If):
+            stack.extend((x, team) for x in reversed(s.body + s.orelse))
+        elif isinstance(s, (For, While, Region)):
+            inner = team or isinstance(s, Region) or (isinstance(s, For) and s.pragma == "parallel")
+            stack.extend((x, inner) for x in reversed(s.body))
+
+
+def fails_in_team(block: Block, renderer: Renderer) -> bool:
+    """Whether something in a region or parallel loop of the block can fail, so that its function needs the sticky `status`."""
+    return any(team and (isinstance(s, (Fail, Scratch)) or (isinstance(s, Call) and s.function in renderer.failing)) for s, team in _with_team(block))
+
+
+def _leaves(block: Block) -> bool:
+    return bool(block) and isinstance(block[-1], Fail)
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.split("\n") if line.strip()]
+
+
+def _depth(line: str) -> tuple[str, int]:
+    stripped = line.lstrip(" ")
+    return stripped, (len(line) - len(stripped)) // 2
+
+
+def _relative(line: str, base: int) -> tuple[str, int]:
+    stripped, depth = _depth(line)
+    return stripped, base + depth
+
+
+def _segments(text: str) -> tuple[list[list[str]], list[int], list[str]]:
+    """The lines between the body lines, the depths of those, and which they are."""
+    segments: list[list[str]] = [[]]
+    depths: list[int] = []
+    found: list[str] = []
+    for line in _lines(text):
+        stripped, depth = _depth(line)
+        if stripped in (_BODY, _ORELSE):
+            segments.append([])
+            depths.append(depth)
+            found.append(stripped)
+        else:
+            segments[-1].append(line)
+    return segments, depths, found
