@@ -139,7 +139,6 @@ class Unifier:
     def shape(self, port: PortDecl, shape: Shape, place: Place) -> None:
         """Match a shape with the port's sizes."""
         sizes = port.sizes or ()
-        callee = self.frame.composite.name
         if is_broadcast(sizes):
             sizes = sizes[1:]
             if len(shape) >= len(sizes):
