@@ -146,9 +146,7 @@ class Unifier:
                 shape = shape[len(shape) - len(sizes) :]
         if len(shape) != len(sizes):
             least = "at least " if is_broadcast(port.sizes or ()) else ""
-            raise error(
-                "E0313", f"{self._called(port)} has {least}{len(sizes)} ax{'i' if len(sizes) == 1 else 'e'}s, found {len(shape)}", place
-            )
+            raise error("E0313", f"{self._called(port)} has {least}{len(sizes)} ax{'i' if len(sizes) == 1 else 'e'}s, found {len(shape)}", place)
         for form, extent in zip(sizes, shape, strict=True):
             self._extent(port, form, extent, place)
 
