@@ -26,6 +26,7 @@ from .scope import Scope
 from .session import Session
 from .sexpr import MAX_DEPTH, Symbol, parse
 from .sizes import Sizes, check_extent, evaluate, solve, symbols
+from .source import Place, Text
 
 
 @dataclass(frozen=True)
