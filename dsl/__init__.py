@@ -1,0 +1,27 @@
+"""Text → checked composite → graph.  Everything public is imported on first use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .ast import Composite
+    from .diagnostics import render_diagnostics
+    from .elaboration import Instance, elaborate
+    from .reader import read, read_file
+    from .scope import Scope
+
+_PUBLIC = {
+    "Composite": "ast", "Instance": "elaboration", "Scope": "scope", "elaborate": "elaboration", "read": "reader", "read_file": "reader",
+    "render_diagnostics": "diagnostics",
+}  # fmt: skip
+__all__ = ["Composite", "Instance", "Scope", "elaborate", "read", "read_file", "render_diagnostics"]
+
+
+def __getattr__(name: str) -> Any:
+    """PEP 562: a name is imported when it is first asked for."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".{_PUBLIC[name]}", __name__), name)

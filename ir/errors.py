@@ -31,6 +31,7 @@ class Diagnostic:
     span: Span = NOWHERE
     notes: tuple[str, ...] = ()
     severity: str = "error"  # error | warning | note
+    text: str = ""  # the line of the source at `span`, so that a diagnostic can be shown where the file cannot be read again
 
 
 class LuminalError(Exception):

@@ -1,22 +1,33 @@
 """Scalar expressions: interned, immutable DAG nodes shared by every level.
 
-    expr  ::= literal                     3   -1   0.5:f32   true   inf:f32   nan:f32     (a bare integer is i64)
-            | name                        a size, a loop variable, a scalar or a `let` (which one, the declarations say)
-            | $k                          position along axis k of the enclosing graph node's domain
-            | buffer[expr, …]             load: logical indices at the kernel level, one flat address at the program level
-            | op(expr, …)                 a row of `primops.OPS`; its dtype follows from the operands
-            | cast.DTYPE(expr) | bitcast.DTYPE(expr)
-            | (expr + expr) | (expr - expr) | (expr * expr) | (expr // expr) | (expr % expr)
-            | (expr < expr) | (expr <= expr) | (expr == expr) | (expr & expr) | (expr | expr)
-                                          the same rows as add sub mul floordiv mod less_than less_equal equal bit_and bit_or
-            | first(axis) | last(axis)    the loop over `axis` is at its first / last trip (kernel level only)
-            | broadcast.LANES(expr)       every lane the same                                      (program level only)
-            | ramp.LANES                  the vector 0, 1, …, LANES-1 of i64                       (program level only)
-            | extract(expr, literal)      one lane of a vector                                     (program level only)
-            | vload.LANES buffer[expr]    LANES consecutive elements from a flat address           (program level only)
-            | gather.LANES buffer[expr]   one element from each of the flat addresses of a vector  (program level only)
-            | fold.COMBINER(expr)         a vector's lanes combined by a fixed tree                (program level only)
-            | ins.NAME(expr, …)           an instruction of the runtime's table                    (program level only)
+    expr    ::= literal
+              | name                        a size, a loop variable, a scalar or a `let`: which one, the declarations in scope say (a size is never shadowed)
+              | $k                          position along axis k of the enclosing graph node's domain
+              | name[expr, …]               load: logical indices at the kernel level, one flat address at the program level
+              | OP(expr, …)                 a row of `primops.OPS`; its dtype follows from the operands
+              | cast.DTYPE(expr) | bitcast.DTYPE(expr)
+              | expr INFIX expr | -expr | ~expr | (expr)
+              | first(name) | last(name)    the loop over the axis is at its first / last trip          (kernel level only)
+              | (@INT = expr) | @INT        a part that occurs again: written out once, then by number; the numbers live as long as the one expression
+              | broadcast.LANES(expr)       every lane the same                                         (this and the rest: program level only)
+              | ramp.LANES                  the vector 0, 1, …, LANES-1 of i64
+              | extract(expr, INT)          one lane of a vector
+              | vload.LANES name[expr]      LANES consecutive elements from a flat address
+              | gather.LANES name[expr]     one element from each of the flat addresses of a vector
+              | fold.COMBINER(expr)         a vector's lanes combined by a fixed tree
+              | null(name)                  the pointer is null                                         (entry of a program only)
+              | overlap(name, expr, name, expr)
+                                            the ranges of so many bytes from two pointers meet; false where either is empty   (entry only)
+              | ins.NAME:DTYPE(expr, …)     an instruction of the runtime's table and what it gives
+
+    INFIX   ::= |  ^  &  == != < <=  << >>  + -  * / // %      loosest first, as the rows bit_or bit_xor bit_and, equal not_equal less_than less_equal,
+                                                               shift_left shift_right, add sub, mul div floordiv mod; `-x` is neg, `~x` bit_not
+    literal ::= INT | true | false | NUMBER:DTYPE              3   -1   0.5:f32   -0.0:f16   inf:f32   nan:f64   7:u8   (a bare integer is i64)
+    name    ::= [A-Za-z_][A-Za-z0-9_]* ("." [A-Za-z0-9_]+)*  |  STRING       in quotes where a keyword or another form could be meant
+
+Operators group to the left, comparisons not at all; `i < M & j < N` needs no parentheses.  On i64 a minus means what it means in Python on an `Expr`:
+`a - b` is `a + b * -1` and `-b` is `b * -1`, the product folded, and the rows sub and neg are written `sub(a, b)` and `neg(b)`.  Nothing else is folded by reading.
+A STRING is in double quotes; a backslash stands before a quote and a backslash in it, and in `\\n`, `\\t`, `\\u{HEX}`.  `#` begins a comment, to the end of the line.
 
 Equality is identity: two expressions that are built alike are the same object, so CSE is free and `is` compares.  The key holds the
 type and the bits of a literal, so 1, 1.0, True and -0.0 stay apart.  Arithmetic on sizes and indices (dtype i64) is exact by definition;
@@ -42,7 +53,8 @@ class Expr:
     __slots__ = ("__weakref__", "args", "attr", "dtype", "op")
     op: str  # const | axis | size | var | load | first | last | an operator of the table | a program-level form
     args: tuple[Expr, ...]
-    attr: Any  # const: the value; axis: its number; size, var, load, first, last: the name; fold: the combiner; extract: the lane; ins: the name
+    attr: Any  # const: the value; axis: its number; size, var, load, first, last: the name; fold: the combiner; extract: the lane; ins: the name;
+    # null: the buffer; overlap: the two buffers
     dtype: DType
 
     def __repr__(self) -> str:
@@ -148,6 +160,47 @@ def first(axis_name: str) -> Expr:
 
 def last(axis_name: str) -> Expr:
     return make("last", bool_, (), axis_name)
+
+
+def null(buffer: str) -> Expr:
+    return make("null", bool_, (), buffer)
+
+
+def overlap(a: str, a_bytes: Expr, b: str, b_bytes: Expr) -> Expr:
+    """Whether `a_bytes` bytes from pointer `a` and `b_bytes` bytes from pointer `b` share a byte."""
+    return make("overlap", bool_, (a_bytes, b_bytes), (a, b))
+
+
+# The forms of vectors.  `attr` holds the buffer (vload, gather), the lane (extract) or the combiner (fold); the lanes stand in the dtype.
+
+
+def broadcast(x: Expr, lanes: int) -> Expr:
+    """Every lane the scalar `x`."""
+    return make("broadcast", x.dtype.vector(lanes), (x,))
+
+
+def ramp(lanes: int) -> Expr:
+    """0, 1, …, lanes-1 as i64."""
+    return make("ramp", INDEX.vector(lanes))
+
+
+def extract(x: Expr, lane: int) -> Expr:
+    return make("extract", x.dtype.element, (x,), lane)
+
+
+def vload(buffer: str, element: DType, lanes: int, address: Expr) -> Expr:
+    """`lanes` consecutive elements from the flat scalar `address`."""
+    return make("vload", element.vector(lanes), (address,), buffer)
+
+
+def gather(buffer: str, element: DType, addresses: Expr) -> Expr:
+    """One element from each of the flat `addresses` (a vector of i64)."""
+    return make("gather", element.vector(addresses.dtype.lanes), (addresses,), buffer)
+
+
+def fold(combiner: str, x: Expr) -> Expr:
+    """The lanes of `x` combined: the halves with each other, lane by lane, until one is left."""
+    return make("fold", x.dtype.element, (x,), combiner)
 
 
 def as_expr(value: Expr | int) -> Expr:
@@ -284,6 +337,23 @@ def postorder(*roots: Expr) -> Iterator[Expr]:
         else:
             stack.append((node, True))
             stack.extend((a, False) for a in reversed(node.args) if a not in seen)
+
+
+def is_lazy(node: Expr) -> bool:
+    """A choice by one scalar evaluates one side; a choice lane by lane evaluates both."""
+    return node.op == "where" and node.args[0].dtype.lanes == 1
+
+
+def always(*roots: Expr) -> list[Expr]:
+    """What is evaluated whatever the conditions of lazy choices are; every node once, users before operands."""
+    found: dict[Expr, None] = {}
+    stack = list(reversed(roots))
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found[node] = None
+            stack.extend(reversed(node.args[:1] if is_lazy(node) else node.args))
+    return list(found)
 
 
 def rebuild(node: Expr, args: tuple[Expr, ...]) -> Expr:

@@ -1,21 +1,29 @@
 """The graph level: primops (and derived operators) over tensors; movement is a *view* on the operand edge.
 
-    graph     ::= "graph" NAME "v1" NEWLINE size* port* derived* require* node* output*
-    size      ::= "size" NAME ["min" INT] ["max" INT] ["multiple" INT]
-    port      ::= ("in" | "out" | "inout" | "scalar") NAME ":" DTYPE shape ["order" INT…] ["strided" NAME…] ["index" expr]
-    derived   ::= "derived" NAME "=" expr                     a size that `where` or the body defines
-    require   ::= "require" expr                              a precondition on the sizes
-    node      ::= "%" INT "=" op DTYPE shape operand* [attribute…]
+    graph     ::= "graph" NAME "v1" NEWLINE header* node* output*
+    header    ::= "doc" STRING | "source" STRING              the documentation and the composite's own text, a line each
+                | "size" NAME ["min" INT] ["max" INT] ["multiple" INT]
+                | port
+                | "derived" NAME "=" expr                     a size that `where` or the body defines
+                | "require" expr                              a precondition on the sizes
+    port      ::= ("in" | "out" | "inout" | "scalar") NAME ":" DTYPE shape ["order" INT…] ["strided" NAME…] ["index" expr] ["draw" STRING]
+    node      ::= "%" INT "=" op DTYPE shape [attribute…] operand*
+    op        ::= OP | ("reduce" | "scan" | "scatter") "." COMBINER | "input" | "const" | "iota" | "contiguous" | "gather" | "update" | "nest"
     shape     ::= "[" expr, … "]"                             the domain of the node: one extent an axis; $k is the position along axis k
-    operand   ::= source "[" expr, … "]"  [ "if" expr "else" literal ]
+    operand   ::= source [ "[" expr, … "]" [ "if" expr "else" value ] ]
     source    ::= "%" INT                                     the k-th expression gives the position along the source's axis k, as a
-                                                              function of the *user's* domain; outside `if` the literal (the fill) is read
+                                                              function of the *user's* domain; outside `if` the value (the fill) is read;
+                                                              bare, axis k of the source is $k
+    value     ::= ["-"] (INT | FLOAT | "inf" | "nan") | "true" | "false"
     output    ::= "output" NAME "=" "%" INT
+
+The header's lines stand in the order above when shown; read, in any order that declares a name before its use.  Names in `strided` are sizes.  Expressions and
+names are those of ir/expr.py.
 
 A node's value at a point of its domain:
 
     input NAME                        the port's tensor (a scalar port has shape [])
-    const LITERAL                     a literal, shape []
+    const value                       a literal, shape []
     iota expr                         the integer expression of $k and the sizes, as i64 (so a size as a value is `iota N`, shape [])
     OP operand…                       an elementwise row of `primops.OPS`; each operand is read through its view
     cast/bitcast operand              to the node's dtype
@@ -27,9 +35,10 @@ A node's value at a point of its domain:
     scatter.COMBINER over [expr,…] base updates i…   base (read over the node's domain) with updates(p) combined in at position (i_0(p), i_1(p), …) for every p of the listed
                                       domain; COMBINER is `set` (a later p wins, in row-major order) or add, max, min, mul
     update over [expr,…] at [expr,…] base value      base with value(p) stored at position at(p), for every p of the listed domain; `at` is affine and injective
-    nest K …                          the K-th result of a loop nest that is not raised to primops (see `Nest`); operands are identity views
-
-`nest` prints its statements in the grammar of `ir/kernel.py`, indented under the first node that uses it.
+    nest result K NAME operand… ":" block
+                                      the K-th result of a loop nest that is not raised to primops (see `Nest`); operands are identity views.  The block holds a line
+                                      `operand` buffer for each operand, then `result` buffer for each result, then statements, all in the grammar of ir/kernel.py
+    nest result K as %n operand…      another result of the nest that node %n spells out
 
 Invariants (verified): shapes and views mention only declared sizes and $0 … $(rank-1) of the right domain; every position that a view reads is inside its source
 wherever its `if` holds; no two operands disagree in dtype except where the operator says so; nodes are acyclic because they are immutable.
@@ -75,7 +84,7 @@ class Port:
     strided: tuple[str, ...] = ()  # size names of the leading strides (in elements) given at run time, outermost first
     index_limit: Expr | None = None  # used as an index into an axis of this extent: how a test draws it
     draw: str = "normal"  # how a test draws it: normal | uniform | positive | spd | index V | one of …
-    span: Span = NOWHERE
+    span: Span = field(default=NOWHERE, compare=False)
 
     @property
     def memory_order(self) -> tuple[int, ...]:
@@ -153,8 +162,8 @@ def _bits(value: Any) -> Any:
 
 def make(op: str, dtype: DType, shape: Shape, args: tuple[View, ...] = (), attr: Attr = NO_ATTR, span: Span = NOWHERE) -> Node:
     key = (
-        op, dtype.name, shape, tuple((a.node, a.index, a.domain, _bits(a.fill)) for a in args),
-        attr.name, _bits(attr.value), attr.expr, attr.combiner, attr.extents, attr.at, attr.axis, id(attr.nest) if attr.nest else 0, attr.result,
+        op, dtype.name, shape, tuple((a.node, a.index, a.domain, None if a.domain is None else _bits(a.fill)) for a in args),
+        attr.name, _bits(attr.value), attr.expr, attr.combiner, attr.extents, attr.at, attr.axis, attr.nest, attr.result,
     )  # fmt: skip
     found = _interned.get(key)
     if found is None:

@@ -1,21 +1,23 @@
 """The kernel level: loop nests over named axes, statements in order, expressions as DAGs.
 
-    module    ::= "kernels" NAME "v1" NEWLINE size* port* derived* require* output* buffer* kernel*
-    size, port, derived, require   as at the graph level
-    buffer    ::= "temp" NAME ":" DTYPE shape ["strides" expr…]            lives between kernels
-    kernel    ::= "kernel" NAME "(" NAME, … ")" ":" block                  the buffers it touches, ports and temps
-    block     ::= statement*  (indented by two spaces)
+    module    ::= "kernels" NAME "v1" NEWLINE header* temp* kernel*
+    header    as at the graph level
+    temp      ::= "temp" buffer                                            lives between kernels
+    buffer    ::= NAME ":" DTYPE shape [SPACE] ["strides" shape] ["align" INT]
+    kernel    ::= "kernel" NAME "(" NAME, … ")" ":" NEWLINE step* note* block  the buffers it touches, ports first, then temps
+    step      ::= "schedule" STRING                                        the steps that made it, replayable
+    note      ::= "note" STRING                                            what `--why` prints
+    block     ::= statement*                                               one a line, all indented alike and deeper than what they belong to
     statement ::= "for" NAME "in" expr ".." expr ["step" expr] [KIND] ":" block
                 | "let" NAME ":" DTYPE "=" expr                            immutable, to the end of its block
-                | "alloc" NAME ":" DTYPE shape SPACE ["align" INT]         a local buffer, to the end of its block; its contents start undefined
-                | buffer "[" expr, … "]" "=" expr                          store
-                | buffer "[" expr, … "]" COMBINER "=" expr                 accumulate: add= mul= max= min= and= or=
-                | "if" expr ":" block ["else:" block]
+                | "alloc" buffer                                           a local buffer, to the end of its block; its contents start undefined
+                | NAME "[" expr, … "]" "=" expr                            store
+                | NAME "[" expr, … "]" COMBINER "=" expr                   accumulate: add= mul= max= min= and= or=
+                | "if" expr ":" block ["else" ":" block]
                 | "while" expr ["max" expr] ":" block
                 | "region" ":" block                                       run by every thread of one team
                 | "barrier"                                                the threads of the region wait for one another
                 | "check" expr "code" INT                                  leave with this error code where the condition is false
-                | "evict" …                                                (reserved for streaming hints)
 
 KIND of an axis: serial (the default) · parallel (iterations independent: any order, any thread) · reduce (accumulations only: any order up to rounding) ·
 unroll · vector (constant extent, no dependence but accumulations into lanes) · workshare (iterations of a region's loop divided among its threads) ·
@@ -135,7 +137,7 @@ Stmt = Loop | Let | Alloc | Store | If | While | Region | Barrier | Check
 Block = tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Nest:
     """A loop nest inside a graph: runs on copies of `operands` in order; `results` are buffers that it writes.
 

@@ -1,23 +1,30 @@
 """The program level: flat addresses, vector types, nothing left to decide.  One statement renders to one line.
 
-    program   ::= "program" NAME "v1" NEWLINE size* port* derived* require* function* entry
-    function  ::= "function" NAME "(" parameter, … ")" ["grid" expr… "threads" expr…] ":" block
-    parameter ::= ["const"] DTYPE "*" NAME | DTYPE NAME                    a pointer (never aliased by another unless `may_alias`), or a scalar / size
-    block     ::= statement*
+    program   ::= "program" NAME "v1" NEWLINE header* ["target" STRING] ["workspace" expr] ("note" STRING)* function* entry
+    header    as at the graph level
+    function  ::= "function" NAME "(" parameter, … ")" ["grid" "[" expr, … "]"] ["threads" "[" expr, … "]"] ["fails"] ":" block
+    parameter ::= ["const"] ["may_alias"] DTYPE "*" NAME | DTYPE NAME      a pointer (never aliased by another unless `may_alias`), or a scalar / size
+    block     ::= statement*                                               one a line, all indented alike and deeper than what they belong to
     statement ::= "let" NAME ":" DTYPE "=" expr                            immutable
                 | "var" NAME ":" DTYPE ["=" expr]                          mutable
                 | NAME "=" expr                                            assignment to a `var`
-                | "array" NAME ":" DTYPE "[" INT "]" ["align" INT]         a local array of scalars or vectors (registers or stack), contents undefined
-                | "shared" NAME ":" DTYPE "[" INT "]"                      GPU: one a block
-                | "scratch" NAME ":" DTYPE "[" expr "]"                    heap or workspace memory, freed where its block ends
+                | "array" NAME ":" DTYPE "[" INT "]" ["register"] ["align" INT]  a local array of scalars or vectors, on the stack or in registers, contents undefined
+                | "shared" NAME ":" DTYPE "[" INT "]" ["align" INT]        GPU: one a block
+                | "scratch" NAME ":" DTYPE "[" expr "]" ["align" INT]      heap or workspace memory, freed where its block ends; 64 bytes aligned unless it says so
                 | NAME "[" expr "]" "=" expr                               store; a vector value fills consecutive elements from the flat address
                 | "stream" NAME "[" expr "]" "=" expr                      the same past the cache
-                | "for" NAME "in" expr ".." expr "step" expr [PRAGMA] ":" block
-                | "if" expr ":" block ["else:" block] | "while" expr ":" block
+                | "for" NAME "in" expr ".." expr ["step" expr] [PRAGMA] ["serial_if" expr] ":" block
+                | "if" expr ":" block ["else" ":" block] | "while" expr ":" block
                 | "region" ["serial_if" expr] ":" block | "barrier"
-                | "call" NAME "(" expr | buffer, … ")" | "fail" INT        leave with an error code; inside a parallel loop it sets the sticky flag instead
+                | "call" NAME "(" (expr | NAME), … ")"                     a name of a buffer is passed by pointer
+                | "fail" INT                                               leave with an error code; inside a parallel loop it sets the sticky flag instead
     PRAGMA    ::= "unroll" | "parallel" | "workshare" | "block.x" … "thread.z"
     entry     ::= "entry" ":" block                                        checks, temporaries, calls; the C function that the user sees
+
+A function sees the sizes and its own parameters; a parameter that is called as a size passes that size.
+A loop with a `block` or `thread` pragma runs from 0 in steps of 1 and only says where its variable is bound; the grid of the function covers it, and where several such
+loops of one function share an index with different extents, each holds its own guard.  `fail` leaves with the code; inside a parallel loop or a region (and on a GPU) it sets a sticky
+flag instead and goes on, and the function returns the flag when the loop is done.
 
 A name in `array` whose elements are vectors is indexed by vector, not by lane.  Addresses are i64 expressions in elements of the pointer's type.
 """
@@ -94,6 +101,7 @@ class For:
     body: Block
     step: Expr = field(default_factory=lambda: ONE)
     pragma: str = ""  # "" | unroll | parallel | workshare | block.x … thread.z
+    serial_if: Expr | None = None  # parallel only: run by one thread where this holds (too little work to fork)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +139,7 @@ class Fail:
     code: int
 
 
+PRAGMAS = ("unroll", "parallel", "workshare", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z")
 Stmt = Define | Assign | Array | Scratch | StoreTo | For | If | While | Region | Barrier | Call | Fail
 Block = tuple[Stmt, ...]
 
@@ -191,7 +200,7 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
         case StoreTo():
             return (stmt.address, stmt.value)
         case For():
-            return (stmt.start, stmt.stop, stmt.step)
+            return (stmt.start, stmt.stop, stmt.step) if stmt.serial_if is None else (stmt.start, stmt.stop, stmt.step, stmt.serial_if)
         case If() | While():
             return (stmt.condition,)
         case Region():
@@ -214,7 +223,9 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
             case StoreTo():
                 return replace(s, address=change(s.address), value=change(s.value))
             case For():
-                return replace(s, start=change(s.start), stop=change(s.stop), step=change(s.step), body=map_expressions(s.body, change))
+                serial_if = None if s.serial_if is None else change(s.serial_if)
+                body = map_expressions(s.body, change)
+                return replace(s, start=change(s.start), stop=change(s.stop), step=change(s.step), body=body, serial_if=serial_if)
             case If():
                 return If(change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change))
             case While():

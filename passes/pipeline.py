@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from time import perf_counter
 from typing import Any
 
+from ..ir.errors import CompilerBug
 from ..ir.target import Options, Target
 
 IR = Any  # Graph | kernel.Module | Program
+LEVELS = ("graph", "kernel", "program")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +43,42 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("simplify_index", "program", "program", "addresses are sums of products now; bounds of the loops are known"),
     Pass("hoist", "program", "program", "last: it moves what simplify_index has made equal out of the loops"),
 )
+
+Observer = Callable[[str, str, IR, float], None]  # pass, level of its result, the result, seconds
+
+
+def run_pipeline(
+    ir: IR,
+    start: str,
+    target: Target,
+    options: Options,
+    observer: Observer | None = None,
+    *,
+    stop_after: str | None = None,
+    stop_level: str | None = None,
+) -> IR:
+    """Run the passes that follow a level, and verify after each.
+
+    `start` is the level of `ir` (graph, kernel, program): every pass from the first one that takes it is run, so an intermediate file may be cut anywhere
+    inside a level; passes leave alone what they have done before.  `stop_after` names a pass, `stop_level` a level (its last pass); both None: to the end.
+    Raises what the passes raise (Unsupported), and CompilerBug where a pass breaks a verify rule.
+    """
+    from ..ir.verify import verify
+
+    passes = [p for p in PIPELINE if LEVELS.index(p.source) >= LEVELS.index(start)]
+    if stop_level is not None:
+        passes = [p for p in passes if LEVELS.index(p.result) <= LEVELS.index(stop_level)]
+    for p in passes:
+        if options.level in p.levels:
+            began = perf_counter()
+            ir = p.run(ir, target, options)
+            seconds = perf_counter() - began
+            try:
+                verify(ir)
+            except CompilerBug as bug:
+                raise CompilerBug(p.name, str(bug)) from bug
+            if observer is not None:
+                observer(p.name, p.result, ir, seconds)
+        if p.name == stop_after:
+            break
+    return ir

@@ -1,0 +1,1 @@
+"""Running every level: the definition that passes and runtimes are tested against."""

@@ -1,0 +1,53 @@
+"""kernels → kernels: the schedule of each kernel, by its steps.
+
+-O0 and -O1 leave a kernel as it is, but for the grid of a GPU.  From -O2 the automatic scheduler takes over (`auto.py`), unless the composite has a script for
+the runtime.  A script is for a composite of one kernel, or names its kernels: a line `kernel NAME` (or its number) starts the part of that kernel.
+"""
+
+from __future__ import annotations
+
+from ...ir.errors import Diagnostic, SourceError
+from ...ir.kernel import Module
+from ...ir.target import Options, Target
+from .auto import automatic
+from .script import STEPS, apply, parse, replay
+from .tree import Facts, StepError, unique
+
+
+def schedule(ir: Module, target: Target, options: Options) -> Module:
+    """Schedule every kernel of the module.  SourceError [E0601] where a step of the user's script is refused."""
+    facts = Facts.of(ir, options.strict)
+    script = options.schedules.get(target.runtime)
+    if script is not None and options.level > 0:
+        return _by_script(ir, facts, script)
+    if options.level < 2 and not target.gpu:
+        return ir
+    return ir.with_kernels(tuple(automatic(unique(k), facts, target, options) for k in ir.kernels))
+
+
+def _by_script(ir: Module, facts: Facts, script: str) -> Module:
+    """The user's steps, kernel by kernel; kernels without a part stay unscheduled."""
+    parts: dict[str, list[str]] = {}
+    current = ir.kernels[0].name if len(ir.kernels) == 1 else ""
+    for line in script.splitlines():
+        words = line.split("#", 1)[0].split()
+        if words[:1] == ["kernel"] and len(words) == 2:
+            current = ir.kernels[int(words[1])].name if words[1].isdecimal() and int(words[1]) < len(ir.kernels) else words[1]
+        elif words:
+            parts.setdefault(current, []).append(" ".join(words))
+    known = {k.name for k in ir.kernels}
+    for name in parts:
+        if name not in known:
+            hint = f"the kernels are {', '.join(sorted(known))}; start a part with `kernel NAME`"
+            raise _error(f"the schedule has steps for {f'`{name}`' if name else 'no kernel'}", hint)
+    try:
+        return ir.with_kernels(tuple(replay(unique(k), facts, parts.get(k.name, [])) for k in ir.kernels))
+    except StepError as e:
+        raise _error(f"schedule: {e}", "the automatic schedule is what `--emit schedule` prints without a script") from None
+
+
+def _error(message: str, hint: str) -> SourceError:
+    return SourceError([Diagnostic("E0601", message, notes=(hint,))])
+
+
+__all__ = ["STEPS", "Facts", "StepError", "apply", "automatic", "parse", "replay", "schedule", "unique"]

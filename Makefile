@@ -1,0 +1,53 @@
+# Two commands on a fresh machine: `make demo` runs the main job, `make test` passes the tests.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS ?= dev
+# A compiler from PyPI only where there is neither clang nor gcc.
+CC_FOUND := $(shell for c in clang gcc $$(ls /usr/bin 2>/dev/null | grep -E '^(clang|gcc)-[0-9]+$$'); do command -v $$c; done 2>/dev/null | head -1)
+CC_EXTRA := $(if $(CC_FOUND),,cc)
+comma := ,
+
+.PHONY: demo test check bench sizes bless clean
+
+demo: $(VENV)/demo
+	@echo; echo "== the C that samples/gemm.toml becomes (its first lines)"
+	@$(BIN)/luminal compile samples/gemm.toml --runtime clang --emit source | sed -n '1,60p'
+	@echo; echo "== built, run, and compared with the reference"
+	$(BIN)/luminal compile samples/gemm.toml --runtime clang --test "M=100, N=100, K=100"
+
+test: $(VENV)/dev
+	$(BIN)/python -m pytest -q -n 2 $(ARGS)
+
+check: $(VENV)/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q -n 2 -W error
+
+bench: $(VENV)/bench
+	$(BIN)/python -m luminal.bench.gemm
+
+bless: $(VENV)/dev
+	$(BIN)/python -m pytest -q --bless tests
+
+sizes:
+	@git ls-files '*.py' | xargs wc -l | sort -rn | head -20
+
+clean:
+	rm -rf $(VENV) build *.egg-info
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/demo: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install -q -e '.$(if $(CC_EXTRA),[$(CC_EXTRA)],)'
+	@touch $@
+
+$(VENV)/dev: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install -q -e '.[$(EXTRAS)$(if $(CC_EXTRA),$(comma)$(CC_EXTRA),)]'
+	@touch $@
+
+$(VENV)/bench: $(VENV)/demo
+	@touch $@

@@ -1,0 +1,1 @@
+"""Workloads and peers: the same work, measured side by side, in one process."""

@@ -1,0 +1,5 @@
+"""`python -m luminal.cli` is the `luminal` command."""
+
+from .main import main
+
+main()

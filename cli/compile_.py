@@ -1,0 +1,223 @@
+"""`luminal compile`: everything from one input to source, products or a tested kernel."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..compiler import LEVELS, Compilation, Settings, Step, compilations
+from ..ir.errors import LuminalError, SourceError, UsageError
+from .parse import parse_bindings, parse_config, parse_pairs
+
+
+@click.command("compile")
+@click.argument("inputs", nargs=-1, metavar="INPUT...")
+@click.option("-r", "--runtime", default="clang", metavar="NAME|DIR", help="clang, cuda, reference, an installed one, or a folder.")
+@click.option("--target", metavar="NAME", help="Which machine of the runtime: native, x86-64-v3, sm_90a, …")
+@click.option("-o", "output", metavar="PATH", help="A file (its suffix says what) or a folder for everything.")
+@click.option("--emit", metavar="LEVEL,...", help="ast graph schedule kernel program source header, to stdout (or into -o).")
+@click.option("-O", "level", type=click.IntRange(0, 2), default=2, show_default=True, help="0 plain, 1 fused, 2 scheduled.")
+@click.option("--strict", is_flag=True, help="No reassociation of float reductions.")
+@click.option("--unchecked", is_flag=True, help="Leave out the run-time index checks.")
+@click.option("--why", is_flag=True, help="The reasons for what the compiler decided.")
+@click.option("-D", "defines", multiple=True, metavar="M=64", help="Fix a size at compile time.")
+@click.option("--dtype", "dtypes", multiple=True, metavar="T=f16", help="Bind a type variable.")
+@click.option("--test", "test", metavar='["M=100, N=100"]', help="Build, run in a child process, compare with the reference.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the drawn inputs.")
+@click.option("--input", "given", multiple=True, metavar="A=FILE.npy", help="An input of the test run.")
+@click.option("--output", "kept", multiple=True, metavar="C=FILE.npy", help="Keep an output of the test run.")
+@click.option("-c", "--config", "config", multiple=True, metavar="KEY=VALUE,...", help="The runtime's own settings; see --help-config.")
+@click.option("--help-config", is_flag=True, help="List the runtime's settings.")
+@click.option("-d", "--debug", type=click.IntRange(0, 4), default=0, help="1 times, 2 source, 3 each pass, 4 every level.")
+@click.option("--print-after", metavar="PASS|all", help="Show the IR after a pass.")
+@click.option("--stop-after", metavar="PASS", help="Stop there and show the IR.")
+@click.option("--time-passes", is_flag=True, help="Seconds of each pass, to stderr.")
+@click.option("--save-temps", metavar="DIR", help="Keep the IR after each pass, as files that can be compiled from.")
+@click.option("-v", "verbose", is_flag=True, help="Print the downstream compiler's command.")
+@click.option("--device", metavar="cuda:N|host", help="Run there.")
+@click.option("--entry", metavar="NAME|all", help="Which composite of a file.")
+@click.option("-I", "include", multiple=True, metavar="DIR", help="Where called composites are looked up.")
+@click.option("--prefix", default="lm_", show_default=True, help="Of the emitted function names.")
+@click.option("--timeout", type=float, default=120.0, show_default=True, metavar="S", help="Bound on the downstream compiler and on each test run.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else.")
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Of diagnostics.")
+def compile_(**options: Any) -> int:
+    """Compile composites.
+
+    \b
+    Examples:
+      luminal compile samples/gemm.toml --runtime cuda
+      luminal compile samples/gemm.toml --test "M=100, N=100, K=100" --config OMP=1,MARCH="native"
+      echo '(composite ((A{f32}[N]) -> (B{f32}[N])) (return (exp A)))' | luminal compile - --emit source
+    """
+    if options["help_config"]:
+        return help_config(options["runtime"])
+    if not options["inputs"]:
+        raise UsageError("no input: a .toml or .lisp file, - for standard input, an intermediate file, or the name of a library composite")
+    emitted = parse_emit(options["emit"])
+    if options["as_json"] and (emitted or options["print_after"] or options["stop_after"]) and options["output"] is None:
+        raise UsageError("--json prints one object and nothing else: give --emit and its like an -o")
+    settings = settings_of(options)
+    status = 0
+    report: dict[str, Any] = {"ok": True, "runtime": None, "results": [], "files": []}
+    for input_ in options["inputs"]:
+        try:
+            for compilation in compilations(input_, settings, stdin=sys.stdin.read, observer=observer(options)):
+                status = max(status, one(compilation, options, emitted, report))
+        except LuminalError as error:
+            if len(options["inputs"]) == 1 or not isinstance(error, SourceError):
+                raise
+            from .main import report as show_error
+
+            status = max(status, show_error(error, ["--color", options["color"]]))
+    if options["as_json"]:
+        report["ok"] = status == 0
+        click.echo(json.dumps(report))
+    return status
+
+
+def settings_of(options: dict[str, Any]) -> Settings:
+    config = parse_config(options["config"])
+    keeps = options["test"] is None
+    return Settings(
+        runtime=options["runtime"], target=options["target"], config=config, O=options["level"], strict=options["strict"], unchecked=options["unchecked"],
+        sizes=parse_pairs(options["defines"], "-D", int), dtype=parse_pairs(options["dtypes"], "--dtype", str), include=options["include"],
+        entry=options["entry"], prefix=options["prefix"], portable=keeps, timeout=options["timeout"], device=options["device"],
+    )  # fmt: skip
+
+
+def parse_emit(text: str | None) -> list[str]:
+    from ..products import EMITTED
+
+    levels = [w.strip() for w in text.split(",")] if text else []
+    for level in levels:
+        if level not in EMITTED:
+            raise UsageError(f"--emit {level}: no such level; there are {' '.join(EMITTED)}")
+    return levels
+
+
+def observer(options: dict[str, Any]) -> Any:
+    """What happens after each pass: printing, timing, saving."""
+    wanted, folder, debug = options["print_after"], options["save_temps"], options["debug"]
+    count = 0
+
+    def observe(step: Step) -> None:
+        nonlocal count
+        from ..ir import text
+
+        if step.level == "source":
+            return
+        if options["time_passes"] or debug >= 1:
+            click.echo(f"{step.name:<16}{step.seconds * 1e3:9.2f} ms", err=True)
+        if wanted in ("all", step.name) or debug >= 3:
+            click.echo(f"; after {step.name}\n{text.show(step.ir)}", err=debug >= 3)
+        if folder:
+            from ..artifacts.write import write_text
+
+            place = Path(folder)
+            place.mkdir(parents=True, exist_ok=True)
+            write_text(place / f"{step.ir.name}.{count:02}.{step.name}.{step.level}", text.show(step.ir))
+        count += 1
+
+    return observe
+
+
+def one(compilation: Compilation, options: dict[str, Any], emitted: list[str], report: dict[str, Any]) -> int:
+    """One composite: stop early, emit, write, test, as asked.  Gives the exit status."""
+    from ..products import emit, write_products
+
+    report["runtime"] = compilation.runtime.name
+    if options["stop_after"]:
+        from ..ir import text
+
+        show(text.show(compilation.run(stop_after=options["stop_after"])), options["output"])
+        return 0
+    products: list[Path] = []
+    log: list[str] = []
+    if options["output"] and not emitted:
+        products = write_products(compilation, Path(options["output"]), log)
+    elif emitted:
+        products = emit_levels(compilation, emitted, options["output"], log)
+    elif options["test"] is None and not options["print_after"]:
+        products = write_products(compilation, Path("."), log)
+    if options["debug"] >= 2:
+        click.echo(compilation.rendered.source, err=True)
+    if options["debug"] >= 4:
+        for level in LEVELS:
+            click.echo(emit(compilation, level), err=True)
+    if options["why"]:
+        for kernel in compilation.module.kernels:
+            for note in kernel.notes:
+                click.echo(f"{kernel.name}: {note}", err=True)
+    status = 0
+    if options["test"] is not None:
+        from .testing import test
+
+        status = test(compilation, options, report, log)
+    if options["verbose"]:
+        for command in log:
+            click.echo(command, err=True)
+    report["files"] += [str(p) for p in products]
+    if products and not options["as_json"] and not emitted:
+        click.echo("wrote " + ", ".join(map(str, products)))
+    return status
+
+
+def emit_levels(compilation: Compilation, levels: list[str], output: str | None, log: list[str]) -> list[Path]:
+    from ..artifacts.write import write_text
+    from ..products import emit, source_suffix, write_products
+
+    built = [level for level in levels if level in ("object", "library")]
+    if built and output is None:
+        raise UsageError(f"--emit {built[0]}: binary; give it a place with -o")
+    if output is None:
+        for level in levels:
+            if len(levels) > 1:
+                click.echo(f"---- {level}")
+            click.echo(emit(compilation, level), nl=False)
+        return []
+    path = Path(output)
+    if len(levels) == 1 and path.suffix and not path.is_dir():
+        named = {"source": source_suffix(compilation), "header": ".h", "object": ".o", "library": ".so"}.get(levels[0], f".{levels[0]}")
+        if path.suffix != named and not (levels[0] == "library" and path.suffix == ".a"):
+            raise UsageError(f"--emit {levels[0]} and -o {output} contradict: the suffix of {levels[0]} is {named}")
+        if levels[0] in built:
+            return write_products(compilation, path, log)
+        write_text(path, emit(compilation, levels[0]))
+        return [path]
+    path.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    for level in levels:
+        suffix = {"source": source_suffix(compilation), "header": ".h", "object": ".o", "library": ".so"}.get(level, f".{level}")
+        place = path / f"{'lib' if level == 'library' else ''}{compilation.name}{suffix}"
+        if level in built:
+            write_products(compilation, place, log)
+        else:
+            write_text(place, emit(compilation, level))
+        written.append(place)
+    return written
+
+
+def show(text: str, output: str | None) -> None:
+    if output is None:
+        click.echo(text, nl=not text.endswith("\n"))
+    else:
+        from ..artifacts.write import write_text
+
+        write_text(Path(output), text)
+
+
+def help_config(runtime: str) -> int:
+    from .. import runtimes
+
+    for key in runtimes.find(runtime).config_keys():
+        choices = f" ({'|'.join(key.choices)})" if key.choices else ""
+        click.echo(f"{key.name:<10} {key.type:<7} {key.help}{choices} [default: {key.default}]")
+    return 0
+
+
+__all__ = ["compile_", "parse_bindings"]

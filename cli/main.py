@@ -1,0 +1,158 @@
+"""The `luminal` command: arguments in, text and exit status out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from .. import __version__
+from ..ir.errors import CompilerBug, LuminalError, SourceError, UsageError
+
+COMMANDS = {"compile": "compile_", "check": "check"}
+
+
+class Lazy(click.Group):
+    """Commands are imported when they are called: `luminal --version` pays for none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        from importlib import import_module
+
+        return getattr(import_module(f".{module}", __package__), module)
+
+
+@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="luminal", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Compile tensor composites to fast C and CUDA kernels.
+
+    \b
+    Example:
+      luminal compile samples/gemm.toml --runtime clang --test "M=100, N=100, K=100"
+    """
+
+
+def prepare(argv: Sequence[str]) -> list[str]:
+    """The arguments as click takes them: @response files expanded, the ancestor's `-i FILE …` turned into `compile FILE …`, and a `--test` whose next word is no
+    binding (it holds no `=`) given the empty one."""
+    words: list[str] = []
+    for word in argv:
+        if word.startswith("@") and len(word) > 1:
+            import shlex
+
+            try:
+                words.extend(shlex.split(Path(word[1:]).read_text(), comments=True))
+            except (OSError, ValueError, UnicodeDecodeError) as error:
+                raise UsageError(f"{word}: {error}") from None
+        else:
+            words.append(word)
+    if words and words[0] in ("-i", "--input-file"):
+        words = ["compile", *words[1:]]
+    result: list[str] = []
+    k = 0
+    while k < len(words):
+        if words[k] == "--test":
+            binding = words[k + 1] if k + 1 < len(words) else ""
+            takes = "=" in binding and not binding.startswith("-")
+            result.append(f"--test={binding if takes else ''}")
+            k += 2 if takes else 1
+        elif words[k] == "-i" and k + 1 < len(words):
+            result.append(words[k + 1])
+            k += 2
+        else:
+            result.append(words[k])
+            k += 1
+    return result
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command and leave with the exit status of the contract (see `docs/cli.md`)."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        status = run(arguments)
+    except BrokenPipeError:  # `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    sys.exit(status)
+
+
+def run(arguments: list[str]) -> int:
+    try:
+        result = cli.main(prepare(arguments), prog_name="luminal", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.exceptions.Abort:
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        raise
+    except LuminalError as error:
+        return report(error, arguments)
+    except Exception as error:  # whatever it is, it is ours
+        return report(CompilerBug(type(error).__name__, str(error)), arguments, error)
+
+
+def report(error: LuminalError, arguments: list[str], cause: BaseException | None = None) -> int:
+    """Print an error to stderr (to stdout as JSON under --json) and give its exit status."""
+    if "--json" in arguments:
+        from json import dumps
+
+        click.echo(dumps({"ok": False, **as_json(error)}))
+        return error.exit_status
+    if isinstance(error, SourceError):
+        from .. import dsl
+
+        click.echo(dsl.render_diagnostics(error.diagnostics, color=wants_color(arguments)), err=True)
+        return error.exit_status
+    if isinstance(error, CompilerBug):
+        click.echo(f"luminal: internal error: {error}", err=True)
+        click.echo(f"this is a bug of luminal; it shows again with: luminal {' '.join(map(quote, arguments))} --print-after all", err=True)
+        shown = cause if cause is not None else error
+        if "-d" in arguments or "--debug" in arguments:
+            import traceback
+
+            click.echo("".join(traceback.format_exception(shown)), err=True)
+        return error.exit_status
+    click.echo(f"luminal: error: {error}", err=True)
+    return error.exit_status
+
+
+def as_json(error: LuminalError) -> dict[str, object]:
+    if isinstance(error, SourceError):
+        return {
+            "diagnostics": [
+                {"code": d.code, "severity": d.severity, "message": d.message, "file": d.span.file, "line": d.span.line, "column": d.span.column, "notes": list(d.notes)}
+                for d in error.diagnostics
+            ]
+        }
+    return {"error": str(error), "kind": type(error).__name__}
+
+
+def wants_color(arguments: Sequence[str]) -> bool:
+    """`--color always|never|auto`; NO_COLOR and a stream that is no terminal mean never."""
+    for k, word in enumerate(arguments):
+        choice = word.partition("=")[2] if word.startswith("--color=") else arguments[k + 1] if word == "--color" and k + 1 < len(arguments) else ""
+        if choice in ("always", "never"):
+            return choice == "always"
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+
+
+def quote(word: str) -> str:
+    import shlex
+
+    return shlex.quote(word)

@@ -1,0 +1,153 @@
+"""`--test`: which bindings are tried, and how results are printed."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..compiler import Compilation
+from ..ir.errors import UsageError
+from ..ir.expr import evaluate
+from .parse import parse_bindings
+
+if TYPE_CHECKING:
+    from ..search.trial import Result
+
+
+def test(compilation: Compilation, options: dict[str, Any], report: dict[str, Any], log: list[str]) -> int:
+    """Run every binding; print one row per output; give the exit status (0, 3, or 124 where the only failure is a time limit)."""
+    from ..search.child import Child
+    from ..search.trial import run
+
+    subject = subject_of(compilation, log)
+    results: list[Result] = []
+    with Child() as child:
+        for sizes, scalars in bindings(compilation, parse_bindings(options["test"])):
+            given = {**scalars, **inputs_of(options["given"])}
+            save = {name: Path(path) for name, path in pairs(options["kept"], "--output")}
+            unknown = [n for n in (*given, *save) if n not in {p.name for p in subject.graph.ports}]
+            if unknown:
+                raise UsageError(f"--input/--output: {subject.graph.name} has no port {unknown[0]}; ports: {', '.join(p.name for p in subject.graph.ports)}")
+            result = run(subject, sizes, child=child, seed=options["seed"], given=given, save=save, timeout=options["timeout"])
+            results.append(result)
+            if not options["as_json"]:
+                print_result(result)
+    report["results"] += [r.as_json() for r in results]
+    failed = {r.status for r in results if not r.ok}
+    if not failed:
+        return 0
+    return 124 if failed == {"timeout"} else 3
+
+
+def subject_of(compilation: Compilation, log: list[str]) -> Any:
+    from ..search.trial import Subject
+
+    s = compilation.settings
+    graph = compilation.elaborate()
+    return Subject(
+        graph, compilation.program, compilation.library_path(log), s.runtime, compilation.runtime.name, s.target, s.config, s.portable, s.prefix,
+        len(compilation.module.kernels),
+    )  # fmt: skip
+
+
+def bindings(compilation: Compilation, given: dict[str, int | float]) -> list[tuple[dict[str, int], dict[str, Any]]]:
+    """The bindings to try: the one on the command line; else the composite's own `[test] sizes`; else small odd ones.  Sizes that break a precondition are an error."""
+    graph = compilation.elaborate()
+    names = [s.name for s in graph.sizes]
+    scalars = {p.name: p for p in graph.ports if p.role == "scalar"}
+    unknown = [k for k in given if k not in names and k not in scalars]
+    if unknown:
+        from difflib import get_close_matches
+
+        close = get_close_matches(unknown[0], [*names, *scalars], 1)
+        raise UsageError(
+            f"--test: {graph.name} has no size or scalar {unknown[0]}"
+            + (f"; nearest: {close[0]}" if close else f"; it has {', '.join([*names, *scalars]) or 'none'}")
+        )
+    bound_scalars = {k: v for k, v in given.items() if k in scalars}
+    sizes = {k: v for k, v in given.items() if k not in scalars}
+    for k, v in sizes.items():
+        if not isinstance(v, int):
+            raise UsageError(f"--test: {k}={v}: a size is an integer")
+    if sizes or not names:
+        missing = [n for n in names if n not in sizes]
+        if missing:
+            raise UsageError(f"--test: {graph.name} also needs {', '.join(missing)}")
+        chosen = [{n: int(sizes[n]) for n in names}]
+    else:
+        chosen = own_sizes(compilation, names) or [{n: v for n, v in zip(names, odd, strict=False)} for odd in odd_sizes(compilation, names)]
+    for binding in chosen:
+        check(compilation, binding)
+    return [(b, bound_scalars) for b in chosen]
+
+
+def own_sizes(compilation: Compilation, names: list[str]) -> list[dict[str, int]]:
+    if compilation.composite is None:
+        return []
+    return [{n: int(b[n]) for n in names} for b in compilation.composite.test.sizes if all(n in b for n in names)]
+
+
+def odd_sizes(compilation: Compilation, names: list[str]) -> list[tuple[int, ...]]:
+    """Three small bindings of odd numbers that keep the preconditions, found by trying."""
+    graph = compilation.elaborate()
+    candidates = [tuple(base + 2 * k for k in range(len(names))) for base in (1, 3, 7, 13)] + [(n,) * len(names) for n in (1, 2, 4, 8, 16, 24, 32, 64, 96)]
+    fit = [c for c in candidates if all(evaluate(r, dict(zip(names, c, strict=True))) for r in graph.requires)]
+    if not fit:
+        raise UsageError(f"--test: no small sizes meet the preconditions of {graph.name}; name them")
+    return fit[:3]
+
+
+def check(compilation: Compilation, binding: dict[str, int]) -> None:
+    graph = compilation.elaborate()
+    for size in graph.sizes:
+        value = binding[size.name]
+        if value < size.min or value > size.max or value % size.multiple:
+            raise UsageError(f"--test: {size.name}={value}: expected {size.min} <= {size.name}" + (f", a multiple of {size.multiple}" if size.multiple > 1 else ""))
+    for condition in graph.requires:
+        if not evaluate(condition, binding):
+            raise UsageError(f"--test: the sizes break the precondition {condition!r} of {graph.name}")
+
+
+def inputs_of(texts: tuple[str, ...]) -> dict[str, Any]:
+    import numpy
+
+    found: dict[str, Any] = {}
+    for name, path in pairs(texts, "--input"):
+        try:
+            found[name] = numpy.load(path, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"--input {name}={path}: {error}") from None
+    return found
+
+
+def pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for text in texts:
+        name, equals, path = text.partition("=")
+        if not equals or not name or not path:
+            raise UsageError(f"{option} {text}: expected PORT=FILE.npy")
+        found.append((name, path))
+    return found
+
+
+def print_result(result: Result) -> None:
+    sizes = " ".join(f"{k}={v}" for k, v in result.sizes.items())
+    head = f"{result.composite:<14} {result.runtime:<10} {sizes:<28}"
+    if not result.outputs:
+        click.echo(f"{head} {result.status.upper()}: {result.detail}")
+        return
+    for row in result.outputs:
+        verdict = "pass" if row.ok else "MISMATCH"
+        line = f"{head} {row.name} {row.dtype}  error {row.max_abs_error:.3g} ({row.max_bound_ratio:.3g} of the bound)  {verdict}"
+        if row.ill_conditioned:
+            line += f"  ({row.ill_conditioned} of {row.points} points ill-conditioned, not judged)"
+        click.echo(line)
+    if result.times:
+        median = statistics.median(result.times)
+        click.echo(
+            f"  median {median * 1e6:.1f} µs, min {min(result.times) * 1e6:.1f} µs, {result.flops / median / 1e9:.1f} GFLOP/s, "
+            f"{result.bytes / median / 1e9:.1f} GB/s, {result.kernels} kernel{'s' if result.kernels != 1 else ''}"
+        )

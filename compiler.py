@@ -1,0 +1,275 @@
+"""From text to library: the one module that sees all the parts.
+
+`open_input` finds what the user named, `Compilation` brings one composite through the levels, `build` makes (or finds in the cache) its library.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .ir.errors import SourceError, UsageError
+from .ir.target import Options, Target
+
+if TYPE_CHECKING:
+    from .dsl.ast import Composite
+    from .ir.graph import Graph
+    from .ir.kernel import Module
+    from .ir.program import Program
+    from .runtimes import Rendered, Runtime
+
+LEVELS = ("graph", "kernel", "program")
+OPS_FOLDER = Path(__file__).parent / "ops"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user can ask of a compilation; every field is a command-line option and a keyword of `luminal.compile`."""
+
+    runtime: str = "clang"
+    target: str | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+    O: int = 2  # noqa: E741 - the option's own name
+    strict: bool = False
+    unchecked: bool = False
+    sizes: dict[str, int] = field(default_factory=dict)  # -D
+    dtype: dict[str, str] = field(default_factory=dict)  # --dtype
+    parameters: dict[str, Any] = field(default_factory=dict)
+    ranks: int = 1  # how many leading axes `~` stands for
+    given: tuple[str, ...] | None = None  # optional ports that are passed; None: all of them
+    include: tuple[str, ...] = ()
+    entry: str | None = None
+    prefix: str = "lm_"
+    portable: bool = True  # resolve no target to the portable baseline instead of this machine
+    timeout: float | None = None
+    device: str | None = None
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What an input holds: composites in source form, or one intermediate file."""
+
+    name: str
+    text: str
+    composites: tuple[Composite, ...] = ()
+    level: str = ""  # "graph" | "kernel" | "program" for an intermediate file
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the observer of a compilation sees after each pass."""
+
+    name: str
+    level: str
+    ir: Any
+    seconds: float
+
+
+def open_input(text_or_path: str, settings: Settings, stdin: Callable[[], str] | None = None) -> Unit:
+    """A path, `-` (standard input), literal text (it holds a newline or starts with `(`), or the name of a library composite."""
+    from . import dsl
+
+    if text_or_path == "-" and stdin is not None:
+        text = stdin()
+        return Unit("<stdin>", text, dsl.read(text, "<stdin>"))
+    if "\n" in text_or_path or text_or_path.lstrip().startswith(("(", ";")):
+        return Unit("<text>", text_or_path, dsl.read(text_or_path, "<text>"))
+    path = Path(text_or_path)
+    if not path.suffix and not path.is_file():
+        found = sorted(p for folder in (*map(Path, settings.include), OPS_FOLDER) for p in folder.glob(f"**/{path.name}.toml"))
+        if path.name == text_or_path and found:
+            path = found[0]
+        else:
+            raise UsageError(f"{text_or_path}: no such file, and no library composite of this name{_nearest(text_or_path)}")
+    suffix = path.suffix[1:]
+    if suffix in LEVELS:
+        try:
+            return Unit(str(path), path.read_text(encoding="utf-8"), level=suffix)
+        except OSError as error:
+            raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{path}: not UTF-8 text (byte {error.start})") from None
+    if suffix not in ("toml", "lisp"):
+        raise UsageError(f"{path}: the suffix says what a file holds: .toml, .lisp, .graph, .kernel or .program")
+    return Unit(str(path), "", dsl.read_file(path))
+
+
+def _nearest(name: str) -> str:
+    from difflib import get_close_matches
+
+    names = sorted(p.stem for p in OPS_FOLDER.glob("**/*.toml"))
+    close = get_close_matches(name, names, 1)
+    return f"; nearest: {close[0]}" if close else ""
+
+
+def entries(unit: Unit, settings: Settings) -> tuple[Composite | None, ...]:
+    """The composites of a unit that are to be compiled (`--entry`); (None,) for an intermediate file."""
+    if unit.level:
+        return (None,)
+    if settings.entry == "all":
+        return unit.composites
+    if settings.entry is None:
+        return (unit.composites[-1],)
+    chosen = tuple(c for c in unit.composites if c.name == settings.entry)
+    if not chosen:
+        raise UsageError(f"{unit.name}: no composite named {settings.entry}; it holds {', '.join(c.name for c in unit.composites)}")
+    return chosen
+
+
+class Compilation:
+    """One composite on its way through the levels.
+
+    `graph`, `module`, `program` and `rendered` are computed when first asked for; `observer` is called after each pass with a `Step`.
+    """
+
+    def __init__(
+        self,
+        unit: Unit,
+        composite: Composite | None,
+        settings: Settings,
+        observer: Callable[[Step], None] | None = None,
+    ) -> None:
+        from . import runtimes
+
+        self.unit = unit
+        self.composite = composite
+        self.settings = settings
+        self.runtime: Runtime = runtimes.find(settings.runtime)
+        self.target: Target = self.runtime.target(settings.target, settings.config, settings.portable)
+        self.observer = observer
+        self.levels: dict[str, Any] = {}
+        self.stages: list[tuple[str, float]] = []  # what took how long: elaborate and each pass
+        self.start = unit.level or "graph"
+        if unit.level:
+            from .ir import text, verify
+
+            self.levels[unit.level] = text.read(unit.text, unit.name)
+            verify.verify(self.levels[unit.level])
+
+    @property
+    def options(self) -> Options:
+        s = self.settings
+        schedules = dict(self.composite.schedules) if self.composite is not None else {}
+        return Options(level=s.O, strict=s.strict, unchecked=s.unchecked, prefix=s.prefix, schedules=schedules)
+
+    def elaborate(self) -> Graph:
+        """The graph as the composite's text gives it, before any pass."""
+        if "source_graph" not in self.levels:
+            if self.start != "graph":
+                raise UsageError(f"{self.unit.name}: a .{self.start} file has no graph")
+            if self.composite is None:
+                self.levels["source_graph"] = self.levels["graph"]
+            else:
+                from . import dsl
+
+                s = self.settings
+                began = time.perf_counter()
+                scope = dsl.Scope(self.unit.composites, tuple(map(Path, s.include)))
+                instance = dsl.Instance(dtypes=s.dtype, parameters=s.parameters, sizes=s.sizes, ranks=s.ranks, given=s.given)
+                self.levels["source_graph"] = dsl.elaborate(self.composite, scope, instance)
+                self._saw("elaborate", "graph", self.levels["source_graph"], time.perf_counter() - began)
+        return self.levels["source_graph"]
+
+    def run(self, stop_after: str | None = None, stop_level: str | None = None) -> Any:
+        """Run the pipeline (to the end, to a pass, or to the last pass that gives a level) and return the IR."""
+        from .passes.pipeline import PIPELINE, run_pipeline
+
+        if stop_level is not None and stop_after is None:
+            if LEVELS.index(self.start) > LEVELS.index(stop_level):
+                raise UsageError(f"{self.unit.name}: a .{self.start} file has no {stop_level}")
+            if stop_level in self.levels and self.levels.get("done") == stop_level:
+                return self.levels[stop_level]
+        if stop_after is not None and stop_after not in [p.name for p in PIPELINE]:
+            raise UsageError(f"--stop-after {stop_after}: no such pass; there are {', '.join(p.name for p in PIPELINE)}")
+        start = self.levels[self.start] if self.start != "graph" else self.elaborate()
+
+        def observe(name: str, level: str, ir: Any, seconds: float) -> None:
+            self.levels[level] = ir
+            self._saw(name, level, ir, seconds)
+
+        self.levels.setdefault(self.start, start)
+        return run_pipeline(start, self.start, self.target, self.options, observe, stop_after=stop_after, stop_level=stop_level)
+
+    def _saw(self, name: str, level: str, ir: Any, seconds: float) -> None:
+        self.stages.append((name, seconds))
+        if self.observer is not None:
+            self.observer(Step(name, level, ir, seconds))
+
+    @property
+    def graph(self) -> Graph:
+        """After the passes on the graph."""
+        return self._level("graph")
+
+    @property
+    def module(self) -> Module:
+        """The kernels as scheduled."""
+        return self._level("kernel")
+
+    @property
+    def program(self) -> Program:
+        return self._level("program")
+
+    def _level(self, level: str) -> Any:
+        if LEVELS.index(self.start) > LEVELS.index(level):
+            raise UsageError(f"{self.unit.name}: a .{self.start} file has no {level}")
+        if "finished" not in self.levels:
+            self.levels["finished"] = self.run()
+        return self.levels[level]
+
+    @property
+    def rendered(self) -> Rendered:
+        if "rendered" not in self.levels:
+            program = self.program
+            began = time.perf_counter()
+            self.levels["rendered"] = self.runtime.render(program, self.target, self.settings.prefix)
+            self._saw("render", "source", self.levels["rendered"], time.perf_counter() - began)
+        return self.levels["rendered"]
+
+    @property
+    def name(self) -> str:
+        if self.composite is not None and "source_graph" not in self.levels:
+            return self.elaborate().name
+        first = next(iter(v for k, v in self.levels.items() if k in ("source_graph", *LEVELS)))
+        return first.name
+
+    def build(self, kind: str, path: Path, log: list[str] | None = None) -> None:
+        """Write the product `kind` (object | static | shared | ptx | cubin) to `path`, whole or not at all; the compile cache is asked first."""
+        from .search.cache import cached
+
+        log = [] if log is None else log
+        rendered = self.rendered
+        identity = self.runtime.identity(self.target)
+
+        def make(to: Path) -> None:
+            self.runtime.build(rendered, self.target, kind, to, self.settings.timeout, log)
+
+        cached((rendered.source, rendered.header, self.target.describe, kind, identity), path.suffix, make, path)
+
+    def library_path(self, log: list[str] | None = None) -> Path:
+        """The shared library of this compilation, inside the compile cache."""
+        from .search.cache import cached
+
+        log = [] if log is None else log
+        rendered = self.rendered
+        key = (rendered.source, rendered.header, self.target.describe, "shared", self.runtime.identity(self.target))
+        return cached(key, ".so", lambda to: self.runtime.build(rendered, self.target, "shared", to, self.settings.timeout, log))
+
+
+def compilations(
+    input_: str, settings: Settings, stdin: Callable[[], str] | None = None, observer: Callable[[Step], None] | None = None
+) -> list[Compilation]:
+    """One compilation for each entry of an input."""
+    unit = open_input(input_, settings, stdin)
+    return [Compilation(unit, c, settings, observer) for c in entries(unit, settings)]
+
+
+def free_sizes(compilation: Compilation) -> tuple[str, ...]:
+    """The names of the sizes that a call must know, in the order of the emitted function."""
+    ir = compilation.levels.get(compilation.start) or compilation.elaborate()
+    return tuple(s.name for s in ir.sizes)
+
+
+__all__ = ["Compilation", "Settings", "SourceError", "Step", "Unit", "compilations", "entries", "free_sizes", "open_input", "replace"]

@@ -1,0 +1,236 @@
+"""Expressions of the tensor style: a form → its value, built on the way.
+
+Recursion follows the nesting of the text, which `sexpr` bounds; what inlining adds is bounded by `MAX_NESTING`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ..ir.build import Builder
+from ..ir.tensor import BuildError
+from . import arguments
+from .diagnostics import nearest, shorten
+from .frame import Broken, Frame, Silenced, unknown
+from .names import unique
+from .operators import TABLE, truth
+from .sexpr import Form, Keyword, List, Number, String, Symbol
+from .source import error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .session import Session
+
+MAX_NESTING = 256
+
+
+class Evaluator:
+    """Evaluates the forms of one frame.  `session` holds what all frames of an elaboration share."""
+
+    def __init__(self, session: Session, frame: Frame) -> None:
+        self.session = session
+        self.frame = frame
+
+    @property
+    def builder(self) -> Builder:
+        return self.session.builder
+
+    def value(self, form: Form) -> Any:
+        """A Tensor or a compile-time value (see frame.py).  Raises SourceError, or Silenced where a broken name is used."""
+        match form:
+            case Number(value=value):
+                return self.builder.constant(value)
+            case Symbol():
+                return self.name(form)
+            case List():
+                return self.call(form)
+            case String(value=value):
+                return value
+            case _:
+                what = "a keyword has no place here" if isinstance(form, Keyword) else f"`{shorten(form.source_text)}` has no value"
+                raise error("E0503", what, form.place, *(("help: keywords follow the operands",) if isinstance(form, Keyword) else ()))
+
+    def name(self, form: Symbol) -> Any:
+        found = self.frame.resolve(form.name, form.place)
+        if found is None:
+            self._unassigned(form)
+            raise unknown(form.name, self.frame, form.place)
+        value = found.value
+        if isinstance(value, Broken):
+            raise Silenced
+        if found.space == "size":
+            return self.builder.integer(value)
+        if found.space in ("parameter", "literal"):
+            return self.lifted(value)
+        return value
+
+    def lifted(self, value: Any) -> Any:
+        """A parameter's or a literal's value: numbers become weak tensors."""
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return self.builder.constant(value)
+        return value
+
+    def _unassigned(self, form: Symbol) -> None:
+        """A better message for the name of an optional port that is absent, or of an output that has no value yet."""
+
+        for port in self.frame.composite.ports:
+            if unique(form.name, [port.name], form.place):
+                if port.optional and not self.frame.given.get(port.name, True):
+                    raise error(
+                        "E0604", f"the optional port `{port.name}` is not given", form.place, f"help: ask first: (if (given {port.name}) … …)"
+                    )
+                if port.role == "out":
+                    raise error("E0604", f"the output `{port.name}` has no value here", form.place)
+
+    def call(self, form: List) -> Any:
+        """`(head operand…)`: a special form, an operator of the table or a composite."""
+        head = form.head
+        if head is None:
+            what = "an empty list has no value" if not form.items else f"expected an operator, found `{shorten(form.items[0].source_text)}`"
+            raise error("E0503", what, form.place)
+        with self.session.nested(form):
+            special = SPECIAL.get(head.lower())
+            if special is not None:
+                return self.guarded(form, lambda: special(self, form))
+            composite = self.session.composite(head, self.frame)
+            if composite is not None:
+                from .calls import call_composite
+
+                return call_composite(self, form, composite)
+            operator = TABLE.get(head) or TABLE.get(head.lower().replace("_", "-"))
+            if operator is None:
+                raise self.unknown_operator(form)
+            operands, keywords = arguments.bind(self, form, operator)
+            self.builder.span = form.place.span
+            return self.guarded(form, lambda: operator.run(self.builder, *operands, **keywords))
+
+    def guarded(self, form: Form, run: Callable[[], Any]) -> Any:
+        """What the builder refuses becomes a diagnostic at the form."""
+        try:
+            return run()
+        except BuildError as e:
+            raise error(e.code, e.message, form.place, *e.notes) from None
+
+    def unknown_operator(self, form: List) -> Exception:
+        head = form.items[0]
+        name = form.head or ""
+        if name.lower() in STATEMENTS:
+            return error("E0605", f"`{name}` is a statement and has no value", head.place)
+        known = [*TABLE, *SPECIAL, *STATEMENTS, *self.session.scope.names()]
+        return error("E0203", f"unknown operator or composite `{shorten(name)}`", head.place, *nearest(name, known))
+
+    @contextmanager
+    def bindings(self, form: List) -> Iterator[tuple[Form, ...]]:
+        """`(let ((v e)…) form…)`: an inner scope with the variables, and the forms of the body.  As in Lisp's `let`, all values come first."""
+        pairs = let_pairs(form)
+        values = [(name, self.value(value)) for name, value in pairs]
+        with self.frame.scope() as inner:
+            for name, value in values:
+                inner[name.name] = value
+            yield form.items[2:]
+
+
+STATEMENTS = ("dotimes", "loop", "while", "progn", "let", "set", "setf", "make-array", "incf", "decf", "mulcf", "divcf", "maxf", "minf", "return")
+
+
+def let_pairs(form: List) -> list[tuple[Symbol, Form]]:
+    """The checked bindings of a `let`."""
+    if len(form.items) < 3 or not isinstance(form.items[1], List):
+        raise error("E0601", "this is not a `let`", form.place, "expected: (let ((name value)…) form…)")
+    pairs: list[tuple[Symbol, Form]] = []
+    for item in form.items[1].items:
+        if not (isinstance(item, List) and len(item.items) == 2 and isinstance(item.items[0], Symbol)):
+            raise error("E0601", f"`{shorten(item.source_text)}` is not a binding", item.place, "expected: (name value)")
+        pairs.append((item.items[0], item.items[1]))
+    return pairs
+
+
+# ---- special forms: their operands are not all evaluated, or not all tensors
+
+
+def given(evaluator: Evaluator, form: List) -> bool:
+    """`(given B)`: whether the optional port is there, a compile-time truth value."""
+
+    if len(form.items) != 2 or not isinstance(form.items[1], Symbol):
+        raise error("E0501", "`given` takes the name of a port", form.place, "expected: (given B)")
+    name = form.items[1]
+    key = unique(name.name, [p.name for p in evaluator.frame.composite.ports if p.is_input], name.place)
+    if key is None:
+        raise error(
+            "E0201", f"`{shorten(name.name)}` is not a port", name.place, *nearest(name.name, [p.name for p in evaluator.frame.composite.ports])
+        )
+    return evaluator.frame.given.get(key, True)
+
+
+def conditional(evaluator: Evaluator, form: List) -> Any:
+    """`(if c a b)` as a value: a compile-time condition chooses a form, any other an element of each."""
+    items = form.items
+    if not 3 <= len(items) <= 4:
+        raise error("E0501", f"`if` takes 2 or 3 operands, found {len(items) - 1}", form.place, "expected: (if condition then [else])")
+    condition = arguments.anything(evaluator, items[1])
+    if isinstance(condition, bool):
+        if not condition and len(items) == 3:
+            return False
+        return evaluator.value(items[2] if condition else items[3])
+    if len(items) == 3:
+        raise error("E0501", "an `if` that gives a value needs both branches", form.place, "expected: (if condition then else)")
+    a, b = arguments.tensor(evaluator, items[2]), arguments.tensor(evaluator, items[3])
+    evaluator.builder.span = form.place.span
+    return evaluator.builder.where(truth(evaluator.builder, condition), a, b)
+
+
+def several(evaluator: Evaluator, form: List) -> tuple[Any, ...]:
+    """`(values a b)`."""
+    return tuple(evaluator.value(f) for f in form.items[1:])
+
+
+def sequence(evaluator: Evaluator, form: List) -> Any:
+    """`(progn form… value)` and the body of a `let`, as a value."""
+    return body_value(evaluator, form.items[1:], form)
+
+
+def let(evaluator: Evaluator, form: List) -> Any:
+    with evaluator.bindings(form) as body:
+        return body_value(evaluator, body, form)
+
+
+def body_value(evaluator: Evaluator, forms: tuple[Form, ...], form: List) -> Any:
+    from .statements import execute
+
+    if not forms:
+        raise error("E0501", f"`{form.head}` is empty", form.place)
+    for f in forms[:-1]:
+        execute(evaluator, f)
+    return evaluator.value(forms[-1])
+
+
+def element(evaluator: Evaluator, form: List) -> Any:
+    """`(aref T i…)`: plain integers pick (fewer than T has axes leave the rest), integer tensors gather."""
+    items = form.items
+    if len(items) < 2:
+        raise error("E0501", "`aref` takes a tensor and its indices", form.place, "expected: (aref T i…)")
+    base = arguments.tensor(evaluator, items[1])
+    indices = [arguments.tensor(evaluator, f) for f in items[2:]]
+    check_rank(form, base.rank, len(indices))
+    evaluator.builder.span = form.place.span
+    if not indices:
+        return base
+    if all(i.integer is not None and not i.rank for i in indices):
+        return evaluator.builder.slice(base, [evaluator.builder.position(i) for i in indices])
+    if len(indices) < base.rank:
+        raise error("E0505", f"`aref` with integer tensors needs an index for each of the {base.rank} axes, found {len(indices)}", form.place)
+    return evaluator.builder.gather_at(base, indices)
+
+
+def check_rank(form: List, rank: int, found: int) -> None:
+    if found > rank:
+        name = shorten(form.items[1].source_text)
+        raise error("E0505", f"`{name}` has {rank} ax{'i' if rank == 1 else 'e'}s, found {found} indices", form.place)
+
+
+SPECIAL: dict[str, Callable[[Evaluator, List], Any]] = {
+    "given": given, "if": conditional, "values": several, "progn": sequence, "let": let, "aref": element,
+}  # fmt: skip

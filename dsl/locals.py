@@ -1,0 +1,94 @@
+"""What the names inside a nest stand for, and which names a form assigns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..ir.dtypes import DType, f32, i64
+from ..ir.graph import Shape
+from ..ir.tensor import Tensor
+from .names import fold
+from .scalars import Scalar
+from .sexpr import Form, List, Symbol
+
+ACCUMULATE = {"incf": "add", "decf": "add", "mulcf": "mul", "divcf": "", "maxf": "max", "minf": "min"}
+MUTATORS = frozenset({"set", "setf", *ACCUMULATE})
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A value that never changes: a loop variable, or what a `let` or a single `set` names."""
+
+    value: Scalar
+    loop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A buffer of the nest: a mutable scalar (shape ()), a local array, or a tensor from outside (`tensor`; None for an output that starts as zeros).
+
+    `key` finds its dtype among the walk's `kinds`."""
+
+    name: str
+    shape: Shape
+    key: Any
+    tensor: Tensor | None = None
+
+
+class Again(Exception):
+    """A mutable number turned out to need another dtype: the nest is walked again with it."""
+
+
+class Kinds:
+    """dtypes of the mutable numbers of a nest: weak ("int", "float") until an assignment says more."""
+
+    def __init__(self) -> None:
+        self.found: dict[Any, str | DType] = {}
+        self.changed = False
+
+    def start(self, key: Any, kind: str | DType) -> None:
+        self.found.setdefault(key, kind)
+
+    def meet(self, key: Any, x: Scalar) -> None:
+        """The variable takes this value: a weak kind gives way to a wider one."""
+        old = self.found[key]
+        new: str | DType = x.weak or x.expr.dtype
+        if isinstance(old, DType) or old == new or (old == "float" and new == "int"):
+            return
+        self.found[key] = new
+        self.changed = True
+
+    def dtype(self, key: Any) -> DType:
+        kind = self.found[key]
+        return kind if isinstance(kind, DType) else f32 if kind == "float" else i64
+
+    def weak(self, key: Any) -> str:
+        kind = self.found[key]
+        return kind if isinstance(kind, str) else ""
+
+
+def targets(form: Form) -> list[Symbol]:
+    """The names that a form assigns, accumulates into or stores elements of, in order, each occurrence once."""
+    found: list[Symbol] = []
+    stack = [form]
+    while stack:
+        f = stack.pop()
+        if not isinstance(f, List):
+            continue
+        if (f.head or "").lower() in MUTATORS:
+            step = 2 if (f.head or "").lower() in ("set", "setf") else len(f.items)
+            for place in f.items[1::step]:
+                base = place.items[1] if isinstance(place, List) and place.head == "aref" and len(place.items) > 1 else place
+                if isinstance(base, Symbol):
+                    found.append(base)
+        stack.extend(reversed(f.items))
+    return found
+
+
+def count_targets(form: Form) -> dict[str, int]:
+    """Folded name → how often it is a target."""
+    counts: dict[str, int] = {}
+    for s in targets(form):
+        counts[fold(s.name)] = counts.get(fold(s.name), 0) + 1
+    return counts

@@ -1,0 +1,329 @@
+"""Expressions inside a nest: a form → a scalar, with the checks that its indices need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..ir.expr import FALSE, TRUE, ZERO, Expr, call, const, load
+from ..ir.kernel import Check
+from ..ir.program import BAD_INDEX
+from ..ir.simplify import assuming, simplify
+from ..ir.tensor import BuildError, Tensor
+from . import arguments, scalars
+from .diagnostics import nearest, shorten
+from .frame import Broken, Silenced, unknown
+from .locals import Memory, Plain
+from .operators import TABLE
+from .scalars import SCALARS, Scalar
+from .sexpr import Comma, Form, List, Number, String, Symbol
+from .source import error
+
+if TYPE_CHECKING:
+    from .loops import Walk
+
+_STATIC = frozenset({"given"})
+
+
+class LoopValues:
+    """Evaluates expressions for a walk; `guards` are the conditions under which the expression at hand is reached (branches of `if`)."""
+
+    def __init__(self, walk: Walk) -> None:
+        self.walk = walk
+        self.guards: list[Expr] = []
+
+    def value(self, form: Form) -> Any:
+        """A Scalar, or a compile-time bool or str.  SourceError E0201, E0203, E0301 …, E0607."""
+        match form:
+            case Number(value=value):
+                return number(value)
+            case Symbol():
+                return self.name(form)
+            case List() if form.head is not None:
+                with self.walk.session.nested(form):
+                    try:
+                        return self.call(form)
+                    except BuildError as e:
+                        raise error(e.code, e.message, form.place, *e.notes) from None
+            case String(value=value):
+                return value
+            case _:
+                raise error("E0503", f"`{shorten(form.source_text)}` has no value", form.place)
+
+    def scalar(self, form: Form) -> Scalar:
+        """A value that is a number or a truth value."""
+        value = self.value(form)
+        if isinstance(value, bool):
+            return Scalar(TRUE if value else FALSE)
+        if not isinstance(value, Scalar):
+            raise error("E0503", f"expected a number, found `{shorten(form.source_text)}`", form.place)
+        return value
+
+    def index(self, form: Form) -> Expr:
+        try:
+            return scalars.index(self.scalar(form))
+        except BuildError as e:
+            raise error(e.code, e.message, form.place, *e.notes) from None
+
+    # ---- names
+
+    def name(self, form: Symbol) -> Any:
+        frame = self.walk.frame
+        found = frame.resolve(form.name, form.place)
+        if found is None:
+            memory = self.walk.output(form)
+            if memory is None:
+                raise unknown(form.name, frame, form.place)
+            return self.whole(form, memory)
+        value = found.value
+        match value:
+            case Broken():
+                raise Silenced
+            case Plain():
+                return value.value
+            case Memory():
+                return self.whole(form, value)
+            case Tensor():
+                fixed = None if self.walk.assigns(found.key) else plain(value)
+                return fixed if fixed is not None else self.whole(form, self.walk.memory(found))
+            case Expr():
+                return Scalar(value, "int")
+            case bool() | str():
+                return value
+            case int() | float():
+                return number(value)
+            case _:
+                raise error("E0503", f"`{shorten(form.name)}` is no number", form.place)
+
+    def whole(self, form: Symbol, memory: Memory) -> Scalar:
+        """The value of a mutable scalar or of a tensor without axes."""
+        if memory.shape:
+            axes = len(memory.shape)
+            raise error(
+                "E0607",
+                f"`{shorten(form.name)}` has {axes} ax{'i' if axes == 1 else 'e'}s; inside a loop its elements are read",
+                form.place,
+                f"help: (aref {form.name} {' '.join('ijklmnpq'[:axes])})",
+            )
+        kinds = self.walk.kinds
+        return Scalar(load(memory.name, kinds.dtype(memory.key)), kinds.weak(memory.key))
+
+    # ---- calls
+
+    def call(self, form: List) -> Any:
+        head = (form.head or "").lower()
+        match head:
+            case "aref":
+                memory, at = self.element(form)
+                kinds = self.walk.kinds
+                return Scalar(load(memory.name, kinds.dtype(memory.key), *at), kinds.weak(memory.key))
+            case "if" | "where":
+                return self.choice(form)
+            case "and" | "or":
+                return self.junction(form, head)
+            case "cast" | "bitcast":
+                return self.cast(form, head)
+            case "given":
+                return self.walk.evaluator.value(form)
+            case _:
+                pass
+        name = form.head or ""
+        row = SCALARS.get(name) or SCALARS.get(head)
+        if self.walk.session.composite(name, self.walk.frame) is not None and (
+            row is None or self.walk.session.scope.find_local(name, self.walk.frame.composite)
+        ):
+            raise error(
+                "E0607",
+                f"`{name}` is a composite over whole tensors; inside a loop there are only numbers",
+                form.items[0].place,
+                "help: call it outside the loop, bind the result and read its elements",
+            )
+        if row is None:
+            if name in TABLE or head in TABLE:
+                raise error(
+                    "E0607",
+                    f"`{name}` works on whole tensors; inside a loop there are only numbers",
+                    form.items[0].place,
+                    "help: move it out of the loop, or write the loop that it stands for",
+                )
+            raise error("E0203", f"unknown operator `{shorten(name)}`", form.items[0].place, *nearest(name, SCALARS))
+        least, most, run = row
+        self.commas(form)
+        operands = form.items[1:]
+        if not least <= len(operands) <= most:
+            if name in ("max", "min") and len(operands) == 1:
+                raise error(
+                    "E0607",
+                    f"`{name}` of one operand reduces a whole tensor",
+                    form.place,
+                    f"help: inside a loop, ({name}f place value) keeps a running {name}",
+                )
+            raise error(
+                "E0501",
+                f"`{name}` takes {least}{' operands or more' if most > 9 else ' operand' + 's' * (least != 1)}, found {len(operands)}",
+                form.place,
+            )
+        values = self.operands(operands)
+        if all(isinstance(v, (bool, str)) for v in values) and name in ("not", "=", "/="):
+            return (not values[0]) if name == "not" else (values[0] == values[1]) == (name == "=")
+        found = run([Scalar(const(v, TRUE.dtype)) if isinstance(v, bool) else v for v in values], name)
+        if found.expr.is_const and found.expr.dtype is TRUE.dtype:
+            return bool(found.expr.attr)
+        return found
+
+    def operands(self, forms: Sequence[Form]) -> list[Any]:
+        problems = arguments.Problems()
+        values: list[Any] = []
+        for f in forms:
+            with problems:
+                value = self.value(f)
+                if not isinstance(value, (Scalar, bool, str)):
+                    raise error("E0503", f"expected a number, found `{shorten(f.source_text)}`", f.place)
+                values.append(value)
+        problems.finish()
+        return values
+
+    @staticmethod
+    def commas(form: List) -> None:
+        comma = next((f for f in form.items if isinstance(f, Comma)), None)
+        if comma is not None:
+            raise error("E0105", "a comma in the code", comma.place, "help: operands are separated by spaces")
+
+    def choice(self, form: List) -> Any:
+        """`(if c a b)`: only the chosen branch is reached, so the checks of its indices hold under the condition."""
+        if len(form.items) != 4:
+            raise error(
+                "E0501",
+                f"an `{form.head}` that gives a value takes 3 operands, found {len(form.items) - 1}",
+                form.place,
+                "expected: (if condition then else)",
+            )
+        condition = self.value(form.items[1])
+        if isinstance(condition, bool):
+            return self.value(form.items[2 if condition else 3])
+        test = scalars.truth(condition)
+        with self.guarded(test):
+            a = self.scalar(form.items[2])
+        with self.guarded(call("bit_not", test)):
+            b = self.scalar(form.items[3])
+        return scalars.choose(condition, a, b)
+
+    def guarded(self, condition: Expr) -> _Guard:
+        return _Guard(self.guards, condition)
+
+    def junction(self, form: List, head: str) -> Any:
+        """`and`, `or`: an operand is reached only where those before it do not decide."""
+        result: Scalar | None = None
+        depth = len(self.guards)
+        try:
+            for f in form.items[1:]:
+                value = self.value(f)
+                if isinstance(value, bool):
+                    if value == (head == "or"):
+                        return value
+                    continue
+                test = scalars.truth(value)
+                if result is None:
+                    result = value
+                elif scalars.has_loads(test):
+                    result = Scalar(call("where", result.expr, *((test, FALSE) if head == "and" else (TRUE, test))))
+                else:
+                    result = Scalar(call("bit_and" if head == "and" else "bit_or", result.expr, test))
+                self.guards.append(test if head == "and" else call("bit_not", test))
+        finally:
+            del self.guards[depth:]
+        return head == "and" if result is None else result
+
+    def cast(self, form: List, head: str) -> Scalar:
+        positional, keywords = arguments.split(form)
+        if "dtype" in keywords:
+            positional.insert(0, keywords["dtype"][1])
+        if len(positional) != 2:
+            raise error("E0501", f"`{head}` takes a dtype and a value", form.place, f"expected: ({head} f32 x)")
+        to = arguments.type_(self.walk.evaluator, positional[0])
+        x = self.scalar(positional[1])
+        return scalars.cast_to(x, to) if head == "cast" else scalars.bitcast_to(x, to)
+
+    # ---- elements
+
+    def element(self, form: List) -> tuple[Memory, tuple[Expr, ...]]:
+        """The memory and the checked indices of `(aref T i…)`."""
+        if len(form.items) < 2 or not isinstance(form.items[1], Symbol):
+            raise error("E0501", "`aref` takes the name of a tensor and its indices", form.place, "expected: (aref T i…)")
+        memory = self.base(form.items[1])
+        problems = arguments.Problems()
+        at: list[Expr] = []
+        for f in form.items[2:]:
+            with problems:
+                at.append(self.index(f))
+        problems.finish()
+        if len(at) != len(memory.shape):
+            axes = len(memory.shape)
+            raise error(
+                "E0505",
+                f"`{form.items[1].name}` has {axes} ax{'i' if axes == 1 else 'e'}s, found {len(at)} ind{'ex' if len(at) == 1 else 'ices'}",
+                form.place,
+            )
+        for f, i, extent in zip(form.items[2:], at, memory.shape, strict=True):
+            self.inside(f, i, extent)
+        return memory, tuple(at)
+
+    def base(self, name: Symbol) -> Memory:
+        found = self.walk.frame.resolve(name.name, name.place)
+        if found is None:
+            memory = self.walk.output(name)
+            if memory is None:
+                raise unknown(name.name, self.walk.frame, name.place)
+            return memory
+        if isinstance(found.value, Broken):
+            raise Silenced
+        if isinstance(found.value, Memory):
+            return found.value
+        if isinstance(found.value, Tensor):
+            return self.walk.memory(found)
+        raise error("E0503", f"`{shorten(name.name)}` is no tensor", name.place)
+
+    def inside(self, form: Form, i: Expr, extent: Expr) -> None:
+        """Prove that 0 <= i < extent where the element is reached, or check it at run time.  E0319 where it is never inside."""
+        walk = self.walk
+        known = walk.known
+        for g in self.guards:
+            known = assuming(known, g)
+        for condition in (ZERO.le(i), i.lt(extent)):
+            left = simplify(condition, known)
+            if left is TRUE:
+                continue
+            if left is FALSE:
+                raise error("E0319", f"the index `{shorten(form.source_text)}` is never inside its axis of extent {extent!r}", form.place)
+            for g in self.guards:
+                left = call("bit_or", call("bit_not", g), left)
+            walk.emit_check(Check(left, BAD_INDEX, form.place.span))
+
+
+class _Guard:
+    def __init__(self, guards: list[Expr], condition: Expr) -> None:
+        self.guards, self.condition = guards, condition
+
+    def __enter__(self) -> None:
+        self.guards.append(self.condition)
+
+    def __exit__(self, *_: object) -> None:
+        self.guards.pop()
+
+
+def number(value: float) -> Scalar:
+    from ..ir.dtypes import f64
+
+    return Scalar(const(value), "int") if isinstance(value, int) else Scalar(const(value, f64), "float")
+
+
+def plain(x: Tensor) -> Scalar | None:
+    """A tensor that is a plain number known now (a literal, an expression of sizes), as a scalar."""
+    if x.shape:
+        return None
+    if x.integer is not None:
+        return Scalar(x.integer, "int")
+    node = x.view.node
+    if node.op == "const" and x.view.domain is None:
+        return number(node.attr.value) if x.weak == "float" else Scalar(const(node.attr.value, node.dtype))
+    return None

@@ -1,0 +1,456 @@
+"""The loop style: a form with loops becomes one `Nest`, whose results give the tensors that it writes their new versions.
+
+The walk goes through the statements once and emits kernel-level statements.  The dtype of a mutable number is unified over all its assignments: a walk
+that finds a wider one than it started with is made again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ..ir.bounds import Range
+from ..ir.expr import ONE, ZERO, Expr, call, leaves, load, var
+from ..ir.graph import Attr, Shape, identity, make
+from ..ir.kernel import Alloc, Buffer, Check, If, Let, Loop, Nest, Stmt, Store, While
+from ..ir.program import BAD_SIZE
+from ..ir.simplify import assuming
+from ..ir.tensor import BuildError, Tensor
+from . import arguments, scalars
+from .diagnostics import nearest, shorten
+from .frame import BROKEN, Found, Silenced
+from .locals import ACCUMULATE, Kinds, Memory, Plain, count_targets, targets
+from .loop_values import LoopValues
+from .names import fold, unique
+from .scalars import Scalar
+from .sexpr import Form, List, Symbol
+from .source import error
+
+if TYPE_CHECKING:
+    from .evaluate import Evaluator
+
+MAX_WALKS = 64
+
+
+def run_nest(evaluator: Evaluator, form: List) -> None:
+    """Elaborate a statement of the loop style and give the names that it writes their new values."""
+    kinds = Kinds()
+    frame = evaluator.frame
+    depth = len(frame.scopes)
+    try:
+        for _ in range(MAX_WALKS):
+            kinds.changed = False
+            walk = Walk(evaluator, form, kinds)
+            try:
+                walk.statement(form)
+            finally:
+                del frame.scopes[depth:]
+            if not kinds.changed:
+                break
+        walk.finish()
+    except Exception:
+        for name in targets(form):
+            found = frame.resolve(name.name, name.place)
+            if (found is not None and found.space == "local") or frame.declared_output(name.name) is not None:
+                frame.assign(name.name, BROKEN, name.place)
+        raise
+
+
+class Walk:
+    """One walk over a nest.  `block` is where statements go; `known` what holds there; the frame's inner scopes hold the nest's own names."""
+
+    def __init__(self, evaluator: Evaluator, form: List, kinds: Kinds) -> None:
+        self.evaluator = evaluator
+        self.session = evaluator.session
+        self.frame = evaluator.frame
+        self.form = form
+        self.kinds = kinds
+        self.values = LoopValues(self)
+        self.known = evaluator.builder.known()
+        self.block: list[Stmt] = []
+        self.bodies: list[list[Stmt]] = [self.block]
+        self.outside: dict[tuple[int, str], Memory] = {}
+        self.written: dict[str, tuple[Memory, Symbol]] = {}
+        self.counts = count_targets(form)
+        self.taken = {s.attr for e in self.frame.sizes.values() for s in leaves(e, "size")} | set(self.frame.visible())
+        self.frame.scopes.append({})
+
+    # ---- names and memory
+
+    def fresh(self, name: str) -> str:
+        """A name that nothing else in the nest has, as near to the user's as can be."""
+        base = re.sub(r"\W", "_", name)
+        base = base if not base[:1].isdigit() else f"_{base}"
+        found, k = base, 1
+        while found in self.taken:
+            k += 1
+            found = f"{base}_{k}"
+        self.taken.add(found)
+        return found
+
+    def assigns(self, key: str) -> bool:
+        """Some statement of the nest assigns this name."""
+        return fold(key) in self.counts
+
+    def memory(self, found: Found) -> Memory:
+        """The buffer of a tensor from outside."""
+        x: Tensor = found.value
+        where = next(k for k, s in enumerate(self.frame.scopes) if s.get(found.key) is x)
+        place = (where, found.key)
+        if place not in self.outside:
+            name = re.sub(r"\W", "_", found.key)
+            used = [m.name for m in self.outside.values()]
+            self.outside[place] = Memory(name if name not in used and not name[:1].isdigit() else self.fresh(found.key), x.shape, place, x)
+            self.kinds.start(place, x.weak or x.dtype)
+        return self.outside[place]
+
+    def output(self, name: Symbol) -> Memory | None:
+        """The buffer of an output port of its own that has no value yet: it starts as zeros."""
+        key = unique(name.name, [p.name for p in self.frame.composite.ports if p.role == "out"], name.place)
+        if key is None:
+            return None
+        place = (0, key)
+        if place not in self.outside:
+            declared = self.frame.declared_output(key)
+            if declared is None:
+                raise error(
+                    "E0608",
+                    f"the shape of the output `{key}` is not known before it has a value",
+                    name.place,
+                    "help: its sizes must stand in an input or a `where`, or give it a value first: (setf Y (zeros (M N)))",
+                )
+            shape, dtype = declared
+            self.outside[place] = Memory(re.sub(r"\W", "_", key), shape, place)
+            self.kinds.start(place, dtype)
+        return self.outside[place]
+
+    def buffer(self, memory: Memory, space: str = "global") -> Buffer:
+        return Buffer(memory.name, self.kinds.dtype(memory.key), memory.shape, space)
+
+    # ---- blocks
+
+    @contextmanager
+    def inner(self, body: bool = True) -> Iterator[list[Stmt]]:
+        """Statements go to a new block; with `body` it is one that `set` declares in."""
+        outer, known = self.block, self.known
+        self.block = []
+        if body:
+            self.bodies.append(self.block)
+            self.frame.scopes.append({})
+        try:
+            yield self.block
+        finally:
+            if body:
+                self.bodies.pop()
+                self.frame.scopes.pop()
+            self.block, self.known = outer, known
+
+    def emit_check(self, check: Check) -> None:
+        """Each check once in a block, as long as it depends on no memory."""
+        if not scalars.has_loads(check.condition) and any(isinstance(s, Check) and s.condition is check.condition for s in self.block):
+            return
+        self.block.append(check)
+
+    # ---- statements
+
+    def statement(self, form: Form) -> None:
+        head = (form.head or "").lower() if isinstance(form, List) else ""
+        run = STATEMENTS.get(head)
+        if run is None or not isinstance(form, List):
+            raise self.no_statement(form, head)
+        with self.session.nested(form):
+            try:
+                run(self, form)
+            except BuildError as e:
+                raise error(e.code, e.message, form.place, *e.notes) from None
+
+    def no_statement(self, form: Form, head: str) -> Exception:
+        if head == "return":
+            return error(
+                "E0609", "`return` inside a loop", form.place, "help: outputs are returned behind the loops, or stored by (setf (aref Y …) …)"
+            )
+        if isinstance(form, List) and form.head is not None:
+            known = [*STATEMENTS, *scalars.SCALARS]
+            if head in scalars.SCALARS or head == "aref" or self.session.composite(form.head, self.frame):
+                return error(
+                    "E0605", "this value is used by nothing", form.place, "help: inside a loop a statement stores: (setf …), (incf …), (set …)"
+                )
+            return error("E0203", f"unknown statement `{shorten(form.head)}`", form.items[0].place, *nearest(form.head, known))
+        return error("E0605", "this value is used by nothing", form.place)
+
+    def statements(self, forms: Sequence[Form]) -> None:
+        problems = arguments.Problems()
+        for f in forms:
+            with problems:
+                self.statement(f)
+        problems.finish()
+
+    def sequence(self, form: List) -> None:
+        self.statements(form.items[1:])
+
+    def dotimes(self, form: List) -> None:
+        """`(dotimes (v count) form…)`"""
+        name, (count,) = loop_head(form, 1, 1, "(dotimes (v count) form…)")
+        self.loop_over(form, name, ZERO, self.once(self.values.index(count), "count"), ONE)
+
+    def loop(self, form: List) -> None:
+        """`(loop (v from to [by]) form…)`: half-open; a negative `by` counts down."""
+        name, (start, stop, *by) = loop_head(form, 2, 3, "(loop (v from to [by]) form…)")
+        first, last = self.once(self.values.index(start), "from"), self.once(self.values.index(stop), "to")
+        step = self.once(self.values.index(by[0]), "by") if by else ONE
+        if step is ZERO:
+            raise error("E0610", "a loop by 0 never ends", by[0].place)
+        if not step.is_const:
+            self.emit_check(Check(call("not_equal", step, ZERO), BAD_SIZE, by[0].place.span))
+        self.loop_over(form, name, first, last, step)
+
+    def once(self, e: Expr, name: str) -> Expr:
+        """Loop bounds are evaluated once, before the loop."""
+        if not scalars.has_loads(e):
+            return e
+        named = self.fresh(name)
+        self.block.append(Let(named, e))
+        return var(named)
+
+    def loop_over(self, form: List, name: Symbol, start: Expr, stop: Expr, step: Expr) -> None:
+        axis = self.fresh(name.name)
+        v = var(axis)
+        with self.inner() as body:
+            self.frame.scopes[-1][name.name] = Plain(Scalar(v, "int"), loop=True)
+            if step.is_const:
+                ends = Range(start, stop + -1) if step.attr > 0 else Range(stop + 1, start)
+                self.known = self.known.with_ranges({axis: ends})
+            self.statements(form.items[2:])
+        self.block.append(Loop(axis, start, stop, tuple(body), step=step, span=form.place.span))
+
+    def while_(self, form: List) -> None:
+        """`(while condition [:max n] form…)`"""
+        items = list(form.items[1:])
+        limit: Expr | None = None
+        if len(items) > 2 and getattr(items[1], "name", None) == "max" and not isinstance(items[1], Symbol):
+            limit = self.once(self.values.index(items[2]), "max")
+            del items[1:3]
+        if not items:
+            raise error("E0601", "this is not a `while`", form.place, "expected: (while condition :max n form…)")
+        with self.inner(body=False) as checks:
+            value = self.values.value(items[0])
+        if value is False:
+            return
+        condition = scalars.truth(Scalar(call("equal", ZERO, ZERO)) if value is True else value)
+        self.block.extend(checks)
+        with self.inner() as body:
+            self.known = assuming(self.known, condition) if not scalars.has_loads(condition) else self.known
+            self.statements(items[1:])
+        self.block.append(While(condition, (*body, *checks), limit))
+
+    def conditional(self, form: List) -> None:
+        if not 3 <= len(form.items) <= 4:
+            raise error("E0501", f"`if` takes 2 or 3 operands, found {len(form.items) - 1}", form.place, "expected: (if condition then [else])")
+        value = self.values.value(form.items[1])
+        if isinstance(value, bool):
+            chosen = form.items[2:3] if value else form.items[3:]
+            self.statements(chosen)
+            return
+        condition = scalars.truth(value)
+        blocks: list[tuple[Stmt, ...]] = []
+        problems = arguments.Problems()
+        for f, holds in zip(form.items[2:], (condition, call("bit_not", condition)), strict=False):
+            with problems, self.inner(body=False) as block:
+                if not scalars.has_loads(condition):
+                    self.known = assuming(self.known, holds)
+                self.statement(f)
+                blocks.append(tuple(block))
+        problems.finish()
+        self.block.append(If(condition, *blocks))
+
+    def let(self, form: List) -> None:
+        from .evaluate import let_pairs
+
+        pairs = let_pairs(form)
+        values = [(name, self.values.scalar(value)) for name, value in pairs]
+        self.frame.scopes.append({})
+        for name, value in values:
+            self.declare(name, value, mutable=fold(name.name) in count_targets(form))
+        try:
+            self.statements(form.items[2:])
+        finally:
+            self.frame.scopes.pop()
+
+    def declare(self, name: Symbol, value: Scalar, mutable: bool) -> None:
+        """A new variable of the innermost scope."""
+        scope = self.frame.scopes[-1]
+        if mutable:
+            memory = self.cell(name, value)
+            scope[name.name] = memory
+            self.write(name, memory, (), value, "")
+        elif scalars.has_loads(value.expr):
+            expr = scalars.strong(value)
+            named = self.fresh(name.name)
+            self.block.append(Let(named, expr))
+            scope[name.name] = Plain(Scalar(var(named, expr.dtype), value.weak if value.weak == "int" else ""))
+        else:
+            scope[name.name] = Plain(value)
+
+    def cell(self, name: Symbol, value: Scalar) -> Memory:
+        """A mutable scalar, allocated in the enclosing body."""
+        memory = Memory(self.fresh(name.name), (), name.place.start)
+        self.kinds.start(memory.key, value.weak or value.expr.dtype)
+        self.bodies[-1].append(Alloc(self.buffer(memory, "register")))
+        return memory
+
+    def make_array(self, form: List) -> None:
+        """`(make-array v dtype (sizes))`: local memory, zeros at first."""
+        if len(form.items) != 4 or not isinstance(form.items[1], Symbol):
+            raise error("E0601", "this is not a `make-array`", form.place, "expected: (make-array name dtype (sizes))")
+        name = form.items[1]
+        dtype = arguments.type_(self.evaluator, form.items[2])
+        items = form.items[3].items if isinstance(form.items[3], List) and not arguments.is_expression(form.items[3]) else (form.items[3],)
+        shape: Shape = tuple(self.values.index(f) for f in items)
+        if any(scalars.has_loads(e) or leaves(e, "var") for e in shape):
+            raise error("E0320", "the sizes of a local array must be known before the loops", form.items[3].place)
+        memory = Memory(self.fresh(name.name), shape, name.place.start)
+        self.kinds.start(memory.key, dtype)
+        self.frame.scopes[-1][name.name] = memory
+        small = all(e.is_const for e in shape)
+        self.block.append(Alloc(self.buffer(memory, "stack" if small else "private")))
+        axes = [self.fresh(f"{name.name}_{k}") for k in range(len(shape))]
+        body: tuple[Stmt, ...] = (Store(memory.name, tuple(var(a) for a in axes), scalars.retype(Scalar(ZERO, "int"), dtype)),)
+        for a, extent in reversed(list(zip(axes, shape, strict=True))):
+            body = (Loop(a, ZERO, extent, body),)
+        self.block.extend(body)
+
+    def assign(self, form: List) -> None:
+        """`(setf place value …)`, `(set v value)`"""
+        if len(form.items) < 3 or len(form.items) % 2 == 0:
+            raise error("E0601", "this is not an assignment", form.place, f"expected: ({form.head} place value)")
+        for k in range(1, len(form.items), 2):
+            place, value = form.items[k], form.items[k + 1]
+            if isinstance(place, List) and place.head == "aref":
+                x = self.values.scalar(value)
+                memory, at = self.values.element(place)
+                self.write(place.items[1], memory, at, x, "", form)
+            elif isinstance(place, Symbol):
+                self.assign_name(place, self.values.scalar(value), form)
+            else:
+                raise error("E0601", f"`{shorten(place.source_text)}` cannot be assigned", place.place, "expected: a name or (aref T i…)")
+
+    def assign_name(self, name: Symbol, value: Scalar, form: List) -> None:
+        memory = self.variable(name)
+        if memory is not None:
+            self.write(name, memory, (), value, "", form)
+        elif self.block is not self.bodies[-1] or self.counts.get(fold(name.name), 0) > 1:
+            memory = self.cell(name, value)
+            self.frame.scopes[-1][name.name] = memory
+            if self.block is not self.bodies[-1]:
+                self.bodies[-1].append(Store(memory.name, (), scalars.retype(Scalar(ZERO, "int"), self.kinds.dtype(memory.key))))
+            self.write(name, memory, (), value, "", form)
+        else:
+            self.declare(name, value, mutable=False)
+
+    def variable(self, name: Symbol) -> Memory | None:
+        """The visible scalar variable of this name; None where there is none.  E0610 for what is no variable."""
+        found = self.frame.resolve(name.name, name.place)
+        if found is None or found.space != "local":
+            return self.output(name) if found is None or found.space != "local" else None
+        value = found.value
+        if isinstance(value, Plain):
+            if value.loop:
+                raise error("E0610", f"the loop variable `{found.key}` cannot be assigned", name.place)
+            return None
+        if value is BROKEN:
+            raise Silenced
+        memory = self.memory(found) if isinstance(value, Tensor) else value
+        if not isinstance(memory, Memory):
+            raise error("E0610", f"`{found.key}` is no variable", name.place)
+        if memory.shape:
+            raise error(
+                "E0607",
+                f"`{found.key}` is a whole tensor; inside a loop its elements are assigned",
+                name.place,
+                f"help: (setf (aref {found.key} {' '.join('ijklmnpq'[: len(memory.shape)])}) …)",
+            )
+        return memory
+
+    def update(self, form: List) -> None:
+        """`(incf place [e])` and its kin."""
+        head = (form.head or "").lower()
+        if not 2 <= len(form.items) <= 3 or (len(form.items) == 2 and head not in ("incf", "decf")):
+            raise error("E0601", f"this is not an `{head}`", form.place, f"expected: ({head} place {'[e]' if head in ('incf', 'decf') else 'e'})")
+        place = form.items[1]
+        value = self.values.scalar(form.items[2]) if len(form.items) == 3 else Scalar(ONE, "int")
+        if isinstance(place, List) and place.head == "aref":
+            memory, at = self.values.element(place)
+            name = place.items[1]
+        elif isinstance(place, Symbol):
+            found, at, name = self.variable(place), (), place
+            if found is None:
+                raise error(
+                    "E0201",
+                    f"unknown variable `{shorten(place.name)}`",
+                    place.place,
+                    *nearest(place.name, self.frame.visible()),
+                    f"help: (set {place.name} 0) declares it",
+                )
+            memory = found
+        else:
+            raise error("E0601", f"`{shorten(place.source_text)}` cannot be assigned", place.place, "expected: a name or (aref T i…)")
+        if head == "decf":
+            value = scalars.apply("neg", [value], "decf")
+        if head == "divcf":
+            kinds = self.kinds
+            value = scalars.SCALARS["/"][2]([Scalar(load(memory.name, kinds.dtype(memory.key), *at), kinds.weak(memory.key)), value], "divcf")
+        self.write(name, memory, at, value, ACCUMULATE[head], form)
+
+    def write(self, name: Form, memory: Memory, at: tuple[Expr, ...], value: Scalar, combiner: str, form: List | None = None) -> None:
+        """Store into memory, in its dtype; a weak one takes the value's."""
+        self.kinds.meet(memory.key, value)
+        to = self.kinds.dtype(memory.key)
+        if not value.weak and value.expr.dtype is not to:
+            raise error(
+                "E0301", f"`{shorten(name.source_text)}` is {to}, its new value {value.expr.dtype}", (form or self.form).place, f"help: (cast {to} …)"
+            )
+        if combiner and to.kind == "bool":
+            raise error("E0303", f"`{shorten(name.source_text)}` is bool and cannot be accumulated", (form or self.form).place)
+        self.block.append(Store(memory.name, at, scalars.retype(value, to), combiner, (form or self.form).place.span))
+        if memory.key in self.outside and isinstance(name, Symbol):
+            self.written.setdefault(memory.name, (memory, name))
+
+    # ---- the end
+
+    def finish(self) -> None:
+        """The graph nodes of the nest, and the names that now stand for its results."""
+        from .statements import rebind
+
+        if not self.written:
+            raise error("E0605", f"this `{self.form.head}` has no effect: it stores into nothing", self.form.place)
+        b = self.evaluator.builder
+        inputs = [m for m in self.outside.values() if m.tensor is not None]
+        tensors = [(m, m.tensor) for m in inputs if m.tensor is not None]
+        nodes = [b.node(b.retype(x, self.kinds.dtype(m.key)) if x.weak else x) for m, x in tensors]
+        results = [(m, name) for m, name in self.written.values()]
+        composite = self.frame.composite
+        nest = Nest(composite.name, tuple(map(self.buffer, inputs)), tuple(self.buffer(m) for m, _ in results), tuple(self.block))
+        args = tuple(identity(n) for n in nodes)
+        span = self.form.place.span
+        for k, (m, name) in enumerate(results):
+            node = make("nest", self.kinds.dtype(m.key), m.shape, args, Attr(nest=nest, result=k), span)
+            rebind(self.evaluator, name, b.of(node))
+
+
+def loop_head(form: List, least: int, most: int, expected: str) -> tuple[Symbol, list[Form]]:
+    """The variable and the operands of a loop's head; E0601."""
+    head = form.items[1] if len(form.items) > 1 else None
+    if not isinstance(head, List) or not head.items or not isinstance(head.items[0], Symbol) or not least <= len(head.items) - 1 <= most:
+        raise error("E0601", f"this is not a `{form.head}`", form.place, f"expected: {expected}")
+    if len(form.items) < 3:
+        raise error("E0601", f"the body of this `{form.head}` is empty", form.place)
+    LoopValues.commas(head)
+    return head.items[0], list(head.items[1:])
+
+
+STATEMENTS: dict[str, Callable[[Walk, List], None]] = {
+    "dotimes": Walk.dotimes, "loop": Walk.loop, "while": Walk.while_, "progn": Walk.sequence, "if": Walk.conditional, "let": Walk.let,
+    "make-array": Walk.make_array, "set": Walk.assign, "setf": Walk.assign, **dict.fromkeys(ACCUMULATE, Walk.update),
+}  # fmt: skip

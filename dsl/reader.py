@@ -1,0 +1,92 @@
+"""`read`: the text of a file → its composites, whichever of the two notations it is in."""
+
+from __future__ import annotations
+
+from pathlib import Path as FilePath
+from pathlib import PurePath
+
+from ..ir.errors import UsageError
+from .ast import Composite
+from .diagnostics import Collector, shorten
+from .names import fold
+from .source import Place, error, whole
+
+MAX_BYTES = 1 << 20
+
+
+def read(text: str, file: str = "<stdin>") -> tuple[Composite, ...]:
+    """All composites of a text, in order.  `.toml` and `.lisp` say the notation; without a suffix a text that starts with `(` is an S-expression.
+
+    Raises SourceError with every mistake that could be told apart (codes E0101 … E0205)."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    if "\0" in text:
+        at = text.index("\0")
+        raise error("E0107", "this is not text: it holds a NUL character", Place(whole(file, text), at, at + 1))
+    suffix = PurePath(file).suffix.lower()
+    if suffix == ".lisp" or (suffix != ".toml" and _is_lisp(text)):
+        from .lisp import read_lisp
+
+        found = read_lisp(text, file)
+    else:
+        from .document import read_toml
+
+        found = read_toml(text, file)
+    _check_names(found)
+    return found
+
+
+def read_file(path: str | FilePath) -> tuple[Composite, ...]:
+    """The composites of a file.  UsageError where it cannot be opened, SourceError E0106 and E0107 where it is too large or no text."""
+    name = str(path)
+    try:
+        with open(path, "rb") as f:
+            data = f.read(MAX_BYTES + 1)
+    except OSError as e:
+        raise UsageError(f"cannot read {name}: {e.strerror}") from None
+    if len(data) > MAX_BYTES:
+        raise error("E0106", f"a file of more than {MAX_BYTES} bytes", Place(whole(name, ""), 0, 0))
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as e:
+        before = data[: e.start].decode("utf-8")
+        raise error("E0107", f"this is not text: byte {e.start} is not UTF-8", Place(whole(name, before), len(before), len(before))) from None
+    return read(text, name)
+
+
+def _is_lisp(text: str) -> bool:
+    """The first thing that is no comment and no space is a parenthesis.  (`#` starts a TOML comment, `;` one of ours.)"""
+    for line in text.splitlines():
+        line = line.strip()
+        if line and not line.startswith(";"):
+            return line.startswith(("(", "#|"))
+    return False
+
+
+def _check_names(composites: tuple[Composite, ...]) -> None:
+    """Names within one file, and of the ports of each composite."""
+    collector = Collector()
+    seen: dict[str, Composite] = {}
+    for c in composites:
+        with collector.catching():
+            other = seen.setdefault(fold(c.name), c)
+            if other is not c:
+                raise error(
+                    "E0204",
+                    f"there is another composite `{shorten(other.name)}` in this file",
+                    c.place,
+                    f"note: it is at line {other.place.span.line}",
+                )
+        ports: dict[str, str] = {}
+        for p in c.ports:
+            with collector.catching():
+                twin = ports.setdefault(fold(p.name), p.name)
+                if twin is not p.name:
+                    same = "is there twice" if twin == p.name else f"and the port `{twin}` differ only in case, - and _"
+                    raise error("E0204", f"the port `{p.name}` {same}", p.place)
+        parameters: set[str] = set()
+        for q in c.parameters:
+            with collector.catching():
+                if fold(q.name) in parameters or fold(q.name) in ports:
+                    raise error("E0204", f"the parameter `{q.name}` has the name of another parameter or port", q.place)
+                parameters.add(fold(q.name))
+    collector.finish()

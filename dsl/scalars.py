@@ -1,0 +1,223 @@
+"""Arithmetic on scalars in the loop style: the same operators and the same rules for numbers as on tensors, on expressions of the kernel level.
+
+A plain integer (literal, loop variable, size) is weak: it takes the dtype of the operand beside it, alone it is i64.  A float literal is weak likewise,
+held in f64 and alone f32.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..ir.dtypes import INDEX, DType, bool_, f32, f64
+from ..ir.expr import Expr, call, cast, const, floordiv, leaves, maximum, minimum, mod, rewrite
+from ..ir.primops import OPS
+from ..ir.tensor import BuildError
+from .operators import UNARY
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """`weak` is "" for a dtype of its own, "int" or "float" for one that takes its neighbour's."""
+
+    expr: Expr
+    weak: str = ""
+
+    @property
+    def dtype(self) -> DType:
+        """What it is alone."""
+        return f32 if self.weak == "float" else self.expr.dtype
+
+
+def retype(x: Scalar, to: DType) -> Expr:
+    """The number in this dtype; E0301, E0302 where it cannot be converted silently."""
+    if not x.weak:
+        if x.expr.dtype is not to:
+            raise BuildError("E0301", f"{to} is expected here, found {x.expr.dtype}", f"help: (cast {to} …)")
+        return x.expr
+    if to is bool_:
+        raise BuildError("E0301", "bool is expected here, found a plain number", "help: compare it, as in (/= x 0)")
+    if x.weak == "float" and not to.is_float:
+        raise BuildError("E0302", f"a float literal beside {to}", f"help: (cast f32 …) of the {to}, or (cast {to} …) of the float")
+    if x.weak == "float":
+        return (
+            rewrite(
+                x.expr,
+                lambda e: (
+                    const(e.attr, to)
+                    if e.is_const and e.dtype is f64
+                    else call("cast", e.args[0], to=to)
+                    if e.op == "cast" and e.dtype is f64
+                    else None
+                ),
+            )
+            if to is not f64
+            else x.expr
+        )
+    return const(x.expr.attr, to) if x.expr.is_const else cast(to, x.expr)
+
+
+def strong(x: Scalar) -> Expr:
+    """The number in the dtype that it has alone."""
+    return retype(x, x.dtype)
+
+
+def index(x: Scalar) -> Expr:
+    """As an index: i64; E0318 for what is no integer."""
+    if x.weak == "int":
+        return x.expr
+    if x.weak or not x.expr.dtype.is_integer:
+        raise BuildError("E0318", f"an index must be an integer, found {x.dtype}", "help: (cast i64 …)")
+    return cast(INDEX, x.expr)
+
+
+def float_of(x: Scalar) -> Scalar:
+    """A weak integer as a weak float."""
+    if x.weak != "int":
+        return x
+    return Scalar(const(float(x.expr.attr), f64) if x.expr.is_const else cast(f64, x.expr), "float")
+
+
+def unify(xs: Sequence[Scalar], what: str) -> tuple[list[Expr], str]:
+    """The operands in one dtype, and how weak the result is."""
+    own = [x for x in xs if not x.weak]
+    if own:
+        to = own[0].expr.dtype
+        other = next((x for x in own if x.expr.dtype is not to), None)
+        if other is not None:
+            raise BuildError("E0301", f"`{what}` on {to} and {other.expr.dtype}", f"help: nothing is converted silently; (cast {to} …)")
+        return [retype(x, to) for x in xs], ""
+    if any(x.weak == "float" for x in xs):
+        return [float_of(x).expr for x in xs], "float"
+    return [x.expr for x in xs], "int"
+
+
+_INDEX: dict[str, Callable[..., Expr]] = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "neg": lambda a: -a, "floordiv": floordiv, "mod": mod, "max": maximum, "min": minimum,
+}  # fmt: skip
+
+
+def apply(op: str, xs: Sequence[Scalar], what: str) -> Scalar:
+    """A row of the operator table on scalars; `what` is its name in the source.  E0301, E0302, E0303."""
+    row = OPS[op]
+    if row.accepts == "float":
+        xs = [float_of(x) for x in xs] if all(x.weak for x in xs) else xs
+    args, weak = unify(xs, what)
+    kind = args[0].dtype.kind
+    accepted = {"any": True, "float": kind == "float", "integer": kind in ("int", "uint"), "number": kind != "bool", "bits": kind != "float"}[
+        row.accepts
+    ]
+    if not accepted:
+        notes = (
+            ("help: `floordiv` rounds down; `(cast f32 x)` divides as floats",)
+            if op in ("div", "recip")
+            else ("help: (cast f32 …)",)
+            if row.accepts == "float"
+            else ()
+        )
+        raise BuildError("E0303", f"`{what}` is not defined on {args[0].dtype}", *notes)
+    if weak == "int" and op in _INDEX:
+        return Scalar(_INDEX[op](*args), "int")
+    if weak == "float" and row.result == "bool":
+        args = [retype(Scalar(a, "float"), f32) for a in args]
+    return Scalar(call(op, *args), weak if row.result == "same" else "")
+
+
+def chain(op: str, xs: Sequence[Scalar], what: str) -> Scalar:
+    result = xs[0]
+    for x in xs[1:]:
+        result = apply(op, [result, x], what)
+    return result
+
+
+def conjunction(op: str, xs: Sequence[Scalar], what: str) -> Scalar:
+    for x in xs:
+        truth(x)
+    return chain(op, xs, what)
+
+
+def truth(x: Scalar) -> Expr:
+    """A condition; E0303 for what is no bool."""
+    if x.weak or x.expr.dtype is not bool_:
+        raise BuildError("E0303", f"a condition must be bool, found {x.dtype}", "help: compare it, as in (/= x 0)")
+    return x.expr
+
+
+def _subtract(xs: Sequence[Scalar], what: str) -> Scalar:
+    return apply("neg", xs, what) if len(xs) == 1 else chain("sub", xs, what)
+
+
+def _divide(xs: Sequence[Scalar], what: str) -> Scalar:
+    if len(xs) > 1 and all(x.weak == "int" or x.dtype.is_integer for x in xs):
+        raise BuildError("E0303", "`/` is not defined on integers", "help: `floordiv` rounds down; `(cast f32 x)` divides as floats")
+    return apply("recip", xs, what) if len(xs) == 1 else chain("div", xs, what)
+
+
+def _compare(op: str, swap: bool) -> Callable[[Sequence[Scalar], str], Scalar]:
+    def run(xs: Sequence[Scalar], what: str) -> Scalar:
+        pairs = [apply(op, (b, a) if swap else (a, b), what) for a, b in itertools.pairwise(xs)]
+        return chain("bit_and", pairs, what)
+
+    return run
+
+
+def _shift(xs: Sequence[Scalar], what: str) -> Scalar:
+    x, count = xs
+    if count.expr.is_const:
+        to_left = count.expr.attr >= 0
+        return apply("shift_left" if to_left else "shift_right", [x, Scalar(const(abs(count.expr.attr)), "int")], what)
+    left, right = apply("shift_left", xs, what), apply("shift_right", [x, apply("neg", [count], what)], what)
+    negative = apply("less_than", [count, Scalar(const(0), "int")], what)
+    return choose(negative, right, left)
+
+
+def choose(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
+    (x, y), weak = unify([a, b], "if")
+    return Scalar(call("where", truth(condition), x, y), weak)
+
+
+def cast_to(x: Scalar, to: DType) -> Scalar:
+    """A conversion that the user asked for."""
+    if x.weak and (x.weak == "int" or to.is_float) and to is not bool_:
+        return Scalar(retype(x, to))
+    return Scalar(cast(to, strong(x)))
+
+
+def bitcast_to(x: Scalar, to: DType) -> Scalar:
+    value = strong(x)
+    if value.dtype.bits != to.bits:
+        raise BuildError("E0303", f"`bitcast` of {value.dtype} to {to}", "note: the two differ in size")
+    return Scalar(value if value.dtype is to else call("bitcast", value, to=to))
+
+
+Apply = Callable[[Sequence[Scalar], str], Scalar]
+_INF = 1 << 30
+
+
+def _row(op: str) -> Apply:
+    return lambda xs, what: apply(op, xs, what)
+
+
+def _chain(op: str) -> Apply:
+    return lambda xs, what: chain(op, xs, what)
+
+
+# name → (least and greatest number of operands, what it does)
+SCALARS: dict[str, tuple[int, int, Apply]] = {
+    **{name: (1, 1, _row(name)) for name in UNARY.split()},
+    "+": (1, _INF, _chain("add")), "*": (1, _INF, _chain("mul")), "-": (1, _INF, _subtract), "/": (1, _INF, _divide),
+    "fma": (3, 3, _row("fma")), "wmma": (3, 3, _row("fma")),
+    "mod": (2, 2, _row("mod")), "floordiv": (2, 2, _row("floordiv")), "pow": (2, 2, _row("pow")),
+    "max": (2, _INF, _chain("max")), "min": (2, _INF, _chain("min")),
+    "<": (2, _INF, _compare("less_than", False)), "<=": (2, _INF, _compare("less_equal", False)),
+    ">": (2, _INF, _compare("less_than", True)), ">=": (2, _INF, _compare("less_equal", True)),
+    "=": (2, _INF, _compare("equal", False)), "/=": (2, _INF, _compare("not_equal", False)),
+    "not": (1, 1, lambda xs, what: Scalar(call("bit_not", truth(xs[0])))),
+    "logand": (1, _INF, _chain("bit_and")), "logor": (1, _INF, _chain("bit_or")), "logxor": (1, _INF, _chain("bit_xor")), "lognot": (1, 1, _row("bit_not")),
+    "ash": (2, 2, _shift),
+}  # fmt: skip
+
+
+def has_loads(*exprs: Expr) -> bool:
+    return any(leaves(e, "load") for e in exprs)

@@ -1,0 +1,223 @@
+"""`luminal.compile`: composites as Python callables over NumPy (or DLPack) arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .compiler import Compilation, Settings, compilations
+from .ir.errors import SourceError, UsageError
+from .ir.graph import Port
+
+if TYPE_CHECKING:
+    import numpy
+
+    from .runtimes import Library
+
+
+def compile(  # noqa: A001 - the public name
+    source: str | Path,
+    runtime: str = "clang",
+    *,
+    dtype: dict[str, str] | None = None,
+    sizes: dict[str, int] | None = None,
+    config: dict[str, Any] | None = None,
+    target: str | None = None,
+    O: int = 2,  # noqa: E741 - the option's own name
+    strict: bool = False,
+    unchecked: bool = False,
+    include: tuple[str, ...] = (),
+    entry: str | None = None,
+    prefix: str = "lm_",
+    timeout: float | None = None,
+    device: str | None = None,
+    portable: bool = False,
+    **parameters: Any,
+) -> Function:
+    """Compile a composite: a path, text (TOML or S-expression) or the name of a library composite.
+
+    Every option of `luminal compile` is a keyword; others are the composite's own parameters.  Raises SourceError (with diagnostics), UsageError, ToolError.
+    """
+    settings = Settings(
+        runtime=runtime, target=target, config=dict(config or {}), O=O, strict=strict, unchecked=unchecked, sizes=dict(sizes or {}), dtype=dict(dtype or {}),
+        parameters=parameters, include=tuple(include), entry=entry, prefix=prefix, portable=portable, timeout=timeout, device=device,
+    )  # fmt: skip
+    found = compilations(str(source), settings)
+    if len(found) != 1:
+        raise UsageError("luminal.compile takes one composite: name it with entry=")
+    return Function(found[0])
+
+
+class Function:
+    """A compiled composite.  Call it with its input ports, by position or by name; `C=out` gives an output's array; sizes that no array has are keywords.
+
+    Returns the outputs (one array, or a tuple); an in-place port is mutated and returned.  Raises TypeError / ValueError that name the port.
+    """
+
+    def __init__(self, compilation: Compilation) -> None:
+        self.compilation = compilation
+        self.__name__ = compilation.name
+        self._library: Library | None = None
+        self._plans: dict[tuple[Any, ...], Any] = {}
+        graph = compilation.program
+        self._ports = graph.ports
+        self._sizes = tuple(s.name for s in graph.sizes)
+        self._inputs = tuple(p for p in graph.ports if p.role != "out")
+        self._outputs = tuple(p for p in graph.ports if p.role in ("out", "inout"))
+
+    @property
+    def source(self) -> str:
+        """The emitted source."""
+        return self.compilation.rendered.source
+
+    @property
+    def header(self) -> str:
+        return self.compilation.rendered.header
+
+    def save(self, path: str | Path) -> list[Path]:
+        """Write source, header and library, as `-o FOLDER/` does; a path with a suffix gets that product alone."""
+        from .products import write_products
+
+        return write_products(self.compilation, Path(path))
+
+    @property
+    def library(self) -> Library:
+        """The loaded library, built when first asked for."""
+        if self._library is None:
+            c = self.compilation
+            self._library = c.runtime.load(c.library_path(), c.program, c.target, c.settings.prefix)
+        return self._library
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        if not named:  # a repeat call with the same kinds of arrays finds its plan and repeats no check
+            try:
+                plan = self._plans.get(tuple([(a.dtype, a.shape, a.strides) if hasattr(a, "strides") else type(a) for a in args]))
+            except TypeError:
+                plan = None
+            if plan is not None:
+                return plan(args)
+        arrays, sizes = self._arrange(args, named)
+        code = self.library.call(arrays, sizes)
+        if code:
+            raise ValueError(f"{self.__name__}: {error_name(code)}")
+        if not named and all(arrays[p.name] is a for p, a in zip(self._inputs, args, strict=True)):
+            self._remember(args, sizes)
+        results = tuple(arrays[p.name] for p in self._outputs)
+        return results[0] if len(results) == 1 else results
+
+    def bound(self, *args: Any, **named: Any) -> Callable[[], int]:
+        """The call with its arrays fixed (outputs included, allocated where not given), for many runs over the same memory; gives the C function's error code."""
+        return self.library.bind(*self._arrange(args, named))
+
+    def _arrange(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
+        buffers = self._bind(args, named)
+        sizes = self._solve(buffers, {k: v for k, v in named.items() if k in self._sizes})
+        return {p.name: self._fit(p, buffers.get(p.name), sizes) for p in self._ports}, sizes
+
+    def _remember(self, args: tuple[Any, ...], sizes: dict[str, int]) -> None:
+        """Keep what a call with arrays of these dtypes, shapes and strides needs: pointers to take, outputs to allocate, sizes to append."""
+        from .ir.layout import allocator
+
+        places = {p.name: k for k, p in enumerate((*self._inputs, *(p for p in self._ports if p.role == "out")))}
+        picks = [(pick, places[name]) for name, pick in self.library.picks]
+        fresh = [allocator(p, sizes) for p in self._ports if p.role == "out"]
+        written = [places[p.name] for p in self._ports if p.role == "inout"]
+        results = [places[p.name] for p in self._outputs]
+        single = results[0] if len(results) == 1 else None
+        function, tail = self.library.function, [sizes[s] for s in self._sizes]
+
+        def plan(given: tuple[Any, ...]) -> Any:
+            for k in written:
+                if not given[k].flags.writeable:
+                    raise ValueError(f"port {self._inputs[k].name}: it is written, and the array is read-only")
+            pool = (*given, *[make() for make in fresh]) if fresh else given
+            code = function(*[pick(pool[k]) for pick, k in picks], *tail)
+            if code:
+                raise ValueError(f"{self.__name__}: {error_name(code)}")
+            return pool[single] if single is not None else tuple([pool[k] for k in results])
+
+        key = tuple([(a.dtype, a.shape, a.strides) if hasattr(a, "strides") else type(a) for a in args])
+        if len(self._plans) < 64:
+            self._plans[key] = plan
+
+    def _bind(self, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+        if len(args) > len(self._inputs):
+            raise TypeError(f"{self.__name__} takes {len(self._inputs)} arguments ({', '.join(p.name for p in self._inputs)}), {len(args)} were given")
+        buffers: dict[str, Any] = {p.name: a for p, a in zip(self._inputs, args, strict=False)}
+        ports = {p.name: p for p in self._ports}
+        for name, value in named.items():
+            if name in buffers:
+                raise TypeError(f"{self.__name__}: port {name} is given twice")
+            if name in ports:
+                buffers[name] = value
+            elif name not in self._sizes:
+                raise TypeError(f"{self.__name__} has no port or size {name!r}; ports: {', '.join(ports)}; sizes: {', '.join(self._sizes)}")
+        missing = [p.name for p in self._inputs if p.name not in buffers]
+        if missing:
+            raise TypeError(f"{self.__name__}: missing {', '.join(missing)}")
+        return {name: value if ports[name].role == "scalar" else self._array(ports[name], value) for name, value in buffers.items()}
+
+    def _array(self, port: Port, value: Any) -> numpy.ndarray:
+        import numpy
+
+        from .ir.dtypes import numpy_dtype
+
+        if not isinstance(value, numpy.ndarray):
+            if not hasattr(value, "__dlpack__"):
+                raise TypeError(f"port {port.name}: expected an array, found {type(value).__name__}")
+            value = numpy.from_dlpack(value)
+        if value.dtype != numpy_dtype(port.dtype):
+            raise TypeError(f"port {port.name}: expected dtype {port.dtype}, found {value.dtype}")
+        if value.ndim != len(port.shape):
+            raise ValueError(f"port {port.name}: expected rank {len(port.shape)}, found {value.ndim}")
+        return value
+
+    def _solve(self, buffers: dict[str, Any], given: dict[str, int]) -> dict[str, int]:
+        """The sizes from the shapes of the arrays (and keywords), each checked against all the ports it occurs in."""
+        from .ir.sizes import SizeConflict, solve
+
+        known = {s: int(v) for s, v in given.items()}
+        shapes = {p.name: (p.shape, buffers[p.name].shape) for p in self._ports if p.role != "scalar" and p.name in buffers}
+        for port in self._ports:
+            if port.strided and port.name in buffers:
+                array = buffers[port.name]
+                for place, name in enumerate(port.strided):
+                    known[name] = array.strides[port.memory_order[place]] // array.itemsize
+        try:
+            solved = solve(shapes, known, self._sizes)
+        except SizeConflict as conflict:
+            raise ValueError(f"{self.__name__}: {conflict}") from None
+        missing = [s for s in self._sizes if s not in solved]
+        if missing:
+            raise TypeError(f"{self.__name__}: no array tells the size {', '.join(missing)}: pass it as a keyword")
+        return solved
+
+    def _fit(self, port: Port, value: Any, sizes: dict[str, int]) -> Any:
+        """The array as the port wants it in memory: as it is, or (an input only) copied into the port's layout; a missing output is allocated."""
+        from .ir.layout import allocate, layout
+
+        if port.role == "scalar":
+            return value
+        if value is None:
+            return allocate(port, sizes)
+        shape, strides, _ = layout(port, sizes)
+        if value.shape != shape:
+            raise ValueError(f"port {port.name}: expected shape {list(shape)}, found {list(value.shape)}")
+        fits = all(n <= 1 or have == want * value.itemsize for n, have, want in zip(shape, value.strides, strides, strict=True))
+        if fits and (port.role == "in" or value.flags.writeable):
+            return value
+        if port.role != "in":
+            raise ValueError(f"port {port.name}: it is written, and its memory layout must be the port's own (strides {list(strides)} elements)")
+        placed = allocate(port, sizes)
+        placed[...] = value
+        return placed
+
+
+def error_name(code: int) -> str:
+    from .ir.program import ERRORS
+
+    return ERRORS.get(code, f"error code {code}")
+
+
+__all__ = ["Function", "SourceError", "compile", "error_name"]

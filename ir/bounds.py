@@ -1,0 +1,384 @@
+"""What is known of sizes, variables and positions, and what follows from it: intervals, divisibility, proofs of inequalities.
+
+A proof shows that a polynomial is >= 0.  Its steps, each of which replaces the goal by one or more stronger goals:
+
+    tighten     g·q + c >= 0                  ⇐ q + floor(c / g) >= 0             g divides every coefficient but the constant
+    interval    p >= 0                        ⇐ the sum of the terms' least values is >= 0
+    endpoint    c·v + r >= 0                  ⇐ c >= 0 and c·min(v) + r >= 0, or c <= 0 and c·max(v) + r >= 0, or both ends
+    division    c·(x // d) + r >= 0           ⇐ c·(x - d + 1) + d·r + d - 1 >= 0 for c >= 0, c·x + d·r + d - 1 >= 0 for c <= 0      (d > 0)
+    modulus     c·(x % d) + r >= 0            ⇐ an endpoint of 0 … d - 1 or, for c <= 0 and x >= 0, c·x + r >= 0
+    branch      c·min(a, b) + r >= 0          ⇐ both with a and b; for c <= 0 one suffices (max: the other way round; where: both)
+    fact        p >= 0                        ⇐ b·p - a·f >= 0 for a known f >= 0 and a, b > 0 that cancel one term (Fourier-Motzkin)
+
+Bounds of a variable may be expressions over other names (0 <= i <= N - 1).  Reasoning is about a place where every name has a value: that a loop
+variable is in scope says that its range is not empty (N >= 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import gcd
+from typing import NamedTuple
+
+from . import polynomial as pl
+from .dtypes import INDEX
+from .expr import Expr, postorder
+from .graph import Size
+from .polynomial import Poly
+
+FUEL = 120  # goals that one proof may look at
+DEPTH = 3  # facts that one proof may combine
+
+End = Expr | int | None
+
+
+class Range(NamedTuple):
+    """min <= value <= max (None: unknown) and value % multiple == 0."""
+
+    min: End = None
+    max: End = None
+    multiple: int = 1
+
+
+class Known:
+    """What is known: `ranges` by name (a size's or a variable's, "$k" for axis k) and facts (polynomials that are >= 0).  Immutable but for its memo;
+    make one for a scope and keep it, the answers are remembered in it."""
+
+    def __init__(self, ranges: Mapping[str, Range | tuple[End, End, int] | Size], facts: tuple[Poly, ...] = (), zeros: tuple[Expr, ...] = ()) -> None:
+        self.ranges = {
+            n: r if isinstance(r, Range) else Range(r.min, r.max, r.multiple) if isinstance(r, Size) else Range(*r) for n, r in ranges.items()
+        }
+        self.assumptions = facts
+        self.facts = (*facts, *(f for f in map(_not_empty, self.ranges.values()) if f is not None))
+        self.zeros = zeros  # expressions known to be 0 (x % d of a precondition)
+        self.memo: dict[Expr, Expr] = {}  # of `simplify`
+        self.assumed: dict[Expr, Known] = {}  # of `simplify.assuming`
+        self._proofs: dict[frozenset[tuple[pl.Monomial, int]], bool] = {}
+        self._intervals: dict[Expr, tuple[int | None, int | None]] = {}
+        self._order = {name: k for k, name in enumerate(self.ranges)}
+        self._multiples: dict[Expr, int] = {}
+        self._ranks: dict[Expr, tuple[int, int, str]] = {}
+        self._ends: dict[Expr, tuple[Poly | None, Poly | None]] = {}
+        self._fuel = 0
+
+    def with_ranges(self, more: Mapping[str, Range | tuple[End, End, int]]) -> Known:
+        """Also these names, inner to those known so far (they are eliminated first)."""
+        return Known({**self.ranges, **more}, self.assumptions, self.zeros)
+
+    def with_facts(self, more: Iterable[Poly]) -> Known:
+        """Also these polynomials are >= 0."""
+        facts = tuple(f for f in more if not pl.is_constant(f))
+        return Known(self.ranges, (*self.assumptions, *facts), self.zeros) if facts else self
+
+    def with_domain(self, shape: Iterable[Expr]) -> Known:
+        """Also the positions $0, $1, … of a domain that is not empty."""
+        return self.with_ranges({f"${k}": Range(0, e + -1) for k, e in enumerate(shape)})
+
+    # ---- leaves
+
+    def range(self, e: Expr) -> Range:
+        """What is known of an atom by its name alone."""
+        if e.op in ("size", "var"):
+            return self.ranges.get(e.attr, Range())
+        if e.op == "axis":
+            return self.ranges.get(f"${e.attr}", Range())
+        return Range()
+
+    def multiple(self, p: Poly) -> int:
+        """A number that divides p (0: p is 0)."""
+        result = 0
+        for m, c in p.items():
+            for a in m:
+                c *= self.atom_multiple(a)
+            result = gcd(result, c)
+            if result == 1:
+                break
+        return result
+
+    def atom_multiple(self, a: Expr) -> int:
+        found = self._multiples.get(a)
+        if found is not None:
+            return found
+        for n in postorder(a) if a.args else (a,):
+            if n not in self._multiples and n.dtype is INDEX:
+                self._multiples[n] = self._atom_multiple(n)
+        return self._multiples[a]
+
+    def _atom_multiple(self, a: Expr) -> int:
+        if a.op in ("min", "max", "mod"):
+            return gcd(*(self.multiple(pl.poly(x)) for x in a.args))
+        if a.op == "where":
+            return gcd(*(self.multiple(pl.poly(x)) for x in a.args[1:]))
+        if a.op == "floordiv" and a.args[1].is_const and a.args[1].attr:
+            whole, d = self.multiple(pl.poly(a.args[0])), a.args[1].attr
+            return abs(whole // d) if whole % d == 0 else 1
+        return self.range(a).multiple
+
+    # ---- intervals of integers
+
+    def interval(self, p: Poly) -> tuple[int | None, int | None]:
+        """Integer bounds, term by term."""
+        low: int | None = 0
+        high: int | None = 0
+        for m, c in p.items():
+            a, b = _product([self.atom_interval(x) for x in m])
+            a, b = (_times(a, c), _times(b, c)) if c > 0 else (_times(b, c), _times(a, c))
+            low = None if low is None or a is None else low + a
+            high = None if high is None or b is None else high + b
+        return low, high
+
+    def atom_interval(self, a: Expr) -> tuple[int | None, int | None]:
+        found = self._intervals.get(a)
+        if found is not None:
+            return found
+        for n in postorder(a) if a.args else (a,):  # operands first, so that nothing recurs as deep as the expression
+            if n not in self._intervals and n.dtype is INDEX:
+                self._intervals[n] = (None, None)  # where the bounds of two names mention each other
+                self._intervals[n] = self._atom_interval(n)
+        return self._intervals[a]
+
+    def _atom_interval(self, a: Expr) -> tuple[int | None, int | None]:
+        if not a.args:
+            r = self.range(a)
+            low = self.interval(pl.poly(r.min))[0] if isinstance(r.min, Expr) else r.min
+            high = self.interval(pl.poly(r.max))[1] if isinstance(r.max, Expr) else r.max
+            return low, high
+        if a.op in ("floordiv", "mod", "min", "max"):
+            x, y = (self.interval(pl.poly(arg)) for arg in a.args)
+            return _BINARY_INTERVAL[a.op](x, y)
+        if a.op == "where":
+            x, y = (self.interval(pl.poly(arg)) for arg in a.args[1:])
+            return _least(x[0], y[0]), _most(x[1], y[1])
+        if a.op == "cast" and a.args[0].dtype.kind == "bool":
+            return 0, 1
+        return None, None
+
+    # ---- proofs
+
+    def nonnegative(self, p: Poly) -> bool:
+        """p >= 0 is proven."""
+        if pl.is_constant(p):
+            return p.get((), 0) >= 0
+        name = frozenset(p.items())
+        found = self._proofs.get(name)
+        if found is None:
+            outer, self._fuel = self._fuel, FUEL
+            found = self._proofs[name] = self._prove(p, DEPTH, ())
+            self._fuel = outer
+        return found
+
+    def positive(self, p: Poly) -> bool:
+        return self.nonnegative(pl.plus(p, pl.constant(-1)))
+
+    def _prove(self, p: Poly, depth: int, used: tuple[int, ...]) -> bool:
+        self._fuel -= 1
+        g = pl.content(p)
+        if g > 1:
+            p = {m: c // g for m, c in p.items() if m or c // g}
+        if pl.is_constant(p):
+            return p.get((), 0) >= 0
+        low, high = self.interval(p)
+        if low is not None and low >= 0:
+            return True
+        if self._fuel <= 0 or (high is not None and high < 0):
+            return False
+        return self._by_elimination(p, depth, used) or (depth > 0 and self._by_facts(p, depth, used))
+
+    def _by_facts(self, p: Poly, depth: int, used: tuple[int, ...]) -> bool:
+        for k, f in enumerate(self.facts):
+            if k in used:
+                continue
+            for m, b in f.items():
+                a = p.get(m, 0)
+                if m and a * b > 0 and self._prove(pl.plus(pl.scaled(p, abs(b)), f, -abs(a)), depth - 1, (*used, k)):
+                    return True
+        return False
+
+    def _by_elimination(self, p: Poly, depth: int, used: tuple[int, ...]) -> bool:
+        """Replace one atom by its extreme; the first that can be is taken (its extreme is attained, so nothing is lost), but for divisions and branches."""
+        for a in sorted(pl.atoms(p), key=self._elimination_order):
+            if pl.degree(p, a) != 1:
+                continue
+            c, rest = pl.coefficient(p, a)
+            rises = self._sign(c, depth, used)
+            goals = self._extremes(a, c, rest, rises)
+            for together in goals:
+                for goal in together:  # loops, not all() and any(): a proof may be long, and every frame counts
+                    if not self._prove(goal, depth, used):
+                        break
+                else:
+                    return True
+            if goals:
+                return False
+        return False
+
+    def _sign(self, c: Poly, depth: int, used: tuple[int, ...]) -> int:
+        """1 for c >= 0, -1 for c <= 0, 0 for unknown."""
+        if pl.is_constant(c):
+            return 1 if c.get((), 0) >= 0 else -1
+        if self._prove(c, min(depth, 1), used):
+            return 1
+        return -1 if self._prove(pl.scaled(c, -1), min(depth, 1), used) else 0
+
+    def _elimination_order(self, a: Expr) -> tuple[int, int, str]:
+        """Compound atoms first, then variables with symbolic bounds, inner ones before outer ones."""
+        rank = self._ranks.get(a)
+        if rank is None:
+            r = self.range(a)
+            symbolic = isinstance(r.min, Expr) or isinstance(r.max, Expr)
+            inner = -self._order.get(f"${a.attr}" if a.op == "axis" else str(a.attr), 0)
+            rank = self._ranks[a] = (0, 0, pl.key(a)) if a.args else (1 if symbolic else 2, inner, pl.key(a))
+        return rank
+
+    def ends(self, a: Expr) -> tuple[Poly | None, Poly | None]:
+        """(min, max) of a leaf as polynomials."""
+        found = self._ends.get(a)
+        if found is None:
+            r = self.range(a)
+            found = self._ends[a] = (None if r.min is None else _end(r.min), None if r.max is None else _end(r.max))
+        return found
+
+    def _extremes(self, a: Expr, c: Poly, rest: Poly, rises: int) -> list[list[Poly]]:
+        """Alternatives, each a list of goals that together imply c·a + rest >= 0; empty where nothing is known."""
+
+        def at(value: Poly) -> Poly:
+            return pl.plus(pl.times(c, value), rest)
+
+        if a.op in ("min", "max", "where"):
+            x, y = (at(pl.poly(arg)) for arg in a.args[-2:])
+            one_suffices = rises == (-1 if a.op == "min" else 1) and a.op != "where"
+            return [[x], [y]] if one_suffices else [[x, y]]
+        if a.op in ("floordiv", "mod"):
+            x, d = pl.poly(a.args[0]), pl.poly(a.args[1])
+            return self._division_extremes(a.op, x, d, c, rest, rises) if rises and self._proves_divisor(d) else []
+        low, high = self.ends(a)
+        if rises > 0:
+            return [] if low is None else [[at(low)]]
+        if rises < 0:
+            return [] if high is None else [[at(high)]]
+        return [] if low is None or high is None else [[at(low), at(high)]]
+
+    def _proves_divisor(self, d: Poly) -> bool:
+        return self._prove(pl.plus(d, pl.constant(-1)), 1, ())
+
+    def _division_extremes(self, op: str, x: Poly, d: Poly, c: Poly, rest: Poly, rises: int) -> list[list[Poly]]:
+        below = pl.plus(d, pl.constant(-1))
+        if op == "mod":
+            if rises > 0:
+                return [[rest]]
+            return [[pl.plus(pl.times(c, below), rest)], [x, pl.plus(pl.times(c, x), rest)]]
+        whole = pl.plus(pl.times(d, rest), below)
+        if rises < 0:
+            return [[pl.plus(pl.times(c, x), whole)]]
+        return [[pl.plus(pl.times(c, pl.plus(x, below, -1)), whole)], [x, rest]]
+
+    # ---- extremes of an expression
+
+    def least(self, p: Poly) -> int | None:
+        """A lower bound, with variables of symbolic bounds replaced by their extremes first."""
+        for _ in range(16):
+            for a in sorted(pl.atoms(p), key=self._elimination_order):
+                r = self.range(a)
+                if a.args or pl.degree(p, a) != 1 or not (isinstance(r.min, Expr) or isinstance(r.max, Expr)):
+                    continue
+                c, rest = pl.coefficient(p, a)
+                rises = 1 if self.nonnegative(c) else -1 if self.nonnegative(pl.scaled(c, -1)) else 0
+                low, high = self.ends(a)
+                end = low if rises > 0 else high if rises < 0 else None
+                if end is not None:
+                    p = pl.plus(pl.times(c, end), rest)
+                    break
+            else:
+                break
+        return self.interval(p)[0]
+
+
+def _not_empty(r: Range) -> Poly | None:
+    """max - min >= 0, where that says something of other names."""
+    if r.min is None or r.max is None:
+        return None
+    f = pl.plus(_end(r.max), _end(r.min), -1)
+    return None if pl.is_constant(f) else f
+
+
+def bounds(e: Expr, known: Known) -> tuple[int | None, int | None, int]:
+    """(min, max, multiple) of an integer expression: min <= e <= max (None: unbounded or unknown), e % multiple == 0 (0: e is 0)."""
+    p = pl.poly(e)
+    high = known.least(pl.scaled(p, -1))
+    return known.least(p), None if high is None else -high, known.multiple(p)
+
+
+def fact(condition: Expr) -> list[Poly]:
+    """What a comparison of integers says, as polynomials >= 0; nothing for other conditions."""
+    if condition.op not in ("less_than", "less_equal", "equal") or condition.args[0].dtype is not INDEX or not pl.is_position(condition):
+        return []
+    a, b = (pl.poly(x) for x in condition.args)
+    if condition.op == "equal":
+        return [pl.plus(a, b, -1), pl.plus(b, a, -1)]
+    return [pl.plus(pl.plus(b, a, -1), pl.constant(-1 if condition.op == "less_than" else 0))]
+
+
+# ---- arithmetic of ends, where None is an infinite or unknown one
+
+
+def _end(e: Expr | int) -> Poly:
+    return pl.poly(e) if isinstance(e, Expr) else pl.constant(e)
+
+
+def _times(a: int | None, c: int) -> int | None:
+    return None if a is None else a * c
+
+
+def _least(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else min(a, b)
+
+
+def _most(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else max(a, b)
+
+
+Interval = tuple[int | None, int | None]
+
+
+def _product(factors: list[Interval]) -> Interval:
+    low: int | None = 1
+    high: int | None = 1
+    for a, b in factors:
+        if low is not None and high is not None and a is not None and b is not None:
+            ends = (low * a, low * b, high * a, high * b)
+            low, high = min(ends), max(ends)
+        elif low is not None and a is not None and low >= 0 and a >= 0:
+            low, high = low * a, None if high is None or b is None else high * b
+        else:
+            return None, None
+    return low, high
+
+
+def _floordiv(x: Interval, y: Interval) -> Interval:
+    if y[0] is None or y[0] <= 0:
+        return None, None
+    low = None if x[0] is None else 0 if x[0] >= 0 and y[1] is None else min(x[0] // y[0], x[0] // y[1] if y[1] else -1)
+    high = None if x[1] is None else max(x[1] // y[0], x[1] // y[1] if y[1] else -1)
+    return low, high
+
+
+def _mod(x: Interval, y: Interval) -> Interval:
+    if y[0] is None or y[0] <= 0:
+        return None, None
+    most = None if y[1] is None else y[1] - 1
+    if x[0] is not None and x[0] >= 0 and x[1] is not None:
+        most = x[1] if most is None else min(most, x[1])
+    return 0, most
+
+
+def _min(x: Interval, y: Interval) -> Interval:
+    high = [v for v in (x[1], y[1]) if v is not None]
+    return _least(x[0], y[0]), min(high, default=None)
+
+
+def _max(x: Interval, y: Interval) -> Interval:
+    low = [v for v in (x[0], y[0]) if v is not None]
+    return max(low, default=None), _most(x[1], y[1])
+
+
+_BINARY_INTERVAL = {"floordiv": _floordiv, "mod": _mod, "min": _min, "max": _max}

@@ -1,0 +1,184 @@
+"""Comparisons and logic: the boolean half of `simplify.py`.
+
+A comparison of integers becomes terms on both sides of one relation, all with positive coefficients, divided by what is common; a conjunction loses what the
+rest of it implies; a negation moves to the comparisons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from . import polynomial as pl
+from .bounds import Known, fact
+from .dtypes import INDEX, bool_
+from .expr import FALSE, TRUE, Expr, call, const, make, postorder
+from .polynomial import Poly, is_position
+
+
+def compare(op: str, a: Expr, b: Expr, known: Known) -> Expr:
+    """less_than, less_equal, equal or not_equal of two integer expressions."""
+    p = pl.plus(pl.poly(b), pl.poly(a), -1)
+    if op in ("equal", "not_equal"):
+        return _equality(op, p, known)
+    if op == "less_than":
+        p = pl.plus(p, pl.constant(-1))
+    return at_least_zero(p, known)
+
+
+def at_least_zero(p: Poly, known: Known) -> Expr:
+    """p >= 0 as an expression."""
+    if known.nonnegative(p):
+        return TRUE
+    if known.positive(pl.scaled(p, -1)):
+        return FALSE
+    for m, c in p.items():
+        if len(m) == 1 and m[0].op == "floordiv" and abs(c) == 1:
+            x, d = (pl.poly(arg) for arg in m[0].args)
+            if pl.is_constant(d) and known.positive(d):
+                return at_least_zero(_undivided(pl.plus(p, {m: c}, -1), x, d, c), known)
+    g = pl.content(p)
+    if g > 1:
+        p = {m: c // g for m, c in p.items() if m or c // g}
+    offset = p.get((), 0)
+    right = {m: c for m, c in p.items() if c > 0 and m}
+    left = {m: -c for m, c in p.items() if c < 0 and m}
+    if offset == -1 and left:
+        return call("less_than", pl.expr(left), pl.expr(right))
+    # the constant goes where it is positive, alone it stands on either side
+    if offset > 0 or not right:
+        right = pl.plus(right, pl.constant(offset))
+    else:
+        left = pl.plus(left, pl.constant(-offset))
+    return call("less_equal", pl.expr(left), pl.expr(right))
+
+
+def _undivided(rest: Poly, x: Poly, d: Poly, c: int) -> Poly:
+    """x // d + r >= 0 ⇔ x + d·r >= 0;   r - x // d >= 0 ⇔ d·r + d - 1 - x >= 0     (d > 0)"""
+    scaled = pl.times(rest, d)
+    if c > 0:
+        return pl.plus(x, scaled)
+    return pl.plus(pl.plus(pl.plus(scaled, d), pl.constant(-1)), x, -1)
+
+
+def _equality(op: str, p: Poly, known: Known) -> Expr:
+    same, other = (TRUE, FALSE) if op == "equal" else (FALSE, TRUE)
+    if not p:
+        return same
+    if known.positive(p) or known.positive(pl.scaled(p, -1)):
+        return other
+    if known.nonnegative(p) and known.nonnegative(pl.scaled(p, -1)):
+        return same
+    varying = known.multiple({m: c for m, c in p.items() if m})
+    offset = p.get((), 0)
+    if varying == 0 or offset % varying:
+        return other
+    g = pl.content(p)
+    if offset % g == 0:
+        p = {m: c // g for m, c in p.items()}
+    if p[min(p, key=pl.order)] < 0:
+        p = pl.scaled(p, -1)
+    left = {m: c for m, c in p.items() if c > 0 and m}
+    right = pl.scaled({m: c for m, c in p.items() if c < 0 or not m}, -1)
+    return call(op, pl.expr(left), pl.expr(right))
+
+
+# ---- logic
+
+
+def conjuncts(e: Expr) -> list[Expr]:
+    """The parts of a conjunction, each once."""
+    return _parts("bit_and", e)
+
+
+def _parts(op: str, e: Expr) -> list[Expr]:
+    found: dict[Expr, None] = {}
+    stack = [e]
+    while stack:
+        n = stack.pop()
+        if n.op == op and n.dtype is bool_:
+            stack.extend(reversed(n.args))
+        else:
+            found[n] = None
+    return list(found)
+
+
+def conjunction(args: tuple[Expr, ...], known: Known) -> Expr:
+    """a & true → a;   a & false → false;   a & not a → false;   a & b → a where a implies b;   a & b → false where a implies not b"""
+    parts = [p for p in dict.fromkeys(q for a in args for q in conjuncts(a)) if p is not TRUE]
+    if FALSE in parts or _contradictory(parts, known):
+        return FALSE
+    kept = list(parts)
+    for p in parts:
+        others = [q for q in kept if q is not p]
+        if not others:
+            break
+        stronger = known.with_facts(f for q in others for f in fact(q))
+        for f, result in _judged(p):
+            if stronger.nonnegative(f):
+                if result is FALSE:
+                    return FALSE
+                kept = others
+                break
+    return _chain("bit_and", kept) if kept else TRUE
+
+
+def _judged(p: Expr) -> list[tuple[Poly, Expr]]:
+    """For an inequality f >= 0: f >= 0 makes it true, -f - 1 >= 0 false."""
+    found = fact(p)
+    if len(found) != 1:
+        return []
+    return [(found[0], TRUE), (pl.plus(pl.scaled(found[0], -1), pl.constant(-1)), FALSE)]
+
+
+def disjunction(args: tuple[Expr, ...], known: Known) -> Expr:
+    """a | false → a;   a | true → true;   a | not a → true"""
+    parts = [p for p in dict.fromkeys(q for a in args for q in _parts("bit_or", a)) if p is not FALSE]
+    if TRUE in parts or _contradictory(parts, known):
+        return TRUE
+    return _chain("bit_or", parts) if parts else FALSE
+
+
+def _contradictory(parts: list[Expr], known: Known) -> bool:
+    """One of them is the negation of another; only those that are no conjunction or disjunction are looked at."""
+    return len(parts) > 1 and any(_opposite(p, known) in parts for p in parts if p.op not in ("bit_and", "bit_or"))
+
+
+def _chain(op: str, parts: list[Expr]) -> Expr:
+    result = parts[0]
+    for p in parts[1:]:
+        result = make(op, bool_, (result, p))
+    return result
+
+
+def negated(e: Expr, known: Known) -> Expr:
+    """not (a < b) → b <= a for integers, and so on; of a conjunction or disjunction by De Morgan; else bit_not."""
+    done: dict[Expr, Expr] = {}
+    for n in postorder(e):
+        if n.dtype is bool_:
+            both = n.op in ("bit_and", "bit_or")
+            done[n] = make("bit_or" if n.op == "bit_and" else "bit_and", bool_, tuple(done[a] for a in n.args)) if both else _opposite(n, known)
+    return done[e]
+
+
+def _opposite(e: Expr, known: Known) -> Expr:
+    if e.is_const:
+        return const(not e.attr, bool_)
+    if e.op == "bit_not":
+        return e.args[0]
+    if e.op not in _OPPOSITE or (e.op.startswith("less") and not e.args[0].dtype.is_integer):
+        return make("bit_not", bool_, (e,))
+    opposite, swapped = _OPPOSITE[e.op]
+    a, b = e.args[::-1] if swapped else e.args
+    return compare(opposite, a, b, known) if a.dtype is INDEX and is_position(e) else call(opposite, a, b)
+
+
+_OPPOSITE = {"less_than": ("less_equal", True), "less_equal": ("less_than", True), "equal": ("not_equal", False), "not_equal": ("equal", False)}
+
+
+def negation(args: tuple[Expr, ...], known: Known) -> Expr:
+    return negated(args[0], known)
+
+
+BOOLEAN: dict[str, Callable[[tuple[Expr, ...], Known], Expr]] = {
+    "bit_and": conjunction, "bit_or": disjunction, "bit_not": negation,
+}  # fmt: skip

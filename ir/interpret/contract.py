@@ -1,0 +1,107 @@
+"""Sums of products without building their joint domain: matrix products on the axes that each factor really has.
+
+A *factor* is an array of the joint rank with extent 1 on the axes that it does not depend on, and its error.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..dtypes import DType
+from .bounds import Error, epsilon, settle, smallest
+from .meaning import Array
+from .reduce import Partial, accumulator, is_whole
+
+Factor = tuple[Array, Error]
+
+
+def multiply(a: Factor, b: Factor, d: DType, bounds: bool) -> Factor:
+    """The elementwise product of two factors, rounded as the accumulator is."""
+    v = a[0] * b[0]
+    if not bounds or (a[1] is None and b[1] is None and not d.is_float):
+        return v, None
+    ea = np.zeros(()) if a[1] is None else a[1]
+    eb = np.zeros(()) if b[1] is None else b[1]
+    if not d.is_float:
+        return v, np.where((ea > 0) | (eb > 0), np.inf, 0.0)
+    e = np.abs(a[0]) * eb + np.abs(b[0]) * ea + ea * eb
+    e = np.where(np.isnan(e), np.inf, e)
+    e = np.where(np.isfinite(v) | np.isinf(e), e, 0)
+    e = settle(v, e, 0.5, accumulator(d), (ea == 0) & (eb == 0))
+    return v, (e if np.any(e) else None)
+
+
+def sum_of_products(a: Factor, b: Factor, shape: tuple[int, ...], kept: int, d: DType, bounds: bool) -> Partial:
+    """Σ a·b over the axes from `kept` on of the joint `shape`."""
+    v = _matmul(a[0], b[0], shape, kept)
+    if not bounds or (not d.is_float and a[1] is None and b[1] is None):
+        return Partial(v)
+    size_a, size_b = np.abs(a[0]), np.abs(b[0])
+    if not d.is_float:
+        ea, eb = (np.zeros(x.shape) if e is None else np.broadcast_to(e, x.shape) for x, e in (a, b))
+        uncertain = _matmul((ea > 0).astype(np.float64), np.ones(size_b.shape), shape, kept) + _matmul(
+            np.ones(size_a.shape), (eb > 0).astype(np.float64), shape, kept
+        )
+        return Partial(v, high=np.where(uncertain > 0, np.inf, 0.0))
+    # bounds need no more than float64
+    size_a, size_b = size_a.astype(np.float64), size_b.astype(np.float64)
+    total = _matmul(size_a, size_b, shape, kept)
+    whole = a[1] is None and b[1] is None and is_whole(a[0]) and is_whole(b[0])
+    if whole:
+        return Partial(v, total, None, whole=True)
+    acc = accumulator(d)
+    terms = math.prod(shape[kept:])
+    spread = 0.5 * (epsilon(acc) * total + terms * float(smallest(acc)))
+    for e, other in ((a[1], size_b if b[1] is None else size_b + b[1]), (b[1], size_a)):
+        if e is not None:
+            more = _matmul(np.broadcast_to(e, other.shape if e.ndim == 0 else e.shape), other, shape, kept)
+            spread = spread + np.where(np.isnan(more), np.inf, more)
+    return Partial(v, total, spread)
+
+
+def _matmul(a: Array, b: Array, shape: tuple[int, ...], kept: int) -> Array:
+    """Σ a·b over axes kept… of arrays with extent 1 or shape[k] on axis k, as one batched matrix product."""
+    has_a = [a.shape[k] == n and n > 1 for k, n in enumerate(shape)]
+    has_b = [b.shape[k] == n and n > 1 for k, n in enumerate(shape)]
+    rest = 1
+    for k in range(kept, len(shape)):
+        if not has_a[k] and not has_b[k]:
+            rest *= shape[k]
+    only_a = tuple(k for k in range(kept, len(shape)) if has_a[k] and not has_b[k])
+    only_b = tuple(k for k in range(kept, len(shape)) if has_b[k] and not has_a[k])
+    a = a.sum(axis=only_a, keepdims=True, dtype=a.dtype) if only_a else a
+    b = b.sum(axis=only_b, keepdims=True, dtype=b.dtype) if only_b else b
+    batch = [k for k in range(kept) if has_a[k] and has_b[k]]
+    rows = [k for k in range(kept) if has_a[k] and not has_b[k]]
+    columns = [k for k in range(kept) if has_b[k] and not has_a[k]]
+    summed = [k for k in range(kept, len(shape)) if has_a[k] and has_b[k]]
+
+    def arranged(x: Array, first: list[int], second: list[int]) -> Array:
+        order = batch + first + second
+        others = [k for k in range(len(shape)) if k not in order]
+        flat = x.transpose(order + others)
+        extents = [math.prod(shape[k] for k in group) for group in (batch, first, second)]
+        return flat.reshape(extents)
+
+    result = _product(arranged(a, rows, summed), arranged(b, summed, columns))
+    if rest != 1:
+        result = result * result.dtype.type(rest)
+    order = batch + rows + columns
+    result = result.reshape([shape[k] for k in order])
+    # back into place, with extent 1 where neither factor has the axis
+    back = np.argsort(order, kind="stable") if order else []
+    result = result.transpose([int(k) for k in back])
+    present = set(order)
+    return np.broadcast_to(result.reshape([n if k in present else 1 for k, n in enumerate(shape[:kept])]), shape[:kept])
+
+
+def _product(a: Array, b: Array) -> Array:
+    """Batched matrix product; integers go through float64 where that is exact, longdouble through slices of float64."""
+    if a.dtype.kind in "iu":
+        depth = a.shape[-1]
+        reach = [max(abs(int(x.min())), abs(int(x.max()))) if x.size else 0 for x in (a, b)]
+        if reach[0] * reach[1] * depth < 1 << 53:
+            return np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64).astype(a.dtype)
+    return np.matmul(a, b)

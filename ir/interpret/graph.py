@@ -1,0 +1,500 @@
+"""The graph level, evaluated exactly: the definition of what a composite means, with a bound for the error of a right implementation.
+
+Evaluation is pulled by the outputs.  Every node is made in *tiles* of at most TILE elements, cut along its outer axes and kept in a cache of limited size, so a
+tensor that does not fit in memory is never whole: a reduction asks for the tiles that it needs, a sum of products goes through matrix products of its
+factors (see `contract`).  Small tensors are one tile.  A request is a generator's `yield`, so the depth of a graph is not Python's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Generator, Mapping
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from .. import expr as ex
+from ..errors import CompilerBug
+from ..expr import Expr
+from ..graph import Graph, Node, View
+from ..primops import OPS
+from .bounds import Error, error
+from .contract import multiply, sum_of_products
+from .judge import Bounded, IndexFault, Verdict, judge
+from .meaning import VALUE, Array, compute, from_numpy, identity, working
+from .nest import run_nest
+from .reduce import Partial, finish, merge, partial
+from .scatter import scatter, store
+
+TILE = 1 << 21  # elements of one tile, and of the joint domain of one step of a reduction
+CACHE = 1 << 30  # bytes of finished tiles that are kept
+
+Values = tuple[Array, Error]
+Box = tuple[tuple[int, int], ...]  # (first, one past the last) along each axis
+Pull = Generator[tuple[Node, tuple[int, ...]], Values, Values]  # asks for tiles of other nodes, returns its own values
+
+
+def evaluate(graph: Graph, inputs: Mapping[str, Any], sizes: Mapping[str, int], *, bounds: bool = True) -> dict[str, Bounded]:
+    """The exact value of every output, by port name.
+
+    `inputs` holds every in, inout and scalar port: arrays in logical shape, or numbers.  `sizes` gives the free sizes.  With `bounds=False` only the
+    values are computed (bounds are 0 then).  Raises IndexFault where a gather or scatter leaves its tensor, ValueError for an input of the wrong shape.
+    """
+    with np.errstate(all="ignore"):
+        evaluator = _Evaluator(graph, inputs, sizes, bounds)
+        return {name: evaluator.output(node) for name, node in graph.outputs}
+
+
+class _Evaluator:
+    def __init__(self, graph: Graph, inputs: Mapping[str, Any], sizes: Mapping[str, int], bounds: bool) -> None:
+        self.sizes = {k: int(v) for k, v in sizes.items()}
+        self.bounds = bounds
+        self.numbers: dict[Expr, int] = {}
+        self.linear_forms: dict[Expr, tuple[int, dict[int, int]] | None] = {}
+        self.cache: OrderedDict[tuple[Node, tuple[int, ...]], Values] = OrderedDict()
+        self.cached_bytes = 0
+        self.nests: dict[Any, list[Values]] = {}
+        self.reads: dict[Node, int] = dict.fromkeys(graph.nodes(), 0)
+        for n in self.reads:
+            for a in n.args:
+                self.reads[a.node] += 1
+        for _, n in graph.outputs:
+            self.reads[n] += 1
+        self.inputs: dict[str, Array] = {}
+        for p in graph.ports:
+            if p.name in inputs:
+                array = np.asarray(inputs[p.name])
+                shape = self.extents(p.shape)
+                if array.shape != shape:
+                    raise ValueError(f"{p.name} has shape {array.shape}, expected {shape}")
+                self.inputs[p.name] = array
+
+    # ---- sizes and index expressions
+
+    def number(self, e: Expr) -> int:
+        if e not in self.numbers:
+            self.numbers[e] = int(ex.evaluate(e, self.sizes))
+        return self.numbers[e]
+
+    def extents(self, shape: tuple[Expr, ...]) -> tuple[int, ...]:
+        return tuple(max(self.number(e), 0) for e in shape)
+
+    def linear(self, root: Expr) -> tuple[int, dict[int, int]] | None:
+        """The expression as constant + Σ coefficient·$k, or None."""
+        forms = self.linear_forms
+        for n in ex.postorder(root):
+            if n in forms:
+                continue
+            parts = [forms[a] for a in n.args]
+            form: tuple[int, dict[int, int]] | None = None
+            if n.op == "axis":
+                form = 0, {n.attr: 1}
+            elif not any(p is None or p[1] for p in parts):
+                form = self.number(n), {}
+            elif n.op in ("add", "sub", "neg") and None not in parts:
+                form = _combine(parts, (-1,) if n.op == "neg" else (1, -1) if n.op == "sub" else (1, 1))
+            elif n.op == "mul" and None not in parts:
+                (c0, k0), (c1, k1) = (p for p in parts if p is not None)
+                if not k1:
+                    form = c0 * c1, {a: f * c1 for a, f in k0.items() if f * c1}
+                elif not k0:
+                    form = c0 * c1, {a: f * c0 for a, f in k1.items() if f * c0}
+            forms[n] = form
+        return forms[root]
+
+    def index(self, root: Expr, axes: list[Array]) -> Array:
+        """An integer or boolean expression of the positions `axes` (arrays that broadcast together)."""
+        value: dict[Expr, Array] = {}
+        for n in ex.postorder(root):
+            if n.op == "axis":
+                value[n] = axes[n.attr]
+            elif n.op == "const":
+                value[n] = np.asarray(n.attr, working(n.dtype))
+            elif n.op == "size":
+                value[n] = np.asarray(self.number(n), np.int64)
+            elif n.op == "cast":
+                value[n] = value[n.args[0]].astype(working(n.dtype))
+            else:
+                value[n] = VALUE[n.op](*(value[a] for a in n.args))
+        return value[root]
+
+    # ---- tiles
+
+    def tile_shape(self, node: Node) -> tuple[int, ...]:
+        """How large the tiles of a node are: whole inner axes, a piece of one, single positions of the outer ones."""
+        shape = list(self.extents(node.shape))
+        if node.op in ("scatter", "update", "nest"):
+            return tuple(max(n, 1) for n in shape)
+        for k in range(len(shape)):
+            inner = math.prod(shape[k + 1 :])
+            if node.op == "scan" and k == node.attr.axis:
+                continue
+            if shape[k] * inner > TILE:
+                shape[k] = max(1, TILE // max(inner, 1))
+        return tuple(max(n, 1) for n in shape)
+
+    def output(self, node: Node) -> Bounded:
+        shape = self.extents(node.shape)
+        v, e = self.drive(self.fetch(node, tuple((0, n) for n in shape)))
+        v = np.broadcast_to(v, shape)
+        if e is None:
+            return Bounded(v, np.broadcast_to(np.zeros(()), shape), np.broadcast_to(np.zeros((), bool), shape))
+        e = np.broadcast_to(e, shape)
+        return Bounded(v, e, np.isinf(e))
+
+    def drive(self, root: Pull) -> Values:
+        """Run a generator and those that it asks for, on a stack of our own."""
+        stack: list[tuple[Pull, tuple[Node, tuple[int, ...]] | None]] = [(root, None)]
+        answer: Values | None = None
+        while True:
+            generator, key = stack[-1]
+            try:
+                wanted = generator.send(answer)  # type: ignore[arg-type]
+            except StopIteration as stop:
+                answer = stop.value
+                stack.pop()
+                if key is None:
+                    return stop.value
+                self.keep(key, stop.value)
+                continue
+            answer = self.cache.get(wanted)
+            if answer is None:
+                node, place = wanted
+                shape, tile = self.extents(node.shape), self.tile_shape(node)
+                box = tuple((p * t, min((p + 1) * t, n)) for p, t, n in zip(place, tile, shape, strict=True))
+                stack.append((self.make(node, box), wanted))
+            else:
+                self.cache.move_to_end(wanted)
+
+    def keep(self, key: tuple[Node, tuple[int, ...]], values: Values) -> None:
+        self.cache[key] = values
+        self.cached_bytes += _bytes(values)
+        while self.cached_bytes > CACHE and len(self.cache) > 1:
+            _, old = self.cache.popitem(last=False)
+            self.cached_bytes -= _bytes(old)
+
+    def fetch(self, node: Node, box: Box) -> Pull:
+        """The values of a node over a box of its domain."""
+        shape = tuple(hi - lo for lo, hi in box)
+        if 0 in shape:
+            return np.zeros(shape, working(node.dtype)), None
+        if node.op == "input":
+            return from_numpy(self.port(node)[tuple(slice(lo, hi) for lo, hi in box)], node.dtype), None
+        tile = self.tile_shape(node)
+        places = [range(lo // t, (hi - 1) // t + 1) for (lo, hi), t in zip(box, tile, strict=True)]
+        if all(len(p) == 1 for p in places):
+            v, e = yield node, tuple(p[0] for p in places)
+            inside = tuple(slice(lo - p[0] * t, hi - p[0] * t) for (lo, hi), p, t in zip(box, places, tile, strict=True))
+            return v[inside], None if e is None else e[inside]
+        value, bound = np.empty(shape, working(node.dtype)), None
+        for place in product(*places):
+            v, e = yield node, place
+            begins = [max(p * t, lo) for p, t, (lo, _) in zip(place, tile, box, strict=True)]
+            ends = [min((p + 1) * t, hi) for p, t, (_, hi) in zip(place, tile, box, strict=True)]
+            there = tuple(slice(b - lo, f - lo) for b, f, (lo, _) in zip(begins, ends, box, strict=True))
+            inside = tuple(slice(b - p * t, f - p * t) for b, f, p, t in zip(begins, ends, place, tile, strict=True))
+            value[there] = v[inside]
+            if e is not None:
+                bound = np.zeros(shape) if bound is None else bound
+                bound[there] = e[inside]
+        return value, bound
+
+    def port(self, node: Node) -> Array:
+        if node.attr.name not in self.inputs:
+            raise ValueError(f"no input {node.attr.name}")
+        return self.inputs[node.attr.name]
+
+    # ---- reading through views
+
+    def read(self, view: View, box: Box) -> Pull:
+        """An operand over a box of its user's domain, with extent 1 along the axes that it does not depend on."""
+        shape = tuple(hi - lo for lo, hi in box)
+        if 0 in shape:
+            return np.zeros(shape, working(view.dtype)), None
+        plan = self.strides(view, box) if view.domain is None else None
+        if plan is None:
+            axes = [np.arange(lo, hi).reshape([-1 if j == k else 1 for j in range(len(box))]) for k, (lo, hi) in enumerate(box)]
+            return (yield from self.pick(view, axes, len(box)))
+        source, steps, order = plan
+        v, e = yield from self.fetch(view.node, source)
+
+        def arranged(x: Array) -> Array:
+            x = x[steps]
+            by_user = sorted(range(len(order)), key=order.__getitem__)
+            extents = [1] * len(box)
+            for k in order:
+                extents[k] = shape[k]
+            return x.transpose(by_user).reshape(extents)
+
+        return arranged(v), None if e is None else arranged(e)
+
+    def strides(self, view: View, box: Box) -> tuple[Box, tuple[Any, ...], list[int]] | None:
+        """Where each source axis follows one axis of the user with a stride: the source box, how to index it, and which axes those are; else None."""
+        source: list[tuple[int, int]] = []
+        steps: list[Any] = []
+        order: list[int] = []
+        for e, n in zip(view.index, self.extents(view.node.shape), strict=True):
+            form = self.linear(e)
+            if form is None or len(form[1]) > 1:
+                return None
+            constant, factors = form
+            first = last = constant
+            for k, f in factors.items():
+                if k in order:
+                    return None
+                order.append(k)
+                first, last = constant + f * box[k][0], constant + f * (box[k][1] - 1)
+            low, high = min(first, last), max(first, last)
+            if low < 0 or high >= n:
+                raise CompilerBug("interpret", f"a view reads positions {low} … {high} of an axis of extent {n}")
+            source.append((low, high + 1))
+            stride = next(iter(factors.values()), 0)
+            steps.append(0 if stride == 0 else slice(None, None, stride))
+        return tuple(source), tuple(steps), order
+
+    def pick(self, view: View, axes: list[Array], rank: int) -> Pull:
+        """An operand at arbitrary positions: `axes[k]` holds those along axis k of the view's domain, all of one rank, broadcasting together."""
+        places = [np.asarray(self.index(e, axes)) for e in view.index]
+        inside = None if view.domain is None else np.asarray(self.index(view.domain, axes))
+        extents = self.extents(view.node.shape)
+        fill = from_numpy(view.fill, view.dtype)
+        if inside is not None:
+            if not inside.any():
+                return np.full((1,) * rank, fill), None
+            if inside.all():
+                inside = None
+        if inside is not None:
+            places = [np.clip(p, 0, n - 1) for p, n in zip(places, extents, strict=True)]
+        hull: list[tuple[int, int]] = []
+        for p, n in zip(places, extents, strict=True):
+            low, high = int(p.min()), int(p.max())
+            if low < 0 or high >= n:
+                raise CompilerBug("interpret", f"a view reads positions {low} … {high} of an axis of extent {n}")
+            hull.append((low, high + 1))
+        places = [p if p.ndim == rank else p.reshape((1,) * rank) for p in places]
+        e: Error
+        if view.node.op == "input":
+            v, e = from_numpy(self.port(view.node)[tuple(places)], view.dtype), None
+        else:
+            whole, bound = yield from self.fetch(view.node, tuple(hull))
+            at = tuple(p - low for p, (low, _) in zip(places, hull, strict=True))
+            v, e = whole[at], None if bound is None else bound[at]
+        v = v if v.ndim == rank else np.reshape(v, (1,) * rank)
+        e = None if e is None else np.reshape(e, v.shape)
+        if inside is not None:
+            inside = inside if inside.ndim == rank else inside.reshape((1,) * rank)
+            v, e = np.where(inside, v, fill), None if e is None else np.where(inside, e, 0.0)
+        return v, e
+
+    # ---- nodes
+
+    def make(self, node: Node, box: Box) -> Pull:
+        """The values of a node over a box of its domain, as arrays of exactly that shape (strides may be 0)."""
+        shape = tuple(hi - lo for lo, hi in box)
+        if node.op == "const":
+            v, e = from_numpy(node.attr.value, node.dtype), None
+        elif node.op == "iota":
+            assert node.attr.expr is not None
+            axes = [np.arange(lo, hi).reshape([-1 if j == k else 1 for j in range(len(box))]) for k, (lo, hi) in enumerate(box)]
+            v, e = np.asarray(self.index(node.attr.expr, axes), np.int64), None
+        elif node.op == "contiguous":
+            v, e = yield from self.read(node.args[0], box)
+        elif node.op in OPS:
+            v, e = yield from self.elementwise(node, box)
+        elif node.op in _STRUCTURAL:
+            v, e = yield from _STRUCTURAL[node.op](self, node, box)
+        else:
+            raise CompilerBug("interpret", f"no meaning for node {node.op}")
+        return np.broadcast_to(v, shape), None if e is None else np.broadcast_to(e, shape)
+
+    def elementwise(self, node: Node, box: Box) -> Pull:
+        args: list[Array] = []
+        errors: list[Error] = []
+        for a in node.args:
+            v, e = yield from self.read(a, box)
+            args.append(v)
+            errors.append(e)
+        source = node.args[0].dtype
+        value = np.asarray(compute(node.op, args, source, node.dtype))
+        return value, error(node.op, value, args, errors, source, node.dtype) if self.bounds else None
+
+    def reduce(self, node: Node, box: Box) -> Pull:
+        shape = tuple(hi - lo for lo, hi in box)
+        combiner, d, kept = node.attr.combiner, node.dtype, len(box)
+        extents = self.extents(node.attr.extents)
+        if 0 in shape or 0 in extents:
+            return np.full(shape, identity(combiner, d)), None
+        joint = box + tuple((0, n) for n in extents)
+        factors = self.factors(node) if combiner == "add" and d.kind != "bool" else [node.args[0]]
+        ranges = [hi - lo for lo, hi in joint]
+        has = [frozenset(k for k in _axes(f) if ranges[k] > 1) for f in factors]
+        every = frozenset(k for k, n in enumerate(ranges) if n > 1)
+        groups = _two_groups(has, ranges) if len(factors) > 1 and every not in has else [list(range(len(factors)))]
+        sets = [every] if len(groups) == 1 else [frozenset().union(*(has[k] for k in g)) for g in groups] + [frozenset(range(kept))]
+        lengths = _chunks(ranges, sets)
+        value, bound = None, None
+        for outer in _boxes(box, lengths[:kept]):
+            whole: Partial | None = None
+            for inner in _boxes(joint[kept:], lengths[kept:]):
+                part = yield from self.part(node, factors, groups, outer + inner)
+                whole = part if whole is None else merge(combiner, whole, part, d)
+            assert whole is not None
+            v, e = finish(combiner, whole, math.prod(extents), d, self.bounds)
+            if outer == box:
+                return v, e
+            value = np.empty(shape, v.dtype) if value is None else value
+            there = tuple(slice(lo - first, hi - first) for (lo, hi), (first, _) in zip(outer, box, strict=True))
+            value[there] = v
+            if e is not None:
+                bound = np.zeros(shape) if bound is None else bound
+                bound[there] = e
+        assert value is not None
+        return value, bound
+
+    def part(self, node: Node, factors: list[View], groups: list[list[int]], joint: Box) -> Generator[Any, Values, Partial]:
+        """The reduction over one piece of the joint domain."""
+        shape, kept, d = tuple(hi - lo for lo, hi in joint), node.rank, node.dtype
+        merged: list[Values] = []
+        for group in groups:
+            product_: Values | None = None
+            for k in group:
+                v, e = yield from self.read(factors[k], joint)
+                product_ = (v, e) if product_ is None else multiply(product_, (v, e), d, self.bounds)
+            assert product_ is not None
+            merged.append(product_)
+        if len(merged) == 2:
+            return sum_of_products(merged[0], merged[1], shape, kept, d, self.bounds)
+        v, e = merged[0]
+        return partial(node.attr.combiner, np.broadcast_to(v, shape), e, tuple(range(kept, len(shape))), d, self.bounds)
+
+    def factors(self, node: Node) -> list[View]:
+        """The operands of the product that a sum runs over, as views over the joint domain: multiplications that nothing else reads are looked through."""
+        found: list[View] = []
+        stack = [node.args[0]]
+        while stack:
+            view = stack.pop()
+            inner = view.node
+            if inner.op == "mul" and inner.dtype is node.dtype and view.domain is None and self.reads[inner] == 1:
+                mapping = {ex.axis(k): e for k, e in enumerate(view.index)}
+                stack.extend(a.through(mapping) for a in reversed(inner.args))
+            else:
+                found.append(view)
+        return found
+
+    def scan(self, node: Node, box: Box) -> Pull:
+        shape = tuple(hi - lo for lo, hi in box)
+        if 0 in shape:
+            return np.zeros(shape, working(node.dtype)), None
+        v, e = yield from self.read(node.args[0], box)
+        k = node.attr.axis
+        running = partial(node.attr.combiner, np.broadcast_to(v, shape), e, (k,), node.dtype, self.bounds, running=True)
+        count = np.arange(1, shape[k] + 1).reshape([-1 if j == k else 1 for j in range(len(shape))])
+        return finish(node.attr.combiner, running, count, node.dtype, self.bounds)
+
+    def positions(self, indices: tuple[View, ...], extents: tuple[int, ...], box: Box) -> Generator[Any, Values, tuple[list[Array], Array | None]]:
+        """Index operands over a box as int64 arrays, checked against `extents`, and where they are undecided."""
+        places: list[Array] = []
+        open_: Array | None = None
+        for view, n in zip(indices, extents, strict=True):
+            v, e = yield from self.read(view, box)
+            if v.size and (int(v.min()) < 0 or int(v.max()) >= n):
+                raise IndexFault(f"an index between {v.min()} and {v.max()} into an axis of extent {n}")
+            places.append(v.astype(np.int64))
+            if e is not None:
+                open_ = (e > 0) if open_ is None else open_ | (e > 0)
+        return places, open_
+
+    def gather(self, node: Node, box: Box) -> Pull:
+        shape = tuple(hi - lo for lo, hi in box)
+        if 0 in shape:
+            return np.zeros(shape, working(node.dtype)), None
+        places, open_ = yield from self.positions(node.args[1:], self.extents(node.attr.extents), box)
+        v, e = yield from self.pick(node.args[0], places, len(box))
+        if open_ is not None and self.bounds:
+            e = np.where(open_, np.inf, 0.0 if e is None else e)
+        return v, e
+
+    def scatter(self, node: Node, box: Box) -> Pull:
+        domain = self.extents(node.attr.extents)
+        over = tuple((0, n) for n in domain)
+        base = yield from self.read(node.args[0], box)
+        places, open_ = yield from self.positions(node.args[2:], self.extents(node.shape), over)
+        updates = yield from self.read(node.args[1], over)
+        return scatter(node.attr.combiner, base, updates, places, open_, self.extents(node.shape), domain, node.dtype, self.bounds)
+
+    def update(self, node: Node, box: Box) -> Pull:
+        domain = self.extents(node.attr.extents)
+        base = yield from self.read(node.args[0], box)
+        value = yield from self.read(node.args[1], tuple((0, n) for n in domain))
+        axes = [np.arange(n).reshape([-1 if j == k else 1 for j in range(len(domain))]) for k, n in enumerate(domain)]
+        places = [np.asarray(self.index(e, axes)) for e in node.attr.at]
+        return store(base, value, places, self.extents(node.shape), domain)
+
+    def nest(self, node: Node, box: Box) -> Pull:
+        nest = node.attr.nest
+        assert nest is not None
+        key = (id(nest), node.args)
+        if key not in self.nests:
+            operands: list[Values] = []
+            for a, b in zip(node.args, nest.operands, strict=True):
+                shape = self.extents(b.shape)
+                v, e = yield from self.read(a, tuple((0, n) for n in shape))
+                operands.append((np.broadcast_to(v, shape), None if e is None else np.broadcast_to(e, shape)))
+            shapes = [self.extents(b.shape) for b in nest.results]
+            self.nests[key] = run_nest(nest, operands, shapes, self.sizes, self.bounds)
+        return self.nests[key][node.attr.result]
+
+
+_STRUCTURAL: dict[str, Any] = {
+    "nest": _Evaluator.nest,
+    "reduce": _Evaluator.reduce, "scan": _Evaluator.scan, "gather": _Evaluator.gather, "scatter": _Evaluator.scatter, "update": _Evaluator.update,
+}  # fmt: skip
+
+
+def _bytes(values: Values) -> int:
+    return values[0].nbytes + (0 if values[1] is None else values[1].nbytes)
+
+
+def _combine(parts: list[Any], signs: tuple[int, ...]) -> tuple[int, dict[int, int]]:
+    constant, factors = 0, {}
+    for (c, form), sign in zip(parts, signs, strict=True):
+        constant += sign * c
+        for k, f in form.items():
+            factors[k] = factors.get(k, 0) + sign * f
+    return constant, {k: f for k, f in factors.items() if f}
+
+
+def _axes(view: View) -> frozenset[int]:
+    """The axes of its user's domain that an operand depends on."""
+    roots = view.index if view.domain is None else (*view.index, view.domain)
+    return frozenset(n.attr for n in ex.postorder(*roots) if n.op == "axis")
+
+
+def _two_groups(has: list[frozenset[int]], ranges: list[int]) -> list[list[int]]:
+    """Split the factors into two, joining those whose product is smallest first."""
+    groups = [([k], h) for k, h in enumerate(has)]
+    while len(groups) > 2:
+        pairs = [(math.prod(ranges[a] for a in groups[i][1] | groups[j][1]), i, j) for i in range(len(groups)) for j in range(i)]
+        _, i, j = min(pairs)
+        groups[j] = (groups[j][0] + groups[i][0], groups[j][1] | groups[i][1])
+        del groups[i]
+    return [g for g, _ in groups]
+
+
+def _chunks(ranges: list[int], sets: list[frozenset[int]]) -> list[int]:
+    """Lengths to cut the axes into, outermost first, until the domain over each set of axes fits in a tile."""
+    lengths = list(ranges)
+    for k in range(len(lengths)):
+        while lengths[k] > 1 and any(k in s and math.prod(lengths[a] for a in s) > TILE for s in sets):
+            lengths[k] = (lengths[k] + 1) // 2
+    return lengths
+
+
+def _boxes(box: Box, lengths: list[int]) -> list[Box]:
+    cuts = [[(p, min(p + n, hi)) for p in range(lo, hi, n)] for (lo, hi), n in zip(box, lengths, strict=True)]
+    return list(product(*cuts))
+
+
+__all__ = ["Bounded", "IndexFault", "Verdict", "evaluate", "judge"]

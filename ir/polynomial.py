@@ -1,0 +1,210 @@
+"""Integer expressions as polynomials over atoms: the canonical form behind `simplify.py` and `bounds.py`.
+
+A `Poly` maps a monomial (its atoms in a fixed order, () for the constant) to a coefficient other than 0.  An atom is whatever is no sum, difference, product or
+negation: a size, an axis, a variable, a floordiv, a load.  Polys are values: no function here changes its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from math import gcd
+from weakref import WeakKeyDictionary
+
+from .dtypes import INDEX, bool_
+from .expr import ZERO, Expr, const, make, postorder
+
+Monomial = tuple[Expr, ...]
+Poly = Mapping[Monomial, int]
+
+MOST_TERMS = 64  # a product that would have more is kept as an atom
+_LINEAR = frozenset({"add", "sub", "mul", "neg"})
+_keys: WeakKeyDictionary[Expr, str] = WeakKeyDictionary()
+_polys: WeakKeyDictionary[Expr, Poly] = WeakKeyDictionary()
+_positions: WeakKeyDictionary[Expr, bool] = WeakKeyDictionary()
+
+
+def key(e: Expr) -> str:
+    """A text that orders expressions the same way in every run."""
+    found = _keys.get(e)
+    if found is not None:
+        return found
+    for n in postorder(e):
+        if n not in _keys:
+            text = f"{n.op}.{n.dtype.name}:{n.attr}" if not n.args else f"{n.op}.{n.dtype.name}:{n.attr}({','.join(_keys[a] for a in n.args)})"
+            _keys[n] = text if len(text) < 256 else n.op + blake2b(text.encode(), digest_size=16).hexdigest()
+    return _keys[e]
+
+
+def is_position(e: Expr) -> bool:
+    """An i64 or bool expression of sizes, variables and positions alone: no values, which wrap."""
+    found = _positions.get(e)
+    if found is not None:
+        return found
+    for n in postorder(e):
+        if n in _positions:
+            continue
+        if n.args:
+            _positions[n] = (n.dtype is INDEX or n.dtype is bool_) and n.op not in ("load", "bitcast") and all(_positions[a] for a in n.args)
+        else:
+            _positions[n] = n.op in ("size", "axis", "first", "last") or (n.op in ("const", "var") and (n.dtype is INDEX or n.dtype is bool_))
+    return _positions[e]
+
+
+def constant(value: int) -> Poly:
+    return {(): value} if value else {}
+
+
+def atom(e: Expr) -> Poly:
+    return {(e,): 1}
+
+
+def plus(a: Poly, b: Poly, times: int = 1) -> Poly:
+    """a + times · b."""
+    result = dict(a)
+    for m, c in b.items():
+        sum_ = result.get(m, 0) + c * times
+        if sum_:
+            result[m] = sum_
+        else:
+            result.pop(m, None)
+    return result
+
+
+def scaled(a: Poly, times: int) -> Poly:
+    return {m: c * times for m, c in a.items()} if times else {}
+
+
+def joined(a: Monomial, b: Monomial) -> Monomial:
+    return tuple(sorted((*a, *b), key=key)) if a and b else a or b
+
+
+def times(a: Poly, b: Poly) -> Poly:
+    result: dict[Monomial, int] = {}
+    for m, c in a.items():
+        for n, d in b.items():
+            mn = joined(m, n)
+            result[mn] = result.get(mn, 0) + c * d
+    return {m: c for m, c in result.items() if c}
+
+
+def combined(op: str, args: list[Poly]) -> Poly | None:
+    """add, sub, mul or neg of polynomials; None where a product would have too many terms."""
+    if op == "mul":
+        small = min(len(a) for a in args) <= 1 or len(args[0]) * len(args[1]) <= MOST_TERMS
+        return times(args[0], args[1]) if small else None
+    if op == "neg":
+        return scaled(args[0], -1)
+    return plus(args[0], args[1], 1 if op == "add" else -1)
+
+
+def poly(e: Expr) -> Poly:
+    """The polynomial of an i64 expression; nothing inside atoms is looked at."""
+    if e.op == "const":
+        return constant(e.attr)
+    if e.op not in _LINEAR:
+        return atom(e)
+    found = _polys.get(e)
+    if found is not None:
+        return found
+    done: dict[Expr, Poly] = {}
+    stack = [e]
+    while stack:
+        n = stack[-1]
+        if n in done:
+            stack.pop()
+        elif n.op == "const":
+            done[n] = constant(n.attr)
+        elif n.op not in _LINEAR:
+            done[n] = atom(n)
+        else:
+            waiting = [a for a in n.args if a not in done]
+            if waiting:
+                stack.extend(waiting)
+                continue
+            made = combined(n.op, [done[a] for a in n.args])
+            done[n] = atom(n) if made is None else made
+    if (e,) not in done[e]:  # what refers to itself would never be forgotten
+        _polys[e] = done[e]
+    return done[e]
+
+
+def is_constant(p: Poly) -> bool:
+    return not p or (len(p) == 1 and () in p)
+
+
+def content(p: Poly) -> int:
+    """The greatest common divisor of all coefficients but the constant's; 0 where there is none."""
+    return gcd(*(c for m, c in p.items() if m))
+
+
+def atoms(p: Poly) -> list[Expr]:
+    """Every atom once, in a fixed order."""
+    return list(dict.fromkeys(a for m in p for a in m))
+
+
+def without(m: Monomial, part: Monomial) -> Monomial | None:
+    """The monomial m / part, or None where part does not divide m."""
+    rest = list(m)
+    for a in part:
+        if a not in rest:
+            return None
+        rest.remove(a)
+    return tuple(rest)
+
+
+def degree(p: Poly, a: Expr) -> int:
+    return max((m.count(a) for m in p), default=0)
+
+
+def coefficient(p: Poly, a: Expr) -> tuple[Poly, Poly]:
+    """(c, rest) with p = c · a + rest, for an atom of degree at most 1."""
+    c: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for m, k in p.items():
+        if a in m:
+            c[tuple(x for x in m if x is not a)] = k
+        else:
+            rest[m] = k
+    return c, rest
+
+
+def order(m: Monomial) -> tuple[int, list[str]]:
+    """Terms of higher degree first, the constant last."""
+    return (-len(m), [key(a) for a in m])
+
+
+def expr(p: Poly) -> Expr:
+    """The canonical expression of a polynomial: ((a·b)·c + …) + constant, terms in a fixed order."""
+    result: Expr | None = None
+    for m in sorted(p, key=order):
+        term: Expr | None = None
+        for a in m:
+            term = a if term is None else make("mul", INDEX, (term, a))
+        if term is None:
+            term = const(p[m])
+        elif p[m] != 1:
+            term = make("mul", INDEX, (term, const(p[m])))
+        result = term if result is None else make("add", INDEX, (result, term))
+    return ZERO if result is None else result
+
+
+def divided(x: Poly, d: Poly) -> tuple[Poly, Poly]:
+    """(q, r) with x = q · d + r, by long division: no term of r is divisible by the leading term of d, and a constant d leaves 0 <= constant of r < d."""
+    lead = min(d, key=order)
+    c = d[lead]
+    q: Poly = {}
+    r: Poly = x
+    for _ in range(MOST_TERMS):
+        found: tuple[Monomial, int] | None = None
+        for m, k in r.items():
+            rest = without(m, lead)
+            if rest is not None and (k % c == 0 or (not m and k // c)):
+                found = (rest, k // c)
+                break
+        if found is None:
+            break
+        term = {found[0]: found[1]}
+        q = plus(q, term)
+        r = plus(r, times(term, d), -1)
+    return q, r

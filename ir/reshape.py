@@ -1,0 +1,99 @@
+"""Reshape: the same elements in row-major order under other extents.
+
+Both shapes are cut into the smallest groups of axes with equal products, and positions are mapped within a group.  An axis that is kept is
+mapped to itself; a division or a modulus is left only where the extents of a group do not factor, for instance in [M, K] → [M·K].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .expr import ONE, ZERO, Expr, axis, both, postorder, product
+from .graph import Shape
+from .movement import Movement
+from .tensor import BuildError, Int, Tensor, show_shape
+
+
+class Reshape(Movement):
+    """See `Builder`."""
+
+    def reshape(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
+        """One extent may be -1; E0315.  `[N] → [N / 4, 4]` (and a -1 that needs it) adds the precondition N % 4 == 0."""
+        wanted = self.wanted_shape(x.shape, [self.tidy(e) for e in shape])
+        self.check_elements(x.shape, wanted)
+        return self.moved(x, self.positions(x.shape, wanted), wanted)
+
+    def wanted_shape(self, old: Shape, new: list[Expr]) -> Shape:
+        """The new shape with its -1 replaced by what is left of the elements when the other extents are taken out."""
+        holes = [k for k, e in enumerate(new) if e.is_const and e.attr == -1]
+        if not holes:
+            return tuple(new)
+        if len(holes) > 1:
+            raise BuildError("E0315", f"reshape to {show_shape(new)}: only one extent may be -1")
+        left, taken = list(old), []
+        for e in (e for k, e in enumerate(new) if k != holes[0]):
+            twin = next((o for o in left if self.same(o, e)), None)
+            left.remove(twin) if twin is not None else taken.append(e)
+        whole, part = self.elements(left), self.elements(taken)
+        if part is ZERO:
+            raise BuildError("E0315", f"reshape of {show_shape(old)} to {show_shape(new)}: an extent is 0, so -1 stands for no one number")
+        if part is not ONE:
+            self.require(ZERO.lt(part), "E0315", f"reshape to {show_shape(new)}: an extent may be negative")
+            self.require((whole % part).eq(0), "E0315", f"reshape of {show_shape(old)} to {show_shape(new)}: the elements do not divide")
+        new[holes[0]] = self.tidy(whole // part)
+        return tuple(new)
+
+    def check_elements(self, old: Shape, new: Shape) -> None:
+        """Both have as many elements: proven, or a precondition of the divisions that the new extents are made with."""
+        for e in new:
+            self.require(ZERO.le(e), "E0315", f"reshape to {show_shape(new)}: an extent is negative")
+        a, b = self.elements(old), self.elements(new)
+        if self.same(a, b):
+            return
+        conditions: list[Expr] = []
+        for n in [n for e in new for n in postorder(e) if n.op == "floordiv"]:
+            # where x is a multiple of d, d · (x // d) is x
+            whole, part = n.args
+            if self.proves(ZERO.lt(part)):
+                conditions.append((whole % part).eq(0))
+        trial = self.tidy(a.eq(b), (), both(*conditions))
+        if not conditions or not trial.is_const or not trial.attr:
+            raise BuildError(
+                "E0315", f"reshape of {show_shape(old)} to {show_shape(new)}: {a} and {b} elements are not provably equal", "one extent may be -1"
+            )
+        for c in conditions:
+            self.require(c, "E0315", f"reshape of {show_shape(old)} to {show_shape(new)}: the extents do not divide")
+
+    def positions(self, old: Shape, new: Shape) -> list[Expr]:
+        """For each old axis its position as an expression of the new positions."""
+        index: list[Expr] = []
+        for olds, news in self.groups(old, new):
+            flat = ZERO
+            for k in news:
+                flat = flat * new[k] + axis(k)
+            inner = ONE
+            found: list[Expr] = []
+            for k in reversed(olds):
+                position = flat if inner is ONE else flat // inner
+                found.append(position if k == olds[0] else position % old[k])
+                inner = self.tidy(inner * old[k])
+            index += reversed(found)
+        return index
+
+    def groups(self, old: Shape, new: Shape) -> list[tuple[list[int], list[int]]]:
+        """The axes of both shapes in groups, each as small as can be proven, with as many elements on either side."""
+        result: list[tuple[list[int], list[int]]] = []
+        i = j = 0
+        while i < len(old) or j < len(new):
+            end = next(
+                (
+                    (p, q)
+                    for total in range(1, len(old) - i + len(new) - j + 1)
+                    for p in range(i, min(len(old), i + total) + 1)
+                    if (q := j + total - (p - i)) <= len(new) and self.same(product(old[i:p]), product(new[j:q]))
+                ),
+                (len(old), len(new)),
+            )
+            result.append((list(range(i, end[0])), list(range(j, end[1]))))
+            i, j = end
+        return result

@@ -1,0 +1,76 @@
+"""The ground floor of `Builder`: what is known of the sizes, proofs on them, and a user's axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .bounds import Known
+from .errors import NOWHERE, Span
+from .expr import FALSE, TRUE, Expr, as_expr, both
+from .graph import Shape, Size
+from .simplify import assuming, prove_equal, simplify
+from .tensor import BuildError, Int, show
+
+
+class Scope:
+    """See `Builder`, which this is the base of."""
+
+    def __init__(self, sizes: dict[str, Size], facts: Iterable[Expr] = ()) -> None:
+        self.sizes = sizes
+        self.facts = tuple(facts)
+        self.requires: list[Expr] = []
+        self.span: Span = NOWHERE
+        self._scopes: dict[Shape, Known] = {}
+
+    # ---- proofs on sizes
+
+    def known(self, shape: Shape = ()) -> Known:
+        """What is known of the sizes, and of the positions in a (not empty) domain of this shape."""
+        scope = self._scopes.get(shape)
+        if scope is None:
+            if shape:
+                scope = self.known().with_domain(shape)
+            else:
+                scope = assuming(Known(self.sizes), both(*self.facts, *self.requires))
+            self._scopes[shape] = scope
+        return scope
+
+    def tidy(self, e: Int, shape: Shape = (), condition: Expr | None = None) -> Expr:
+        """The expression simplified; `shape` gives the extents that its $ axes run through, `condition` what holds wherever it is used."""
+        return simplify(as_expr(e), assuming(self.known(shape), condition))
+
+    def proves(self, condition: Expr, shape: Shape = ()) -> bool:
+        return self.tidy(condition, shape) is TRUE
+
+    def same(self, a: Int, b: Int) -> bool:
+        """The two integer expressions over sizes are provably equal."""
+        return prove_equal(as_expr(a), as_expr(b), self.known())
+
+    def require(self, condition: Expr, code: str, message: str, *notes: str) -> None:
+        """Nothing where the condition over sizes is proven, BuildError where it is refuted, else one more precondition in `requires`."""
+        condition = self.tidy(condition)
+        if condition is FALSE:
+            raise BuildError(code, message, *notes)
+        if condition is not TRUE:
+            self.requires.append(condition)
+            self._scopes.clear()
+
+    def check_same(self, a: Int, b: Int, what: str) -> None:
+        """E0311 unless the two sizes are provably equal."""
+        if not self.same(a, b):
+            raise BuildError("E0311", f"{what}: {show(a)} and {show(b)} are not provably equal")
+
+    def axis_number(self, axis: int, rank: int) -> int:
+        """A user's axis as 0 <= axis < rank; E0312."""
+        if not -rank <= axis < rank:
+            raise BuildError("E0312", f"there is no axis {axis}", f"the operand has rank {rank}")
+        return axis % rank
+
+    def axis_numbers(self, axes: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
+        """A user's axes (None: all) in rising order, each once; E0312."""
+        if axes is None:
+            return tuple(range(rank))
+        numbers = [self.axis_number(a, rank) for a in ((axes,) if isinstance(axes, int) else axes)]
+        if len(set(numbers)) != len(numbers):
+            raise BuildError("E0312", f"an axis is given twice in {list(axes) if not isinstance(axes, int) else axes}")
+        return tuple(sorted(numbers))

@@ -1,0 +1,322 @@
+"""Simplification of integer index expressions and of conditions on them, exact for every value that `Known` admits.
+
+Sums and products become canonical polynomials (`polynomial.py`); what is left is a table of named rules for each other operator, tried in order until
+one applies.  Rules marked d > 0 ask for a proof of it.  All hold for floor division, also of negative numbers.
+
+i64 expressions that hold loaded or computed *values* are only touched by what is true of wrapping arithmetic too (the ring laws); positions are exact.
+Values of other dtypes are left alone, the positions inside them (the indices of a load, the condition of a where) are simplified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import gcd
+
+from . import polynomial as pl
+from .bounds import Known, Range, fact
+from .conditions import BOOLEAN, compare, conjuncts
+from .dtypes import INDEX, bool_
+from .expr import FALSE, TRUE, ZERO, Expr, call, make, postorder
+from .graph import Size
+from .polynomial import Poly, is_position
+
+KnownLike = Known | Mapping[str, "Range | tuple[Expr | int | None, Expr | int | None, int] | Size"]
+_LINEAR = frozenset({"add", "sub", "mul", "neg"})
+
+
+def simplify(e: Expr, known: KnownLike | None = None) -> Expr:
+    """The simplest form that the rules give; the same object for expressions that they prove equal by normal form."""
+    known = as_known(known)
+    memo = known.memo
+    found = memo.get(e)
+    if found is not None:
+        return found
+    for n in postorder(e):
+        if n not in memo:
+            result = _step(n, tuple(memo[a] for a in n.args), known)
+            memo[n] = result
+            memo.setdefault(result, result)
+    return memo[e]
+
+
+def as_known(known: KnownLike | None) -> Known:
+    return known if isinstance(known, Known) else Known(known or {})
+
+
+def assuming(known: Known, condition: Expr | None) -> Known:
+    """Also the condition, where it is a conjunction of comparisons (other parts add nothing)."""
+    if condition is None or condition is TRUE:
+        return known
+    found = known.assumed.get(condition)
+    if found is None:
+        facts: list[Poly] = []
+        zeros: list[Expr] = []
+        ranges = dict(known.ranges)
+        for c in conjuncts(simplify(condition, known)):
+            facts += [f for f in fact(c) if not pl.is_constant(f)]
+            if c.op == "equal" and c.args[1] is ZERO and c.args[0].op == "mod":
+                zeros.append(c.args[0])
+                _refine(ranges, c.args[0])
+        found = known.assumed[condition] = Known(ranges, (*known.assumptions, *facts), (*known.zeros, *zeros))
+    return found
+
+
+def _refine(ranges: dict[str, Range], remainder: Expr) -> None:
+    """`N % 4 == 0` makes N a multiple of 4."""
+    name, d = remainder.args
+    if name.op in ("size", "var") and d.is_const and d.attr > 0:
+        r = ranges.get(name.attr, Range())
+        ranges[name.attr] = Range(r.min, r.max, r.multiple * d.attr // gcd(r.multiple, d.attr))
+
+
+def prove(condition: Expr, known: KnownLike | None = None) -> bool:
+    """The boolean expression holds for every admitted value.  False means that no proof was found."""
+    return simplify(condition, known) is TRUE
+
+
+def prove_equal(a: Expr, b: Expr, known: KnownLike | None = None) -> bool:
+    known = as_known(known)
+    return a is b or simplify(a, known) is simplify(b, known) or prove(a.eq(b), known)
+
+
+def prove_le(a: Expr, b: Expr, known: KnownLike | None = None) -> bool:
+    return prove(a.le(b), known)
+
+
+def _step(n: Expr, args: tuple[Expr, ...], known: Known) -> Expr:
+    """One node whose operands are simplified."""
+    if n.op == "where":
+        return args[1] if args[0] is TRUE or args[1] is args[2] else args[2] if args[0] is FALSE else make("where", n.dtype, args)
+    if n.dtype is INDEX and n.op in _LINEAR:
+        made = pl.combined(n.op, [pl.poly(a) for a in args])
+        return make(n.op, INDEX, args) if made is None else pl.expr(regrouped(made, known))
+    if n.dtype is bool_ and n.op in BOOLEAN:
+        return BOOLEAN[n.op](args, known)
+    if not all(is_position(a) for a in args):
+        return n if args == n.args else make(n.op, n.dtype, args, n.attr)
+    if n.dtype is INDEX and n.op in ("floordiv", "mod"):
+        x, d = (pl.poly(a) for a in args)
+        return pl.expr(regrouped((divide if n.op == "floordiv" else remainder)(x, d, known), known))
+    if n.dtype is INDEX and n.op in ("min", "max"):
+        return extreme(n.op, args, known)
+    if n.op in ("less_than", "less_equal", "equal", "not_equal") and args[0].dtype is INDEX:
+        return compare(n.op, args[0], args[1], known)
+    return n if args == n.args else make(n.op, n.dtype, args, n.attr)
+
+
+# ---- sums: what a polynomial does not see
+
+
+def regrouped(p: Poly, known: Known) -> Poly:
+    """d·(x // d) → x where x % d is proven 0;   d·(x // d) + x % d → x, also times a factor."""
+    changed: Poly | None = p
+    while changed is not None:
+        p = changed
+        candidates = ((m, a) for m in p for a in m if a.op in ("floordiv", "mod") and is_position(a))
+        changed = next((found for m, a in candidates if (found := _regroup(p, m, a, known)) is not None), None)
+    return p
+
+
+def _regroup(p: Poly, m: pl.Monomial, a: Expr, known: Known) -> Poly | None:
+    x, d = (pl.poly(arg) for arg in a.args)
+    if len(d) != 1:
+        return None
+    term = {m: p[m]}
+    rest = {tuple(b for b in m if b is not a): p[m]} if m.count(a) == 1 else None
+    if rest is None:
+        return None
+    if a.op == "floordiv":
+        q, r = pl.divided(rest, d)
+        if r or not is_multiple(x, d, known):
+            return None
+        return pl.plus(pl.plus(p, term, -1), pl.times(q, x))
+    whole = pl.times(pl.times(rest, d), divide(x, d, known))
+    if not whole or any(p.get(k) != c for k, c in whole.items()):
+        return None
+    return pl.plus(pl.plus(pl.plus(p, term, -1), whole, -1), pl.times(rest, x))
+
+
+def is_multiple(x: Poly, d: Poly, known: Known) -> bool:
+    """x % d == 0 is known, for d other than 0."""
+    if any(pl.poly(z.args[0]) == x and pl.poly(z.args[1]) == d for z in known.zeros):
+        return True
+    if not pl.is_constant(d):
+        return not pl.divided(x, d)[1]
+    size = abs(d.get((), 0))
+    return size > 0 and known.multiple(x) % size == 0
+
+
+# ---- floor division and modulus
+
+
+def by_one(x: Poly, d: Poly, known: Known) -> Poly | None:
+    """x // 1 → x;   x // -1 → -x"""
+    if d == {(): 1}:
+        return x
+    return pl.scaled(x, -1) if d == {(): -1} else None
+
+
+def by_negative(x: Poly, d: Poly, known: Known) -> Poly | None:
+    """x // d → -x // -d for a constant d < -1"""
+    return divide(pl.scaled(x, -1), pl.scaled(d, -1), known) if pl.is_constant(d) and d.get((), 0) < 0 else None
+
+
+def take_out(x: Poly, d: Poly, known: Known) -> Poly | None:
+    """(q·d + r) // d → q + r // d     (d > 0)"""
+    q, r = pl.divided(x, d)
+    return pl.plus(q, divide(r, d, known)) if q else None
+
+
+def take_out_multiples(x: Poly, d: Poly, known: Known) -> Poly | None:
+    """(m + r) // d → m // d + r // d where d divides the terms m, known by the sizes' multiples     (d > 0)"""
+    exact = {m: c for m, c in x.items() if m and is_multiple({m: c}, d, known)}
+    if not exact or len(exact) == len(x):
+        return None
+    return pl.plus(divide(exact, d, known), divide(pl.plus(x, exact, -1), d, known))
+
+
+def below_one(x: Poly, d: Poly, known: Known) -> Poly | None:
+    """x // d → 0 for 0 <= x < d;   → -1 for -d <= x < 0     (d > 0)"""
+    if known.nonnegative(x):
+        return {} if known.positive(pl.plus(d, x, -1)) else None
+    return pl.constant(-1) if known.positive(pl.scaled(x, -1)) and known.nonnegative(pl.plus(x, d)) else None
+
+
+def by_factor(x: Poly, d: Poly, known: Known) -> Poly | None:
+    """(g·y + r) // (g·e) → y // e for 0 <= r < g     (d > 0, g > 0)"""
+    found = _factored(x, d, known)
+    return None if found is None else divide(found[1], found[2], known)
+
+
+def nested(x: Poly, d: Poly, known: Known) -> Poly | None:
+    """(y // a + c) // d → (y + a·c) // (a·d) for a constant c     (d > 0, a > 0)"""
+    inner = [m for m in x if m]
+    if len(inner) != 1 or len(inner[0]) != 1 or x[inner[0]] != 1 or inner[0][0].op != "floordiv":
+        return None
+    y, a = (pl.poly(arg) for arg in inner[0][0].args)
+    if not known.positive(a):
+        return None
+    return divide(pl.plus(y, pl.scaled(a, x.get((), 0))), pl.times(a, d), known)
+
+
+def _factored(x: Poly, d: Poly, known: Known) -> tuple[Poly, Poly, Poly, Poly] | None:
+    """(g, y, e, r) with x = g·y + r, d = g·e, g > 0 and 0 <= r < g; None where no factor g of d other than 1 and d itself does that."""
+    if len(d) != 1:
+        return None
+    ((m, c),) = d.items()
+    candidates: list[Poly] = [{(a,): 1} for a in dict.fromkeys(m)]
+    numbers = {gcd(c, k) for n, k in x.items() if n} - {1}
+    candidates += [pl.constant(g) for g in sorted(numbers, reverse=True) if g > 1]
+    for g in candidates:
+        e, left = pl.divided(d, g)
+        y, r = pl.divided(x, g)
+        if left or e == {(): 1} or not y or not known.positive(g):
+            continue
+        if known.nonnegative(r) and known.positive(pl.plus(g, r, -1)):
+            return g, y, e, r
+    return None
+
+
+def mod_by_one(x: Poly, d: Poly, known: Known) -> Poly | None:
+    """x % 1 → 0"""
+    return {} if d == {(): 1} else None
+
+
+def mod_below(x: Poly, d: Poly, known: Known) -> Poly | None:
+    """x % d → x for 0 <= x < d;   → x + d for -d <= x < 0     (d > 0)"""
+    if known.nonnegative(x):
+        return x if known.positive(pl.plus(d, x, -1)) else None
+    return pl.plus(x, d) if known.positive(pl.scaled(x, -1)) and known.nonnegative(pl.plus(x, d)) else None
+
+
+def drop_multiples(x: Poly, d: Poly, known: Known) -> Poly | None:
+    """(q·d + r) % d → r % d, also for terms that d divides by the sizes' multiples; coefficients are brought next to 0     (d > 0)"""
+    r: Poly = pl.divided(x, d)[1]
+    r = {m: c for m, c in r.items() if not m or not is_multiple({m: c}, d, known)}
+    if pl.is_constant(d):
+        whole = d[()]
+        r = {m: (c if -whole < 2 * c <= whole or not m else (c + (whole - 1) // 2) % whole - (whole - 1) // 2) for m, c in r.items()}
+    return remainder(r, d, known) if r != x else None
+
+
+def drop_inner_mod(x: Poly, d: Poly, known: Known) -> Poly | None:
+    """(k·(y % e) + r) % d → (k·y + r) % d where d divides k·e     (d > 0, e is not 0)"""
+    for m, k in x.items():
+        if len(m) == 1 and m[0].op == "mod":
+            y, e = (pl.poly(arg) for arg in m[0].args)
+            if known.positive(e) and not pl.divided(pl.scaled(e, k), d)[1]:
+                return remainder(pl.plus(pl.plus(x, {m: k}, -1), pl.scaled(y, k)), d, known)
+    return None
+
+
+def mod_by_factor(x: Poly, d: Poly, known: Known) -> Poly | None:
+    """(g·y + r) % (g·e) → g·(y % e) + r for 0 <= r < g     (d > 0, g > 0)"""
+    found = _factored(x, d, known)
+    if found is None:
+        return None
+    g, y, e, r = found
+    return pl.plus(pl.times(g, remainder(y, e, known)), r)
+
+
+Rule = Callable[[Poly, Poly, Known], Poly | None]
+DIVISION_BY_ANY: tuple[Rule, ...] = (by_one, by_negative)
+DIVISION: tuple[Rule, ...] = (take_out, take_out_multiples, below_one, by_factor, nested)
+MODULUS: tuple[Rule, ...] = (mod_by_one, mod_below, drop_multiples, drop_inner_mod, mod_by_factor)
+
+
+def divide(x: Poly, d: Poly, known: Known) -> Poly:
+    """floor(x / d)"""
+    for rule in DIVISION_BY_ANY:
+        found = rule(x, d, known)
+        if found is not None:
+            return found
+    if known.positive(d):
+        if not x:
+            return {}
+        for rule in DIVISION:
+            found = rule(x, d, known)
+            if found is not None:
+                return found
+    return pl.poly(call("floordiv", pl.expr(x), pl.expr(d)))
+
+
+def remainder(x: Poly, d: Poly, known: Known) -> Poly:
+    """x - d · floor(x / d)"""
+    if known.positive(d):
+        if not x:
+            return {}
+        for rule in MODULUS:
+            found = rule(x, d, known)
+            if found is not None:
+                return found
+    return pl.poly(call("mod", pl.expr(x), pl.expr(d)))
+
+
+# ---- minimum and maximum
+
+
+def extreme(op: str, args: tuple[Expr, ...], known: Known) -> Expr:
+    """Flattened, without the operands that another one is proven to beat, the others in a fixed order."""
+    parts = list(dict.fromkeys(p for a in args for p in _flat(op, a)))
+    polys = {p: pl.poly(p) for p in parts}
+    sign = 1 if op == "min" else -1
+    for p in list(parts):
+        if any(q is not p and known.nonnegative(pl.scaled(pl.plus(polys[p], polys[q], -1), sign)) for q in parts):
+            parts.remove(p)
+    parts.sort(key=pl.key)
+    result = parts[0]
+    for p in parts[1:]:
+        result = make(op, INDEX, (result, p))
+    return result
+
+
+def _flat(op: str, e: Expr) -> list[Expr]:
+    found: list[Expr] = []
+    stack = [e]
+    while stack:
+        n = stack.pop()
+        if n.op == op:
+            stack.extend(reversed(n.args))
+        else:
+            found.append(n)
+    return found

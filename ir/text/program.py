@@ -1,0 +1,294 @@
+"""The program level as text."""
+
+from __future__ import annotations
+
+from ..dtypes import INDEX, DType
+from ..expr import ONE, Expr
+from ..program import (
+    PRAGMAS,
+    Array,
+    Assign,
+    Barrier,
+    Block,
+    Call,
+    Define,
+    Fail,
+    For,
+    Function,
+    If,
+    Param,
+    Program,
+    Region,
+    Scratch,
+    Stmt,
+    StoreTo,
+    While,
+)
+from .expressions import show_expr
+from .header import read_header, show_header, show_list
+from .kernel import read_strings
+from .parse import Scope, expression, expression_list
+from .tokens import Line, Source
+from .words import quoted, word
+
+
+def show_program(program: Program) -> str:
+    lines = show_header("program", program)
+    if program.target:
+        lines.append(f"target {quoted(program.target)}")
+    if program.workspace is not None:
+        lines.append(f"workspace {show_expr(program.workspace)}")
+    lines += [f"note {quoted(note)}" for note in program.notes]
+    for function in program.functions:
+        lines += ["", *show_function(function)]
+    lines += ["", "entry:", *show_statements(program.entry, "  ")]
+    return "\n".join(lines) + "\n"
+
+
+def show_function(f: Function) -> list[str]:
+    text = f"function {word(f.name)}({', '.join(map(_show_param, f.params))})"
+    text += f" grid {show_list(f.grid)}" if f.grid else ""
+    text += f" threads {show_list(f.threads)}" if f.threads else ""
+    text += " fails" if f.fails else ""
+    return [text + ":", *show_statements(f.body, "  ")]
+
+
+def _show_param(p: Param) -> str:
+    flags = ("const " if p.const else "") + ("may_alias " if p.may_alias else "")
+    return f"{flags}{p.dtype.name}{'*' if p.pointer else ''} {word(p.name)}"
+
+
+def show_statements(block: Block, indent: str) -> list[str]:
+    lines: list[str] = []
+    for s in block:
+        lines.append(indent + _show_statement(s))
+        if isinstance(s, (For, While, Region, If)):
+            lines += show_statements(s.body, indent + "  ")
+        if isinstance(s, If) and s.orelse:
+            lines += [f"{indent}else:", *show_statements(s.orelse, indent + "  ")]
+    return lines
+
+
+def _show_statement(s: Stmt) -> str:
+    match s:
+        case Define():
+            value = "" if s.value is None else f" = {show_expr(s.value)}"
+            return f"{'var' if s.mutable else 'let'} {word(s.name)}: {s.dtype.name}{value}"
+        case Assign():
+            return f"{word(s.name)} = {show_expr(s.value)}"
+        case Array():
+            keyword = "shared" if s.space == "shared" else "array"
+            space = "" if s.space in ("shared", "stack") else f" {s.space}"
+            align = f" align {s.align}" if s.align else ""
+            return f"{keyword} {word(s.name)}: {s.dtype.name}[{s.count}]{space}{align}"
+        case Scratch():
+            align = "" if s.align == 64 else f" align {s.align}"
+            return f"scratch {word(s.name)}: {s.dtype.name}[{show_expr(s.count)}]{align}"
+        case StoreTo():
+            return f"{'stream ' if s.stream else ''}{word(s.buffer)}[{show_expr(s.address)}] = {show_expr(s.value)}"
+        case For():
+            step = "" if s.step is ONE else f" step {show_expr(s.step)}"
+            pragma = f" {s.pragma}" if s.pragma else ""
+            serial = "" if s.serial_if is None else f" serial_if {show_expr(s.serial_if)}"
+            return f"for {word(s.var)} in {show_expr(s.start)} .. {show_expr(s.stop)}{step}{pragma}{serial}:"
+        case If():
+            return f"if {show_expr(s.condition)}:"
+        case While():
+            return f"while {show_expr(s.condition)}:"
+        case Region():
+            return "region:" if s.serial_if is None else f"region serial_if {show_expr(s.serial_if)}:"
+        case Barrier():
+            return "barrier"
+        case Call():
+            return f"call {word(s.function)}({', '.join(show_expr(a) if isinstance(a, Expr) else word(a) for a in s.args)})"
+        case Fail():
+            return f"fail {s.code}"
+
+
+def read_program(source: Source) -> Program:
+    header = read_header(source)
+    scope = header.scope
+    target, workspace = "", None
+    if (line := source.sees(0, "target")) is not None:
+        source.at += 1
+        line.take()
+        target = line.string()
+        line.end()
+    if (line := source.sees(0, "workspace")) is not None:
+        source.at += 1
+        line.take()
+        workspace = expression(line, scope)
+        line.end()
+    notes = read_strings(source, -1, "note")
+    functions = []
+    while (line := source.sees(0, "function")) is not None:
+        source.at += 1
+        functions.append(_read_function(source, line, scope.sizes))
+    entry: Block = ()
+    if (line := source.peek()) is not None:
+        source.at += 1
+        line.expect("entry")
+        entry = _read_body(source, line, scope)
+    if (line := source.peek()) is not None:
+        line.expected("nothing after the entry")
+    return Program(
+        header.name, tuple(header.sizes), tuple(header.ports), tuple(functions), entry, tuple(header.derived), tuple(header.requires),
+        "\n".join(header.documentation), "\n".join(header.source), target, workspace, notes,
+    )  # fmt: skip
+
+
+def _read_function(source: Source, line: Line, sizes: set[str]) -> Function:
+    line.take()
+    name = line.name()
+    scope = Scope(sizes)
+    line.expect("(")
+    params: list[Param] = []
+    while not line.accept(")"):
+        if params:
+            line.expect(",")
+        p = _read_param(line)
+        params.append(p)
+        (scope.buffers if p.pointer else scope.variables)[p.name] = p.dtype
+    grid = expression_list(line, scope) if line.accept("grid") else ()
+    threads = expression_list(line, scope) if line.accept("threads") else ()
+    fails = line.accept("fails")
+    return Function(name, tuple(params), _read_body(source, line, scope), grid, threads, fails)
+
+
+def _read_param(line: Line) -> Param:
+    const = line.accept("const")
+    may_alias = line.accept("may_alias")
+    d = line.dtype()
+    pointer = line.accept("*")
+    return Param(line.name(), d, pointer, const, may_alias)
+
+
+def _read_body(source: Source, line: Line, scope: Scope) -> Block:
+    line.expect(":")
+    line.end()
+    inner = scope.inside()
+    return source.block(line.indent, lambda below: _read_statement(source, below, inner))
+
+
+def _read_statement(source: Source, line: Line, scope: Scope) -> Stmt:
+    keyword = line.token.text if line.token.kind == "name" else ""
+    if keyword not in _STATEMENTS:
+        return _read_assignment(line, scope)
+    line.take()
+    match keyword:
+        case "let" | "var":
+            name, d = _declared(line)
+            value = expression(line, scope) if line.accept("=") else None
+            scope.variables[name] = d
+            return Define(name, d, value, keyword == "var")
+        case "array" | "shared":
+            return _read_array(line, scope, keyword)
+        case "scratch":
+            name, d = _declared(line)
+            line.expect("[")
+            count = expression(line, scope)
+            line.expect("]")
+            scope.buffers[name] = d
+            return Scratch(name, d, count, line.integer() if line.accept("align") else 64)
+        case "stream":
+            return _read_store(line, scope, True)
+        case "for":
+            return _read_for(source, line, scope)
+        case "if":
+            condition = expression(line, scope)
+            body = _read_body(source, line, scope)
+            other = source.otherwise(line)
+            return If(condition, body, () if other is None else _read_body(source, other, scope))
+        case "while":
+            condition = expression(line, scope)
+            return While(condition, _read_body(source, line, scope))
+        case "region":
+            serial_if = expression(line, scope) if line.accept("serial_if") else None
+            return Region(_read_body(source, line, scope), serial_if)
+        case "barrier":
+            return Barrier()
+        case "call":
+            return _read_call(line, scope)
+        case _:
+            return Fail(line.integer())
+
+
+_STATEMENTS = ("let", "var", "array", "shared", "scratch", "stream", "for", "if", "while", "region", "barrier", "call", "fail")
+
+
+def _declared(line: Line) -> tuple[str, DType]:
+    name = line.name()
+    line.expect(":")
+    return name, line.dtype()
+
+
+def _read_array(line: Line, scope: Scope, keyword: str) -> Array:
+    name, d = _declared(line)
+    line.expect("[")
+    count = line.integer()
+    line.expect("]")
+    space = "shared" if keyword == "shared" else "register" if line.accept("register") else "stack"
+    scope.buffers[name] = d
+    return Array(name, d, count, space, line.integer() if line.accept("align") else 0)
+
+
+def _read_assignment(line: Line, scope: Scope) -> Assign | StoreTo:
+    at = line.token
+    if line.next.text == "[":
+        return _read_store(line, scope, False)
+    name = line.name("a statement")
+    if not line.sees("="):
+        line.unknown("statement", at, _STATEMENTS)
+    if name not in scope.variables:
+        line.unknown("variable", at, scope.variables)
+    line.take()
+    return Assign(name, expression(line, scope))
+
+
+def _read_store(line: Line, scope: Scope, stream: bool) -> StoreTo:
+    at = line.token
+    name = line.name("the name of a buffer")
+    if name not in scope.buffers:
+        line.unknown("buffer", at, scope.buffers)
+    line.expect("[")
+    address = expression(line, scope)
+    line.expect("]")
+    line.expect("=")
+    return StoreTo(name, address, expression(line, scope), stream)
+
+
+def _read_for(source: Source, line: Line, scope: Scope) -> For:
+    name = line.name()
+    line.expect("in")
+    start = expression(line, scope)
+    line.expect("..")
+    stop = expression(line, scope)
+    step = expression(line, scope) if line.accept("step") else ONE
+    pragma = ""
+    if line.token.kind == "name" and line.token.text != "serial_if":
+        if line.token.text not in PRAGMAS:
+            line.unknown("pragma", line.token, PRAGMAS)
+        pragma = line.take().text
+    serial_if = expression(line, scope) if line.accept("serial_if") else None
+    inner = scope.inside()
+    inner.variables[name] = INDEX
+    return For(name, start, stop, _read_body(source, line, inner), step, pragma, serial_if)
+
+
+def _read_call(line: Line, scope: Scope) -> Call:
+    function = line.name()
+    line.expect("(")
+    args: list[Expr | str] = []
+    while not line.accept(")"):
+        if args:
+            line.expect(",")
+        # a bare name of a buffer is passed by pointer
+        if line.token.kind in ("name", "string") and line.next.text in (",", ")"):
+            at = line.at
+            name = line.name()
+            if name in scope.buffers and name not in scope.variables:
+                args.append(name)
+                continue
+            line.at = at
+        args.append(expression(line, scope))
+    return Call(function, tuple(args))

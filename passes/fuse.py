@@ -1,0 +1,205 @@
+"""graph → graph: a `contiguous` node at each tensor that is to be made real; what has none is computed inside the kernels of its users.
+
+Level 0 makes every operator real, but for a pointwise operand that one reduction alone reads (the products of a matmul would not fit in memory).
+
+From level 1 the users decide.  The graph is walked from the outputs down; when a node is reached, it is known where its value would be computed if
+it were inlined: its *uses*, each in the kernel of a real node (the root), at an index, inside some loops.
+
+    pointwise    real where evaluating it at all its uses costs more than evaluating it once, writing it and reading it again (`costs.py`):
+                 gelu(x @ w1) before @ w2 is used once for each column of w2;  exp(x - m) of a softmax is used twice and stays
+    reduction    inlined where its uses in one kernel are inside no more loops than it has points, so that it is computed once: the epilogue of a matmul,
+                 the statistics of a row (softmax, layer norm); real where it would be computed again (a chain of matmuls), under a mask or a
+                 gather, by several kernels, outside of all parallel loops, or (a contraction, which wants tiles) inside another reduction
+    the others   `scan`, `scatter`, `update`, `nest` and outputs are real by themselves; inputs, constants and iotas never need to be
+
+A node with more than MAX_USES different uses is real: a stencil of a stencil of a stencil must not grow without bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..ir.bounds import Known
+from ..ir.expr import Expr, axis, leaves, substitute, var
+from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, users
+from ..ir.primops import OPS
+from ..ir.simplify import simplify
+from ..ir.target import Options, Target
+from .costs import nominal, operation, points, read, write
+
+STRUCTURAL = frozenset({"nest", "scatter", "update", "scan", "contiguous"})
+LEAVES = frozenset({"input", "const", "iota"})
+MAX_USES = 8
+
+
+def fuse(ir: Graph, target: Target, options: Options) -> Graph:
+    real = _every_operator(ir) if options.level == 0 else _Planner(ir).real()
+    outputs = {n for _, n in ir.outputs}
+    done: dict[Node, Node] = {}
+    stored: dict[Node, Node] = {}  # what the users of a node read
+    for node in ir.nodes():
+        args = tuple(View(stored[a.node], a.index, a.domain, a.fill) for a in node.args)
+        done[node] = node if args == node.args else make(node.op, node.dtype, node.shape, args, node.attr, node.span)
+        stored[node] = done[node]
+        if node in real and node not in outputs:
+            stored[node] = make("contiguous", node.dtype, node.shape, (identity(done[node]),), span=node.span)
+    return ir.with_outputs(tuple(done[n] for _, n in ir.outputs))
+
+
+def _every_operator(graph: Graph) -> set[Node]:
+    found = users(graph)
+
+    def inside_a_reduction(n: Node) -> bool:
+        return n.op in OPS and len(found[n]) == 1 and found[n][0][0].op == "reduce"
+
+    def stored_already(n: Node) -> bool:
+        return len(found[n]) == 1 and found[n][0][0].op == "contiguous" and found[n][0][0].args[0].is_identity
+
+    return {n for n in found if n.op not in LEAVES | STRUCTURAL and not inside_a_reduction(n) and not stored_already(n)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """Where a value would be computed: in the kernel of `root`, at `index` (over the variables of `loops`), inside `loops`, outermost first."""
+
+    root: tuple[Node, int]  # the real node, and which of its kernels
+    index: tuple[Expr, ...]
+    loops: tuple[tuple[Expr, Expr], ...]  # variable, extent
+    parallel: int  # how many of the loops are the root's own
+    covered: bool = False  # under a mask or at positions that data decides
+
+
+class _Planner:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.values = nominal(graph.size_info())
+        self.known = Known(graph.size_info())
+        self.uses: dict[Node, dict[_Use, None]] = {n: {} for n in graph.nodes()}
+        self.outputs = {n for _, n in graph.outputs}
+        self.operations: dict[Node, float] = {}  # of a node with its pointwise operands
+        self.reads: dict[Node, float] = {}  # cost of what it reads from memory, each source once
+        self.variables = 0
+
+    def real(self) -> set[Node]:
+        nodes = self.graph.nodes()
+        for n in nodes:
+            self.estimate(n)
+        chosen: set[Node] = set()
+        for n in reversed(nodes):
+            if n.op in LEAVES:
+                continue
+            if n in self.outputs or n.op in STRUCTURAL:
+                self.root(n)
+            elif self.wants_memory(n):
+                chosen.add(n)
+                self.root(n)
+            else:
+                for use in self.uses[n]:
+                    self.inlined(n, use)
+        return chosen
+
+    def estimate(self, n: Node) -> None:
+        pointwise = [a.node for a in n.args if a.node.op in OPS or a.node.op == "gather"]
+        inner = dict.fromkeys(pointwise)
+        self.operations[n] = operation(n.op) + sum(self.operations[m] for m in inner)
+        sources = dict.fromkeys(a.node for a in n.args if a.node not in inner and a.node.op not in ("const", "iota"))
+        self.reads[n] = sum(read(m.dtype) for m in sources) + sum(self.reads[m] for m in inner)
+
+    # ---- the decision
+
+    def wants_memory(self, n: Node) -> bool:
+        uses = self.uses[n]
+        if not uses:
+            return False
+        if len(uses) > MAX_USES:
+            return True
+        return self.reduction_wants_memory(n) if n.op == "reduce" else self.pointwise_wants_memory(n)
+
+    def pointwise_wants_memory(self, n: Node) -> bool:
+        own = points(n.shape, self.values)
+        roots = dict.fromkeys(u.root for u in self.uses[n])
+        evaluations = sum(self.trips(self.placed(u)[0]) for u in self.uses[n])
+        inlined = evaluations * self.operations[n] + len(roots) * own * self.reads[n]
+        stored = own * (self.operations[n] + self.reads[n] + write(n.dtype) + len(roots) * read(n.dtype))
+        return inlined > stored
+
+    def reduction_wants_memory(self, n: Node) -> bool:
+        placed = {(u.root, u.index): self.placed(u) for u in self.uses[n]}
+        if len(placed) > 1 or any(u.covered for u in self.uses[n]):
+            return True
+        ((around, parallel, reducing),) = placed.values()
+        if self.trips(around) > points(n.shape, self.values):
+            return True
+        return (parallel and not around) or (reducing and self.is_contraction(n))
+
+    def placed(self, use: _Use) -> tuple[tuple[tuple[Expr, Expr], ...], bool, bool]:
+        """The loops around a value that is computed as far out as its index allows; whether the root has loops; whether one of them reduces."""
+        if use.covered:
+            return use.loops, use.parallel > 0, len(use.loops) > use.parallel
+        mentioned = {v for e in use.index for v in leaves(e, "var")}
+        depth = max((k + 1 for k, (v, _) in enumerate(use.loops) if v in mentioned), default=0)
+        return use.loops[:depth], use.parallel > 0, depth > use.parallel
+
+    def is_contraction(self, n: Node) -> bool:
+        """Some operand of what is summed does not vary along every kept axis, so its elements are used again."""
+        kept = {axis(k) for k, e in enumerate(n.shape) if not e.is_const or e.attr > 1}
+        stack = [(n.args[0], tuple(axis(k) for k in range(len(n.shape) + len(n.attr.extents))))]
+        while stack:
+            view, position = stack.pop()
+            index = tuple(substitute(e, {axis(k): p for k, p in enumerate(position)}) for e in view.index)
+            if view.node.op in OPS and len(stack) < MAX_USES:
+                stack.extend((a, index) for a in view.node.args)
+            elif view.node.op not in ("const", "iota") and kept - {a for e in index for a in leaves(e, "axis")}:
+                return True
+        return False
+
+    def trips(self, loops: tuple[tuple[Expr, Expr], ...]) -> float:
+        return points(tuple(extent for _, extent in loops), self.values)
+
+    # ---- where operands are used
+
+    def fresh(self, shape: Shape) -> tuple[tuple[Expr, Expr], ...]:
+        self.variables += len(shape)
+        return tuple((var(f"v{self.variables - len(shape) + k}"), extent) for k, extent in enumerate(shape))
+
+    def root(self, n: Node) -> None:
+        """`n` gets kernels of its own; its operands are used there."""
+        if n.op in ("scatter", "update"):
+            for k in range(len(n.args)):
+                loops = self.fresh(operand_domain(n, k))
+                self.reading(n, k, _Use((n, min(k, 1)), tuple(v for v, _ in loops), loops, len(loops)))
+        elif n.op == "scan":
+            loops = self.fresh(n.shape)
+            last = n.attr.axis
+            nest = (*loops[:last], *loops[last + 1 :], loops[last])
+            self.reading(n, 0, _Use((n, 0), tuple(v for v, _ in loops), nest, len(loops) - 1))
+        elif n.op != "nest":
+            loops = self.fresh(n.shape)
+            self.inlined(n, _Use((n, 0), tuple(v for v, _ in loops), loops, len(loops)))
+
+    def inlined(self, n: Node, use: _Use) -> None:
+        """The operands of `n` are used where it is computed."""
+        around, _, _ = self.placed(use)
+        use = replace(use, loops=around, parallel=min(use.parallel, len(around)))
+        if n.op == "reduce":
+            reduced = self.fresh(n.attr.extents)
+            index = (*use.index, *(v for v, _ in reduced))
+            self.reading(n, 0, replace(use, index=index, loops=(*around, *reduced)))
+        elif n.op == "gather":
+            for k in range(1, len(n.args)):
+                self.reading(n, k, use)
+            positions = tuple(v for v, _ in self.fresh(n.attr.extents))
+            self.reading(n, 0, _Use(use.root, positions, use.loops, use.parallel, covered=True))
+        else:
+            for k in range(len(n.args)):
+                self.reading(n, k, use)
+
+    def reading(self, n: Node, k: int, use: _Use) -> None:
+        view = n.args[k]
+        if view.node.op in LEAVES:
+            return
+        mapping = {axis(a): e for a, e in enumerate(use.index)}
+        known = self.known.with_ranges({v.attr: (0, extent - 1, 1) for v, extent in use.loops})
+        index = tuple(simplify(substitute(e, mapping), known) for e in view.index)
+        covered = use.covered or view.domain is not None
+        self.uses[view.node].setdefault(_Use(use.root, index, use.loops, use.parallel, covered))

@@ -1,0 +1,203 @@
+"""hoist: program → program.  What does not change in a loop is computed before it; what a statement computes twice gets a name.
+
+    for i in 0 .. M:                              for i in 0 .. M:
+      for p in 0 .. K:                    →         let t0 = i * K
+        y[p + i*K] = f(x[p + i*K])                  for p in 0 .. K:
+                                                      y[t0 + p] = f(x[t0 + p])
+
+1. An address becomes a sum in the order of the loops, outermost first, so that its beginnings are what the inner loops leave unchanged.
+2. Arithmetic on what a loop does not change moves before the loop, from the outermost loop inwards.  Loads stay: a C compiler, which is told what may
+   alias, moves them better.
+3. In a run of simple statements, what is computed twice becomes a `let` (`share.py`).
+
+The value of no expression changes but for the order of integer sums, and no load is moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..ir import polynomial as pl
+from ..ir.dtypes import INDEX
+from ..ir.expr import Expr, postorder, product, substitute, total, var
+from ..ir.program import Array, Assign, Block, Define, For, Function, If, Program, Region, Scratch, Stmt, StoreTo, While, expressions, map_expressions, statements
+from ..ir.target import Options, Target
+from .lower.names import Names
+from .share import Temporaries, share
+
+MOST_TERMS = 8  # an address that multiplies out to more is left as it is
+WORTH = 2  # operations (a multiplication of two unknowns counts as 2) that are worth a name outside the loop
+MEMORY = frozenset({"load", "vload", "gather"})
+DEAR = frozenset({"floordiv", "mod", "min", "max", "where"})
+
+
+def hoist(program: Program, target: Target, options: Options) -> Program:
+    """Functions only: the entry is straight-line code as it stands."""
+    taken = [s.name for s in (*program.sizes, *program.ports, *program.functions)]
+    return replace(program, functions=tuple(_function(f, taken) for f in program.functions))
+
+
+def _function(f: Function, taken: list[str]) -> Function:
+    local = [s.var if isinstance(s, For) else s.name for s in statements(f.body) if isinstance(s, (For, Define, Array, Scratch))]
+    fresh = Temporaries(Names([*taken, *local, *(p.name for p in f.params)]))
+    body = _order(f.body, {p.name: 0 for p in f.params}, 0)
+    body = _outward(body, fresh)
+    return replace(f, body=_used(share(body, fresh)))
+
+
+def _used(body: Block) -> Block:
+    """Without the lets that nothing reads."""
+    read: set[str] = set()
+
+    def block(stmts: Block) -> Block:
+        result: list[Stmt] = []
+        for s in reversed(stmts):  # what is read stands behind its let
+            if isinstance(s, Define) and not s.mutable and s.name not in read:
+                continue
+            match s:
+                case For() | While() | Region():
+                    result.append(replace(s, body=block(s.body)))
+                case If():
+                    result.append(If(s.condition, block(s.body), block(s.orelse)))
+                case _:
+                    result.append(s)
+            read.update(n.attr for n in postorder(*expressions(s)) if n.op == "var")
+        return tuple(reversed(result))
+
+    return block(body)
+
+
+# ---- 1. the order of sums
+
+
+def _order(block: Block, depth: Mapping[str, int], level: int) -> Block:
+    """`depth`: the loop level that defines each name (a name whose value changes counts as the innermost)."""
+    depth = dict(depth)
+    result: list[Stmt] = []
+    for s in block:
+        s = _ordered(s, depth, level)
+        match s:
+            case For():
+                result.append(replace(s, body=_order(s.body, {**depth, s.var: level + 1}, level + 1)))
+            case While():
+                result.append(replace(s, body=_order(s.body, depth, level + 1)))
+            case Region():
+                result.append(replace(s, body=_order(s.body, depth, level)))
+            case If():
+                result.append(If(s.condition, _order(s.body, depth, level), _order(s.orelse, depth, level)))
+            case _:
+                if isinstance(s, Define) and not s.mutable:
+                    depth[s.name] = level
+                result.append(s)
+    return tuple(result)
+
+
+def _ordered(s: Stmt, depth: Mapping[str, int], level: int) -> Stmt:
+    """The statement (not its body) with its addresses in order."""
+
+    def change(e: Expr) -> Expr:
+        addresses = {n.args[0]: ordered_sum(n.args[0], depth, level) for n in postorder(e) if n.op in ("load", "vload")}
+        return substitute(e, addresses)
+
+    if isinstance(s, StoreTo):
+        return replace(s, address=ordered_sum(change(s.address), depth, level), value=change(s.value))
+    if isinstance(s, (Define, Assign)):
+        return map_expressions((s,), change)[0]
+    return s
+
+
+def ordered_sum(address: Expr, depth: Mapping[str, int], level: int) -> Expr:
+    """The terms of an address by the loop that changes them, outermost first."""
+    if address.dtype is not INDEX:
+        return address
+    terms = pl.poly(address)
+    if len(terms) > MOST_TERMS:
+        return address
+    constant = 0
+    levels: dict[int, list[Expr]] = {}
+    for factors in sorted(terms, key=pl.order):
+        if not factors:
+            constant = terms[factors]
+            continue
+        by_level = sorted(factors, key=lambda f: -_level(f, depth, level))  # i * N, not N * i
+        at = _level(by_level[0], depth, level)
+        levels.setdefault(at, []).append(product(by_level) * terms[factors])
+    return total(term for at in sorted(levels) for term in levels[at]) + constant
+
+
+def _level(e: Expr, depth: Mapping[str, int], level: int) -> int:
+    return max((_leaf_level(n, depth, level) for n in postorder(e)), default=0)
+
+
+def _leaf_level(n: Expr, depth: Mapping[str, int], level: int) -> int:
+    if n.op == "var":
+        return depth.get(n.attr, level)
+    return level if n.op in MEMORY else 0
+
+
+# ---- 2. out of the loops
+
+
+def _outward(block: Block, fresh: Temporaries) -> Block:
+    result: list[Stmt] = []
+    known: dict[Expr, Expr] = {}  # what earlier loops of this block left in temporaries
+    for s in block:
+        (s,) = map_expressions((s,), lambda e: substitute(e, known))
+        match s:
+            case For() | While():
+                bound = [s.stop] if isinstance(s, For) and any(n.op in DEAR for n in postorder(s.stop)) else []
+                for e in [*bound, *_unchanging(s)]:
+                    let = fresh.define(e)
+                    result.append(let)
+                    known[e] = var(let.name, let.dtype)
+                (s,) = map_expressions((s,), lambda e: substitute(e, known))
+                result.append(replace(s, body=_outward(s.body, fresh)))
+            case Region():
+                result.append(replace(s, body=_outward(s.body, fresh)))
+            case If():
+                result.append(If(s.condition, _outward(s.body, fresh), _outward(s.orelse, fresh)))
+            case _:
+                result.append(s)
+        assigned = {t.name for t in statements((s,)) if isinstance(t, Assign)}
+        if assigned:
+            known = {e: t for e, t in known.items() if not any(n.op == "var" and n.attr in assigned for n in postorder(e))}
+    return tuple(result)
+
+
+def _unchanging(loop: For | While) -> list[Expr]:
+    """The largest subexpressions in the body that the loop does not change, in order of appearance."""
+    inner = list(statements(loop.body))
+    changing = {s.var if isinstance(s, For) else s.name for s in inner if isinstance(s, (For, Define, Assign))}
+    if isinstance(loop, For):
+        changing.add(loop.var)
+    weight: dict[Expr, float] = {}
+    found: dict[Expr, None] = {}
+    for s in inner:
+        roots = expressions(s)
+        for n in postorder(*roots):
+            if n not in weight:
+                weight[n] = _weight(n, weight, changing)
+        stack = list(reversed(roots))
+        seen: set[Expr] = set()
+        while stack:
+            n = stack.pop()
+            if n in seen or not n.args:
+                continue
+            seen.add(n)
+            if weight[n] >= WORTH and n.op != "broadcast" and n.dtype.kind != "bool":
+                found[n] = None
+            else:
+                stack.extend(reversed(n.args))
+    return list(found)
+
+
+CHANGES = float("-inf")
+
+
+def _weight(n: Expr, weight: Mapping[Expr, float], changing: set[str]) -> float:
+    """Operations in an expression; minus infinity where the loop changes it or it loads."""
+    if n.op in MEMORY or n.op == "ins" or (n.op == "var" and n.attr in changing):
+        return CHANGES
+    own = 0 if not n.args else 2 if n.op in DEAR or (n.op == "mul" and not n.args[1].is_const) or n.dtype.is_float else 1
+    return own + sum(weight[a] for a in n.args)

@@ -1,0 +1,38 @@
+"""lower: kernels → program.  Flat addresses, vectors, threads, the entry; after it nothing is decided.
+
+    kernel gemm_0(A, B, C):                     function gemm_0(const f32* A, const f32* B, f32* C, i64 M, i64 N, i64 K):
+      for i in 0 .. M parallel:                   for i in 0 .. M step 1 parallel serial_if …:
+        for j in 0 .. N vector …          →         …
+          C[i, j] = …                               C[i * N + j] = …
+"""
+
+from __future__ import annotations
+
+from ...ir.kernel import Module
+from ...ir.program import Program
+from ...ir.target import Options, Target
+from .entry import entry
+from .function import function
+
+
+def lower(module: Module, target: Target, options: Options) -> Program:
+    """Every kernel as a function, and the entry that checks, allocates and calls.
+
+    Raises Unsupported where a local buffer has no place on the target, CompilerBug for a kernel that breaks the grammar.
+    """
+    functions = tuple(function(kernel, module, target) for kernel in module.kernels)
+    block, workspace = entry(module, functions)
+    return Program(
+        name=module.name,
+        sizes=module.sizes,
+        ports=module.ports,
+        functions=functions,
+        entry=block,
+        derived=module.derived,
+        requires=module.requires,
+        documentation=module.documentation,
+        source=module.source,
+        target=target.describe,
+        workspace=workspace,
+        notes=tuple(note for kernel in module.kernels for note in kernel.notes),
+    )

@@ -1,0 +1,257 @@
+"""The statements of one kernel at the program level: flat addresses, plain names, places for its local buffers.
+
+What stays to be done is marked by pragmas: `vector` loops still hold scalar code (`vectors.py` turns it into vectors), `parallel` and `workshare`
+loops and regions are judged by `threads.py`, `block` and `thread` loops by `grid.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...ir import kernel as k
+from ...ir import polynomial as pl
+from ...ir import program as p
+from ...ir.dtypes import INDEX
+from ...ir.errors import CompilerBug, Unsupported
+from ...ir.expr import FALSE, ONE, ZERO, Expr, always, call, leaves, load, postorder, rebuild, substitute, total, var
+from ...ir.primops import COMBINERS
+from ...ir.target import Target
+from .names import Names
+
+STACK_BYTES = 16 << 10  # a local buffer of constant size above this goes to the heap
+PRAGMAS = {"serial": "", "reduce": ""}  # the other kinds keep their names
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a buffer of the kernel level lives: in the memory `name`, or in a variable of that name."""
+
+    buffer: k.Buffer
+    name: str
+    scalar: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    var: Expr
+    start: Expr
+    stop: Expr
+    step: Expr
+
+    def first(self) -> Expr:
+        return self.var.eq(self.start)
+
+    def last(self) -> Expr:
+        """The next trip would be past the end, which end depends on the sign of the step."""
+        after = self.var + self.step
+        up, down = self.stop.le(after), after.le(self.stop)
+        if self.step.is_const:
+            return up if self.step.attr > 0 else down
+        return call("where", ZERO.lt(self.step), up, down)
+
+
+def span(b: k.Buffer) -> Expr:
+    """Elements from the first to the last of a buffer that has any."""
+    if not b.strides:
+        return b.elements
+    return pl.expr(pl.poly(total((extent - 1) * stride for extent, stride in zip(b.shape, b.strides, strict=True)) + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What the names of the kernel level stand for here; a block works on a copy."""
+
+    values: dict[str, Expr]  # lets and loop variables
+    places: dict[str, Place]
+    axes: dict[str, Axis]
+
+    def copy(self) -> Scope:
+        return Scope(dict(self.values), dict(self.places), dict(self.axes))
+
+    def flat(self, e: Expr) -> Expr:
+        """`e` with flat addresses, variables for scalars, and comparisons for first and last."""
+        done: dict[Expr, Expr] = {}
+        for n in postorder(e):
+            args = tuple(done[a] for a in n.args)
+            match n.op:
+                case "var":
+                    done[n] = self.values.get(n.attr, n)
+                case "load":
+                    place = self.places[n.attr]
+                    done[n] = var(place.name, n.dtype) if place.scalar else load(place.name, n.dtype, place.buffer.address(args))
+                case "first":
+                    done[n] = self.axes[n.attr].first()
+                case "last":
+                    done[n] = self.axes[n.attr].last()
+                case _:
+                    done[n] = rebuild(n, args)
+        return done[e]
+
+
+class Flattener:
+    """Walks the statements of one kernel."""
+
+    def __init__(self, target: Target, names: Names) -> None:
+        self.target = target
+        self.names = names
+        self._variables: set[str] = set()  # names whose value changes
+        self._lanes: frozenset[str] = frozenset()  # inside a vector loop: its axis and what its body names
+        self._team: list[p.Stmt] | None = None  # inside a region: the shared memory that is to stand before it
+
+    def block(self, block: k.Block, scope: Scope) -> p.Block:
+        scope = scope.copy()
+        result: list[p.Stmt] = []
+        visited = performed(block, scope) if self._lanes else frozenset()
+        for s in block:
+            if isinstance(s, (k.Store, k.Let)) and self._lanes:
+                lets, s = self.eager(s, scope, visited)
+                result.extend(lets)
+            for t in self.statement(s, scope):
+                defined = result[-1] if result else None
+                if isinstance(t, p.Assign) and defined == p.Define(t.name, t.value.dtype, None, mutable=True) and t.name not in names_in(t.value):
+                    result[-1] = p.Define(t.name, t.value.dtype, t.value, mutable=True)
+                else:
+                    result.append(t)
+        return tuple(result)
+
+    def eager(self, s: k.Store | k.Let, scope: Scope, visited: Positions) -> tuple[p.Block, k.Store | k.Let]:
+        """In a vector loop: guarded loads that are sure to be inside their buffer come before the statement, so that a choice lane by lane is no branch."""
+        choices = [n for n in postorder(s.value) if n.op == "where" and names_in(n.args[0]) & self._lanes]
+        lets: list[p.Stmt] = []
+        names: dict[Expr, Expr] = {}
+        for n in dict.fromkeys(n for c in choices for n in postorder(c.args[1], c.args[2]) if n.op == "load" and n.args):
+            if all(position in visited for position in zip(n.args, scope.places[n.attr].buffer.shape, strict=True)):
+                names[n] = var(self.names.fresh(f"{n.attr}.value"), n.dtype)
+                lets.append(p.Define(names[n].attr, n.dtype, scope.flat(n)))
+        return tuple(lets), replace(s, value=substitute(s.value, names))
+
+    def statement(self, s: k.Stmt, scope: Scope) -> p.Block:
+        match s:
+            case k.Let():
+                value = scope.flat(s.value)
+                name = self.names.fresh(s.name)
+                if self._lanes:
+                    self._lanes |= {s.name}
+                scope.values[s.name] = var(name, value.dtype)
+                return (p.Define(name, value.dtype, value),)
+            case k.Alloc():
+                return self.alloc(s.buffer, scope)
+            case k.Store():
+                return (store(s, scope),)
+            case k.Loop():
+                return self.loop(s, scope)
+            case k.If():
+                return (p.If(scope.flat(s.condition), self.block(s.body, scope), self.block(s.orelse, scope)),)
+            case k.While():
+                return self.while_(s, scope)
+            case k.Region():
+                return self.region(s, scope)
+            case k.Barrier():
+                return (p.Barrier(),)
+            case k.Check():
+                return (p.If(call("bit_not", scope.flat(s.condition)), (p.Fail(s.code),)),)
+
+    def loop(self, s: k.Loop, scope: Scope) -> p.Block:
+        """The bounds are taken once, before the first trip: what the body could change of them is kept in a `let`."""
+        before: list[p.Stmt] = []
+        bounds = [scope.flat(e) for e in (s.start, s.stop, s.step)]
+        for place, bound in enumerate(bounds):
+            if any(n.op == "load" or n.attr in self._variables for n in postorder(bound) if n.op in ("load", "var")):
+                bounds[place] = var(self.names.fresh(f"{s.axis}.{('start', 'stop', 'step')[place]}"))
+                before.append(p.Define(bounds[place].attr, INDEX, bound))
+        axis = Axis(var(self.names.fresh(s.axis)), *bounds)
+        inner = scope.copy()
+        inner.values[s.axis] = axis.var
+        inner.axes[s.axis] = axis
+        outside = self._lanes
+        if s.kind == "vector" or outside:
+            self._lanes = outside | {s.axis}
+        body = self.block(s.body, inner)
+        self._lanes = outside
+        return (*before, p.For(axis.var.attr, axis.start, axis.stop, body, axis.step, PRAGMAS.get(s.kind, s.kind)))
+
+    def while_(self, s: k.While, scope: Scope) -> p.Block:
+        if s.limit is None:
+            return (p.While(scope.flat(s.condition), self.block(s.body, scope)),)
+        trips = var(self.names.fresh("trips"))
+        # lazily: past the limit the condition may load what is not there
+        condition = call("where", trips.lt(scope.flat(s.limit)), scope.flat(s.condition), FALSE)
+        body = (*self.block(s.body, scope), p.Assign(trips.attr, trips + 1))
+        return (p.Define(trips.attr, trips.dtype, ZERO, mutable=True), p.While(condition, body))
+
+    def region(self, s: k.Region, scope: Scope) -> p.Block:
+        """Memory that a team shares is there before the team is."""
+        if self._team is not None:
+            raise CompilerBug("lower", "a region inside a region")
+        self._team = team = []
+        body = self.block(s.body, scope)
+        self._team = None
+        return (*team, p.Region(body))
+
+    def alloc(self, b: k.Buffer, scope: Scope) -> p.Block:
+        b = k.Buffer(b.name, b.dtype, tuple(map(scope.flat, b.shape)), b.space, tuple(map(scope.flat, b.strides)), b.align)
+        name = self.names.fresh(b.name)
+        if not b.shape and b.space != "shared":
+            scope.places[b.name] = Place(b, name, scalar=True)
+            self._variables.add(name)
+            return (p.Define(name, b.dtype, None, mutable=True),)
+        scope.places[b.name] = Place(b, name)
+        memory = self.memory(b, name)
+        if b.space == "shared" and self._team is not None:
+            self._team.append(memory)
+            return ()
+        return (memory,)
+
+    def memory(self, b: k.Buffer, name: str) -> p.Stmt:
+        count = span(b)
+        small = count.is_const and (b.space in ("register", "stack") or count.attr * b.dtype.bytes <= STACK_BYTES)
+        if self.target.gpu:
+            if not count.is_const:
+                raise Unsupported("symbolic local buffer", f"the buffer {b.name} needs a constant size on a GPU, not {count!r}")
+            space = "stack" if b.space == "private" else b.space
+            return p.Array(name, b.dtype, max(1, count.attr), space, b.align)
+        if small:
+            return p.Array(name, b.dtype, max(1, count.attr), "register" if b.space == "register" else "stack", b.align)
+        return p.Scratch(name, b.dtype, count, b.align or 64)
+
+
+def names_in(e: Expr) -> frozenset[str]:
+    return frozenset(n.attr for n in postorder(e) if n.op in ("var", "load"))
+
+
+Positions = frozenset[tuple[Expr, Expr]]
+
+
+def performed(block: k.Block, scope: Scope) -> Positions:
+    """(index, extent) for every axis of what the block is sure to access, and for every loop around it: such an index is inside such an extent."""
+    if any(isinstance(s, (k.Check, k.While)) for s in block):
+        return frozenset()
+    found = {(var(name), a.stop) for name, a in scope.axes.items() if a.start is ZERO and a.step is ONE}
+    for s in block:
+        if isinstance(s, (k.Store, k.Let)):
+            accesses = [(n.attr, n.args) for n in always(s.value) if n.op == "load"]
+            if isinstance(s, k.Store):
+                accesses.append((s.buffer, s.index))
+            for name, index in accesses:
+                place = scope.places.get(name)  # None: allocated further down in this block
+                if place is not None:
+                    found.update(zip(index, place.buffer.shape, strict=True))
+    return frozenset((i, extent) for i, extent in found if not leaves(i, "load"))
+
+
+def store(s: k.Store, scope: Scope) -> p.Stmt:
+    place = scope.places[s.buffer]
+    value = scope.flat(s.value)
+    target = scope.flat(load(s.buffer, place.buffer.dtype, *s.index))
+    if s.combiner:
+        value = call(COMBINERS[s.combiner].op, target, value)
+    return p.Assign(place.name, value) if place.scalar else p.StoreTo(place.name, target.args[0], value)
+
+
+def trips(start: Expr, stop: Expr, step: Expr) -> Expr:
+    """How often a loop runs, where it runs at all (negative otherwise)."""
+    if step is ONE:
+        return stop - start
+    if step.is_const:
+        return (stop - start + (step.attr - 1 if step.attr > 0 else step.attr + 1)) // step
+    raise CompilerBug("lower", f"the step {step!r} needs a sign")

@@ -1,0 +1,289 @@
+"""Vector loops: the body of `for j in 0 .. 16 vector` becomes code on vectors.
+
+    for j in 0 .. 16 vector:                             for j in 0 .. 2 unroll:                                        (8 lanes)
+      acc[i*16 + j] = acc[i*16 + j] + a[i] * b[j]   →      acc[i*2 + j] = acc[i*2 + j] + broadcast.8(a[i]) * vload.8 b[j*8]
+
+Loads of consecutive elements are `vload`, of others `gather`; what is the same in every lane stays scalar until it meets a vector.  A sum into one scalar
+folds its vector.  A register array that is only ever touched by aligned vectors of one length becomes an array of vectors.  What has no such form
+(a branch that differs between lanes, a guarded load that may not be performed, a scattered store, booleans in memory) stays a serial loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ...ir.dtypes import DType
+from ...ir.expr import INDEX, ZERO, Expr, broadcast, call, const, fold, gather, load, make, postorder, ramp, substitute, var, vload
+from ...ir.primops import COMBINERS
+from ...ir.program import Array, Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, expressions, statements
+from ...ir.target import Target
+from .affine import difference, divide, slope
+
+COMBINER_OF = {c.op: c.name for c in COMBINERS.values()}
+
+
+class _Serial(Exception):
+    """This loop has no vector form."""
+
+
+class _Memory(Exception):
+    """This register array is touched otherwise than by aligned vectors; it stays an array of scalars."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def vectorise(body: Block, target: Target) -> Block:
+    """The body without `vector` loops; on a target without vectors they are plain loops."""
+    memory: set[str] = set()
+    while True:
+        attempt = _Attempt(target, memory)
+        try:
+            return attempt.arrays_of_vectors(attempt.block(body))
+        except _Memory as found:
+            memory.add(found.name)
+
+
+def loads_of(*roots: Expr) -> list[Expr]:
+    return [n for n in postorder(*roots) if n.op == "load"]
+
+
+class _Attempt:
+    """One walk over a function, under the assumption that the register arrays outside `memory` can be arrays of vectors."""
+
+    def __init__(self, target: Target, memory: set[str]) -> None:
+        self.target = target
+        self.memory = memory
+        self.arrays: dict[str, Array] = {}  # candidates in scope
+        self.lanes: dict[str, int] = {}  # those found to be touched by vectors of so many lanes
+
+    def block(self, block: Block) -> Block:
+        return tuple(t for s in block for t in self.statement(s))
+
+    def statement(self, s: Stmt) -> Block:
+        if isinstance(s, For) and s.pragma == "vector":
+            return self.loop(s)
+        if isinstance(s, Array) and s.space == "register" and s.name not in self.memory:
+            self.arrays[s.name] = s
+        self.scalar_access(s)
+        match s:
+            case For() | While() | Region():
+                return (replace(s, body=self.block(s.body)),)
+            case If():
+                return (If(s.condition, self.block(s.body), self.block(s.orelse)),)
+            case _:
+                return (s,)
+
+    def scalar_access(self, s: Stmt) -> None:
+        touched = [n.attr for n in loads_of(*expressions(s))] + ([s.buffer] if isinstance(s, StoreTo) else [])
+        for name in touched:
+            if name in self.arrays:
+                raise _Memory(name)
+
+    def loop(self, s: For) -> Block:
+        known = dict(self.lanes)
+        try:
+            lanes, count = self.shape(s)
+            if count == 1:
+                return _Lanes(self, s, lanes, s.start).block(s.body)
+            base = s.start + var(s.var) * lanes
+            return (For(s.var, ZERO, const(count), _Lanes(self, s, lanes, base).block(s.body), pragma="unroll"),)
+        except _Serial:
+            self.lanes = known
+            return (replace(s, body=self.block(s.body), pragma=""),)
+
+    def shape(self, s: For) -> tuple[int, int]:
+        """Lanes of a vector, and the number of vectors: as many lanes of the widest dtype as a register holds and the extent is a multiple of."""
+        extent = difference(s.stop, s.start)
+        widest = max((d.bits for d in data_types(s.body)), default=0)
+        if not extent.is_const or not widest or not s.step.is_const or s.step.attr != 1:
+            raise _Serial
+        lanes = self.target.vector_bytes * 8 // widest
+        while lanes > 1 and extent.attr % lanes:
+            lanes //= 2
+        if lanes < 2 or extent.attr <= 0:
+            raise _Serial
+        return lanes, extent.attr // lanes
+
+    def arrays_of_vectors(self, block: Block) -> Block:
+        def one(s: Stmt) -> Stmt:
+            match s:
+                case Array() if s.name in self.lanes:
+                    lanes = self.lanes[s.name]
+                    return replace(s, dtype=s.dtype.vector(lanes), count=s.count // lanes)
+                case For() | While() | Region():
+                    return replace(s, body=self.arrays_of_vectors(s.body))
+                case If():
+                    return If(s.condition, self.arrays_of_vectors(s.body), self.arrays_of_vectors(s.orelse))
+                case _:
+                    return s
+
+        return tuple(map(one, block))
+
+
+def data_types(body: Block) -> list[DType]:
+    """The dtypes that the statements store, assign and load."""
+    found: list[DType] = []
+    for s in statements(body):
+        found += [n.dtype for n in loads_of(*expressions(s))]
+        if isinstance(s, (StoreTo, Assign)):
+            found.append(s.value.dtype)
+    return found
+
+
+@dataclass
+class _Lanes:
+    """The body of one vector loop.  `base` is what its variable is in lane 0."""
+
+    attempt: _Attempt
+    loop: For
+    lanes: int
+    base: Expr
+    wide: set[str] = field(default_factory=set)  # names with a value a lane: lets, variables and arrays of the body
+
+    def block(self, block: Block) -> Block:
+        return tuple(self.statement(s) for s in block)
+
+    def statement(self, s: Stmt) -> Stmt:
+        match s:
+            case Define():
+                value = None if s.value is None else self.widen(s.value)
+                if not s.mutable and value is not None and value.dtype.lanes == 1:
+                    return replace(s, value=value)
+                self.wide.add(s.name)
+                return replace(s, dtype=s.dtype.vector(self.lanes), value=None if value is None else self.vector(value))
+            case Assign() if s.name in self.wide:
+                return Assign(s.name, self.vector(self.widen(s.value)))
+            case Assign():
+                return Assign(s.name, self.folded(var(s.name, s.value.dtype), s.value))
+            case StoreTo():
+                return self.store(s)
+            case Array():
+                self.wide.add(s.name)
+                return replace(s, dtype=s.dtype.vector(self.lanes))
+            case If():
+                return If(self.scalar(s.condition), self.block(s.body), self.block(s.orelse))
+            case For():
+                bounds = [self.scalar(e) for e in (s.start, s.stop, s.step)]
+                pragma = "" if s.pragma == "vector" else s.pragma
+                return For(s.var, bounds[0], bounds[1], self.block(s.body), bounds[2], pragma)
+            case _:
+                raise _Serial
+
+    def store(self, s: StoreTo) -> Stmt:
+        address = self.widen(s.address)
+        if s.buffer in self.wide:
+            return replace(s, address=self.scalar(s.address), value=self.vector(self.widen(s.value)))
+        if s.buffer in self.attempt.arrays:
+            return replace(s, address=self.aligned(s.buffer, s.address), value=self.vector(self.widen(s.value)))
+        if address.dtype.lanes == 1:
+            return replace(s, address=address, value=self.folded(load(s.buffer, s.value.dtype, s.address), s.value))
+        if self.slope(s.address) is not ONE_STEP or not in_memory(s.value.dtype):
+            raise _Serial
+        return replace(s, address=self.at_base(s.address), value=self.vector(self.widen(s.value)))
+
+    def folded(self, target: Expr, value: Expr) -> Expr:
+        """The value of `target = value` for all lanes at once, where `target` is one scalar: target ⊕ x accumulates a fold of x."""
+        if value.op in COMBINER_OF and value.args[0] is target and target not in postorder(value.args[1]):
+            term = fold(COMBINER_OF[value.op], self.vector(self.widen(value.args[1])))
+            return call(value.op, self.scalar(target), term)
+        if target in postorder(value):
+            raise _Serial
+        return self.scalar(value)
+
+    # ---- expressions
+
+    def varies(self, e: Expr) -> bool:
+        names = {self.loop.var, *self.wide}
+        return any(n.op in ("var", "load") and n.attr in names for n in postorder(e))
+
+    def slope(self, address: Expr) -> Expr | None:
+        return slope(address, var(self.loop.var), self.varies)
+
+    def at_base(self, e: Expr) -> Expr:
+        return substitute(e, {var(self.loop.var): self.base})
+
+    def scalar(self, e: Expr) -> Expr:
+        result = self.widen(e)
+        if result.dtype.lanes > 1:
+            raise _Serial
+        return result
+
+    def vector(self, e: Expr) -> Expr:
+        return e if e.dtype.lanes > 1 else broadcast(e, self.lanes)
+
+    def aligned(self, name: str, address: Expr) -> Expr:
+        """The index, in vectors, of a register array's elements from `address`."""
+        index = divide(self.at_base(address), self.lanes) if self.slope(address) is ONE_STEP else None
+        array = self.attempt.arrays[name]
+        if index is None or array.count % self.lanes or self.attempt.lanes.setdefault(name, self.lanes) != self.lanes:
+            raise _Memory(name)
+        return index
+
+    def widen(self, root: Expr) -> Expr:
+        """A scalar where every lane has the same value, else the vector of the lanes' values."""
+        self.guarded(root)
+        done: dict[Expr, Expr] = {}
+        for n in postorder(root):
+            args = tuple(done[a] for a in n.args)
+            match n.op:
+                case "var" if n.attr == self.loop.var:
+                    done[n] = ramp(self.lanes) if self.base is ZERO else call("add", broadcast(self.base, self.lanes), ramp(self.lanes))
+                case "var" if n.attr in self.wide:
+                    done[n] = var(n.attr, n.dtype.vector(self.lanes))
+                case "load":
+                    done[n] = self.load(n, args[0])
+                case _:
+                    done[n] = self.operator(n, args)
+        return done[root]
+
+    def load(self, n: Expr, address: Expr) -> Expr:
+        name = n.attr
+        if name in self.wide:
+            if address.dtype.lanes > 1:
+                raise _Serial
+            return load(name, n.dtype.vector(self.lanes), address)
+        if name in self.attempt.arrays:
+            return load(name, n.dtype.vector(self.lanes), self.aligned(name, n.args[0]))
+        if address.dtype.lanes == 1:
+            return make("load", n.dtype, (address,), name)
+        if not in_memory(n.dtype):
+            raise _Serial
+        growth = self.slope(n.args[0])
+        if growth is ONE_STEP:
+            return vload(name, n.dtype, self.lanes, self.at_base(n.args[0]))
+        if growth is not None:
+            steps = call("mul", broadcast(growth, self.lanes), ramp(self.lanes))
+            address = call("add", broadcast(self.at_base(n.args[0]), self.lanes), steps)
+        return gather(name, n.dtype, address)
+
+    def operator(self, n: Expr, args: tuple[Expr, ...]) -> Expr:
+        if all(a.dtype.lanes == 1 for a in args):
+            return make(n.op, n.dtype, args, n.attr)
+        if n.op == "where":  # a condition that is the same in every lane stays scalar: a choice between vectors, still lazy
+            condition, a, b = args
+            return call("where", condition, self.vector(a), self.vector(b))
+        return call(n.op, *map(self.vector, args), to=n.dtype.vector(self.lanes) if n.op in ("cast", "bitcast") else None)
+
+    def guarded(self, root: Expr) -> None:
+        """A load that only some lanes may perform has no vector form, unless it is performed anyway."""
+        choices = [n for n in postorder(root) if n.op == "where" and self.varies(n.args[0])]
+        if not choices:
+            return
+        always: set[Expr] = set()
+        stack = [root]
+        while stack:
+            n = stack.pop()
+            if n not in always:
+                always.add(n)
+                stack.extend(n.args[:1] if n in choices else n.args)
+        if any(n not in always for c in choices for n in loads_of(c.args[1], c.args[2])):
+            raise _Serial
+
+
+ONE_STEP = const(1, INDEX)
+
+
+def in_memory(d: DType) -> bool:
+    """Whether vectors of this dtype are loaded and stored: booleans are bytes in memory and masks in registers, complex numbers are pairs."""
+    return d.kind not in ("bool", "complex")

@@ -1,0 +1,112 @@
+"""How much work a loop nest holds, roughly, as a polynomial of the sizes.
+
+An estimate only: `x // 8` counts as x/8 and `min(8, x)` as 8, so that the trips of split loops multiply back to the whole axis: ceil(K/512) · min(512, …) ≈ K.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from math import ceil
+
+from ...ir import program as p
+from ...ir.expr import TRUE, Expr, postorder, product, size, total
+
+FORK = 1 << 18  # operations, most of them in vectors, that take about as long as waking the threads
+COSTS = dict.fromkeys(("exp", "exp2", "expm1", "log", "log2", "log1p", "sin", "cos", "tan", "pow", "tanh", "sinh", "cosh", "erf", "asin", "acos", "atan"), 16)
+
+Estimate = dict[tuple[str, ...], Fraction]  # sorted names -> coefficient
+
+
+def little_work(body: p.Block) -> Expr | None:
+    """The condition that the statements are not worth a fork; None where they always are."""
+    work = _block(body, {})
+    # a term that divides another is small beside it
+    leading = {m: c for m, c in work.items() if m and c > 0 and not any(m != n and _divides(m, n) for n in work)}
+    if not leading:
+        return TRUE if sum(work.values()) < FORK else None
+    least = min(leading.values())
+    amount = total(product(map(size, m)) * ceil(c / least) for m, c in leading.items())
+    return amount.lt(max(1, int(FORK / least)))
+
+
+def _divides(m: tuple[str, ...], n: tuple[str, ...]) -> bool:
+    return all(m.count(name) <= n.count(name) for name in m)
+
+
+def _block(body: p.Block, stops: Mapping[str, Estimate]) -> Estimate:
+    result: Estimate = {(): Fraction(0)}
+    for s in body:
+        match s:
+            case p.For():
+                stop = _bound(_estimate(s.stop, stops), stops)
+                start = _bound(_estimate(s.start, stops), stops)
+                step = s.step.attr if s.step.is_const else 1
+                trips = {m: c / step for m, c in _sum(stop, _times(start, {(): Fraction(-1)})).items()}
+                result = _sum(result, _times(trips, _block(s.body, {**stops, s.var: stop})))
+            case p.While() | p.Region():
+                result = _sum(result, _block(s.body, stops))
+            case p.If():
+                taken, other = _block(s.body, stops), _block(s.orelse, stops)
+                result = _sum(result, {m: max(taken.get(m, Fraction(0)), other.get(m, Fraction(0))) for m in {**taken, **other}})
+            case _:
+                cost = sum(COSTS.get(e.op, 1) for e in postorder(*p.expressions(s)) if e.args and e.dtype.name != "i64")
+                result = _sum(result, {(): Fraction(cost)})
+    return result
+
+
+def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:
+    """Variables of the loops in `stops` stay in it by name; what is not known counts as 1."""
+    done: dict[Expr, Estimate] = {}
+    for n in postorder(e):
+        args = [done[a] for a in n.args]
+        match n.op:
+            case "const" if not n.dtype.is_float:
+                done[n] = {(): Fraction(int(n.attr))}
+            case "size" | "var" if n.op == "size" or n.attr in stops:
+                done[n] = {(n.attr,): Fraction(1)}
+            case "add":
+                done[n] = _sum(*args)
+            case "mul":
+                done[n] = _times(*args)
+            case "floordiv" if n.args[1].is_const and n.args[1].attr > 0:
+                divisor = n.args[1].attr
+                fraction = {m: c / divisor for m, c in args[0].items()}
+                rounding = Fraction(0) if len(fraction) > 1 else fraction.get((), Fraction(0))  # (x + 7) // 8 is about x / 8
+                done[n] = fraction | {(): rounding}
+            case "min" | "mod":
+                done[n] = next((a for x, a in zip(n.args[::-1], args[::-1], strict=True) if x.is_const), args[0])
+                if n.op == "min" and n.args[0].is_const:
+                    done[n] = args[0]
+            case "max":
+                done[n] = next((a for x, a in zip(n.args, args, strict=True) if not x.is_const), args[0])
+            case _:
+                done[n] = {(): Fraction(1)}
+    return done[e]
+
+
+def _bound(e: Estimate, stops: Mapping[str, Estimate]) -> Estimate:
+    """Loop variables replaced: by where they stop in a positive term, by 0 in a negative one."""
+    result: Estimate = {(): Fraction(0)}
+    for m, c in e.items():
+        term: Estimate = {tuple(n for n in m if n not in stops): c}
+        for name in (n for n in m if n in stops):
+            term = _times(term, stops[name]) if c > 0 else {}
+        result = _sum(result, term)
+    return result
+
+
+def _sum(a: Estimate, b: Estimate) -> Estimate:
+    result = dict(a)
+    for m, c in b.items():
+        result[m] = result.get(m, Fraction(0)) + c
+    return result
+
+
+def _times(a: Estimate, b: Estimate) -> Estimate:
+    result: Estimate = {}
+    for m, c in a.items():
+        for n, d in b.items():
+            key = tuple(sorted(m + n))
+            result[key] = result.get(key, Fraction(0)) + c * d
+    return result

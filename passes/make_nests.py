@@ -1,0 +1,183 @@
+"""graph → kernels: one kernel for each node that is made real.
+
+Real are: outputs, `contiguous`, `nest`, `scatter`, `update`, `scan`, and the operands of a `nest`.  Everything else is computed where it is used
+(`nest_body.py`), so what is fused was decided before, by the `contiguous` nodes that `fuse` put in.
+
+    %1 = reduce.add f32[M, N] over [K] …          for i in 0 .. M parallel:
+    %2 = add f32[M, N] C %1                         for j in 0 .. N parallel:
+    output C = %2                        →            alloc acc: f32[] register
+                                                      acc[] = 0.0:f32
+                                                      for p in 0 .. K reduce:
+                                                        acc[] add= mul(A[i, p], B[p, j])
+                                                      C[i, j] = add(C[i, j], acc[])
+
+1. Each real node (the results of one nest together) becomes a `Piece`: its statements, over *versions*, one name a tensor in memory.
+2. `homes.py` binds versions to buffers: an output to its port, a new version to the memory of the one that it replaces where nobody is hurt by
+   that, the rest to temporaries; it says what must be copied first and in which order the pieces run.
+3. The pieces become kernels, in order, with the copies that were found necessary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir.bounds import Known
+from ..ir.dtypes import INDEX
+from ..ir.expr import axis, both, cast, load, substitute
+from ..ir.graph import Graph, Node, identity, make
+from ..ir.kernel import Block, Buffer, Kernel, Module, Store, statements
+from ..ir.simplify import assuming
+from ..ir.target import Options, Target
+from .homes import Piece, bind, loads, zeros_block
+from .nest_body import OUTPUT_AXES, Names, NestBody
+from .renaming import defined, rename_buffers, unique_locals
+
+REAL = frozenset({"contiguous", "nest", "scatter", "update", "scan"})
+
+
+def make_nests(ir: Graph, target: Target, options: Options) -> Module:
+    graph = _distinct_outputs(ir)
+    return _Maker(graph, options).module()
+
+
+def _distinct_outputs(graph: Graph) -> Graph:
+    """Every output a node of its own that computes something: a second output of one node, or a port that is returned, becomes a copy."""
+    seen: set[Node] = set()
+    outputs = []
+    for name, node in graph.outputs:
+        unchanged = node.op == "input" and node.attr.name == name
+        while not unchanged and (node in seen or node.op == "input"):
+            node = make("contiguous", node.dtype, node.shape, (identity(node),), span=node.span)
+        seen.add(node)
+        outputs.append(node)
+    return graph.with_outputs(tuple(outputs))
+
+
+class _Maker:
+    def __init__(self, graph: Graph, options: Options) -> None:
+        self.graph, self.options = graph, options
+        self.scalars = frozenset(p.name for p in graph.ports if p.role == "scalar")
+        nodes = graph.nodes()
+        real = {n for _, n in graph.outputs} | {n for n in nodes if n.op in REAL}
+        real |= {a.node for n in nodes if n.op == "nest" for a in n.args}
+        self.real = [n for n in nodes if n in real and n.op != "input"]
+        self.names = Names(s.name for s in graph.sizes)
+        self.names.taken.update(name for name, _ in graph.derived)
+        self.names.taken.update(p.name for p in graph.ports)
+        # While pieces are made, a version has a name that nobody can have written; temporaries are named in the end.
+        self.version: dict[Node, str] = {n: n.attr.name for n in nodes if n.op == "input"}
+        self.version.update((n, f"%{k}") for k, n in enumerate(self.real))
+        self.known = assuming(Known(graph.size_info()), both(*graph.requires))
+        self.buffers = [Buffer(self.version[n], n.dtype, n.shape) for n in self.real]
+
+    def module(self) -> Module:
+        graph = self.graph
+        pieces: list[Piece] = []
+        done: set[Node] = set()
+        for node in self.real:
+            if node not in done:
+                group = self._group(node)
+                done.update(group)
+                pieces.append(self._piece(node, group))
+        outputs = {self.version[n]: name for name, n in graph.outputs if n.op != "input"}
+        plan = bind(graph, pieces, self.buffers, outputs, self.names.taken)
+        locals_ = Names((*self.names.taken, *(name for block in plan.blocks for name in defined(block))))
+        names = {t.name: locals_.fresh("temp") for t in plan.temps}
+        temps = tuple(replace(t, name=names[t.name]) for t in plan.temps)
+        order = [p.name for p in graph.ports] + [t.name for t in temps]
+        kernels = []
+        for block in (rename_buffers(b, names) for b in plan.blocks):
+            used = loads(block).keys() | {s.buffer for s in statements(block) if isinstance(s, Store)}
+            kernels.append(Kernel(f"{graph.name}_{len(kernels)}", tuple(n for n in order if n in used and n not in self.scalars), block))
+        return Module(graph.name, graph.sizes, graph.ports, temps, tuple(kernels), graph.derived, graph.requires, graph.documentation, graph.source)
+
+    # ---- pieces
+
+    def _group(self, node: Node) -> list[Node]:
+        """The real nodes that one piece computes: all results of a nest, else the node alone."""
+        if node.op != "nest":
+            return [node]
+        return [n for n in self.real if n.op == "nest" and n.attr.nest == node.attr.nest and n.args == node.args]
+
+    def _body(self, computing: Node | None) -> NestBody:
+        """An empty kernel; every real node but `computing` is in memory."""
+        return NestBody(
+            Names(self.names.taken), self.known, lambda n: None if n is computing else self.version.get(n), self.scalars, self.options.unchecked
+        )
+
+    def _piece(self, node: Node, group: list[Node]) -> Piece:
+        match node.op:
+            case "nest":
+                return self._nest(node, group)
+            case "scan":
+                return self._scan(node)
+            case "scatter":
+                return self._scatter(node)
+            case "update":
+                return self._update(node)
+            case _:
+                body = self._body(node)
+                with body.nest(node.shape) as point:
+                    body.store(self.version[node], point, body.value(node, point))
+                return Piece((self.version[node],), body.block)
+
+    def _scan(self, node: Node) -> Piece:
+        """The scanned axis innermost and serial, its running value in a scalar; the other axes parallel."""
+        body, k = self._body(node), node.attr.axis
+        with body.nest(node.shape[:k] + node.shape[k + 1 :]) as others:
+            outer = body.current
+            acc = body.accumulator(outer, node.dtype, node.attr.combiner)
+            point = (*others[:k], body.enter(node.shape[k], "serial", OUTPUT_AXES), *others[k:])
+            body.store(acc, (), body.read(node.args[0], point), node.attr.combiner)
+            body.store(self.version[node], point, load(acc, node.dtype))
+            body.leave(outer)
+        return Piece((self.version[node],), body.block)
+
+    def _update(self, node: Node) -> Piece:
+        """`at` is injective, so the points are independent."""
+        body, name = self._body(node), self.version[node]
+        with body.nest(node.attr.extents) as point:
+            mapping = {axis(k): e for k, e in enumerate(point)}
+            body.store(name, tuple(substitute(e, mapping) for e in node.attr.at), body.read(node.args[1], point))
+        return self._with_base(node, Piece((name,), body.block))
+
+    def _scatter(self, node: Node) -> Piece:
+        """Serial, in row-major order: points may meet, and of two that `set` one position the later one wins."""
+        body, name = self._body(node), self.version[node]
+        with body.nest(node.attr.extents, "serial") as point:
+            value = body.read(node.args[1], point)
+            index = tuple(body.position(cast(INDEX, body.read(v, point)), e) for v, e in zip(node.args[2:], node.shape, strict=True))
+            body.store(name, index, value, "" if node.attr.combiner == "set" else node.attr.combiner)
+        return self._with_base(node, Piece((name,), body.block))
+
+    def _with_base(self, node: Node, piece: Piece) -> Piece:
+        """Add how the result starts: as a copy of a tensor in memory, or as something that is computed."""
+        base, name = node.args[0], self.version[node]
+        if base.is_identity and base.node in self.version:
+            return replace(piece, starts=((name, self.version[base.node]),))
+        body = self._body(None)
+        with body.nest(node.shape) as point:
+            body.store(name, point, body.read(base, point))
+        return replace(piece, before=(body.block,))
+
+    def _nest(self, node: Node, group: list[Node]) -> Piece:
+        """The statements as they stand; a result that is an operand too starts as a copy of it, another one as zeros."""
+        nest = node.attr.nest
+        assert nest is not None
+        names = {b.name: self.version[a.node] for b, a in zip(nest.operands, node.args, strict=True)}
+        wanted = {n.attr.result: self.version[n] for n in group}
+        starts: list[tuple[str, str]] = []
+        before: list[Block] = []
+        written: list[str] = []
+        for k, b in enumerate(nest.results):
+            version = wanted.get(k) or f"%{len(self.buffers)}"
+            if k not in wanted:
+                self.buffers.append(Buffer(version, b.dtype, b.shape))
+            if b.name in names:
+                starts.append((version, names[b.name]))
+            else:
+                before.append(zeros_block(Buffer(version, b.dtype, b.shape), Names(self.names.taken)))
+            written.append(version)
+        names.update((b.name, version) for b, version in zip(nest.results, written, strict=True))
+        block = unique_locals(nest.body, Names((*self.names.taken, *names)).fresh)
+        return Piece(tuple(written), rename_buffers(block, names, self.scalars), tuple(starts), tuple(before))

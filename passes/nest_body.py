@@ -1,0 +1,334 @@
+"""The body of one kernel while it is being written: scopes, and the value of any graph node at any point inside them.
+
+    scope      one open loop (or the kernel itself); statements are appended to it, and its loop is appended to the scope around it when it closes
+    value      a node at a point becomes an expression: pointwise nodes by substitution through their views, tensors in memory by a load
+    reduction  an accumulator and its loops, placed just inside the loops of the axes that occur in the point ("compute at")
+    gather     positions become `let`s behind a `check`, placed in the same way
+
+The *guard* of a value is the conjunction of the view domains on the way to it.  What is read under `where(guard, …)` is lazy, but a reduction or a
+position is a statement of its own, so it is written under the guard.  Placement depends only on the names in point and guard; therefore one memo
+serves all scopes, and what does not depend on an inner loop is computed outside of it.
+
+Walks over the graph are generators on an explicit stack: a chain of ten thousand nodes is no deeper for Python than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..ir.bounds import Known
+from ..ir.dtypes import INDEX, DType, bool_
+from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, axis, both, call, cast, const, load, make, postorder, substitute, var
+from ..ir.graph import Node, Shape, View
+from ..ir.kernel import Alloc, Block, Buffer, Check, If, Let, Loop, Stmt, Store
+from ..ir.polynomial import is_position
+from ..ir.primops import COMBINERS, OPS
+from ..ir.program import BAD_INDEX
+from ..ir.simplify import assuming, simplify
+
+Point = tuple[Expr, ...]
+Walk = Generator["Walk", Any, Any]
+
+OUTPUT_AXES = "ijklmno"
+REDUCED_AXES = "pqrstuvw"
+DEPTH = 24  # a deeper expression is cut by a `let`: C compilers limit the nesting of parentheses, and people do too
+
+
+class Names:
+    """Fresh names in one kernel; `taken` are the sizes, ports and temporaries."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self.taken = set(taken)
+
+    def fresh(self, *wanted: str) -> str:
+        """The first of `wanted` that is free, else the first of them with the smallest number that makes it free."""
+        for name in wanted:
+            if name not in self.taken:
+                self.taken.add(name)
+                return name
+        number = 1
+        while f"{wanted[0]}{number}" in self.taken:
+            number += 1
+        self.taken.add(f"{wanted[0]}{number}")
+        return f"{wanted[0]}{number}"
+
+
+class Scope:
+    """The inside of one loop, or of the kernel (depth 0)."""
+
+    __slots__ = ("axis", "body", "depth", "extent", "kind", "known")
+
+    def __init__(self, depth: int, known: Known, axis_name: str = "", extent: Expr = ZERO, kind: str = "") -> None:
+        self.depth, self.axis, self.extent, self.kind = depth, axis_name, extent, kind
+        self.known = known  # of sizes and of the variables of the loops around
+        self.body: list[Stmt] = []
+
+
+def identity_of(combiner: str, dtype: DType) -> Expr:
+    """What a reduction of this dtype over no elements gives."""
+    which = COMBINERS[combiner].identity
+    value = {"0": 0, "1": 1, "min": dtype.min, "max": dtype.max}[which]
+    if which == "1" and COMBINERS[combiner].op == "bit_and":
+        value = True if dtype is bool_ else dtype.max if dtype.kind == "uint" else -1
+    return const(value, dtype)
+
+
+class NestBody:
+    """One kernel under construction.  `home(node)` names the buffer where a node is in memory, or None where it is to be computed here."""
+
+    def __init__(self, names: Names, known: Known, home: Callable[[Node], str | None], scalars: frozenset[str], unchecked: bool) -> None:
+        self.names, self.home, self.scalars, self.unchecked = names, home, scalars, unchecked
+        self.root = Scope(0, known)
+        self.current = self.root
+        self.where: dict[str, Scope] = {}  # the scope in which a loop variable, a `let` or an accumulator is defined
+        self.memo: dict[tuple[Node, Point, Expr | None], Expr] = {}
+        self.lets: dict[Expr, Expr] = {}  # value -> the name that it has in an outer scope
+        self.inside: dict[Expr, list[Expr] | None] = {}  # load -> the guards under one of which its index is inside; None = always
+
+    @property
+    def block(self) -> Block:
+        return tuple(self.root.body)
+
+    # ---- scopes
+
+    def enter(self, extent: Expr, kind: str, letters: str) -> Expr:
+        """Open a loop inside the current scope; gives its variable (of an extent of 1 there is no loop, and the position is 0)."""
+        if extent is ONE:
+            return ZERO
+        name = self.names.fresh(*letters)
+        known = assuming(self.current.known.with_ranges({name: (0, extent - 1, 1)}), ONE.le(extent))
+        self.current = self.where[name] = Scope(self.current.depth + 1, known, name, extent, kind)
+        return var(name)
+
+    def leave(self, around: Scope) -> None:
+        """Close the current loop; `around` becomes current."""
+        scope = self.current
+        if scope is around:
+            return
+        around.body.append(Loop(scope.axis, ZERO, scope.extent, tuple(scope.body), scope.kind))
+        self.current = around
+
+    @contextmanager
+    def nest(self, shape: Shape, kind: str = "parallel") -> Iterator[Point]:
+        """Statements inside one loop an axis of `shape`, the first axis outermost; gives the point."""
+        around, point = [], []
+        for extent in shape:
+            around.append(self.current)
+            point.append(self.enter(extent, kind, OUTPUT_AXES))
+        yield tuple(point)
+        for outer in reversed(around):
+            self.leave(outer)
+
+    def accumulator(self, scope: Scope, dtype: DType, combiner: str) -> str:
+        """A scalar of `scope` that starts as the identity; its name."""
+        acc = self.names.fresh("acc")
+        self.where[acc] = scope
+        scope.body.append(Alloc(Buffer(acc, dtype, (), "register")))
+        scope.body.append(Store(acc, (), identity_of(combiner, dtype)))
+        return acc
+
+    def placed(self, *exprs: Expr | None) -> Scope:
+        """The outermost scope in which all names of the expressions are defined."""
+        deepest = self.root
+        for n in postorder(*(e for e in exprs if e is not None)):
+            scope = self.where.get(n.attr) if n.op in ("var", "load") else None
+            if scope is not None and scope.depth > deepest.depth:
+                deepest = scope
+        return deepest
+
+    # ---- statements
+
+    def store(self, buffer: str, index: Point, value: Expr, combiner: str = "") -> None:
+        scope = self.current
+        scope.body.append(Store(buffer, index, self.shared(value, scope), combiner))
+
+    def shared(self, value: Expr, scope: Scope) -> Expr:
+        """`value` with what it uses twice (or nests too deeply) put into `let`s of `scope`.
+
+        A `let` is evaluated whether or not the `where` around its use would have been, so one that holds a guarded load repeats the guard.
+        """
+        uses: dict[Expr, int] = {}
+        order = list(postorder(value))
+        for n in order:
+            for a in n.args:
+                uses[a] = uses.get(a, 0) + 1
+        done: dict[Expr, Expr] = {}
+        depth: dict[Expr, int] = {}
+        data: set[Expr] = set()  # depends on more than positions
+        exposed: dict[Expr, tuple[Expr, ...]] = {}  # the guarded loads that evaluating n performs
+        for n in order:
+            new = make(n.op, n.dtype, tuple(done[a] for a in n.args), n.attr)
+            done[n] = new
+            depth[n] = 1 + max((depth[a] for a in n.args), default=0)
+            if n.op == "load" or (n.op == "var" and n.attr in self.scalars) or any(a in data for a in n.args):
+                data.add(n)
+            own = (n,) if n.op == "load" and self.inside.get(n) else ()
+            evaluated = n.args[:1] if n.op == "where" else n.args
+            exposed[n] = tuple(dict.fromkeys((*own, *(x for a in evaluated for x in exposed[a]))))
+            if n.op not in OPS or n is value or n not in data or (n.op == "cast" and n.args[0].op == "load"):
+                continue
+            if uses[n] > 1 or depth[n] >= DEPTH:
+                name = self.names.fresh("t")
+                guard = both(*(self.either(x) for x in exposed[n]))
+                scope.body.append(Let(name, new if guard is None else call("where", guard, new, const(0, n.dtype))))
+                self.where[name] = scope
+                done[n], depth[n], exposed[n] = var(name, n.dtype), 0, ()
+        return done[value]
+
+    def either(self, guarded: Expr) -> Expr | None:
+        """The condition under which a load is inside its buffer."""
+        guards = self.inside[guarded]
+        if guards is None:
+            return None
+        condition = guards[0]
+        for g in guards[1:]:
+            condition = call("bit_or", condition, g)
+        return condition
+
+    # ---- values
+
+    def value(self, node: Node, point: Point) -> Expr:
+        """The node computed here (even where it has a home), as an expression at `point`."""
+        return run(self._computed(node, point, None))
+
+    def read(self, view: View, point: Point) -> Expr:
+        """What an operand's view gives at `point` of its user's domain."""
+        return run(self._read(view, point, None))
+
+    def _read(self, view: View, point: Point, guard: Expr | None, assumed: Expr | None = None) -> Walk:
+        """`assumed` is what a `where` around the value tests already, so that the mask need not be tested again."""
+        mapping = {axis(k): e for k, e in enumerate(point)}
+        known = assuming(self.current.known, guard)
+        domain = None if view.domain is None else simplify(substitute(view.domain, mapping), known)
+        fill = const(view.fill, view.dtype)
+        if domain is FALSE:
+            return fill
+        if domain is TRUE:
+            domain = None
+        known = assuming(known, domain)
+        index = tuple(simplify(substitute(e, mapping), known) for e in view.index)
+        value = yield self._node(view.node, index, both(guard, domain))
+        if guard is None and domain is None:
+            value = self.hoisted(value, index, point)
+        if domain is None or (assumed is not None and simplify(domain, assuming(self.current.known, assumed)) is TRUE):
+            return value
+        if value is TRUE and fill is FALSE:
+            return domain
+        return call("where", domain, value, fill)
+
+    def hoisted(self, value: Expr, index: Point, point: Point) -> Expr:
+        """A `let` for a computed value that is the same at every position of some inner loop of its user."""
+        if value.op not in OPS or value.dtype in (INDEX, bool_) or (value.op == "cast" and not value.args[0].args):
+            return value
+        scope = self.placed(*index)
+        if scope.depth >= self.placed(*point).depth:
+            return value
+        found = self.lets.get(value)
+        if found is None:
+            name = self.names.fresh("t")
+            scope.body.append(Let(name, self.shared(value, scope)))
+            self.where[name] = scope
+            found = self.lets[value] = var(name, value.dtype)
+        return found
+
+    def _node(self, node: Node, point: Point, guard: Expr | None) -> Walk:
+        key = (node, point, guard)
+        found = self.memo.get(key)
+        if found is None:
+            name = self.home(node)
+            found = (yield self._computed(node, point, guard)) if name is None else self._load(node, name, point, guard)
+            self.memo[key] = found
+        return found
+
+    def _load(self, node: Node, name: str, point: Point, guard: Expr | None) -> Expr:
+        if name in self.scalars:
+            return var(name, node.dtype)
+        result = load(name, node.dtype, *point)
+        if guard is None:
+            self.inside[result] = None
+        else:
+            guards = self.inside.setdefault(result, [])
+            if guards is not None and guard not in guards:
+                guards.append(guard)
+        return result
+
+    def _computed(self, node: Node, point: Point, guard: Expr | None) -> Walk:
+        if node.op == "const":
+            return const(node.attr.value, node.dtype)
+        if node.op == "iota":
+            assert node.attr.expr is not None
+            value = substitute(node.attr.expr, {axis(k): e for k, e in enumerate(point)})
+            return simplify(value, assuming(self.current.known, guard))
+        if node.op == "reduce":
+            return (yield self._reduce(node, point, guard))
+        if node.op == "gather":
+            return (yield self._gather(node, point, guard))
+        operands: list[Expr] = []
+        for k, a in enumerate(node.args):
+            assumed = None
+            if node.op == "where" and k > 0 and a.domain is not None and is_position(operands[0]):
+                assumed = operands[0] if k == 1 else simplify(call("bit_not", operands[0]))
+            operands.append((yield self._read(a, point, guard, assumed)))
+        if node.op == "contiguous":
+            return operands[0]
+        return call(node.op, *operands, to=node.dtype)
+
+    def _reduce(self, node: Node, point: Point, guard: Expr | None) -> Walk:
+        scope, user = self.placed(*point, guard), self.current
+        acc = self.accumulator(scope, node.dtype, node.attr.combiner)
+        inner = Scope(scope.depth, scope.known) if guard is not None else scope  # what stands under `if guard`
+        around, reduced = [], []
+        self.current = inner
+        for extent in node.attr.extents:
+            around.append(self.current)
+            reduced.append(self.enter(extent, "reduce", REDUCED_AXES))
+        value = yield self._read(node.args[0], (*point, *reduced), guard)
+        self.store(acc, (), value, node.attr.combiner)
+        for outer in reversed(around):
+            self.leave(outer)
+        if guard is not None:
+            scope.body.append(If(guard, tuple(inner.body)))
+        self.current = user
+        return load(acc, node.dtype)
+
+    def _gather(self, node: Node, point: Point, guard: Expr | None) -> Walk:
+        positions = []
+        for view, extent in zip(node.args[1:], node.attr.extents, strict=True):
+            index = yield self._read(view, point, guard)
+            positions.append(self.position(cast(INDEX, index), extent, guard))
+        return (yield self._read(node.args[0], tuple(positions), guard))
+
+    def position(self, index: Expr, extent: Expr, guard: Expr | None = None) -> Expr:
+        """An index that data decides: a name for it, and a check that it lies in 0 … extent-1 wherever the guard holds."""
+        known = assuming(self.current.known, guard)
+        inside = simplify(call("bit_and", ZERO.le(index), index.lt(extent)), known)
+        if inside is TRUE:
+            return index
+        scope = self.placed(index, guard)
+        if any(n.op == "load" for n in postorder(index)):
+            name = self.names.fresh("at")
+            value = self.shared(index, scope)
+            scope.body.append(Let(name, value if guard is None else call("where", guard, value, ZERO)))
+            self.where[name] = scope
+            index = var(name)
+            inside = call("bit_and", ZERO.le(index), index.lt(extent))
+        if not self.unchecked:
+            scope.body.append(Check(inside if guard is None else call("bit_or", call("bit_not", guard), inside), BAD_INDEX))
+        return index
+
+
+def run(walk: Walk) -> Any:
+    """Drive a walk whose steps yield further walks, on a stack of our own."""
+    stack, result = [walk], None
+    while stack:
+        try:
+            step = stack[-1].send(result)
+        except StopIteration as stop:
+            stack.pop()
+            result = stop.value
+        else:
+            stack.append(step)
+            result = None
+    return result

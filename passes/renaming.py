@@ -1,0 +1,83 @@
+"""Names inside blocks of statements: buffers that move, axes and locals that must be unique."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from ..ir.expr import Expr, make, rewrite, var
+from ..ir.kernel import Alloc, Block, If, Let, Loop, Region, Stmt, Store, While, map_block, map_expressions, statements
+
+
+def defined(block: Block) -> Iterator[str]:
+    """The names that a block defines: axes, `let`s and local buffers."""
+    for s in statements(block):
+        match s:
+            case Loop():
+                yield s.axis
+            case Let():
+                yield s.name
+            case Alloc():
+                yield s.buffer.name
+            case _:
+                pass
+
+
+def rename_buffers(block: Block, names: Mapping[str, str], scalars: frozenset[str] = frozenset()) -> Block:
+    """Loads and stores of each buffer in `names` go to its new name; a load of what becomes a scalar parameter becomes its variable."""
+
+    def leaf(n: Expr) -> Expr | None:
+        if n.op != "load" or n.attr not in names:
+            return None
+        name = names[n.attr]
+        return var(name, n.dtype) if name in scalars else make("load", n.dtype, n.args, name)
+
+    def stmt(s: Stmt) -> Block | None:
+        return (replace(s, buffer=names[s.buffer]),) if isinstance(s, Store) and s.buffer in names else None
+
+    return map_block(map_expressions(block, lambda e: rewrite(e, leaf)), stmt)
+
+
+def unique_locals(block: Block, fresh: Callable[[str], str]) -> Block:
+    """Every loop, `let` and `alloc` gets the name that `fresh(old name)` gives, inside its scope."""
+
+    def expr(e: Expr, names: Mapping[str, str]) -> Expr:
+        def leaf(n: Expr) -> Expr | None:
+            new = names.get(n.attr) if n.op in ("var", "load", "first", "last") else None
+            return None if new is None else make(n.op, n.dtype, n.args, new)
+
+        return rewrite(e, leaf)
+
+    def walk(block: Block, names: dict[str, str]) -> Block:
+        names = dict(names)
+        result: list[Stmt] = []
+        for s in block:
+            match s:
+                case Loop():
+                    new = fresh(s.axis)
+                    bounds = {"start": expr(s.start, names), "stop": expr(s.stop, names), "step": expr(s.step, names)}
+                    result.append(replace(s, axis=new, body=walk(s.body, {**names, s.axis: new}), **bounds))
+                case Let():
+                    value = expr(s.value, names)
+                    names[s.name] = fresh(s.name)
+                    result.append(Let(names[s.name], value))
+                case Alloc():
+                    b = s.buffer
+                    shape, strides = (tuple(expr(e, names) for e in es) for es in (b.shape, b.strides))
+                    names[b.name] = fresh(b.name)
+                    result.append(Alloc(replace(b, name=names[b.name], shape=shape, strides=strides)))
+                case If():
+                    result.append(If(expr(s.condition, names), walk(s.body, names), walk(s.orelse, names)))
+                case While():
+                    limit = None if s.limit is None else expr(s.limit, names)
+                    result.append(While(expr(s.condition, names), walk(s.body, names), limit))
+                case Region():
+                    result.append(Region(walk(s.body, names)))
+                case Store():
+                    index = tuple(expr(e, names) for e in s.index)
+                    result.append(replace(s, buffer=names.get(s.buffer, s.buffer), index=index, value=expr(s.value, names)))
+                case _:
+                    result.extend(map_expressions((s,), lambda e: expr(e, names)))
+        return tuple(result)
+
+    return walk(block, {})

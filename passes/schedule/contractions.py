@@ -1,0 +1,208 @@
+"""The plan for kernels with reuse in two directions: register tiles, packed panels, cache blocks, one team of threads.
+
+    for p.0                                    blocks of the reduction; partial sums live in the output
+      pack the column operand (workshare)      panels [column.0, p.1, columns], shared
+      for row blocks (workshare)
+        pack the row operand                   panels [tiles, p.1, rows], one a thread
+        for column.0, tiles
+          acc[rows, columns] in registers
+
+The layout of the loops is that of Goto and van de Geijn (2008); which axis takes which part is read off the accesses (`roles.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ir.expr import Expr
+from ...ir.kernel import If, Loop, Store, statements
+from . import roles
+from .affine import constant_extent, stride
+from .cost import Blocking, blocking
+from .plan import Plan
+from .roles import Contraction
+from .tree import StepError, all_loops, loads_in, names_in, touched
+
+
+def contract(plan: Plan) -> bool:
+    """Schedule a contraction; False (and an unchanged plan) where the kernel is none."""
+    found = roles.contraction(plan.kernel, plan.facts)
+    if found is None or not found.rows or plan.target.vector_bytes == 0 or not found.accumulator.dtype.is_float | found.accumulator.dtype.is_integer:
+        return False
+    plan.note(
+        f"`{found.accumulator.name}` reuses {', '.join(found.row_operands)} along `{found.column}` and {', '.join(found.column_operands)} along "
+        f"{', '.join(f'`{r}`' for r in found.rows)}: packed panels and a register tile"
+    )
+    _Contract(plan, found, blocking(plan.target, found.accumulator.dtype)).run()
+    return True
+
+
+@dataclass
+class _Contract:
+    plan: Plan
+    roles: Contraction
+    block: Blocking
+    batch: str = ""
+    row: str = ""
+    depth: str = ""  # the reduction axis inside a block
+    at: str = ""  # the loop inside which panels are packed; "" is the kernel
+    work: str = ""  # the loop whose iterations the threads share
+
+    def run(self) -> None:
+        self.one_axis_each()
+        self.block_reduction()
+        self.tile()
+        self.stage_columns()
+        self.team()
+        self.stage_rows()
+        self.finish_tiles()
+        self.plan.do("region")
+        self.plan.note(*self.block.reasons)
+
+    def one_axis_each(self) -> None:
+        """Order the kept axes batch, rows, column, and collapse those of one role."""
+        plan, r = self.plan, self.roles
+        order = (*r.batch, *r.rows, r.column)
+        if roles.shape(plan.kernel).axes != order:
+            plan.do("reorder", *order)
+        self.batch = self.collapsed(r.batch)
+        self.row = self.collapsed(r.rows)
+        self.depth = self.collapsed(r.reduced)
+
+    def collapsed(self, axes: tuple[str, ...]) -> str:
+        name = axes[0] if axes else ""
+        for axis in axes[1:]:
+            before = {x.axis for x in all_loops(self.plan.kernel.body)}
+            self.plan.do("collapse", name, axis)
+            name = next(x.axis for x in all_loops(self.plan.kernel.body) if x.axis not in before)
+        return name
+
+    def block_reduction(self) -> None:
+        """Split the reduction where it may be longer than a block; the output holds the partial results if it can."""
+        plan = self.plan
+        length = plan.extent(self.depth)
+        if length is not None and length <= self.block.depth:
+            return
+        outside = self.batch or self.row
+        plan.do("split", self.depth, self.block.depth)
+        self.at, self.depth = f"{self.depth}.0", f"{self.depth}.1"
+        refused = plan.tried("accumulate", self.at, into=self.roles.output, outside=outside)
+        if refused:
+            plan.note(f"partial results need memory of their own: {refused}")
+            plan.do("accumulate", self.at, outside=outside)
+
+    def tile(self) -> None:
+        plan, row, column = self.plan, self.row, self.roles.column
+        height, width = plan.extent(row), plan.extent(column)
+        rows = self.block.rows if height is None else max(1, min(self.block.rows, height))
+        columns = self.block.columns if width is None or width > self.block.columns // 2 else self.block.columns // 2
+        plan.do("split", row, rows, tail="pad")
+        plan.do("split", column, columns, tail="pad")
+        plan.do("reorder", f"{row}.0", f"{column}.0", f"{row}.1", f"{column}.1")
+        plan.do("split", f"{row}.0", self.block.tiles)
+        plan.do("reorder", f"{row}.0.0", f"{column}.0", f"{row}.0.1")
+        plan.do("expand", self.roles.accumulator.name, f"{row}.1", f"{column}.1")
+        plan.do("fission", f"{row}.1", f"{column}.1")
+        r, c = self.compute()
+        plan.do("reorder", self.depth, r, c)
+
+    def compute(self) -> tuple[str, str]:
+        """The row and column axes of the nest that accumulates."""
+        for loops in self.plan.around_store(self.roles.accumulator.name):
+            names = [x.axis for x in loops]
+            if self.depth in names:
+                names.remove(self.depth)
+                return names[-2], names[-1]
+        raise StepError("the reduction has disappeared")
+
+    # ---- packing
+
+    def stage_columns(self) -> None:
+        plan, column = self.plan, f"{self.roles.column}.0"
+        for buffer in self.roles.column_operands:
+            _, c = self.compute()
+            axes = (*((self.batch,) if self.batch else ()), column, self.depth, c)
+            if not self.reads(buffer, c):
+                continue
+            before = plan.kernel
+            plan.do("stage", buffer, *axes, at=self.at, space="shared")
+            packed = plan.newest(before)
+            (loops,) = plan.around_store(packed)
+            *outer, deep, inner = (x.axis for x in loops if x.axis.endswith(".s"))
+            if self.consecutive(packed, inner):
+                plan.tried("interior", deep, inner)
+                plan.do("vectorize", inner)
+            if self.batch:
+                plan.do("collapse", *outer)
+
+    def stage_rows(self) -> None:
+        plan = self.plan
+        for buffer in self.roles.row_operands:
+            r, _ = self.compute()
+            if self.reads(buffer, r):
+                tiles = f"{self.row}.0.1"
+                order = {"order": f"{tiles},{r},{self.depth}"} if len(self.roles.rows) > 1 else {}
+                plan.do("stage", buffer, tiles, self.depth, r, at=self.work, **order)
+
+    def reads(self, buffer: str, axis: str) -> bool:
+        """Whether the accumulating nest still reads the buffer at positions that depend on the axis."""
+        nest = self.plan.loop(self.depth)
+        return any(n.attr == buffer and axis in names_in(n) for s in statements((nest,)) if isinstance(s, Store) for n in loads_in(s.value))
+
+    def consecutive(self, packed: str, axis: str) -> bool:
+        """Whether what is copied into `packed` moves by one element with the axis, for all that is read."""
+        for s in statements(self.plan.kernel.body):
+            if isinstance(s, Store) and s.buffer == packed:
+                moving = [self.address(n) for n in loads_in(s.value) if axis in names_in(n)]
+                return all(stride(a, axis) == 1 for a in moving)
+        return False
+
+    def address(self, load: Expr) -> Expr:
+        return self.plan.facts.buffers[load.attr].address(load.args)
+
+    def team(self) -> None:
+        """One parallel loop over batch and row blocks."""
+        self.work = f"{self.row}.0.0"
+        if self.batch:
+            self.work = self.collapsed((self.batch, self.work))
+
+    # ---- the tile's nests
+
+    def finish_tiles(self) -> None:
+        """Take the guards out of the interior, let borders go through a tile in memory, and mark what is unrolled and what is a vector."""
+        plan, acc = self.plan, self.roles.accumulator.name
+        border: set[str] = set()
+        while True:
+            nests = self.tile_nests(acc)
+            for outer, inner in nests:
+                if outer.axis in border:
+                    plan.do("spill", acc, outer.axis)
+                elif isinstance(inner.body[0], If) and not plan.tried("unswitch", outer.axis):
+                    pass
+                elif self.interior(outer.axis, inner.axis, border):
+                    pass
+                elif all(isinstance(s, Store) for s in inner.body) and constant_extent(inner.start, inner.stop) is not None:
+                    plan.do("vectorize", inner.axis)
+                    plan.do("unroll", outer.axis)
+                else:
+                    plan.do("spill", acc, outer.axis)
+                break
+            else:
+                return
+
+    def tile_nests(self, acc: str) -> list[tuple[Loop, Loop]]:
+        """The two-deep nests over the register tile that are not marked yet."""
+        found = []
+        for outer in all_loops(self.plan.kernel.body):
+            inner = outer.body[0]
+            if len(outer.body) == 1 and isinstance(inner, Loop) and outer.kind == inner.kind == "parallel" and acc in touched((inner,)):
+                if not any(isinstance(s, Loop) for s in inner.body):
+                    found.append((outer, inner))
+        return found
+
+    def interior(self, outer: str, inner: str, border: set[str]) -> bool:
+        before = {x.axis for x in all_loops(self.plan.kernel.body)}
+        if self.plan.tried("interior", outer, inner):
+            return False
+        border.update(x.axis for x in all_loops(self.plan.kernel.body) if x.axis not in before)
+        return True

@@ -1,0 +1,58 @@
+"""The cost model: numbers of a schedule from the numbers of the target, each with its reason.
+
+Registers bound the tile, the caches bound the blocks (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008), memory traffic decides
+what is worth a vector.  Blocks depend on sizes and target alone, never on the number of threads, so results have the same bits for any number of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ir.dtypes import DType
+from ...ir.target import Target
+
+VECTORS = 2  # vectors side by side in a register tile: one load of a row's element serves both
+ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × adds a cycle, on machines of the last ten years
+THREADS = 256  # of a GPU block
+TILE = 16  # side of a GPU block over two axes
+SQUARE = 32  # side of a transposition's tile: 32 lines of one operand, 32 of the other, in the first cache
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """Register tile rows × columns, depth of a panel, tiles of a row block; and why."""
+
+    rows: int
+    columns: int
+    depth: int
+    tiles: int
+    reasons: tuple[str, ...]
+
+
+def blocking(target: Target, dtype: DType) -> Blocking:
+    """The blocks of a contraction that accumulates in `dtype`."""
+    lanes = target.lanes(dtype)
+    columns = VECTORS * lanes
+    rows = max(1, (target.vector_registers - 4) // VECTORS)
+    panel = columns * dtype.bytes
+    depth = _power_below(2 * target.l1 // panel, 64, 1024)
+    tiles = max(1, target.l2 * 2 // 5 // (rows * depth * dtype.bytes))
+    reasons = (
+        f"register tile {rows}×{columns}: {rows * VECTORS} of {target.vector_registers} vector registers accumulate, the others hold {VECTORS} vectors of columns and a row's element",
+        f"blocks of {depth} along the reduction: a panel of {columns} columns ({depth * panel >> 10} KiB) streams through the first cache ({target.l1 >> 10} KiB)",
+        f"row blocks of {tiles} tiles: {tiles * rows * depth * dtype.bytes >> 10} KiB of packed rows stay in the second cache ({target.l2 >> 10} KiB)",
+    )
+    return Blocking(rows, columns, depth, tiles, reasons)
+
+
+def _power_below(x: int, least: int, most: int) -> int:
+    """The largest power of two ≤ x, within bounds."""
+    power = least
+    while power * 2 <= min(x, most):
+        power *= 2
+    return power
+
+
+def lanes(target: Target, dtype: DType | None) -> int:
+    """Elements of one vector of a loop whose widest dtype is this; 1 where vectors do not pay."""
+    return 1 if dtype is None or dtype.kind in ("bool", "complex") else target.lanes(dtype)

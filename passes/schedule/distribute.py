@@ -1,0 +1,122 @@
+"""Steps that take an imperfect nest apart: `expand` a scalar over the iterations that use it, then `fission` the loops around each statement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir.expr import ZERO, Expr, make, rewrite, substitute, var
+from ...ir.graph import Shape
+from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, substitute_block
+from .affine import constant_extent, extent, minus, upper
+from .tree import Facts, StepError, fresh, names_in, names_taken, nest, path_to, reads, rename, replace_in, replace_loop, written
+
+
+def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
+    """A local buffer gets one copy for each iteration of the loops around it.
+
+        for i in 0 .. 4:                  alloc acc: f32[4] register
+          alloc acc: f32[] register       for i in 0 .. 4:
+          acc[] = 0                  →      acc[i] = 0
+          …                                 …
+
+    `axes` are loops around the `alloc`, with no other loop between.  Their extents do not depend on one another; where one is not constant, the buffer is
+    `private` instead of `register`.
+    """
+    path = path_to(kernel.body, lambda s: isinstance(s, Alloc) and s.buffer.name == buffer)
+    if not path:
+        raise StepError(f"expand: no local buffer `{buffer}`")
+    alloc = path[-1]
+    assert isinstance(alloc, Alloc)
+    enclosing = [s.axis for s in path if isinstance(s, Loop)]
+    missing = [a for a in axes if a not in enclosing]
+    if missing or not axes:
+        raise StepError(f"expand: `{buffer}` is allocated inside {', '.join(enclosing) or 'no loop'}, not inside {', '.join(missing) or '(give axes)'}")
+    top = next(k for k, s in enumerate(path) if isinstance(s, Loop) and s.axis in axes)
+    loops: dict[str, Loop] = {}
+    for s in path[top:-1]:
+        if isinstance(s, Loop):
+            if s.axis not in axes:
+                raise StepError(f"expand: `{s.axis}` stands between `{axes[0]}` and the buffer; expand over it too")
+            loops[s.axis] = s
+    shape: list[Expr] = []
+    position: list[Expr] = []
+    for axis in axes:
+        loop = loops[axis]
+        length = extent(loop.start, loop.stop)
+        bound = upper(length, facts.sizes) if constant_extent(loop.start, loop.stop) is None else None
+        if bound is None and names_in(length) & set(loops):
+            raise StepError(f"expand: the extent of `{axis}` depends on {', '.join(sorted(names_in(length) & set(loops)))}")
+        shape.append(length if bound is None else ZERO + bound)
+        position.append(var(axis) if loop.start is ZERO else minus(var(axis), loop.start))
+    old = alloc.buffer
+    space = old.space if all(e.is_const for e in shape) or old.space != "register" else "private"
+    new = replace(old, shape=(*shape, *old.shape), space=space)
+    outer = path[top]
+    changed = _prefixed(replace_in((outer,), alloc, ()), buffer, tuple(position))
+    return replace(kernel, body=replace_in(kernel.body, outer, (Alloc(new), *changed)))
+
+
+def _prefixed(block: Block, buffer: str, prefix: Shape) -> Block:
+    """Every access of `buffer` with more leading indices."""
+
+    def rule(n: Expr) -> Expr | None:
+        return make("load", n.dtype, (*prefix, *n.args), n.attr) if n.op == "load" and n.attr == buffer else None
+
+    def store(s: Stmt) -> Block | None:
+        return (replace(s, index=(*prefix, *s.index)),) if isinstance(s, Store) and s.buffer == buffer else None
+
+    return map_block(map_expressions(block, lambda e: rewrite(e, rule)), store)
+
+
+def fission(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
+    """The loops around each statement of their body, one after the other.
+
+        for i in 0 .. N:          for i in 0 .. N:
+          S                         S
+          T                →      for i.b in 0 .. N:
+                                    T
+
+    `axes` are a perfect nest of parallel loops: no iteration needs what another does, so all of S may come before all of T.  A buffer that the body allocates is
+    expanded before; a `let` is repeated where it is used, unless it reads what the body writes.
+    """
+    loops = nest(kernel, axes)
+    for loop in loops:
+        if loop.kind != "parallel":
+            raise StepError(f"fission: the iterations of `{loop.axis}` ({loop.kind}) are not known to be independent")
+    body = _inline_lets(loops[-1].body)
+    for s in body:
+        if isinstance(s, Alloc):
+            raise StepError(f"fission: `{s.buffer.name}` lives inside `{axes[-1]}`; expand it first")
+    if len(body) < 2:
+        raise StepError(f"fission: `{axes[-1]}` holds one statement only")
+    taken = names_taken(kernel)
+    pieces: list[Stmt] = []
+    for s in body:
+        names = {x.axis: fresh(x.axis, taken) if pieces else x.axis for x in loops}
+        piece = rename((s,), names)
+        for loop in reversed(loops):
+            piece = (replace(loop, axis=names[loop.axis], start=_renamed(loop.start, names), stop=_renamed(loop.stop, names), body=piece),)
+        pieces += piece
+    return replace_loop(kernel, axes[0], lambda _: tuple(pieces))
+
+
+def _renamed(e: Expr, names: dict[str, str]) -> Expr:
+    return substitute(e, {var(a): var(b) for a, b in names.items()})
+
+
+def _inline_lets(block: Block) -> Block:
+    """The block without its own lets, their values in their uses."""
+    changed = written(block)
+    values: dict[Expr, Expr] = {}
+    result: list[Stmt] = []
+    for s in block:
+        if isinstance(s, Let):
+            bad = [n.attr for n in reads((s,)) if n.attr in changed]
+            if bad:
+                raise StepError(f"fission: `{s.name}` reads `{bad[0]}`, which the body writes")
+            values[var(s.name, s.value.dtype)] = substitute(s.value, values)
+        else:
+            result += substitute_block((s,), values)
+    return tuple(result)
+
+

@@ -1,0 +1,224 @@
+"""Guards of padded axes: put in (`pad_block`, used by `split … tail=pad`), proven away in the interior, moved outwards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir.expr import TRUE, ZERO, Expr, both, const, postorder, rewrite, substitute, var, where
+from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, statements
+from .affine import constant_extent, linear, minus
+from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, less, loads_in, names_in, names_taken, nest, rename, replace_loop, simple, smaller
+
+
+def pad_block(block: Block, condition: Expr, axis: str) -> Block:
+    """The block as it may run where `condition` (on `axis`) is false: loads that depend on the axis give 0 there, effects are left out.
+
+    What is computed into buffers that the block allocates itself is computed everywhere: outside the condition nobody sees it.
+    """
+    local: set[str] = set()
+    depends = {axis}
+
+    def guarded(e: Expr) -> Expr:
+        def rule(n: Expr) -> Expr | None:
+            if n.op == "load" and n.attr not in local:
+                inner = [m for m in postorder(*n.args) if m.op == "load" or (m.op == "var" and m.attr in depends)]
+                return where(condition, n, const(0, n.dtype)) if inner else None
+            if n.op == "where" and n.args[1].op == "where" and n.args[1].args[0] is condition:
+                c = both(condition, n.args[0])
+                assert c is not None
+                return where(c, n.args[1].args[1], n.args[2])
+            return None
+
+        return rewrite(e, rule)
+
+    def walk(b: Block) -> Block:
+        result: list[Stmt] = []
+        for s in b:
+            match s:
+                case Alloc():
+                    local.add(s.buffer.name)
+                    result.append(s)
+                case Let():
+                    if names_in(s.value) & depends or loads_in(s.value):
+                        depends.add(s.name)
+                    result.append(Let(s.name, guarded(s.value)))
+                case Store() if s.buffer in local:
+                    result.append(replace(s, index=tuple(map(guarded, s.index)), value=guarded(s.value)))
+                case Store() | Check():
+                    if result and isinstance(result[-1], If) and result[-1].condition is condition:
+                        result[-1] = replace(result[-1], body=(*result[-1].body, s))
+                    else:
+                        result.append(If(condition, (s,)))
+                case Loop():
+                    if (names_in(s.start) | names_in(s.stop)) & depends or loads_in(s.start, s.stop):
+                        depends.add(s.axis)
+                    result.append(replace(s, start=guarded(s.start), stop=guarded(s.stop), body=walk(s.body)))
+                case If():
+                    result.append(If(guarded(s.condition), walk(s.body), walk(s.orelse)))
+                case _:
+                    raise StepError(f"`{axis}` cannot be padded over a {type(s).__name__.lower()}")
+        return tuple(result)
+
+    return walk(block)
+
+
+def interior(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
+    """One test for a whole nest in place of one an element.
+
+        for i in 0 .. 14:                        if (b + 14) <= M:
+          for j in 0 .. 32:                        for i in 0 .. 14:
+            if (b + i) < M:             →            for j in 0 .. 32:
+              C[b + i, j] = …                          C[b + i, j] = …
+                                                 else:
+                                                   for i.b in 0 .. min(14, M - b):
+                                                     for j.b in 0 .. 32:
+                                                       C[b + i.b, j.b] = …
+
+    `axes` are a perfect nest; the guards (`if` or the condition of a `where`) that are tested outside are comparisons `e < S` with `e` linear in axes of
+    constant extent and S independent of them.  At the border an `if` on a single axis becomes that loop's bound; a `where` stays.
+    """
+    loops = nest(kernel, axes)
+    last_value: dict[str, int] = {}
+    for loop in loops:
+        extent = constant_extent(loop.start, loop.stop)
+        if extent is not None and loop.start is ZERO:
+            last_value[loop.axis] = extent - 1
+    inner = set(axes) | {s.axis for s in statements(loops[-1].body) if isinstance(s, Loop)}
+    proofs: dict[Expr, Expr] = {}  # guard -> the condition under which it holds for the whole nest
+    for s in statements(loops[-1].body):
+        for e in expressions(s):
+            for n in postorder(e):
+                if n.op == "less_than" and n not in proofs:
+                    proof = _holds_everywhere(n, last_value, inner)
+                    if proof is not None:
+                        proofs[n] = proof
+    if not proofs:
+        raise StepError(f"no guard of `{axes[0]}` can be tested outside the loop")
+    condition = both(*dict.fromkeys(proofs.values()))
+    assert condition is not None
+    taken = names_taken(kernel)
+    facts_true = {g: TRUE for g in proofs}
+    main = _drop_true(map_expressions((loops[0],), lambda e: simple(substitute(e, facts_true))))
+    border = _bound_loops(copy((loops[0],), taken), len(loops))
+    return replace_loop(kernel, axes[0], lambda loop: (If(condition, main, border),))
+
+
+def _holds_everywhere(guard: Expr, last_value: dict[str, int], inner: set[str]) -> Expr | None:
+    """`e < S` for all values of the axes, as a condition outside of them; None where the guard is not of that form."""
+    e, limit = guard.args
+    form = linear(minus(e, limit))
+    largest, rest = form.constant, form
+    mentioned = False
+    for atom, factor in form.terms:
+        if atom.op == "var" and atom.attr in last_value:
+            mentioned = True
+            largest += max(0, factor * last_value[atom.attr])
+            rest = rest.without(atom)
+        elif names_in(atom) & inner or loads_in(atom):
+            return None
+    if not mentioned:
+        return None
+    positive = [(a, c) for a, c in rest.terms if c > 0]
+    negative = [(a, -c) for a, c in rest.terms if c < 0]
+    left = type(rest)(tuple(positive), largest + 1).expr()
+    return at_most(left, type(rest)(tuple(negative), 0).expr())
+
+
+def _drop_true(block: Block) -> Block:
+    """Inline the bodies of conditions that are constant."""
+    result: list[Stmt] = []
+    for s in block:
+        if isinstance(s, If):
+            if s.condition.is_const:
+                result += _drop_true(s.body if s.condition.attr else s.orelse)
+                continue
+            s = If(s.condition, _drop_true(s.body), _drop_true(s.orelse))
+        elif isinstance(s, Loop):
+            s = replace(s, body=_drop_true(s.body))
+        result.append(s)
+    return tuple(result)
+
+
+def _bound_loops(block: Block, depth: int) -> Block:
+    """Turn the guards of the innermost `if`s of a perfect nest of `depth` loops into bounds of the loops, where a guard is on one axis alone."""
+    loops: list[Loop] = []
+    body = block
+    for _ in range(depth):
+        assert isinstance(body[0], Loop)
+        loops.append(body[0])
+        body = body[0].body
+    guards: list[Expr] = []
+    while len(body) == 1 and isinstance(body[0], If) and not body[0].orelse:
+        guards += conjuncts(body[0].condition)
+        body = body[0].body
+    axes = [loop.axis for loop in loops]
+    left: list[Expr] = []
+    for guard in guards:
+        bounded = _as_bound(guard, axes)
+        if bounded is None:
+            left.append(guard)
+        else:
+            k, stop = bounded
+            limit = constant_extent(loops[k].start, loops[k].stop)
+            loops[k] = replace(loops[k], stop=smaller(limit, stop) if limit is not None else stop)
+    rest = both(*left)
+    body = body if rest is None else (If(rest, body),)
+    for loop in reversed(loops):
+        body = (replace(loop, body=body),)
+    return body
+
+
+def _as_bound(guard: Expr, axes: list[str]) -> tuple[int, Expr] | None:
+    """A guard `axis + rest < S` as (which axis, S - rest)."""
+    if guard.op != "less_than":
+        return None
+    form = linear(minus(*guard.args))
+    inside = [a for a, _ in form.terms if names_in(a) & set(axes)]
+    if len(inside) != 1 or inside[0].op != "var" or form.coefficient(inside[0]) != 1:
+        return None
+    rest = form.without(inside[0])
+    return axes.index(inside[0].attr), type(rest)(tuple((a, -c) for a, c in rest.terms), -rest.constant).expr()
+
+
+def unswitch(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
+    """A condition that does not depend on a loop is asked once, before it.
+
+        for i in 0 .. N:                       if c:
+          if c:                                  for i in 0 .. N:
+            A                          →           A
+          else:                                else:
+            B                                    for i.b in 0 .. N:
+                                                   B
+
+    `axis` is the outermost of a perfect nest whose innermost body is that one `if`; c mentions none of the axes and nothing that A or B writes.
+    """
+    loops = [find(kernel, axis)]
+    while len(loops[-1].body) == 1 and isinstance(loops[-1].body[0], Loop):
+        loops.append(loops[-1].body[0])
+    body = loops[-1].body
+    if len(body) != 1 or not isinstance(body[0], If):
+        raise StepError(f"the nest of `{axis}` does not hold exactly one `if`")
+    choice = body[0]
+    if names_in(choice.condition) & {loop.axis for loop in loops}:
+        raise StepError(f"the condition depends on the loops that it should leave: {choice.condition}")
+    changed = {s.buffer for s in statements(loops[-1].body) if isinstance(s, Store)}
+    if any(n.attr in changed for n in loads_in(choice.condition)):
+        raise StepError("the condition reads what the loop writes")
+
+    taken = names_taken(kernel)
+
+    def around(inner: Block) -> Block:
+        for loop in reversed(loops):
+            inner = (replace(loop, body=inner),)
+        return inner
+
+    orelse = rename(around(choice.orelse), {x.axis: fresh(x.axis, taken) for x in loops}) if choice.orelse else ()
+    return replace_loop(kernel, axis, lambda loop: (If(choice.condition, around(choice.body), orelse),))
+
+
+def guard_of(stop: Expr, value: Expr) -> Expr:
+    """The guard `value < stop` of a padded axis."""
+    return less(value, stop)
+
+
+__all__ = ["guard_of", "interior", "pad_block", "unswitch", "var"]

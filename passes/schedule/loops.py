@@ -1,0 +1,265 @@
+"""Steps on loops: split, reorder, collapse, tile, and the kinds a loop may be given.
+
+Every step is a function `(kernel, facts, arguments…) -> kernel`.  It addresses loops by their axes and refuses with a `StepError`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, mod, var
+from ...ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Store, map_block, statements, substitute_block
+from .affine import constant_extent, extent, is_multiple, minus
+from .guards import guard_of, pad_block
+from .tree import Facts, StepError, around, copy, find, fresh, index, less, local_buffers, names_in, names_taken, nest, replace_in, replace_loop, smaller
+
+TAILS = ("guard", "cut", "pad", "perfect")
+_PLAIN = ("serial", "parallel", "reduce")
+
+
+def _plain(loop: Loop, step: str) -> Loop:
+    if loop.step is not ONE:
+        raise StepError(f"{step}: `{loop.axis}` does not run in steps of 1")
+    if loop.kind not in _PLAIN:
+        raise StepError(f"{step}: `{loop.axis}` is {loop.kind} already")
+    return loop
+
+
+def _at(block: Block, loop: Loop, value: Expr) -> Block:
+    """The loop's body with its variable at `value`; `first` and `last` of the axis become comparisons."""
+    return substitute_block(block, {var(loop.axis): value, first(loop.axis): value.eq(loop.start), last(loop.axis): value.eq(loop.stop - 1)})
+
+
+def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "guard") -> Kernel:
+    """Cut an axis in two.
+
+        for i in 0 .. N:          for i.0 in 0 .. ceil(N / 4):                            tail=guard
+          S(i)             →        for i.1 in 0 .. min(4, N - 4·i.0):
+                                      S(4·i.0 + i.1)
+
+        tail=perfect: i.1 in 0 .. 4 and no tail; N is known to be a multiple of 4.
+        tail=cut:     i.0 in 0 .. N // 4, i.1 in 0 .. 4, and then  for i.t in 4·(N // 4) .. N: S(i.t)
+        tail=pad:     i.0 in 0 .. ceil(N / 4), i.1 in 0 .. 4, and S is run beyond N too: loads give 0 there, stores to memory that outlives
+                      the iteration are guarded by `4·i.0 + i.1 < N`.
+
+    The loop runs in steps of 1 and is serial, parallel or reduce; both parts are of its kind.  A reduction cannot be padded (0 is not the identity of every
+    combiner), and nothing is padded across a `while`.
+    """
+    loop = _plain(find(kernel, axis), "split")
+    if factor < 1:
+        raise StepError(f"split: a factor of {factor}")
+    if tail not in TAILS:
+        raise StepError(f"split: tail={tail} is none of {', '.join(TAILS)}")
+    taken = names_taken(kernel)
+    outer, inner = fresh(f"{axis}.0", taken), fresh(f"{axis}.1", taken)
+    length = extent(loop.start, loop.stop)
+    exact = is_multiple(length, factor, facts.sizes)
+    if tail == "perfect" and not exact:
+        raise StepError(f"split: {length} is not known to be a multiple of {factor}; use tail=guard, cut or pad")
+    value = loop.start + (var(outer) * factor + var(inner))
+    body = loop.body
+    if exact or tail == "cut":
+        trips, inner_stop = floordiv(length, const(factor)), const(factor)
+    else:
+        trips, inner_stop = ceildiv(length, factor), const(factor)
+        if tail == "guard":
+            inner_stop = smaller(factor, minus(length, var(outer) * factor))
+        elif loop.kind == "reduce":
+            raise StepError(f"split: the reduction axis `{axis}` cannot be padded; use tail=guard or cut")
+        else:
+            body = pad_block(body, guard_of(loop.stop, var(axis)), axis)
+    main = Loop(inner, ZERO, inner_stop, _at(body, loop, value), loop.kind, span=loop.span)
+    result: Block = (Loop(outer, ZERO, trips, (main,), loop.kind, span=loop.span),)
+    if tail == "cut" and not exact:
+        rest = fresh(f"{axis}.t", taken)
+        begin = loop.start + trips * factor
+        result = (*result, Loop(rest, begin, loop.stop, copy(_at(loop.body, loop, var(rest)), taken), loop.kind, span=loop.span))
+    return replace_loop(kernel, axis, lambda _: result)
+
+
+def reorder(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
+    """Nest the loops in the order given, outermost first.
+
+        for i in 0 .. M:          for j in 0 .. N:
+          for j in 0 .. N:   →      for i in 0 .. M:
+            S                         S
+
+    The axes are a perfect nest.  Two loops may change places where one of them is parallel, or both are reductions (not under --strict: the order of a float sum
+    changes), and where neither's bounds depend on the other.
+    """
+    if len(axes) < 2 or len(set(axes)) != len(axes):
+        raise StepError("reorder: give two or more different axes")
+    for axis in axes:
+        find(kernel, axis)
+    chain = [s for s in around(kernel, axes[0]) if isinstance(s, Loop)]
+    top = next(loop.axis for loop in chain if loop.axis in axes)
+    order = [top]
+    loop = find(kernel, top)
+    while len(order) < len(axes):
+        if len(loop.body) != 1 or not isinstance(loop.body[0], Loop) or loop.body[0].axis not in axes:
+            raise StepError(f"reorder: {', '.join(axes)} are not a perfect nest (`{loop.axis}` holds something else)")
+        loop = loop.body[0]
+        order.append(loop.axis)
+    loops = dict(zip(order, nest(kernel, tuple(order)), strict=True))
+    for place, axis in enumerate(axes):
+        for other in axes[place + 1 :]:
+            if order.index(axis) > order.index(other):
+                _may_swap(loops[other], loops[axis], facts)
+    for place, axis in enumerate(axes):
+        bad = (names_in(loops[axis].start) | names_in(loops[axis].stop)) & set(axes[place:])
+        if bad:
+            raise StepError(f"reorder: the bounds of `{axis}` depend on {', '.join(sorted(bad))}")
+    body = loop.body
+    for axis in reversed(axes):
+        body = (replace(loops[axis], body=body),)
+    return replace_loop(kernel, top, lambda _: body)
+
+
+def _may_swap(a: Loop, b: Loop, facts: Facts) -> None:
+    if "parallel" in (a.kind, b.kind):
+        return
+    if a.kind == b.kind == "reduce":
+        if facts.strict:
+            raise StepError(f"reorder: exchanging the reductions `{a.axis}` and `{b.axis}` changes the order of the sum, and --strict forbids it")
+        return
+    raise StepError(f"reorder: `{a.axis}` ({a.kind}) and `{b.axis}` ({b.kind}): neither is known to be parallel")
+
+
+def collapse(kernel: Kernel, facts: Facts, a: str, b: str) -> Kernel:
+    """Two nested loops become one.
+
+        for i in 0 .. M:            for i_j in 0 .. M·N:
+          for j in 0 .. N:     →      S(i_j // N, i_j % N)
+            S(i, j)
+
+    The loops are a perfect nest of one kind (serial, parallel or reduce), in steps of 1, and N does not depend on i.
+    """
+    outer, inner = nest(kernel, (a, b))
+    _plain(outer, "collapse"), _plain(inner, "collapse")
+    if outer.kind != inner.kind:
+        raise StepError(f"collapse: `{a}` is {outer.kind}, `{b}` is {inner.kind}")
+    if a in names_in(inner.start) | names_in(inner.stop):
+        raise StepError(f"collapse: the bounds of `{b}` depend on `{a}`")
+    name = fresh(f"{a}_{b}", names_taken(kernel))
+    width = extent(inner.start, inner.stop)
+    body = _at(inner.body, inner, inner.start + mod(var(name), width))
+    body = _at(body, outer, outer.start + floordiv(var(name), width))
+    return replace_loop(kernel, a, lambda _: (Loop(name, ZERO, extent(outer.start, outer.stop) * width, body, outer.kind, span=outer.span),))
+
+
+def tile(kernel: Kernel, facts: Facts, a: str, b: str, factor_a: int, factor_b: int, tail: str = "guard") -> Kernel:
+    """Split two nested axes and bring the outer parts outside: `a.0 b.0 a.1 b.1`.
+
+        for i in 0 .. M:            for i.0 in 0 .. ceil(M / 4):
+          for j in 0 .. N:     →      for j.0 in 0 .. ceil(N / 8):
+            S                           for i.1 in 0 .. min(4, M - 4·i.0):
+                                          for j.1 in 0 .. min(8, N - 8·j.0):
+                                            S
+
+    As `split` twice and `reorder`; tail=cut would leave no perfect nest and is refused.
+    """
+    if tail == "cut":
+        raise StepError("tile: a cut tail leaves no perfect nest; use guard, pad or perfect")
+    kernel = split(split(kernel, facts, a, factor_a, tail), facts, b, factor_b, tail)
+    return reorder(kernel, facts, f"{a}.0", f"{b}.0", f"{a}.1", f"{b}.1")
+
+
+def unroll(kernel: Kernel, facts: Facts, axis: str, factor: int = 0) -> Kernel:
+    """Mark a loop of constant extent to be unrolled; with a factor, split it (tail=cut) and mark the inner part.
+
+        for i in 0 .. 4:      →   for i in 0 .. 4 unroll:
+    """
+    if factor:
+        kernel, axis = split(kernel, facts, axis, factor, "cut"), f"{axis}.1"
+    loop = _plain(find(kernel, axis), "unroll")
+    if constant_extent(loop.start, loop.stop) is None:
+        raise StepError(f"unroll: the extent of `{axis}` is not constant; give a factor")
+    return replace_loop(kernel, axis, lambda x: (replace(x, kind="unroll"),))
+
+
+def vectorize(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
+    """Run all iterations of a loop at once, one a lane.
+
+        for j in 0 .. 32 parallel:    →   for j in 0 .. 32 vector:
+
+    The loop is parallel or reduce, starts at 0, has a constant extent and holds only stores and lets.  A reduction that is accumulated into one place is folded
+    across the lanes, which --strict forbids for floats.
+    """
+    loop = _plain(find(kernel, axis), "vectorize")
+    if loop.kind == "serial":
+        raise StepError(f"vectorize: the iterations of `{axis}` are not known to be independent")
+    if constant_extent(loop.start, loop.stop) is None or loop.start is not ZERO:
+        raise StepError(f"vectorize: the extent of `{axis}` is not constant")
+    for s in loop.body:
+        if not isinstance(s, (Store, Let)):
+            raise StepError(f"vectorize: `{axis}` holds a {type(s).__name__.lower()}; only stores and lets can be vectors")
+        if facts.strict and isinstance(s, Store) and loop.kind == "reduce" and s.value.dtype.is_float and s.combiner in ("add", "mul"):
+            if not any(axis in names_in(e) for e in s.index):
+                raise StepError(f"vectorize: folding `{s.buffer}` across lanes changes the order of the sum, and --strict forbids it")
+    return replace_loop(kernel, axis, lambda x: (replace(x, kind="vector"),))
+
+
+def parallel(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
+    """Give the iterations of a loop to the threads; parallel loops around and inside it are run serially.
+
+        for i parallel:            for i parallel:
+          for j parallel:    →       for j:
+            S                          S
+
+    The loop must be known to be parallel.
+    """
+    loop = find(kernel, axis)
+    if loop.kind != "parallel":
+        raise StepError(f"parallel: the iterations of `{axis}` are not known to be independent")
+    kernel = replace_loop(kernel, axis, lambda x: (replace(x, body=_serial(x.body)),))
+    for s in around(kernel, axis)[:-1]:
+        if isinstance(s, Loop) and s.kind == "parallel":
+            current = find(kernel, s.axis)
+            kernel = replace(kernel, body=replace_in(kernel.body, current, (replace(current, kind="serial"),)))
+    return kernel
+
+
+def serial(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
+    """Run a loop in order; nothing is claimed of it any more.
+
+        for i parallel:     →     for i:
+    """
+    loop = _plain(find(kernel, axis), "serial")
+    return replace_loop(kernel, axis, lambda _: (replace(loop, kind="serial"),))
+
+
+def _serial(block: Block) -> Block:
+    return map_block(block, lambda s: (replace(s, kind="serial"),) if isinstance(s, Loop) and s.kind == "parallel" else None)
+
+
+def bind(kernel: Kernel, facts: Facts, axis: str, place: str) -> Kernel:
+    """Map a parallel loop to the grid (`block.x|y|z`) or to the threads of a block (`thread.x|y|z`) of a GPU.
+
+        for i.1 in 0 .. min(256, N - 256·i.0) parallel:     →     for i.1 in 0 .. 256 thread.x:
+          S                                                         if i.1 < N - 256·i.0:
+                                                                      S
+
+    The loop is parallel and in steps of 1; a thread axis has a constant extent once its `min` is turned into a guard.  Every effect of the kernel is inside the
+    loop, because what is outside is run by all threads.
+    """
+    if place not in tuple(f"{g}.{d}" for g in ("block", "thread") for d in "xyz"):
+        raise StepError(f"bind: no place `{place}`")
+    loop = _plain(find(kernel, axis), "bind")
+    if loop.kind != "parallel":
+        raise StepError(f"bind: the iterations of `{axis}` are not known to be independent")
+    local = local_buffers(kernel)
+    inside = {id(s) for s in statements(loop.body)}
+    if any(isinstance(s, Store) and s.buffer not in local and id(s) not in inside for s in statements(kernel.body)):
+        raise StepError(f"bind: an effect outside `{axis}` would be repeated by every thread")
+    length, body = extent(loop.start, loop.stop), _at(loop.body, loop, loop.start + index(loop))
+    if place.startswith("thread"):
+        if length.op == "min" and any(a.is_const for a in length.args):
+            k = 0 if length.args[0].is_const else 1
+            body = (If(less(index(loop), length.args[1 - k]), body),)
+            length = length.args[k]
+        if not length.is_const:
+            raise StepError(f"bind: `{axis}` has no constant extent; split it first")
+    return replace_loop(kernel, axis, lambda _: (Loop(axis, ZERO, length, body, place, span=loop.span),))
+
+
+__all__ = ["Alloc", "bind", "collapse", "parallel", "reorder", "serial", "split", "tile", "unroll", "vectorize"]

@@ -1,0 +1,87 @@
+"""A schedule in the making: the kernel, the steps taken so far and the reasons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ...ir.kernel import Alloc, Block, If, Kernel, Loop, Stmt, Store, statements
+from ...ir.target import Options, Target
+from .affine import constant_extent
+from .script import apply
+from .tree import Facts, StepError, all_loops, find, path_to
+
+
+@dataclass
+class Plan:
+    kernel: Kernel
+    facts: Facts
+    target: Target
+    options: Options
+    notes: list[str] = field(default_factory=list)
+
+    def do(self, *words: str | int, **options: str | int) -> None:
+        """Take one step, written as in a script."""
+        line = " ".join([*map(str, words), *(f"{k}={v}" for k, v in options.items() if v != "")])
+        self.kernel = apply(self.kernel, self.facts, line)
+
+    def tried(self, *words: str | int, **options: str | int) -> str:
+        """Take one step if it applies; else nothing happens and the reason is returned."""
+        try:
+            self.do(*words, **options)
+        except StepError as e:
+            return str(e)
+        return ""
+
+    def note(self, *reasons: str) -> None:
+        self.notes += reasons
+
+    def result(self) -> Kernel:
+        return replace(self.kernel, notes=(*self.kernel.notes, *self.notes))
+
+    # ---- asking the kernel
+
+    def loop(self, axis: str) -> Loop:
+        return find(self.kernel, axis)
+
+    def has(self, axis: str) -> bool:
+        return any(x.axis == axis for x in all_loops(self.kernel.body))
+
+    def extent(self, axis: str) -> int | None:
+        """The extent of an axis where it is constant."""
+        loop = self.loop(axis)
+        return constant_extent(loop.start, loop.stop)
+
+    def around_store(self, buffer: str) -> list[tuple[Loop, ...]]:
+        """For each statement that stores into `buffer`: the loops around it, outermost first."""
+        found: list[tuple[Loop, ...]] = []
+
+        def walk(block: Block, loops: tuple[Loop, ...]) -> None:
+            for s in block:
+                if isinstance(s, Store) and s.buffer == buffer:
+                    found.append(loops)
+                elif isinstance(s, Loop):
+                    walk(s.body, (*loops, s))
+                elif isinstance(s, If):
+                    walk(s.body, loops)
+                    walk(s.orelse, loops)
+                elif hasattr(s, "body"):
+                    walk(s.body, loops)
+
+        walk(self.kernel.body, ())
+        return found
+
+    def newest(self, before: Kernel) -> str:
+        """The one local buffer that `before` did not have."""
+        old = {s.buffer.name for s in statements(before.body) if isinstance(s, Alloc)}
+        return next(s.buffer.name for s in statements(self.kernel.body) if isinstance(s, Alloc) and s.buffer.name not in old)
+
+    def block_of(self, axis: str) -> Block:
+        """The statements among which the loop over `axis` stands."""
+        path = path_to(self.kernel.body, lambda s: isinstance(s, Loop) and s.axis == axis)
+        if len(path) == 1:
+            return self.kernel.body
+        parent: Stmt = path[-2]
+        if isinstance(parent, If):
+            return parent.body if any(s is path[-1] for s in parent.body) else parent.orelse
+        assert isinstance(parent, Loop)
+        return parent.body

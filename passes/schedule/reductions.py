@@ -1,0 +1,209 @@
+"""Steps on reductions: partial sums that live in memory between blocks of the reduction axis, and accumulators one a lane."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir.dtypes import DType
+from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, last, load, maximum, var
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_block, statements
+from ...ir.primops import COMBINERS
+from .affine import constant_extent, lower, minus
+from .tree import Facts, StepError, around, fresh, find, loads_in, local_buffers, names_in, names_taken, reads, replace_in, replace_loop, smaller, written
+
+
+def identity(combiner: str, dtype: DType) -> Expr:
+    """What a reduction over nothing gives."""
+    kind = COMBINERS[combiner].identity
+    if combiner == "and" and dtype.is_integer:
+        return const(dtype.max if dtype.kind == "uint" else -1, dtype)
+    return const({"0": 0, "1": 1, "min": dtype.min, "max": dtype.max}[kind], dtype)
+
+
+def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside: str = "") -> Kernel:
+    """Move a block loop of a reduction outside the parallel loops; between blocks the accumulator lives in memory.
+
+        for i parallel:                                     for p.0 in 0 .. max(1, ceil(K / 512)):
+          alloc acc                                           for i parallel:
+          acc[] = 0                                             alloc acc
+          for p.0 in 0 .. ceil(K / 512) reduce:                 if first(p.0):
+            for p.1 in 0 .. min(512, K - 512·p.0) reduce:         acc[] = 0
+              acc[] add= A[i, 512·p.0 + p.1]          →         else:
+          C[i] = f(acc[])                                         acc[] = C[i]
+                                                                for p.1 in 0 .. min(512, K - 512·p.0) reduce:
+                                                                  acc[] add= A[i, 512·p.0 + p.1]
+                                                                if last(p.0):
+                                                                  C[i] = f(acc[])
+                                                                else:
+                                                                  C[i] = acc[]
+
+    `into` names the output that holds the partial results: the only thing stored after the loop, once, with the accumulator's dtype, and read nowhere.  Where the
+    epilogue is `C[i] = C[i] + acc[]` (the reduction's own operator), each block does just that; this changes the order of a float sum, so --strict
+    refuses it.  Without `into`, a shared buffer over the parallel axes holds them, for any epilogue.  `outside` is the parallel loop to move across (default: the
+    outermost); the loops from there to `axis` are parallel and hold nothing else.
+    """
+    path = around(kernel, axis)
+    block_loop = path[-1]
+    assert isinstance(block_loop, Loop)
+    if block_loop.kind != "reduce" or block_loop.start is not ZERO:
+        raise StepError(f"accumulate: `{axis}` is no reduction loop from 0")
+    loops = _parallel_around(path, outside)
+    inner = loops[-1].body
+    place = next(k for k, s in enumerate(inner) if s is block_loop)
+    accumulators = [b for b in sorted(written((block_loop,)))]
+    if len(accumulators) != 1:
+        raise StepError(f"accumulate: `{axis}` accumulates into {', '.join(accumulators)}; one is needed")
+    acc = local_buffers(kernel).get(accumulators[0])
+    if acc is None or acc.shape or not any(isinstance(s, Alloc) and s.buffer == acc for s in inner):
+        raise StepError(f"accumulate: `{accumulators[0]}` is no scalar allocated beside `{axis}`")
+    before, after = inner[:place], inner[place + 1 :]
+    for s in before:
+        if not (isinstance(s, Alloc) or (isinstance(s, Store) and s.buffer == acc.name)):
+            raise StepError(f"accumulate: a {type(s).__name__.lower()} before `{axis}` would be repeated for every block")
+    for s in statements((block_loop,)):
+        if isinstance(s, Store) and not s.combiner:
+            raise StepError(f"accumulate: `{s.buffer}` is stored, not accumulated")
+    trips, body = _at_least_once(block_loop, facts)
+    value = load(acc.name, acc.dtype)
+    allocs = tuple(s for s in before if isinstance(s, Alloc))
+    start = tuple(s for s in before if not isinstance(s, Alloc))
+    head: Block = ()
+    if into:
+        target = facts.buffers.get(into)
+        store = _only_store(kernel, into, after)
+        if target is None or target.dtype is not acc.dtype:
+            raise StepError(f"accumulate: `{into}` cannot hold {acc.dtype} partial results")
+        index = store.index
+        if any(n.attr == into for n in reads(kernel.body)) or store.combiner:
+            _require_own_operator(store, block_loop, value, facts)
+            middle: Block = (*start, *body, *after)
+        else:
+            middle = _first_last(axis, into, index, value, start, body, after, acc)
+    else:
+        name = fresh(f"{acc.name}.partial", names_taken(kernel))
+        index = tuple(var(x.axis) for x in loops)
+        for x in loops:
+            if x.start is not ZERO or names_in(x.stop) & {y.axis for y in loops}:
+                raise StepError(f"accumulate: the partial results of `{x.axis}` have no fixed extent")
+        head = (Alloc(Buffer(name, acc.dtype, tuple(x.stop for x in loops), "shared", align=64)),)
+        middle = _first_last(axis, name, index, value, start, body, after, acc)
+    nest: Block = (*allocs, *middle)
+    for x in reversed(loops):
+        nest = (replace(x, body=nest),)
+    return replace(kernel, body=replace_in(kernel.body, loops[0], (*head, replace(block_loop, stop=trips, body=nest, kind="serial"))))
+
+
+def _parallel_around(path: tuple[Stmt, ...], outside: str) -> list[Loop]:
+    """The parallel loops between `outside` and the block loop, outermost first; each holds only the next."""
+    loops: list[Loop] = []
+    for s in reversed(path[:-1]):
+        if not isinstance(s, Loop) or s.kind != "parallel" or (loops and len(s.body) != 1):
+            break
+        loops.insert(0, s)
+        if s.axis == outside:
+            break
+    if not loops or (outside and loops[0].axis != outside):
+        raise StepError(f"accumulate: no parallel loop {'`' + outside + '` ' if outside else ''}to move across")
+    return loops
+
+
+def _at_least_once(loop: Loop, facts: Facts) -> tuple[Expr, Block]:
+    """Trips of the block loop, at least one so that the epilogue runs for an empty reduction too; its body must then do nothing."""
+    least = lower(loop.stop, facts.sizes)
+    if least is not None and least >= 1:
+        return loop.stop, loop.body
+    inner = loop.body[0]
+    if len(loop.body) == 1 and isinstance(inner, Loop) and inner.stop.op == "min" and inner.stop.args[0].is_const:
+        factor = inner.stop.args[0].attr
+        length = minus(inner.stop.args[1], var(loop.axis) * -factor)
+        if loop.stop is ceildiv(length, factor) and loop.axis not in names_in(length):
+            return maximum(ONE, loop.stop), loop.body
+    raise StepError(f"accumulate: `{loop.axis}` may run no block at all; split the reduction with tail=guard")
+
+
+def _only_store(kernel: Kernel, buffer: str, after: Block) -> Store:
+    stores = [s for s in statements(kernel.body) if isinstance(s, Store) and s.buffer == buffer]
+    if len(stores) != 1 or not any(s is stores[0] for s in after):
+        raise StepError(f"accumulate: `{buffer}` is not stored exactly once, unconditionally, after the reduction")
+    return stores[0]
+
+
+def _require_own_operator(store: Store, loop: Loop, value: Expr, facts: Facts) -> None:
+    """The store is `C[…] = C[…] ∘ acc[]` with the reduction's operator ∘, or the same written as an accumulation."""
+    (combiner,) = {s.combiner for s in statements((loop,)) if isinstance(s, Store)}
+    own = load(store.buffer, store.value.dtype, *store.index)
+    if store.combiner:
+        plain = store.combiner == combiner and store.value is value
+    else:
+        e = store.value
+        plain = e.op == COMBINERS[combiner].op and (e.args == (own, value) or e.args == (value, own))
+    if not plain:
+        raise StepError(f"accumulate: `{store.buffer}` is read by an epilogue that is more than `{combiner}=`; leave out `into`")
+    if facts.strict and value.dtype.is_float and combiner in ("add", "mul"):
+        raise StepError("accumulate: adding block by block changes the order of the sum, and --strict forbids it")
+
+
+def _first_last(axis: str, into: str, index: tuple[Expr, ...], value: Expr, start: Block, body: Block, after: Block, acc: Buffer) -> Block:
+    resume = Store(acc.name, (), load(into, acc.dtype, *index))
+    return (If(first(axis), start, (resume,)), *body, If(last(axis), after, (Store(into, index, value),)))
+
+
+def rfactor(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
+    """Accumulate each iteration of an inner loop by itself, and combine the results once at the end: then the loop is parallel (and can be a vector).
+
+                                                    alloc m.lanes: f32[16] register
+                                                    for j.1.b in 0 .. 16 parallel:
+        for j.0 reduce:                               m.lanes[j.1.b] = -inf
+          for j.1 in 0 .. 16 reduce:                for j.0 reduce:
+            m[] max= X[j.0, j.1]             →        for j.1 in 0 .. 16 parallel:
+                                                        m.lanes[j.1] max= X[j.0, j.1]
+                                                    for j.1.c in 0 .. 16 reduce:
+                                                      m[] max= m.lanes[j.1.c]
+
+    The loop is a reduction of constant extent that holds only lets and accumulations into places that do not depend on it; reduction loops directly around it are
+    taken along.  --strict forbids it for float sums and products.
+    """
+    path = around(kernel, axis)
+    loop = path[-1]
+    assert isinstance(loop, Loop)
+    if loop.kind != "reduce" or loop.start is not ZERO or constant_extent(loop.start, loop.stop) is None:
+        raise StepError(f"rfactor: `{axis}` is no reduction of constant extent from 0")
+    top = loop
+    for s in reversed(path[:-1]):
+        if not isinstance(s, Loop) or s.kind != "reduce" or len(s.body) != 1:
+            break
+        top = s
+    inner_axes = {s.axis for s in statements((top,)) if isinstance(s, Loop)}
+    taken = names_taken(kernel)
+    lanes: dict[tuple[str, tuple[Expr, ...]], tuple[Buffer, str]] = {}
+    changed = written(loop.body)
+    for s in loop.body:
+        if not isinstance(s, (Let, Store)):
+            raise StepError(f"rfactor: `{axis}` holds a {type(s).__name__.lower()}")
+        if any(n.attr in changed for n in loads_in(*expressions(s))):
+            raise StepError(f"rfactor: `{axis}` reads what it accumulates")
+        if isinstance(s, Store):
+            if not s.combiner or any(names_in(e) & inner_axes for e in s.index):
+                raise StepError(f"rfactor: `{s.buffer}` is not accumulated into one place")
+            if facts.strict and s.value.dtype.is_float and s.combiner in ("add", "mul"):
+                raise StepError("rfactor: lane by lane changes the order of the sum, and --strict forbids it")
+            if (s.buffer, s.index) in lanes:
+                raise StepError(f"rfactor: `{s.buffer}` is accumulated twice")
+            lanes[s.buffer, s.index] = (Buffer(fresh(f"{s.buffer}.lanes", taken), s.value.dtype, (loop.stop,), "register"), s.combiner)
+
+    def each(s: Stmt) -> Block | None:
+        if isinstance(s, Store) and (s.buffer, s.index) in lanes:
+            return (replace(s, buffer=lanes[s.buffer, s.index][0].name, index=(var(axis),)),)
+        return None
+
+    new_loop = replace(loop, body=map_block(loop.body, each), kind="parallel")
+    start, finish = fresh(axis, taken), fresh(axis, taken)
+    head = tuple(Alloc(b) for b, _ in lanes.values())
+    begin = Loop(start, ZERO, loop.stop, tuple(Store(b.name, (var(start),), identity(c, b.dtype)) for b, c in lanes.values()), "parallel")
+    fold = tuple(Store(name, at, load(b.name, b.dtype, var(finish)), c) for (name, at), (b, c) in lanes.items())
+    end = Loop(finish, ZERO, loop.stop, fold, "reduce")
+    main = replace_in((top,), loop, (new_loop,))
+    return replace_loop(kernel, top.axis, lambda _: (*head, begin, *main, end))
+
+
+__all__ = ["accumulate", "find", "identity", "rfactor", "smaller"]

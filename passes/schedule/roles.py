@@ -1,0 +1,194 @@
+"""What part each axis plays in a kernel, read off the accesses: which operands miss it, where it moves by one element, what is reused.
+
+Nothing here knows an operation by name.  A kernel is looked at as its *chain*, the perfect nest of parallel loops on the outside, and the *body* inside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...ir.dtypes import DType
+from ...ir.expr import ONE, ZERO, Expr, postorder, var
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, statements
+from .affine import stride
+from .tree import Facts, loads_in, local_buffers, names_in
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The chain of parallel loops and what is inside it."""
+
+    chain: tuple[Loop, ...]
+    body: Block
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return tuple(x.axis for x in self.chain)
+
+
+def shape(kernel: Kernel) -> Shape:
+    chain: list[Loop] = []
+    body = kernel.body
+    while len(body) == 1 and isinstance(body[0], Loop) and body[0].kind == "parallel" and body[0].step is ONE:
+        chain.append(body[0])
+        body = body[0].body
+    return Shape(tuple(chain), body)
+
+
+def innermost(block: Block) -> list[Loop]:
+    """The loops that hold no other, in order."""
+    return [s for s in statements(block) if isinstance(s, Loop) and not any(isinstance(t, Loop) for t in statements(s.body))]
+
+
+def accesses(block: Block, buffers: dict[str, Buffer]) -> list[Expr]:
+    """The flat addresses of everything that the block loads and stores in the given buffers, in order."""
+    found: list[Expr] = []
+    for s in statements(block):
+        found += [buffers[n.attr].address(n.args) for n in loads_in(*expressions(s)) if n.attr in buffers]
+        if isinstance(s, Store) and s.buffer in buffers:
+            found.append(buffers[s.buffer].address(s.index))
+    return found
+
+
+def units(addresses: Iterable[Expr], axis: str) -> int:
+    """How many of the addresses move by exactly one element with the axis."""
+    return sum(stride(a, axis) == 1 for a in addresses)
+
+
+def moving(addresses: Iterable[Expr], axis: str) -> int:
+    """How many of the addresses depend on the axis."""
+    return sum(axis in names_in(a) for a in addresses)
+
+
+def widest(block: Block) -> DType | None:
+    """The largest dtype that the block loads or stores (the first of them)."""
+    found = [n.dtype for s in statements(block) for n in loads_in(*expressions(s))] + [s.value.dtype for s in statements(block) if isinstance(s, Store)]
+    return max(found, key=lambda d: d.bits, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """A reduction whose operands each miss kept axes that others have: what is loaded once can be used many times.
+
+    C[batch, rows, column] = f(Σ over `reduced` of A[batch, rows, reduced] ∘ B[batch, reduced, column])
+    """
+
+    batch: tuple[str, ...]  # kept axes that all operands have, or that cannot be blocked
+    rows: tuple[str, ...]  # kept axes that the column operands miss
+    column: str  # the kept axis that becomes the vector; the row operands miss it
+    reduced: tuple[str, ...]  # outermost first
+    row_operands: tuple[str, ...]  # buffers
+    column_operands: tuple[str, ...]
+    accumulator: Buffer
+    output: str
+
+
+def contraction(kernel: Kernel, facts: Facts) -> Contraction | None:
+    """The roles of the axes where the kernel is one scalar reduction inside parallel loops, with reuse in two directions."""
+    form = shape(kernel)
+    local = local_buffers(kernel)
+    loops = [s for s in form.body if isinstance(s, Loop)]
+    if len(form.chain) < 2 or len(local) != 1 or len(loops) != 1 or any(x.start is not ZERO for x in form.chain):
+        return None
+    (acc,) = local.values()
+    reduced, inner = _reduction(loops[0])
+    stores = [s for s in form.body if isinstance(s, Store) and s.buffer != acc.name]
+    if acc.shape or not reduced or len(stores) != 1 or stores[0].buffer not in facts.buffers or not _plain(form.body):
+        return None
+    kept = form.axes
+    if any(names_in(x.stop) & {*kept, *(r.axis for r in reduced)} for x in (*form.chain, *reduced)):
+        return None
+    operands = [(n.attr, names_in(n) & set(kept)) for s in inner for n in loads_in(*expressions(s)) if n.attr != acc.name]
+    if any(b == stores[0].buffer for b, _ in operands):
+        return None
+    column = _column(kept, operands, facts.buffers[stores[0].buffer].address(stores[0].index))
+    if column is None:
+        return None
+    column_side = [(b, axes) for b, axes in operands if column in axes]
+    rows = tuple(a for a in kept if a != column and all(a not in axes for _, axes in column_side) and any(a in axes for _, axes in operands))
+    row_side = [(b, axes) for b, axes in operands if axes & set(rows)]
+    batch = tuple(a for a in kept if a != column and a not in rows)
+    sides = (tuple(dict.fromkeys(b for b, _ in side)) for side in (row_side, column_side))
+    return Contraction(batch, rows, column, tuple(x.axis for x in reduced), *sides, acc, stores[0].buffer)
+
+
+def _reduction(loop: Loop) -> tuple[list[Loop], Block]:
+    """A perfect nest of reduction loops from 0 and its innermost body; no loops where it is none."""
+    loops: list[Loop] = []
+    body: Block = (loop,)
+    while len(body) == 1 and isinstance(body[0], Loop):
+        x = body[0]
+        if x.kind != "reduce" or x.start is not ZERO or x.step is not ONE:
+            return [], ()
+        loops.append(x)
+        body = x.body
+    good = all(isinstance(s, (Store, Let)) for s in body) and sum(isinstance(s, Store) for s in body) == 1
+    return (loops, body) if good else ([], ())
+
+
+def _plain(body: Block) -> bool:
+    return all(isinstance(s, (Alloc, Store, Let, Loop)) for s in body)
+
+
+def _column(kept: tuple[str, ...], operands: list[tuple[str, set[str]]], output: Expr) -> str | None:
+    """The best axis for the vectors: some operand has it, another misses it while having an axis that the first misses; the output moves by one element with it."""
+    candidates = []
+    for axis in kept:
+        having = [axes for _, axes in operands if axis in axes]
+        missing = [axes for _, axes in operands if axis not in axes]
+        reused = set.intersection(*(set(kept) - axes for axes in having)) if having else set()
+        if any(axes & reused for axes in missing):
+            candidates.append(axis)
+    unit = [a for a in candidates if stride(output, a) == 1]
+    return (unit or candidates or [None])[-1]
+
+
+def vector_axis(axes: tuple[str, ...], addresses: list[Expr]) -> str | None:
+    """The axis with which most addresses move by one element, an inner one before an outer; None where none does."""
+    best, count = None, 0
+    for axis in axes:
+        n = units(addresses, axis)
+        if n >= count and n:
+            best, count = axis, n
+    return best
+
+
+def same_position(a: Expr, b: Expr) -> bool:
+    """Whether two positions are the same polynomial of sizes and variables."""
+    return polynomial(a) == polynomial(b)
+
+
+def polynomial(e: Expr) -> dict[tuple[Expr, ...], int]:
+    """Products of atoms (sorted by name) and their coefficients."""
+    terms: dict[Expr, dict[tuple[Expr, ...], int]] = {}
+    for n in postorder(e):
+        if n.op == "const":
+            terms[n] = {(): n.attr} if n.attr else {}
+        elif n.op == "add":
+            result = dict(terms[n.args[0]])
+            for m, c in terms[n.args[1]].items():
+                result[m] = result.get(m, 0) + c
+            terms[n] = {m: c for m, c in result.items() if c}
+        elif n.op == "mul":
+            result = {}
+            for m, c in terms[n.args[0]].items():
+                for m2, c2 in terms[n.args[1]].items():
+                    both = tuple(sorted((*m, *m2), key=lambda x: (x.op, str(x.attr), id(x))))
+                    result[both] = result.get(both, 0) + c * c2
+            terms[n] = {m: c for m, c in result.items() if c}
+        else:
+            terms[n] = {(n,): 1}
+    return terms[e]
+
+
+def guarded(stmts: Block) -> bool:
+    """Whether a body branches."""
+    return any(isinstance(s, If) for s in statements(stmts))
+
+
+def place_of(block: Block, wanted: Stmt) -> int:
+    return next(k for k, s in enumerate(block) if s is wanted)
+
+
+__all__ = ["Contraction", "Shape", "accesses", "contraction", "guarded", "innermost", "moving", "place_of", "same_position", "shape", "units", "var", "vector_axis", "widest"]

@@ -1,0 +1,105 @@
+"""Schedules as text: one step a line, the axes and buffers first, options as `key=value`.
+
+    script ::= line*        a line is empty, a comment (# …), or a step
+    step   ::= NAME argument* (KEY "=" VALUE)*
+
+        split i 14 tail=pad
+        reorder i.0 j.0 i.1 j.1
+        stage B j.0 p.1 j.1 at=p.0 space=shared
+
+`luminal compile --emit schedule` prints what the automatic scheduler did in this form; replaying it on the unscheduled kernel gives the same kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ...ir.kernel import Kernel
+from . import distribute, guards, loops, reductions, staging, team
+from .tree import Facts, StepError
+
+
+class Step(NamedTuple):
+    function: Callable[..., Kernel]
+    positional: str  # one letter an argument: n a name, i an integer; a trailing + or ? repeats or leaves out the last
+    options: dict[str, str] = {}  # key -> n (name), i (integer), l (names with commas between)
+
+
+STEPS: dict[str, Step] = {
+    "split": Step(loops.split, "ni", {"tail": "n"}),
+    "reorder": Step(loops.reorder, "n+"),
+    "collapse": Step(loops.collapse, "nn"),
+    "tile": Step(loops.tile, "nnii", {"tail": "n"}),
+    "unroll": Step(loops.unroll, "ni?"),
+    "vectorize": Step(loops.vectorize, "n"),
+    "parallel": Step(loops.parallel, "n"),
+    "serial": Step(loops.serial, "n"),
+    "bind": Step(loops.bind, "nn"),
+    "interior": Step(guards.interior, "n+"),
+    "unswitch": Step(guards.unswitch, "n"),
+    "expand": Step(distribute.expand, "nn+"),
+    "fission": Step(distribute.fission, "n+"),
+    "stage": Step(staging.stage, "nn+", {"at": "n", "space": "n", "order": "l", "name": "n", "align": "i"}),
+    "spill": Step(staging.spill, "nn"),
+    "accumulate": Step(reductions.accumulate, "n", {"into": "n", "outside": "n"}),
+    "rfactor": Step(reductions.rfactor, "n"),
+    "region": Step(team.region, "n?"),
+}
+
+
+def parse(line: str) -> tuple[str, list[Any], dict[str, Any]]:
+    """A line as step, arguments and options; a StepError says what is wrong with it."""
+    words = line.split("#", 1)[0].split()
+    if not words:
+        raise StepError("an empty line is no step")
+    name, rest = words[0], words[1:]
+    if name not in STEPS:
+        raise StepError(f"no step `{name}`; there are {', '.join(sorted(STEPS))}")
+    step = STEPS[name]
+    plain = [w for w in rest if "=" not in w]
+    kinds = list(step.positional.rstrip("+?"))
+    if step.positional.endswith("+"):
+        kinds += [kinds[-1]] * (len(plain) - len(kinds))
+    elif step.positional.endswith("?") and len(plain) < len(kinds):
+        kinds.pop()
+    if len(plain) != len(kinds):
+        raise StepError(f"{name}: {len(plain)} arguments where {len(kinds)} are expected")
+    arguments = [_value(name, w, k) for w, k in zip(plain, kinds, strict=True)]
+    options: dict[str, Any] = {}
+    for word in rest:
+        if "=" in word:
+            key, _, text = word.partition("=")
+            if key not in step.options:
+                raise StepError(f"{name}: no option `{key}`; there are {', '.join(step.options) or 'none'}")
+            options[key] = tuple(text.split(",")) if step.options[key] == "l" else _value(name, text, step.options[key])
+    return name, arguments, options
+
+
+def _value(step: str, word: str, kind: str) -> Any:
+    if kind != "i":
+        return word
+    if not word.isdecimal():
+        raise StepError(f"{step}: `{word}` is no number")
+    return int(word)
+
+
+def apply(kernel: Kernel, facts: Facts, line: str) -> Kernel:
+    """The kernel after one step; the step is recorded in its schedule."""
+    name, arguments, options = parse(line)
+    changed = STEPS[name].function(kernel, facts, *arguments, **options)
+    return replace(changed, schedule=(*kernel.schedule, line))
+
+
+def replay(kernel: Kernel, facts: Facts, script: str | Iterable[str]) -> Kernel:
+    """The kernel after all steps of a script.  A StepError names the line at fault."""
+    lines = script.splitlines() if isinstance(script, str) else script
+    for number, line in enumerate(lines, 1):
+        text = line.split("#", 1)[0].strip()
+        if text:
+            try:
+                kernel = apply(kernel, facts, text)
+            except StepError as e:
+                raise StepError(f"line {number}, `{text}`: {e}") from None
+    return kernel

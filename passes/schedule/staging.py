@@ -1,0 +1,180 @@
+"""Steps that copy a piece nearer: `stage` for what a nest reads (packed panels), `spill` for a register tile that a nest reads or writes element by element."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir.expr import ZERO, Expr, load, make, postorder, rewrite, substitute, var
+from ...ir.kernel import Alloc, Block, Buffer, Kernel, Loop, Stmt, Store, expressions, map_block, map_expressions, statements
+from .affine import constant_extent, upper
+from .tree import Facts, StepError, find, fresh, loads_in, local_buffers, names_in, names_taken, path_to, replace_in, replace_loop, touched, walk_paths, written
+
+SPACES = ("private", "shared", "stack", "register")
+
+
+def stage(
+    kernel: Kernel, facts: Facts, buffer: str, *axes: str, at: str = "", space: str = "private", order: tuple[str, ...] = (), name: str = "", align: int = 64
+) -> Kernel:
+    """Copy what a nest reads of a buffer, in the layout in which it reads it.
+
+        for b:                                        for b:
+          for i in 0 .. M:                              alloc A.packed: f32[512, M] private
+            for p in 0 .. min(512, K - b):        →     for p.s in 0 .. min(512, K - b):
+              … f(A[i, b + p]) …                          for i.s in 0 .. M:
+                                                            A.packed[p.s, i.s] = f(A[i.s, b + p.s])
+                                                        for i in 0 .. M:
+                                                          for p in 0 .. min(512, K - b):
+                                                            … A.packed[p, i] …
+
+    `axes` are the loops over which the copy extends, in its memory order; `at` is the loop whose iterations each make a copy (none: once, before everything);
+    `order` is the order of the copying loops, if another.  What is staged is the largest subexpression that reads `buffer` and depends, inside `at`, on the axes
+    alone: casts, guards of padded axes and any other pointwise prologue are done once, while copying.  The kernel does not write what is staged; there
+    is one such subexpression inside `at`; the bounds of the axes depend on nothing inside `at` but on earlier axes.
+    """
+    if space not in SPACES:
+        raise StepError(f"stage: no space `{space}`")
+    scope = find(kernel, at).body if at else kernel.body
+    order = order or axes
+    if sorted(order) != sorted(axes):
+        raise StepError(f"stage: order {', '.join(order)} is not an order of {', '.join(axes)}")
+    value, top = _staged_value(kernel, scope, buffer, axes)
+    taken = names_taken(kernel)
+    new = {a: fresh(f"{a}.s", taken) for a in axes}
+    to_new = {var(a): var(n) for a, n in new.items()}
+    inside = _axes_inside(scope)
+    shape: list[Expr] = []
+    for a in axes:
+        loop = find(kernel, a)
+        if loop.start is not ZERO or a not in inside:
+            raise StepError(f"stage: `{a}` does not start at 0, or is not inside `{at or 'the kernel'}`")
+        bound = upper(loop.stop, facts.sizes) if constant_extent(loop.start, loop.stop) is None else None
+        if bound is None and names_in(loop.stop) & inside:
+            raise StepError(f"stage: the extent of `{a}` is not known outside {', '.join(sorted(names_in(loop.stop) & inside))}")
+        shape.append(loop.stop if bound is None else ZERO + bound)
+    packed = Buffer(fresh(name or f"{buffer}.packed", taken), value.dtype, tuple(shape), space, align=align)
+    copying: Block = (Store(packed.name, tuple(var(new[a]) for a in axes), substitute(value, to_new)),)
+    for place in range(len(order) - 1, -1, -1):
+        loop = find(kernel, order[place])
+        bad = names_in(loop.stop) & (inside - set(order[:place]))
+        if bad:
+            raise StepError(f"stage: the extent of `{loop.axis}` depends on {', '.join(sorted(bad))}")
+        copying = (Loop(new[loop.axis], ZERO, substitute(loop.stop, to_new), copying, "parallel"),)
+    replacement = {value: load(packed.name, value.dtype, *(var(a) for a in axes))}
+    used = map_expressions((top,), lambda e: substitute(e, replacement))
+    changed = replace_in(scope, top, (Alloc(packed), *copying, *used))
+    return replace_loop(kernel, at, lambda loop: (replace(loop, body=changed),)) if at else replace(kernel, body=changed)
+
+
+def _axes_inside(scope: Block) -> set[str]:
+    return {s.axis for s in statements(scope) if isinstance(s, Loop)}
+
+
+def _staged_value(kernel: Kernel, scope: Block, buffer: str, axes: tuple[str, ...]) -> tuple[Expr, Stmt]:
+    """The subexpression to copy and the statement of the scope that holds its use."""
+    changed = written(kernel.body)
+    if buffer in changed:
+        raise StepError(f"stage: the kernel writes `{buffer}`")
+    inside = {*_axes_inside(scope), *(s.name for s in statements(scope) if hasattr(s, "name"))} - set(axes)
+
+    def movable(e: Expr) -> bool:
+        return not names_in(e) & inside and not any(n.attr in changed for n in loads_in(e))
+
+    found: dict[Expr, Stmt] = {}
+    for top in scope:
+        for s, _ in walk_paths((top,)):
+            for root in expressions(s):
+                stack = [root]
+                while stack:
+                    n = stack.pop()
+                    if not any(m.attr == buffer for m in loads_in(n)):
+                        continue
+                    if movable(n):
+                        found.setdefault(n, top)
+                    else:
+                        stack.extend(n.args)
+    if len(found) != 1:
+        raise StepError(f"stage: `{buffer}` is read in {len(found)} ways that depend on {', '.join(axes)} alone; one is needed")
+    ((value, top),) = found.items()
+    return value, top
+
+
+def spill(kernel: Kernel, facts: Facts, buffer: str, axis: str) -> Kernel:
+    """Let one nest use a register tile through memory, so that it may index it by loops that are not unrolled.
+
+        for i in 0 .. n:                         alloc acc.tile: f32[14, 32] stack
+          for j in 0 .. m:                       for i.b in 0 .. 14 unroll:
+            C[i, j] = acc[i, j]          →         for j.b in 0 .. 32 vector:
+                                                     acc.tile[i.b, j.b] = acc[i.b, j.b]
+                                                 for i in 0 .. n:
+                                                   for j in 0 .. m:
+                                                     C[i, j] = acc.tile[i, j]
+
+    `axis` is the outermost loop of the nest; the buffer is local, of constant extents and allocated outside.  What the nest writes is copied back after it (and
+    what it may leave unwritten is copied in before).
+    """
+    local = local_buffers(kernel)
+    if buffer not in local or not all(e.is_const for e in local[buffer].shape) or not local[buffer].shape:
+        raise StepError(f"spill: `{buffer}` is no local buffer of constant extents")
+    loop = find(kernel, axis)
+    if path_to((loop,), lambda s: isinstance(s, Alloc) and s.buffer.name == buffer):
+        raise StepError(f"spill: `{buffer}` is allocated inside `{axis}`")
+    if buffer not in touched((loop,)):
+        raise StepError(f"spill: `{axis}` does not use `{buffer}`")
+    taken = names_taken(kernel)
+    old = local[buffer]
+    tile = replace(old, name=fresh(f"{buffer}.tile", taken), space="stack", align=64)
+    names = _index_names(loop, buffer, len(old.shape), axis)
+
+    def move(target: str, source: str) -> Block:
+        own = [fresh(n, taken) for n in names]
+        at = tuple(map(var, own))
+        inner: Block = (Store(target, at, load(source, old.dtype, *at)),)
+        for k in range(len(own) - 1, -1, -1):
+            inner = (Loop(own[k], ZERO, old.shape[k], inner, "parallel"),)
+        return inner
+
+    reads_it = any(n.attr == buffer for s in statements((loop,)) for n in loads_in(*expressions(s))) or any(
+        isinstance(s, Store) and s.buffer == buffer and s.combiner for s in statements((loop,))
+    )
+    writes_it = buffer in written((loop,))
+    before = move(tile.name, buffer) if reads_it or (writes_it and not _writes_all(loop, old)) else ()
+    body = _redirected((loop,), buffer, tile.name)
+    after = move(buffer, tile.name) if writes_it else ()
+    return replace_loop(kernel, axis, lambda _: (Alloc(tile), *before, *body, *after))
+
+
+def _index_names(loop: Loop, buffer: str, rank: int, axis: str) -> list[str]:
+    """Names for the copying loops: those by which the nest indexes the buffer."""
+    for s in statements((loop,)):
+        indices = [n.args for n in loads_in(*expressions(s)) if n.attr == buffer]
+        if isinstance(s, Store) and s.buffer == buffer:
+            indices.append(s.index)
+        for at in indices:
+            return [e.attr if e.op == "var" else axis for e in at]
+    return [axis] * rank
+
+
+def _writes_all(loop: Loop, buffer: Buffer) -> bool:
+    """Whether a perfect nest of full loops stores every element unconditionally."""
+    loops = [loop]
+    while len(loops[-1].body) == 1 and isinstance(loops[-1].body[0], Loop):
+        loops.append(loops[-1].body[0])
+    full = {var(x.axis): constant_extent(x.start, x.stop) for x in loops if x.start is ZERO}
+    for s in loops[-1].body:
+        if isinstance(s, Store) and s.buffer == buffer.name and not s.combiner and len(set(s.index)) == len(s.index):
+            if all(e in full and full[e] == n.attr for e, n in zip(s.index, buffer.shape, strict=True)):
+                return True
+    return False
+
+
+def _redirected(block: Block, old: str, new: str) -> Block:
+    def rule(n: Expr) -> Expr | None:
+        return make("load", n.dtype, n.args, new) if n.op == "load" and n.attr == old else None
+
+    def store(s: Stmt) -> Block | None:
+        return (replace(s, buffer=new),) if isinstance(s, Store) and s.buffer == old else None
+
+    return map_block(map_expressions(block, lambda e: rewrite(e, rule)), store)
+
+
+__all__ = ["postorder", "spill", "stage"]

@@ -1,0 +1,104 @@
+"""The step that turns a serial skeleton with parallel loops into one team of threads: `region`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir.kernel import Alloc, Barrier, Block, If, Kernel, Let, Loop, Region, Stmt, Store, statements
+from .tree import Facts, StepError, all_loops, loads_in, names_in
+
+
+def region(kernel: Kernel, facts: Facts, axis: str = "") -> Kernel:
+    """Start the threads once, around everything (or around the loop over `axis`), and divide the outermost parallel loops among them.
+
+        for p.0:                                  alloc B.packed … shared
+          alloc B.packed … shared                 region:
+          for j parallel:                           alloc A.packed … private
+            B.packed[…] = …                         for p.0:
+          for i parallel:                   →         for j workshare:
+            alloc A.packed … private                    B.packed[…] = …
+            …                                         barrier
+                                                      for i workshare:
+                                                        …
+                                                      barrier
+
+    Each outermost parallel loop becomes a `workshare` loop with a barrier after it, so what it wrote is seen by all; parallel loops inside it are serial.  `shared`
+    buffers are allocated before the region, `private` ones once a thread at its head: their extents depend on sizes alone.  Outside the parallel loops there are
+    only serial loops, conditions on sizes and loop variables, lets and allocations, which every thread repeats.
+    """
+    if any(isinstance(s, Region) for s in statements(kernel.body)):
+        raise StepError("region: the kernel has one already")
+    loops = all_loops(kernel.body)
+    if not any(x.kind == "parallel" for x in loops):
+        raise StepError("region: no loop is parallel")
+    shared: list[Stmt] = []
+    private: list[Stmt] = []
+
+    def hoisted(s: Alloc) -> bool:
+        if s.buffer.space not in ("shared", "private"):
+            return False
+        inner = {n for e in s.buffer.shape for n in names_in(e)}
+        if inner or any(loads_in(e) for e in s.buffer.shape):
+            raise StepError(f"region: the extents of `{s.buffer.name}` depend on {', '.join(sorted(inner)) or 'data'}")
+        (shared if s.buffer.space == "shared" else private).append(s)
+        return True
+
+    def work(block: Block) -> Block:
+        result: list[Stmt] = []
+        for s in block:
+            if isinstance(s, Alloc):
+                if s.buffer.space == "shared":
+                    raise StepError(f"region: `{s.buffer.name}` is shared but lives inside one thread's work")
+                if hoisted(s):
+                    continue
+            elif isinstance(s, Loop):
+                s = replace(s, body=work(s.body), kind="serial" if s.kind == "parallel" else s.kind)
+            elif isinstance(s, If):
+                s = If(s.condition, work(s.body), work(s.orelse))
+            result.append(s)
+        return tuple(result)
+
+    def skeleton(block: Block) -> Block:
+        result: list[Stmt] = []
+        for s in block:
+            if isinstance(s, Loop) and s.kind == "parallel":
+                result += [replace(s, kind="workshare", body=work(s.body)), Barrier()]
+            elif isinstance(s, Loop) and s.kind == "serial":
+                result.append(replace(s, body=skeleton(s.body)))
+            elif isinstance(s, If):
+                if loads_in(s.condition):
+                    raise StepError("region: a condition outside the parallel loops reads memory")
+                result.append(If(s.condition, skeleton(s.body), skeleton(s.orelse)))
+            elif isinstance(s, Let):
+                result.append(s)
+            elif isinstance(s, Alloc) and hoisted(s):
+                continue
+            elif isinstance(s, Store):
+                raise StepError(f"region: `{s.buffer}` is stored outside the parallel loops")
+            else:
+                raise StepError(f"region: a {type(s).__name__.lower()} stands outside the parallel loops")
+        return tuple(result)
+
+    def wrapped(block: Block) -> Block:
+        body = skeleton(block)
+        if body and isinstance(body[-1], Barrier):
+            body = body[:-1]  # the end of the region is one
+        return (*shared, Region((*private, *body)))
+
+    if not axis:
+        return replace(kernel, body=wrapped(kernel.body))
+
+    def walk(block: Block) -> Block:
+        result: list[Stmt] = []
+        for s in block:
+            if isinstance(s, Loop) and s.axis == axis:
+                result += wrapped((s,))
+            elif isinstance(s, Loop):
+                result.append(replace(s, body=walk(s.body)))
+            elif isinstance(s, If):
+                result.append(If(s.condition, walk(s.body), walk(s.orelse)))
+            else:
+                result.append(s)
+        return tuple(result)
+
+    return replace(kernel, body=walk(kernel.body))

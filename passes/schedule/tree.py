@@ -1,0 +1,301 @@
+"""What every step needs to know of a kernel's tree: finding loops, names that are free, copies with names of their own.
+
+Names of axes, lets and local buffers are unique within a kernel, so a step addresses a loop by its axis alone.  `unique` brings any kernel into that form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from ...ir.expr import Expr, as_expr, both, call, make, minimum, postorder, rewrite, var
+from ...ir.graph import Size
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Module, Region, Stmt, Store, While, expressions, map_expressions, statements
+
+
+class StepError(Exception):
+    """A step that would change the meaning, or that does not apply: the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a step may know besides the kernel."""
+
+    buffers: Mapping[str, Buffer] = field(default_factory=dict)  # ports and temps
+    sizes: Mapping[str, Size] = field(default_factory=dict)
+    strict: bool = False  # float reductions keep their order
+
+    @staticmethod
+    def of(module: Module, strict: bool = False) -> Facts:
+        return Facts({n: module.buffer(n) for n in (*(p.name for p in module.ports), *(t.name for t in module.temps))}, module.size_info(), strict)
+
+
+# ---- finding
+
+
+def children(stmt: Stmt) -> tuple[Block, ...]:
+    """The blocks that a statement holds."""
+    if isinstance(stmt, If):
+        return (stmt.body, stmt.orelse)
+    return (stmt.body,) if isinstance(stmt, (Loop, While, Region)) else ()
+
+
+def all_loops(block: Block) -> list[Loop]:
+    return [s for s in statements(block) if isinstance(s, Loop)]
+
+
+def find(kernel: Kernel, axis: str) -> Loop:
+    """The loop over `axis`, or a StepError that lists the axes there are."""
+    for s in statements(kernel.body):
+        if isinstance(s, Loop) and s.axis == axis:
+            return s
+    raise StepError(f"no axis `{axis}`; the kernel has {', '.join(loop.axis for loop in all_loops(kernel.body)) or 'none'}")
+
+
+def path_to(block: Block, wanted: Callable[[Stmt], bool]) -> tuple[Stmt, ...]:
+    """The statements around (and with) the first statement that is `wanted`, outermost first; empty where there is none."""
+    for s in block:
+        if wanted(s):
+            return (s,)
+        for body in children(s):
+            inner = path_to(body, wanted)
+            if inner:
+                return (s, *inner)
+    return ()
+
+
+def around(kernel: Kernel, axis: str) -> tuple[Stmt, ...]:
+    """What encloses the loop over `axis`, outermost first, the loop itself last."""
+    find(kernel, axis)
+    return path_to(kernel.body, lambda s: isinstance(s, Loop) and s.axis == axis)
+
+
+def replace_in(block: Block, old: Stmt, new: Block) -> Block:
+    """The block with the one statement that *is* `old` (identity) replaced."""
+    result: list[Stmt] = []
+    for s in block:
+        if s is old:
+            result.extend(new)
+        elif isinstance(s, If):
+            body, orelse = replace_in(s.body, old, new), replace_in(s.orelse, old, new)
+            result.append(s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse))
+        elif isinstance(s, (Loop, While, Region)):
+            body = replace_in(s.body, old, new)
+            result.append(s if body is s.body else replace(s, body=body))
+        else:
+            result.append(s)
+    return block if len(result) == len(block) and all(a is b for a, b in zip(result, block, strict=True)) else tuple(result)
+
+
+def replace_loop(kernel: Kernel, axis: str, change: Callable[[Loop], Block]) -> Kernel:
+    loop = find(kernel, axis)
+    return replace(kernel, body=replace_in(kernel.body, loop, change(loop)))
+
+
+def nest(kernel: Kernel, axes: tuple[str, ...]) -> tuple[Loop, ...]:
+    """The loops over `axes`, each the only statement of the one before; a StepError where something stands between them."""
+    loops = [find(kernel, axes[0])]
+    for axis in axes[1:]:
+        body = loops[-1].body
+        if len(body) != 1 or not isinstance(body[0], Loop) or body[0].axis != axis:
+            raise StepError(f"`{axis}` is not the only statement directly inside `{loops[-1].axis}`")
+        loops.append(body[0])
+    return tuple(loops)
+
+
+def local_buffers(kernel: Kernel) -> dict[str, Buffer]:
+    return {s.buffer.name: s.buffer for s in statements(kernel.body) if isinstance(s, Alloc)}
+
+
+# ---- what a piece reads and writes
+
+
+def names_in(e: Expr) -> set[str]:
+    """The loop variables and lets that an expression mentions (also by `first` and `last`)."""
+    return {n.attr for n in postorder(e) if n.op in ("var", "first", "last")}
+
+
+def loads_in(*exprs: Expr) -> list[Expr]:
+    return [n for n in postorder(*exprs) if n.op == "load"]
+
+
+def reads(block: Block) -> list[Expr]:
+    """Every load of the block, once, in order."""
+    return loads_in(*(e for s in statements(block) for e in expressions(s)))
+
+
+def written(block: Block) -> set[str]:
+    return {s.buffer for s in statements(block) if isinstance(s, Store)}
+
+
+def touched(block: Block) -> set[str]:
+    return written(block) | {e.attr for e in reads(block)}
+
+
+def bound_names(block: Block) -> list[str]:
+    """Axes, lets and local buffers that the block introduces, in order."""
+    found = []
+    for s in statements(block):
+        if isinstance(s, Loop):
+            found.append(s.axis)
+        elif isinstance(s, Let):
+            found.append(s.name)
+        elif isinstance(s, Alloc):
+            found.append(s.buffer.name)
+    return found
+
+
+# ---- names
+
+
+def fresh(name: str, taken: set[str]) -> str:
+    """`name`, or `name.b`, `name.c`, … : the first that is not taken.  It is taken afterwards."""
+    base = re.sub(r"\.[a-z]$", "", name) if name in taken else name
+    candidate, count = name, 1
+    while candidate in taken:
+        letters, k = "", count
+        while True:
+            letters = chr(ord("a") + k % 26) + letters
+            k = k // 26 - 1
+            if k < 0:
+                break
+        candidate, count = f"{base}.{letters}", count + 1
+    taken.add(candidate)
+    return candidate
+
+
+def names_taken(kernel: Kernel) -> set[str]:
+    return {*bound_names(kernel.body), *kernel.buffers}
+
+
+def rename(block: Block, names: Mapping[str, str]) -> Block:
+    """The block with bound names (axes, lets, local buffers) and their uses changed."""
+    if not names:
+        return block
+
+    def rule(n: Expr) -> Expr | None:
+        if n.op in ("var", "first", "last", "load") and n.attr in names:
+            return make(n.op, n.dtype, n.args, names[n.attr])
+        return None
+
+    def one(s: Stmt) -> Stmt:
+        match s:
+            case Loop():
+                return replace(s, axis=names.get(s.axis, s.axis), body=walk(s.body))
+            case While() | Region():
+                return replace(s, body=walk(s.body))
+            case If():
+                return replace(s, body=walk(s.body), orelse=walk(s.orelse))
+            case Let():
+                return Let(names.get(s.name, s.name), s.value)
+            case Alloc():
+                return Alloc(replace(s.buffer, name=names.get(s.buffer.name, s.buffer.name)))
+            case Store():
+                return replace(s, buffer=names.get(s.buffer, s.buffer))
+            case _:
+                return s
+
+    def walk(b: Block) -> Block:
+        return tuple(one(s) for s in b)
+
+    return map_expressions(walk(block), lambda e: rewrite(e, rule))
+
+
+def copy(block: Block, taken: set[str]) -> Block:
+    """The block again, with fresh names for everything that it introduces."""
+    return rename(block, {n: fresh(n, taken) for n in bound_names(block)})
+
+
+def unique(kernel: Kernel) -> Kernel:
+    """The kernel with every axis, let and local buffer named differently."""
+    bound = bound_names(kernel.body)
+    if len(set(bound)) == len(bound) and not set(bound) & set(kernel.buffers):
+        return kernel
+    taken = set(kernel.buffers)
+
+    def walk(block: Block) -> Block:
+        result: list[Stmt] = []
+        rest = block
+        while rest:
+            s, rest = rest[0], rest[1:]
+            if isinstance(s, (Let, Alloc)):
+                old = s.name if isinstance(s, Let) else s.buffer.name
+                names = {old: fresh(old, taken)}
+                if names[old] != old:
+                    if isinstance(s, Let):
+                        s = Let(names[old], s.value)
+                        rest = rename(rest, names)
+                    else:
+                        s, *tail = rename((s, *rest), names)
+                        rest = tuple(tail)
+                result.append(s)
+            elif isinstance(s, Loop):
+                new = fresh(s.axis, taken)
+                body = rename(s.body, {s.axis: new}) if new != s.axis else s.body
+                result.append(replace(s, axis=new, body=walk(body)))
+            elif isinstance(s, If):
+                result.append(replace(s, body=walk(s.body), orelse=walk(s.orelse)))
+            elif isinstance(s, (While, Region)):
+                result.append(replace(s, body=walk(s.body)))
+            else:
+                result.append(s)
+        return tuple(result)
+
+    return replace(kernel, body=walk(kernel.body))
+
+
+# ---- small expressions
+
+
+def index(loop: Loop) -> Expr:
+    return var(loop.axis)
+
+
+def simple(e: Expr) -> Expr:
+    """Fold what a proven guard leaves behind: true in a conjunction, in a `where`; constants in comparisons."""
+
+    def rule(n: Expr) -> Expr | None:
+        if n.op == "where" and n.args[0].is_const:
+            return n.args[1] if n.args[0].attr else n.args[2]
+        if n.op == "bit_and" and n.dtype.kind == "bool":
+            a, b = n.args
+            if a.is_const:
+                return b if a.attr else a
+            if b.is_const:
+                return a if b.attr else b
+        return None
+
+    return rewrite(e, rule)
+
+
+def conjuncts(e: Expr) -> list[Expr]:
+    """The conditions that `e` is the conjunction of."""
+    if e.op == "bit_and" and e.dtype.kind == "bool":
+        return [*conjuncts(e.args[0]), *conjuncts(e.args[1])]
+    return [e]
+
+
+def conjunction(parts: list[Expr]) -> Expr | None:
+    return both(*parts)
+
+
+def less(a: Expr, b: Expr | int) -> Expr:
+    return call("less_than", a, as_expr(b))
+
+
+def at_most(a: Expr, b: Expr | int) -> Expr:
+    return call("less_equal", a, as_expr(b))
+
+
+def smaller(a: int, b: Expr) -> Expr:
+    """min(a, b) with the constant first, as the golden files show it."""
+    return minimum(as_expr(a), b)
+
+
+def walk_paths(block: Block, outer: tuple[Stmt, ...] = ()) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
+    """Every statement with what encloses it, outer before inner."""
+    for s in block:
+        yield s, outer
+        for body in children(s):
+            yield from walk_paths(body, (*outer, s))

@@ -1,0 +1,202 @@
+"""The plan for everything without reuse: vectors along the axis in which memory is consecutive, threads over the outermost parallel axis.
+
+    pointwise        the axis with which most operands move by one element is split by a vector, with a scalar tail
+    row reductions   the loops inside each row become vectors; a reduction keeps several of them and folds them once at the end of the row
+    column           the consecutive axis is a kept one: it is split, its accumulators are expanded to vectors, and the reduction runs outside of them
+    transposition    store and loads are consecutive along different axes: square tiles
+"""
+
+from __future__ import annotations
+
+from ...ir.expr import ZERO
+from ...ir.kernel import Alloc, Block, Loop, Store, statements
+from . import cost, roles
+from .plan import Plan
+from .tree import StepError, all_loops, find, local_buffers
+
+
+def vectors(plan: Plan) -> None:
+    """Schedule a kernel for memory traffic.  What a step refuses stays as it is; the reason is noted."""
+    form = roles.shape(plan.kernel)
+    addresses = roles.accesses(form.body, dict(plan.facts.buffers))
+    inner = roles.innermost(form.body)
+    if not inner:
+        _pointwise(plan, form, addresses)
+    else:
+        along = {x.axis: roles.units(roles.accesses(x.body, dict(plan.facts.buffers)), x.axis) for x in inner}
+        column = roles.vector_axis(form.axes, addresses)
+        if column is not None and roles.units(addresses, column) > sum(along.values()) and _column(plan, column):
+            return
+        for x in inner:
+            _row(plan, x)
+    _threads(plan)
+
+
+def _width(plan: Plan, body: Block) -> int:
+    return cost.lanes(plan.target, roles.widest(body))
+
+
+# ---- threads
+
+
+def _threads(plan: Plan) -> None:
+    """The outermost parallel loop gets the threads; a second one around the same work is collapsed into it, in case the first is short."""
+    form = roles.shape(plan.kernel)
+    if not form.chain:
+        return
+    outer = form.axes[0]
+    if len(form.chain) > 2 and not plan.tried("collapse", outer, form.axes[1]):
+        outer = roles.shape(plan.kernel).axes[0]
+    plan.do("parallel", outer)
+
+
+# ---- pointwise
+
+
+def _pointwise(plan: Plan, form: roles.Shape, addresses: list) -> None:
+    if not form.chain:
+        return
+    stores = [plan.facts.buffers[s.buffer].address(s.index) for s in statements(form.body) if isinstance(s, Store) and s.buffer in plan.facts.buffers]
+    axis = roles.vector_axis(form.axes, stores) or roles.vector_axis(form.axes, addresses) or form.axes[-1]
+    across = [a for a in form.axes if a != axis and roles.units(addresses, a) > 0]
+    if across and _squares(plan, across[-1], axis):
+        return
+    order = (*(a for a in form.axes if a != axis), axis)
+    if order != form.axes and plan.tried("reorder", *order):
+        return _threads(plan)
+    if len(form.chain) > 1 and all(_identity(a, form) for a in addresses):
+        for _ in form.chain[1:]:
+            plan.do("collapse", *roles.shape(plan.kernel).axes[:2])
+        axis = roles.shape(plan.kernel).axes[0]
+        plan.note("all operands are consecutive over all axes: one long axis")
+    _strip(plan, axis, _width(plan, form.body))
+    return _threads(plan)
+
+
+def _identity(address: object, form: roles.Shape) -> bool:
+    """Whether an address is the row-major position in the iteration domain."""
+    expected = ZERO
+    for loop in form.chain:
+        expected = expected * loop.stop + roles.var(loop.axis)
+    return roles.same_position(address, expected)
+
+
+def _squares(plan: Plan, a: str, b: str) -> bool:
+    """Tile two axes that different operands are consecutive along."""
+    form = roles.shape(plan.kernel)
+    others = tuple(x for x in form.axes if x not in (a, b))
+    if (*others, a, b) != form.axes and plan.tried("reorder", *others, a, b):
+        return False
+    plan.do("tile", a, b, cost.SQUARE, cost.SQUARE)
+    plan.note(f"operands are consecutive along `{a}` and along `{b}`: tiles of {cost.SQUARE}×{cost.SQUARE} keep both in the first cache")
+    _threads(plan)
+    return True
+
+
+def _strip(plan: Plan, axis: str, width: int) -> None:
+    """Vectors along a parallel loop, and a scalar tail."""
+    extent = plan.extent(axis)
+    if width < 2 or (extent is not None and extent < width):
+        return
+    plan.do("split", axis, width, tail="cut")
+    refused = plan.tried("vectorize", f"{axis}.1")
+    plan.note(f"`{axis}` stays scalar: {refused}" if refused else f"vectors of {width} along `{axis}`")
+
+
+# ---- rows
+
+
+def _row(plan: Plan, loop: Loop) -> None:
+    """Vectors along an innermost loop inside a row."""
+    axis, width = loop.axis, _width(plan, loop.body)
+    extent = plan.extent(axis)
+    addresses = roles.accesses(loop.body, dict(plan.facts.buffers))
+    if width < 2 or (extent is not None and extent < width) or roles.units(addresses, axis) < roles.moving(addresses, axis):
+        return
+    if loop.kind == "parallel":
+        _strip(plan, axis, width)
+    elif loop.kind == "reduce":
+        _fold(plan, axis, width)
+
+
+def _fold(plan: Plan, axis: str, width: int) -> None:
+    """Several vectors accumulate along a reduction; what is left over by one vector, then by scalars."""
+    saved = plan.kernel
+    lanes = width * cost.ACCUMULATORS
+    extent = plan.extent(axis)
+    while extent is not None and extent < lanes:
+        lanes //= 2
+    try:
+        while lanes >= width:
+            plan.do("split", axis, lanes, tail="cut")
+            known = {x.axis for x in all_loops(plan.kernel.body)}
+            plan.do("rfactor", f"{axis}.1")
+            new = [x.axis for x in all_loops(plan.kernel.body) if x.axis not in known]
+            for name in (*new, f"{axis}.1"):
+                plan.do("vectorize", name)
+            plan.note(f"{lanes // width} vectors of {width} accumulate along `{axis}`")
+            if not plan.has(f"{axis}.t"):
+                return
+            axis, lanes = f"{axis}.t", width if lanes > width else 0
+    except StepError as e:
+        plan.note(f"`{axis}` stays scalar: {e}")
+        if lanes == width * cost.ACCUMULATORS:
+            plan.kernel = saved
+
+
+# ---- columns
+
+
+def _column(plan: Plan, axis: str) -> bool:
+    """The consecutive axis is kept: vectors of accumulators, the reduction outside of them.  False, and nothing done, where the nest has no such form."""
+    form = roles.shape(plan.kernel)
+    width = _width(plan, form.body)
+    extent = plan.extent(axis)
+    if width < 2 or (extent is not None and extent < width):
+        return False
+    saved, order = plan.kernel, (*(a for a in form.axes if a != axis), axis)
+    try:
+        if order != form.axes:
+            plan.do("reorder", *order)
+        factor = width * cost.ACCUMULATORS
+        while extent is not None and extent < factor:
+            factor //= 2
+        rest = axis
+        while factor >= width and plan.has(rest):
+            plan.do("split", rest, factor, tail="cut")
+            _expanded(plan, f"{rest}.1")
+            plan.note(f"vectors of {factor} along the kept axis `{rest}`, the reduction outside of them")
+            rest, factor = f"{rest}.t", width if factor > width else 0
+    except StepError as e:
+        plan.kernel = saved
+        plan.note(f"`{axis}` is consecutive, but: {e}")
+        return False
+    outer = roles.shape(plan.kernel).axes
+    for x in outer[:1] or [s.axis for s in plan.kernel.body if isinstance(s, Loop) and s.kind == "parallel"]:
+        plan.do("parallel", x)
+    return True
+
+
+def _expanded(plan: Plan, axis: str) -> None:
+    """Expand what the loop over `axis` allocates, distribute it over the statements, bring reductions outside, and make every piece a vector."""
+    body = find(plan.kernel, axis).body
+    for s in body:
+        if isinstance(s, Alloc):
+            plan.do("expand", s.buffer.name, axis)
+    pieces = [axis]
+    if len([s for s in body if not isinstance(s, Alloc)]) > 1:
+        known = {x.axis for x in all_loops(plan.kernel.body)}
+        plan.do("fission", axis)
+        pieces += [x.axis for x in all_loops(plan.kernel.body) if x.axis not in known]
+    for piece in pieces:
+        inner: list[str] = []
+        block = find(plan.kernel, piece).body
+        while len(block) == 1 and isinstance(block[0], Loop):
+            inner.append(block[0].axis)
+            block = block[0].body
+        if inner:
+            plan.do("reorder", *inner, piece)
+        plan.do("vectorize", piece)
+
+
+__all__ = ["local_buffers", "vectors"]

@@ -1,0 +1,159 @@
+"""Names for what is computed twice (step 3 of hoist).
+
+    y[t + j] = exp(x[t + j]) * (exp(x[t + j]) + 1)      →      let t1 = exp(x[t + j])
+                                                               y[t + j] = t1 * (t1 + 1)
+
+Within one statement anything may be shared; between the statements of a run only what the run cannot change.  An operand of `where` that loads stays
+under its condition; where that would write out an expression many times over, the choice becomes an `if`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir.dtypes import INDEX
+from ..ir.expr import Expr, always, is_lazy, postorder, substitute, var
+from ..ir.program import Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, expressions, map_expressions
+from .lower.names import Names
+
+MEMORY = ("load", "vload", "gather")
+INDEX_WORTH = 4  # integer operations that are worth a name; of values every one is
+BLOWN_UP = 64  # operations that an expression may print; beyond, a choice with shared parts becomes an `if`
+
+
+class Temporaries:
+    """Fresh names t0, t1, …"""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._count = 0
+
+    def define(self, e: Expr, value: Expr | None = None) -> Define:
+        """A `let` for `e`, spelled as `value`."""
+        return Define(self._fresh(), e.dtype, e if value is None else value)
+
+    def variable(self, e: Expr) -> Define:
+        """A variable that is to hold `e`."""
+        return Define(self._fresh(), e.dtype, None, mutable=True)
+
+    def _fresh(self) -> str:
+        name = self._names.fresh(f"t{self._count}")
+        self._count += 1
+        return name
+
+
+def share(block: Block, fresh: Temporaries) -> Block:
+    result: list[Stmt] = []
+    run: list[Stmt] = []
+    for s in block:
+        if isinstance(s, (Assign, StoreTo, Define)):
+            run.append(s)
+            continue
+        result.extend(_run(run, fresh))
+        run = []
+        match s:
+            case For() | While() | Region():
+                result.append(replace(s, body=share(s.body, fresh)))
+            case If():
+                result.append(If(s.condition, share(s.body, fresh), share(s.orelse, fresh)))
+            case _:
+                result.append(s)
+    result.extend(_run(run, fresh))
+    return tuple(result)
+
+
+def _run(run: list[Stmt], fresh: Temporaries) -> Block:
+    """One run of simple statements with its lets."""
+    changed = {s.name for s in run if isinstance(s, Assign)} | {s.buffer for s in run if isinstance(s, StoreTo)}
+    plan = _Plan(run, changed)
+    result: list[Stmt] = []
+    lasting: dict[Expr, Expr] = {}
+    for place, s in enumerate(run):
+        names = dict(lasting)
+        for e in postorder(*expressions(s)):
+            if e not in names and plan.wanted(place, e):
+                let = fresh.define(e, substitute(e, names))
+                result.append(let)
+                names[e] = var(let.name, e.dtype)
+                if plan.stable(e):
+                    lasting[e] = names[e]
+        (s,) = map_expressions((s,), lambda e, names=names: substitute(e, names))
+        result.extend(_unfolded(s, fresh))
+    return tuple(result)
+
+
+class _Plan:
+    """How often, and whether under a condition, the statements of a run use each subexpression."""
+
+    def __init__(self, run: list[Stmt], changed: set[str]) -> None:
+        self._changed = changed
+        self._stable: dict[Expr, bool] = {}
+        self._memory: dict[Expr, bool] = {}
+        self._weight: dict[Expr, int] = {}
+        self._uses: dict[tuple[int, Expr], int] = {}
+        self._always: set[tuple[int, Expr]] = set()
+        seen: set[tuple[int, Expr]] = set()
+        for place, s in enumerate(run):
+            roots = expressions(s)
+            order = list(postorder(*roots))
+            for n in order:
+                self._describe(n)
+            used = [*roots, *(a for n in order if self._first(place, n, seen) for a in n.args)]
+            for e in used:
+                key = self._key(place, e)
+                self._uses[key] = self._uses.get(key, 0) + 1
+            self._always.update(self._key(place, n) for n in always(*roots))
+
+    def _describe(self, n: Expr) -> None:
+        loads = n.op in MEMORY
+        fixed = not ((loads or n.op == "var") and n.attr in self._changed)
+        self._stable[n] = fixed and all(self._stable[a] for a in n.args)
+        self._memory[n] = loads or any(self._memory[a] for a in n.args)
+        self._weight[n] = 1 + sum(self._weight[a] for a in n.args) if n.args else 0
+
+    def _first(self, place: int, n: Expr, seen: set[tuple[int, Expr]]) -> bool:
+        key = self._key(place, n)
+        found = key not in seen
+        seen.add(key)
+        return found
+
+    def _key(self, place: int, e: Expr) -> tuple[int, Expr]:
+        return (-1 if self._stable[e] else place, e)
+
+    def stable(self, e: Expr) -> bool:
+        """Its value is the same in the whole run."""
+        return self._stable[e]
+
+    def wanted(self, place: int, e: Expr) -> bool:
+        key = self._key(place, e)
+        return self._uses[key] > 1 and self._worth(e) and (key in self._always or not self._memory[e])
+
+    def _worth(self, e: Expr) -> bool:
+        if not e.args or e.op == "broadcast":
+            return False
+        if e.op in MEMORY:
+            return True
+        if e.dtype.element is INDEX or e.dtype.kind == "bool":
+            return self._weight[e] >= INDEX_WORTH
+        return not (e.op == "cast" and self._weight[e] == 1)
+
+
+def _unfolded(s: Stmt, fresh: Temporaries) -> Block:
+    """The statement, its choices written as `if` where it would print the same loads many times."""
+    roots = expressions(s)
+    printed: dict[Expr, int] = {}
+    for n in postorder(*roots):
+        printed[n] = 1 + sum(printed[a] for a in n.args)
+    if sum(printed[r] for r in roots) <= max(BLOWN_UP, 2 * len(printed)):
+        return (s,)
+    before: list[Stmt] = []
+    names: dict[Expr, Expr] = {}
+    certain = set(always(*roots))
+    for n in reversed(list(postorder(*roots))):
+        inside_another = any(n in postorder(*w.args) for w in names)
+        if is_lazy(n) and n in certain and not inside_another and any(a.op in MEMORY for a in postorder(*n.args[1:])):
+            name = fresh.variable(n)
+            sides = [share((Assign(name.name, a),), fresh) for a in n.args[1:]]
+            before += [name, If(n.args[0], sides[0], sides[1])]
+            names[n] = var(name.name, n.dtype)
+    return (*before, *map_expressions((s,), lambda e: substitute(e, names)))

@@ -1,0 +1,98 @@
+"""simplify_index: program → program.  Addresses, bounds and conditions in their simplest form, given what the loops around them say.
+
+    for i in 0 .. 8:                              for i in 0 .. 8:
+      if i < 8:                             →       y[i] = x[i]
+        y[(i*4 + 3) // 4] = x[i + 0]
+
+What is known: the sizes (min, max, multiple), the preconditions, the range of each loop around, the conditions of each `if` around, the lets.  A condition
+that always holds goes, a loop of one trip becomes its body, a loop of none nothing.  The meaning is kept exactly; values of floats are left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir.bounds import Known, Range
+from ..ir.dtypes import INDEX
+from ..ir.expr import FALSE, TRUE, Expr, call, postorder, substitute, var
+from ..ir.program import Block, Define, For, If, Program, Region, Stmt, While, map_expressions
+from ..ir.simplify import assuming, simplify
+from ..ir.target import Options, Target
+
+ONE_TRIP = ("", "unroll")  # loops that may become their body: one that is divided among threads has a meaning beyond its trips
+
+
+def simplify_index(program: Program, target: Target, options: Options) -> Program:
+    """Functions under the preconditions that the entry has checked; the entry itself stays, its order of checks is its meaning."""
+    known = Known({s.name: s for s in program.sizes})
+    for r in program.requires:
+        known = assuming(known, r)
+    functions = (
+        replace(
+            f,
+            body=_block(f.body, known),
+            grid=tuple(simplify(e, known) for e in f.grid),
+            threads=tuple(simplify(e, known) for e in f.threads),
+        )
+        for f in program.functions
+    )
+    return replace(program, functions=tuple(functions))
+
+
+def _block(block: Block, known: Known) -> Block:
+    result: list[Stmt] = []
+    for s in block:
+        result.extend(_statement(s, known))
+        if isinstance(s, Define) and not s.mutable and s.dtype is INDEX and s.value is not None and _is_fixed(s.value, known):
+            known = known.with_ranges({s.name: Range(s.value, s.value)})
+    return tuple(result)
+
+
+def _is_fixed(e: Expr, known: Known) -> bool:
+    """Built of sizes, loop variables and lets of such: the same wherever it stands."""
+    return all(n.op not in ("load", "var") or (n.op == "var" and n.attr in known.ranges) for n in postorder(e))
+
+
+def _statement(s: Stmt, known: Known) -> Block:
+    match s:
+        case For():
+            return _loop(s, known)
+        case If():
+            condition = simplify(s.condition, known)
+            if condition is TRUE:
+                return _block(s.body, known)
+            if condition is FALSE:
+                return _block(s.orelse, known)
+            otherwise = simplify(call("bit_not", condition), known)
+            body, orelse = _block(s.body, assuming(known, condition)), _block(s.orelse, assuming(known, otherwise))
+            if not body:
+                return (If(otherwise, orelse),) if orelse else ()
+            return (If(condition, body, orelse),)
+        case While():
+            return (While(simplify(s.condition, known), _block(s.body, known)),)
+        case Region():
+            return (Region(_block(s.body, known), None if s.serial_if is None else simplify(s.serial_if, known)),)
+        case _:
+            return map_expressions((s,), lambda e: simplify(e, known))
+
+
+def _loop(s: For, known: Known) -> Block:
+    start, stop, step = (simplify(e, known) for e in (s.start, s.stop, s.step))
+    runs = simplify(start.lt(stop) if not step.is_const or step.attr > 0 else stop.lt(start), known)
+    if runs is FALSE and step.is_const:
+        return ()
+    if step.is_const and s.pragma in ONE_TRIP and runs is TRUE and _is_last(start, stop, step, known):
+        return _block(map_expressions(s.body, lambda e: substitute(e, {var(s.var): start})), known)
+    inside = known
+    if step.is_const:
+        range_ = Range(start, stop - 1, step.attr if start.is_const and start.attr == 0 else 1) if step.attr > 0 else Range(stop + 1, start)
+        inside = assuming(known, runs).with_ranges({s.var: range_})
+    body = _block(s.body, inside)
+    serial_if = None if s.serial_if is None else simplify(s.serial_if, known)
+    return (For(s.var, start, stop, body, step, s.pragma, serial_if),) if body else ()
+
+
+def _is_last(start: Expr, stop: Expr, step: Expr, known: Known) -> bool:
+    """The first trip is the only one."""
+    after = start + step
+    return simplify(stop.le(after) if step.attr > 0 else after.le(stop), known) is TRUE

@@ -1,0 +1,78 @@
+"""What a compilation leaves on disk: one product (the suffix says which), or a folder with all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .artifacts.write import write_text
+from .compiler import LEVELS, Compilation
+from .ir.errors import ToolError, UsageError
+
+BUILT = {".o": "object", ".a": "static", ".so": "shared", ".ptx": "ptx", ".cubin": "cubin"}
+EMITTED = ("ast", "composite", *LEVELS, "schedule", "source", "header", "object", "library")
+
+
+def emit(compilation: Compilation, level: str) -> str:
+    """The text of one level, as `--emit` prints it."""
+    from .ir import text
+
+    if level in ("ast", "composite"):
+        if compilation.composite is None:
+            raise UsageError(f"--emit {level}: {compilation.unit.name} holds no composite")
+        return compilation.composite.source_text + "\n"
+    if level == "schedule":
+        return "".join(f"kernel {k.name}\n" + "".join(f"  {step}\n" for step in k.schedule) for k in compilation.module.kernels)
+    if level == "source":
+        return compilation.rendered.source
+    if level == "header":
+        return compilation.rendered.header
+    return text.show({"graph": lambda: compilation.graph, "kernel": lambda: compilation.module, "program": lambda: compilation.program}[level]())
+
+
+def suffixes(compilation: Compilation) -> dict[str, str]:
+    """Suffix -> level or kind, for the runtime at hand."""
+    return {
+        **{f".{level}": level for level in LEVELS}, compilation.rendered.suffix if compilation.start == "program" else source_suffix(compilation): "source",
+        ".h": "header", **BUILT,
+    }  # fmt: skip
+
+
+def source_suffix(compilation: Compilation) -> str:
+    return compilation.runtime.source_suffix
+
+
+def write_products(compilation: Compilation, path: Path, log: list[str] | None = None) -> list[Path]:
+    """Write one product or, into a folder, source, header and library.  Gives what was written.  A missing compiler leaves out the library only."""
+    if path.is_dir() or not path.suffix:
+        return write_all(compilation, path, log)
+    known = suffixes(compilation)
+    kind = known.get(path.suffix)
+    if kind is None:
+        raise UsageError(f"-o {path}: the suffix says what is wanted; runtime {compilation.runtime.name} knows {' '.join(known)}, or name a folder")
+    if path.suffix in BUILT:
+        compilation.build(kind, path, log)
+    else:
+        write_text(path, emit(compilation, kind))
+    return [path]
+
+
+def write_all(compilation: Compilation, folder: Path, log: list[str] | None = None) -> list[Path]:
+    """Source, header and, where the tools are there, the shared library."""
+    rendered = compilation.rendered
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder}: {(error.strerror or str(error)).lower()}") from None
+    stem = compilation.name
+    written = [folder / f"{stem}{rendered.suffix}", folder / f"{stem}.h"]
+    write_text(written[0], rendered.source)
+    write_text(written[1], rendered.header)
+    kind, suffix = compilation.runtime.library_kind
+    library = folder / f"lib{stem}{suffix}" if kind == "shared" else folder / f"{stem}{suffix}"
+    try:
+        compilation.build(kind, library, log)
+        written.append(library)
+    except ToolError as error:
+        if not getattr(error, "missing", False):
+            raise
+    return written

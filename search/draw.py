@@ -1,0 +1,61 @@
+"""Inputs for a test run: drawn from a seed, by what each port is for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from ..ir.dtypes import numpy_dtype
+from ..ir.errors import UsageError
+from ..ir.expr import evaluate
+from ..ir.graph import Port
+from ..ir.layout import allocate, layout
+
+if TYPE_CHECKING:
+    import numpy
+
+
+def draw(port: Port, sizes: Mapping[str, int], seed: int) -> Any:
+    """A value for an input port: an array in the port's layout, or a Python number for a scalar port.
+
+    The stream depends on the seed and the port's name only, so one port's values do not move when another port is added.
+    """
+    import numpy
+
+    rng = numpy.random.default_rng([seed, crc32(port.name.encode())])
+    shape = layout(port, sizes)[0]
+    values = _values(port, shape, sizes, rng)
+    if port.role == "scalar":
+        return values.astype(numpy_dtype(port.dtype)).reshape(()).item()
+    array = allocate(port, sizes)
+    with numpy.errstate(over="ignore"):
+        array[...] = values.astype(numpy_dtype(port.dtype))
+    return array
+
+
+def _values(port: Port, shape: tuple[int, ...], sizes: Mapping[str, int], rng: numpy.random.Generator) -> numpy.ndarray:
+    import numpy
+
+    kind, _, rest = port.draw.partition(" ")
+    if port.index_limit is not None or kind == "index":
+        limit = evaluate(port.index_limit, sizes) if port.index_limit is not None else sizes.get(rest.strip(), 0)
+        return rng.integers(0, max(limit, 1), shape)
+    if port.dtype.kind == "bool":
+        return rng.integers(0, 2, shape)
+    if kind == "one":  # "one of 1 2 3"
+        return rng.choice(numpy.array([float(v) for v in rest.split()[1:]]), shape)
+    if port.dtype.is_integer:
+        low, high = (0, 20) if port.dtype.kind == "uint" or kind == "positive" else (-10, 11)
+        return rng.integers(low, high, shape)
+    if kind == "normal":
+        return rng.standard_normal(shape)
+    if kind == "uniform":
+        return rng.random(shape)
+    if kind == "positive":
+        return rng.random(shape) + 0.1
+    if kind == "spd":
+        square = rng.standard_normal(shape)
+        n = shape[-1]
+        return square @ square.swapaxes(-1, -2) / max(n, 1) + numpy.eye(n)
+    raise UsageError(f"port {port.name}: no way to draw inputs is called {port.draw!r}; there are normal, uniform, positive, spd, index V, one of …")

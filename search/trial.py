@@ -1,0 +1,214 @@
+"""One test run: draw inputs, run the kernel in a child process, compare every output with the reference."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..ir.errors import UsageError
+from ..ir.expr import evaluate
+from ..ir.graph import Graph, Port
+from ..ir.layout import as_array, layout
+from .child import Child
+from .draw import draw
+
+if TYPE_CHECKING:
+    from ..ir.program import Program
+
+
+@dataclass(frozen=True)
+class OutputResult:
+    name: str
+    dtype: str
+    max_abs_error: float
+    max_bound_ratio: float
+    ok: bool
+    ill_conditioned: int = 0
+    points: int = 0
+
+
+@dataclass(frozen=True)
+class Result:
+    """One binding of a test: what the child said and how each output compares."""
+
+    composite: str
+    runtime: str
+    sizes: dict[str, int]
+    status: str  # pass | mismatch | code | crash | timeout
+    detail: str = ""
+    outputs: list[OutputResult] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    flops: int = 0
+    bytes: int = 0
+    kernels: int = 0
+    seed: int = 0
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "pass"
+
+    def as_json(self) -> dict[str, Any]:
+        """The row of CLI's contract; `time_s`, `gflops` and `gbps` stand only where something was timed."""
+        row: dict[str, Any] = {"composite": self.composite, "runtime": self.runtime, "sizes": self.sizes, "ok": self.ok, "status": self.status}
+        if self.detail:
+            row["detail"] = self.detail
+        row["outputs"] = [asdict(o) for o in self.outputs]
+        if self.times:
+            median = statistics.median(self.times)
+            row["time_s"] = {"median": median, "min": min(self.times), "runs": len(self.times)}
+            row["gflops"] = round(self.flops / median / 1e9, 3)
+            row["gbps"] = round(self.bytes / median / 1e9, 3)
+        return row | {"kernels": self.kernels, "seed": self.seed}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is tested: a built library and the graph that says what it should compute."""
+
+    graph: Graph  # before the passes: the reference
+    program: Program
+    library: Path
+    runtime: str  # as `runtimes.find` takes it
+    runtime_name: str
+    target: str | None
+    config: dict[str, Any]
+    portable: bool
+    prefix: str
+    kernels: int
+    work: tuple[int, int] | None = None
+
+
+def run(
+    subject: Subject,
+    sizes: dict[str, int],
+    *,
+    child: Child,
+    seed: int = 0,
+    given: Mapping[str, Any] | None = None,
+    timeout: float = 60.0,
+    timed_runs: int = 20,
+    save: Mapping[str, Path] | None = None,
+) -> Result:
+    """Test one binding of the sizes.  `given` holds arrays or numbers for some ports (the others are drawn), `save` where to keep outputs (.npy)."""
+    import numpy
+
+    from ..ir.interpret.graph import evaluate as reference
+    from ..ir.interpret.judge import CheckFault, IndexFault, judge
+    from ..ir.program import BAD_INDEX
+
+    graph = subject.graph
+    inputs = {p.name: _given(p, sizes, given or {}, seed) for p in graph.ports if p.role != "out"}
+    result = Result(graph.name, subject.runtime_name, sizes, "pass", kernels=subject.kernels, seed=seed)
+    flops, moved = work_of(graph, sizes)
+    with tempfile.TemporaryDirectory(prefix="luminal-test-") as folder:
+        outcome = child.run(_job(subject, sizes, inputs, Path(folder), timed_runs), timeout)
+        try:
+            expected = reference(graph, inputs, sizes)
+        except (IndexFault, CheckFault) as fault:
+            wanted = fault.code if isinstance(fault, CheckFault) else BAD_INDEX
+            ok = outcome.status == "code" and outcome.code == wanted
+            return _replace(result, status="pass" if ok else "mismatch", detail=f"{fault}: expected error code {wanted}, the kernel gave {outcome.code}")
+        if outcome.status == "code":
+            from ..ir.program import ERRORS
+
+            return _replace(result, status="code", detail=f"returned {outcome.code} ({ERRORS.get(outcome.code, 'unknown')})")
+        if outcome.status in ("crash", "timeout"):
+            return _replace(result, status=outcome.status, detail=outcome.detail)
+        rows: list[OutputResult] = []
+        for port in graph.ports:
+            if port.role not in ("out", "inout"):
+                continue
+            from ..ir.dtypes import numpy_dtype
+
+            flat = numpy.load(Path(folder) / f"{port.name}.out.npy").view(numpy_dtype(port.dtype))
+            actual = as_array(port, sizes, flat)
+            if save and port.name in save:
+                numpy.save(save[port.name], actual)
+            verdict = judge(actual, expected[port.name], port.dtype)
+            rows.append(
+                OutputResult(
+                    port.name, port.dtype.name, float(verdict.max_abs_error), float(verdict.max_bound_ratio), bool(verdict.ok),
+                    int(verdict.ill_count), int(actual.size),
+                )  # fmt: skip
+            )
+    status = "pass" if all(r.ok for r in rows) else "mismatch"
+    return _replace(result, status=status, outputs=rows, times=outcome.times, flops=flops, bytes=moved)
+
+
+def _replace(result: Result, **changes: Any) -> Result:
+    from dataclasses import replace
+
+    return replace(result, **changes)
+
+
+def _given(port: Port, sizes: Mapping[str, int], given: Mapping[str, Any], seed: int) -> Any:
+    if port.name not in given:
+        return draw(port, sizes, seed)
+    value = given[port.name]
+    if port.role == "scalar":
+        return value
+    import numpy
+
+    from ..ir.dtypes import from_numpy_dtype
+    from ..ir.layout import allocate
+
+    array = numpy.asarray(value)
+    shape = layout(port, sizes)[0]
+    if array.shape != shape or from_numpy_dtype(array.dtype) is not port.dtype:
+        raise UsageError(f"input {port.name}: expected {port.dtype}{list(shape)}, found {array.dtype}{list(array.shape)}")
+    placed = allocate(port, sizes)
+    placed[...] = array
+    return placed
+
+
+def _job(subject: Subject, sizes: dict[str, int], inputs: Mapping[str, Any], folder: Path, runs: int) -> dict[str, Any]:
+    import numpy
+
+    from ..ir import text
+    from ..ir.dtypes import numpy_dtype
+
+    scalars: dict[str, Any] = {}
+    for port in subject.program.ports:
+        if port.role == "scalar":
+            scalars[port.name] = inputs[port.name]
+            continue
+        _, _, span = layout(port, sizes)
+        flat = numpy.zeros(max(span, 1), numpy_dtype(port.dtype))
+        if port.role == "out":  # an output starts as garbage, so that a kernel that forgets a point is found out
+            flat.view(numpy.uint8)[...] = 0xA5
+        else:
+            as_array(port, sizes, flat)[...] = inputs[port.name]
+        numpy.save(folder / f"{port.name}.npy", flat.view(numpy.uint8))
+    program = folder / "composite.program"
+    program.write_text(text.show(subject.program))
+    return {
+        "runtime": subject.runtime, "target": subject.target, "config": subject.config, "portable": subject.portable, "prefix": subject.prefix,
+        "library": str(subject.library), "program": str(program), "folder": str(folder), "sizes": sizes, "scalars": scalars, "runs": runs,
+    }  # fmt: skip
+
+
+def work_of(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
+    """Arithmetic operations of the graph as it stands, and bytes of its ports (each input read once, each output written once)."""
+    from ..ir.primops import OPS
+
+    flops = 0
+    for node in graph.nodes():
+        if node.op in OPS and node.op not in ("cast", "bitcast", "where") and node.dtype.is_float:
+            flops += _count(node.shape, sizes) * (2 if node.op == "fma" else 1)
+        elif node.op in ("reduce", "scan"):
+            flops += _count(node.shape, sizes) * _count(node.attr.extents, sizes)
+    moved = 0
+    for port in graph.ports:
+        moved += _count(port.shape, sizes) * port.dtype.bytes * (2 if port.role == "inout" else 1)
+    return flops, moved
+
+
+def _count(shape: tuple[Any, ...], sizes: Mapping[str, int]) -> int:
+    result = 1
+    for extent in shape:
+        result *= max(evaluate(extent, sizes), 0)
+    return result

@@ -1,0 +1,305 @@
+"""The graph interpreter: values against NumPy, bounds against evaluation that rounds at every step, tiles against whole tensors."""
+
+import math
+
+import numpy as np
+import pytest
+from luminal.ir import expr as ex
+from luminal.ir import graph as g
+from luminal.ir import kernel as k
+from luminal.ir.dtypes import DTYPES, bf16, bool_, f8e4m3, f16, f32, f64, i8, i32, i64, numpy_dtype, u8, u32
+from luminal.ir.interpret import graph as interpreter
+from luminal.ir.interpret.graph import IndexFault, evaluate, judge
+from luminal.ir.interpret.judge import CheckFault
+
+M, N, K = map(ex.size, "MNK")
+AX = [ex.axis(k) for k in range(4)]
+
+
+def graph(ports, **outputs):
+    outs = tuple(g.Port(n, x.dtype, x.shape, "out") for n, x in outputs.items())
+    return g.Graph("t", tuple(map(g.Size, "MNK")), tuple(ports) + outs, tuple(outputs.items()))
+
+
+def port(name, d, *shape, role="in"):
+    return g.Port(name, d, shape, role)
+
+
+def same(*args):
+    return [g.identity(a) for a in args]
+
+
+def matmul(a, b):
+    p = g.elementwise("mul", (M, N, K), g.View(a, (AX[0], AX[2])), g.View(b, (AX[2], AX[1])))
+    return g.reduce_node("add", (M, N), (K,), g.identity(p))
+
+
+@pytest.fixture(params=["whole", "tiles"])
+def tiling(request, monkeypatch):
+    if request.param == "tiles":
+        monkeypatch.setattr(interpreter, "TILE", 5)
+        monkeypatch.setattr(interpreter, "CACHE", 400)
+
+
+@pytest.mark.parametrize("name", ["f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i64", "i32", "i8", "u32", "u8"])
+@pytest.mark.parametrize("m,n,k", [(3, 4, 5), (1, 1, 1), (0, 3, 2), (2, 3, 0), (7, 2, 13)])
+def test_matmul(name, m, n, k, tiling):
+    d = DTYPES[name]
+    rng = np.random.default_rng(m + 10 * n)
+    a, b = port("A", d, M, K), port("B", d, K, N)
+    draw = (lambda *s: rng.standard_normal(s)) if d.is_float else (lambda *s: rng.integers(0, 100, s))
+    x, y = (draw(*s).astype(numpy_dtype(d)) for s in ((m, k), (k, n)))
+    result = evaluate(graph([a, b], C=matmul(g.input_node(a), g.input_node(b))), {"A": x, "B": y}, {"M": m, "N": n, "K": k})["C"]
+    acc = np.float32 if d.is_float and d.bits < 32 else x.dtype
+    actual = np.zeros((m, n), acc)
+    for p in range(k):
+        actual = (actual + x[:, p, None].astype(acc) * y[None, p].astype(acc)).astype(acc)
+    verdict = judge(actual.astype(x.dtype), result, d)
+    assert verdict.ok and verdict.ill_count == 0, verdict
+    if k and m and n and d.is_float:
+        wrong = actual.copy()
+        wrong[0, 0] = wrong[0, 0] * 3 + 1
+        assert not judge(wrong.astype(x.dtype), result, d).ok
+
+
+def test_masked_views_read_the_fill(tiling):
+    p = port("x", f32, N)
+    x = np.arange(1, 8, dtype=np.float32)
+    shifted = g.View(g.input_node(p), (AX[0] - 2,), ex.both(ex.const(1).lt(AX[0]), AX[0].lt(N + 2)), float("-inf"))
+    padded = g.make("contiguous", f32, (N + 3,), (shifted,))
+    got = evaluate(graph([p], y=padded), {"x": x}, {"N": 7})["y"].value
+    np.testing.assert_array_equal(got, [-np.inf] * 2 + list(x) + [-np.inf])
+    empty = evaluate(graph([p], y=padded), {"x": x[:0]}, {"N": 0})["y"].value
+    np.testing.assert_array_equal(empty, [-np.inf] * 3)
+
+
+def test_views_flip_diagonal_divide(tiling):
+    p = port("x", f32, N, N)
+    node = g.input_node(p)
+    x = np.random.default_rng(1).standard_normal((6, 6)).astype(np.float32)
+    flip = g.make("contiguous", f32, (N, N), (g.View(node, (AX[1], N - 1 - AX[0])),))
+    flip2 = g.make("contiguous", f32, (N, N), (g.identity(flip),))
+    diagonal = g.make("contiguous", f32, (N,), (g.View(flip, (AX[0], AX[0])),))
+    flat = g.make("contiguous", f32, (N * N,), (g.View(flip2, (AX[0] // N, AX[0] % N)),))
+    r = evaluate(graph([p], a=flip2, b=diagonal, c=flat), {"x": x}, {"N": 6})
+    want = x[:, ::-1].T
+    np.testing.assert_array_equal(r["a"].value, want)
+    np.testing.assert_array_equal(r["b"].value, np.diagonal(want))
+    np.testing.assert_array_equal(r["c"].value, want.reshape(-1))
+
+
+@pytest.mark.parametrize("combiner,reference", [("add", np.sum), ("mul", np.prod), ("max", np.max), ("min", np.min)])
+def test_reductions_and_scans(combiner, reference, tiling):
+    p = port("x", f32, M, N)
+    node = g.input_node(p)
+    exp = g.elementwise("exp", (M, N), g.identity(node))
+    reduced = g.reduce_node(combiner, (M,), (N,), g.identity(exp))
+    running = g.scan_node(combiner, 1, g.identity(exp), (M, N))
+    x = np.random.default_rng(2).standard_normal((5, 9)).astype(np.float32)
+    r = evaluate(graph([p], a=reduced, b=running), {"x": x}, {"M": 5, "N": 9})
+    y = np.exp(x)
+    assert judge(reference(y, axis=1), r["a"], f32).ok
+    ufunc = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}[combiner]
+    assert judge(ufunc.accumulate(y, axis=1), r["b"], f32).ok
+    assert (r["a"].bound > 0).all() and (r["a"].bound < 1e-4 * np.abs(r["a"].value)).all()
+    empty = evaluate(graph([p], a=reduced), {"x": x[:, :0]}, {"M": 5, "N": 0})["a"].value
+    np.testing.assert_array_equal(empty, [{"add": 0, "mul": 1, "max": -np.inf, "min": np.inf}[combiner]] * 5)
+
+
+def softmax(x):
+    top = g.reduce_node("max", (M,), (N,), g.identity(x))
+    e = g.elementwise("exp", (M, N), g.identity(g.elementwise("sub", (M, N), g.identity(x), g.View(top, (AX[0],)))))
+    s = g.reduce_node("add", (M,), (N,), g.identity(e))
+    return g.elementwise("div", (M, N), g.identity(e), g.View(s, (AX[0],)))
+
+
+def test_softmax_with_masked_rows(tiling):
+    p = port("x", f32, M, N)
+    x = np.random.default_rng(3).standard_normal((6, 11)).astype(np.float32)
+    x[1, 3:] = -np.inf
+    x[2] = -np.inf
+    r = evaluate(graph([p], y=softmax(g.input_node(p))), {"x": x}, {"M": 6, "N": 11})["y"]
+    with np.errstate(all="ignore"):
+        e = np.exp(x - x.max(axis=1, keepdims=True))
+        y = e / e.sum(axis=1, keepdims=True)
+    verdict = judge(y, r, f32)
+    assert verdict.ok and verdict.ill_count == 0, verdict
+    assert np.isnan(r.value[2]).all() and (r.value[1, 3:] == 0).all()
+
+
+def test_exact_integers_in_floats_have_no_edges(tiling):
+    """floor(iota / 2) of small integers in f32 is certain; of a rounded quotient it is not."""
+    whole = g.elementwise("cast", (N,), g.identity(g.iota_node(AX[0], (N,))), to=f32)
+    half = g.elementwise("floor", (N,), g.identity(g.elementwise("mul", (N,), g.identity(whole), g.scalar(g.const_node(0.5, f32)))))
+    third = g.elementwise("mul", (N,), g.identity(whole), g.scalar(g.const_node(1 / 3, f32)))
+    edge = g.elementwise("floor", (N,), *same(third))
+    below = g.elementwise("less_than", (N,), *same(third), g.scalar(g.const_node(1.0, f32)))
+    r = evaluate(graph([], a=half, b=edge, c=below), {}, {"N": 8})
+    assert (r["a"].bound == 0).all()
+    np.testing.assert_array_equal(r["a"].value, np.arange(8) // 2)
+    assert r["b"].bound[3] >= 1 and r["b"].bound[2] == 0
+    assert list(r["c"].ill) == [k == 3 for k in range(8)]
+    many = g.reduce_node("add", (), (N,), g.identity(whole))
+    assert evaluate(graph([], s=many), {}, {"N": 100})["s"].bound == 0
+
+
+def test_relu_of_an_uncertain_zero_is_judged():
+    p = port("x", f32, N)
+    x = g.input_node(p)
+    y = g.elementwise("sub", (N,), *same(g.elementwise("exp", (N,), *same(x))), g.scalar(g.const_node(1.0, f32)))
+    zero = g.scalar(g.const_node(0.0, f32))
+    relu = g.elementwise("where", (N,), *same(g.elementwise("less_than", (N,), g.identity(y), zero)), zero, g.identity(y))
+    r = evaluate(graph([p], y=relu), {"x": np.zeros(3, np.float32)}, {"N": 3})["y"]
+    assert not r.ill.any() and (r.bound > 0).all() and (r.bound < 1e-6).all()
+
+
+def test_gather_and_scatter(tiling):
+    table, at = port("T", f32, N, K), port("i", i64, M)
+    row = g.gather_node(
+        g.View(g.input_node(table), (AX[0], AX[1])), (N, K), (g.View(g.input_node(at), (AX[0],)), g.View(g.iota_node(AX[0], (K,)), (AX[1],))), (M, K)
+    )
+    rng = np.random.default_rng(4)
+    t, i = rng.standard_normal((5, 3)).astype(np.float32), np.array([4, 0, 0, 2])
+    sizes = {"N": 5, "K": 3, "M": 4}
+    np.testing.assert_array_equal(evaluate(graph([table, at], y=row), {"T": t, "i": i}, sizes)["y"].value, t[i])
+    for bad in (-1, 5):
+        with pytest.raises(IndexFault):
+            evaluate(graph([table, at], y=row), {"T": t, "i": np.array([0, 1, bad, 0])}, sizes)
+    updates = g.input_node(port("u", f32, M))
+    u = np.array([1, 2, 3, 4], np.float32)
+    for combiner, want in (("set", [3, 0, 4, 0, 1]), ("add", [5, 0, 4, 0, 1]), ("max", [3, 0, 4, 0, 1])):
+        base = g.View(g.const_node(0.0, f32), ())
+        node = g.scatter_node(combiner, base, g.identity(updates), (g.identity(g.input_node(at)),), (M,), (N,))
+        r = evaluate(graph([at, port("u", f32, M)], y=node), {"i": i, "u": u}, sizes)["y"]
+        np.testing.assert_array_equal(r.value, want)
+        assert not r.bound.any()
+
+
+def test_update_stores_a_region(tiling):
+    p = port("x", f32, N)
+    value = g.View(g.const_node(9.0, f32), ())
+    node = g.update_node(g.identity(g.input_node(p)), value, (K,), (AX[0] * 2 + 1,), (N,))
+    x = np.arange(7, dtype=np.float32)
+    want = x.copy()
+    want[[1, 3, 5]] = 9
+    np.testing.assert_array_equal(evaluate(graph([p], y=node), {"x": x}, {"N": 7, "K": 3})["y"].value, want)
+
+
+# ---- operators
+
+
+def scalar_graph(op, *dtypes, to=None):
+    ports = [port(f"x{k}", d, N) for k, d in enumerate(dtypes)]
+    return graph(ports, y=g.elementwise(op, (N,), *(g.identity(g.input_node(p)) for p in ports), to=to))
+
+
+def run(op, *columns, to=None):
+    dtypes, arrays = zip(*columns, strict=True)
+    arrays = [np.asarray(a).astype(numpy_dtype(d)) for d, a in columns]
+    return evaluate(scalar_graph(op, *dtypes, to=to), {f"x{k}": a for k, a in enumerate(arrays)}, {"N": len(arrays[0])})["y"].value.tolist()
+
+
+def test_integer_semantics():
+    assert run("add", (i8, [127, -128]), (i8, [1, -1])) == [-128, 127]
+    assert run("mul", (u8, [16, 255]), (u8, [16, 255])) == [0, 1]
+    assert run("floordiv", (i32, [-7, 7, 7, 5, -(2**31)]), (i32, [2, -2, 0, 5, -1])) == [-4, -4, 0, 1, -(2**31)]
+    assert run("mod", (i32, [-7, 7, 7, -(2**31)]), (i32, [3, -3, 0, -1])) == [2, -2, 0, 0]
+    assert run("shift_left", (i8, [1, 1, 1, 3]), (i8, [7, 8, -1, 1])) == [-128, 0, 0, 6]
+    assert run("shift_right", (i8, [-128, -128, 5, -1]), (i8, [1, 8, 9, -3])) == [-64, -1, 0, -1]
+    assert run("shift_right", (u8, [128, 128]), (u8, [1, 8])) == [64, 0]
+    assert run("pow", (i32, [3, -2, 2, 2, 0]), (i32, [4, 3, -1, 31, 0])) == [81, -8, 0, -(2**31), 1]
+    assert run("abs", (i8, [-128, -1])) == [-128, 1]
+    assert run("bit_not", (bool_, [True, False])) == [False, True]
+    assert run("bit_not", (u8, [0, 1])) == [255, 254]
+
+
+def test_float_semantics():
+    nan, inf = math.nan, math.inf
+    assert np.isnan(run("max", (f32, [nan, 1]), (f32, [1, nan]))).all()
+    assert run("round", (f32, [0.5, 1.5, 2.5, -0.5])) == [0, 2, 2, 0]
+    assert run("mod", (f32, [-7, 7, 5.5]), (f32, [3, -3, 2])) == [2, -2, 1.5]
+    assert run("floordiv", (f32, [-7, 7, inf]), (f32, [2, 0, 2])) == [-4, inf, inf]
+    assert run("less_than", (f32, [nan, 1]), (f32, [1, nan])) == [False, False]
+    assert run("not_equal", (f32, [nan]), (f32, [nan])) == [True]
+    assert run("pow", (f32, [-2, 0, 1, -8, 0]), (f32, [3, 0, nan, 1 / 3, -1]))[:3] == [-8, 1, 1]
+    assert math.copysign(1, run("sign", (f32, [-0.0]))[0]) == -1
+    for d in (f32, f64):
+        x = np.linspace(-8, 8, 101)
+        assert np.allclose(np.array(run("erf", (d, x)), float), [math.erf(v) for v in x.astype(numpy_dtype(d))], rtol=1e-15, atol=0)
+
+
+def test_casts():
+    nan, inf = math.nan, math.inf
+    assert run("cast", (f32, [nan, inf, -inf, 3e9, -2.9, 2.9]), to=i32) == [0, 2**31 - 1, -(2**31), 2**31 - 1, -2, 2]
+    assert run("cast", (f32, [-1, 300, 255.9]), to=u8) == [0, 255, 255]
+    assert run("cast", (f64, [1e19, -1e19, 2.0**62]), to=i64) == [2**63 - 1, -(2**63), 2**62]
+    assert run("cast", (i32, [300, -1]), to=u8) == [44, 255]
+    assert run("cast", (f32, [0, 0.5, nan]), to=bool_) == [False, True, True]
+    assert run("bitcast", (f32, [1.0, -0.0]), to=u32) == [0x3F800000, 0x80000000]
+    assert run("bitcast", (u32, [0x3F800000]), to=f32) == [1.0]
+
+
+@pytest.mark.parametrize("d", [f32, f16, bf16, f8e4m3], ids=str)
+def test_bounds_hold_for_rounding_at_every_step(d):
+    """Random expressions, evaluated in float32 and rounded to the dtype after every operation, stay within their bounds."""
+    unary = ["exp", "sin", "sqrt", "abs", "log", "recip", "tanh", "neg", "floor", "exp2", "log2", "cos", "sign", "erf", "atan"]
+    binary = ["add", "sub", "mul", "div", "max", "min", "mod"]
+    seed = 20 + d.bits
+    rng = np.random.default_rng(seed)
+    numeric = numpy_dtype(d)
+    judged = 0
+    for _ in range(60):
+        ports = [port("a", d, N), port("b", d, N)]
+        nodes = [g.input_node(p) for p in ports]
+        arrays = [rng.standard_normal(64).astype(numeric) for _ in ports]
+        inputs = dict(zip("ab", arrays, strict=True))
+        for _ in range(6):
+            op = str(rng.choice(unary if rng.random() < 0.5 else binary))
+            picked = [int(k) for k in rng.integers(0, len(nodes), 1 if op in unary else 2)]
+            nodes.append(g.elementwise(op, (N,), *(g.identity(nodes[k]) for k in picked)))
+            with np.errstate(all="ignore"):
+                high = [arrays[k].astype(np.float64) for k in picked]
+                arrays.append(interpreter.VALUE[op](*high).astype(np.float32).astype(numeric))
+        r = evaluate(graph(ports, y=nodes[-1]), inputs, {"N": 64})["y"]
+        verdict = judge(arrays[-1], r, d)
+        assert verdict.ok, (seed, verdict, [n.op for n in nodes])
+        judged += 64 - verdict.ill_count
+    assert judged > 60 * 64 * 0.5, judged
+
+
+def test_deep_graphs_do_not_recurse():
+    p = port("x", f32, N)
+    node = g.input_node(p)
+    for _ in range(3000):
+        node = g.elementwise("neg", (N,), g.identity(node))
+    assert evaluate(graph([p], y=node), {"x": np.ones(2, np.float32)}, {"N": 2})["y"].value.tolist() == [1, 1]
+
+
+def nest_graph(body, d, *results):
+    x = port("x", d, N)
+    operand = k.Buffer("a", d, (N,))
+    nest = k.Nest("t", (operand,), tuple(k.Buffer(n, e, (N,)) for n, e in results), tuple(body))
+    nodes = [g.make("nest", e, (N,), (g.identity(g.input_node(x)),), g.Attr(nest=nest, result=q)) for q, (_, e) in enumerate(results)]
+    return graph([x], **{f"y{q}": n for q, n in enumerate(nodes)})
+
+
+def test_nests_run_with_a_bound():
+    """A recurrence that updates its operand, and the count of its negative values."""
+    i = ex.var("i")
+    at = ex.load("a", f32, i)
+    step = k.Store("a", (i,), ex.call("add", at, ex.call("mul", ex.const(0.9, f32), ex.load("a", f32, i - 1))))
+    count = k.If(ex.call("less_than", at, ex.const(0.0, f32)), (k.Store("c", (ex.ZERO,), ex.const(1, i32), "add"),))
+    t = nest_graph([k.Loop("i", ex.ONE, N, (step, count))], f32, ("a", f32), ("c", i32))
+    x = np.random.default_rng(6).standard_normal(50).astype(np.float32)
+    r = evaluate(t, {"x": x}, {"N": 50})
+    y = x.copy()
+    for q in range(1, 50):
+        y[q] += np.float32(0.9) * y[q - 1]
+    assert judge(y, r["y0"], f32).ok and (r["y0"].bound < 1e-4).all()
+    want = np.zeros(50, np.int32)
+    want[0] = (y[1:] < 0).sum()
+    assert judge(want, r["y1"], i32).ok
+    y[30] *= 1.001
+    assert not judge(y, r["y0"], f32).ok
+    with pytest.raises(CheckFault):
+        evaluate(nest_graph([k.Check(N.lt(3), 3)], f32, ("a", f32)), {"x": x}, {"N": 50})
