@@ -190,7 +190,7 @@ class Expressions:
 
     def _where(self, e: Expr, args: list[Text]) -> Text:
         c, a, b = args
-        if e.dtype.lanes == 1 or c.mask == ANY_MASK:
+        if e.args[0].dtype.lanes == 1 or c.mask == ANY_MASK:  # one condition for all lanes: C's choice, which is lazy
             if e.dtype.kind == "bool" and e.dtype.lanes > 1:
                 a, b = self._same_masks((a, b), e.dtype.lanes)
             result = self._fill("where", (c, a, b), e.dtype, e.dtype)
@@ -248,6 +248,13 @@ class Expressions:
         x = self.as_bytes(args[0], source.lanes) if args[0].mask else args[0]
         result = self._fill("bitcast", (x,), DTYPES["u8"].vector(to.lanes) if to.kind == "bool" and to.lanes > 1 else to, source)
         return self._from_bytes(result, to) if to.kind == "bool" and to.lanes > 1 else result
+
+    def _null(self, e: Expr, args: list[Text]) -> Text:
+        return Text(f"{self.buffer(e.attr).text} == NULL", 9)
+
+    def _overlap(self, e: Expr, args: list[Text]) -> Text:
+        a, b = (self.buffer(name).text for name in e.attr)
+        return Text(f"{self.helpers.need('overlap', DTYPES['u8'])}({a}, {args[0].text}, {b}, {args[1].text})", POSTFIX)
 
     def _instruction(self, e: Expr, args: list[Text]) -> Text:
         if e.attr not in self._instructions:
@@ -376,6 +383,7 @@ _SPECIAL: dict[str, Callable[[Expressions, Expr, list[Text]], Text]] = {
     "const": Expressions._const, "size": Expressions._variable, "var": Expressions._variable, "load": Expressions._load,
     "vload": Expressions._vector_load, "gather": Expressions._vector_load, "broadcast": Expressions._broadcast, "ramp": Expressions._ramp,
     "extract": Expressions._extract, "fold": Expressions._fold, "where": Expressions._where, "cast": Expressions._cast, "bitcast": Expressions._bitcast,
+    "null": Expressions._null, "overlap": Expressions._overlap,
 }  # fmt: skip
 
 __all__ = ["ANY", "Expressions", "Info", "Scope"]

@@ -285,5 +285,5 @@ ONE_STEP = const(1, INDEX)
 
 
 def in_memory(d: DType) -> bool:
-    """Whether vectors of this dtype are loaded and stored: booleans are bytes in memory and masks in registers, complex numbers are pairs."""
-    return d.kind not in ("bool", "complex")
+    """Whether vectors of this dtype are loaded and stored; complex numbers are pairs."""
+    return d.kind != "complex"
