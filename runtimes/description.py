@@ -95,7 +95,7 @@ def describe(table: dict[str, Any], folder: Path) -> Description:
 
 def merge(parent: dict[str, Any], child: dict[str, Any]) -> dict[str, Any]:
     """The child's keys over the parent's; tables are merged one level deep, so that one spelling or one config key can be replaced."""
-    result = {k: dict(v) if isinstance(v, dict) else v for k, v in parent.items() if k != "inherits"}
+    result = {k: dict(v) if isinstance(v, dict) else v for k, v in parent.items()}
     for key, value in child.items():
         if isinstance(value, dict) and isinstance(result.get(key), dict):
             result[key].update(value)

@@ -217,6 +217,8 @@ class Expressions:
     def _convert(self, x: Text, source: DType, to: DType) -> Text:
         small = ("f16", "bf16", "f8e4m3", "f8e5m2")
         lanes = to.lanes
+        if to.kind == "bool" and source.element.name in small:
+            return self._convert(self._convert(x, source, f32.vector(lanes)), f32.vector(lanes), to)
         if to.kind == "bool":
             bits = 0 if lanes == 1 else source.bits
             return self._fill("cast_to_bool", (x,), to, source)._replace(mask=bits)
