@@ -106,6 +106,7 @@ class View:
 
     @property
     def is_identity(self) -> bool:
+        """Every axis of the source is read at the same axis of the user.  The source may still have fewer axes, or other extents: compare shapes where that matters."""
         return self.domain is None and all(e is axis(k) for k, e in enumerate(self.index))
 
     def through(self, mapping: Mapping[Expr, Expr]) -> View:
