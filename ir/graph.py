@@ -40,8 +40,9 @@ A node's value at a point of its domain:
                                       `operand` buffer for each operand, then `result` buffer for each result, then statements, all in the grammar of ir/kernel.py
     nest result K as %n operand…      another result of the nest that node %n spells out
 
-Invariants (verified): shapes and views mention only declared sizes and $0 … $(rank-1) of the right domain; every position that a view reads is inside its source
-wherever its `if` holds; no two operands disagree in dtype except where the operator says so; nodes are acyclic because they are immutable.
+Invariants (`ir/verify/graph.py` has them as rules): shapes and views mention only declared sizes and $0 … $(rank-1) of the right domain; no two operands disagree in dtype
+except where the operator says so; nodes are acyclic because they are immutable.  Every position that a view reads is inside its source wherever its `if` holds: that takes
+proofs, so the makers of views see to it and the interpreter checks it.
 """
 
 from __future__ import annotations
