@@ -163,6 +163,8 @@ class KernelTranslator(Statements):
         elif not b.shape:
             made = f"[{made}[()]]"
         self.line(f"{name} = {made}")
+        if self.check and b.space == "private":
+            self.line(f"{name}.reused = True")
 
     def store(self, s: k.Store) -> None:
         known: dict[Expr, str] = {}

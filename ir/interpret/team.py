@@ -80,6 +80,8 @@ class Support:
 class Watched:
     """An array (or a rank-0 local) that checks every access.  `rank`: the axes that are indexed, where elements are vectors."""
 
+    reused = False  # scratch of one thread: an iteration may overwrite what an earlier one left, but not read it
+
     def __init__(self, name: str, array: Any, support: Support, defined: bool, local_scalar: bool = False, rank: int | None = None) -> None:
         self.name, self.array, self.support = name, array, support
         self.local_scalar = local_scalar
@@ -116,10 +118,11 @@ class Watched:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         place = self._place(index)
-        if place in self.writer:
+        if place in self.writer and not self.reused:
             self._conflict(place, self.writer[place], "written")
         for other in self.readers.pop(place, ()):
-            self._conflict(place, other, "read and written")
+            if not self.reused:
+                self._conflict(place, other, "read and written")
         self.writer[place] = self.support.context
         self.defined[place] = True
         self.array[place] = value
