@@ -13,7 +13,9 @@ from .fma import fma32, fma64
 from .meaning import VALUE, Array, compute, working
 
 # NumPy rounds these correctly in the dtype itself; by way of longdouble they would be rounded twice
-_NATIVE = frozenset({"add", "sub", "mul", "neg", "div", "recip", "sqrt", "abs", "max", "min", "where", "less_than", "less_equal", "equal", "not_equal"})
+_NATIVE = frozenset(
+    {"add", "sub", "mul", "neg", "div", "recip", "sqrt", "abs", "max", "min", "where", "less_than", "less_equal", "equal", "not_equal"}
+)
 
 
 def evaluate(root: Expr, variables: Mapping[str, Any], adjust: Callable[[str, Array], Array] | None = None) -> Array:
