@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .ir.dtypes import DTYPES, DType, dtype
 from .ir.errors import SourceError, UsageError
 from .ir.target import Options, Target
 
@@ -39,7 +38,7 @@ class Settings:
     sizes: dict[str, int] = field(default_factory=dict)  # -D
     dtype: dict[str, str] = field(default_factory=dict)  # --dtype
     parameters: dict[str, Any] = field(default_factory=dict)
-    rank: int = 1  # how many leading axes `~` stands for
+    ranks: int = 1  # how many leading axes `~` stands for
     given: tuple[str, ...] | None = None  # optional ports that are passed; None: all of them
     include: tuple[str, ...] = ()
     entry: str | None = None
@@ -169,8 +168,7 @@ class Compilation:
                 s = self.settings
                 began = time.perf_counter()
                 scope = dsl.Scope(self.unit.composites, tuple(map(Path, s.include)))
-                given = None if s.given is None else frozenset(s.given)
-                instance = dsl.Instance(dtypes=element_types(s.dtype), parameters=s.parameters, sizes=s.sizes, rank=s.rank, given=given)
+                instance = dsl.Instance(dtypes=s.dtype, parameters=s.parameters, sizes=s.sizes, ranks=s.ranks, given=s.given)
                 self.levels["source_graph"] = dsl.elaborate(self.composite, scope, instance)
                 self._saw("elaborate", "graph", self.levels["source_graph"], time.perf_counter() - began)
         return self.levels["source_graph"]
@@ -251,13 +249,14 @@ class Compilation:
         cached((rendered.source, rendered.header, self.target.describe, kind, identity), path.suffix, make, path)
 
     def library_path(self, log: list[str] | None = None) -> Path:
-        """The shared library of this compilation, inside the compile cache."""
+        """What runs here (a shared library, a cubin, …), inside the compile cache."""
         from .search.cache import cached
 
         log = [] if log is None else log
         rendered = self.rendered
-        key = (rendered.source, rendered.header, self.target.describe, "shared", self.runtime.identity(self.target))
-        return cached(key, ".so", lambda to: self.runtime.build(rendered, self.target, "shared", to, self.settings.timeout, log))
+        kind, suffix = self.runtime.run_kind(self.settings.device)
+        key = (rendered.source, rendered.header, self.target.describe, kind, self.runtime.identity(self.target))
+        return cached(key, suffix, lambda to: self.runtime.build(rendered, self.target, kind, to, self.settings.timeout, log))
 
 
 def compilations(
@@ -266,17 +265,6 @@ def compilations(
     """One compilation for each entry of an input."""
     unit = open_input(input_, settings, stdin)
     return [Compilation(unit, c, settings, observer) for c in entries(unit, settings)]
-
-
-def element_types(named: dict[str, str]) -> dict[str, DType]:
-    """`--dtype T=f16` resolved; UsageError for a name that is no dtype."""
-    found: dict[str, DType] = {}
-    for variable, name in named.items():
-        known = dtype(name)
-        if known is None or known.lanes > 1:
-            raise UsageError(f"--dtype {variable}={name}: no such dtype; there are {', '.join(DTYPES)}")
-        found[variable] = known
-    return found
 
 
 def free_sizes(compilation: Compilation) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from .runtimes import Library
 
 
-def compile(  # noqa: A001 - the public name
+def compile(
     source: str | Path,
     runtime: str = "clang",
     *,
@@ -89,25 +90,56 @@ class Function:
         return self._library
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        # A repeat call with the same kinds of arrays finds its plan and only checks what can differ.
-        if not named:
+        if not named:  # a repeat call with the same kinds of arrays finds its plan and repeats no check
             try:
-                plan = self._plans.get(tuple([(a.dtype, a.shape, a.strides) if hasattr(a, "strides") else None for a in args]))
+                plan = self._plans.get(tuple([(a.dtype, a.shape, a.strides) if hasattr(a, "strides") else type(a) for a in args]))
             except TypeError:
                 plan = None
             if plan is not None:
                 return plan(args)
-        return self._slow_call(args, named)
-
-    def _slow_call(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        buffers = self._bind(args, named)
-        sizes = self._solve(buffers, {k: v for k, v in named.items() if k in self._sizes})
-        arrays = {p.name: self._fit(p, buffers.get(p.name), sizes) for p in self._ports}
+        arrays, sizes = self._arrange(args, named)
         code = self.library.call(arrays, sizes)
         if code:
             raise ValueError(f"{self.__name__}: {error_name(code)}")
+        if not named and self.library.function is not None and all(arrays[p.name] is a for p, a in zip(self._inputs, args, strict=True)):
+            self._remember(args, sizes)
         results = tuple(arrays[p.name] for p in self._outputs)
         return results[0] if len(results) == 1 else results
+
+    def bound(self, *args: Any, **named: Any) -> Callable[[], int]:
+        """The call with its arrays fixed (outputs included, allocated where not given), for many runs over the same memory; gives the C function's error code."""
+        return self.library.bind(*self._arrange(args, named))
+
+    def _arrange(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
+        buffers = self._bind(args, named)
+        sizes = self._solve(buffers, {k: v for k, v in named.items() if k in self._sizes})
+        return {p.name: self._fit(p, buffers.get(p.name), sizes) for p in self._ports}, sizes
+
+    def _remember(self, args: tuple[Any, ...], sizes: dict[str, int]) -> None:
+        """Keep what a call with arrays of these dtypes, shapes and strides needs: pointers to take, outputs to allocate, sizes to append."""
+        from .ir.layout import allocator
+
+        places = {p.name: k for k, p in enumerate((*self._inputs, *(p for p in self._ports if p.role == "out")))}
+        picks = [(pick, places[name]) for name, pick in self.library.picks]
+        fresh = [allocator(p, sizes) for p in self._ports if p.role == "out"]
+        written = [places[p.name] for p in self._ports if p.role == "inout"]
+        results = [places[p.name] for p in self._outputs]
+        single = results[0] if len(results) == 1 else None
+        function, tail = self.library.function, [*(sizes[s] for s in self._sizes), *self.library.extra]
+
+        def plan(given: tuple[Any, ...]) -> Any:
+            for k in written:
+                if not given[k].flags.writeable:
+                    raise ValueError(f"port {self._inputs[k].name}: it is written, and the array is read-only")
+            pool = (*given, *[make() for make in fresh]) if fresh else given
+            code = function(*[pick(pool[k]) for pick, k in picks], *tail)
+            if code:
+                raise ValueError(f"{self.__name__}: {error_name(code)}")
+            return pool[single] if single is not None else tuple([pool[k] for k in results])
+
+        key = tuple([(a.dtype, a.shape, a.strides) if hasattr(a, "strides") else type(a) for a in args])
+        if len(self._plans) < 64:
+            self._plans[key] = plan
 
     def _bind(self, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
         if len(args) > len(self._inputs):

@@ -55,10 +55,11 @@ def _composite(document: Document, path: Path, base: Path, collector: Collector)
     outputs = _ports(table, "outputs", "out", collector)
     ports: tuple[PortDecl, ...] = ()
     names: tuple[str, ...] = ()
-    with collector.catching():
-        if not outputs and len(collector.found) == before:
-            raise error("E0118", "a composite needs an output", document.place((*path, "outputs")))
-        ports, names = port_names(inputs, outputs, bare_is_input=True)
+    if len(collector.found) == before:
+        with collector.catching():
+            if not outputs:
+                raise error("E0118", "a composite needs an output", document.place((*path, "outputs")))
+            ports, names = port_names(inputs, outputs, bare_is_input=True)
     parameters = _parameters(table.table("parameters"), collector)
     body = _body(outer.table("implementation"), document, base, collector)
     test = _test(outer.table("test"), collector)
@@ -99,9 +100,7 @@ def _body(fields: Fields | None, document: Document, base: Path, collector: Coll
     if fields is None:
         with collector.catching():
             if "implementation" not in _at(document, base):
-                raise error(
-                    "E0110", "the table [implementation] with the `code` is missing", document.place(base if base else (*base, "composite"))
-                )
+                raise error("E0110", "the table [implementation] with the `code` is missing", document.place(base if base else (*base, "composite")))
         return ()
     code = fields.get("code", str, required=True)
     fields.finish()

@@ -2,56 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..ir.build import Builder
-from ..ir.dtypes import DType
-from ..ir.errors import Diagnostic
+from ..ir.dtypes import DType, dtype, f32
+from ..ir.errors import Diagnostic, SourceError, UsageError
 from ..ir.expr import Expr, const, size
 from ..ir.graph import Graph, Port, Shape, Size, input_node
 from . import arguments
 from .ast import Composite, PortDecl
 from .calls import run_body
-from .diagnostics import nearest
+from .diagnostics import shorten
 from .draws import index_limits
 from .evaluate import Evaluator
 from .frame import Frame
-from .interface import Unifier, is_broadcast, parameters_of, port_shape, type_of
+from .interface import Unifier, is_broadcast, parameters_of, port_shape, size_lookup, type_of
 from .names import fold, unique
 from .scope import Scope
 from .session import Session
-from .sexpr import Symbol
-from .sizes import Sizes, check_extent, solve
-from .source import Place, error
+from .sexpr import MAX_DEPTH, Symbol, parse
+from .sizes import Sizes, check_extent, evaluate, solve, symbols
+from .source import Place, Text
 
 
 @dataclass(frozen=True)
 class Instance:
     """What a composite is elaborated for; what is left out takes its default."""
 
-    dtypes: Mapping[str, DType] = field(default_factory=dict)  # of type variables; else f32
+    dtypes: Mapping[str, DType | str] = field(default_factory=dict)  # of type variables; else f32
     parameters: Mapping[str, Any] = field(default_factory=dict)  # else their defaults
-    sizes: Mapping[str, int] = field(default_factory=dict)  # fixed by -D; the others stay free
-    rank: int = 1  # axes that `~` stands for
-    given: frozenset[str] | None = None  # the optional ports that are there; None: all
+    sizes: Mapping[str, int] = field(default_factory=dict)  # fixed by -D (also parameters, by name); the other sizes stay free
+    ranks: int = 1  # axes that `~` stands for
+    given: Collection[str] | None = None  # the optional ports that are there; None: all
 
 
 def elaborate(composite: Composite, scope: Scope, instance: Instance | None = None, warnings: list[Diagnostic] | None = None) -> Graph:
     """The graph of a composite.  Raises SourceError with every independent mistake; warnings are appended to `warnings`."""
-    instance = instance or Instance()
+    instance = _checked(composite, instance or Instance())
     frame = Frame(composite)
     place = composite.place
-    frame.parameters = parameters_of(composite, instance.parameters, place)
-    _check_instance(composite, instance, place)
-    frame.dtypes = {v: instance.dtypes[v] for v in instance.dtypes}
-    for p in composite.ports:
-        if p.type is not None and p.type.dtype is None:
-            frame.dtypes.setdefault(p.type.name, type_of(p.type, {}))
+    frame.parameters = dict(instance.parameters)
+    frame.dtypes = {v: d for v, d in instance.dtypes.items() if isinstance(d, DType)}
     present = _present(composite, instance, frame)
     sizes = solve(replace(composite, ports=present), instance.sizes, frame.parameters)
-    leading = _leading(present, sizes, instance.rank)
+    leading = _leading(present, sizes, instance.ranks)
     frame.sizes = dict(sizes.values)
     ports = _ports(present, frame, sizes, leading)
     session = Session(Builder(dict(sizes.free), [e for e, _ in sizes.requires]), scope)
@@ -62,7 +60,7 @@ def elaborate(composite: Composite, scope: Scope, instance: Instance | None = No
             if is_broadcast(p.sizes or ()) and not unifier.leading:
                 unifier.leading.append(leading)
     frame.declare_outputs(leading)
-    with session.entered(composite, place):
+    with deep_stack(), session.entered(composite, place):
         values = run_body(Evaluator(session, frame), unifier)
     graph = _graph(composite, session, frame, sizes, ports, values)
     if warnings is not None:
@@ -70,15 +68,49 @@ def elaborate(composite: Composite, scope: Scope, instance: Instance | None = No
     return graph
 
 
-def _check_instance(composite: Composite, instance: Instance, place: Place) -> None:
-    """E0504 for a binding of something that the composite does not have."""
-    variables = [p.type.name for p in composite.ports if p.type is not None and p.type.dtype is None]
-    for name in instance.dtypes:
+@contextmanager
+def deep_stack() -> Iterator[None]:
+    """Room for the deepest nesting that the reader admits (MAX_DEPTH forms, some ten Python calls each); Python calls of Python use no C stack."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, 16 * MAX_DEPTH + 1000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _checked(composite: Composite, instance: Instance) -> Instance:
+    """Names folded to the composite's own, dtypes by value, parameters complete.  UsageError for a binding of something that it does not have."""
+    variables = list(dict.fromkeys(p.type.name for p in composite.ports if p.type is not None and p.type.dtype is None))
+    dtypes: dict[str, DType | str] = dict.fromkeys(variables, f32)
+    for name, wanted in instance.dtypes.items():
+        found = dtype(wanted) if isinstance(wanted, str) else wanted
         if name not in variables:
-            raise error("E0504", f"`{composite.name}` has no type variable `{name}`", place, *nearest(name, variables))
+            raise _unbound(composite, "type variable", name, variables)
+        if found is None:
+            raise UsageError(f"{name}={wanted}: there is no dtype of this name")
+        dtypes[name] = found
+    optional = [p.name for p in composite.ports if p.optional]
     for name in instance.given or ():
-        if name not in [p.name for p in composite.ports if p.optional]:
-            raise error("E0504", f"`{composite.name}` has no optional port `{name}`", place)
+        if name not in optional:
+            raise _unbound(composite, "optional port", name, optional)
+    names = {p.name for p in composite.parameters}
+    parameters = {**instance.parameters, **{k: v for k, v in instance.sizes.items() if k in names}}
+    sizes = {k: v for k, v in instance.sizes.items() if k not in names}
+    known = list(dict.fromkeys(s.name for p in composite.ports for f in p.sizes or () for s in symbols(f)))
+    for name in sizes:
+        if unique(name, known, composite.place) is None:
+            raise _unbound(composite, "size", name, [*known, *names])
+    try:
+        values = parameters_of(composite, parameters, composite.place)
+    except SourceError as e:
+        raise UsageError("; ".join((d.message, *d.notes)) if (d := e.diagnostics[0]) else "") from None
+    return replace(instance, dtypes=dtypes, parameters=values, sizes=sizes)
+
+
+def _unbound(composite: Composite, what: str, name: str, known: Collection[str]) -> UsageError:
+    has = f"it has {', '.join(known)}" if known else "it has none"
+    return UsageError(f"{composite.name} has no {what} {shorten(name)}; {has}")
 
 
 def _present(composite: Composite, instance: Instance, frame: Frame) -> tuple[PortDecl, ...]:
@@ -128,11 +160,20 @@ def _ports(ports: tuple[PortDecl, ...], frame: Frame, sizes: Sizes, leading: Sha
             scalar = not shape and p.role == "in"
             strided = _strides(p, shape, sizes) if p.strided and shape else ()
             draw = next((how for name, how in frame.composite.test.inputs.items() if fold(name) == fold(p.name)), "normal")
+            limit = _drawn_limit(draw, frame, p.place)
             found[p.name] = Port(
-                p.name, type_of(p.type, frame.dtypes), shape, "scalar" if scalar else p.role, p.order, strided, draw=draw, span=p.place.span
+                p.name, type_of(p.type, frame.dtypes), shape, "scalar" if scalar else p.role, p.order, strided, limit, draw, span=p.place.span
             )
     problems.finish()
     return found
+
+
+def _drawn_limit(draw: str, frame: Frame, place: Place) -> Expr | None:
+    """The limit of `index V`, V an expression of sizes, as a test declares it."""
+    if not draw.startswith("index "):
+        return None
+    (form,) = parse(Text(place.text.source, draw.removeprefix("index "), ((0, place.text.at(place.start)),)))
+    return evaluate(form, size_lookup(frame))
 
 
 def _strides(p: PortDecl, shape: Shape, sizes: Sizes) -> tuple[str, ...]:
@@ -186,7 +227,7 @@ def instance_sizes(sizes: Sizes, frame: Frame) -> set[str]:
 
 
 def _with_limit(port: Port, limits: dict[str, Expr]) -> Port:
-    limit = limits.get(port.name)
+    limit = port.index_limit or limits.get(port.name)
     return port if limit is None else replace(port, index_limit=limit, draw=port.draw if port.draw != "normal" else "index")
 
 

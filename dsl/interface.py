@@ -139,7 +139,6 @@ class Unifier:
     def shape(self, port: PortDecl, shape: Shape, place: Place) -> None:
         """Match a shape with the port's sizes."""
         sizes = port.sizes or ()
-        callee = self.frame.composite.name
         if is_broadcast(sizes):
             sizes = sizes[1:]
             if len(shape) >= len(sizes):
@@ -147,11 +146,13 @@ class Unifier:
                 shape = shape[len(shape) - len(sizes) :]
         if len(shape) != len(sizes):
             least = "at least " if is_broadcast(port.sizes or ()) else ""
-            raise error(
-                "E0313", f"`{port.name}` of `{callee}` has {least}{len(sizes)} ax{'i' if len(sizes) == 1 else 'e'}s, found {len(shape)}", place
-            )
+            raise error("E0313", f"{self._called(port)} has {least}{len(sizes)} ax{'i' if len(sizes) == 1 else 'e'}s, found {len(shape)}", place)
         for form, extent in zip(sizes, shape, strict=True):
             self._extent(port, form, extent, place)
+
+    def _called(self, port: PortDecl) -> str:
+        """The port in a message."""
+        return f"the output `{port.name}`" if port.role == "out" else f"`{port.name}` of `{self.frame.composite.name}`"
 
     def _extent(self, port: PortDecl, form: Form, extent: Expr, place: Place) -> None:
         unknown = [s for s in symbols(form) if s.name not in self.frame.parameters and unique(s.name, self.frame.sizes, s.place) is None]
@@ -165,17 +166,15 @@ class Unifier:
 
     def _check(self, port: PortDecl, form: Form, extent: Expr, place: Place) -> None:
         wanted = evaluate(form, size_lookup(self.frame))
-        if not self.session.builder.same(wanted, extent):
-            origin = self._origin.get(form.name) if isinstance(form, Symbol) else None
-            because = f" (from `{origin}`)" if origin and origin != port.name else ""
-            text = form.source_text if not isinstance(form, Symbol) or origin else form.name
-            label = shorten(text) if str(text) == repr(wanted) else f"{shorten(text)} = {show_size(wanted)}"
-            raise error(
-                "E0311",
-                f"`{port.name}` of `{self.frame.composite.name}` has the extent {label}{because}, found {show_size(extent)}",
-                place,
-                "note: the two are not provably equal",
-            )
+        if self.session.builder.same(wanted, extent):
+            return
+        origin = self._origin.get(form.name) if isinstance(form, Symbol) else None
+        because = f" (from `{origin}`)" if origin and origin != port.name else ""
+        text, value = shorten(form.source_text), show_size(wanted)
+        label = text if text == value or origin else f"{text} = {value}"
+        raise error(
+            "E0311", f"{self._called(port)} has the extent {label}{because}, found {show_size(extent)}", place, "note: the two are not provably equal"
+        )
 
     def finish(self) -> None:
         """Check the extents that are expressions of sizes, now that the sizes are known.  E0208 where one still is not."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from ..ir.expr import Expr, call, const, maximum, minimum
 from ..ir.graph import Size
+from ..ir.simplify import prove
 from .ast import Composite, Constraint
 from .diagnostics import nearest, shorten
 from .names import fold, unique
@@ -183,8 +184,9 @@ def _derive(sizes: Sizes, equations: dict[str, tuple[Form, Place]], names: Names
             value = check_extent(evaluate(form, lambda s: lookup(s, sizes, names, parameters)), place)
             sizes.values[name] = value
             sizes.derived[name] = value
-            if not value.is_const:
-                sizes.requires.append((const(0).le(value), place))
+            positive = const(0).le(value)
+            if not prove(positive, {n: Size(n) for n in sizes.free}):
+                sizes.requires.append((positive, place))
 
 
 def lookup(s: Symbol, sizes: Sizes, names: Names, parameters: Mapping[str, object]) -> Expr:

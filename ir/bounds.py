@@ -22,11 +22,11 @@ from typing import NamedTuple
 
 from . import polynomial as pl
 from .dtypes import INDEX
-from .expr import Expr
+from .expr import Expr, postorder
 from .graph import Size
 from .polynomial import Poly
 
-FUEL = 160  # goals that one proof may look at
+FUEL = 120  # goals that one proof may look at
 DEPTH = 3  # facts that one proof may combine
 
 End = Expr | int | None
@@ -56,6 +56,9 @@ class Known:
         self._proofs: dict[frozenset[tuple[pl.Monomial, int]], bool] = {}
         self._intervals: dict[Expr, tuple[int | None, int | None]] = {}
         self._order = {name: k for k, name in enumerate(self.ranges)}
+        self._multiples: dict[Expr, int] = {}
+        self._ranks: dict[Expr, tuple[int, int, str]] = {}
+        self._ends: dict[Expr, tuple[Poly | None, Poly | None]] = {}
         self._fuel = 0
 
     def with_ranges(self, more: Mapping[str, Range | tuple[End, End, int]]) -> Known:
@@ -93,15 +96,22 @@ class Known:
         return result
 
     def atom_multiple(self, a: Expr) -> int:
-        if a.op in ("min", "max"):
+        found = self._multiples.get(a)
+        if found is not None:
+            return found
+        for n in postorder(a) if a.args else (a,):
+            if n not in self._multiples and n.dtype is INDEX:
+                self._multiples[n] = self._atom_multiple(n)
+        return self._multiples[a]
+
+    def _atom_multiple(self, a: Expr) -> int:
+        if a.op in ("min", "max", "mod"):
             return gcd(*(self.multiple(pl.poly(x)) for x in a.args))
         if a.op == "where":
             return gcd(*(self.multiple(pl.poly(x)) for x in a.args[1:]))
-        if a.op == "mod":
-            return gcd(self.multiple(pl.poly(a.args[0])), self.multiple(pl.poly(a.args[1])))
         if a.op == "floordiv" and a.args[1].is_const and a.args[1].attr:
-            whole = self.multiple(pl.poly(a.args[0]))
-            return abs(whole // a.args[1].attr) if whole and whole % a.args[1].attr == 0 else 1
+            whole, d = self.multiple(pl.poly(a.args[0])), a.args[1].attr
+            return abs(whole // d) if whole % d == 0 else 1
         return self.range(a).multiple
 
     # ---- intervals of integers
@@ -119,10 +129,13 @@ class Known:
 
     def atom_interval(self, a: Expr) -> tuple[int | None, int | None]:
         found = self._intervals.get(a)
-        if found is None:
-            self._intervals[a] = (None, None)  # where the bounds of two names mention each other
-            found = self._intervals[a] = self._atom_interval(a)
-        return found
+        if found is not None:
+            return found
+        for n in postorder(a) if a.args else (a,):  # operands first, so that nothing recurs as deep as the expression
+            if n not in self._intervals and n.dtype is INDEX:
+                self._intervals[n] = (None, None)  # where the bounds of two names mention each other
+                self._intervals[n] = self._atom_interval(n)
+        return self._intervals[a]
 
     def _atom_interval(self, a: Expr) -> tuple[int | None, int | None]:
         if not a.args:
@@ -189,8 +202,14 @@ class Known:
             c, rest = pl.coefficient(p, a)
             rises = self._sign(c, depth, used)
             goals = self._extremes(a, c, rest, rises)
+            for together in goals:
+                for goal in together:  # loops, not all() and any(): a proof may be long, and every frame counts
+                    if not self._prove(goal, depth, used):
+                        break
+                else:
+                    return True
             if goals:
-                return any(all(self._prove(g, depth, used) for g in together) for together in goals)
+                return False
         return False
 
     def _sign(self, c: Poly, depth: int, used: tuple[int, ...]) -> int:
@@ -202,11 +221,22 @@ class Known:
         return -1 if self._prove(pl.scaled(c, -1), min(depth, 1), used) else 0
 
     def _elimination_order(self, a: Expr) -> tuple[int, int, str]:
-        if a.args:
-            return (0, 0, pl.key(a))
-        r = self.range(a)
-        symbolic = isinstance(r.min, Expr) or isinstance(r.max, Expr)
-        return (1 if symbolic else 2, -self._order.get(f"${a.attr}" if a.op == "axis" else str(a.attr), 0), pl.key(a))
+        """Compound atoms first, then variables with symbolic bounds, inner ones before outer ones."""
+        rank = self._ranks.get(a)
+        if rank is None:
+            r = self.range(a)
+            symbolic = isinstance(r.min, Expr) or isinstance(r.max, Expr)
+            inner = -self._order.get(f"${a.attr}" if a.op == "axis" else str(a.attr), 0)
+            rank = self._ranks[a] = (0, 0, pl.key(a)) if a.args else (1 if symbolic else 2, inner, pl.key(a))
+        return rank
+
+    def ends(self, a: Expr) -> tuple[Poly | None, Poly | None]:
+        """(min, max) of a leaf as polynomials."""
+        found = self._ends.get(a)
+        if found is None:
+            r = self.range(a)
+            found = self._ends[a] = (None if r.min is None else _end(r.min), None if r.max is None else _end(r.max))
+        return found
 
     def _extremes(self, a: Expr, c: Poly, rest: Poly, rises: int) -> list[list[Poly]]:
         """Alternatives, each a list of goals that together imply c·a + rest >= 0; empty where nothing is known."""
@@ -221,14 +251,12 @@ class Known:
         if a.op in ("floordiv", "mod"):
             x, d = pl.poly(a.args[0]), pl.poly(a.args[1])
             return self._division_extremes(a.op, x, d, c, rest, rises) if rises and self._proves_divisor(d) else []
-        r = self.range(a)
-        low = None if r.min is None else at(_end(r.min))
-        high = None if r.max is None else at(_end(r.max))
+        low, high = self.ends(a)
         if rises > 0:
-            return [] if low is None else [[low]]
+            return [] if low is None else [[at(low)]]
         if rises < 0:
-            return [] if high is None else [[high]]
-        return [] if low is None or high is None else [[low, high]]
+            return [] if high is None else [[at(high)]]
+        return [] if low is None or high is None else [[at(low), at(high)]]
 
     def _proves_divisor(self, d: Poly) -> bool:
         return self._prove(pl.plus(d, pl.constant(-1)), 1, ())
@@ -255,9 +283,10 @@ class Known:
                     continue
                 c, rest = pl.coefficient(p, a)
                 rises = 1 if self.nonnegative(c) else -1 if self.nonnegative(pl.scaled(c, -1)) else 0
-                end = r.min if rises > 0 else r.max if rises < 0 else None
+                low, high = self.ends(a)
+                end = low if rises > 0 else high if rises < 0 else None
                 if end is not None:
-                    p = pl.plus(pl.times(c, _end(end)), rest)
+                    p = pl.plus(pl.times(c, end), rest)
                     break
             else:
                 break

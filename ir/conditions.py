@@ -103,9 +103,9 @@ def _parts(op: str, e: Expr) -> list[Expr]:
 
 
 def conjunction(args: tuple[Expr, ...], known: Known) -> Expr:
-    """a & true → a;   a & false → false;   a & b → a where a implies b;   a & b → false where a implies not b"""
+    """a & true → a;   a & false → false;   a & not a → false;   a & b → a where a implies b;   a & b → false where a implies not b"""
     parts = [p for p in dict.fromkeys(q for a in args for q in conjuncts(a)) if p is not TRUE]
-    if FALSE in parts:
+    if FALSE in parts or _contradictory(parts, known):
         return FALSE
     kept = list(parts)
     for p in parts:
@@ -133,9 +133,14 @@ def _judged(p: Expr) -> list[tuple[Poly, Expr]]:
 def disjunction(args: tuple[Expr, ...], known: Known) -> Expr:
     """a | false → a;   a | true → true;   a | not a → true"""
     parts = [p for p in dict.fromkeys(q for a in args for q in _parts("bit_or", a)) if p is not FALSE]
-    if TRUE in parts or any(negated(p, known) in parts for p in parts):
+    if TRUE in parts or _contradictory(parts, known):
         return TRUE
     return _chain("bit_or", parts) if parts else FALSE
+
+
+def _contradictory(parts: list[Expr], known: Known) -> bool:
+    """One of them is the negation of another; only those that are no conjunction or disjunction are looked at."""
+    return len(parts) > 1 and any(_opposite(p, known) in parts for p in parts if p.op not in ("bit_and", "bit_or"))
 
 
 def _chain(op: str, parts: list[Expr]) -> Expr:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from .dtypes import numpy_dtype
@@ -32,9 +33,21 @@ def as_array(port: Port, sizes: Mapping[str, int], flat: numpy.ndarray) -> numpy
     return as_strided(flat, shape, tuple(s * item for s in strides), writeable=True)
 
 
-def allocate(port: Port, sizes: Mapping[str, int]) -> numpy.ndarray:
-    """A zeroed array of the port's logical shape in the port's memory layout."""
+def allocator(port: Port, sizes: Mapping[str, int]) -> Callable[[], numpy.ndarray]:
+    """A function that makes arrays of the port's logical shape in the port's memory layout, their contents undefined."""
     import numpy
 
-    _, _, span = layout(port, sizes)
-    return as_array(port, sizes, numpy.zeros(max(span, 1), numpy_dtype(port.dtype)))
+    shape, strides, span = layout(port, sizes)
+    element = numpy_dtype(port.dtype)
+    if not port.strided and not port.order:
+        return partial(numpy.empty, shape, element)
+    item = element.itemsize
+    steps = tuple(s * item for s in strides)
+    return lambda: numpy.lib.stride_tricks.as_strided(numpy.zeros(max(span, 1), element), shape, steps)
+
+
+def allocate(port: Port, sizes: Mapping[str, int]) -> numpy.ndarray:
+    """One zeroed array of the port's logical shape in the port's memory layout."""
+    array = allocator(port, sizes)()
+    array[...] = 0
+    return array

@@ -20,6 +20,7 @@ Poly = Mapping[Monomial, int]
 MOST_TERMS = 64  # a product that would have more is kept as an atom
 _LINEAR = frozenset({"add", "sub", "mul", "neg"})
 _keys: WeakKeyDictionary[Expr, str] = WeakKeyDictionary()
+_polys: WeakKeyDictionary[Expr, Poly] = WeakKeyDictionary()
 _positions: WeakKeyDictionary[Expr, bool] = WeakKeyDictionary()
 
 
@@ -103,6 +104,9 @@ def poly(e: Expr) -> Poly:
         return constant(e.attr)
     if e.op not in _LINEAR:
         return atom(e)
+    found = _polys.get(e)
+    if found is not None:
+        return found
     done: dict[Expr, Poly] = {}
     stack = [e]
     while stack:
@@ -120,6 +124,8 @@ def poly(e: Expr) -> Poly:
                 continue
             made = combined(n.op, [done[a] for a in n.args])
             done[n] = atom(n) if made is None else made
+    if (e,) not in done[e]:  # what refers to itself would never be forgotten
+        _polys[e] = done[e]
     return done[e]
 
 

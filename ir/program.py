@@ -24,7 +24,7 @@
 A function sees the sizes and its own parameters; a parameter that is called as a size passes that size.
 A loop with a `block` or `thread` pragma runs from 0 in steps of 1 and only says where its variable is bound; the grid of the function covers it, and where several such
 loops of one function share an index with different extents, each holds its own guard.  `fail` leaves with the code; inside a parallel loop or a region (and on a GPU) it sets a sticky
-flag instead, which the function returns when the loop is done.
+flag instead and goes on, and the function returns the flag when the loop is done.
 
 A name in `array` whose elements are vectors is indexed by vector, not by lane.  Addresses are i64 expressions in elements of the pointer's type.
 """

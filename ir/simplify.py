@@ -109,12 +109,11 @@ def _step(n: Expr, args: tuple[Expr, ...], known: Known) -> Expr:
 
 def regrouped(p: Poly, known: Known) -> Poly:
     """d·(x // d) → x where x % d is proven 0;   d·(x // d) + x % d → x, also times a factor."""
-    for m in list(p):
-        for a in m:
-            if a.op in ("floordiv", "mod") and m in p and is_position(a):
-                changed = _regroup(p, m, a, known)
-                if changed is not None:
-                    return regrouped(changed, known)
+    changed: Poly | None = p
+    while changed is not None:
+        p = changed
+        candidates = ((m, a) for m in p for a in m if a.op in ("floordiv", "mod") and is_position(a))
+        changed = next((found for m, a in candidates if (found := _regroup(p, m, a, known)) is not None), None)
     return p
 
 

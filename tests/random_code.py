@@ -69,7 +69,8 @@ class _Kernels:
         at = j0 * lanes + j1
         store = Store(out, (I, at), self.value((I, at), sources))
         full = (Loop("j.1", ZERO, const(lanes), (store,), "vector"),)
-        cut = (Loop("j.1", ZERO, minimum(const(lanes), N - j0 * lanes), (store,)),)
+        rest = j0 * lanes + var("j.2")
+        cut = (Loop("j.2", ZERO, minimum(const(lanes), N - j0 * lanes), (Store(out, (I, rest), self.value((I, rest), sources)),)),)
         tiles = Loop("j.0", ZERO, (N + (lanes - 1)) // lanes, (If((j0 * lanes + lanes).le(N), full, cut),))
         return (Loop("i", ZERO, M, (tiles,), "parallel"),)
 

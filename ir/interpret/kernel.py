@@ -12,11 +12,8 @@ from ..dtypes import DType, i64
 from ..expr import Expr, evaluate
 from .judge import CheckFault
 from .scalars import COMBINE, storage
+from .statements import Statements
 from .team import MeaningFault, Support, Watched
-from .translate import Translator
-
-PARALLEL = ("parallel", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z")
-BLOCK_LIMIT = 12  # loops in one Python function; CPython allows 20 nested blocks
 
 
 def run(
@@ -91,17 +88,12 @@ def translated(
     return KernelTranslator(dtypes, exact, check).function(body, sorted(memory), sorted(sizes), scalars, title)
 
 
-class KernelTranslator(Translator):
+class KernelTranslator(Statements):
     def __init__(self, dtypes: dict[str, DType], exact: bool, check: bool) -> None:
-        super().__init__(exact)
+        super().__init__(exact, check)
         self.dtypes = dtypes
-        self.check = check
-        self.buffers: dict[str, str] = {}
         self.cells: set[str] = set()  # rank-0 local buffers, kept as lists of one
         self.loops: dict[str, tuple[str, str, str, str]] = {}  # axis -> its variable, start, stop, step
-        self.in_team = False
-        self.team_names = ("0", "1")
-        self.nested = 0
 
     def function(self, body: k.Block, buffers: list[str], sizes: list[str], scalars: Mapping[str, DType], title: str) -> Any:
         """The block as a Python function of (buffers by name, sizes by name, support)."""
@@ -134,13 +126,13 @@ class KernelTranslator(Translator):
         text = self.place(node.attr, index)
         return f"int({text})" if node.dtype is i64 else text
 
-    def leaf(self, node: Expr) -> str:
+    def form(self, node: Expr, args: list[str]) -> str:
         if node.op in ("first", "last"):
             variable, start, stop, step = self.loops[node.attr]
             if node.op == "first":
                 return f"{variable} == {start}"
             return f"({variable} + {step} >= {stop}) if {step} > 0 else ({variable} + {step} <= {stop})"
-        return super().leaf(node)
+        return super().form(node, args)
 
     # ---- statements
 
@@ -205,31 +197,17 @@ class KernelTranslator(Translator):
             self.line("else:")
             self.inside(s.orelse)
 
-    def inside(self, body: k.Block) -> None:
-        self.depth += 1
-        names, buffers, cells = dict(self.names), dict(self.buffers), set(self.cells)
-        self.block(body)
-        self.names, self.buffers, self.cells = names, buffers, cells
-        self.depth -= 1
+    def scope(self) -> Any:
+        return dict(self.names), dict(self.buffers), set(self.cells)
 
-    def while_(self, s: k.While) -> None:
-        trips = self.fresh()
-        if s.limit is not None:
-            self.line(f"{trips} = {self.expression(s.limit)}")
-        self.line("while True:")
-        self.depth += 1
-        if s.limit is not None:
-            self.line(f"if {trips} <= 0: break")
-            self.line(f"{trips} -= 1")
-        self.line(f"if not {self.expression(s.condition)}: break")
-        self.depth -= 1
-        self.inside(s.body)
+    def restore(self, kept: Any) -> None:
+        self.names, self.buffers, self.cells = kept
+
+    def assigned(self, body: k.Block) -> list[str]:
+        return []
 
     def check_(self, s: k.Check) -> None:
         self.line(f"if not {self.expression(s.condition)}: raise CheckFault({s.code})")
-
-    def barrier(self, s: k.Barrier) -> None:
-        self.line("yield" if self.in_team else "pass")
 
     def loop(self, s: k.Loop) -> None:
         known: dict[Expr, str] = {}
@@ -242,75 +220,19 @@ class KernelTranslator(Translator):
         if s.kind.startswith("thread.") and any(isinstance(t, k.Barrier) for t in k.statements(s.body)):
             self.as_team(s.body, variable, iterations)
         else:
-            self.plain_loop(s, variable, iterations)
+            self.repeat(s.kind, variable, iterations, s.body)
         if outer[0] is not None:
             self.names[s.axis] = outer[0]
         if outer[1] is not None:
             self.loops[s.axis] = outer[1]
 
-    def plain_loop(self, s: k.Loop, variable: str, iterations: str) -> None:
-        independent = s.kind in PARALLEL or s.kind == "workshare"
-        if s.kind == "workshare":
-            iterations = f"S.share({iterations}, {', '.join(self.team_names)})"
-        elif independent and self.check:
-            iterations = f"S.order({iterations})"
-        before = self.fresh()
-        watched = independent and self.check
-        if watched:
-            self.line(f"{before} = S.context")
-            self.line(f"{before}n = S.run_number()")
-        self.line(f"for {variable} in {iterations}:")
-        if watched:
-            self.depth += 1
-            self.line(f"S.context = (*{before}, ({before}n, {variable}))")
-            self.depth -= 1
-        self.nested += 1
-        if self.nested % BLOCK_LIMIT:
-            self.inside(s.body)
-        else:
-            self.depth += 1
-            self.as_function(s.body, "")
-            self.depth -= 1
-        self.nested -= 1
-        if watched:
-            self.line(f"S.context = {before}")
-
-    def as_function(self, body: k.Block, parameters: str) -> str:
-        """The block as a nested Python function, called at once: CPython limits how deep blocks may nest."""
-        name = self.fresh("f")
-        self.line(f"def {name}({parameters}):")
-        self.inside(body)
-        if self.in_team:
-            self.line("    yield from ()")
-            self.line(f"yield from {name}()")
-        else:
-            self.line(f"{name}()")
-        return name
-
-    def as_team(self, body: k.Block, variable: str, iterations: str) -> None:
-        """The block once for every member; members run from barrier to barrier."""
-        name = self.fresh("f")
-        was = self.in_team
-        self.in_team = True
-        self.line(f"def {name}({variable}):")
-        self.inside(body)
-        self.line("    yield from ()")
-        self.in_team = was
-        team = f"S.team([{name}({variable}) for {variable} in {iterations}])"
-        self.line(f"yield from {team}" if was else f"for _ in {team}: pass")
-
-    def region(self, s: k.Region) -> None:
-        outer = self.team_names
-        thread = self.fresh("v")
-        self.team_names = (thread, "S.threads")
-        self.as_team(s.body, thread, "range(S.threads)")
-        self.team_names = outer
-
 
 _STATEMENTS: dict[type, Any] = {
     k.Let: KernelTranslator.let, k.Alloc: KernelTranslator.alloc, k.Store: KernelTranslator.store, k.If: KernelTranslator.if_,
-    k.While: KernelTranslator.while_, k.Check: KernelTranslator.check_, k.Barrier: KernelTranslator.barrier, k.Loop: KernelTranslator.loop,
-    k.Region: KernelTranslator.region,
+    k.Check: KernelTranslator.check_, k.Loop: KernelTranslator.loop,
+    k.While: lambda t, s: t.while_(s, s.limit),
+    k.Barrier: lambda t, s: t.barrier(),
+    k.Region: lambda t, s: t.region(s.body, "S.threads"),
 }  # fmt: skip
 
 __all__ = ["CheckFault", "MeaningFault", "run", "run_block"]

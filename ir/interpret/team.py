@@ -31,6 +31,7 @@ class Support:
         self.check, self.threads = check, threads
         self.random = random.Random(seed)
         self.context: Context = ()
+        self.status = 0  # the sticky error code of the program level
         self.runs = 0
 
     def run_number(self) -> int:
@@ -77,20 +78,21 @@ class Support:
 
 
 class Watched:
-    """An array (or a rank-0 local) that checks every access."""
+    """An array (or a rank-0 local) that checks every access.  `rank`: the axes that are indexed, where elements are vectors."""
 
     reused = False  # scratch of one thread: an iteration may overwrite what an earlier one left, but not read it
 
-    def __init__(self, name: str, array: Any, support: Support, defined: bool, local_scalar: bool = False) -> None:
+    def __init__(self, name: str, array: Any, support: Support, defined: bool, local_scalar: bool = False, rank: int | None = None) -> None:
         self.name, self.array, self.support = name, array, support
         self.local_scalar = local_scalar
-        self.defined = np.full(array.shape, defined)
+        self.shape = array.shape[:rank]
+        self.defined = np.full(self.shape, defined)
         self.writer: dict[Any, Context] = {}
         self.readers: dict[Any, list[Context]] = {}
 
     def _place(self, index: Any) -> tuple[int, ...]:
         place = () if self.local_scalar else index if isinstance(index, tuple) else (index,)
-        for k, (i, n) in enumerate(zip(place, self.array.shape, strict=True)):
+        for k, (i, n) in enumerate(zip(place, self.shape, strict=True)):
             if not 0 <= i < n:
                 raise MeaningFault(f"{self.name}{list(map(int, place))}: position {int(i)} along axis {k} of extent {n}")
         return tuple(int(i) for i in place)

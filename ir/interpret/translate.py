@@ -11,7 +11,7 @@ from typing import Any
 
 from ..dtypes import i64
 from ..errors import CompilerBug
-from ..expr import Expr, postorder
+from ..expr import Expr, always, is_lazy, postorder
 from ..primops import OPS
 from .scalars import SUPPORT, literal, spelling
 
@@ -64,10 +64,6 @@ class Translator:
         """The text of a load; each level has its own."""
         raise NotImplementedError
 
-    def leaf(self, node: Expr) -> str:
-        """The text of anything that is no operator of the table."""
-        raise CompilerBug("interpret", f"no meaning for {node.op}")
-
     def flags(self, root: Expr) -> None:
         """Which nodes contain a load, and which are values rather than index arithmetic."""
         for n in postorder(root):
@@ -97,7 +93,8 @@ class Translator:
                 stack.extend((a, False) for a in reversed(node.args))
 
     def is_lazy(self, node: Expr) -> bool:
-        return node.op == "where" and node.args[0].dtype.lanes == 1 and (self.loads[node.args[1]] or self.loads[node.args[2]])
+        """A choice whose sides can be seen to be skipped; one without loads is a plain expression."""
+        return is_lazy(node) and (self.loads[node.args[1]] or self.loads[node.args[2]])
 
     def lazy_where(self, root: Expr, known: dict[Expr, str]) -> None:
         """One pass of a `while True` that the branches leave: chains in one direction stay on one level of indentation."""
@@ -109,9 +106,9 @@ class Translator:
         while True:
             condition, then, other = node.args
             self.compute(condition, inside)
-            shared = self.always(then) & self.always(other)
-            for n in postorder(then):
-                if n in shared and self.loads[n]:
+            needed = set(always(other))
+            for n in always(then):
+                if n in needed and self.loads[n]:
                     self.compute(n, inside)
             flip = self.is_lazy(then) and not self.is_lazy(other)
             short, rest = (other, then) if flip else (then, other)
@@ -131,18 +128,6 @@ class Translator:
         self.depth -= 1
         known[root] = target
 
-    def always(self, root: Expr) -> set[Expr]:
-        """The nodes that are needed whichever branches are taken."""
-        found: set[Expr] = set()
-        stack = [root]
-        while stack:
-            n = stack.pop()
-            if n in found:
-                continue
-            found.add(n)
-            stack.extend(n.args[:1] if self.is_lazy(n) else n.args)
-        return found
-
     def emit(self, node: Expr, args: list[str]) -> str:
         if node.op == "const":
             if node.dtype is i64:
@@ -161,7 +146,7 @@ class Translator:
         elif node.op in OPS:
             text = self.operator(node, args)
         else:
-            text = self.leaf(node) if not args else self.form(node, args)
+            text = self.form(node, args)
         result = self.fresh()
         self.line(f"{result} = {text}")
         return result

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir import program as p
+from ...ir.expr import TRUE
 from .work import little_work
 
 
@@ -23,8 +24,8 @@ def _block(body: p.Block, wanted: bool, inside: str) -> p.Block:
 
 def _statement(s: p.Stmt, wanted: bool, inside: str) -> p.Block:
     match s:
-        case p.For(pragma="parallel") if wanted and not inside:
-            return (replace(s, body=_block(s.body, wanted, "parallel"), serial_if=little_work((s,))),)
+        case p.For(pragma="parallel") if wanted and not inside and (condition := little_work((s,))) is not TRUE:
+            return (replace(s, body=_block(s.body, wanted, "parallel"), serial_if=condition),)
         case p.For(pragma="workshare") if wanted and inside == "region":
             return (replace(s, body=_block(s.body, wanted, "workshare")),)
         case p.For(pragma="parallel" | "workshare"):
@@ -33,10 +34,10 @@ def _statement(s: p.Stmt, wanted: bool, inside: str) -> p.Block:
             return (replace(s, body=_block(s.body, wanted, inside)),)
         case p.If():
             return (p.If(s.condition, _block(s.body, wanted, inside), _block(s.orelse, wanted, inside)),)
-        case p.Region() if wanted and not inside:
-            return (p.Region(_block(s.body, wanted, "region"), little_work(s.body)),)
+        case p.Region() if wanted and not inside and (condition := little_work(s.body)) is not TRUE:
+            return (p.Region(_block(s.body, wanted, "region"), condition),)
         case p.Region():
-            return _block(s.body, wanted, inside)
+            return _block(s.body, False, inside)
         case p.Barrier() if not (wanted and inside == "region"):
             return ()
         case _:

@@ -120,13 +120,10 @@ class _Emitter:
         return lines
 
     def _overlap_checks(self) -> list[str]:
-        lines, e, ports = [], self.renderer.expressions, pointers(self.program)
-        for k, a in enumerate(ports):
-            for b in ports[k + 1 :]:
-                if a.role != "in" or b.role != "in":
-                    spans = ", ".join(f"{e.buffer(p.name).text}, {e.text(bytes_of(p))}" for p in (a, b))
-                    lines.append(f"if ({self.renderer.helpers.need('overlap', u8)}({spans})) return {OVERLAP};")
-        return lines
+        e, ports = self.renderer.expressions, pointers(self.program)
+        spans = [f"{e.buffer(p.name).text}, {e.text(bytes_of(p))}" for p in ports]
+        pairs = [(j, k) for j in range(len(ports)) for k in range(j + 1, len(ports)) if ports[j].role != "in" or ports[k].role != "in"]
+        return [f"if ({self.renderer.helpers.need('overlap', u8)}({spans[j]}, {spans[k]})) return {OVERLAP};" for j, k in pairs]
 
     # ---- the functions beside the entry
 

@@ -1,0 +1,74 @@
+"""A block of kernel statements, laid out so that rules are short: every statement with what encloses it and the names that it mentions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from ..dtypes import INDEX, DType
+from ..expr import Expr, postorder, substitute, var
+from ..kernel import Alloc, Block, Buffer, If, Let, Loop, Region, Stmt, Store, While, expressions
+
+# Kinds whose iterations may run at the same time.
+CONCURRENT = frozenset({"parallel", "workshare", "vector", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z"})
+
+
+class Place(NamedTuple):
+    """A statement, what encloses it (outermost first), its own expressions, and the leaves and loads in them."""
+
+    stmt: Stmt
+    around: tuple[Stmt, ...]
+    roots: tuple[Expr, ...]
+    names: tuple[Expr, ...]  # size, var, load, first, last, axis nodes
+    buffers: Mapping[str, Buffer]  # visible here
+    variables: Mapping[str, DType]
+
+    def loops(self) -> Iterator[Loop]:
+        return (s for s in self.around if isinstance(s, Loop))
+
+
+class Body:
+    def __init__(
+        self,
+        title: str,
+        block: Block,
+        buffers: Mapping[str, Buffer],
+        variables: Mapping[str, DType],
+        sizes: frozenset[str],
+        readonly: frozenset[str],
+        unique: bool,
+    ) -> None:
+        self.title, self.buffers, self.variables, self.sizes = title, buffers, variables, sizes
+        self.readonly = readonly  # buffers that may not be stored to
+        self.unique = unique  # no name stands twice, not even in blocks apart
+        self.places: list[Place] = []
+        self.lets: dict[Expr, Expr] = {}
+        self._walk(block, (), dict(buffers), dict(variables))
+
+    def _walk(self, block: Block, around: tuple[Stmt, ...], buffers: dict[str, Buffer], variables: dict[str, DType]) -> None:
+        for s in block:
+            roots = (*s.buffer.shape, *s.buffer.strides) if isinstance(s, Alloc) else expressions(s)
+            names = tuple(n for n in postorder(*roots) if n.op in ("size", "var", "load", "first", "last", "axis"))
+            self.places.append(Place(s, around, roots, names, buffers, variables))
+            match s:
+                case Let():
+                    self.lets[var(s.name, s.value.dtype)] = substitute(s.value, self.lets)
+                    variables = {**variables, s.name: s.value.dtype}
+                case Alloc():
+                    buffers = {**buffers, s.buffer.name: s.buffer}
+                case Loop():
+                    self._walk(s.body, (*around, s), buffers, {**variables, s.axis: INDEX})
+                case If():
+                    self._walk(s.body, (*around, s), buffers, variables)
+                    self._walk(s.orelse, (*around, s), buffers, variables)
+                case While() | Region():
+                    self._walk(s.body, (*around, s), buffers, variables)
+                case _:
+                    pass
+
+    def expanded(self, e: Expr) -> Expr:
+        """The expression with every `let` written out."""
+        return substitute(e, self.lets)
+
+    def stores(self) -> Iterator[tuple[Place, Store]]:
+        return ((p, p.stmt) for p in self.places if isinstance(p.stmt, Store))

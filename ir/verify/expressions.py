@@ -1,0 +1,93 @@
+"""Whether expressions are well typed: every node against its row of the table or its form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from weakref import WeakSet
+
+from ..dtypes import INDEX, DType, bool_
+from ..expr import Expr, postorder
+from ..primops import COMBINERS, OPS, Op
+
+_ACCEPTS: dict[str, Callable[[DType], bool]] = {
+    "any": lambda d: True,
+    "float": lambda d: d.is_float or d.kind == "complex",
+    "integer": lambda d: d.is_integer,
+    "number": lambda d: d.kind != "bool",
+    "bits": lambda d: d.is_integer or d.kind == "bool",
+}
+VECTOR_FORMS = ("broadcast", "ramp", "extract", "vload", "gather", "fold", "ins", "null", "overlap")
+
+_well_typed: WeakSet[Expr] = WeakSet()  # nodes are immutable: what is once found right is right
+
+
+def mistyped(roots: Iterable[Expr]) -> Iterator[str]:
+    """What is wrong with the dtypes of these expressions, innermost first."""
+    for root in roots:
+        if root in _well_typed:
+            continue
+        for node in postorder(root):
+            if node not in _well_typed:
+                found = _wrong(node)
+                if found:
+                    yield f"{node!r}: {found}"
+                else:
+                    _well_typed.add(node)
+
+
+def operands_of(row: Op, dtypes: tuple[DType, ...], result: DType) -> str:
+    """What is wrong with an operator on operands of these dtypes; "" where nothing is."""
+    if len(dtypes) != row.arity:
+        return f"{row.name} takes {row.arity} operands, has {len(dtypes)}"
+    values = dtypes[1:] if row.name == "where" else dtypes
+    if any(d is not values[0] for d in values):
+        return f"{row.name} on " + " and ".join(d.name for d in values)
+    if row.name == "where" and dtypes[0] not in (bool_, bool_.vector(values[0].lanes)):
+        return f"the condition is {dtypes[0]}"
+    if not _ACCEPTS[row.accepts](values[0]):
+        return f"{row.name} takes {row.accepts}, has {values[0]}"
+    if row.result == "to":
+        if result.lanes != values[0].lanes:
+            return f"{row.name} from {values[0]} to {result}"
+        if row.name == "bitcast" and result.bits != values[0].bits:
+            return f"bitcast from {values[0].bits} to {result.bits} bits"
+        return ""
+    expected = bool_.vector(values[0].lanes) if row.result == "bool" else values[0]
+    return "" if result is expected else f"{row.name} gives {expected}, is {result}"
+
+
+def literal_of(value: object, d: DType) -> str:
+    """What is wrong with a literal of this dtype."""
+    kind = bool if d.kind == "bool" else float if d.is_float else int
+    if type(value) is not kind:
+        return f"the literal {value!r} of {d} is a Python {type(value).__name__}"
+    if d.is_integer and not d.min <= value <= d.max:  # type: ignore[operator]
+        return f"the literal {value} is outside {d}"
+    return ""
+
+
+def _wrong(node: Expr) -> str:
+    op, d = node.op, node.dtype
+    if op in OPS:
+        return operands_of(OPS[op], tuple(a.dtype for a in node.args), d)
+    if op == "const":
+        return literal_of(node.attr, d)
+    if op in ("axis", "size"):
+        return "" if d is INDEX else f"a position is i64, not {d}"
+    if op in ("first", "last", "null"):
+        return "" if d is bool_ else f"a condition is bool, not {d}"
+    if op in ("load", "vload", "gather"):
+        lanes = d.lanes if op == "gather" else 1
+        bad = [a for a in node.args if a.dtype is not INDEX.vector(lanes)]
+        return f"the index {bad[0]!r} is {bad[0].dtype}" if bad else ""
+    if op == "fold" and node.attr not in COMBINERS:
+        return f"there is no combiner {node.attr}"
+    if op in ("fold", "extract") and (node.args[0].dtype.lanes == 1 or d is not node.args[0].dtype.element):
+        return f"{op} of {node.args[0].dtype} to {d}"
+    if op == "extract" and not 0 <= node.attr < node.args[0].dtype.lanes:
+        return f"there is no lane {node.attr}"
+    if op == "broadcast" and (node.args[0].dtype.lanes != 1 or d.element is not node.args[0].dtype):
+        return f"{node.args[0].dtype} spread to {d}"
+    if op == "ramp" and d.element is not INDEX:
+        return f"a ramp of {d}"
+    return "" if op == "var" or op in VECTOR_FORMS else f"there is no operator {op}"

@@ -1,0 +1,124 @@
+"""The two rules on what runs at the same time: reading what another iteration writes, and accumulating into one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..expr import Expr, postorder, var
+from ..kernel import Alloc, If, Loop, Store
+from ..polynomial import coefficient, is_constant, plus, poly
+from .body import CONCURRENT, Body, Place
+
+Index = tuple[Expr, ...]
+
+
+def races(body: Body) -> Iterator[str]:
+    """For each axis whose iterations run at the same time: a load of a global or shared buffer that an enclosed statement stores to must be at an index that moves with the axis
+    as the stored one does.  A loop in order may read what it likes: its order is written down."""
+    common = {b.name for b in body.buffers.values()} | {
+        p.stmt.buffer.name for p in body.places if isinstance(p.stmt, Alloc) and p.stmt.buffer.space == "shared"
+    }
+    for loop, places in _concurrent(body):
+        inner = _declared_inside(places)
+        stored = [(s.buffer, s.index) for p in places if isinstance(s := p.stmt, Store) and s.buffer in common and s.buffer not in inner]
+        if not stored:
+            continue
+        names = {name for name, _ in stored}
+        loaded = [n for p in places for n in p.names if n.op == "load" and n.attr in names]
+        for name, index in stored:
+            for n in loaded:
+                if n.attr == name and not _follows(body, loop, index, n.args):
+                    yield f"iterations of {loop.axis} ({loop.kind}) store {name}[{_list(index)}] and read {n!r}"
+
+
+def accumulations(body: Body) -> Iterator[str]:
+    """Vector axes are apart: they accumulate into lanes, which are combined in a fixed order."""
+    for loop, places in _concurrent(body):
+        if loop.kind == "vector":
+            continue
+        inner = _declared_inside(places)
+        for p in places:
+            s = p.stmt
+            if (
+                isinstance(s, Store)
+                and s.buffer not in inner
+                and _accumulates(s)
+                and not _depends(body, loop, s.index)
+                and not _picked(body, loop, p)
+            ):
+                yield f"iterations of {loop.axis} ({loop.kind}) accumulate into {s.buffer}[{_list(s.index)}]"
+
+
+def _concurrent(body: Body) -> Iterator[tuple[Loop, list[Place]]]:
+    """Each loop whose iterations may run at the same time, with the statements inside it."""
+    for p in body.places:
+        if isinstance(p.stmt, Loop) and p.stmt.kind in CONCURRENT:
+            depth, loop = len(p.around), p.stmt
+            yield loop, [q for q in body.places if len(q.around) > depth and q.around[depth] is loop]
+
+
+def _declared_inside(places: list[Place]) -> set[str]:
+    return {p.stmt.buffer.name for p in places if isinstance(p.stmt, Alloc)}
+
+
+def _list(index: Index) -> str:
+    return ", ".join(map(repr, index))
+
+
+def _follows(body: Body, loop: Loop, a: Index, b: Index) -> bool:
+    """Along some axis of the buffer the two indices move alike with the loop, so that iterations apart touch places apart (or: nothing is known)."""
+    if a == b:
+        return True
+    axis = var(loop.axis)
+    for x, y in zip(a, b, strict=False):
+        p, q = poly(body.expanded(x)), poly(body.expanded(y))
+        if _hidden(body.expanded(x), axis) or _hidden(body.expanded(y), axis):
+            return True
+        (slope, _), (other, _) = coefficient(p, axis), coefficient(q, axis)
+        if not slope or slope != other:
+            continue
+        distance = plus(p, q, -1)
+        if is_constant(distance) and is_constant(slope) and distance and distance[()] % slope[()] == 0:
+            continue  # a neighbour's place
+        return True
+    return False
+
+
+def _hidden(e: Expr, axis: Expr) -> bool:
+    """The axis stands inside something that is not affine in it."""
+    touched: set[Expr] = {axis}
+    for n in postorder(e):
+        if not touched.isdisjoint(n.args):
+            touched.add(n)
+            if n.op not in ("add", "sub", "mul", "neg"):
+                return True
+    return False
+
+
+def _accumulates(s: Store) -> bool:
+    return bool(s.combiner) or any(n.op == "load" and n.attr == s.buffer and n.args == s.index for n in postorder(s.value))
+
+
+def _depends(body: Body, loop: Loop, index: Index) -> bool:
+    """The place moves with the axis; a position read from memory may be the same twice and does not count."""
+    axis = var(loop.axis)
+    stack = [body.expanded(e) for e in index]
+    seen: set[Expr] = set()
+    while stack:
+        node = stack.pop()
+        if node is axis:
+            return True
+        if node.op != "load" and node not in seen:
+            seen.add(node)
+            stack.extend(node.args)
+    return False
+
+
+def _picked(body: Body, loop: Loop, place: Place) -> bool:
+    """A condition between the axis and the statement picks iterations."""
+    return any(
+        n is var(loop.axis) or (n.op in ("first", "last") and n.attr == loop.axis)
+        for s in place.around[place.around.index(loop) :]
+        if isinstance(s, If)
+        for n in postorder(body.expanded(s.condition))
+    )

@@ -1,0 +1,389 @@
+"""lower: what each construct of the kernel level becomes.  Kernels are given as text, functions are compared as text."""
+
+from __future__ import annotations
+
+from textwrap import dedent, indent
+
+import pytest
+from luminal.ir.errors import CompilerBug, Unsupported
+from luminal.ir.kernel import Module
+from luminal.ir.program import Program
+from luminal.ir.target import Options, Target
+from luminal.ir.text import read, show
+from luminal.passes.lower import lower
+
+CPU = Target("clang", "test", "a test machine", vector_bytes=32, threads=True)
+SERIAL = Target("clang", "test", "no vectors, no threads")
+GPU = Target("cuda", "test", "a test GPU", gpu=True, threads=True)
+PORTS = "size M\nsize N\nin x: f32[M, N]\nin b: f32[N]\nin mask: bool[N]\nin at: i64[N]\nscalar alpha: f32[]\nout y: f32[M, N]\nout r: f32[M]\n"
+
+
+def module(body: str, ports: str = PORTS, buffers: str = "x, b, mask, at, y, r") -> Module:
+    text = f"kernels k v1\n{ports}\nkernel k_0({buffers}):\n{indent(dedent(body).strip(), '  ')}\n"
+    result = read(text)
+    assert isinstance(result, Module)
+    return result
+
+
+def lowered(body: str, target: Target = CPU, **more: str) -> str:
+    """The body of the one function."""
+    program = lower(module(body, **more), target, Options())
+    text = show(program)
+    assert read(text) == program
+    lines = text[text.index("\nfunction ") + 1 : text.index("\nentry:")].rstrip().split("\n")[1:]
+    return dedent("\n".join(lines))
+
+
+def expect(body: str, wanted: str, target: Target = CPU, **more: str) -> None:
+    assert lowered(body, target, **more) == dedent(wanted).strip()
+
+
+def test_a_vector_loop_loads_consecutive_elements() -> None:
+    expect(
+        """
+        for j in 0 .. 16 vector:
+          y[0, j] = add(mul(x[0, j], alpha), cast.f32(j))
+        """,
+        """
+        for j in 0 .. 2 unroll:
+          y[j * 8] = vload.8 x[j * 8] * broadcast.8(alpha) + cast.f32x8(broadcast.8(j * 8) + ramp.8)
+        """,
+    )
+
+
+def test_a_column_is_gathered() -> None:
+    expect(
+        """
+        for i in 0 .. 8 vector:
+          r[i] = x[i, 3]
+        """,
+        """
+        r[0] = gather.8 x[broadcast.8(3) + broadcast.8(N) * ramp.8]
+        """,
+    )
+
+
+def test_positions_from_data_are_gathered() -> None:
+    expect(
+        """
+        for j in 0 .. 8 vector:
+          y[0, j] = b[at[j]]
+        """,
+        """
+        for j in 0 .. 2 unroll:
+          y[j * 4] = gather.4 b[vload.4 at[j * 4]]
+        """,
+    )
+
+
+def test_a_sum_into_a_scalar_is_folded() -> None:
+    expect(
+        """
+        alloc s: f32[] register
+        s[] = 0.0:f32
+        for j in 0 .. 8 vector:
+          s[] add= x[0, j]
+        r[0] = s[]
+        """,
+        """
+        var s: f32 = 0.0:f32
+        s = s + fold.add(vload.8 x[0])
+        r[0] = s
+        """,
+    )
+
+
+def test_a_register_array_of_aligned_vectors_is_an_array_of_vectors() -> None:
+    expect(
+        """
+        alloc acc: f32[2, 8] register
+        for i in 0 .. 2 unroll:
+          for j in 0 .. 8 vector:
+            acc[i, j] = x[i, j]
+        for i.b in 0 .. 2 unroll:
+          for j.b in 0 .. 8 vector:
+            y[i.b, j.b] = acc[i.b, j.b]
+        """,
+        """
+        array acc: f32x8[2] register
+        for i in 0 .. 2 unroll:
+          acc[i] = vload.8 x[i * N]
+        for i_b in 0 .. 2 unroll:
+          y[i_b * N] = acc[i_b]
+        """,
+    )
+
+
+def test_a_register_array_that_is_also_touched_alone_stays_in_memory() -> None:
+    expect(
+        """
+        alloc acc: f32[8] register
+        for j in 0 .. 8 vector:
+          acc[j] = x[0, j]
+        r[0] = acc[3]
+        """,
+        """
+        array acc: f32[8] register
+        acc[0] = vload.8 x[0]
+        r[0] = acc[3]
+        """,
+    )
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "y[0, j] = where((j < N), x[0, ((j * 2) % N)], 0.0:f32)",  # a load that some lanes may not perform
+        "x2[j] = 1.0:f32",  # scattered
+    ],
+)
+def test_what_has_no_vector_form_stays_a_loop(statement: str) -> None:
+    text = lowered(f"for j in 0 .. 8 vector:\n  {statement.replace('x2[j]', 'y[j, 0]')}")
+    assert text.startswith("for j in 0 .. 8:\n")
+
+
+def test_a_branch_of_lanes_stays_a_loop() -> None:
+    text = lowered("for j in 0 .. 8 vector:\n  if (j < N):\n    y[0, j] = x[0, j]")
+    assert text.startswith("for j in 0 .. 8:\n  if j < N:")
+
+
+def test_a_choice_of_lanes_between_loads_that_are_inside_is_a_select() -> None:
+    expect(
+        """
+        for j in 0 .. 8 vector:
+          y[0, j] = where((b[j] < 0.0:f32), x[0, j], b[j])
+        """,
+        """
+        let x_value: f32x8 = vload.8 x[0]
+        let b_value: f32x8 = vload.8 b[0]
+        y[0] = where(b_value < broadcast.8(0.0:f32), x_value, b_value)
+        """,
+    )
+
+
+def test_a_choice_that_all_lanes_share_stays_lazy() -> None:
+    expect(
+        """
+        for i in 0 .. M:
+          for j in 0 .. 8 vector:
+            y[i, j] = where((0 < i), x[(i + -1), j], 0.0:f32)
+        """,
+        """
+        for i in 0 .. M:
+          y[i * N] = where(0 < i, vload.8 x[(i - 1) * N], broadcast.8(0.0:f32))
+        """,
+    )
+
+
+def test_without_vectors_and_threads_loops_are_plain() -> None:
+    expect(
+        """
+        region:
+          for i in 0 .. M workshare:
+            for j in 0 .. 8 vector:
+              y[i, j] = x[i, j]
+          barrier
+        """,
+        """
+        for i in 0 .. M:
+          for j in 0 .. 8:
+            y[i * N + j] = x[i * N + j]
+        """,
+        SERIAL,
+    )
+
+
+def test_the_outermost_parallel_loop_is_divided_where_there_is_enough_work() -> None:
+    text = lowered("for i in 0 .. M parallel:\n  for j in 0 .. N parallel:\n    y[i, j] = exp(x[i, j])")
+    assert text.split("\n")[0] == "for i in 0 .. M parallel serial_if M * N < 15420:"
+    assert text.split("\n")[1] == "  for j in 0 .. N:"
+
+
+def test_shared_memory_stands_before_its_region_and_private_memory_inside() -> None:
+    expect(
+        """
+        region:
+          alloc s: f32[N] shared align 64
+          alloc p: f32[N] private
+          for i in 0 .. N workshare:
+            s[i] = b[i]
+          barrier
+          for i.b in 0 .. N workshare:
+            p[0] = s[i.b]
+            y[0, i.b] = p[0]
+        """,
+        """
+        scratch s: f32[N]
+        region serial_if N < 87381:
+          scratch p: f32[N]
+          for i in 0 .. N workshare:
+            s[i] = b[i]
+          barrier
+          for i_b in 0 .. N workshare:
+            p[0] = s[i_b]
+            y[i_b] = p[0]
+        """,
+    )
+
+
+def test_first_and_last_compare_with_the_ends() -> None:
+    expect(
+        """
+        for i in 0 .. M:
+          if first(i):
+            r[i] = 0.0:f32
+          if last(i):
+            r[i] = 1.0:f32
+        """,
+        """
+        for i in 0 .. M:
+          if i == 0:
+            r[i] = 0.0:f32
+          if M <= i + 1:
+            r[i] = 1.0:f32
+        """,
+    )
+
+
+def test_a_check_fails_the_function() -> None:
+    body = "for j in 0 .. N:\n  check (at[j] < N) code 3\n  r[0] = b[at[j]]"
+    expect(
+        body,
+        """
+        for j in 0 .. N:
+          if ~(at[j] < N):
+            fail 3
+          r[0] = b[at[j]]
+        """,
+    )
+    assert lower(module(body), CPU, Options()).functions[0].fails
+
+
+def test_among_threads_what_a_check_protects_stands_under_it() -> None:
+    expect(
+        """
+        for i in 0 .. 1000000 parallel:
+          check (at[i] < N) code 3
+          r[i] = b[at[i]]
+        """,
+        """
+        for i in 0 .. 1000000 parallel:
+          if ~(at[i] < N):
+            fail 3
+          else:
+            r[i] = b[at[i]]
+        """,
+    )
+
+
+def test_bounds_are_taken_once() -> None:
+    text = lowered("alloc n: i64[] register\nn[] = 3\nfor i in 0 .. n[]:\n  n[] add= 1\n  r[i] = 1.0:f32")
+    assert "let i_stop: i64 = n\nfor i in 0 .. i_stop:" in text
+
+
+def test_a_while_counts_its_trips() -> None:
+    expect(
+        """
+        while (b[0] < 1.0:f32) max M:
+          r[0] = 1.0:f32
+        """,
+        """
+        var trips: i64 = 0
+        while where(trips < M, b[0] < 1.0:f32, false):
+          r[0] = 1.0:f32
+          trips = trips + 1
+        """,
+    )
+
+
+def test_strides_of_ports() -> None:
+    ports = "size M\nsize N\nsize ldx\nin x: f32[M, N] strided ldx\nout y: f32[M, N] order 1 0\n"
+    text = lowered("for i in 0 .. M:\n  for j in 0 .. N:\n    y[i, j] = x[i, j]", ports=ports, buffers="x, y")
+    assert text.split("\n")[-1].strip() == "y[i + j * M] = x[i * ldx + j]"
+
+
+# ---- GPU
+
+
+def test_block_and_thread_axes_make_the_grid() -> None:
+    body = """
+    for i.0 in 0 .. ((M + 15) // 16) block.y:
+      for j.0 in 0 .. ((N + 31) // 32) block.x:
+        alloc s: f32[16, 32] shared
+        for i.1 in 0 .. 16 thread.y:
+          for j.1 in 32 .. 64 thread.x:
+            if ((((i.0 * 16) + i.1) < M) & (((j.0 * 32) + (j.1 + -32)) < N)):
+              s[i.1, (j.1 + -32)] = x[((i.0 * 16) + i.1), ((j.0 * 32) + (j.1 + -32))]
+    """
+    program = lower(module(body), GPU, Options())
+    f = program.functions[0]
+    assert [show_all(f.grid), show_all(f.threads)] == ["(N + 31) // 32, (M + 15) // 16, 1", "32, 16, 1"]
+    text = show(program)
+    assert "for j_1 in 0 .. 32 thread.x:" in text
+    assert "shared s: f32[512]" in text
+    assert "if 0 < (N + 31) // 32 & 0 < (M + 15) // 16:\n    call k_0" in text
+
+
+def show_all(exprs: tuple[object, ...]) -> str:
+    return ", ".join(map(repr, exprs))
+
+
+def test_two_loops_over_one_index_are_guarded() -> None:
+    text = lowered("for i in 0 .. M block.x:\n  r[i] = 0.0:f32\nfor j in 0 .. N block.x:\n  y[0, j] = 0.0:f32", GPU)
+    assert "if i < M:" in text
+    assert "if j < N:" in text
+
+
+def test_a_gpu_needs_extents_at_the_launch() -> None:
+    with pytest.raises(CompilerBug, match=r"thread\.x"):
+        lowered("for i in 0 .. M thread.x:\n  r[i] = 0.0:f32", GPU)
+    with pytest.raises(Unsupported, match="constant size"):
+        lowered("alloc s: f32[N] shared\nr[0] = 1.0:f32", GPU)
+
+
+def test_a_barrier_among_threads_needs_a_gpu() -> None:
+    with pytest.raises(CompilerBug, match="needs a GPU"):
+        lowered("for i in 0 .. 8 thread.x:\n  r[i] = 0.0:f32\n  barrier")
+
+
+# ---- the entry
+
+
+def entry(m: Module) -> str:
+    text = show(lower(m, CPU, Options()))
+    return text[text.index("\nentry:") + 1 :]
+
+
+def test_the_entry_of_a_copy(golden) -> None:
+    ports = "size N min 1 multiple 4\nsize ldy\nin x: f32[N, N]\nout y: f32[N, N] strided ldy\nrequire N <= ldy\n"
+    golden("entry.program", entry(module("y[0, 0] = x[0, 0]", ports=ports, buffers="x, y")))
+
+
+def test_temporaries_share_memory_when_their_lives_do_not_meet() -> None:
+    head = "kernels k v1\nsize N\nin x: f32[N]\nout y: f32[N]\n" + "".join(f"temp t{i}: f32[N]\n" for i in range(3))
+    kernels = "".join(
+        f"\nkernel k_{i}({a}, {b}):\n  for i in 0 .. N:\n    {b}[i] = {a}[i]\n"
+        for i, (a, b) in enumerate([("x", "t0"), ("t0", "t1"), ("t1", "t2"), ("t2", "y")])
+    )
+    program = lower(read_module(head + kernels), CPU, Options())
+    calls = [line.strip() for line in show(program).split("\n") if "scratch" in line or "call" in line]
+    assert calls == [
+        "scratch t0: f32[N]",
+        "scratch t1: f32[N]",
+        "call k_0(x, t0, N)",
+        "call k_1(t0, t1, N)",
+        "call k_2(t1, t0, N)",
+        "call k_3(t0, y, N)",
+    ]
+    assert repr(program.workspace) == "(N * 4 + 63) // 64 * 64 + (N * 4 + 63) // 64 * 64"
+
+
+def read_module(text: str) -> Module:
+    result = read(text)
+    assert isinstance(result, Module)
+    return result
+
+
+def test_parameters_are_what_occurs() -> None:
+    program: Program = lower(module("r[0] = alpha", buffers="r"), CPU, Options())
+    assert [(p.name, p.pointer, p.const) for p in program.functions[0].params] == [("r", True, False), ("alpha", False, False)]
