@@ -341,6 +341,8 @@ Interval = tuple[int | None, int | None]
 
 
 def _product(factors: list[Interval]) -> Interval:
+    if len(factors) == 1:
+        return factors[0]  # one end may be known without the other
     low: int | None = 1
     high: int | None = 1
     for a, b in factors:
