@@ -36,12 +36,13 @@ class Library:
         self._function.restype = ctypes.c_int32
         arguments = [_SCALARS[p.dtype.name] if p.role == "scalar" else ctypes.c_void_p for p in program.ports]
         self._function.argtypes = [*arguments, *(ctypes.c_int64 for _ in program.sizes)]
-        self._pick: list[tuple[str, Callable[[Any], Any]]] = [(p.name, _picker(p)) for p in program.ports]
+        # how each port's argument is taken from what a caller gives
+        self.picks: list[tuple[str, Callable[[Any], Any]]] = [(p.name, _picker(p)) for p in program.ports]
         self._sizes = [s.name for s in program.sizes]
 
     def arguments(self, buffers: Mapping[str, Any], sizes: Mapping[str, int]) -> list[Any]:
         """What `function` takes: pointers as integers, scalars, sizes.  The arrays must outlive the calls."""
-        values: list[Any] = [pick(buffers[name]) for name, pick in self._pick]
+        values: list[Any] = [pick(buffers[name]) for name, pick in self.picks]
         values += [sizes[name] for name in self._sizes]
         return values
 
