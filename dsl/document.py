@@ -100,9 +100,7 @@ def _body(fields: Fields | None, document: Document, base: Path, collector: Coll
     if fields is None:
         with collector.catching():
             if "implementation" not in _at(document, base):
-                raise error(
-                    "E0110", "the table [implementation] with the `code` is missing", document.place(base if base else (*base, "composite"))
-                )
+                raise error("E0110", "the table [implementation] with the `code` is missing", document.place(base if base else (*base, "composite")))
         return ()
     code = fields.get("code", str, required=True)
     fields.finish()

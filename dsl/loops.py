@@ -436,7 +436,8 @@ class Walk:
         span = self.form.place.span
         for k, (m, name) in enumerate(results):
             node = make("nest", self.kinds.dtype(m.key), m.shape, args, Attr(nest=nest, result=k), span)
-            rebind(self.evaluator, name, b.of(node))
+            # a number that only plain integers were given stays one
+            rebind(self.evaluator, name, b.of(node, "int" if self.kinds.weak(m.key) == "int" else ""))
 
 
 def loop_head(form: List, least: int, most: int, expected: str) -> tuple[Symbol, list[Form]]:

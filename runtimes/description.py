@@ -5,6 +5,7 @@
     inherits = "clang"                  optional: driver, templates and every table that is not given here come from there
     suffix = ".c"                       of the emitted source
     indent = 2                          2 or 4
+    restrict = "restrict"               how a pointer that nothing else aliases is marked
 
     [target]                            what the passes may know; see `ir/target.py`
     dtypes, arithmetic = ["f32", …]     element types of buffers; those that are computed with
@@ -50,7 +51,7 @@ _TOP = {
     "summary": str,
     "inherits": str,
     "suffix": str,
-    "indent": int,
+    "indent": int, "restrict": str,
     "target": dict,
     "types": dict,
     "spell": dict,

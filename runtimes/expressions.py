@@ -336,7 +336,7 @@ class Expressions:
         parts = [pieces.literals[0]]
         for hole, need, after in zip(pieces.holes, pieces.needs, pieces.literals[1:], strict=True):
             if hole.isdecimal():
-                if index and pieces.operator in ("+", "*") and hole == "1":
+                if index and pieces.operator == "+" and hole == "1":  # not `*`: a * (b / c) is not a * b / c
                     need = Need(need.level - 1)
                 text = args[int(hole)].within(need)
                 parts.append(f"({text})" if text.startswith("-") and parts[-1].endswith("-") else text)

@@ -70,6 +70,7 @@ class Renderer:
         self.program = program
         self.environment = environment(folders)
         self.indent = " " * description.table.get("indent", 2)
+        self.restrict = description.table.get("restrict", "restrict")
         self.types = Types(description.dtypes)
         self.helpers = Helpers(self.environment, folders, self.types)
         self.expressions = Expressions(description, self.types, self.helpers)
@@ -109,7 +110,7 @@ class Renderer:
         element = self.types.spell(p.dtype)
         if not p.pointer:
             return f"{element} {text}"
-        return f"{'const ' if p.const else ''}{element} *{'' if p.may_alias else 'restrict '}{text}"
+        return f"{'const ' if p.const else ''}{element} *{'' if p.may_alias else self.restrict + ' '}{text}"
 
     # ---- functions and blocks
 
@@ -311,7 +312,7 @@ class Renderer:
         return fields, {}, None
 
     def _fail(self, s: Fail, frame: _Frame) -> tuple[Any, ...]:
-        return {"code": s.code, "team": bool(frame.team), "release": list(self._live)}, {}, None
+        return {"code": s.code, "team": bool(frame.team), "release": list(self._live), "place": self._place}, {}, None
 
 
 def negation(condition: Expr) -> Expr:

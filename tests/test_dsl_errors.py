@@ -9,7 +9,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from luminal.dsl import Instance, Scope, elaborate, read, render_diagnostics
 from luminal.ir.errors import Diagnostic, SourceError
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from luminal.dsl import Instance, Scope, elaborate, read
 from luminal.ir.errors import SourceError
 from luminal.ir.graph import Graph
@@ -226,7 +225,21 @@ def test_strided_ports_take_their_leading_strides_as_sizes() -> None:
     assert column.port("A").order == (1, 0)
 
 
-@pytest.mark.parametrize(("text", "expected"), [("(* a 2)", "f32"), ("(* n 2)", "i32"), ("(+ n N)", "i32"), ("(sqrt N)", "f32"), ("(* 2 N)", "i64"), ("0.5", "f32"), ("(- a)", "f32"), ("(< a n2)", "bool"), ("(sum n)", "i64"), ("(argmax a)", "i64")])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(* a 2)", "f32"),
+        ("(* n 2)", "i32"),
+        ("(+ n N)", "i32"),
+        ("(sqrt N)", "f32"),
+        ("(* 2 N)", "i64"),
+        ("0.5", "f32"),
+        ("(- a)", "f32"),
+        ("(< a n2)", "bool"),
+        ("(sum n)", "i64"),
+        ("(argmax a)", "i64"),
+    ],
+)
 def test_dtypes_of_numbers(text: str, expected: str) -> None:
     graph = graph_of(f"(composite f ((a{{f32}}[N] n{{i32}}[N] n2{{f32}}[N]) -> Y) (return {text}))")
     assert graph.outputs[0][1].dtype.name == expected
@@ -248,7 +261,9 @@ def test_one_composite_serves_every_rank() -> None:
 
 def test_a_broken_statement_is_reported_once() -> None:
     with pytest.raises(SourceError) as caught:
-        graph_of("(composite f ((A{f32}[N]) -> (Y{f32}[N])) (setf b (oops A)) (setf c (+ b 1)) (dotimes (i N) (setf (aref Y i) (aref c i))) (return (+ Y c)))")
+        graph_of(
+            "(composite f ((A{f32}[N]) -> (Y{f32}[N])) (setf b (oops A)) (setf c (+ b 1)) (dotimes (i N) (setf (aref Y i) (aref c i))) (return (+ Y c)))"
+        )
     assert [d.code for d in caught.value.diagnostics] == ["E0203"]
 
 

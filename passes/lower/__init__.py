@@ -1,9 +1,9 @@
 """lower: kernels → program.  Flat addresses, vectors, threads, the entry; after it nothing is decided.
 
-    kernel gemm_0(A, B, C):                     function gemm_0(const f32* A, const f32* B, f32* C, i64 M, i64 N, i64 K):
-      for i in 0 .. M parallel:                   for i in 0 .. M step 1 parallel serial_if …:
-        for j in 0 .. N vector …          →         …
-          C[i, j] = …                               C[i * N + j] = …
+kernel gemm_0(A, B, C):                     function gemm_0(const f32* A, const f32* B, f32* C, i64 M, i64 N, i64 K):
+  for i in 0 .. M parallel:                   for i in 0 .. M step 1 parallel serial_if …:
+    for j in 0 .. N vector …          →         …
+      C[i, j] = …                               C[i * N + j] = …
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ class _Memory(Exception):
     """This register array is touched otherwise than by aligned vectors; it stays an array of scalars."""
 
     def __init__(self, name: str) -> None:
+        super().__init__(name)
         self.name = name
 
 

@@ -35,6 +35,12 @@ class Driver:
         self.name, self.folder = description.name, description.folder
         self.source_suffix: str = description.table.get("suffix", ".c")
 
+    def run_kind(self, device: str | None) -> tuple[str, str]:
+        """What a run here needs, and its suffix."""
+        if device not in (None, "host"):
+            raise UsageError(f"--device {device}: the runtime {self.name} runs on the host")
+        return "shared", ".so"
+
     def config_keys(self) -> tuple[ConfigKey, ...]:
         return self.description.config
 
