@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..ir.bounds import Range
+from ..ir.dtypes import f64
 from ..ir.errors import CompilerBug
-from ..ir.expr import FALSE, ONE, ZERO, Expr, call, leaves, load, var
+from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, call, cast, leaves, load, var
 from ..ir.graph import Attr, Shape, identity, make
 from ..ir.kernel import Alloc, Buffer, Check, If, Let, Loop, Nest, Stmt, Store, While
 from ..ir.program import BAD_SIZE
@@ -132,6 +133,11 @@ class Walk:
     def buffer(self, memory: Memory, space: str = "global") -> Buffer:
         return Buffer(memory.name, self.kinds.dtype(memory.key), memory.shape, space)
 
+    def read(self, memory: Memory, at: tuple[Expr, ...]) -> Scalar:
+        """An element's value; one whose dtype is open still is as weak as what it was given."""
+        e, weak = load(memory.name, self.kinds.dtype(memory.key), *at), self.kinds.weak(memory.key)
+        return Scalar(cast(f64, e) if weak == "float" else e, weak)
+
     # ---- blocks
 
     @contextmanager
@@ -244,10 +250,10 @@ class Walk:
         if not items:
             raise error("E0601", "this is not a `while`", form.place, "expected: (while condition :max n form…)")
         with self.inner(body=False) as checks:
-            value = self.values.value(items[0])
+            value = self.values.condition(items[0])
         if value is False:
             return
-        condition = scalars.truth(Scalar(call("equal", ZERO, ZERO)) if value is True else value)
+        condition = TRUE if value is True else value
         self.block.extend(checks)
         with self.inner() as body:
             self.known = assuming(self.known, condition) if not scalars.has_loads(condition) else self.known
@@ -257,12 +263,10 @@ class Walk:
     def conditional(self, form: List) -> None:
         if not 3 <= len(form.items) <= 4:
             raise error("E0501", f"`if` takes 2 or 3 operands, found {len(form.items) - 1}", form.place, "expected: (if condition then [else])")
-        value = self.values.value(form.items[1])
-        if isinstance(value, bool):
-            chosen = form.items[2:3] if value else form.items[3:]
-            self.statements(chosen)
+        condition = self.values.condition(form.items[1])
+        if isinstance(condition, bool):
+            self.statements(form.items[2:3] if condition else form.items[3:])
             return
-        condition = scalars.truth(value)
         blocks: list[tuple[Stmt, ...]] = []
         problems = arguments.Problems()
         for f, holds in zip(form.items[2:], (condition, call("bit_not", condition)), strict=False):
@@ -408,8 +412,7 @@ class Walk:
         if head == "decf":
             value = scalars.apply("neg", [value], "decf")
         if head == "divcf":
-            kinds = self.kinds
-            value = scalars.SCALARS["/"][2]([Scalar(load(memory.name, kinds.dtype(memory.key), *at), kinds.weak(memory.key)), value], "divcf")
+            value = scalars.SCALARS["/"][2]([self.read(memory, at), value], "divcf")
         self.write(name, memory, at, value, ACCUMULATE[head], form)
 
     def write(self, name: Form, memory: Memory, at: tuple[Expr, ...], value: Scalar, combiner: str, form: List | None = None) -> None:
