@@ -20,7 +20,7 @@ from .sexpr import Comma, Form, List, Number, String, Symbol
 from .source import error
 
 if TYPE_CHECKING:
-    from .loops import Walk
+    from .ground import Ground
 
 _STATIC = frozenset({"given"})
 
@@ -28,7 +28,7 @@ _STATIC = frozenset({"given"})
 class LoopValues:
     """Evaluates expressions for a walk; `guards` are the conditions under which the expression at hand is reached (branches of `if`)."""
 
-    def __init__(self, walk: Walk) -> None:
+    def __init__(self, walk: Ground) -> None:
         self.walk = walk
         self.guards: list[Expr] = []
 

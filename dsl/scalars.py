@@ -135,12 +135,6 @@ def chain(op: str, xs: Sequence[Scalar], what: str) -> Scalar:
     return result
 
 
-def conjunction(op: str, xs: Sequence[Scalar], what: str) -> Scalar:
-    for x in xs:
-        truth(x)
-    return chain(op, xs, what)
-
-
 def truth(x: Scalar) -> Expr:
     """A condition; E0303 for what is no bool."""
     if x.weak or x.expr.dtype is not bool_:
