@@ -52,7 +52,7 @@ class Known:
     def __init__(self, ranges: Mapping[str, Range | tuple[End, End, int] | Size]) -> None:
         self.ranges = {n: _range(r) for n, r in ranges.items()}
         self.zeros: tuple[Expr, ...] = ()  # expressions known to be 0 (x % d of a precondition)
-        self._base: Known | None = None  # what is proven there holds here
+        self.base: Known | None = None  # what is proven there holds here
         self._forget()
         self._forget_ranges()
         self.facts: tuple[Poly, ...] = ()
@@ -60,6 +60,7 @@ class Known:
 
     def _forget(self) -> None:
         self.memo: dict[Expr, Expr] = {}  # of `simplify`
+        self.quotients: dict[Expr, Poly] = {}  # x // d for x % d, of `simplify.regrouped`
         self.assumed: dict[Expr, Known] = {}  # of `simplify.assuming`
         self._proofs: dict[frozenset[tuple[pl.Monomial, int]], bool] = {}
         self._fuel = 0
@@ -78,7 +79,7 @@ class Known:
         added = {n: _range(r) for n, r in more.items()}
         result = copy(outer)
         result.ranges = {**outer.ranges, **added}
-        result._base = outer
+        result.base = outer
         result._forget()
         result._forget_ranges()
         result._learn([_not_empty(r) for r in added.values()])
@@ -90,7 +91,7 @@ class Known:
             return self
 
         def free(e: End) -> bool:
-            return not isinstance(e, Expr) or all(_name(n) not in names for n in postorder(e))
+            return not isinstance(e, Expr) or names.isdisjoint(pl.names(e))
 
         kept = {n: r for n, r in self.ranges.items() if n not in names}
         result = Known({n: Range(r.min if free(r.min) else None, r.max if free(r.max) else None, r.multiple) for n, r in kept.items()})
@@ -103,7 +104,7 @@ class Known:
         r = self.ranges.get(name, Range())
         result = copy(self)
         result.ranges = {**self.ranges, name: Range(r.min, r.max, r.multiple * multiple // gcd(r.multiple, multiple))}
-        result._base = self
+        result.base = self
         result._forget()
         result._forget_ranges()
         return result
@@ -114,7 +115,7 @@ class Known:
         if not facts and not zeros:
             return self
         result = copy(self)
-        result.zeros, result._base = (*self.zeros, *zeros), self
+        result.zeros, result.base = (*self.zeros, *zeros), self
         result._forget()
         result._learn(facts)
         return result
@@ -130,14 +131,19 @@ class Known:
         kept: list[Poly] = []
         while pending:
             f = pending.pop(0)
-            terms = [m for m in f if m]
-            if len(terms) == 1 and f[terms[0]] > 0 > f.get((), 0) and (len(terms[0]) > 1 or terms[0][0].args):
-                pending += self._factors(terms[0])
-            if not (len(terms) == 1 and self._narrow(terms[0], f[terms[0]], f.get((), 0))) and f not in self.facts and f not in kept:
+            terms, offset = [m for m in f if m], f.get((), 0)
+            if len(terms) == 1:
+                factors, c = list(terms[0]), f[terms[0]]
+                if len(factors) == 1 and self._narrow(factors[0], c, offset):
+                    continue
+                if c > 0 > offset:
+                    pending += self._factors(factors)
+            if f not in self.facts and f not in kept:
                 kept.append(f)
-        self.facts = (*self.facts, *kept)
+        if kept:
+            self.facts = (*self.facts, *kept)
 
-    def _factors(self, product: pl.Monomial) -> list[Poly]:
+    def _factors(self, product: list[Expr]) -> list[Poly]:
         """What product >= 1 says of its factors."""
         if not all(self._is_natural(a) for a in product):
             return []
@@ -147,16 +153,15 @@ class Known:
                 result.append(pl.plus(pl.poly(a.args[0]), pl.constant(-a.args[1].attr)))
         return result
 
-    def _narrow(self, m: pl.Monomial, c: int, offset: int) -> bool:
-        """c·v + offset >= 0 as a bound in the range of the name v; False where v is no name or its bound on that side is an expression."""
-        name = _name(m[0]) if len(m) == 1 else ""
-        r = self.range(m[0])
-        if not name or isinstance(r.min if c > 0 else r.max, Expr):
+    def _narrow(self, a: Expr, c: int, offset: int) -> bool:
+        """c·a + offset >= 0 as a bound in the range of the name a; False where a is no name or its bound on that side is an expression."""
+        known = self.range(a)
+        old = known.min if c > 0 else known.max
+        if not pl.name(a) or isinstance(old, Expr):
             return False
-        end = -(offset // c) if c > 0 else offset // -c
-        r = r._replace(min=end if r.min is None else max(r.min, end)) if c > 0 else r._replace(max=end if r.max is None else min(r.max, end))
-        if r != self.range(m[0]):
-            self.ranges = {**self.ranges, name: r}
+        new = -(offset // c) if c > 0 else offset // -c
+        if old is None or (new > old if c > 0 else new < old):
+            self.ranges = {**self.ranges, pl.name(a): known._replace(min=new) if c > 0 else known._replace(max=new)}
             self._forget_ranges()
         return True
 
@@ -168,7 +173,7 @@ class Known:
 
     def range(self, e: Expr) -> Range:
         """What is known of an atom by its name alone."""
-        return self.ranges.get(_name(e), _UNKNOWN)
+        return self.ranges.get(pl.name(e), _UNKNOWN)
 
     def multiple(self, p: Poly) -> int:
         """A number that divides p (0: p is 0)."""
@@ -247,10 +252,10 @@ class Known:
             return p.get((), 0) >= 0
         name = frozenset(p.items())
         found = self._proofs.get(name)
-        base = self._base
+        base = self.base
         while base is not None and not found:
             found = base._proofs.get(name) or found
-            base = base._base
+            base = base.base
         if found is None:
             self._proofs[name] = False  # a proof may not rest on itself
             outer, self._fuel = self._fuel, FUEL
@@ -291,7 +296,7 @@ class Known:
             if pl.degree(p, a) != 1:
                 continue
             c, rest = pl.coefficient(p, a)
-            rises = self._sign(c, depth, used)
+            rises = self._sign(c)
             goals = self._extremes(a, c, rest, rises)
             for together in goals:
                 for goal in together:  # loops, not all() and any(): a proof may be long, and every frame counts
@@ -303,13 +308,9 @@ class Known:
                 return False
         return False
 
-    def _sign(self, c: Poly, depth: int, used: tuple[int, ...]) -> int:
+    def _sign(self, c: Poly) -> int:
         """1 for c >= 0, -1 for c <= 0, 0 for unknown."""
-        if pl.is_constant(c):
-            return 1 if c.get((), 0) >= 0 else -1
-        if self._prove(c, min(depth, 1), used):
-            return 1
-        return -1 if self._prove(pl.scaled(c, -1), min(depth, 1), used) else 0
+        return 1 if self.nonnegative(c) else -1 if self.nonnegative(pl.scaled(c, -1)) else 0
 
     def _elimination_order(self, a: Expr) -> tuple[int, int, str]:
         """Compound atoms first, then variables with symbolic bounds, inner ones before outer ones."""
@@ -317,7 +318,7 @@ class Known:
         if rank is None:
             r = self.range(a)
             symbolic = isinstance(r.min, Expr) or isinstance(r.max, Expr)
-            inner = -self._order.get(_name(a), 0)
+            inner = -self._order.get(pl.name(a), 0)
             rank = self._ranks[a] = (0, 0, pl.key(a)) if a.args else (1 if symbolic else 2, inner, pl.key(a))
         return rank
 
@@ -370,7 +371,7 @@ class Known:
                 if a.args or pl.degree(p, a) != 1 or not (isinstance(r.min, Expr) or isinstance(r.max, Expr)):
                     continue
                 c, rest = pl.coefficient(p, a)
-                rises = 1 if self.nonnegative(c) else -1 if self.nonnegative(pl.scaled(c, -1)) else 0
+                rises = self._sign(c)
                 low, high = self.ends(a)
                 end = low if rises > 0 else high if rises < 0 else None
                 if end is not None:
@@ -383,11 +384,6 @@ class Known:
 
 def _range(r: Range | tuple[End, End, int] | Size) -> Range:
     return r if isinstance(r, Range) else Range(r.min, r.max, r.multiple) if isinstance(r, Size) else Range(*r)
-
-
-def _name(e: Expr) -> str:
-    """The name that ranges know a leaf by, "" for what is none."""
-    return e.attr if e.op in ("size", "var") else f"${e.attr}" if e.op == "axis" else ""
 
 
 def _not_empty(r: Range) -> Poly:

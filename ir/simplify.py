@@ -128,7 +128,12 @@ def _regroup(p: Poly, m: pl.Monomial, a: Expr, known: Known) -> Poly | None:
         if r or not is_multiple(x, d, known):
             return None
         return pl.plus(pl.plus(p, term, -1), pl.times(q, x))
-    whole = pl.times(pl.times(rest, d), divide(x, d, known))
+    if len(p) < 2:
+        return None
+    quotient = known.quotients.get(a)
+    if quotient is None:
+        quotient = known.quotients[a] = divide(x, d, known)
+    whole = pl.times(pl.times(rest, d), quotient)
     if not whole or any(p.get(k) != c for k, c in whole.items()):
         return None
     return pl.plus(pl.plus(pl.plus(p, term, -1), whole, -1), pl.times(rest, x))
