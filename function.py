@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .runtimes import Library
 
 
-def compile(  # noqa: A001 - the public name
+def compile(
     source: str | Path,
     runtime: str = "clang",
     *,
@@ -101,7 +101,7 @@ class Function:
         code = self.library.call(arrays, sizes)
         if code:
             raise ValueError(f"{self.__name__}: {error_name(code)}")
-        if not named and all(arrays[p.name] is a for p, a in zip(self._inputs, args, strict=True)):
+        if not named and self.library.function is not None and all(arrays[p.name] is a for p, a in zip(self._inputs, args, strict=True)):
             self._remember(args, sizes)
         results = tuple(arrays[p.name] for p in self._outputs)
         return results[0] if len(results) == 1 else results
@@ -125,7 +125,7 @@ class Function:
         written = [places[p.name] for p in self._ports if p.role == "inout"]
         results = [places[p.name] for p in self._outputs]
         single = results[0] if len(results) == 1 else None
-        function, tail = self.library.function, [sizes[s] for s in self._sizes]
+        function, tail = self.library.function, [*(sizes[s] for s in self._sizes), *self.library.extra]
 
         def plan(given: tuple[Any, ...]) -> Any:
             for k in written:

@@ -18,6 +18,8 @@ def most(a: int | None, b: int | None) -> int | None:
 
 
 def product(factors: list[Interval]) -> Interval:
+    if len(factors) == 1:
+        return factors[0]  # one end may be known without the other
     low: int | None = 1
     high: int | None = 1
     for a, b in factors:

@@ -13,7 +13,9 @@ from ...ir import program as p
 from ...ir.expr import TRUE, Expr, postorder, product, size, total
 
 FORK = 1 << 18  # operations, most of them in vectors, that take about as long as waking the threads
-COSTS = dict.fromkeys(("exp", "exp2", "expm1", "log", "log2", "log1p", "sin", "cos", "tan", "pow", "tanh", "sinh", "cosh", "erf", "asin", "acos", "atan"), 16)
+COSTS: dict[str, int] = dict.fromkeys(
+    ("exp", "exp2", "expm1", "log", "log2", "log1p", "sin", "cos", "tan", "pow", "tanh", "sinh", "cosh", "erf", "asin", "acos", "atan"), 16
+)
 
 Estimate = dict[tuple[str, ...], Fraction]  # sorted names -> coefficient
 

@@ -26,7 +26,7 @@ _WARM_UP = 2
 class Library:
     """The entry of one program.  Arrays must have the port's dtype, shape and layout: nothing is converted here."""
 
-    def __init__(self, path: Path, program: Program, symbol: str) -> None:
+    def __init__(self, path: Path, program: Program, symbol: str, extra: tuple[Any, ...] = ()) -> None:
         try:
             # kept, since the functions go when it does
             self._handle = ctypes.CDLL(str(path))
@@ -35,14 +35,17 @@ class Library:
             raise ToolError(f"cannot load {symbol} from {path}: {error}") from None
         self._function.restype = ctypes.c_int32
         arguments = [_SCALARS[p.dtype.name] if p.role == "scalar" else ctypes.c_void_p for p in program.ports]
-        self._function.argtypes = [*arguments, *(ctypes.c_int64 for _ in program.sizes)]
-        self._pick: list[tuple[str, Callable[[Any], Any]]] = [(p.name, _picker(p)) for p in program.ports]
+        self._function.argtypes = [*arguments, *(ctypes.c_int64 for _ in program.sizes), *(ctypes.c_void_p for _ in extra)]
+        self.extra = extra  # pointers that stand behind the sizes: a stream
+        # how each port's argument is taken from what a caller gives
+        self.picks: list[tuple[str, Callable[[Any], Any]]] = [(p.name, _picker(p)) for p in program.ports]
         self._sizes = [s.name for s in program.sizes]
 
     def arguments(self, buffers: Mapping[str, Any], sizes: Mapping[str, int]) -> list[Any]:
         """What `function` takes: pointers as integers, scalars, sizes.  The arrays must outlive the calls."""
-        values: list[Any] = [pick(buffers[name]) for name, pick in self._pick]
+        values: list[Any] = [pick(buffers[name]) for name, pick in self.picks]
         values += [sizes[name] for name in self._sizes]
+        values += self.extra
         return values
 
     def bind(self, buffers: Mapping[str, Any], sizes: Mapping[str, int]) -> Callable[[], int]:
