@@ -103,8 +103,10 @@ def _sin(v: Array, x: list[Array], e: list[Array]) -> Array:
 
 
 def _tan(v: Array, x: list[Array], e: list[Array]) -> Array:
-    room = 1 - e[0] * np.abs(v)
-    return np.where(room > 0, e[0] * (1 + v * v) / room, np.inf)
+    """tan(x + e) - tan x = tan e · (1 + v²) / (1 - v·tan e), up to the pole."""
+    step = np.tan(np.minimum(e[0], 1.5))
+    room = 1 - step * np.abs(v)
+    return np.where((room > 0) & (e[0] < 1.5), step * (1 + v * v) / room, np.inf)
 
 
 def _pow(v: Array, x: list[Array], e: list[Array]) -> Array:
@@ -250,6 +252,10 @@ def error(op: str, v: Array, args: list[Array], errors: list[Error], source: DTy
     else:
         result = PROPAGATE[op](v, args, e)
     result = _as_bound(result)
+    if op not in ("where", "bit_and", "bit_or") and source.kind != "bool":
+        # what is undecided may be NaN: no rule limits it
+        for k in e:
+            result = np.where(np.isinf(k), np.inf, result)
     if not to.is_float:
         return result
     if not np.all(np.isfinite(v)):
@@ -310,6 +316,12 @@ def _at_special(op: str, v: Array, args: list[Array], e: list[Array], result: Ar
         for signs in product((-1, 1), repeat=len(args)):
             corner = compute(op, [a + s * r for a, r, s in zip(here, reach, signs, strict=True)], source, to)
             certain &= (corner == value) | (np.isnan(corner) & np.isnan(value))
+        if op == "pow":
+            # an uncertain power of a negative base may round to an integer
+            certain &= (here[0] - reach[0] > 0) | (reach[1] == 0)
+        if op in ("asin", "acos", "atanh"):
+            # NaN at both corners, and numbers between them
+            certain &= (np.abs(here[0]) - reach[0] > 1) | (reach[0] == 0)
     result = np.broadcast_to(result, v.shape).copy()
     result[special] = np.where(certain, 0, np.inf)
     return result
