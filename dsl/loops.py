@@ -12,13 +12,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..ir.bounds import Range
-from ..ir.expr import ONE, ZERO, Expr, call, leaves, load, var
+from ..ir.errors import CompilerBug
+from ..ir.expr import FALSE, ONE, ZERO, Expr, call, leaves, load, var
 from ..ir.graph import Attr, Shape, identity, make
 from ..ir.kernel import Alloc, Buffer, Check, If, Let, Loop, Nest, Stmt, Store, While
 from ..ir.program import BAD_SIZE
-from ..ir.simplify import assuming
+from ..ir.simplify import assuming, simplify
 from ..ir.tensor import BuildError, Tensor
 from . import arguments, scalars
+from .checks import hoisted, on_sizes_only
 from .diagnostics import nearest, shorten
 from .frame import BROKEN, Found, Silenced
 from .locals import ACCUMULATE, Kinds, Memory, Plain, count_targets, targets
@@ -48,8 +50,9 @@ def run_nest(evaluator: Evaluator, form: List) -> None:
             finally:
                 del frame.scopes[depth:]
             if not kinds.changed:
-                break
-        walk.finish()
+                evaluator.guarded(form, walk.finish)
+                return
+        raise CompilerBug("elaborate", "the dtypes of a nest do not settle")
     except Exception:
         for name in targets(form):
             found = frame.resolve(name.name, name.place)
@@ -223,7 +226,13 @@ class Walk:
                 ends = Range(start, stop + -1) if step.attr > 0 else Range(stop + 1, start)
                 self.known = self.known.with_ranges({axis: ends})
             self.statements(form.items[2:])
-        self.block.append(Loop(axis, start, stop, tuple(body), step=step, span=form.place.span))
+        kept, checks = hoisted(body, v, start, stop, step, self.known)
+        for check in checks:
+            left = simplify(check.condition, self.known)
+            if left is FALSE:
+                raise error("E0319", "an index in this loop is always outside its axis", form.place)
+            self.emit_check(Check(left, check.code, check.span))
+        self.block.append(Loop(axis, start, stop, tuple(kept), step=step, span=form.place.span))
 
     def while_(self, form: List) -> None:
         """`(while condition [:max n] form…)`"""
@@ -426,12 +435,16 @@ class Walk:
         if not self.written:
             raise error("E0605", f"this `{self.form.head}` has no effect: it stores into nothing", self.form.place)
         b = self.evaluator.builder
+        for s in self.block:
+            if isinstance(s, Check) and on_sizes_only(s):
+                b.require(s.condition, "E0319", "an index in this loop is always outside its axis")
+        body = tuple(s for s in self.block if not (isinstance(s, Check) and on_sizes_only(s)))
         inputs = [m for m in self.outside.values() if m.tensor is not None]
         tensors = [(m, m.tensor) for m in inputs if m.tensor is not None]
         nodes = [b.node(b.retype(x, self.kinds.dtype(m.key)) if x.weak else x) for m, x in tensors]
         results = [(m, name) for m, name in self.written.values()]
         composite = self.frame.composite
-        nest = Nest(composite.name, tuple(map(self.buffer, inputs)), tuple(self.buffer(m) for m, _ in results), tuple(self.block))
+        nest = Nest(composite.name, tuple(map(self.buffer, inputs)), tuple(self.buffer(m) for m, _ in results), body)
         args = tuple(identity(n) for n in nodes)
         span = self.form.place.span
         for k, (m, name) in enumerate(results):

@@ -125,16 +125,12 @@ class Renderer:
         sticky = self.fails(function) and fails_in_team(function.body, self)
         grid = [self.expressions.text(e) for e in function.grid]
         threads = [self.expressions.text(e) for e in function.threads]
-        text = self._macros.Function(
-            name=name,
-            params=params,
-            fails=self.fails(function),
-            sticky=sticky,
-            grid=grid,
-            threads=threads,
-            returns=not _leaves(function.body),
-            body=_BODY,
-        )
+        given = {
+            "name": name, "params": params, "fails": self.fails(function), "sticky": sticky, "grid": grid, "threads": threads,
+            "returns": not _leaves(function.body), "body": _BODY,
+        }  # fmt: skip
+        macro = self._macros.Function
+        text = macro(**{k: given[k] for k in macro.arguments if k in given})
         return self._wrap(str(text), function.body, "function")
 
     def block(self, block: Block, place: str, depth: int = 1) -> list[str]:
@@ -179,7 +175,9 @@ class Renderer:
         frame = frames[-1]
         fields, blocks, declare = getattr(self, f"_{type(stmt).__name__.lower()}")(stmt, frame)
         macro = getattr(self._macros, type(stmt).__name__)
-        text = str(macro(**fields, **({"body": _BODY} if _BODY in blocks else {}), **({"orelse": _ORELSE} if isinstance(stmt, If) else {})))
+        given = {**fields, "body": _BODY, "orelse": _ORELSE}
+        # a macro takes what it names
+        text = str(macro(**{k: given[k] for k in macro.arguments if k in given}))
         segments, depths, found = _segments(text)
         lines.extend(self._line(*_relative(line, frame.depth)) for line in segments[0])
         if not isinstance(stmt, (For,)) and declare is not None:
@@ -247,6 +245,8 @@ class Renderer:
         return self.types.spell(self.types.info(dtype).like("u8").dtype if dtype.kind == "bool" and dtype.lanes > 1 else dtype)
 
     def _scratch(self, s: Scratch, frame: _Frame) -> tuple[Any, ...]:
+        if s.align > 64:
+            raise CompilerBug("render", f"scratch `{s.name}` asks for more than the 64 bytes of alignment that all scratch memory has")
         name = self._local.get("buffer", s.name)
         where = frame.team or self._place
         count = self.expressions.text(s.count, Need(13))
@@ -279,6 +279,7 @@ class Renderer:
         fields = {
             "type": "int64_t", "name": name, "start": e.text(s.start), "stop": e.text(s.stop, Need(11)), "step": step,
             "step_text": e.text(s.step, Need(13)), "pragma": s.pragma, "trips": trips, "team": bool(frame.team),
+            "parallel_if": None if s.serial_if is None else e.text(negation(s.serial_if), Need(6)),
         }  # fmt: skip
         position = e.is_position(s.start) and e.is_position(s.step)
         return fields, {_BODY: s.body}, (("var", s.var), Info(name, s.step.dtype, position, natural))
@@ -294,7 +295,7 @@ class Renderer:
         return {"parallel_if": condition}, {_BODY: s.body}, None
 
     def _barrier(self, s: Barrier, frame: _Frame) -> tuple[Any, ...]:
-        return {}, {}, None
+        return {"team": bool(frame.team)}, {}, None
 
     def _call(self, s: Call, frame: _Frame) -> tuple[Any, ...]:
         e = self.expressions

@@ -181,7 +181,7 @@ class _Contract:
                     pass
                 elif self.interior(outer.axis, inner.axis, border):
                     pass
-                elif all(isinstance(s, Store) for s in inner.body) and constant_extent(inner.start, inner.stop) is not None:
+                elif all(isinstance(s, Store) for s in inner.body) and constant_extent(inner) is not None:
                     plan.do("vectorize", inner.axis)
                     plan.do("unroll", outer.axis)
                 else:

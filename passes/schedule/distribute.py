@@ -42,8 +42,8 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
     position: list[Expr] = []
     for axis in axes:
         loop = loops[axis]
-        length = extent(loop.start, loop.stop)
-        bound = upper(length, facts.sizes) if constant_extent(loop.start, loop.stop) is None else None
+        length = extent(loop)
+        bound = upper(length, facts.known) if constant_extent(loop) is None else None
         if bound is None and names_in(length) & set(loops):
             raise StepError(f"expand: the extent of `{axis}` depends on {', '.join(sorted(names_in(length) & set(loops)))}")
         shape.append(length if bound is None else ZERO + bound)

@@ -48,8 +48,7 @@ class Plan:
 
     def extent(self, axis: str) -> int | None:
         """The extent of an axis where it is constant."""
-        loop = self.loop(axis)
-        return constant_extent(loop.start, loop.stop)
+        return constant_extent(self.loop(axis))
 
     def around_store(self, buffer: str) -> list[tuple[Loop, ...]]:
         """For each statement that stores into `buffer`: the loops around it, outermost first."""

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...ir.dtypes import DType
-from ...ir.expr import ONE, ZERO, Expr, postorder, var
+from ...ir.expr import ONE, ZERO, Expr, var
 from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, statements
-from .affine import stride
+from .affine import same_position, stride
 from .tree import Facts, loads_in, local_buffers, names_in
 
 
@@ -152,34 +152,6 @@ def vector_axis(axes: tuple[str, ...], addresses: list[Expr]) -> str | None:
         if n >= count and n:
             best, count = axis, n
     return best
-
-
-def same_position(a: Expr, b: Expr) -> bool:
-    """Whether two positions are the same polynomial of sizes and variables."""
-    return polynomial(a) == polynomial(b)
-
-
-def polynomial(e: Expr) -> dict[tuple[Expr, ...], int]:
-    """Products of atoms (sorted by name) and their coefficients."""
-    terms: dict[Expr, dict[tuple[Expr, ...], int]] = {}
-    for n in postorder(e):
-        if n.op == "const":
-            terms[n] = {(): n.attr} if n.attr else {}
-        elif n.op == "add":
-            result = dict(terms[n.args[0]])
-            for m, c in terms[n.args[1]].items():
-                result[m] = result.get(m, 0) + c
-            terms[n] = {m: c for m, c in result.items() if c}
-        elif n.op == "mul":
-            result = {}
-            for m, c in terms[n.args[0]].items():
-                for m2, c2 in terms[n.args[1]].items():
-                    both = tuple(sorted((*m, *m2), key=lambda x: (x.op, str(x.attr), id(x))))
-                    result[both] = result.get(both, 0) + c * c2
-            terms[n] = {m: c for m, c in result.items() if c}
-        else:
-            terms[n] = {(n,): 1}
-    return terms[e]
 
 
 def guarded(stmts: Block) -> bool:

@@ -16,7 +16,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from ...ir.errors import TimeLimit, ToolError
+from ...ir.errors import TimeLimit, ToolError, ToolMissing
 
 _NAMES = ("clang", *(f"clang-{v}" for v in range(22, 13, -1)), "gcc", *(f"gcc-{v}" for v in range(16, 11, -1)), "cc")
 _OPENMP = ("libomp.so", "libomp.dylib")
@@ -47,13 +47,13 @@ def find_compiler(requested: str) -> Compiler:
             return _probe((name,), name)
     if find_spec("ziglang") is not None:
         return _probe((sys.executable, "-m", "ziglang", "cc"), "ziglang")
-    raise ToolError(f"no C compiler found: {_ADVICE}")
+    raise ToolMissing(f"no C compiler found: {_ADVICE}")
 
 
 def _probe(command: tuple[str, ...], what: str) -> Compiler:
     path = shutil.which(command[0]) if command else None
     if path is None:
-        raise ToolError(f"{what} is not there: {_ADVICE}")
+        raise ToolMissing(f"{what} is not there: {_ADVICE}")
     command = (path, *command[1:])
     text = run([*command, "--version"], 60, []).strip()
     version = text.split("\n")[0] if text else ""

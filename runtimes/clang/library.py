@@ -37,6 +37,7 @@ class Library:
         arguments = [_SCALARS[p.dtype.name] if p.role == "scalar" else ctypes.c_void_p for p in program.ports]
         self._function.argtypes = [*arguments, *(ctypes.c_int64 for _ in program.sizes), *(ctypes.c_void_p for _ in extra)]
         self.extra = extra  # pointers that stand behind the sizes: a stream
+        # how each port's argument is taken from what a caller gives
         self.picks: list[tuple[str, Callable[[Any], Any]]] = [(p.name, _picker(p)) for p in program.ports]
         self._sizes = [s.name for s in program.sizes]
 
