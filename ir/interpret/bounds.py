@@ -287,13 +287,19 @@ def settle(v: Array, propagated: Array, ulp: float, to: DType, certain: Array | 
     A value that is exactly inf or NaN has no error of its own; a finite one beyond the dtype's range is undecided.
     """
     magnitude = np.abs(v)
-    own = ulp * (epsilon(to) * magnitude + smallest(to))
-    if certain is not None and ulp <= 0.5 and np.any(certain):
-        own = np.where(certain & (v.astype(numpy_dtype(to)) == v), 0, own)
-    finite = np.isfinite(v)
-    result = np.where(finite, propagated + own, propagated)
-    undecided = (finite & (magnitude + result > largest(to))) | _unspellable(v, to)
-    return np.where(undecided, np.inf, result).astype(np.float64)
+    result = propagated
+    if ulp:
+        own = ulp * (epsilon(to) * magnitude + smallest(to))
+        if certain is not None and ulp <= 0.5 and np.any(certain):
+            own = np.where(certain & (v.astype(numpy_dtype(to)) == v), 0, own)
+        result = propagated + own
+    finite = np.isfinite(magnitude)
+    if not finite.all():
+        result = np.where(finite, result, propagated)
+    undecided = finite & (magnitude + result > largest(to))
+    if undecided.any() or to is f8e4m3:
+        result = np.where(undecided | _unspellable(v, to), np.inf, result)
+    return np.asarray(result, np.float64)
 
 
 def _unspellable(v: Array, to: DType) -> Array:
