@@ -118,6 +118,10 @@ class _Evaluator(Positions):
                 self.cache.move_to_end(wanted)
 
     def keep(self, key: tuple[Node, tuple[int, ...]], values: Values) -> None:
+        node = key[0]
+        if node.op in OPS and self.reads[node] == 1 and math.prod(self.extents(node.shape)) > TILE:
+            # a large tensor on its way to one reader: made again if it is asked for again
+            return
         self.cache[key] = values
         self.cached_bytes += _bytes(values)
         while self.cached_bytes > CACHE and len(self.cache) > 1:
