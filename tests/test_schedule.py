@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from luminal.ir.dtypes import numpy_dtype
+from luminal.ir.errors import SourceError
 from luminal.ir.expr import evaluate
 from luminal.ir.interpret.kernel import run
-from luminal.ir.errors import SourceError
 from luminal.ir.kernel import Alloc, Loop, Module, statements
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read, show
@@ -152,6 +152,8 @@ GOOD = {
     "accumulate with first and last": ("matmul_bias", "split p 8\naccumulate p.0 into=C"),
     "accumulate in a buffer": ("gemm_scaled", "split p 8\naccumulate p.0"),
     "accumulate across one loop": ("matmul_bias", "split p 8\naccumulate p.0 into=C outside=j"),
+    "compute_at": ("two_stage", "compute_at t j"),
+    "compute_at after splits": ("two_stage", "split j 4\ncompute_at t j.1"),
     "rfactor": ("row_sum", "split p 8 tail=cut\nrfactor p.1\nvectorize p.1"),
     "unswitch": ("matmul_bias", "split p 8\naccumulate p.0 into=C\nsplit j 4 tail=pad\nexpand acc j.1\nfission j.1\nunswitch j.1"),
     "region": ("gemm", "split p 8\naccumulate p.0 into=C\nstage B p.1 j at=p.0 space=shared\nregion"),
@@ -198,6 +200,10 @@ REFUSED = {
     "accumulate what is read": ("gemm_scaled", "split p 8\naccumulate p.0 into=C", "more than `add=`"),
     "accumulate in another dtype": ("gemm_f16", "split p 8\naccumulate p.0 into=C", "cannot hold f32"),
     "accumulate a cut loop": ("gemm", "split p 8 tail=cut\naccumulate p.0 into=C", "tail=guard|repeated for every block"),
+    "compute_at the wrong loop": ("two_stage", "compute_at t k", "not the consumer"),
+    "compute_at too far out": ("two_stage", "split j 4\ncompute_at t j.0", "not used at one position"),
+    "compute_at a sum": ("softmax", "compute_at s j", "used by 3 statements"),
+    "compute_at under a guard": ("two_stage", "split j 4 tail=pad\ncompute_at t j.1", "under a condition"),
     "rfactor of unknown length": ("row_sum", "rfactor p", "no reduction of constant extent"),
     "region without work": ("scatter", "region", "no loop is parallel"),
     "no guard": ("pointwise", "interior i j", "no guard"),
@@ -269,8 +275,8 @@ def random_line(m: Module, rng: np.random.Generator) -> str:
             return f"expand {buffer} {some}"
         case "stage":
             return f"stage {buffer} {some}" + str(rng.choice(["", f" at={axis()}"])) + f" space={rng.choice(['private', 'shared'])}"
-        case "spill":
-            return f"spill {buffer} {axis()}"
+        case "spill" | "compute_at":
+            return f"{name} {buffer} {axis()}"
         case "accumulate":
             return f"accumulate {axis()}" + str(rng.choice(["", f" into={buffer}"]))
         case "reorder" | "interior" | "fission":
