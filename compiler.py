@@ -144,10 +144,9 @@ class Compilation:
         self.stages: list[tuple[str, float]] = []  # what took how long: elaborate and each pass
         self.start = unit.level or "graph"
         if unit.level:
-            from .ir import text, verify
+            from .ir import text
 
-            self.levels[unit.level] = text.read(unit.text, unit.name)
-            verify.verify(self.levels[unit.level])
+            self.levels[unit.level] = text.read_valid(unit.text, unit.name)
 
     @property
     def options(self) -> Options:

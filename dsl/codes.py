@@ -160,6 +160,9 @@ CODES: dict[str, Code] = {
     ),
     "E0902": _code("an unknown name in an intermediate file", "Something is used that no line before it declares."),
     "E0903": _code("an intermediate file contradicts itself", "Shapes, dtypes or counts do not agree."),
+    "E0904": _code(
+        "an intermediate file breaks a rule of its level", "The file can be read, but what it says is not valid; the message names the rule."
+    ),
     "W0701": _code(
         "a store into an input that is no output",
         "Tensors are values: what is stored is seen in this composite only.  List the input among the outputs to update it in place.",

@@ -169,7 +169,7 @@ def parameter_value(kind: str, value: Any, place: Place, name: str) -> Any:
     }[kind]
     if not good:
         raise error("E0120", f"the parameter `{name}` is of type {kind}; {value!r} is not", place)
-    if kind == "float":
+    if kind == "float" and isinstance(value, (int, float)):
         return float(value)
     return (value,) if kind in ("axes", "ints") and integer else value
 

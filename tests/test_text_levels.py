@@ -1,15 +1,17 @@
 """How the levels look as text, what survives the way there and back, and what a wrong file says."""
 
 import math
+from pathlib import Path
 
 import pytest
+from luminal import dsl
 from luminal.ir import graph as g
 from luminal.ir import kernel as k
 from luminal.ir import program as p
 from luminal.ir.dtypes import bool_, c64, f16, f32, f64, i8, i32, i64, u8, u64
 from luminal.ir.errors import SourceError, Span
 from luminal.ir.expr import ONE, ZERO, Expr, add, axis, call, cast, const, first, floordiv, fold, last, load, make, mod, mul, null, overlap, size, var
-from luminal.ir.text import read, read_expr, show, show_expr
+from luminal.ir.text import read, read_expr, read_valid, show, show_expr
 
 M, N, I, J = size("M"), size("N"), var("i"), var("j")  # noqa: E741
 X = var("x", f32)
@@ -285,3 +287,26 @@ def test_any_broken_text_is_a_source_error() -> None:
                 read(broken)
             except SourceError as e:
                 assert e.diagnostics[0].span.line >= 1, f"seed {seed}\n{broken}"
+
+
+def test_a_file_that_breaks_a_rule_is_the_users_mistake() -> None:
+    assert read_valid(HEAD + "  y[0] = A[0]") == read(HEAD + "  y[0] = A[0]")
+    with pytest.raises(SourceError) as caught:
+        read_valid(HEAD + "  y[0] = A[0, 0]", "x.kernel")
+    (d,) = caught.value.diagnostics
+    assert (d.code, d.span.file) == ("E0904", "x.kernel")
+    assert "kernels/index-rank: kernel k: A has 1 axes and 2 indices" in d.message
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parent / "golden").glob("*.kernel")), ids=lambda p: p.name)
+def test_scheduled_kernels_round_trip(path: Path) -> None:
+    module = read_valid(path.read_text(), path.name)
+    assert read(show(module)) == module
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[1] / "samples").glob("*.toml")), ids=lambda p: p.name)
+def test_graphs_of_the_samples_round_trip(path: Path) -> None:
+    composites = dsl.read_file(path)
+    for composite in composites:
+        graph = dsl.elaborate(composite, dsl.Scope(composites, ()), dsl.Instance())
+        assert read_valid(show(graph)) == graph
