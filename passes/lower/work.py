@@ -12,7 +12,7 @@ from math import ceil
 from ...ir import program as p
 from ...ir.expr import TRUE, Expr, postorder, product, size, total
 
-FORK = 1 << 18  # operations, most of them in vectors, that take about as long as waking the threads
+FORK = 1 << 19  # operations, most of them on vectors, that take about as long as waking the threads saves
 COSTS: dict[str, int] = dict.fromkeys(
     ("exp", "exp2", "expm1", "log", "log2", "log1p", "sin", "cos", "tan", "pow", "tanh", "sinh", "cosh", "erf", "asin", "acos", "atan"), 16
 )
