@@ -32,6 +32,7 @@ FUEL = 120  # goals that one proof may look at
 DEPTH = 3  # facts that one proof may combine
 
 End = Expr | int | None
+Goal = frozenset[tuple[pl.Monomial, int]]  # the terms of a polynomial that is to be >= 0
 
 
 class Range(NamedTuple):
@@ -62,7 +63,8 @@ class Known:
         self.memo: dict[Expr, Expr] = {}  # of `simplify`
         self.quotients: dict[Expr, Poly] = {}  # x // d for x % d, of `simplify.regrouped`
         self.assumed: dict[Expr, Known] = {}  # of `simplify.assuming`
-        self._proofs: dict[frozenset[tuple[pl.Monomial, int]], bool] = {}
+        self._proofs: dict[Goal, bool] = {}
+        self._asides: dict[Goal, bool] = {}
         self._fuel = 0
 
     def _forget_ranges(self) -> None:
@@ -251,16 +253,32 @@ class Known:
         if pl.is_constant(p):
             return p.get((), 0) >= 0
         name = frozenset(p.items())
+        found = self._proved(name)
+        if found is None:
+            self._fuel = FUEL
+            found = self._proofs[name] = self._prove(p, DEPTH, ())
+        return found
+
+    def _proved(self, name: Goal) -> bool | None:
+        """What an earlier proof said; a proof with less knowledge counts where it succeeded."""
         found = self._proofs.get(name)
         base = self.base
         while base is not None and not found:
             found = base._proofs.get(name) or found
             base = base.base
+        return found
+
+    def _aside(self, p: Poly) -> bool:
+        """p >= 0 as a side condition inside a proof: with the fuel that is left, one fact deep, and never resting on itself."""
+        if pl.is_constant(p):
+            return p.get((), 0) >= 0
+        name = frozenset(p.items())
+        found = self._proved(name)
         if found is None:
-            self._proofs[name] = False  # a proof may not rest on itself
-            outer, self._fuel = self._fuel, FUEL
-            found = self._proofs[name] = self._prove(p, DEPTH, ())
-            self._fuel = outer
+            found = self._asides.get(name)
+        if found is None:
+            self._asides[name] = False
+            found = self._asides[name] = self._prove(p, 1, ())
         return found
 
     def positive(self, p: Poly) -> bool:
@@ -310,7 +328,7 @@ class Known:
 
     def _sign(self, c: Poly) -> int:
         """1 for c >= 0, -1 for c <= 0, 0 for unknown."""
-        return 1 if self.nonnegative(c) else -1 if self.nonnegative(pl.scaled(c, -1)) else 0
+        return 1 if self._aside(c) else -1 if self._aside(pl.scaled(c, -1)) else 0
 
     def _elimination_order(self, a: Expr) -> tuple[int, int, str]:
         """Compound atoms first, then variables with symbolic bounds, inner ones before outer ones."""
@@ -342,7 +360,7 @@ class Known:
             return [[x], [y]] if one_suffices else [[x, y]]
         if a.op in ("floordiv", "mod"):
             x, d = pl.poly(a.args[0]), pl.poly(a.args[1])
-            return self._division_extremes(a.op, x, d, c, rest, rises) if rises and self.positive(d) else []
+            return self._division_extremes(a.op, x, d, c, rest, rises) if rises and self._aside(pl.plus(d, pl.constant(-1))) else []
         low, high = self.ends(a)
         if rises > 0:
             return [] if low is None else [[at(low)]]
@@ -371,6 +389,7 @@ class Known:
                 if a.args or pl.degree(p, a) != 1 or not (isinstance(r.min, Expr) or isinstance(r.max, Expr)):
                     continue
                 c, rest = pl.coefficient(p, a)
+                self._fuel = FUEL
                 rises = self._sign(c)
                 low, high = self.ends(a)
                 end = low if rises > 0 else high if rises < 0 else None
