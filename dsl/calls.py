@@ -40,14 +40,14 @@ def call_composite(evaluator: Evaluator, form: List, composite: Composite) -> An
     frame = Frame(composite)
     given: list[tuple[PortDecl, Form, Tensor]] = []
     values: dict[str, Any] = {}
-    ports, keywords = _split(form, composite)
+    ports, keywords = split_call(form, composite)
     problems = arguments.Problems()
     for port, f in ports:
         with problems:
             given.append((port, f, arguments.tensor(evaluator, f)))
     for parameter, f in keywords:
         with problems:
-            values[parameter.name] = _parameter(evaluator, parameter, f)
+            values[parameter.name] = parameter_value_of(evaluator, parameter, f)
     problems.finish()
     with session.entered(composite, form.place):
         frame.parameters = parameters_of(composite, {k: v for k, v in values.items() if v is not None}, form.place)
@@ -70,7 +70,7 @@ def call_composite(evaluator: Evaluator, form: List, composite: Composite) -> An
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _split(form: List, composite: Composite) -> tuple[list[tuple[PortDecl, Form]], list[tuple[Parameter, Form]]]:
+def split_call(form: List, composite: Composite) -> tuple[list[tuple[PortDecl, Form]], list[tuple[Parameter, Form]]]:
     """Operands by port, keywords by parameter (or by port).  E0501, E0502."""
     positional, keywords = arguments.split(form)
     inputs = composite.inputs
@@ -111,7 +111,8 @@ def _signature(composite: Composite) -> str:
     return f"({' '.join(words)})"
 
 
-def _parameter(evaluator: Evaluator, parameter: Parameter, form: Form) -> Any:
+def parameter_value_of(evaluator: Evaluator, parameter: Parameter, form: Form) -> Any:
+    """The value that a call gives to a parameter."""
     value = arguments.read(evaluator, form, Operand(parameter.name, _PARAMETER_KINDS[parameter.type]))
     return list(value) if isinstance(value, tuple) else value
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import CompilerBug
 from ..ir.expr import Expr, call
-from ..ir.program import Array, Assign, Barrier, Block, Call, Define, Fail, For, Function, If, Param, Program, Region, Scratch, Stmt, StoreTo, While
+from ..ir.program import ERRORS, Array, Assign, Barrier, Block, Call, Define, Fail, For, Function, If, Param, Program, Region, Scratch, Stmt, StoreTo, While
 from . import Description
 from .expressions import Expressions, Info, Scope
 from .helpers import Helpers, Types
@@ -285,7 +285,10 @@ class Renderer:
         return fields, {_BODY: s.body}, (("var", s.var), Info(name, s.step.dtype, position, natural))
 
     def _if(self, s: If, frame: _Frame) -> tuple[Any, ...]:
-        return {"condition": self.expressions.text(s.condition), "has_else": bool(s.orelse)}, {_BODY: s.body, _ORELSE: s.orelse}, None
+        # the checks of an entry are one line each
+        leave = s.body[0].code if len(s.body) == 1 and isinstance(s.body[0], Fail) and not (s.orelse or frame.team or self._live) else None
+        fields = {"condition": self.expressions.text(s.condition), "has_else": bool(s.orelse), "leave": leave, "meaning": ERRORS.get(leave, "")}
+        return fields, {_BODY: s.body, _ORELSE: s.orelse}, None
 
     def _while(self, s: While, frame: _Frame) -> tuple[Any, ...]:
         return {"condition": self.expressions.text(s.condition)}, {_BODY: s.body}, None

@@ -160,6 +160,15 @@ def test_checks_leave_loops_only_where_that_says_the_same() -> None:
         run(text.replace("[M N]", "[K N]"), A=a, I=np.array([0, 3, 0]))
 
 
+def test_composites_of_numbers_are_called_inside_loops() -> None:
+    text = """(composite mix ((X{T}[] Y{T}[~] &key (a 0.5)) -> (Z{T}[])) (setf z (* a X)) (if (= a 0.5) (setf z (+ z 1))) (return (* (relu z) Y)))
+    (composite f ((A{f64}[N]) -> (Y{f64}[N])) (dotimes (i N) (setf (aref Y i) (+ (mix (aref A i) 2) (gelu (aref A i))))))"""
+    from scipy.special import erf
+
+    a = draw(9).astype(np.float64)
+    same(run(text, A=a), np.maximum(a / 2 + 1, 0) * 2 + a / 2 * (1 + erf(a / np.sqrt(2))))
+
+
 # ---- both styles, and values
 
 

@@ -185,3 +185,36 @@ def test_random_damage_never_ends_in_anything_but_a_diagnostic() -> None:
         except SourceError as e:
             assert e.diagnostics and all(d.span.line > 0 for d in e.diagnostics)
             render_diagnostics(e.diagnostics)
+
+
+WORDS = ["A", "B", "s", "Y", "N", "M", "i", "t", "nil", "_", "0", "1", "-1", "2", "0.5", "inf", ":axis", ":keepdims", ":dtype", "f32", "i64", "relu", "softmax", "linear", "attention"]
+TEXTS = ['"ij,jk->ik"', '"x"', "(0 1)", "(1 1 2)", "(M N)", "(N)", "()"]
+
+
+def test_random_programs_end_in_a_graph_or_a_diagnostic() -> None:
+    from luminal.dsl.evaluate import SPECIAL, STATEMENTS
+    from luminal.dsl.operators import TABLE
+
+    seed = 5
+    print("seed", seed)
+    rng = random.Random(seed)
+    heads = [*TABLE, *SPECIAL, *STATEMENTS, "aref", "aref", "+", "*", "gelu", "layer_norm"]
+
+    def form(depth: int) -> str:
+        if depth == 0 or rng.random() < 0.3:
+            return rng.choice(WORDS if rng.random() < 0.8 else TEXTS)
+        if rng.random() < 0.3:
+            return f"(dotimes (i {rng.choice('MN3')}) ({rng.choice(['setf', 'incf'])} (aref {rng.choice('YA')} i {rng.choice(['0', 'i', '(mod i N)'])}) {form(depth - 1)}))"
+        return f"({rng.choice(heads)} {' '.join(form(depth - 1) for _ in range(rng.randrange(4)))})"
+
+    graphs = 0
+    for _ in range(400):
+        text = f"(composite f ((A{{f32}}[M N] B{{i64}}[M N] s{{f32}}[]) -> (Y{{f32}}[M N])) {form(3)} (return {form(3)}))"
+        try:
+            composites = read(text)
+            graphs += bool(elaborate(composites[0], Scope(composites)).outputs)
+        except SourceError as e:
+            assert e.diagnostics, text
+        except Exception as e:
+            raise AssertionError(text) from e
+    assert graphs > 0

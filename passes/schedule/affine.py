@@ -8,7 +8,7 @@ from ...ir import polynomial as pl
 from ...ir.bounds import Known, Range, bounds
 from ...ir.expr import ONE, ZERO, Expr, minimum, postorder, var
 from ...ir.kernel import Loop, Stmt
-from ...ir.simplify import prove_equal, prove_le, simplify
+from ...ir.simplify import prove_le
 
 UNBOUNDED = 1 << 40  # a bound above this is no help to anybody
 
@@ -75,9 +75,3 @@ def inside(path: Iterable[Stmt], known: Known) -> Known:
 def bounded(limit: int, length: Expr) -> Expr:
     """min(limit, length): the extent of a part that may be the last."""
     return minimum(ZERO + limit, length)
-
-
-__all__ = [
-    "Known", "at_least", "bounded", "bounds", "constant_extent", "extent", "inside", "is_multiple", "mentions", "minus", "pl", "prove_equal", "same_position", "simplify",
-    "stride", "upper",
-]  # fmt: skip

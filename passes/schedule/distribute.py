@@ -30,7 +30,9 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
     enclosing = [s.axis for s in path if isinstance(s, Loop)]
     missing = [a for a in axes if a not in enclosing]
     if missing or not axes:
-        raise StepError(f"expand: `{buffer}` is allocated inside {', '.join(enclosing) or 'no loop'}, not inside {', '.join(missing) or '(give axes)'}")
+        raise StepError(
+            f"expand: `{buffer}` is allocated inside {', '.join(enclosing) or 'no loop'}, not inside {', '.join(missing) or '(give axes)'}"
+        )
     top = next(k for k, s in enumerate(path) if isinstance(s, Loop) and s.axis in axes)
     loops: dict[str, Loop] = {}
     for s in path[top:-1]:
@@ -118,5 +120,3 @@ def _inline_lets(block: Block) -> Block:
         else:
             result += substitute_block((s,), values)
     return tuple(result)
-
-

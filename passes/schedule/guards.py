@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.expr import TRUE, ZERO, Expr, both, const, postorder, rewrite, substitute, var, where
+from ...ir import polynomial as pl
+from ...ir.expr import TRUE, ZERO, Expr, both, const, postorder, rewrite, substitute, where
 from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, statements
-from .affine import bounded, constant_extent, minus, pl
-from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, less, loads_in, names_in, names_taken, nest, rename, replace_loop, simple
+from .affine import bounded, constant_extent, minus
+from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, loads_in, names_in, names_taken, nest, rename, replace_loop, simple
 
 
 def pad_block(block: Block, condition: Expr, axis: str) -> Block:
@@ -104,7 +105,7 @@ def interior(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
     condition = both(*dict.fromkeys(proofs.values()))
     assert condition is not None
     taken = names_taken(kernel)
-    facts_true = {g: TRUE for g in proofs}
+    facts_true = dict.fromkeys(proofs, TRUE)
     main = _drop_true(map_expressions((loops[0],), lambda e: simple(substitute(e, facts_true))))
     border = _bound_loops(copy((loops[0],), taken), len(loops))
     return replace_loop(kernel, axes[0], lambda loop: (If(condition, main, border),))
@@ -219,11 +220,3 @@ def unswitch(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
 
     orelse = rename(around(choice.orelse), {x.axis: fresh(x.axis, taken) for x in loops}) if choice.orelse else ()
     return replace_loop(kernel, axis, lambda loop: (If(choice.condition, around(choice.body), orelse),))
-
-
-def guard_of(stop: Expr, value: Expr) -> Expr:
-    """The guard `value < stop` of a padded axis."""
-    return less(value, stop)
-
-
-__all__ = ["guard_of", "interior", "pad_block", "unswitch", "var"]

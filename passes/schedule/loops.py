@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, mod, var
-from ...ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Store, map_block, statements, substitute_block
-from .affine import at_least, bounded, constant_extent, extent, inside, is_multiple, minus, simplify
-from .guards import guard_of, pad_block
+from ...ir.kernel import Block, If, Kernel, Let, Loop, Store, map_block, statements, substitute_block
+from ...ir.simplify import simplify
+from .affine import at_least, bounded, constant_extent, extent, inside, is_multiple, minus
+from .guards import pad_block
 from .tree import Facts, StepError, around, copy, find, fresh, index, less, local_buffers, names_in, names_taken, nest, replace_in, replace_loop
 
 TAILS = ("guard", "cut", "pad", "perfect")
@@ -67,7 +68,7 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
         elif loop.kind != "parallel":
             raise StepError(f"split: only parallel axes can be padded, `{axis}` is {loop.kind}; use tail=guard or cut")
         else:
-            body = pad_block(body, guard_of(loop.stop, var(axis)), axis)
+            body = pad_block(body, less(var(axis), loop.stop), axis)
     main = Loop(inner, ZERO, inner_stop, _at(body, loop, value), loop.kind, span=loop.span)
     result: Block = (Loop(outer, ZERO, trips, (main,), loop.kind, span=loop.span),)
     if tail == "cut" and not exact:
@@ -137,7 +138,8 @@ def collapse(kernel: Kernel, facts: Facts, a: str, b: str) -> Kernel:
     The loops are a perfect nest of one kind (serial, parallel or reduce), in steps of 1, and N does not depend on i.
     """
     outer, inner = nest(kernel, (a, b))
-    _plain(outer, "collapse"), _plain(inner, "collapse")
+    for loop in (outer, inner):
+        _plain(loop, "collapse")
     if outer.kind != inner.kind:
         raise StepError(f"collapse: `{a}` is {outer.kind}, `{b}` is {inner.kind}")
     if a in names_in(inner.start) | names_in(inner.stop):
@@ -169,7 +171,7 @@ def tile(kernel: Kernel, facts: Facts, a: str, b: str, factor_a: int, factor_b: 
 def unroll(kernel: Kernel, facts: Facts, axis: str, factor: int = 0) -> Kernel:
     """Mark a loop of constant extent to be unrolled; with a factor, split it (tail=cut) and mark the inner part.
 
-        for i in 0 .. 4:      →   for i in 0 .. 4 unroll:
+    for i in 0 .. 4:      →   for i in 0 .. 4 unroll:
     """
     if factor:
         kernel, axis = split(kernel, facts, axis, factor, "cut"), f"{axis}.1"
@@ -195,9 +197,10 @@ def vectorize(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     for s in loop.body:
         if not isinstance(s, (Store, Let)):
             raise StepError(f"vectorize: `{axis}` holds a {type(s).__name__.lower()}; only stores and lets can be vectors")
-        if facts.strict and isinstance(s, Store) and loop.kind == "reduce" and s.value.dtype.is_float and s.combiner in ("add", "mul"):
-            if not any(axis in names_in(e) for e in s.index):
-                raise StepError(f"vectorize: folding `{s.buffer}` across lanes changes the order of the sum, and --strict forbids it")
+        if not isinstance(s, Store) or s.combiner not in ("add", "mul") or not s.value.dtype.is_float:
+            continue
+        if facts.strict and loop.kind == "reduce" and not any(axis in names_in(e) for e in s.index):
+            raise StepError(f"vectorize: folding `{s.buffer}` across lanes changes the order of the sum, and --strict forbids it")
     return replace_loop(kernel, axis, lambda x: (replace(x, kind="vector"),))
 
 
@@ -224,7 +227,7 @@ def parallel(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
 def serial(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     """Run a loop in order; nothing is claimed of it any more.
 
-        for i parallel:     →     for i:
+    for i parallel:     →     for i:
     """
     loop = _plain(find(kernel, axis), "serial")
     return replace_loop(kernel, axis, lambda _: (replace(loop, kind="serial"),))
@@ -262,6 +265,3 @@ def bind(kernel: Kernel, facts: Facts, axis: str, place: str) -> Kernel:
         if not length.is_const:
             raise StepError(f"bind: `{axis}` has no constant extent; split it first")
     return replace_loop(kernel, axis, lambda _: (Loop(axis, ZERO, length, body, place, span=loop.span),))
-
-
-__all__ = ["Alloc", "bind", "collapse", "parallel", "reorder", "serial", "split", "tile", "unroll", "vectorize"]

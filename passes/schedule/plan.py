@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ...ir.kernel import Alloc, Block, If, Kernel, Loop, Stmt, Store, statements
+from ...ir.kernel import Alloc, Block, If, Kernel, Loop, Region, Stmt, Store, While, statements
 from ...ir.target import Options, Target
 from .affine import constant_extent
 from .script import apply
@@ -63,7 +63,7 @@ class Plan:
                 elif isinstance(s, If):
                     walk(s.body, loops)
                     walk(s.orelse, loops)
-                elif hasattr(s, "body"):
+                elif isinstance(s, (Region, While)):
                     walk(s.body, loops)
 
         walk(self.kernel.body, ())

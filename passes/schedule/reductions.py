@@ -8,8 +8,9 @@ from ...ir.dtypes import DType
 from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, last, load, maximum, var
 from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_block, statements
 from ...ir.primops import COMBINERS
-from .affine import at_least, constant_extent, minus, prove_equal
-from .tree import Facts, StepError, around, fresh, find, loads_in, local_buffers, names_in, names_taken, reads, replace_in, replace_loop, written
+from ...ir.simplify import prove_equal
+from .affine import at_least, constant_extent, minus
+from .tree import Facts, StepError, around, fresh, loads_in, local_buffers, names_in, names_taken, reads, replace_in, replace_loop, written
 
 
 def identity(combiner: str, dtype: DType) -> Expr:
@@ -50,7 +51,7 @@ def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside:
     loops = _parallel_around(path, outside)
     inner = loops[-1].body
     place = next(k for k, s in enumerate(inner) if s is block_loop)
-    accumulators = [b for b in sorted(written((block_loop,)))]
+    accumulators = sorted(written((block_loop,)))
     if len(accumulators) != 1:
         raise StepError(f"accumulate: `{axis}` accumulates into {', '.join(accumulators)}; one is needed")
     acc = local_buffers(kernel).get(accumulators[0])
@@ -203,6 +204,3 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     end = Loop(finish, ZERO, loop.stop, fold, "reduce")
     main = replace_in((top,), loop, (new_loop,))
     return replace_loop(kernel, top.axis, lambda _: (*head, begin, *main, end))
-
-
-__all__ = ["accumulate", "find", "identity", "rfactor"]

@@ -7,13 +7,37 @@ from dataclasses import replace
 from ...ir.expr import ZERO, Expr, both, call, const, load, make, rewrite, substitute, var, where
 from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_block, map_expressions, statements
 from .affine import constant_extent, upper
-from .tree import Facts, StepError, children, find, fresh, loads_in, local_buffers, names_in, names_taken, path_to, replace_in, replace_loop, touched, walk_paths, written
+from .tree import (
+    Facts,
+    StepError,
+    children,
+    find,
+    fresh,
+    loads_in,
+    local_buffers,
+    names_in,
+    names_taken,
+    path_to,
+    replace_in,
+    replace_loop,
+    touched,
+    walk_paths,
+    written,
+)
 
 SPACES = ("private", "shared", "stack", "register")
 
 
 def stage(
-    kernel: Kernel, facts: Facts, buffer: str, *axes: str, at: str = "", space: str = "private", order: tuple[str, ...] = (), name: str = "", align: int = 64
+    kernel: Kernel,
+    facts: Facts,
+    buffer: str,
+    *axes: str,
+    at: str = "",
+    space: str = "private",
+    order: tuple[str, ...] = (),
+    name: str = "",
+    align: int = 64,
 ) -> Kernel:
     """Copy what a nest reads of a buffer, in the layout in which it reads it.
 
@@ -202,9 +226,10 @@ def _writes_all(loop: Loop, buffer: Buffer) -> bool:
         loops.append(loops[-1].body[0])
     full = {var(x.axis): constant_extent(x) for x in loops if x.start is ZERO}
     for s in loops[-1].body:
-        if isinstance(s, Store) and s.buffer == buffer.name and not s.combiner and len(set(s.index)) == len(s.index):
-            if all(e in full and full[e] == n.attr for e, n in zip(s.index, buffer.shape, strict=True)):
-                return True
+        if not isinstance(s, Store) or s.buffer != buffer.name or s.combiner or len(set(s.index)) < len(s.index):
+            continue
+        if all(full.get(e) == n.attr for e, n in zip(s.index, buffer.shape, strict=True)):
+            return True
     return False
 
 
@@ -216,4 +241,3 @@ def _redirected(block: Block, old: str, new: str) -> Block:
         return (replace(s, buffer=new),) if isinstance(s, Store) and s.buffer == old else None
 
     return map_block(map_expressions(block, lambda e: rewrite(e, rule)), store)
-

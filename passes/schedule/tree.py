@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ...ir.bounds import Known
-from ...ir.expr import Expr, as_expr, both, call, make, postorder, rewrite, var
+from ...ir.expr import Expr, as_expr, call, make, postorder, rewrite, var
 from ...ir.graph import Size
 from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Module, Region, Stmt, Store, While, expressions, map_expressions, statements
 
@@ -279,10 +279,6 @@ def conjuncts(e: Expr) -> list[Expr]:
     if e.op == "bit_and" and e.dtype.kind == "bool":
         return [*conjuncts(e.args[0]), *conjuncts(e.args[1])]
     return [e]
-
-
-def conjunction(parts: list[Expr]) -> Expr | None:
-    return both(*parts)
 
 
 def less(a: Expr, b: Expr | int) -> Expr:
