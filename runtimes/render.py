@@ -315,7 +315,7 @@ class Renderer:
         return fields, {}, None
 
     def _fail(self, s: Fail, frame: _Frame) -> tuple[Any, ...]:
-        return {"code": s.code, "team": bool(frame.team), "release": list(self._live), "place": self._place}, {}, None
+        return {"code": s.code, "meaning": ERRORS[s.code], "team": bool(frame.team), "release": list(self._live), "place": self._place}, {}, None
 
 
 def negation(condition: Expr) -> Expr:
