@@ -144,10 +144,9 @@ class Compilation:
         self.stages: list[tuple[str, float]] = []  # what took how long: elaborate and each pass
         self.start = unit.level or "graph"
         if unit.level:
-            from .ir import text, verify
+            from .ir import text
 
-            self.levels[unit.level] = text.read(unit.text, unit.name)
-            verify.verify(self.levels[unit.level])
+            self.levels[unit.level] = text.read_valid(unit.text, unit.name)
 
     @property
     def options(self) -> Options:
@@ -249,13 +248,14 @@ class Compilation:
         cached((rendered.source, rendered.header, self.target.describe, kind, identity), path.suffix, make, path)
 
     def library_path(self, log: list[str] | None = None) -> Path:
-        """The shared library of this compilation, inside the compile cache."""
+        """What runs here (a shared library, a cubin, …), inside the compile cache."""
         from .search.cache import cached
 
         log = [] if log is None else log
         rendered = self.rendered
-        key = (rendered.source, rendered.header, self.target.describe, "shared", self.runtime.identity(self.target))
-        return cached(key, ".so", lambda to: self.runtime.build(rendered, self.target, "shared", to, self.settings.timeout, log))
+        kind, suffix = self.runtime.run_kind(self.settings.device)
+        key = (rendered.source, rendered.header, self.target.describe, kind, self.runtime.identity(self.target))
+        return cached(key, suffix, lambda to: self.runtime.build(rendered, self.target, kind, to, self.settings.timeout, log))
 
 
 def compilations(

@@ -153,6 +153,7 @@ def one(compilation: Compilation, options: dict[str, Any], emitted: list[str], r
         for kernel in compilation.module.kernels:
             for note in kernel.notes:
                 click.echo(f"{kernel.name}: {note}", err=True)
+    compilation.rendered  # noqa: B018 - whatever was asked for, all passes run, so that they can be watched
     status = 0
     if options["test"] is not None:
         from .testing import test

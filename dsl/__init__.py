@@ -8,14 +8,15 @@ if TYPE_CHECKING:
     from .ast import Composite
     from .diagnostics import render_diagnostics
     from .elaboration import Instance, elaborate
+    from .opinion import second_opinion
     from .reader import read, read_file
     from .scope import Scope
 
 _PUBLIC = {
     "Composite": "ast", "Instance": "elaboration", "Scope": "scope", "elaborate": "elaboration", "read": "reader", "read_file": "reader",
-    "render_diagnostics": "diagnostics",
+    "render_diagnostics": "diagnostics", "second_opinion": "opinion",
 }  # fmt: skip
-__all__ = ["Composite", "Instance", "Scope", "elaborate", "read", "read_file", "render_diagnostics"]
+__all__ = ["Composite", "Instance", "Scope", "elaborate", "read", "read_file", "render_diagnostics", "second_opinion"]
 
 
 def __getattr__(name: str) -> Any:

@@ -163,7 +163,7 @@ def size(evaluator: Evaluator, form: Form) -> Expr:
     value = anything(evaluator, form)
     if not isinstance(value, Tensor):
         raise mismatch(form, "size")
-    return evaluator.builder.position(value)
+    return evaluator.guarded(form, lambda: evaluator.builder.position(value))
 
 
 def axis(evaluator: Evaluator, form: Form) -> int:

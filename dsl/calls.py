@@ -9,7 +9,7 @@ from ..ir.errors import Diagnostic, SourceError
 from ..ir.expr import const
 from ..ir.tensor import BuildError, Tensor
 from . import arguments
-from .ast import Composite, PortDecl
+from .ast import Composite, Parameter, PortDecl
 from .diagnostics import nearest, shorten
 from .evaluate import Evaluator
 from .frame import BROKEN, Frame
@@ -37,11 +37,19 @@ def call_composite(evaluator: Evaluator, form: List, composite: Composite) -> An
 
     A name given at a port that is updated in place stands for the new value afterwards."""
     session = evaluator.session
+    frame = Frame(composite)
+    given: list[tuple[PortDecl, Form, Tensor]] = []
+    values: dict[str, Any] = {}
+    ports, keywords = split_call(form, composite)
+    problems = arguments.Problems()
+    for port, f in ports:
+        with problems:
+            given.append((port, f, arguments.tensor(evaluator, f)))
+    for parameter, f in keywords:
+        with problems:
+            values[parameter.name] = parameter_value_of(evaluator, parameter, f)
+    problems.finish()
     with session.entered(composite, form.place):
-        ports, keywords = _split(form, composite)
-        given = [(p, f, arguments.tensor(evaluator, f)) for p, f in ports]
-        frame = Frame(composite)
-        values = {p.name: _parameter(evaluator, composite, p.name, f) for p, f in keywords}
         frame.parameters = parameters_of(composite, {k: v for k, v in values.items() if v is not None}, form.place)
         present = {p.name for p, _, _ in given}
         frame.given = {p.name: p.name in present for p in composite.inputs if p.optional}
@@ -62,7 +70,7 @@ def call_composite(evaluator: Evaluator, form: List, composite: Composite) -> An
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _split(form: List, composite: Composite) -> tuple[list[tuple[PortDecl, Form]], list[tuple[Any, Form]]]:
+def split_call(form: List, composite: Composite) -> tuple[list[tuple[PortDecl, Form]], list[tuple[Parameter, Form]]]:
     """Operands by port, keywords by parameter (or by port).  E0501, E0502."""
     positional, keywords = arguments.split(form)
     inputs = composite.inputs
@@ -74,7 +82,7 @@ def _split(form: List, composite: Composite) -> tuple[list[tuple[PortDecl, Form]
             f"expected: {_signature(composite)}",
         )
     ports: dict[str, tuple[PortDecl, Form]] = {p.name: (p, f) for p, f in zip(inputs, positional, strict=False)}
-    parameters: list[tuple[Any, Form]] = []
+    parameters: list[tuple[Parameter, Form]] = []
     for name, (key, value) in keywords.items():
         parameter = unique(name, [p.name for p in composite.parameters], key.place)
         port = unique(name, [p.name for p in inputs], key.place)
@@ -103,9 +111,9 @@ def _signature(composite: Composite) -> str:
     return f"({' '.join(words)})"
 
 
-def _parameter(evaluator: Evaluator, composite: Composite, name: str, form: Form) -> Any:
-    kind = next(p.type for p in composite.parameters if p.name == name)
-    value = arguments.read(evaluator, form, Operand(name, _PARAMETER_KINDS[kind]))
+def parameter_value_of(evaluator: Evaluator, parameter: Parameter, form: Form) -> Any:
+    """The value that a call gives to a parameter."""
+    value = arguments.read(evaluator, form, Operand(parameter.name, _PARAMETER_KINDS[parameter.type]))
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -100,9 +100,7 @@ def _body(fields: Fields | None, document: Document, base: Path, collector: Coll
     if fields is None:
         with collector.catching():
             if "implementation" not in _at(document, base):
-                raise error(
-                    "E0110", "the table [implementation] with the `code` is missing", document.place(base if base else (*base, "composite"))
-                )
+                raise error("E0110", "the table [implementation] with the `code` is missing", document.place(base if base else (*base, "composite")))
         return ()
     code = fields.get("code", str, required=True)
     fields.finish()
@@ -171,7 +169,7 @@ def parameter_value(kind: str, value: Any, place: Place, name: str) -> Any:
     }[kind]
     if not good:
         raise error("E0120", f"the parameter `{name}` is of type {kind}; {value!r} is not", place)
-    if kind == "float":
+    if kind == "float" and isinstance(value, (int, float)):
         return float(value)
     return (value,) if kind in ("axes", "ints") and integer else value
 

@@ -20,12 +20,13 @@ from .diagnostics import shorten
 from .draws import index_limits
 from .evaluate import Evaluator
 from .frame import Frame
-from .interface import Unifier, is_broadcast, parameters_of, port_shape, type_of
+from .interface import Unifier, is_broadcast, parameters_of, port_shape, size_lookup, type_of
 from .names import fold, unique
 from .scope import Scope
 from .session import Session
-from .sexpr import MAX_DEPTH, Symbol
-from .sizes import Sizes, check_extent, solve, symbols
+from .sexpr import MAX_DEPTH, Symbol, parse
+from .sizes import Sizes, check_extent, evaluate, solve, symbols
+from .source import Place, Text
 
 
 @dataclass(frozen=True)
@@ -159,11 +160,20 @@ def _ports(ports: tuple[PortDecl, ...], frame: Frame, sizes: Sizes, leading: Sha
             scalar = not shape and p.role == "in"
             strided = _strides(p, shape, sizes) if p.strided and shape else ()
             draw = next((how for name, how in frame.composite.test.inputs.items() if fold(name) == fold(p.name)), "normal")
+            limit = _drawn_limit(draw, frame, p.place)
             found[p.name] = Port(
-                p.name, type_of(p.type, frame.dtypes), shape, "scalar" if scalar else p.role, p.order, strided, draw=draw, span=p.place.span
+                p.name, type_of(p.type, frame.dtypes), shape, "scalar" if scalar else p.role, p.order, strided, limit, draw, span=p.place.span
             )
     problems.finish()
     return found
+
+
+def _drawn_limit(draw: str, frame: Frame, place: Place) -> Expr | None:
+    """The limit of `index V`, V an expression of sizes, as a test declares it."""
+    if not draw.startswith("index "):
+        return None
+    (form,) = parse(Text(place.text.source, draw.removeprefix("index "), ((0, place.text.at(place.start)),)))
+    return evaluate(form, size_lookup(frame))
 
 
 def _strides(p: PortDecl, shape: Shape, sizes: Sizes) -> tuple[str, ...]:
@@ -217,7 +227,7 @@ def instance_sizes(sizes: Sizes, frame: Frame) -> set[str]:
 
 
 def _with_limit(port: Port, limits: dict[str, Expr]) -> Port:
-    limit = limits.get(port.name)
+    limit = port.index_limit or limits.get(port.name)
     return port if limit is None else replace(port, index_limit=limit, draw=port.draw if port.draw != "normal" else "index")
 
 

@@ -139,7 +139,6 @@ class Unifier:
     def shape(self, port: PortDecl, shape: Shape, place: Place) -> None:
         """Match a shape with the port's sizes."""
         sizes = port.sizes or ()
-        callee = self.frame.composite.name
         if is_broadcast(sizes):
             sizes = sizes[1:]
             if len(shape) >= len(sizes):
@@ -147,9 +146,7 @@ class Unifier:
                 shape = shape[len(shape) - len(sizes) :]
         if len(shape) != len(sizes):
             least = "at least " if is_broadcast(port.sizes or ()) else ""
-            raise error(
-                "E0313", f"{self._called(port)} has {least}{len(sizes)} ax{'i' if len(sizes) == 1 else 'e'}s, found {len(shape)}", place
-            )
+            raise error("E0313", f"{self._called(port)} has {least}{len(sizes)} ax{'i' if len(sizes) == 1 else 'e'}s, found {len(shape)}", place)
         for form, extent in zip(sizes, shape, strict=True):
             self._extent(port, form, extent, place)
 

@@ -36,10 +36,6 @@ class Memory:
     tensor: Tensor | None = None
 
 
-class Again(Exception):
-    """A mutable number turned out to need another dtype: the nest is walked again with it."""
-
-
 class Kinds:
     """dtypes of the mutable numbers of a nest: weak ("int", "float") until an assignment says more."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..ir.expr import FALSE, TRUE, ZERO, Expr, call, const, load
+from ..ir.expr import FALSE, TRUE, ZERO, Expr, call, const
 from ..ir.kernel import Check
 from ..ir.program import BAD_INDEX
 from ..ir.simplify import assuming, simplify
@@ -20,7 +20,7 @@ from .sexpr import Comma, Form, List, Number, String, Symbol
 from .source import error
 
 if TYPE_CHECKING:
-    from .loops import Walk
+    from .ground import Ground
 
 _STATIC = frozenset({"given"})
 
@@ -28,7 +28,7 @@ _STATIC = frozenset({"given"})
 class LoopValues:
     """Evaluates expressions for a walk; `guards` are the conditions under which the expression at hand is reached (branches of `if`)."""
 
-    def __init__(self, walk: Walk) -> None:
+    def __init__(self, walk: Ground) -> None:
         self.walk = walk
         self.guards: list[Expr] = []
 
@@ -58,6 +58,18 @@ class LoopValues:
         if not isinstance(value, Scalar):
             raise error("E0503", f"expected a number, found `{shorten(form.source_text)}`", form.place)
         return value
+
+    def condition(self, form: Form) -> bool | Expr:
+        """A truth value, at compile time where it is known then; E0303 for anything else."""
+        value = self.value(form)
+        if isinstance(value, bool):
+            return value
+        if not isinstance(value, Scalar):
+            raise error("E0303", f"a condition must be bool, found `{shorten(form.source_text)}`", form.place, "help: compare it, as in (/= x 0)")
+        try:
+            return scalars.truth(value)
+        except BuildError as e:
+            raise error(e.code, e.message, form.place, *e.notes) from None
 
     def index(self, form: Form) -> Expr:
         try:
@@ -105,8 +117,7 @@ class LoopValues:
                 form.place,
                 f"help: (aref {form.name} {' '.join('ijklmnpq'[:axes])})",
             )
-        kinds = self.walk.kinds
-        return Scalar(load(memory.name, kinds.dtype(memory.key)), kinds.weak(memory.key))
+        return self.walk.read(memory, ())
 
     # ---- calls
 
@@ -115,8 +126,7 @@ class LoopValues:
         match head:
             case "aref":
                 memory, at = self.element(form)
-                kinds = self.walk.kinds
-                return Scalar(load(memory.name, kinds.dtype(memory.key), *at), kinds.weak(memory.key))
+                return self.walk.read(memory, at)
             case "if" | "where":
                 return self.choice(form)
             case "and" | "or":
@@ -129,15 +139,11 @@ class LoopValues:
                 pass
         name = form.head or ""
         row = SCALARS.get(name) or SCALARS.get(head)
-        if self.walk.session.composite(name, self.walk.frame) is not None and (
-            row is None or self.walk.session.scope.find_local(name, self.walk.frame.composite)
-        ):
-            raise error(
-                "E0607",
-                f"`{name}` is a composite over whole tensors; inside a loop there are only numbers",
-                form.items[0].place,
-                "help: call it outside the loop, bind the result and read its elements",
-            )
+        composite = self.walk.session.composite(name, self.walk.frame)
+        if composite is not None:
+            from .scalar_calls import call_on_numbers
+
+            return call_on_numbers(self, form, composite)
         if row is None:
             if name in TABLE or head in TABLE:
                 raise error(
@@ -164,12 +170,16 @@ class LoopValues:
                 form.place,
             )
         values = self.operands(operands)
-        if all(isinstance(v, (bool, str)) for v in values) and name in ("not", "=", "/="):
-            return (not values[0]) if name == "not" else (values[0] == values[1]) == (name == "=")
-        found = run([Scalar(const(v, TRUE.dtype)) if isinstance(v, bool) else v for v in values], name)
-        if found.expr.is_const and found.expr.dtype is TRUE.dtype:
-            return bool(found.expr.attr)
-        return found
+        known = scalars.known_comparison(name, values)
+        if known is not None:
+            return known
+        if name == "not" and isinstance(values[0], bool):
+            return not values[0]
+        numbers = [Scalar(const(v, TRUE.dtype)) if isinstance(v, bool) else v for v in values]
+        text = next((f for f, v in zip(operands, values, strict=True) if isinstance(v, str)), None)
+        if text is not None:
+            raise error("E0503", f"expected a number, found `{shorten(text.source_text)}`", text.place)
+        return run(numbers, name)
 
     def operands(self, forms: Sequence[Form]) -> list[Any]:
         problems = arguments.Problems()
@@ -198,15 +208,14 @@ class LoopValues:
                 form.place,
                 "expected: (if condition then else)",
             )
-        condition = self.value(form.items[1])
-        if isinstance(condition, bool):
-            return self.value(form.items[2 if condition else 3])
-        test = scalars.truth(condition)
+        test = self.condition(form.items[1])
+        if isinstance(test, bool):
+            return self.value(form.items[2 if test else 3])
         with self.guarded(test):
             a = self.scalar(form.items[2])
         with self.guarded(call("bit_not", test)):
             b = self.scalar(form.items[3])
-        return scalars.choose(condition, a, b)
+        return scalars.choose(Scalar(test), a, b)
 
     def guarded(self, condition: Expr) -> _Guard:
         return _Guard(self.guards, condition)
@@ -217,14 +226,13 @@ class LoopValues:
         depth = len(self.guards)
         try:
             for f in form.items[1:]:
-                value = self.value(f)
-                if isinstance(value, bool):
-                    if value == (head == "or"):
-                        return value
+                test = self.condition(f)
+                if isinstance(test, bool):
+                    if test == (head == "or"):
+                        return test
                     continue
-                test = scalars.truth(value)
                 if result is None:
-                    result = value
+                    result = Scalar(test)
                 elif scalars.has_loads(test):
                     result = Scalar(call("where", result.expr, *((test, FALSE) if head == "and" else (TRUE, test))))
                 else:

@@ -6,24 +6,25 @@ that finds a wider one than it started with is made again.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..ir.bounds import Range
-from ..ir.expr import ONE, ZERO, Expr, call, leaves, load, var
+from ..ir.errors import CompilerBug
+from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, call, leaves, var
 from ..ir.graph import Attr, Shape, identity, make
-from ..ir.kernel import Alloc, Buffer, Check, If, Let, Loop, Nest, Stmt, Store, While
+from ..ir.kernel import Alloc, Check, If, Loop, Nest, Stmt, Store, While
 from ..ir.program import BAD_SIZE
-from ..ir.simplify import assuming
-from ..ir.tensor import BuildError, Tensor
+from ..ir.simplify import assuming, simplify
+from ..ir.tensor import BuildError
 from . import arguments, scalars
+from .checks import hoisted, on_sizes_only
 from .diagnostics import nearest, shorten
-from .frame import BROKEN, Found, Silenced
+from .frame import BROKEN
+from .ground import Ground
 from .locals import ACCUMULATE, Kinds, Memory, Plain, count_targets, targets
 from .loop_values import LoopValues
-from .names import fold, unique
+from .names import fold
 from .scalars import Scalar
 from .sexpr import Form, List, Symbol
 from .source import error
@@ -48,8 +49,9 @@ def run_nest(evaluator: Evaluator, form: List) -> None:
             finally:
                 del frame.scopes[depth:]
             if not kinds.changed:
-                break
-        walk.finish()
+                evaluator.guarded(form, walk.finish)
+                return
+        raise CompilerBug("elaborate", "the dtypes of a nest do not settle")
     except Exception:
         for name in targets(form):
             found = frame.resolve(name.name, name.place)
@@ -58,102 +60,8 @@ def run_nest(evaluator: Evaluator, form: List) -> None:
         raise
 
 
-class Walk:
-    """One walk over a nest.  `block` is where statements go; `known` what holds there; the frame's inner scopes hold the nest's own names."""
-
-    def __init__(self, evaluator: Evaluator, form: List, kinds: Kinds) -> None:
-        self.evaluator = evaluator
-        self.session = evaluator.session
-        self.frame = evaluator.frame
-        self.form = form
-        self.kinds = kinds
-        self.values = LoopValues(self)
-        self.known = evaluator.builder.known()
-        self.block: list[Stmt] = []
-        self.bodies: list[list[Stmt]] = [self.block]
-        self.outside: dict[tuple[int, str], Memory] = {}
-        self.written: dict[str, tuple[Memory, Symbol]] = {}
-        self.counts = count_targets(form)
-        self.taken = {s.attr for e in self.frame.sizes.values() for s in leaves(e, "size")} | set(self.frame.visible())
-        self.frame.scopes.append({})
-
-    # ---- names and memory
-
-    def fresh(self, name: str) -> str:
-        """A name that nothing else in the nest has, as near to the user's as can be."""
-        base = re.sub(r"\W", "_", name)
-        base = base if not base[:1].isdigit() else f"_{base}"
-        found, k = base, 1
-        while found in self.taken:
-            k += 1
-            found = f"{base}_{k}"
-        self.taken.add(found)
-        return found
-
-    def assigns(self, key: str) -> bool:
-        """Some statement of the nest assigns this name."""
-        return fold(key) in self.counts
-
-    def memory(self, found: Found) -> Memory:
-        """The buffer of a tensor from outside."""
-        x: Tensor = found.value
-        where = next(k for k, s in enumerate(self.frame.scopes) if s.get(found.key) is x)
-        place = (where, found.key)
-        if place not in self.outside:
-            name = re.sub(r"\W", "_", found.key)
-            used = [m.name for m in self.outside.values()]
-            self.outside[place] = Memory(name if name not in used and not name[:1].isdigit() else self.fresh(found.key), x.shape, place, x)
-            self.kinds.start(place, x.weak or x.dtype)
-        return self.outside[place]
-
-    def output(self, name: Symbol) -> Memory | None:
-        """The buffer of an output port of its own that has no value yet: it starts as zeros."""
-        key = unique(name.name, [p.name for p in self.frame.composite.ports if p.role == "out"], name.place)
-        if key is None:
-            return None
-        place = (0, key)
-        if place not in self.outside:
-            declared = self.frame.declared_output(key)
-            if declared is None:
-                raise error(
-                    "E0608",
-                    f"the shape of the output `{key}` is not known before it has a value",
-                    name.place,
-                    "help: its sizes must stand in an input or a `where`, or give it a value first: (setf Y (zeros (M N)))",
-                )
-            shape, dtype = declared
-            self.outside[place] = Memory(re.sub(r"\W", "_", key), shape, place)
-            self.kinds.start(place, dtype)
-        return self.outside[place]
-
-    def buffer(self, memory: Memory, space: str = "global") -> Buffer:
-        return Buffer(memory.name, self.kinds.dtype(memory.key), memory.shape, space)
-
-    # ---- blocks
-
-    @contextmanager
-    def inner(self, body: bool = True) -> Iterator[list[Stmt]]:
-        """Statements go to a new block; with `body` it is one that `set` declares in."""
-        outer, known = self.block, self.known
-        self.block = []
-        if body:
-            self.bodies.append(self.block)
-            self.frame.scopes.append({})
-        try:
-            yield self.block
-        finally:
-            if body:
-                self.bodies.pop()
-                self.frame.scopes.pop()
-            self.block, self.known = outer, known
-
-    def emit_check(self, check: Check) -> None:
-        """Each check once in a block, as long as it depends on no memory."""
-        if not scalars.has_loads(check.condition) and any(isinstance(s, Check) and s.condition is check.condition for s in self.block):
-            return
-        self.block.append(check)
-
-    # ---- statements
+class Walk(Ground):
+    """One walk over a nest, statement by statement."""
 
     def statement(self, form: Form) -> None:
         head = (form.head or "").lower() if isinstance(form, List) else ""
@@ -206,14 +114,6 @@ class Walk:
             self.emit_check(Check(call("not_equal", step, ZERO), BAD_SIZE, by[0].place.span))
         self.loop_over(form, name, first, last, step)
 
-    def once(self, e: Expr, name: str) -> Expr:
-        """Loop bounds are evaluated once, before the loop."""
-        if not scalars.has_loads(e):
-            return e
-        named = self.fresh(name)
-        self.block.append(Let(named, e))
-        return var(named)
-
     def loop_over(self, form: List, name: Symbol, start: Expr, stop: Expr, step: Expr) -> None:
         axis = self.fresh(name.name)
         v = var(axis)
@@ -223,7 +123,13 @@ class Walk:
                 ends = Range(start, stop + -1) if step.attr > 0 else Range(stop + 1, start)
                 self.known = self.known.with_ranges({axis: ends})
             self.statements(form.items[2:])
-        self.block.append(Loop(axis, start, stop, tuple(body), step=step, span=form.place.span))
+        kept, checks = hoisted(body, v, start, stop, step, self.known)
+        for check in checks:
+            left = simplify(check.condition, self.known)
+            if left is FALSE:
+                raise error("E0319", "an index in this loop is always outside its axis", form.place)
+            self.emit_check(Check(left, check.code, check.span))
+        self.block.append(Loop(axis, start, stop, tuple(kept), step=step, span=form.place.span))
 
     def while_(self, form: List) -> None:
         """`(while condition [:max n] form…)`"""
@@ -235,10 +141,10 @@ class Walk:
         if not items:
             raise error("E0601", "this is not a `while`", form.place, "expected: (while condition :max n form…)")
         with self.inner(body=False) as checks:
-            value = self.values.value(items[0])
+            value = self.values.condition(items[0])
         if value is False:
             return
-        condition = scalars.truth(Scalar(call("equal", ZERO, ZERO)) if value is True else value)
+        condition = TRUE if value is True else value
         self.block.extend(checks)
         with self.inner() as body:
             self.known = assuming(self.known, condition) if not scalars.has_loads(condition) else self.known
@@ -248,12 +154,10 @@ class Walk:
     def conditional(self, form: List) -> None:
         if not 3 <= len(form.items) <= 4:
             raise error("E0501", f"`if` takes 2 or 3 operands, found {len(form.items) - 1}", form.place, "expected: (if condition then [else])")
-        value = self.values.value(form.items[1])
-        if isinstance(value, bool):
-            chosen = form.items[2:3] if value else form.items[3:]
-            self.statements(chosen)
+        condition = self.values.condition(form.items[1])
+        if isinstance(condition, bool):
+            self.statements(form.items[2:3] if condition else form.items[3:])
             return
-        condition = scalars.truth(value)
         blocks: list[tuple[Stmt, ...]] = []
         problems = arguments.Problems()
         for f, holds in zip(form.items[2:], (condition, call("bit_not", condition)), strict=False):
@@ -277,28 +181,6 @@ class Walk:
             self.statements(form.items[2:])
         finally:
             self.frame.scopes.pop()
-
-    def declare(self, name: Symbol, value: Scalar, mutable: bool) -> None:
-        """A new variable of the innermost scope."""
-        scope = self.frame.scopes[-1]
-        if mutable:
-            memory = self.cell(name, value)
-            scope[name.name] = memory
-            self.write(name, memory, (), value, "")
-        elif scalars.has_loads(value.expr):
-            expr = scalars.strong(value)
-            named = self.fresh(name.name)
-            self.block.append(Let(named, expr))
-            scope[name.name] = Plain(Scalar(var(named, expr.dtype), value.weak if value.weak == "int" else ""))
-        else:
-            scope[name.name] = Plain(value)
-
-    def cell(self, name: Symbol, value: Scalar) -> Memory:
-        """A mutable scalar, allocated in the enclosing body."""
-        memory = Memory(self.fresh(name.name), (), name.place.start)
-        self.kinds.start(memory.key, value.weak or value.expr.dtype)
-        self.bodies[-1].append(Alloc(self.buffer(memory, "register")))
-        return memory
 
     def make_array(self, form: List) -> None:
         """`(make-array v dtype (sizes))`: local memory, zeros at first."""
@@ -336,43 +218,6 @@ class Walk:
             else:
                 raise error("E0601", f"`{shorten(place.source_text)}` cannot be assigned", place.place, "expected: a name or (aref T i…)")
 
-    def assign_name(self, name: Symbol, value: Scalar, form: List) -> None:
-        memory = self.variable(name)
-        if memory is not None:
-            self.write(name, memory, (), value, "", form)
-        elif self.block is not self.bodies[-1] or self.counts.get(fold(name.name), 0) > 1:
-            memory = self.cell(name, value)
-            self.frame.scopes[-1][name.name] = memory
-            if self.block is not self.bodies[-1]:
-                self.bodies[-1].append(Store(memory.name, (), scalars.retype(Scalar(ZERO, "int"), self.kinds.dtype(memory.key))))
-            self.write(name, memory, (), value, "", form)
-        else:
-            self.declare(name, value, mutable=False)
-
-    def variable(self, name: Symbol) -> Memory | None:
-        """The visible scalar variable of this name; None where there is none.  E0610 for what is no variable."""
-        found = self.frame.resolve(name.name, name.place)
-        if found is None or found.space != "local":
-            return self.output(name) if found is None or found.space != "local" else None
-        value = found.value
-        if isinstance(value, Plain):
-            if value.loop:
-                raise error("E0610", f"the loop variable `{found.key}` cannot be assigned", name.place)
-            return None
-        if value is BROKEN:
-            raise Silenced
-        memory = self.memory(found) if isinstance(value, Tensor) else value
-        if not isinstance(memory, Memory):
-            raise error("E0610", f"`{found.key}` is no variable", name.place)
-        if memory.shape:
-            raise error(
-                "E0607",
-                f"`{found.key}` is a whole tensor; inside a loop its elements are assigned",
-                name.place,
-                f"help: (setf (aref {found.key} {' '.join('ijklmnpq'[: len(memory.shape)])}) …)",
-            )
-        return memory
-
     def update(self, form: List) -> None:
         """`(incf place [e])` and its kin."""
         head = (form.head or "").lower()
@@ -399,25 +244,8 @@ class Walk:
         if head == "decf":
             value = scalars.apply("neg", [value], "decf")
         if head == "divcf":
-            kinds = self.kinds
-            value = scalars.SCALARS["/"][2]([Scalar(load(memory.name, kinds.dtype(memory.key), *at), kinds.weak(memory.key)), value], "divcf")
+            value = scalars.SCALARS["/"][2]([self.read(memory, at), value], "divcf")
         self.write(name, memory, at, value, ACCUMULATE[head], form)
-
-    def write(self, name: Form, memory: Memory, at: tuple[Expr, ...], value: Scalar, combiner: str, form: List | None = None) -> None:
-        """Store into memory, in its dtype; a weak one takes the value's."""
-        self.kinds.meet(memory.key, value)
-        to = self.kinds.dtype(memory.key)
-        if not value.weak and value.expr.dtype is not to:
-            raise error(
-                "E0301", f"`{shorten(name.source_text)}` is {to}, its new value {value.expr.dtype}", (form or self.form).place, f"help: (cast {to} …)"
-            )
-        if combiner and to.kind == "bool":
-            raise error("E0303", f"`{shorten(name.source_text)}` is bool and cannot be accumulated", (form or self.form).place)
-        self.block.append(Store(memory.name, at, scalars.retype(value, to), combiner, (form or self.form).place.span))
-        if memory.key in self.outside and isinstance(name, Symbol):
-            self.written.setdefault(memory.name, (memory, name))
-
-    # ---- the end
 
     def finish(self) -> None:
         """The graph nodes of the nest, and the names that now stand for its results."""
@@ -426,17 +254,22 @@ class Walk:
         if not self.written:
             raise error("E0605", f"this `{self.form.head}` has no effect: it stores into nothing", self.form.place)
         b = self.evaluator.builder
+        for s in self.block:
+            if isinstance(s, Check) and on_sizes_only(s):
+                b.require(s.condition, "E0319", "an index in this loop is always outside its axis")
+        body = tuple(s for s in self.block if not (isinstance(s, Check) and on_sizes_only(s)))
         inputs = [m for m in self.outside.values() if m.tensor is not None]
         tensors = [(m, m.tensor) for m in inputs if m.tensor is not None]
         nodes = [b.node(b.retype(x, self.kinds.dtype(m.key)) if x.weak else x) for m, x in tensors]
         results = [(m, name) for m, name in self.written.values()]
         composite = self.frame.composite
-        nest = Nest(composite.name, tuple(map(self.buffer, inputs)), tuple(self.buffer(m) for m, _ in results), tuple(self.block))
+        nest = Nest(composite.name, tuple(map(self.buffer, inputs)), tuple(self.buffer(m) for m, _ in results), body)
         args = tuple(identity(n) for n in nodes)
         span = self.form.place.span
         for k, (m, name) in enumerate(results):
             node = make("nest", self.kinds.dtype(m.key), m.shape, args, Attr(nest=nest, result=k), span)
-            rebind(self.evaluator, name, b.of(node))
+            # a number that only plain integers were given stays one
+            rebind(self.evaluator, name, b.of(node, "int" if self.kinds.weak(m.key) == "int" else ""))
 
 
 def loop_head(form: List, least: int, most: int, expected: str) -> tuple[Symbol, list[Form]]:

@@ -108,9 +108,10 @@ def compare(op: str, swap: bool = False) -> Callable[..., Any]:
 
     def pair(b: Builder, x: Any, y: Any) -> Any:
         known = (constant_of(x), constant_of(y))
-        if None not in known:
+        words = any(isinstance(k, str) for k in known)
+        if None not in known and (not words or (op in ("equal", "not_equal") and all(isinstance(k, str) for k in known))):
             return static(*known)
-        return b.elementwise(op, x, y)
+        return b.elementwise(op, *(number(b, k) for k in (x, y)))
 
     def run(b: Builder, xs: tuple[Tensor, ...]) -> Any:
         results = [pair(b, *((y, x) if swap else (x, y))) for x, y in itertools.pairwise(xs)]
@@ -145,9 +146,17 @@ def junction(op: str, neutral: bool) -> Callable[..., Any]:
     return run
 
 
-def truth(b: Builder, x: Any) -> Tensor:
+def number(b: Builder, x: Any) -> Tensor:
+    """A tensor, or a truth value as one."""
     if isinstance(x, bool):
         return b.constant(x)
+    if not isinstance(x, Tensor):
+        raise BuildError("E0503", f"expected a tensor, found {x!r}")
+    return x
+
+
+def truth(b: Builder, x: Any) -> Tensor:
+    x = number(b, x)
     if x.dtype is not bool_:
         raise BuildError("E0303", f"a condition must be bool, found {x.dtype}", "help: compare it, as in (/= x 0)")
     return x

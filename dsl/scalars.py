@@ -6,12 +6,14 @@ held in f64 and alone f32.
 
 from __future__ import annotations
 
-import itertools
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 from ..ir.dtypes import INDEX, DType, bool_, f32, f64
-from ..ir.expr import Expr, call, cast, const, floordiv, leaves, maximum, minimum, mod, rewrite
+from ..ir.expr import Expr, call, cast, const, floordiv, leaves, make, maximum, minimum, mod, postorder
 from ..ir.primops import OPS
 from ..ir.tensor import BuildError
 from .operators import UNARY
@@ -41,21 +43,23 @@ def retype(x: Scalar, to: DType) -> Expr:
     if x.weak == "float" and not to.is_float:
         raise BuildError("E0302", f"a float literal beside {to}", f"help: (cast f32 …) of the {to}, or (cast {to} …) of the float")
     if x.weak == "float":
-        return (
-            rewrite(
-                x.expr,
-                lambda e: (
-                    const(e.attr, to)
-                    if e.is_const and e.dtype is f64
-                    else call("cast", e.args[0], to=to)
-                    if e.op == "cast" and e.dtype is f64
-                    else None
-                ),
-            )
-            if to is not f64
-            else x.expr
-        )
+        return _remade(x.expr, to)
     return const(x.expr.attr, to) if x.expr.is_const else cast(to, x.expr)
+
+
+def _remade(root: Expr, to: DType) -> Expr:
+    """A weak float's expression, which is held in f64, made again in another float dtype: literals and conversions at its leaves, and all between."""
+    done: dict[Expr, Expr] = {}
+    for n in postorder(root):
+        if n.dtype is not f64:
+            done[n] = n
+        elif n.is_const:
+            done[n] = const(n.attr, to)
+        elif n.op == "cast":
+            done[n] = cast(to, n.args[0])
+        else:
+            done[n] = make(n.op, to, tuple(done[a] for a in n.args), n.attr)
+    return done[root]
 
 
 def strong(x: Scalar) -> Expr:
@@ -131,12 +135,6 @@ def chain(op: str, xs: Sequence[Scalar], what: str) -> Scalar:
     return result
 
 
-def conjunction(op: str, xs: Sequence[Scalar], what: str) -> Scalar:
-    for x in xs:
-        truth(x)
-    return chain(op, xs, what)
-
-
 def truth(x: Scalar) -> Expr:
     """A condition; E0303 for what is no bool."""
     if x.weak or x.expr.dtype is not bool_:
@@ -156,10 +154,24 @@ def _divide(xs: Sequence[Scalar], what: str) -> Scalar:
 
 def _compare(op: str, swap: bool) -> Callable[[Sequence[Scalar], str], Scalar]:
     def run(xs: Sequence[Scalar], what: str) -> Scalar:
-        pairs = [apply(op, (b, a) if swap else (a, b), what) for a, b in itertools.pairwise(xs)]
+        pairs = [apply(op, (b, a) if swap else (a, b), what) for a, b in pairwise(xs)]
         return chain("bit_and", pairs, what)
 
     return run
+
+
+_PYTHON: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "/=": operator.ne,
+}  # fmt: skip
+
+
+def known_comparison(name: str, values: Sequence[Any]) -> bool | None:
+    """A comparison of literals and parameters alone is decided now; None for any other."""
+    compare = _PYTHON.get(name)
+    known = [v.expr.attr if isinstance(v, Scalar) and v.weak and v.expr.is_const else v for v in values]
+    if compare is None or any(isinstance(v, Scalar) for v in known) or (name not in ("=", "/=") and any(isinstance(v, str) for v in known)):
+        return None
+    return all(compare(a, b) for a, b in pairwise(known))
 
 
 def _shift(xs: Sequence[Scalar], what: str) -> Scalar:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,29 +40,12 @@ class Scope:
         group = next((cs for cs in (self.local, *self._read.values()) if beside in cs), ())
         return _pick(group, name)
 
-    def open(self, name: str) -> tuple[Composite, ...]:
-        """All composites of the folder or library file with this name; () where there is none."""
-        for folder in (*self.folders, LIBRARY):
-            path = self._index(folder).get(fold(name))
-            if path is not None:
-                return self._composites(path)
-        return ()
-
     def names(self) -> list[str]:
         """Everything that `find` reaches, for the nearest name in a diagnostic and for lists."""
         found = [c.name for c in self.local]
         for folder in (*self.folders, LIBRARY):
             found.extend(path.stem for path in self._index(folder).values())
         return list(dict.fromkeys(found))
-
-    def library(self) -> Iterator[Path]:
-        """The files of the standard library, in a fixed order."""
-        yield from self._index(LIBRARY).values()
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """What has been read so far (for -MD)."""
-        return tuple(self._read)
 
     def _composites(self, path: Path) -> tuple[Composite, ...]:
         if path not in self._read:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .diagnostics import shorten
@@ -243,5 +243,5 @@ def _token(text: Text, token: Any) -> Form:
 def _lark() -> Lark:
     from lark import Lark
 
-    grammar = files(__package__).joinpath("grammar/sexpr.lark").read_text("utf-8")
+    grammar = (Path(__file__).parent / "grammar" / "sexpr.lark").read_text("utf-8")
     return Lark(grammar, parser="lalr", lexer="basic", maybe_placeholders=False)

@@ -17,6 +17,7 @@ variable is in scope says that its range is not empty (N >= 1).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from math import gcd
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from . import polynomial as pl
 from .dtypes import INDEX
 from .expr import Expr, postorder
 from .graph import Size
+from .intervals import BINARY, Interval, least, most, product, times
 from .polynomial import Poly
 
 FUEL = 120  # goals that one proof may look at
@@ -40,49 +42,138 @@ class Range(NamedTuple):
     multiple: int = 1
 
 
+_UNKNOWN = Range()
+
+
 class Known:
     """What is known: `ranges` by name (a size's or a variable's, "$k" for axis k) and facts (polynomials that are >= 0).  Immutable but for its memo;
     make one for a scope and keep it, the answers are remembered in it."""
 
-    def __init__(self, ranges: Mapping[str, Range | tuple[End, End, int] | Size], facts: tuple[Poly, ...] = (), zeros: tuple[Expr, ...] = ()) -> None:
-        self.ranges = {
-            n: r if isinstance(r, Range) else Range(r.min, r.max, r.multiple) if isinstance(r, Size) else Range(*r) for n, r in ranges.items()
-        }
-        self.assumptions = facts
-        self.facts = (*facts, *(f for f in map(_not_empty, self.ranges.values()) if f is not None))
-        self.zeros = zeros  # expressions known to be 0 (x % d of a precondition)
+    def __init__(self, ranges: Mapping[str, Range | tuple[End, End, int] | Size]) -> None:
+        self.ranges = {n: _range(r) for n, r in ranges.items()}
+        self.zeros: tuple[Expr, ...] = ()  # expressions known to be 0 (x % d of a precondition)
+        self.base: Known | None = None  # what is proven there holds here
+        self._forget()
+        self._forget_ranges()
+        self.facts: tuple[Poly, ...] = ()
+        self._learn([_not_empty(r) for r in self.ranges.values()])
+
+    def _forget(self) -> None:
         self.memo: dict[Expr, Expr] = {}  # of `simplify`
+        self.quotients: dict[Expr, Poly] = {}  # x // d for x % d, of `simplify.regrouped`
         self.assumed: dict[Expr, Known] = {}  # of `simplify.assuming`
         self._proofs: dict[frozenset[tuple[pl.Monomial, int]], bool] = {}
-        self._intervals: dict[Expr, tuple[int | None, int | None]] = {}
+        self._fuel = 0
+
+    def _forget_ranges(self) -> None:
         self._order = {name: k for k, name in enumerate(self.ranges)}
+        self._intervals: dict[Expr, Interval] = {}
         self._multiples: dict[Expr, int] = {}
         self._ranks: dict[Expr, tuple[int, int, str]] = {}
         self._ends: dict[Expr, tuple[Poly | None, Poly | None]] = {}
-        self._fuel = 0
 
     def with_ranges(self, more: Mapping[str, Range | tuple[End, End, int]]) -> Known:
-        """Also these names, inner to those known so far (they are eliminated first)."""
-        return Known({**self.ranges, **more}, self.assumptions, self.zeros)
+        """Also these names, inner to those known so far (they are eliminated first).  A name known before is a new variable from here on: what was known
+        of the old one is forgotten."""
+        outer = self._without(frozenset(more.keys() & self.ranges.keys()))
+        added = {n: _range(r) for n, r in more.items()}
+        result = copy(outer)
+        result.ranges = {**outer.ranges, **added}
+        result.base = outer
+        result._forget()
+        result._forget_ranges()
+        result._learn([_not_empty(r) for r in added.values()])
+        return result
 
-    def with_facts(self, more: Iterable[Poly]) -> Known:
-        """Also these polynomials are >= 0."""
-        facts = tuple(f for f in more if not pl.is_constant(f))
-        return Known(self.ranges, (*self.assumptions, *facts), self.zeros) if facts else self
+    def _without(self, names: frozenset[str]) -> Known:
+        """Without what mentions these names."""
+        if not names:
+            return self
+
+        def free(e: End) -> bool:
+            return not isinstance(e, Expr) or names.isdisjoint(pl.names(e))
+
+        kept = {n: r for n, r in self.ranges.items() if n not in names}
+        result = Known({n: Range(r.min if free(r.min) else None, r.max if free(r.max) else None, r.multiple) for n, r in kept.items()})
+        result.facts = tuple(f for f in self.facts if all(free(a) for a in pl.atoms(f)))
+        result.zeros = tuple(z for z in self.zeros if free(z))
+        return result
+
+    def with_multiple(self, name: str, multiple: int) -> Known:
+        """The same variable, now known to be a multiple of this too."""
+        r = self.ranges.get(name, Range())
+        result = copy(self)
+        result.ranges = {**self.ranges, name: Range(r.min, r.max, r.multiple * multiple // gcd(r.multiple, multiple))}
+        result.base = self
+        result._forget()
+        result._forget_ranges()
+        return result
+
+    def with_facts(self, more: Iterable[Poly], zeros: tuple[Expr, ...] = ()) -> Known:
+        """Also these polynomials are >= 0, and these expressions 0."""
+        facts = [f for f in more if not pl.is_constant(f)]
+        if not facts and not zeros:
+            return self
+        result = copy(self)
+        result.zeros, result.base = (*self.zeros, *zeros), self
+        result._forget()
+        result._learn(facts)
+        return result
 
     def with_domain(self, shape: Iterable[Expr]) -> Known:
         """Also the positions $0, $1, … of a domain that is not empty."""
         return self.with_ranges({f"${k}": Range(0, e + -1) for k, e in enumerate(shape)})
 
+    def _learn(self, facts: Iterable[Poly]) -> None:
+        """Take in facts (polynomials >= 0): what bounds one name by a number goes into its range, the rest is kept, also what follows for the factors of
+        a product: a·b >= 1 says a >= 1 where no factor is negative, and x // d >= 1 says x >= d.  So a loop over B·ceil(N / 8) trips says that N >= 1."""
+        pending = [f for f in facts if not pl.is_constant(f)]
+        kept: list[Poly] = []
+        while pending:
+            f = pending.pop(0)
+            terms, offset = [m for m in f if m], f.get((), 0)
+            if len(terms) == 1:
+                factors, c = list(terms[0]), f[terms[0]]
+                if len(factors) == 1 and self._narrow(factors[0], c, offset):
+                    continue
+                if c > 0 > offset:
+                    pending += self._factors(factors)
+            if f not in self.facts and f not in kept:
+                kept.append(f)
+        if kept:
+            self.facts = (*self.facts, *kept)
+
+    def _factors(self, product: list[Expr]) -> list[Poly]:
+        """What product >= 1 says of its factors."""
+        if not all(self._is_natural(a) for a in product):
+            return []
+        result: list[Poly] = [pl.plus(pl.atom(a), pl.constant(-1)) for a in product if not a.args]
+        for a in product:
+            if a.op == "floordiv" and a.args[1].is_const and a.args[1].attr > 0:
+                result.append(pl.plus(pl.poly(a.args[0]), pl.constant(-a.args[1].attr)))
+        return result
+
+    def _narrow(self, a: Expr, c: int, offset: int) -> bool:
+        """c·a + offset >= 0 as a bound in the range of the name a; False where a is no name or its bound on that side is an expression."""
+        known = self.range(a)
+        old = known.min if c > 0 else known.max
+        if not pl.name(a) or isinstance(old, Expr):
+            return False
+        new = -(offset // c) if c > 0 else offset // -c
+        if old is None or (new > old if c > 0 else new < old):
+            self.ranges = {**self.ranges, pl.name(a): known._replace(min=new) if c > 0 else known._replace(max=new)}
+            self._forget_ranges()
+        return True
+
+    def _is_natural(self, a: Expr) -> bool:
+        low = self.atom_interval(a)[0]
+        return low is not None and low >= 0
+
     # ---- leaves
 
     def range(self, e: Expr) -> Range:
         """What is known of an atom by its name alone."""
-        if e.op in ("size", "var"):
-            return self.ranges.get(e.attr, Range())
-        if e.op == "axis":
-            return self.ranges.get(f"${e.attr}", Range())
-        return Range()
+        return self.ranges.get(pl.name(e), _UNKNOWN)
 
     def multiple(self, p: Poly) -> int:
         """A number that divides p (0: p is 0)."""
@@ -116,18 +207,18 @@ class Known:
 
     # ---- intervals of integers
 
-    def interval(self, p: Poly) -> tuple[int | None, int | None]:
+    def interval(self, p: Poly) -> Interval:
         """Integer bounds, term by term."""
         low: int | None = 0
         high: int | None = 0
         for m, c in p.items():
-            a, b = _product([self.atom_interval(x) for x in m])
-            a, b = (_times(a, c), _times(b, c)) if c > 0 else (_times(b, c), _times(a, c))
+            a, b = product([self.atom_interval(x) for x in m])
+            a, b = (times(a, c), times(b, c)) if c > 0 else (times(b, c), times(a, c))
             low = None if low is None or a is None else low + a
             high = None if high is None or b is None else high + b
         return low, high
 
-    def atom_interval(self, a: Expr) -> tuple[int | None, int | None]:
+    def atom_interval(self, a: Expr) -> Interval:
         found = self._intervals.get(a)
         if found is not None:
             return found
@@ -137,7 +228,7 @@ class Known:
                 self._intervals[n] = self._atom_interval(n)
         return self._intervals[a]
 
-    def _atom_interval(self, a: Expr) -> tuple[int | None, int | None]:
+    def _atom_interval(self, a: Expr) -> Interval:
         if not a.args:
             r = self.range(a)
             low = self.interval(pl.poly(r.min))[0] if isinstance(r.min, Expr) else r.min
@@ -145,10 +236,10 @@ class Known:
             return low, high
         if a.op in ("floordiv", "mod", "min", "max"):
             x, y = (self.interval(pl.poly(arg)) for arg in a.args)
-            return _BINARY_INTERVAL[a.op](x, y)
+            return BINARY[a.op](x, y)
         if a.op == "where":
             x, y = (self.interval(pl.poly(arg)) for arg in a.args[1:])
-            return _least(x[0], y[0]), _most(x[1], y[1])
+            return least(x[0], y[0]), most(x[1], y[1])
         if a.op == "cast" and a.args[0].dtype.kind == "bool":
             return 0, 1
         return None, None
@@ -161,7 +252,12 @@ class Known:
             return p.get((), 0) >= 0
         name = frozenset(p.items())
         found = self._proofs.get(name)
+        base = self.base
+        while base is not None and not found:
+            found = base._proofs.get(name) or found
+            base = base.base
         if found is None:
+            self._proofs[name] = False  # a proof may not rest on itself
             outer, self._fuel = self._fuel, FUEL
             found = self._proofs[name] = self._prove(p, DEPTH, ())
             self._fuel = outer
@@ -200,7 +296,7 @@ class Known:
             if pl.degree(p, a) != 1:
                 continue
             c, rest = pl.coefficient(p, a)
-            rises = self._sign(c, depth, used)
+            rises = self._sign(c)
             goals = self._extremes(a, c, rest, rises)
             for together in goals:
                 for goal in together:  # loops, not all() and any(): a proof may be long, and every frame counts
@@ -212,13 +308,9 @@ class Known:
                 return False
         return False
 
-    def _sign(self, c: Poly, depth: int, used: tuple[int, ...]) -> int:
+    def _sign(self, c: Poly) -> int:
         """1 for c >= 0, -1 for c <= 0, 0 for unknown."""
-        if pl.is_constant(c):
-            return 1 if c.get((), 0) >= 0 else -1
-        if self._prove(c, min(depth, 1), used):
-            return 1
-        return -1 if self._prove(pl.scaled(c, -1), min(depth, 1), used) else 0
+        return 1 if self.nonnegative(c) else -1 if self.nonnegative(pl.scaled(c, -1)) else 0
 
     def _elimination_order(self, a: Expr) -> tuple[int, int, str]:
         """Compound atoms first, then variables with symbolic bounds, inner ones before outer ones."""
@@ -226,7 +318,7 @@ class Known:
         if rank is None:
             r = self.range(a)
             symbolic = isinstance(r.min, Expr) or isinstance(r.max, Expr)
-            inner = -self._order.get(f"${a.attr}" if a.op == "axis" else str(a.attr), 0)
+            inner = -self._order.get(pl.name(a), 0)
             rank = self._ranks[a] = (0, 0, pl.key(a)) if a.args else (1 if symbolic else 2, inner, pl.key(a))
         return rank
 
@@ -250,16 +342,13 @@ class Known:
             return [[x], [y]] if one_suffices else [[x, y]]
         if a.op in ("floordiv", "mod"):
             x, d = pl.poly(a.args[0]), pl.poly(a.args[1])
-            return self._division_extremes(a.op, x, d, c, rest, rises) if rises and self._proves_divisor(d) else []
+            return self._division_extremes(a.op, x, d, c, rest, rises) if rises and self.positive(d) else []
         low, high = self.ends(a)
         if rises > 0:
             return [] if low is None else [[at(low)]]
         if rises < 0:
             return [] if high is None else [[at(high)]]
         return [] if low is None or high is None else [[at(low), at(high)]]
-
-    def _proves_divisor(self, d: Poly) -> bool:
-        return self._prove(pl.plus(d, pl.constant(-1)), 1, ())
 
     def _division_extremes(self, op: str, x: Poly, d: Poly, c: Poly, rest: Poly, rises: int) -> list[list[Poly]]:
         below = pl.plus(d, pl.constant(-1))
@@ -282,7 +371,7 @@ class Known:
                 if a.args or pl.degree(p, a) != 1 or not (isinstance(r.min, Expr) or isinstance(r.max, Expr)):
                     continue
                 c, rest = pl.coefficient(p, a)
-                rises = 1 if self.nonnegative(c) else -1 if self.nonnegative(pl.scaled(c, -1)) else 0
+                rises = self._sign(c)
                 low, high = self.ends(a)
                 end = low if rises > 0 else high if rises < 0 else None
                 if end is not None:
@@ -293,12 +382,13 @@ class Known:
         return self.interval(p)[0]
 
 
-def _not_empty(r: Range) -> Poly | None:
-    """max - min >= 0, where that says something of other names."""
-    if r.min is None or r.max is None:
-        return None
-    f = pl.plus(_end(r.max), _end(r.min), -1)
-    return None if pl.is_constant(f) else f
+def _range(r: Range | tuple[End, End, int] | Size) -> Range:
+    return r if isinstance(r, Range) else Range(r.min, r.max, r.multiple) if isinstance(r, Size) else Range(*r)
+
+
+def _not_empty(r: Range) -> Poly:
+    """max - min >= 0; a constant where that says nothing of other names."""
+    return {} if r.min is None or r.max is None else pl.plus(_end(r.max), _end(r.min), -1)
 
 
 def bounds(e: Expr, known: Known) -> tuple[int | None, int | None, int]:
@@ -318,67 +408,5 @@ def fact(condition: Expr) -> list[Poly]:
     return [pl.plus(pl.plus(b, a, -1), pl.constant(-1 if condition.op == "less_than" else 0))]
 
 
-# ---- arithmetic of ends, where None is an infinite or unknown one
-
-
 def _end(e: Expr | int) -> Poly:
     return pl.poly(e) if isinstance(e, Expr) else pl.constant(e)
-
-
-def _times(a: int | None, c: int) -> int | None:
-    return None if a is None else a * c
-
-
-def _least(a: int | None, b: int | None) -> int | None:
-    return None if a is None or b is None else min(a, b)
-
-
-def _most(a: int | None, b: int | None) -> int | None:
-    return None if a is None or b is None else max(a, b)
-
-
-Interval = tuple[int | None, int | None]
-
-
-def _product(factors: list[Interval]) -> Interval:
-    low: int | None = 1
-    high: int | None = 1
-    for a, b in factors:
-        if low is not None and high is not None and a is not None and b is not None:
-            ends = (low * a, low * b, high * a, high * b)
-            low, high = min(ends), max(ends)
-        elif low is not None and a is not None and low >= 0 and a >= 0:
-            low, high = low * a, None if high is None or b is None else high * b
-        else:
-            return None, None
-    return low, high
-
-
-def _floordiv(x: Interval, y: Interval) -> Interval:
-    if y[0] is None or y[0] <= 0:
-        return None, None
-    low = None if x[0] is None else 0 if x[0] >= 0 and y[1] is None else min(x[0] // y[0], x[0] // y[1] if y[1] else -1)
-    high = None if x[1] is None else max(x[1] // y[0], x[1] // y[1] if y[1] else -1)
-    return low, high
-
-
-def _mod(x: Interval, y: Interval) -> Interval:
-    if y[0] is None or y[0] <= 0:
-        return None, None
-    most = None if y[1] is None else y[1] - 1
-    if x[0] is not None and x[0] >= 0 and x[1] is not None:
-        most = x[1] if most is None else min(most, x[1])
-    return 0, most
-
-
-def _min(x: Interval, y: Interval) -> Interval:
-    high = [v for v in (x[1], y[1]) if v is not None]
-    return _least(x[0], y[0]), min(high, default=None)
-
-
-def _max(x: Interval, y: Interval) -> Interval:
-    low = [v for v in (x[0], y[0]) if v is not None]
-    return max(low, default=None), _most(x[1], y[1])
-
-
-_BINARY_INTERVAL = {"floordiv": _floordiv, "mod": _mod, "min": _min, "max": _max}

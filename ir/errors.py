@@ -63,6 +63,13 @@ class ToolError(LuminalError):
     """A tool is missing, or the downstream compiler failed; the message holds the command and what it printed."""
 
     exit_status = 4
+    missing = False  # the tool is not there at all
+
+
+class ToolMissing(ToolError):
+    """A tool is not there; the message says how to get it."""
+
+    missing = True
 
 
 class DeviceError(LuminalError):

@@ -27,6 +27,7 @@
 
 Operators group to the left, comparisons not at all; `i < M & j < N` needs no parentheses.  On i64 a minus means what it means in Python on an `Expr`:
 `a - b` is `a + b * -1` and `-b` is `b * -1`, the product folded, and the rows sub and neg are written `sub(a, b)` and `neg(b)`.  Nothing else is folded by reading.
+`where` is lazy wherever its condition is one scalar, between vectors too; a vector of conditions chooses lane by lane and both sides are evaluated.
 A STRING is in double quotes; a backslash stands before a quote and a backslash in it, and in `\\n`, `\\t`, `\\u{HEX}`.  `#` begins a comment, to the end of the line.
 
 Equality is identity: two expressions that are built alike are the same object, so CSE is free and `is` compares.  The key holds the

@@ -40,8 +40,9 @@ A node's value at a point of its domain:
                                       `operand` buffer for each operand, then `result` buffer for each result, then statements, all in the grammar of ir/kernel.py
     nest result K as %n operand…      another result of the nest that node %n spells out
 
-Invariants (verified): shapes and views mention only declared sizes and $0 … $(rank-1) of the right domain; every position that a view reads is inside its source
-wherever its `if` holds; no two operands disagree in dtype except where the operator says so; nodes are acyclic because they are immutable.
+Invariants (`ir/verify/graph.py` has them as rules): shapes and views mention only declared sizes and $0 … $(rank-1) of the right domain; no two operands disagree in dtype
+except where the operator says so; nodes are acyclic because they are immutable.  Every position that a view reads is inside its source wherever its `if` holds: that takes
+proofs, so the makers of views see to it.
 """
 
 from __future__ import annotations
@@ -106,6 +107,7 @@ class View:
 
     @property
     def is_identity(self) -> bool:
+        """Every axis of the source is read at the same axis of the user.  The source may still have fewer axes, or other extents: compare shapes where that matters."""
         return self.domain is None and all(e is axis(k) for k, e in enumerate(self.index))
 
     def through(self, mapping: Mapping[Expr, Expr]) -> View:
@@ -289,7 +291,11 @@ def rewrite(graph: Graph, rule: Callable[[Node], Node | None]) -> Graph:
     done: dict[Node, Node] = {}
     for node in graph.nodes():
         args = tuple(View(done[a.node], a.index, a.domain, a.fill) for a in node.args)
-        new = node if all(a.node is b.node for a, b in zip(args, node.args, strict=True)) else make(node.op, node.dtype, node.shape, args, node.attr, node.span)
+        new = (
+            node
+            if all(a.node is b.node for a, b in zip(args, node.args, strict=True))
+            else make(node.op, node.dtype, node.shape, args, node.attr, node.span)
+        )
         replacement = rule(new)
         done[node] = new if replacement is None else replacement
     return graph.with_outputs(tuple(done[n] for _, n in graph.outputs))

@@ -72,12 +72,6 @@ class Movement(Values):
             shape[a] = x.shape[k]
         return self.moved(x, [place(a) for a in old], shape)
 
-    def move_axis(self, x: Tensor, source: int, target: int) -> Tensor:
-        """np.moveaxis for one axis, both places in range."""
-        order = [k for k in range(x.rank) if k != source]
-        order.insert(target, source)
-        return self.transpose(x, order)
-
     # ---- pieces
 
     def limits(self, given: Range | Int | None, extent: Expr) -> tuple[Expr, Expr, int]:

@@ -22,6 +22,7 @@ _LINEAR = frozenset({"add", "sub", "mul", "neg"})
 _keys: WeakKeyDictionary[Expr, str] = WeakKeyDictionary()
 _polys: WeakKeyDictionary[Expr, Poly] = WeakKeyDictionary()
 _positions: WeakKeyDictionary[Expr, bool] = WeakKeyDictionary()
+_names: WeakKeyDictionary[Expr, frozenset[str]] = WeakKeyDictionary()
 
 
 def key(e: Expr) -> str:
@@ -34,6 +35,22 @@ def key(e: Expr) -> str:
             text = f"{n.op}.{n.dtype.name}:{n.attr}" if not n.args else f"{n.op}.{n.dtype.name}:{n.attr}({','.join(_keys[a] for a in n.args)})"
             _keys[n] = text if len(text) < 256 else n.op + blake2b(text.encode(), digest_size=16).hexdigest()
     return _keys[e]
+
+
+def name(e: Expr) -> str:
+    """The name that `Known` has a range of a leaf by ("$k" for axis k), "" for what has none."""
+    return e.attr if e.op in ("size", "var") else f"${e.attr}" if e.op == "axis" else ""
+
+
+def names(e: Expr) -> frozenset[str]:
+    """The names of all leaves."""
+    found = _names.get(e)
+    if found is not None:
+        return found
+    for n in postorder(e):
+        if n not in _names:
+            _names[n] = frozenset().union(*(_names[a] for a in n.args)) if n.args else frozenset({name(n)})
+    return _names[e]
 
 
 def is_position(e: Expr) -> bool:

@@ -16,7 +16,7 @@ from . import polynomial as pl
 from .bounds import Known, Range, fact
 from .conditions import BOOLEAN, compare, conjuncts
 from .dtypes import INDEX, bool_
-from .expr import FALSE, TRUE, ZERO, Expr, call, make, postorder
+from .expr import FALSE, TRUE, ZERO, Expr, call, make
 from .graph import Size
 from .polynomial import Poly, is_position
 
@@ -31,11 +31,19 @@ def simplify(e: Expr, known: KnownLike | None = None) -> Expr:
     found = memo.get(e)
     if found is not None:
         return found
-    for n in postorder(e):
-        if n not in memo:
-            result = _step(n, tuple(memo[a] for a in n.args), known)
-            memo[n] = result
-            memo.setdefault(result, result)
+    stack = [e]
+    while stack:
+        n = stack[-1]
+        if n in memo:
+            stack.pop()
+            continue
+        waiting = [a for a in n.args if a not in memo]
+        if waiting:
+            stack.extend(waiting)
+            continue
+        result = _step(n, tuple(memo[a] for a in n.args), known)
+        memo[n] = result
+        memo.setdefault(result, result)
     return memo[e]
 
 
@@ -49,24 +57,14 @@ def assuming(known: Known, condition: Expr | None) -> Known:
         return known
     found = known.assumed.get(condition)
     if found is None:
-        facts: list[Poly] = []
-        zeros: list[Expr] = []
-        ranges = dict(known.ranges)
-        for c in conjuncts(simplify(condition, known)):
-            facts += [f for f in fact(c) if not pl.is_constant(f)]
-            if c.op == "equal" and c.args[1] is ZERO and c.args[0].op == "mod":
-                zeros.append(c.args[0])
-                _refine(ranges, c.args[0])
-        found = known.assumed[condition] = Known(ranges, (*known.assumptions, *facts), (*known.zeros, *zeros))
+        parts = conjuncts(simplify(condition, known))
+        zeros = tuple(c.args[0] for c in parts if c.op == "equal" and c.args[1] is ZERO and c.args[0].op == "mod")
+        found = known.with_facts((f for c in parts for f in fact(c)), zeros)
+        for x, d in (z.args for z in zeros):
+            if x.op in ("size", "var") and d.is_const and d.attr > 0:
+                found = found.with_multiple(x.attr, d.attr)
+        known.assumed[condition] = found
     return found
-
-
-def _refine(ranges: dict[str, Range], remainder: Expr) -> None:
-    """`N % 4 == 0` makes N a multiple of 4."""
-    name, d = remainder.args
-    if name.op in ("size", "var") and d.is_const and d.attr > 0:
-        r = ranges.get(name.attr, Range())
-        ranges[name.attr] = Range(r.min, r.max, r.multiple * d.attr // gcd(r.multiple, d.attr))
 
 
 def prove(condition: Expr, known: KnownLike | None = None) -> bool:
@@ -130,7 +128,12 @@ def _regroup(p: Poly, m: pl.Monomial, a: Expr, known: Known) -> Poly | None:
         if r or not is_multiple(x, d, known):
             return None
         return pl.plus(pl.plus(p, term, -1), pl.times(q, x))
-    whole = pl.times(pl.times(rest, d), divide(x, d, known))
+    if len(p) < 2:
+        return None
+    quotient = known.quotients.get(a)
+    if quotient is None:
+        quotient = known.quotients[a] = divide(x, d, known)
+    whole = pl.times(pl.times(rest, d), quotient)
     if not whole or any(p.get(k) != c for k, c in whole.items()):
         return None
     return pl.plus(pl.plus(pl.plus(p, term, -1), whole, -1), pl.times(rest, x))

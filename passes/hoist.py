@@ -21,7 +21,24 @@ from dataclasses import replace
 from ..ir import polynomial as pl
 from ..ir.dtypes import INDEX
 from ..ir.expr import Expr, postorder, product, substitute, total, var
-from ..ir.program import Array, Assign, Block, Define, For, Function, If, Program, Region, Scratch, Stmt, StoreTo, While, expressions, map_expressions, statements
+from ..ir.program import (
+    Array,
+    Assign,
+    Block,
+    Define,
+    For,
+    Function,
+    If,
+    Program,
+    Region,
+    Scratch,
+    Stmt,
+    StoreTo,
+    While,
+    expressions,
+    map_expressions,
+    statements,
+)
 from ..ir.target import Options, Target
 from .lower.names import Names
 from .share import Temporaries, share
@@ -143,26 +160,43 @@ def _outward(block: Block, fresh: Temporaries) -> Block:
     result: list[Stmt] = []
     known: dict[Expr, Expr] = {}  # what earlier loops of this block left in temporaries
     for s in block:
-        (s,) = map_expressions((s,), lambda e: substitute(e, known))
+        known = _without(known, {t.name for t in statements((s,)) if isinstance(t, Assign)})
+        (s,) = _substituted((s,), known)
         match s:
             case For() | While():
-                bound = [s.stop] if isinstance(s, For) and any(n.op in DEAR for n in postorder(s.stop)) else []
-                for e in [*bound, *_unchanging(s)]:
+                for e in [*_bound(s), *_unchanging(s)]:
                     let = fresh.define(e)
                     result.append(let)
                     known[e] = var(let.name, let.dtype)
-                (s,) = map_expressions((s,), lambda e: substitute(e, known))
-                result.append(replace(s, body=_outward(s.body, fresh)))
+                if isinstance(s, For):
+                    s = replace(s, stop=known.get(s.stop, s.stop))
+                result.append(replace(s, body=_outward(_substituted(s.body, known), fresh)))
             case Region():
                 result.append(replace(s, body=_outward(s.body, fresh)))
             case If():
                 result.append(If(s.condition, _outward(s.body, fresh), _outward(s.orelse, fresh)))
             case _:
                 result.append(s)
-        assigned = {t.name for t in statements((s,)) if isinstance(t, Assign)}
-        if assigned:
-            known = {e: t for e, t in known.items() if not any(n.op == "var" and n.attr in assigned for n in postorder(e))}
     return tuple(result)
+
+
+def _bound(s: For | While) -> list[Expr]:
+    """The end of a loop, where it is dear and is the same on every trip."""
+    if not isinstance(s, For) or not any(n.op in DEAR for n in postorder(s.stop)):
+        return []
+    changing = {t.name for t in statements(s.body) if isinstance(t, Assign)}
+    return [] if any(n.op in MEMORY or (n.op == "var" and n.attr in changing) for n in postorder(s.stop)) else [s.stop]
+
+
+def _without(known: dict[Expr, Expr], assigned: set[str]) -> dict[Expr, Expr]:
+    """The temporaries that hold once these variables change."""
+    if not assigned:
+        return known
+    return {e: t for e, t in known.items() if not any(n.op == "var" and n.attr in assigned for n in postorder(e))}
+
+
+def _substituted(block: Block, known: Mapping[Expr, Expr]) -> Block:
+    return map_expressions(block, lambda e: substitute(e, known))
 
 
 def _unchanging(loop: For | While) -> list[Expr]:

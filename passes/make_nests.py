@@ -153,7 +153,7 @@ class _Maker:
     def _with_base(self, node: Node, piece: Piece) -> Piece:
         """Add how the result starts: as a copy of a tensor in memory, or as something that is computed."""
         base, name = node.args[0], self.version[node]
-        if base.is_identity and base.node in self.version:
+        if base.is_identity and base.node.shape == node.shape and base.node in self.version:
             return replace(piece, starts=((name, self.version[base.node]),))
         body = self._body(None)
         with body.nest(node.shape) as point:

@@ -34,7 +34,6 @@ class Pass:
 
 PIPELINE: tuple[Pass, ...] = (
     Pass("raise_loops", "graph", "graph", "first: whatever is tensor algebra must look like it before anything matches on it"),
-    Pass("simplify", "graph", "graph", "before fusing, so that dead and repeated work is not counted as traffic"),
     Pass("fuse", "graph", "graph", "last on the graph: it only marks what is made real, with every rewrite already done"),
     Pass("make_nests", "graph", "kernel", "one kernel for each node made real; loops are in logical order, nothing is scheduled"),
     Pass("legalize", "kernel", "kernel", "before scheduling, so that a register budget counts the operations that are really emitted"),
@@ -60,12 +59,13 @@ def run_pipeline(
     """Run the passes that follow a level, and verify after each.
 
     `start` is the level of `ir` (graph, kernel, program): every pass from the first one that takes it is run, so an intermediate file may be cut anywhere
-    inside a level; passes leave alone what they have done before.  `stop_after` names a pass, `stop_level` a level (its last pass); both None: to the end.
+    inside the graph or kernel level; passes leave alone what they have done before.  A program is taken as it is.  `stop_after` names a pass, `stop_level` a level (its last pass); both None: to the end.
     Raises what the passes raise (Unsupported), and CompilerBug where a pass breaks a verify rule.
     """
     from ..ir.verify import verify
 
-    passes = [p for p in PIPELINE if LEVELS.index(p.source) >= LEVELS.index(start)]
+    # a program is finished text, as assembly is: only what a pass of another level made is worked on further
+    passes = [p for p in PIPELINE if LEVELS.index(p.source) >= LEVELS.index(start)] if start != "program" else []
     if stop_level is not None:
         passes = [p for p in passes if LEVELS.index(p.result) <= LEVELS.index(stop_level)]
     for p in passes:

@@ -40,6 +40,14 @@ class ConfigKey:
 class Library(Protocol):
     """A built program, loaded into this process."""
 
+    picks: list[tuple[str, Any]]  # port -> how the C argument is taken from the caller's value, in the order of the arguments
+    extra: tuple[Any, ...]  # arguments behind the sizes
+    function: Any  # the C function itself
+
+    def bind(self, buffers: dict[str, Any], sizes: dict[str, int]) -> Any:
+        """The call with its arguments fixed: a function of nothing that gives the error code."""
+        ...
+
     def call(self, buffers: dict[str, Any], sizes: dict[str, int]) -> int:
         """Run once on NumPy arrays (ports, by name; scalars as Python numbers); outputs are written in place.  Returns the error code."""
         ...
@@ -52,6 +60,12 @@ class Library(Protocol):
 class Runtime(Protocol):
     name: str
     folder: Path
+    source_suffix: str  # of what `render` gives
+    library_kind: tuple[str, str]  # what is built by default (kind, suffix)
+
+    def run_kind(self, device: str | None) -> tuple[str, str]:
+        """The kind of build that runs here on `--device` (None: the best that is there), and its suffix.  DeviceError, UsageError."""
+        ...
 
     def config_keys(self) -> tuple[ConfigKey, ...]: ...
 

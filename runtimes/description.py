@@ -5,6 +5,7 @@
     inherits = "clang"                  optional: driver, templates and every table that is not given here come from there
     suffix = ".c"                       of the emitted source
     indent = 2                          2 or 4
+    restrict = "restrict"               how a pointer that nothing else aliases is marked
 
     [target]                            what the passes may know; see `ir/target.py`
     dtypes, arithmetic = ["f32", …]     element types of buffers; those that are computed with
@@ -50,7 +51,7 @@ _TOP = {
     "summary": str,
     "inherits": str,
     "suffix": str,
-    "indent": int,
+    "indent": int, "restrict": str,
     "target": dict,
     "types": dict,
     "spell": dict,
@@ -94,7 +95,7 @@ def describe(table: dict[str, Any], folder: Path) -> Description:
 
 def merge(parent: dict[str, Any], child: dict[str, Any]) -> dict[str, Any]:
     """The child's keys over the parent's; tables are merged one level deep, so that one spelling or one config key can be replaced."""
-    result = {k: dict(v) if isinstance(v, dict) else v for k, v in parent.items() if k != "inherits"}
+    result = {k: dict(v) if isinstance(v, dict) else v for k, v in parent.items()}
     for key, value in child.items():
         if isinstance(value, dict) and isinstance(result.get(key), dict):
             result[key].update(value)

@@ -190,7 +190,7 @@ class Expressions:
 
     def _where(self, e: Expr, args: list[Text]) -> Text:
         c, a, b = args
-        if e.dtype.lanes == 1 or c.mask == ANY_MASK:
+        if e.args[0].dtype.lanes == 1 or c.mask == ANY_MASK:  # one condition for all lanes: C's choice, which is lazy
             if e.dtype.kind == "bool" and e.dtype.lanes > 1:
                 a, b = self._same_masks((a, b), e.dtype.lanes)
             result = self._fill("where", (c, a, b), e.dtype, e.dtype)
@@ -217,6 +217,8 @@ class Expressions:
     def _convert(self, x: Text, source: DType, to: DType) -> Text:
         small = ("f16", "bf16", "f8e4m3", "f8e5m2")
         lanes = to.lanes
+        if to.kind == "bool" and source.element.name in small:
+            return self._convert(self._convert(x, source, f32.vector(lanes)), f32.vector(lanes), to)
         if to.kind == "bool":
             bits = 0 if lanes == 1 else source.bits
             return self._fill("cast_to_bool", (x,), to, source)._replace(mask=bits)
@@ -246,6 +248,13 @@ class Expressions:
         x = self.as_bytes(args[0], source.lanes) if args[0].mask else args[0]
         result = self._fill("bitcast", (x,), DTYPES["u8"].vector(to.lanes) if to.kind == "bool" and to.lanes > 1 else to, source)
         return self._from_bytes(result, to) if to.kind == "bool" and to.lanes > 1 else result
+
+    def _null(self, e: Expr, args: list[Text]) -> Text:
+        return Text(f"{self.buffer(e.attr).text} == NULL", 9)
+
+    def _overlap(self, e: Expr, args: list[Text]) -> Text:
+        a, b = (self.buffer(name).text for name in e.attr)
+        return Text(f"{self.helpers.need('overlap', DTYPES['u8'])}({a}, {args[0].text}, {b}, {args[1].text})", POSTFIX)
 
     def _instruction(self, e: Expr, args: list[Text]) -> Text:
         if e.attr not in self._instructions:
@@ -327,7 +336,7 @@ class Expressions:
         parts = [pieces.literals[0]]
         for hole, need, after in zip(pieces.holes, pieces.needs, pieces.literals[1:], strict=True):
             if hole.isdecimal():
-                if index and pieces.operator in ("+", "*") and hole == "1":
+                if index and pieces.operator == "+" and hole == "1":  # not `*`: a * (b / c) is not a * b / c
                     need = Need(need.level - 1)
                 text = args[int(hole)].within(need)
                 parts.append(f"({text})" if text.startswith("-") and parts[-1].endswith("-") else text)
@@ -374,6 +383,7 @@ _SPECIAL: dict[str, Callable[[Expressions, Expr, list[Text]], Text]] = {
     "const": Expressions._const, "size": Expressions._variable, "var": Expressions._variable, "load": Expressions._load,
     "vload": Expressions._vector_load, "gather": Expressions._vector_load, "broadcast": Expressions._broadcast, "ramp": Expressions._ramp,
     "extract": Expressions._extract, "fold": Expressions._fold, "where": Expressions._where, "cast": Expressions._cast, "bitcast": Expressions._bitcast,
+    "null": Expressions._null, "overlap": Expressions._overlap,
 }  # fmt: skip
 
 __all__ = ["ANY", "Expressions", "Info", "Scope"]

@@ -15,10 +15,11 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from ..ir.errors import UsageError
 from . import Description, Runtime
-from .description import check, describe, merge, read_description
+from .description import describe, merge, read_description
 
 _HERE = Path(__file__).resolve().parent
 _PACKAGE = __name__.rpartition(".")[0]
@@ -52,18 +53,17 @@ def find(name_or_path: str | os.PathLike[str]) -> Runtime:
 
 def describe_folder(folder: Path) -> tuple[Description, tuple[Path, ...]]:
     """The description with what it inherits merged in, and the folders to look for templates in, nearest first."""
-    own = read_description(folder)
-    folders = [folder]
-    table = own.table
-    while "inherits" in table:
-        parent = _parent(table["inherits"], folders[-1])
+    tables, folders = [read_description(folder).table], [folder]
+    while "inherits" in tables[-1]:
+        parent = _parent(tables[-1]["inherits"], folders[-1])
         if parent in folders:
-            raise UsageError(f"{folder / 'runtime.toml'}: `inherits` goes round in a circle through `{table['inherits']}`")
+            raise UsageError(f"{folder / 'runtime.toml'}: `inherits` goes round in a circle through `{tables[-1]['inherits']}`")
+        tables.append(read_description(parent).table)
         folders.append(parent)
-        base = read_description(parent).table
-        table = merge(base, table) | ({"inherits": base["inherits"]} if "inherits" in base else {})
-    check(table, str(folder / "runtime.toml"))
-    return describe(table, folder), tuple(folders)
+    whole: dict[str, Any] = {}
+    for table in reversed(tables):
+        whole = merge(whole, table)
+    return describe(whole, folder), tuple(folders)
 
 
 def _parent(name: str, child: Path) -> Path:

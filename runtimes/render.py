@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import CompilerBug
 from ..ir.expr import Expr, call
-from ..ir.program import Array, Assign, Barrier, Block, Call, Define, Fail, For, Function, If, Param, Program, Region, Scratch, Stmt, StoreTo, While
+from ..ir.program import ERRORS, Array, Assign, Barrier, Block, Call, Define, Fail, For, Function, If, Param, Program, Region, Scratch, Stmt, StoreTo, While
 from . import Description
 from .expressions import Expressions, Info, Scope
 from .helpers import Helpers, Types
@@ -57,7 +57,7 @@ class _Frame:
     depth: int
     after: list[tuple[Block | None, list[str], int]]  # then: lines (depth relative to `base`), then perhaps another block
     base: int
-    team: bool  # inside a region or a parallel loop: no return from here
+    team: str  # "" | region | loop: inside a region, or a loop whose iterations are divided among threads: no return from here
     restore: Scope = field(default_factory=dict)
     added: list[tuple[str, str]] = field(default_factory=list)
     release: int = 0  # scratch names to forget at the end
@@ -70,6 +70,7 @@ class Renderer:
         self.program = program
         self.environment = environment(folders)
         self.indent = " " * description.table.get("indent", 2)
+        self.restrict = description.table.get("restrict", "restrict")
         self.types = Types(description.dtypes)
         self.helpers = Helpers(self.environment, folders, self.types)
         self.expressions = Expressions(description, self.types, self.helpers)
@@ -109,7 +110,7 @@ class Renderer:
         element = self.types.spell(p.dtype)
         if not p.pointer:
             return f"{element} {text}"
-        return f"{'const ' if p.const else ''}{element} *{'' if p.may_alias else 'restrict '}{text}"
+        return f"{'const ' if p.const else ''}{element} *{'' if p.may_alias else self.restrict + ' '}{text}"
 
     # ---- functions and blocks
 
@@ -124,16 +125,12 @@ class Renderer:
         sticky = self.fails(function) and fails_in_team(function.body, self)
         grid = [self.expressions.text(e) for e in function.grid]
         threads = [self.expressions.text(e) for e in function.threads]
-        text = self._macros.Function(
-            name=name,
-            params=params,
-            fails=self.fails(function),
-            sticky=sticky,
-            grid=grid,
-            threads=threads,
-            returns=not _leaves(function.body),
-            body=_BODY,
-        )
+        given = {
+            "name": name, "params": params, "fails": self.fails(function), "sticky": sticky, "grid": grid, "threads": threads,
+            "returns": not _leaves(function.body), "body": _BODY,
+        }  # fmt: skip
+        macro = self._macros.Function
+        text = macro(**{k: given[k] for k in macro.arguments if k in given})
         return self._wrap(str(text), function.body, "function")
 
     def block(self, block: Block, place: str, depth: int = 1) -> list[str]:
@@ -150,7 +147,7 @@ class Renderer:
     def _walk(self, block: Block, place: str, depth: int) -> list[str]:
         self._place = place
         lines: list[str] = []
-        frames = [_Frame(iter(block), depth, [], depth, False)]
+        frames = [_Frame(iter(block), depth, [], depth, "")]
         while frames:
             frame = frames[-1]
             stmt = next(frame.rest, None)
@@ -178,7 +175,9 @@ class Renderer:
         frame = frames[-1]
         fields, blocks, declare = getattr(self, f"_{type(stmt).__name__.lower()}")(stmt, frame)
         macro = getattr(self._macros, type(stmt).__name__)
-        text = str(macro(**fields, **({"body": _BODY} if _BODY in blocks else {}), **({"orelse": _ORELSE} if isinstance(stmt, If) else {})))
+        given = {**fields, "body": _BODY, "orelse": _ORELSE}
+        # a macro takes what it names
+        text = str(macro(**{k: given[k] for k in macro.arguments if k in given}))
         segments, depths, found = _segments(text)
         lines.extend(self._line(*_relative(line, frame.depth)) for line in segments[0])
         if not isinstance(stmt, (For,)) and declare is not None:
@@ -190,7 +189,7 @@ class Renderer:
             for k in range(len(found))
         ]
         inner = iter(blocks[found[0]]) if not isinstance(stmt, Scratch) else frame.rest
-        team = frame.team or isinstance(stmt, Region) or (isinstance(stmt, For) and stmt.pragma == "parallel")
+        team = _team(stmt, frame.team)
         opened = _Frame(inner, frame.depth + depths[0], after, frame.depth, team)
         frames.append(opened)
         if isinstance(stmt, For) and declare is not None:
@@ -246,8 +245,10 @@ class Renderer:
         return self.types.spell(self.types.info(dtype).like("u8").dtype if dtype.kind == "bool" and dtype.lanes > 1 else dtype)
 
     def _scratch(self, s: Scratch, frame: _Frame) -> tuple[Any, ...]:
+        if s.align > 64:
+            raise CompilerBug("render", f"scratch `{s.name}` asks for more than the 64 bytes of alignment that all scratch memory has")
         name = self._local.get("buffer", s.name)
-        where = "region" if frame.team else self._place
+        where = frame.team or self._place
         count = self.expressions.text(s.count, Need(13))
         fields = {
             "type": self.types.spell(s.dtype), "name": name, "count": count, "bytes": s.dtype.bytes, "align": s.align,
@@ -277,13 +278,17 @@ class Renderer:
             trips = max(0, -((s.start.attr - s.stop.attr) // step))
         fields = {
             "type": "int64_t", "name": name, "start": e.text(s.start), "stop": e.text(s.stop, Need(11)), "step": step,
-            "step_text": e.text(s.step, Need(13)), "pragma": s.pragma, "trips": trips, "team": frame.team,
+            "step_text": e.text(s.step, Need(13)), "pragma": s.pragma, "trips": trips, "team": bool(frame.team),
+            "parallel_if": None if s.serial_if is None else e.text(negation(s.serial_if), Need(6)),
         }  # fmt: skip
         position = e.is_position(s.start) and e.is_position(s.step)
         return fields, {_BODY: s.body}, (("var", s.var), Info(name, s.step.dtype, position, natural))
 
     def _if(self, s: If, frame: _Frame) -> tuple[Any, ...]:
-        return {"condition": self.expressions.text(s.condition), "has_else": bool(s.orelse)}, {_BODY: s.body, _ORELSE: s.orelse}, None
+        # the checks of an entry are one line each
+        leave = s.body[0].code if len(s.body) == 1 and isinstance(s.body[0], Fail) and not (s.orelse or frame.team or self._live) else None
+        fields = {"condition": self.expressions.text(s.condition), "has_else": bool(s.orelse), "leave": leave, "meaning": ERRORS.get(leave, "")}
+        return fields, {_BODY: s.body, _ORELSE: s.orelse}, None
 
     def _while(self, s: While, frame: _Frame) -> tuple[Any, ...]:
         return {"condition": self.expressions.text(s.condition)}, {_BODY: s.body}, None
@@ -293,14 +298,14 @@ class Renderer:
         return {"parallel_if": condition}, {_BODY: s.body}, None
 
     def _barrier(self, s: Barrier, frame: _Frame) -> tuple[Any, ...]:
-        return {"team": frame.team}, {}, None
+        return {"team": bool(frame.team)}, {}, None
 
     def _call(self, s: Call, frame: _Frame) -> tuple[Any, ...]:
         e = self.expressions
         args = [e.buffer(a).text if isinstance(a, str) else e.text(a) for a in s.args]
         function = self._functions[s.function]
         fields = {
-            "name": self.function_name(s.function), "args": args, "fails": self.fails(function), "team": frame.team, "release": list(self._live),
+            "name": self.function_name(s.function), "args": args, "fails": self.fails(function), "team": bool(frame.team), "release": list(self._live),
             "grid": [], "threads": [],
         }  # fmt: skip
         if function.grid or function.threads:
@@ -310,7 +315,7 @@ class Renderer:
         return fields, {}, None
 
     def _fail(self, s: Fail, frame: _Frame) -> tuple[Any, ...]:
-        return {"code": s.code, "team": frame.team, "release": list(self._live)}, {}, None
+        return {"code": s.code, "team": bool(frame.team), "release": list(self._live), "place": self._place}, {}, None
 
 
 def negation(condition: Expr) -> Expr:
@@ -347,17 +352,23 @@ def every_statement(block: Block) -> Iterator[Stmt]:
     return (s for s, _ in _with_team(block))
 
 
-def _with_team(block: Block) -> Iterator[tuple[Stmt, bool]]:
-    """Every statement with whether a region or a parallel loop is around it."""
-    stack = [(s, False) for s in reversed(block)]
+def _with_team(block: Block) -> Iterator[tuple[Stmt, str]]:
+    """Every statement with what is around it: "", a region, or a loop whose iterations are divided among threads."""
+    stack = [(s, "") for s in reversed(block)]
     while stack:
         s, team = stack.pop()
         yield s, team
         if isinstance(s, If):
             stack.extend((x, team) for x in reversed(s.body + s.orelse))
         elif isinstance(s, (For, While, Region)):
-            inner = team or isinstance(s, Region) or (isinstance(s, For) and s.pragma == "parallel")
-            stack.extend((x, inner) for x in reversed(s.body))
+            stack.extend((x, _team(s, team)) for x in reversed(s.body))
+
+
+def _team(stmt: Stmt, around: str) -> str:
+    """What is around the statements inside `stmt`."""
+    if isinstance(stmt, For) and (stmt.pragma == "parallel" or (stmt.pragma == "workshare" and around)):
+        return "loop"
+    return around or ("region" if isinstance(stmt, Region) else "")
 
 
 def fails_in_team(block: Block, renderer: Renderer) -> bool:

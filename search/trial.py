@@ -79,7 +79,7 @@ class Subject:
     portable: bool
     prefix: str
     kernels: int
-    work: tuple[int, int] | None = None
+    raised: Graph  # after the passes on the graph: where operations can be counted
 
 
 def run(
@@ -103,7 +103,7 @@ def run(
     graph = subject.graph
     inputs = {p.name: _given(p, sizes, given or {}, seed) for p in graph.ports if p.role != "out"}
     result = Result(graph.name, subject.runtime_name, sizes, "pass", kernels=subject.kernels, seed=seed)
-    flops, moved = work_of(graph, sizes)
+    flops, moved = work_of(subject.raised, sizes)
     with tempfile.TemporaryDirectory(prefix="luminal-test-") as folder:
         outcome = child.run(_job(subject, sizes, inputs, Path(folder), timed_runs), timeout)
         try:

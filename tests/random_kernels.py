@@ -93,7 +93,9 @@ class _Random:
         zero = Loop(zero.axis, zero.start, zero.stop, (Store(tile, (var(zero.axis),), const(0.0, f32)),), "vector")
         whole = Loop(ji, ZERO, const(LANES * 2), self.store(i, wide, (tile, var(ji)), total), "vector")
         if way == 3:  # guarded by tiles, the last one short
-            short = Loop(jt, ZERO, minimum(const(LANES * 2), N - var(jo) * (LANES * 2)), self.store(i, var(jo) * (LANES * 2) + var(jt), (tile, var(jt)), total))
+            short = Loop(
+                jt, ZERO, minimum(const(LANES * 2), N - var(jo) * (LANES * 2)), self.store(i, var(jo) * (LANES * 2) + var(jt), (tile, var(jt)), total)
+            )
             inside = If((var(jo) * (LANES * 2) + LANES * 2).le(N), (whole,), (short,) if self.rng.random() < 0.5 else ())
             return (Loop(jo, ZERO, ceildiv(N, LANES * 2), (alloc, zero, inside)),)
         guarded = Loop(ji, ZERO, const(LANES * 2), (If(wide.lt(N), self.store(i, wide, (tile, var(ji)), total)),), "vector")

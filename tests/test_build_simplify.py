@@ -251,6 +251,38 @@ def test_domains():
     assert not prove(ZERO.lt(N), {"N": (0, None, 1)})
 
 
+def test_a_loop_that_runs_says_that_its_extent_is_not_0():
+    known = Known({"N": (0, None, 1), "M": (0, None, 1)})
+    inside = known.with_ranges({"i": (0, M * ((N + 7) // 8) - 1, 1)})
+    assert prove(both(ZERO.lt(N), ZERO.lt(M)), inside)
+    assert simplify((I + (N + 7) // 8) % ((N + 7) // 8), inside) is simplify(I % ((N + 7) // 8), inside)
+    assert not prove(const(1).lt(N), inside)
+    # factors that may be negative say nothing
+    loose = Known({"v": (None, None, 1), "w": (None, None, 1)})
+    assert not prove(ZERO.lt(V), assuming(loose, ZERO.lt(V * W)))
+    # nor does a product that may be 0
+    assert not prove(ZERO.lt(N), assuming(known, ZERO.le(N * M)))
+
+
+def test_a_bound_by_a_number_is_exact():
+    free = Known({"w": (None, None, 1)})
+    for c, offset in itertools.product((-3, -2, -1, 1, 2, 3), range(-7, 8)):
+        holds = [w for w in range(-20, 21) if c * w + offset >= 0]
+        low, high, _ = bounds(W, assuming(free, ZERO.le(W * c + offset)))
+        assert (low, high) == ((min(holds), None) if c > 0 else (None, max(holds)))
+
+
+def test_a_name_bound_again_is_a_new_variable():
+    outer = assuming(Known(RANGES), both(const(5).le(W), W.lt(V + 4))).with_ranges({"x": (0, W, 1)})
+    assert prove(var("x").lt(V + 4), outer)
+    inner = outer.with_ranges({"w": (0, 3, 1)})
+    assert prove(W.le(3), inner)
+    assert not prove(const(5).le(W), inner)
+    assert not prove(W.lt(V + 4), inner)
+    assert not prove(var("x").le(W), inner)
+    assert prove(ZERO.le(var("x")), inner)
+
+
 def test_values_are_not_positions():
     """What wraps is not divided or compared as an integer; positions inside a value are simplified."""
     loaded = load("A", INDEX, (I * 4 + J) // 4)

@@ -56,7 +56,7 @@ def test_help_shows_an_example_and_an_unknown_option_is_status_2() -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (("compile", "nowhere.toml"), 2, "no such file"),
+        (("compile", "nowhere.toml"), 2, "No such file"),
         (("compile", "softmaxx"), 2, "nearest: softmax"),
         (("compile", "-", "--emit", "sauce"), 2, "no such level"),
         (("compile", "-", "--stop-after", "nothing"), 2, "no such pass"),

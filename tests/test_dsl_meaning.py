@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from luminal.dsl import Instance, Scope, elaborate, read
 from luminal.ir.errors import SourceError
+from luminal.ir.expr import evaluate as size_value
 from luminal.ir.graph import Graph
 from luminal.ir.interpret.graph import evaluate
 from luminal.ir.interpret.judge import CheckFault
@@ -136,11 +136,37 @@ def test_an_index_that_a_condition_guards_needs_no_check() -> None:
     assert "check" not in show(graph_of(text))
 
 
-def test_bounds_that_may_lie_outside_are_checked_at_run_time() -> None:
-    text = "(composite f ((A{T}[i j] B{T}[i j]) -> (B)) (dotimes (i1 3) (dotimes (j1 3) (setf (aref b i1 j1) (+ 1.0 (aref a i1 j1))))))"
+def test_bounds_that_may_lie_outside_become_preconditions_before_the_loops() -> None:
+    text = "(composite f ((A{T}[i j] B{T}[i j]) -> (B)) (dotimes (i1 3) (dotimes (j1 j) (setf (aref b i1 j1) (+ 1.0 (aref a i1 j1))))))"
     same(run(text, A=draw(3, 3), B=draw(3, 3)), draw(3, 3) + 1)
+    (condition,) = graph_of(text).requires
+    assert [size_value(condition, {"i": i, "j": j}) for i, j in ((3, 1), (2, 1), (2, 0))] == [True, False, True]
+    with pytest.raises(SourceError, match="E0319"):
+        graph_of("(composite f ((A{T}[2]) -> (A)) (dotimes (i 3) (setf (aref A i) 0)))")
+
+
+def test_checks_leave_loops_only_where_that_says_the_same() -> None:
+    text = """(composite f ((A{f32}[N] I{i64}[K]) -> (Y{f32}[M N]))
+      (dotimes (k K)
+        (set at (aref I k))
+        (dotimes (j N) (setf (aref Y at j) (aref A (floordiv (* 2 j) 3))))))"""
+    graph = graph_of(text.replace("[M N]", "[K N]"))
+    a, i = draw(5), np.array([2, 0, 2])
+    expected = np.zeros((3, 5))
+    expected[[0, 2]] = a[[0, 0, 1, 2, 2]]
+    same(run(text.replace("[M N]", "[K N]"), A=a, I=i), expected)
+    assert not graph.requires
     with pytest.raises(CheckFault):
-        run(text, A=draw(2, 3), B=draw(2, 3))
+        run(text.replace("[M N]", "[K N]"), A=a, I=np.array([0, 3, 0]))
+
+
+def test_composites_of_numbers_are_called_inside_loops() -> None:
+    text = """(composite mix ((X{T}[] Y{T}[~] &key (a 0.5)) -> (Z{T}[])) (setf z (* a X)) (if (= a 0.5) (setf z (+ z 1))) (return (* (relu z) Y)))
+    (composite f ((A{f64}[N]) -> (Y{f64}[N])) (dotimes (i N) (setf (aref Y i) (+ (mix (aref A i) 2) (gelu (aref A i))))))"""
+    from scipy.special import erf
+
+    a = draw(9).astype(np.float64)
+    same(run(text, A=a), np.maximum(a / 2 + 1, 0) * 2 + a / 2 * (1 + erf(a / np.sqrt(2))))
 
 
 # ---- both styles, and values
@@ -226,7 +252,21 @@ def test_strided_ports_take_their_leading_strides_as_sizes() -> None:
     assert column.port("A").order == (1, 0)
 
 
-@pytest.mark.parametrize(("text", "expected"), [("(* a 2)", "f32"), ("(* n 2)", "i32"), ("(+ n N)", "i32"), ("(sqrt N)", "f32"), ("(* 2 N)", "i64"), ("0.5", "f32"), ("(- a)", "f32"), ("(< a n2)", "bool"), ("(sum n)", "i64"), ("(argmax a)", "i64")])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(* a 2)", "f32"),
+        ("(* n 2)", "i32"),
+        ("(+ n N)", "i32"),
+        ("(sqrt N)", "f32"),
+        ("(* 2 N)", "i64"),
+        ("0.5", "f32"),
+        ("(- a)", "f32"),
+        ("(< a n2)", "bool"),
+        ("(sum n)", "i64"),
+        ("(argmax a)", "i64"),
+    ],
+)
 def test_dtypes_of_numbers(text: str, expected: str) -> None:
     graph = graph_of(f"(composite f ((a{{f32}}[N] n{{i32}}[N] n2{{f32}}[N]) -> Y) (return {text}))")
     assert graph.outputs[0][1].dtype.name == expected
@@ -248,7 +288,9 @@ def test_one_composite_serves_every_rank() -> None:
 
 def test_a_broken_statement_is_reported_once() -> None:
     with pytest.raises(SourceError) as caught:
-        graph_of("(composite f ((A{f32}[N]) -> (Y{f32}[N])) (setf b (oops A)) (setf c (+ b 1)) (dotimes (i N) (setf (aref Y i) (aref c i))) (return (+ Y c)))")
+        graph_of(
+            "(composite f ((A{f32}[N]) -> (Y{f32}[N])) (setf b (oops A)) (setf c (+ b 1)) (dotimes (i N) (setf (aref Y i) (aref c i))) (return (+ Y c)))"
+        )
     assert [d.code for d in caught.value.diagnostics] == ["E0203"]
 
 

@@ -11,6 +11,7 @@ from luminal.ir.dtypes import DTYPES, bf16, bool_, f8e4m3, f16, f32, f64, i8, i3
 from luminal.ir.interpret import graph as interpreter
 from luminal.ir.interpret.graph import IndexFault, evaluate, judge
 from luminal.ir.interpret.judge import CheckFault
+from luminal.ir.interpret.meaning import VALUE
 
 M, N, K = map(ex.size, "MNK")
 AX = [ex.axis(k) for k in range(4)]
@@ -259,7 +260,7 @@ def test_bounds_hold_for_rounding_at_every_step(d):
             nodes.append(g.elementwise(op, (N,), *(g.identity(nodes[k]) for k in picked)))
             with np.errstate(all="ignore"):
                 high = [arrays[k].astype(np.float64) for k in picked]
-                arrays.append(interpreter.VALUE[op](*high).astype(np.float32).astype(numeric))
+                arrays.append(VALUE[op](*high).astype(np.float32).astype(numeric))
         r = evaluate(graph(ports, y=nodes[-1]), inputs, {"N": 64})["y"]
         verdict = judge(arrays[-1], r, d)
         assert verdict.ok, (seed, verdict, [n.op for n in nodes])

@@ -341,6 +341,11 @@ def test_a_gpu_needs_extents_at_the_launch() -> None:
         lowered("alloc s: f32[N] shared\nr[0] = 1.0:f32", GPU)
 
 
+def test_a_barrier_among_threads_needs_a_gpu() -> None:
+    with pytest.raises(CompilerBug, match="needs a GPU"):
+        lowered("for i in 0 .. 8 thread.x:\n  r[i] = 0.0:f32\n  barrier")
+
+
 # ---- the entry
 
 
@@ -357,11 +362,19 @@ def test_the_entry_of_a_copy(golden) -> None:
 def test_temporaries_share_memory_when_their_lives_do_not_meet() -> None:
     head = "kernels k v1\nsize N\nin x: f32[N]\nout y: f32[N]\n" + "".join(f"temp t{i}: f32[N]\n" for i in range(3))
     kernels = "".join(
-        f"\nkernel k_{i}({a}, {b}):\n  for i in 0 .. N:\n    {b}[i] = {a}[i]\n" for i, (a, b) in enumerate([("x", "t0"), ("t0", "t1"), ("t1", "t2"), ("t2", "y")])
+        f"\nkernel k_{i}({a}, {b}):\n  for i in 0 .. N:\n    {b}[i] = {a}[i]\n"
+        for i, (a, b) in enumerate([("x", "t0"), ("t0", "t1"), ("t1", "t2"), ("t2", "y")])
     )
     program = lower(read_module(head + kernels), CPU, Options())
     calls = [line.strip() for line in show(program).split("\n") if "scratch" in line or "call" in line]
-    assert calls == ["scratch t0: f32[N]", "scratch t1: f32[N]", "call k_0(x, t0, N)", "call k_1(t0, t1, N)", "call k_2(t1, t0, N)", "call k_3(t0, y, N)"]
+    assert calls == [
+        "scratch t0: f32[N]",
+        "scratch t1: f32[N]",
+        "call k_0(x, t0, N)",
+        "call k_1(t0, t1, N)",
+        "call k_2(t1, t0, N)",
+        "call k_3(t0, y, N)",
+    ]
     assert repr(program.workspace) == "(N * 4 + 63) // 64 * 64 + (N * 4 + 63) // 64 * 64"
 
 

@@ -103,8 +103,10 @@ def _sin(v: Array, x: list[Array], e: list[Array]) -> Array:
 
 
 def _tan(v: Array, x: list[Array], e: list[Array]) -> Array:
-    room = 1 - e[0] * np.abs(v)
-    return np.where(room > 0, e[0] * (1 + v * v) / room, np.inf)
+    """tan(x + e) - tan x = tan e · (1 + v²) / (1 - v·tan e), up to the pole."""
+    step = np.tan(np.minimum(e[0], 1.5))
+    room = 1 - step * np.abs(v)
+    return np.where((room > 0) & (e[0] < 1.5), step * (1 + v * v) / room, np.inf)
 
 
 def _pow(v: Array, x: list[Array], e: list[Array]) -> Array:
@@ -250,6 +252,10 @@ def error(op: str, v: Array, args: list[Array], errors: list[Error], source: DTy
     else:
         result = PROPAGATE[op](v, args, e)
     result = _as_bound(result)
+    if op not in ("where", "bit_and", "bit_or") and source.kind != "bool":
+        # what is undecided may be NaN: no rule limits it
+        for k in e:
+            result = np.where(np.isinf(k), np.inf, result)
     if not to.is_float:
         return result
     if not np.all(np.isfinite(v)):
@@ -281,13 +287,19 @@ def settle(v: Array, propagated: Array, ulp: float, to: DType, certain: Array | 
     A value that is exactly inf or NaN has no error of its own; a finite one beyond the dtype's range is undecided.
     """
     magnitude = np.abs(v)
-    own = ulp * (epsilon(to) * magnitude + smallest(to))
-    if certain is not None and ulp <= 0.5 and np.any(certain):
-        own = np.where(certain & (v.astype(numpy_dtype(to)) == v), 0, own)
-    finite = np.isfinite(v)
-    result = np.where(finite, propagated + own, propagated)
-    undecided = (finite & (magnitude + result > largest(to))) | _unspellable(v, to)
-    return np.where(undecided, np.inf, result).astype(np.float64)
+    result = propagated
+    if ulp:
+        own = ulp * (epsilon(to) * magnitude + smallest(to))
+        if certain is not None and ulp <= 0.5 and np.any(certain):
+            own = np.where(certain & (v.astype(numpy_dtype(to)) == v), 0, own)
+        result = propagated + own
+    finite = np.isfinite(magnitude)
+    if not finite.all():
+        result = np.where(finite, result, propagated)
+    undecided = finite & (magnitude + result > largest(to))
+    if undecided.any() or to is f8e4m3:
+        result = np.where(undecided | _unspellable(v, to), np.inf, result)
+    return np.asarray(result, np.float64)
 
 
 def _unspellable(v: Array, to: DType) -> Array:
@@ -310,6 +322,12 @@ def _at_special(op: str, v: Array, args: list[Array], e: list[Array], result: Ar
         for signs in product((-1, 1), repeat=len(args)):
             corner = compute(op, [a + s * r for a, r, s in zip(here, reach, signs, strict=True)], source, to)
             certain &= (corner == value) | (np.isnan(corner) & np.isnan(value))
+        if op == "pow":
+            # an uncertain power of a negative base may round to an integer
+            certain &= (here[0] - reach[0] > 0) | (reach[1] == 0)
+        if op in ("asin", "acos", "atanh"):
+            # NaN at both corners, and numbers between them
+            certain &= (np.abs(here[0]) - reach[0] > 1) | (reach[0] == 0)
     result = np.broadcast_to(result, v.shape).copy()
     result[special] = np.where(certain, 0, np.inf)
     return result

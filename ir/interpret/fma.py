@@ -2,7 +2,7 @@
 
 Products are split without error (Dekker 1971), sums too (Knuth); the last addition is made once to odd and once to nearest, which together
 round as one (Boldo & Melquiond, "Emulation of FMA and correctly rounded sums", 2008).  The split overflows beyond 2^996 and loses bits where
-a product falls below 2^-969; there the plain a·b + c is what is left.
+a product falls below 2^-969; there it is done in rational arithmetic.
 """
 
 from __future__ import annotations
@@ -45,13 +45,14 @@ def _odd_sum(a: Array, b: Array) -> Array:
 def fma64(a: Array, b: Array, c: Array) -> Array:
     """float64 arrays, rounded once."""
     a, b, c = (np.asarray(x, np.float64) for x in np.broadcast_arrays(a, b, c))
-    plain = a * b + c
     uh, ul = _two_product(a, b)
     th, tl = _two_sum(c, ul)
     vh, vl = _two_sum(uh, th)
-    exact = vh + _odd_sum(tl, vl)
-    safe = np.isfinite(exact) & (np.abs(uh) > 2.0**-960)
-    return np.where(safe, exact, plain)
+    result = np.asarray(vh + _odd_sum(tl, vl))
+    unsafe = ~(np.isfinite(result) & (np.abs(uh) > 2.0**-900) & (np.abs(result) > 2.0**-900))
+    if unsafe.any():
+        result[unsafe] = [fma64_scalar(*t) for t in zip(a[unsafe].tolist(), b[unsafe].tolist(), c[unsafe].tolist(), strict=True)]
+    return result
 
 
 def fma32(a: Array, b: Array, c: Array) -> Array:

@@ -17,22 +17,22 @@ import numpy as np
 
 from .. import expr as ex
 from ..errors import CompilerBug
-from ..expr import Expr
 from ..graph import Graph, Node, View
 from ..primops import OPS
 from .bounds import Error, error
 from .contract import multiply, sum_of_products
 from .judge import Bounded, IndexFault, Verdict, judge
-from .meaning import VALUE, Array, compute, from_numpy, identity, working
+from .meaning import Array, compute, from_numpy, identity, working
 from .nest import run_nest
+from .positions import Positions
 from .reduce import Partial, finish, merge, partial
 from .scatter import scatter, store
+from .tiles import Box, axes_of, boxes, chunks, two_groups
 
 TILE = 1 << 21  # elements of one tile, and of the joint domain of one step of a reduction
 CACHE = 1 << 30  # bytes of finished tiles that are kept
 
 Values = tuple[Array, Error]
-Box = tuple[tuple[int, int], ...]  # (first, one past the last) along each axis
 Pull = Generator[tuple[Node, tuple[int, ...]], Values, Values]  # asks for tiles of other nodes, returns its own values
 
 
@@ -47,12 +47,10 @@ def evaluate(graph: Graph, inputs: Mapping[str, Any], sizes: Mapping[str, int], 
         return {name: evaluator.output(node) for name, node in graph.outputs}
 
 
-class _Evaluator:
+class _Evaluator(Positions):
     def __init__(self, graph: Graph, inputs: Mapping[str, Any], sizes: Mapping[str, int], bounds: bool) -> None:
-        self.sizes = {k: int(v) for k, v in sizes.items()}
+        super().__init__(sizes)
         self.bounds = bounds
-        self.numbers: dict[Expr, int] = {}
-        self.linear_forms: dict[Expr, tuple[int, dict[int, int]] | None] = {}
         self.cache: OrderedDict[tuple[Node, tuple[int, ...]], Values] = OrderedDict()
         self.cached_bytes = 0
         self.nests: dict[Any, list[Values]] = {}
@@ -70,55 +68,6 @@ class _Evaluator:
                 if array.shape != shape:
                     raise ValueError(f"{p.name} has shape {array.shape}, expected {shape}")
                 self.inputs[p.name] = array
-
-    # ---- sizes and index expressions
-
-    def number(self, e: Expr) -> int:
-        if e not in self.numbers:
-            self.numbers[e] = int(ex.evaluate(e, self.sizes))
-        return self.numbers[e]
-
-    def extents(self, shape: tuple[Expr, ...]) -> tuple[int, ...]:
-        return tuple(max(self.number(e), 0) for e in shape)
-
-    def linear(self, root: Expr) -> tuple[int, dict[int, int]] | None:
-        """The expression as constant + Σ coefficient·$k, or None."""
-        forms = self.linear_forms
-        for n in ex.postorder(root):
-            if n in forms:
-                continue
-            parts = [forms[a] for a in n.args]
-            form: tuple[int, dict[int, int]] | None = None
-            if n.op == "axis":
-                form = 0, {n.attr: 1}
-            elif not any(p is None or p[1] for p in parts):
-                form = self.number(n), {}
-            elif n.op in ("add", "sub", "neg") and None not in parts:
-                form = _combine(parts, (-1,) if n.op == "neg" else (1, -1) if n.op == "sub" else (1, 1))
-            elif n.op == "mul" and None not in parts:
-                (c0, k0), (c1, k1) = (p for p in parts if p is not None)
-                if not k1:
-                    form = c0 * c1, {a: f * c1 for a, f in k0.items() if f * c1}
-                elif not k0:
-                    form = c0 * c1, {a: f * c0 for a, f in k1.items() if f * c0}
-            forms[n] = form
-        return forms[root]
-
-    def index(self, root: Expr, axes: list[Array]) -> Array:
-        """An integer or boolean expression of the positions `axes` (arrays that broadcast together)."""
-        value: dict[Expr, Array] = {}
-        for n in ex.postorder(root):
-            if n.op == "axis":
-                value[n] = axes[n.attr]
-            elif n.op == "const":
-                value[n] = np.asarray(n.attr, working(n.dtype))
-            elif n.op == "size":
-                value[n] = np.asarray(self.number(n), np.int64)
-            elif n.op == "cast":
-                value[n] = value[n.args[0]].astype(working(n.dtype))
-            else:
-                value[n] = VALUE[n.op](*(value[a] for a in n.args))
-        return value[root]
 
     # ---- tiles
 
@@ -169,6 +118,10 @@ class _Evaluator:
                 self.cache.move_to_end(wanted)
 
     def keep(self, key: tuple[Node, tuple[int, ...]], values: Values) -> None:
+        node = key[0]
+        if node.op in OPS and self.reads[node] == 1 and math.prod(self.extents(node.shape)) > TILE:
+            # a large tensor on its way to one reader: made again if it is asked for again
+            return
         self.cache[key] = values
         self.cached_bytes += _bytes(values)
         while self.cached_bytes > CACHE and len(self.cache) > 1:
@@ -329,15 +282,15 @@ class _Evaluator:
         joint = box + tuple((0, n) for n in extents)
         factors = self.factors(node) if combiner == "add" and d.kind != "bool" else [node.args[0]]
         ranges = [hi - lo for lo, hi in joint]
-        has = [frozenset(k for k in _axes(f) if ranges[k] > 1) for f in factors]
+        has = [frozenset(k for k in axes_of(f) if ranges[k] > 1) for f in factors]
         every = frozenset(k for k, n in enumerate(ranges) if n > 1)
-        groups = _two_groups(has, ranges) if len(factors) > 1 and every not in has else [list(range(len(factors)))]
+        groups = two_groups(has, ranges) if len(factors) > 1 and every not in has else [list(range(len(factors)))]
         sets = [every] if len(groups) == 1 else [frozenset().union(*(has[k] for k in g)) for g in groups] + [frozenset(range(kept))]
-        lengths = _chunks(ranges, sets)
+        lengths = chunks(ranges, sets, TILE)
         value, bound = None, None
-        for outer in _boxes(box, lengths[:kept]):
+        for outer in boxes(box, lengths[:kept]):
             whole: Partial | None = None
-            for inner in _boxes(joint[kept:], lengths[kept:]):
+            for inner in boxes(joint[kept:], lengths[kept:]):
                 part = yield from self.part(node, factors, groups, outer + inner)
                 whole = part if whole is None else merge(combiner, whole, part, d)
             assert whole is not None
@@ -455,46 +408,6 @@ _STRUCTURAL: dict[str, Any] = {
 
 def _bytes(values: Values) -> int:
     return values[0].nbytes + (0 if values[1] is None else values[1].nbytes)
-
-
-def _combine(parts: list[Any], signs: tuple[int, ...]) -> tuple[int, dict[int, int]]:
-    constant, factors = 0, {}
-    for (c, form), sign in zip(parts, signs, strict=True):
-        constant += sign * c
-        for k, f in form.items():
-            factors[k] = factors.get(k, 0) + sign * f
-    return constant, {k: f for k, f in factors.items() if f}
-
-
-def _axes(view: View) -> frozenset[int]:
-    """The axes of its user's domain that an operand depends on."""
-    roots = view.index if view.domain is None else (*view.index, view.domain)
-    return frozenset(n.attr for n in ex.postorder(*roots) if n.op == "axis")
-
-
-def _two_groups(has: list[frozenset[int]], ranges: list[int]) -> list[list[int]]:
-    """Split the factors into two, joining those whose product is smallest first."""
-    groups = [([k], h) for k, h in enumerate(has)]
-    while len(groups) > 2:
-        pairs = [(math.prod(ranges[a] for a in groups[i][1] | groups[j][1]), i, j) for i in range(len(groups)) for j in range(i)]
-        _, i, j = min(pairs)
-        groups[j] = (groups[j][0] + groups[i][0], groups[j][1] | groups[i][1])
-        del groups[i]
-    return [g for g, _ in groups]
-
-
-def _chunks(ranges: list[int], sets: list[frozenset[int]]) -> list[int]:
-    """Lengths to cut the axes into, outermost first, until the domain over each set of axes fits in a tile."""
-    lengths = list(ranges)
-    for k in range(len(lengths)):
-        while lengths[k] > 1 and any(k in s and math.prod(lengths[a] for a in s) > TILE for s in sets):
-            lengths[k] = (lengths[k] + 1) // 2
-    return lengths
-
-
-def _boxes(box: Box, lengths: list[int]) -> list[Box]:
-    cuts = [[(p, min(p + n, hi)) for p in range(lo, hi, n)] for (lo, hi), n in zip(box, lengths, strict=True)]
-    return list(product(*cuts))
 
 
 __all__ = ["Bounded", "IndexFault", "Verdict", "evaluate", "judge"]

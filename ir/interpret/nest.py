@@ -48,7 +48,7 @@ def _moved(v: Array, e: Array, random: np.random.Generator) -> Array:
 
 
 def _once(nest: Nest, operands: list[Array], shapes: list[tuple[int, ...]], sizes: Mapping[str, int], exact: bool) -> list[Array]:
-    arrays: dict[str, Any] = {b.name: v.astype(storage(b.dtype, exact)) for b, v in zip(nest.operands, operands, strict=True)}
+    arrays: dict[str, Any] = {b.name: np.array(v, dtype=storage(b.dtype, exact)) for b, v in zip(nest.operands, operands, strict=True)}
     for b, shape in zip(nest.results, shapes, strict=True):
         if b.name not in arrays:
             arrays[b.name] = np.zeros(shape, storage(b.dtype, exact))

@@ -21,7 +21,7 @@ class Partial(NamedTuple):
     """What is known of a reduction over a part of its domain.
 
     float add: `low` is Σ|t|, `high` Σe · float mul: Π min(|t|, 1) and Π (|t| + e)(1 + ε), `extra` Π max(|t|, 1) ·
-    float max and min: the results for t - e and t + e · bool and, or: for every undecided term False, True · integers: `high` the summed or largest error.
+    float max and min: the results for t - e and t + e, `extra` whether a term is undecided · bool and, or: for every undecided term False, True · integers: `high` the summed or largest error.
     """
 
     value: Array
@@ -75,29 +75,31 @@ def partial(combiner: str, x: Array, e: Error, axes: Axes, d: DType, bounds: boo
             value, fold(np.multiply, np.minimum(size, 1), axes), fold(np.multiply, upper, axes), fold(np.multiply, np.maximum(size, 1), axes)
         )
     assert e is not None
-    return Partial(value, fold(ufunc, x - e, axes), fold(ufunc, x + e, axes))
+    return Partial(value, fold(ufunc, x - e, axes), fold(ufunc, x + e, axes), fold(np.maximum, np.where(np.isinf(e), 1.0, 0.0), axes))
 
 
 def merge(combiner: str, a: Partial, b: Partial, d: DType) -> Partial:
     """The reduction over both parts."""
     ufunc = UFUNC[combiner]
     value = ufunc(a.value, b.value)
-    if d.kind == "bool" or combiner in ("max", "min"):
-        parts: list[Any] = [ufunc]
+    extreme = d.is_float and combiner in ("max", "min")
+    if d.kind == "bool" or extreme:
+        joined: Any = ufunc
+    elif d.is_integer:
+        joined = np.add if combiner == "add" else np.maximum
     else:
-        parts = [np.multiply if combiner == "mul" and d.is_float else np.add]
-    if d.is_integer:
-        parts = [np.add if combiner == "add" else np.maximum]
+        joined = np.multiply if combiner == "mul" else np.add
 
-    def both(x: Array | None, y: Array | None, alone_x: Array, alone_y: Array) -> Array | None:
+    def both(x: Array | None, y: Array | None, by: Any, stand_in: bool) -> Array | None:
         if x is None and y is None:
             return None
-        return parts[0](alone_x if x is None else x, alone_y if y is None else y)
+        x0, y0 = (a.value, b.value) if stand_in else (np.zeros(()), np.zeros(()))
+        return by(x0 if x is None else x, y0 if y is None else y)
 
     # an absent bound of max, min and the logical ones is the value itself, of the others it is 0
-    stands_in = d.kind == "bool" or (d.is_float and combiner in ("max", "min"))
-    x0, y0 = (a.value, b.value) if stands_in else (np.zeros(()), np.zeros(()))
-    return Partial(value, both(a.low, b.low, x0, y0), both(a.high, b.high, x0, y0), both(a.extra, b.extra, x0, y0), a.whole and b.whole)
+    itself = d.kind == "bool" or extreme
+    low, high = both(a.low, b.low, joined, itself), both(a.high, b.high, joined, itself)
+    return Partial(value, low, high, both(a.extra, b.extra, np.maximum if extreme else joined, False), a.whole and b.whole)
 
 
 def finish(combiner: str, p: Partial, count: int | Array, d: DType, bounds: bool) -> tuple[Array, Error]:
@@ -128,6 +130,7 @@ def finish(combiner: str, p: Partial, count: int | Array, d: DType, bounds: bool
         assert p.low is not None and p.high is not None
         e = np.maximum(np.where(p.high == v, 0, p.high - v), np.where(p.low == v, 0, v - p.low))
         e = np.where(np.isnan(v) & np.isnan(p.high) & np.isnan(p.low), 0, e)
+        e = np.where(p.extra > 0, np.inf, e) if p.extra is not None else e
     e = np.where(np.isnan(e), np.inf, e)
     rounds = 0.5 if acc is not d and combiner in ("add", "mul") else 0.0
     e = settle(v, e, rounds, d, e == 0)

@@ -83,7 +83,8 @@ def scatter(
             combined(np.maximum(size0, 1), np.maximum(size1, 1), np.multiply),
         )  # fmt: skip
     else:
-        p = Partial(v, combined(base[0] - e0, updates[0] - e1, ufunc), combined(base[0] + e0, updates[0] + e1, ufunc))
+        undecided = combined(np.isinf(e0).astype(np.float64), np.isinf(e1).astype(np.float64), np.maximum)
+        p = Partial(v, combined(base[0] - e0, updates[0] - e1, ufunc), combined(base[0] + e0, updates[0] + e1, ufunc), undecided)
     v, e = finish(combiner, p, count, d, bounds)
     # an element that nothing is combined into keeps its own error
     return v, e if e is None else np.where(count == 0, e0, e)

@@ -61,6 +61,19 @@ def read(text: str, file: str = "<input>") -> Graph | Module | Program:
     return readers[first.token.text](source)
 
 
+def read_valid(text: str, file: str = "<input>") -> Graph | Module | Program:
+    """What a user's intermediate file holds, read and verified.  SourceError also where a verify rule does not hold (E0904, placed at the file's first line)."""
+    from ..errors import CompilerBug, Diagnostic, SourceError, Span
+    from ..verify import verify
+
+    x = read(text, file)
+    try:
+        verify(x)
+    except CompilerBug as bug:
+        raise SourceError([Diagnostic("E0904", str(bug), Span(file), text=text.partition("\n")[0])]) from None
+    return x
+
+
 def read_expr(
     text: str,
     sizes: Iterable[str] = (),

@@ -1,9 +1,9 @@
 """lower: kernels → program.  Flat addresses, vectors, threads, the entry; after it nothing is decided.
 
-    kernel gemm_0(A, B, C):                     function gemm_0(const f32* A, const f32* B, f32* C, i64 M, i64 N, i64 K):
-      for i in 0 .. M parallel:                   for i in 0 .. M step 1 parallel serial_if …:
-        for j in 0 .. N vector …          →         …
-          C[i, j] = …                               C[i * N + j] = …
+kernel gemm_0(A, B, C):                     function gemm_0(const f32* A, const f32* B, f32* C, i64 M, i64 N, i64 K):
+  for i in 0 .. M parallel:                   for i in 0 .. M step 1 parallel serial_if …:
+    for j in 0 .. N vector …          →         …
+      C[i, j] = …                               C[i * N + j] = …
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from ...ir.program import Program
 from ...ir.target import Options, Target
 from .entry import entry
 from .function import function
+from .names import Names
 
 
 def lower(module: Module, target: Target, options: Options) -> Program:
@@ -20,7 +21,8 @@ def lower(module: Module, target: Target, options: Options) -> Program:
 
     Raises Unsupported where a local buffer has no place on the target, CompilerBug for a kernel that breaks the grammar.
     """
-    functions = tuple(function(kernel, module, target) for kernel in module.kernels)
+    names = Names([s.name for s in (*module.sizes, *module.ports, *module.temps)])
+    functions = tuple(function(kernel, names.fresh(kernel.name), module, target) for kernel in module.kernels)
     block, workspace = entry(module, functions)
     return Program(
         name=module.name,

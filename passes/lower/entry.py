@@ -29,7 +29,7 @@ def has_elements(b: k.Buffer) -> Expr | None:
     return both(*(TRUE if e.is_const and e.attr > 0 else ZERO.lt(e) for e in b.shape))
 
 
-def checks(module: k.Module) -> p.Block:
+def checks(module: k.Module, names: Names) -> p.Block:
     """Null pointers, negative sizes, counts that overflow, preconditions, overlapping outputs; each leaves with its own code."""
     pointers = [(port, k.port_buffer(port)) for port in module.ports if port.role != "scalar"]
     spans = dict.fromkeys(span(b) * b.dtype.bytes for b in (*(b for _, b in pointers), *module.temps))
@@ -42,7 +42,7 @@ def checks(module: k.Module) -> p.Block:
         *((simplify(call("bit_not", r)), p.PRECONDITION) for r in module.requires),
     ]
     tests = (p.If(c, (p.Fail(code),)) for c, code in dict.fromkeys(found) if c is not None and c is not FALSE)
-    return (*tests, *overlaps(module, pointers))
+    return (*tests, *overlaps(pointers, names))
 
 
 def bounds(s: Size) -> list[Expr]:
@@ -67,9 +67,8 @@ def strides(port: Port, b: k.Buffer) -> list[Expr]:
     return [b.stride(order[place]).lt(inner[place]) for place in range(len(port.strided))]
 
 
-def overlaps(module: k.Module, pointers: list[tuple[Port, k.Buffer]]) -> p.Block:
+def overlaps(pointers: list[tuple[Port, k.Buffer]], names: Names) -> p.Block:
     """Every written port with every other one; in place means one port, so it never meets itself."""
-    names = Names([s.name for s in (*module.sizes, *module.ports, *module.temps, *module.kernels)])
     lets: list[p.Define] = []
     extent: dict[str, Expr] = {}  # bytes of a port
     written = [i for i, (port, _) in enumerate(pointers) if port.role != "in"]
@@ -180,4 +179,5 @@ def entry(module: k.Module, functions: tuple[p.Function, ...]) -> tuple[p.Block,
         call_ = p.Call(f.name, tuple(args))
         some = both(*(ZERO.lt(g) for g in f.grid if not g.is_const))  # a grid without blocks is no launch
         calls.append(call_ if some is None else p.If(some, (call_,)))
-    return (*checks(module), *scratches, *calls), workspace(scratches)
+    names = Names([s.name for s in (*module.sizes, *module.ports, *module.temps, *functions)])
+    return (*checks(module, names), *scratches, *calls), workspace(scratches)

@@ -15,10 +15,10 @@ from .threads import threads
 from .vectors import vectorise
 
 
-def function(kernel: k.Kernel, module: k.Module, target: Target) -> p.Function:
+def function(kernel: k.Kernel, name: str, module: k.Module, target: Target) -> p.Function:
     """Parameters: pointers to the buffers in the kernel's order (const where only read), then the scalars and the sizes that occur."""
     scalars = [port for port in module.ports if port.role == "scalar"]
-    names = Names([s.name for s in (*module.sizes, *module.ports, *module.temps, *module.kernels)])
+    names = Names([s.name for s in (*module.sizes, *module.ports, *module.temps)])
     places = {s.name: Place(k.Buffer(s.name, s.dtype, ()), s.name, scalar=True) for s in scalars}
     pointers = [module.buffer(n) for n in kernel.buffers if n not in places]
     places |= {b.name: Place(b, b.name) for b in pointers}
@@ -35,4 +35,4 @@ def function(kernel: k.Kernel, module: k.Module, target: Target) -> p.Function:
         *(p.Param(s.name, s.dtype) for s in scalars if ("var", s.name) in mentioned),
         *(p.Param(s.name, INDEX) for s in module.sizes if ("size", s.name) in mentioned),
     ]
-    return p.Function(kernel.name, tuple(params), body, blocks, block, fails=any(isinstance(s, p.Fail) for s in p.statements(body)))
+    return p.Function(name, tuple(params), body, blocks, block, fails=any(isinstance(s, p.Fail) for s in p.statements(body)))

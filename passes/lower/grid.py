@@ -4,7 +4,7 @@
       for i.1 in 0 .. 16 thread.x:             →       for i_0 in 0 .. (M + 15)//16 block.x:
         …                                                for i_1 in 0 .. 16 thread.x:
 
-The loops stay as the places where their variables are bound.  On another target they are plain loops.
+The loops stay as the places where their variables are bound.  On another target they are plain loops, which a barrier inside them forbids.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ def grid(body: p.Block, gpu: bool) -> tuple[p.Block, tuple[Expr, ...], tuple[Exp
         if isinstance(s, p.For) and s.pragma in BLOCKS + THREADS:
             extents.setdefault(s.pragma, []).append(trips(s.start, s.stop, s.step))
     if not gpu:
+        if any(isinstance(s, p.For) and s.pragma in THREADS and p.Barrier() in p.statements(s.body) for s in p.statements(body)):
+            raise CompilerBug("lower", "a barrier among threads needs a GPU")
         return p.map_block(body, lambda s: (replace(s, pragma=""),) if isinstance(s, p.For) and s.pragma in extents else None), (), ()
 
     whole = {pragma: _largest(pragma, found) for pragma, found in extents.items()}

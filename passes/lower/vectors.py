@@ -30,6 +30,7 @@ class _Memory(Exception):
     """This register array is touched otherwise than by aligned vectors; it stays an array of scalars."""
 
     def __init__(self, name: str) -> None:
+        super().__init__(name)
         self.name = name
 
 
@@ -285,5 +286,5 @@ ONE_STEP = const(1, INDEX)
 
 
 def in_memory(d: DType) -> bool:
-    """Whether vectors of this dtype are loaded and stored: booleans are bytes in memory and masks in registers, complex numbers are pairs."""
-    return d.kind not in ("bool", "complex")
+    """Whether vectors of this dtype are loaded and stored; complex numbers are pairs."""
+    return d.kind != "complex"

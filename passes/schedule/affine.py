@@ -1,165 +1,77 @@
-"""Linear forms of index expressions, and what can be proven of them: enough for guards, tails and bounds of copies.
-
-A linear form is `constant + Σ coefficient · atom`, where an atom is a loop variable, a size, or any expression that is not linear (`i // 4`, `min(…)`).
-"""
+"""What the steps ask of index expressions: differences, strides, bounds.  The algebra is `ir/polynomial.py`, the proofs are `ir/bounds.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
-from ...ir.expr import ZERO, Expr, const, var
-from ...ir.graph import Size
+from ...ir import polynomial as pl
+from ...ir.bounds import Known, Range, bounds
+from ...ir.expr import ONE, ZERO, Expr, minimum, postorder, var
+from ...ir.kernel import Loop, Stmt
+from ...ir.simplify import prove_le
 
-
-@dataclass(frozen=True, slots=True)
-class Linear:
-    terms: tuple[tuple[Expr, int], ...]  # in order of first appearance, no zero coefficients
-    constant: int
-
-    def coefficient(self, atom: Expr) -> int:
-        return next((c for a, c in self.terms if a is atom), 0)
-
-    def without(self, atom: Expr) -> Linear:
-        return Linear(tuple((a, c) for a, c in self.terms if a is not atom), self.constant)
-
-    def expr(self) -> Expr:
-        result = ZERO
-        for a, c in self.terms:
-            result = result + a * c if result is not ZERO else a * c
-        return result + self.constant
-
-
-def linear(e: Expr) -> Linear:
-    """The linear form of an integer expression (exact: indices do not wrap).  Iterative: sums may be long."""
-    terms: dict[Expr, int] = {}
-    constant = 0
-    stack = [(e, 1)]
-    while stack:
-        node, factor = stack.pop()
-        if node.op == "const":
-            constant += factor * node.attr
-        elif node.op == "add":
-            stack += [(node.args[1], factor), (node.args[0], factor)]
-        elif node.op == "sub":
-            stack += [(node.args[1], -factor), (node.args[0], factor)]
-        elif node.op == "neg":
-            stack.append((node.args[0], -factor))
-        elif node.op == "mul" and node.args[1].is_const:
-            stack.append((node.args[0], factor * node.args[1].attr))
-        elif node.op == "mul" and node.args[0].is_const:
-            stack.append((node.args[1], factor * node.args[0].attr))
-        else:
-            terms[node] = terms.get(node, 0) + factor
-    return Linear(tuple((a, c) for a, c in terms.items() if c), constant)
+UNBOUNDED = 1 << 40  # a bound above this is no help to anybody
 
 
 def minus(a: Expr, b: Expr) -> Expr:
     """a - b, with equal terms cancelled."""
-    return linear(a - b).expr()
+    return pl.expr(pl.plus(pl.poly(a), pl.poly(b), -1))
+
+
+def mentions(e: Expr, axis: str) -> bool:
+    v = var(axis)
+    return any(n is v for n in postorder(e))
 
 
 def stride(e: Expr, axis: str) -> int | None:
     """How far `e` moves when `axis` takes one step; None where that is no constant."""
-    form = linear(e)
-    variable = var(axis)
-    for atom, _ in form.terms:
-        if atom is not variable and _mentions(atom, variable):
-            return None
-    return form.coefficient(variable)
-
-
-def _mentions(e: Expr, wanted: Expr) -> bool:
-    stack, seen = [e], set()
-    while stack:
-        n = stack.pop()
-        if n is wanted:
-            return True
-        if n not in seen:
-            seen.add(n)
-            stack.extend(n.args)
-    return False
-
-
-def upper(e: Expr, sizes: Mapping[str, Size]) -> int | None:
-    """A constant that `e` never exceeds, from the sizes' bounds and from `min`; None where none is known.  Loop variables are unknown."""
-    if e.op == "const":
-        return e.attr
-    if e.op == "min":
-        known = [b for b in (upper(a, sizes) for a in e.args) if b is not None]
-        return min(known) if known else None
-    if e.op == "max":
-        both = [upper(a, sizes) for a in e.args]
-        return None if None in both else max(b for b in both if b is not None)
-    if e.op == "size":
-        info = sizes.get(e.attr)
-        return None if info is None or info.max >= 1 << 40 else info.max
-    if e.op == "floordiv" and e.args[1].is_const and e.args[1].attr > 0:
-        above = upper(e.args[0], sizes)
-        return None if above is None else above // e.args[1].attr
-    if e.op == "mod" and e.args[1].is_const and e.args[1].attr > 0:
-        return e.args[1].attr - 1
-    if e.op in ("add", "mul", "sub"):
-        form = linear(e)
-        result = form.constant
-        if len(form.terms) == 1 and form.terms[0][0] is e:
-            return None  # a product that is not linear
-        for atom, factor in form.terms:
-            bound = upper(atom, sizes) if factor > 0 else lower(atom, sizes)
-            if bound is None:
+    v = var(axis)
+    found = 0
+    for monomial, coefficient in pl.poly(e).items():
+        if any(mentions(a, axis) for a in monomial):
+            if monomial != (v,):
                 return None
-            result += factor * bound
-        return result
-    return None
+            found = coefficient
+    return found
 
 
-def lower(e: Expr, sizes: Mapping[str, Size]) -> int | None:
-    """A constant that `e` is never below; the counterpart of `upper`.  Loop variables count as at least 0 only where the caller says so by substitution."""
-    if e.op == "const":
-        return e.attr
-    if e.op == "max":
-        known = [b for b in (lower(a, sizes) for a in e.args) if b is not None]
-        return max(known) if known else None
-    if e.op == "size":
-        info = sizes.get(e.attr)
-        return 0 if info is None else info.min
-    if e.op == "floordiv" and e.args[1].is_const and e.args[1].attr > 0:
-        below = lower(e.args[0], sizes)
-        return None if below is None else below // e.args[1].attr
-    if e.op == "mod" and e.args[1].is_const and e.args[1].attr > 0:
-        return 0
-    if e.op in ("add", "sub"):
-        form = linear(e)
-        result = form.constant
-        for atom, factor in form.terms:
-            bound = lower(atom, sizes) if factor > 0 else upper(atom, sizes)
-            if bound is None:
-                return None
-            result += factor * bound
-        return result
-    return None
+def same_position(a: Expr, b: Expr) -> bool:
+    """Whether two positions are the same polynomial of sizes and variables."""
+    return pl.poly(a) == pl.poly(b)
 
 
-def is_multiple(e: Expr, factor: int, sizes: Mapping[str, Size]) -> bool:
+def constant_extent(loop: Loop) -> int | None:
+    """The extent of a loop in steps of 1, where it is a constant."""
+    length = extent(loop)
+    return length.attr if length.is_const else None
+
+
+def extent(loop: Loop) -> Expr:
+    return loop.stop if loop.start is ZERO else minus(loop.stop, loop.start)
+
+
+def upper(e: Expr, known: Known) -> int | None:
+    """A constant that `e` never exceeds."""
+    _, high, _ = bounds(e, known)
+    return None if high is None or high >= UNBOUNDED else high
+
+
+def at_least(e: Expr, least: int, known: Known) -> bool:
+    return prove_le(ZERO + least, e, known)
+
+
+def is_multiple(e: Expr, factor: int, known: Known) -> bool:
     """Whether `e` is known to be a multiple of `factor`."""
-    form = linear(e)
-    if form.constant % factor:
-        return False
-    for atom, coefficient in form.terms:
-        known = sizes[atom.attr].multiple if atom.op == "size" and atom.attr in sizes else 1
-        if (coefficient * known) % factor:
-            return False
-    return True
+    _, _, multiple = bounds(e, known)
+    return multiple % factor == 0
 
 
-def constant_extent(start: Expr, stop: Expr) -> int | None:
-    """stop - start where that is a constant."""
-    form = linear(stop - start)
-    return form.constant if not form.terms else None
+def inside(path: Iterable[Stmt], known: Known) -> Known:
+    """What is known inside the loops of a path."""
+    ranges = {s.axis: Range(s.start, s.stop - 1) for s in path if isinstance(s, Loop) and s.step is ONE}
+    return known.with_ranges(ranges) if ranges else known
 
 
-def extent(start: Expr, stop: Expr) -> Expr:
-    return stop if start is ZERO else minus(stop, start)
-
-
-__all__ = ["Linear", "const", "constant_extent", "extent", "is_multiple", "linear", "lower", "minus", "stride", "upper"]
+def bounded(limit: int, length: Expr) -> Expr:
+    """min(limit, length): the extent of a part that may be the last."""
+    return minimum(ZERO + limit, length)

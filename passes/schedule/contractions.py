@@ -177,11 +177,9 @@ class _Contract:
             for outer, inner in nests:
                 if outer.axis in border:
                     plan.do("spill", acc, outer.axis)
-                elif isinstance(inner.body[0], If) and not plan.tried("unswitch", outer.axis):
+                elif (isinstance(inner.body[0], If) and not plan.tried("unswitch", outer.axis)) or self.interior(outer.axis, inner.axis, border):
                     pass
-                elif self.interior(outer.axis, inner.axis, border):
-                    pass
-                elif all(isinstance(s, Store) for s in inner.body) and constant_extent(inner.start, inner.stop) is not None:
+                elif all(isinstance(s, Store) for s in inner.body) and constant_extent(inner) is not None:
                     plan.do("vectorize", inner.axis)
                     plan.do("unroll", outer.axis)
                 else:
@@ -195,9 +193,10 @@ class _Contract:
         found = []
         for outer in all_loops(self.plan.kernel.body):
             inner = outer.body[0]
-            if len(outer.body) == 1 and isinstance(inner, Loop) and outer.kind == inner.kind == "parallel" and acc in touched((inner,)):
-                if not any(isinstance(s, Loop) for s in inner.body):
-                    found.append((outer, inner))
+            if len(outer.body) != 1 or not isinstance(inner, Loop) or any(isinstance(s, Loop) for s in inner.body):
+                continue
+            if outer.kind == inner.kind == "parallel" and acc in touched((inner,)):
+                found.append((outer, inner))
         return found
 
     def interior(self, outer: str, inner: str, border: set[str]) -> bool:

@@ -30,7 +30,9 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
     enclosing = [s.axis for s in path if isinstance(s, Loop)]
     missing = [a for a in axes if a not in enclosing]
     if missing or not axes:
-        raise StepError(f"expand: `{buffer}` is allocated inside {', '.join(enclosing) or 'no loop'}, not inside {', '.join(missing) or '(give axes)'}")
+        raise StepError(
+            f"expand: `{buffer}` is allocated inside {', '.join(enclosing) or 'no loop'}, not inside {', '.join(missing) or '(give axes)'}"
+        )
     top = next(k for k, s in enumerate(path) if isinstance(s, Loop) and s.axis in axes)
     loops: dict[str, Loop] = {}
     for s in path[top:-1]:
@@ -42,8 +44,8 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
     position: list[Expr] = []
     for axis in axes:
         loop = loops[axis]
-        length = extent(loop.start, loop.stop)
-        bound = upper(length, facts.sizes) if constant_extent(loop.start, loop.stop) is None else None
+        length = extent(loop)
+        bound = upper(length, facts.known) if constant_extent(loop) is None else None
         if bound is None and names_in(length) & set(loops):
             raise StepError(f"expand: the extent of `{axis}` depends on {', '.join(sorted(names_in(length) & set(loops)))}")
         shape.append(length if bound is None else ZERO + bound)
@@ -118,5 +120,3 @@ def _inline_lets(block: Block) -> Block:
         else:
             result += substitute_block((s,), values)
     return tuple(result)
-
-

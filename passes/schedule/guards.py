@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.expr import TRUE, ZERO, Expr, both, const, postorder, rewrite, substitute, var, where
+from ...ir import polynomial as pl
+from ...ir.expr import TRUE, ZERO, Expr, both, const, postorder, rewrite, substitute, where
 from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, statements
-from .affine import constant_extent, linear, minus
-from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, less, loads_in, names_in, names_taken, nest, rename, replace_loop, simple, smaller
+from .affine import bounded, constant_extent, minus
+from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, loads_in, names_in, names_taken, nest, rename, replace_loop, simple
 
 
 def pad_block(block: Block, condition: Expr, axis: str) -> Block:
@@ -18,11 +19,16 @@ def pad_block(block: Block, condition: Expr, axis: str) -> Block:
     local: set[str] = set()
     depends = {axis}
 
-    def guarded(e: Expr) -> Expr:
+    def dependent(*exprs: Expr) -> bool:
+        return any(n.op == "load" or (n.op in ("var", "first", "last") and n.attr in depends) for n in postorder(*exprs))
+
+    def guarded(e: Expr, choice: bool) -> Expr:
+        """`choice`: whether e is evaluated may depend on the axis; then so may each of its loads."""
+        choice = choice or any(n.op == "where" and dependent(n.args[0]) for n in postorder(e))
+
         def rule(n: Expr) -> Expr | None:
             if n.op == "load" and n.attr not in local:
-                inner = [m for m in postorder(*n.args) if m.op == "load" or (m.op == "var" and m.attr in depends)]
-                return where(condition, n, const(0, n.dtype)) if inner else None
+                return where(condition, n, const(0, n.dtype)) if choice or dependent(*n.args) else None
             if n.op == "where" and n.args[1].op == "where" and n.args[1].args[0] is condition:
                 c = both(condition, n.args[0])
                 assert c is not None
@@ -31,7 +37,7 @@ def pad_block(block: Block, condition: Expr, axis: str) -> Block:
 
         return rewrite(e, rule)
 
-    def walk(b: Block) -> Block:
+    def walk(b: Block, choice: bool) -> Block:
         result: list[Stmt] = []
         for s in b:
             match s:
@@ -39,27 +45,29 @@ def pad_block(block: Block, condition: Expr, axis: str) -> Block:
                     local.add(s.buffer.name)
                     result.append(s)
                 case Let():
-                    if names_in(s.value) & depends or loads_in(s.value):
+                    if dependent(s.value):
                         depends.add(s.name)
-                    result.append(Let(s.name, guarded(s.value)))
+                    result.append(Let(s.name, guarded(s.value, choice)))
                 case Store() if s.buffer in local:
-                    result.append(replace(s, index=tuple(map(guarded, s.index)), value=guarded(s.value)))
+                    result.append(replace(s, index=tuple(guarded(e, choice) for e in s.index), value=guarded(s.value, choice)))
                 case Store() | Check():
                     if result and isinstance(result[-1], If) and result[-1].condition is condition:
                         result[-1] = replace(result[-1], body=(*result[-1].body, s))
                     else:
                         result.append(If(condition, (s,)))
                 case Loop():
-                    if (names_in(s.start) | names_in(s.stop)) & depends or loads_in(s.start, s.stop):
+                    if dependent(s.start, s.stop):
                         depends.add(s.axis)
-                    result.append(replace(s, start=guarded(s.start), stop=guarded(s.stop), body=walk(s.body)))
+                    inner = choice or dependent(s.start, s.stop)
+                    result.append(replace(s, start=guarded(s.start, choice), stop=guarded(s.stop, choice), body=walk(s.body, inner)))
                 case If():
-                    result.append(If(guarded(s.condition), walk(s.body), walk(s.orelse)))
+                    inner = choice or dependent(s.condition)
+                    result.append(If(guarded(s.condition, choice), walk(s.body, inner), walk(s.orelse, inner)))
                 case _:
                     raise StepError(f"`{axis}` cannot be padded over a {type(s).__name__.lower()}")
         return tuple(result)
 
-    return walk(block)
+    return walk(block, False)
 
 
 def interior(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
@@ -80,7 +88,7 @@ def interior(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
     loops = nest(kernel, axes)
     last_value: dict[str, int] = {}
     for loop in loops:
-        extent = constant_extent(loop.start, loop.stop)
+        extent = constant_extent(loop)
         if extent is not None and loop.start is ZERO:
             last_value[loop.axis] = extent - 1
     inner = set(axes) | {s.axis for s in statements(loops[-1].body) if isinstance(s, Loop)}
@@ -97,7 +105,7 @@ def interior(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
     condition = both(*dict.fromkeys(proofs.values()))
     assert condition is not None
     taken = names_taken(kernel)
-    facts_true = {g: TRUE for g in proofs}
+    facts_true = dict.fromkeys(proofs, TRUE)
     main = _drop_true(map_expressions((loops[0],), lambda e: simple(substitute(e, facts_true))))
     border = _bound_loops(copy((loops[0],), taken), len(loops))
     return replace_loop(kernel, axes[0], lambda loop: (If(condition, main, border),))
@@ -106,22 +114,20 @@ def interior(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
 def _holds_everywhere(guard: Expr, last_value: dict[str, int], inner: set[str]) -> Expr | None:
     """`e < S` for all values of the axes, as a condition outside of them; None where the guard is not of that form."""
     e, limit = guard.args
-    form = linear(minus(e, limit))
-    largest, rest = form.constant, form
+    left: dict[pl.Monomial, int] = {(): 1}
+    right: dict[pl.Monomial, int] = {}
     mentioned = False
-    for atom, factor in form.terms:
-        if atom.op == "var" and atom.attr in last_value:
+    for monomial, factor in pl.poly(minus(e, limit)).items():
+        if len(monomial) == 1 and monomial[0].op == "var" and monomial[0].attr in last_value:
             mentioned = True
-            largest += max(0, factor * last_value[atom.attr])
-            rest = rest.without(atom)
-        elif names_in(atom) & inner or loads_in(atom):
+            left[()] += max(0, factor * last_value[monomial[0].attr])
+        elif any(names_in(a) & inner or loads_in(a) for a in monomial):
             return None
-    if not mentioned:
-        return None
-    positive = [(a, c) for a, c in rest.terms if c > 0]
-    negative = [(a, -c) for a, c in rest.terms if c < 0]
-    left = type(rest)(tuple(positive), largest + 1).expr()
-    return at_most(left, type(rest)(tuple(negative), 0).expr())
+        elif not monomial:
+            left[()] += factor
+        else:
+            (left if factor > 0 else right)[monomial] = abs(factor)
+    return at_most(pl.expr(left), pl.expr(right)) if mentioned else None
 
 
 def _drop_true(block: Block) -> Block:
@@ -154,13 +160,13 @@ def _bound_loops(block: Block, depth: int) -> Block:
     axes = [loop.axis for loop in loops]
     left: list[Expr] = []
     for guard in guards:
-        bounded = _as_bound(guard, axes)
-        if bounded is None:
+        bound = _as_bound(guard, axes)
+        if bound is None:
             left.append(guard)
         else:
-            k, stop = bounded
-            limit = constant_extent(loops[k].start, loops[k].stop)
-            loops[k] = replace(loops[k], stop=smaller(limit, stop) if limit is not None else stop)
+            k, stop = bound
+            limit = constant_extent(loops[k])
+            loops[k] = replace(loops[k], stop=bounded(limit, stop) if limit is not None else stop)
     rest = both(*left)
     body = body if rest is None else (If(rest, body),)
     for loop in reversed(loops):
@@ -172,12 +178,12 @@ def _as_bound(guard: Expr, axes: list[str]) -> tuple[int, Expr] | None:
     """A guard `axis + rest < S` as (which axis, S - rest)."""
     if guard.op != "less_than":
         return None
-    form = linear(minus(*guard.args))
-    inside = [a for a, _ in form.terms if names_in(a) & set(axes)]
-    if len(inside) != 1 or inside[0].op != "var" or form.coefficient(inside[0]) != 1:
+    form = pl.poly(minus(*guard.args))
+    inside = [m for m in form if any(names_in(a) & set(axes) for a in m)]
+    if len(inside) != 1 or form[inside[0]] != 1 or len(inside[0]) != 1 or inside[0][0].op != "var":
         return None
-    rest = form.without(inside[0])
-    return axes.index(inside[0].attr), type(rest)(tuple((a, -c) for a, c in rest.terms), -rest.constant).expr()
+    (variable,) = inside[0]
+    return axes.index(variable.attr), pl.expr({m: -c for m, c in form.items() if m != inside[0]})
 
 
 def unswitch(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
@@ -214,11 +220,3 @@ def unswitch(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
 
     orelse = rename(around(choice.orelse), {x.axis: fresh(x.axis, taken) for x in loops}) if choice.orelse else ()
     return replace_loop(kernel, axis, lambda loop: (If(choice.condition, around(choice.body), orelse),))
-
-
-def guard_of(stop: Expr, value: Expr) -> Expr:
-    """The guard `value < stop` of a padded axis."""
-    return less(value, stop)
-
-
-__all__ = ["guard_of", "interior", "pad_block", "unswitch", "var"]

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, mod, var
-from ...ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Store, map_block, statements, substitute_block
-from .affine import constant_extent, extent, is_multiple, minus
-from .guards import guard_of, pad_block
-from .tree import Facts, StepError, around, copy, find, fresh, index, less, local_buffers, names_in, names_taken, nest, replace_in, replace_loop, smaller
+from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, mod, var
+from ...ir.kernel import Block, If, Kernel, Let, Loop, Store, map_block, statements, substitute_block
+from ...ir.simplify import simplify
+from .affine import at_least, bounded, constant_extent, extent, inside, is_multiple, minus
+from .guards import pad_block
+from .tree import Facts, StepError, around, copy, find, fresh, index, less, local_buffers, names_in, names_taken, nest, replace_in, replace_loop
 
 TAILS = ("guard", "cut", "pad", "perfect")
 _PLAIN = ("serial", "parallel", "reduce")
@@ -42,8 +43,8 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
         tail=pad:     i.0 in 0 .. ceil(N / 4), i.1 in 0 .. 4, and S is run beyond N too: loads give 0 there, stores to memory that outlives
                       the iteration are guarded by `4·i.0 + i.1 < N`.
 
-    The loop runs in steps of 1 and is serial, parallel or reduce; both parts are of its kind.  A reduction cannot be padded (0 is not the identity of every
-    combiner), and nothing is padded across a `while`.
+    The loop runs in steps of 1 and is serial, parallel or reduce; both parts are of its kind.  Only parallel axes are padded (the iterations beyond
+    the end leave nothing behind that another could see), and not across a `while`.
     """
     loop = _plain(find(kernel, axis), "split")
     if factor < 1:
@@ -52,8 +53,8 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
         raise StepError(f"split: tail={tail} is none of {', '.join(TAILS)}")
     taken = names_taken(kernel)
     outer, inner = fresh(f"{axis}.0", taken), fresh(f"{axis}.1", taken)
-    length = extent(loop.start, loop.stop)
-    exact = is_multiple(length, factor, facts.sizes)
+    length = extent(loop)
+    exact = is_multiple(length, factor, facts.known)
     if tail == "perfect" and not exact:
         raise StepError(f"split: {length} is not known to be a multiple of {factor}; use tail=guard, cut or pad")
     value = loop.start + (var(outer) * factor + var(inner))
@@ -63,16 +64,18 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
     else:
         trips, inner_stop = ceildiv(length, factor), const(factor)
         if tail == "guard":
-            inner_stop = smaller(factor, minus(length, var(outer) * factor))
-        elif loop.kind == "reduce":
-            raise StepError(f"split: the reduction axis `{axis}` cannot be padded; use tail=guard or cut")
+            inner_stop = bounded(factor, minus(length, var(outer) * factor))
+        elif loop.kind != "parallel":
+            raise StepError(f"split: only parallel axes can be padded, `{axis}` is {loop.kind}; use tail=guard or cut")
         else:
-            body = pad_block(body, guard_of(loop.stop, var(axis)), axis)
+            body = pad_block(body, less(var(axis), loop.stop), axis)
     main = Loop(inner, ZERO, inner_stop, _at(body, loop, value), loop.kind, span=loop.span)
     result: Block = (Loop(outer, ZERO, trips, (main,), loop.kind, span=loop.span),)
     if tail == "cut" and not exact:
         rest = fresh(f"{axis}.t", taken)
-        begin = loop.start + trips * factor
+        known = inside(around(kernel, axis)[:-1], facts.known)
+        begin = loop.start + (trips if at_least(length, 0, known) else maximum(ZERO, trips)) * factor
+        begin = simplify(begin, known)
         result = (*result, Loop(rest, begin, loop.stop, copy(_at(loop.body, loop, var(rest)), taken), loop.kind, span=loop.span))
     return replace_loop(kernel, axis, lambda _: result)
 
@@ -135,16 +138,17 @@ def collapse(kernel: Kernel, facts: Facts, a: str, b: str) -> Kernel:
     The loops are a perfect nest of one kind (serial, parallel or reduce), in steps of 1, and N does not depend on i.
     """
     outer, inner = nest(kernel, (a, b))
-    _plain(outer, "collapse"), _plain(inner, "collapse")
+    for loop in (outer, inner):
+        _plain(loop, "collapse")
     if outer.kind != inner.kind:
         raise StepError(f"collapse: `{a}` is {outer.kind}, `{b}` is {inner.kind}")
     if a in names_in(inner.start) | names_in(inner.stop):
         raise StepError(f"collapse: the bounds of `{b}` depend on `{a}`")
     name = fresh(f"{a}_{b}", names_taken(kernel))
-    width = extent(inner.start, inner.stop)
+    width = extent(inner)
     body = _at(inner.body, inner, inner.start + mod(var(name), width))
     body = _at(body, outer, outer.start + floordiv(var(name), width))
-    return replace_loop(kernel, a, lambda _: (Loop(name, ZERO, extent(outer.start, outer.stop) * width, body, outer.kind, span=outer.span),))
+    return replace_loop(kernel, a, lambda _: (Loop(name, ZERO, extent(outer) * width, body, outer.kind, span=outer.span),))
 
 
 def tile(kernel: Kernel, facts: Facts, a: str, b: str, factor_a: int, factor_b: int, tail: str = "guard") -> Kernel:
@@ -167,12 +171,12 @@ def tile(kernel: Kernel, facts: Facts, a: str, b: str, factor_a: int, factor_b: 
 def unroll(kernel: Kernel, facts: Facts, axis: str, factor: int = 0) -> Kernel:
     """Mark a loop of constant extent to be unrolled; with a factor, split it (tail=cut) and mark the inner part.
 
-        for i in 0 .. 4:      →   for i in 0 .. 4 unroll:
+    for i in 0 .. 4:      →   for i in 0 .. 4 unroll:
     """
     if factor:
         kernel, axis = split(kernel, facts, axis, factor, "cut"), f"{axis}.1"
     loop = _plain(find(kernel, axis), "unroll")
-    if constant_extent(loop.start, loop.stop) is None:
+    if constant_extent(loop) is None:
         raise StepError(f"unroll: the extent of `{axis}` is not constant; give a factor")
     return replace_loop(kernel, axis, lambda x: (replace(x, kind="unroll"),))
 
@@ -188,14 +192,15 @@ def vectorize(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     loop = _plain(find(kernel, axis), "vectorize")
     if loop.kind == "serial":
         raise StepError(f"vectorize: the iterations of `{axis}` are not known to be independent")
-    if constant_extent(loop.start, loop.stop) is None or loop.start is not ZERO:
+    if constant_extent(loop) is None or loop.start is not ZERO:
         raise StepError(f"vectorize: the extent of `{axis}` is not constant")
     for s in loop.body:
         if not isinstance(s, (Store, Let)):
             raise StepError(f"vectorize: `{axis}` holds a {type(s).__name__.lower()}; only stores and lets can be vectors")
-        if facts.strict and isinstance(s, Store) and loop.kind == "reduce" and s.value.dtype.is_float and s.combiner in ("add", "mul"):
-            if not any(axis in names_in(e) for e in s.index):
-                raise StepError(f"vectorize: folding `{s.buffer}` across lanes changes the order of the sum, and --strict forbids it")
+        if not isinstance(s, Store) or s.combiner not in ("add", "mul") or not s.value.dtype.is_float:
+            continue
+        if facts.strict and loop.kind == "reduce" and not any(axis in names_in(e) for e in s.index):
+            raise StepError(f"vectorize: folding `{s.buffer}` across lanes changes the order of the sum, and --strict forbids it")
     return replace_loop(kernel, axis, lambda x: (replace(x, kind="vector"),))
 
 
@@ -222,7 +227,7 @@ def parallel(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
 def serial(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     """Run a loop in order; nothing is claimed of it any more.
 
-        for i parallel:     →     for i:
+    for i parallel:     →     for i:
     """
     loop = _plain(find(kernel, axis), "serial")
     return replace_loop(kernel, axis, lambda _: (replace(loop, kind="serial"),))
@@ -251,7 +256,7 @@ def bind(kernel: Kernel, facts: Facts, axis: str, place: str) -> Kernel:
     inside = {id(s) for s in statements(loop.body)}
     if any(isinstance(s, Store) and s.buffer not in local and id(s) not in inside for s in statements(kernel.body)):
         raise StepError(f"bind: an effect outside `{axis}` would be repeated by every thread")
-    length, body = extent(loop.start, loop.stop), _at(loop.body, loop, loop.start + index(loop))
+    length, body = extent(loop), _at(loop.body, loop, loop.start + index(loop))
     if place.startswith("thread"):
         if length.op == "min" and any(a.is_const for a in length.args):
             k = 0 if length.args[0].is_const else 1
@@ -260,6 +265,3 @@ def bind(kernel: Kernel, facts: Facts, axis: str, place: str) -> Kernel:
         if not length.is_const:
             raise StepError(f"bind: `{axis}` has no constant extent; split it first")
     return replace_loop(kernel, axis, lambda _: (Loop(axis, ZERO, length, body, place, span=loop.span),))
-
-
-__all__ = ["Alloc", "bind", "collapse", "parallel", "reorder", "serial", "split", "tile", "unroll", "vectorize"]

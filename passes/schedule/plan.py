@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ...ir.kernel import Alloc, Block, If, Kernel, Loop, Stmt, Store, statements
+from ...ir.kernel import Alloc, Block, If, Kernel, Loop, Region, Stmt, Store, While, statements
 from ...ir.target import Options, Target
 from .affine import constant_extent
 from .script import apply
@@ -48,8 +48,7 @@ class Plan:
 
     def extent(self, axis: str) -> int | None:
         """The extent of an axis where it is constant."""
-        loop = self.loop(axis)
-        return constant_extent(loop.start, loop.stop)
+        return constant_extent(self.loop(axis))
 
     def around_store(self, buffer: str) -> list[tuple[Loop, ...]]:
         """For each statement that stores into `buffer`: the loops around it, outermost first."""
@@ -64,7 +63,7 @@ class Plan:
                 elif isinstance(s, If):
                     walk(s.body, loops)
                     walk(s.orelse, loops)
-                elif hasattr(s, "body"):
+                elif isinstance(s, (Region, While)):
                     walk(s.body, loops)
 
         walk(self.kernel.body, ())

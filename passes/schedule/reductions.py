@@ -8,8 +8,9 @@ from ...ir.dtypes import DType
 from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, last, load, maximum, var
 from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_block, statements
 from ...ir.primops import COMBINERS
-from .affine import constant_extent, lower, minus
-from .tree import Facts, StepError, around, fresh, find, loads_in, local_buffers, names_in, names_taken, reads, replace_in, replace_loop, smaller, written
+from ...ir.simplify import prove_equal
+from .affine import at_least, constant_extent, minus
+from .tree import Facts, StepError, around, fresh, loads_in, local_buffers, names_in, names_taken, reads, replace_in, replace_loop, written
 
 
 def identity(combiner: str, dtype: DType) -> Expr:
@@ -50,7 +51,7 @@ def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside:
     loops = _parallel_around(path, outside)
     inner = loops[-1].body
     place = next(k for k, s in enumerate(inner) if s is block_loop)
-    accumulators = [b for b in sorted(written((block_loop,)))]
+    accumulators = sorted(written((block_loop,)))
     if len(accumulators) != 1:
         raise StepError(f"accumulate: `{axis}` accumulates into {', '.join(accumulators)}; one is needed")
     acc = local_buffers(kernel).get(accumulators[0])
@@ -109,14 +110,13 @@ def _parallel_around(path: tuple[Stmt, ...], outside: str) -> list[Loop]:
 
 def _at_least_once(loop: Loop, facts: Facts) -> tuple[Expr, Block]:
     """Trips of the block loop, at least one so that the epilogue runs for an empty reduction too; its body must then do nothing."""
-    least = lower(loop.stop, facts.sizes)
-    if least is not None and least >= 1:
+    if at_least(loop.stop, 1, facts.known):
         return loop.stop, loop.body
     inner = loop.body[0]
     if len(loop.body) == 1 and isinstance(inner, Loop) and inner.stop.op == "min" and inner.stop.args[0].is_const:
         factor = inner.stop.args[0].attr
         length = minus(inner.stop.args[1], var(loop.axis) * -factor)
-        if loop.stop is ceildiv(length, factor) and loop.axis not in names_in(length):
+        if prove_equal(loop.stop, ceildiv(length, factor), facts.known) and loop.axis not in names_in(length):
             return maximum(ONE, loop.stop), loop.body
     raise StepError(f"accumulate: `{loop.axis}` may run no block at all; split the reduction with tail=guard")
 
@@ -166,7 +166,7 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     path = around(kernel, axis)
     loop = path[-1]
     assert isinstance(loop, Loop)
-    if loop.kind != "reduce" or loop.start is not ZERO or constant_extent(loop.start, loop.stop) is None:
+    if loop.kind != "reduce" or loop.start is not ZERO or constant_extent(loop) is None:
         raise StepError(f"rfactor: `{axis}` is no reduction of constant extent from 0")
     top = loop
     for s in reversed(path[:-1]):
@@ -204,6 +204,3 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     end = Loop(finish, ZERO, loop.stop, fold, "reduce")
     main = replace_in((top,), loop, (new_loop,))
     return replace_loop(kernel, top.axis, lambda _: (*head, begin, *main, end))
-
-
-__all__ = ["accumulate", "find", "identity", "rfactor", "smaller"]

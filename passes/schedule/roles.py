@@ -5,12 +5,12 @@ Nothing here knows an operation by name.  A kernel is looked at as its *chain*, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ...ir.dtypes import DType
-from ...ir.expr import ONE, ZERO, Expr, postorder, var
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, statements
+from ...ir.expr import ONE, ZERO, Expr
+from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Store, expressions, statements
 from .affine import stride
 from .tree import Facts, loads_in, local_buffers, names_in
 
@@ -41,7 +41,7 @@ def innermost(block: Block) -> list[Loop]:
     return [s for s in statements(block) if isinstance(s, Loop) and not any(isinstance(t, Loop) for t in statements(s.body))]
 
 
-def accesses(block: Block, buffers: dict[str, Buffer]) -> list[Expr]:
+def accesses(block: Block, buffers: Mapping[str, Buffer]) -> list[Expr]:
     """The flat addresses of everything that the block loads and stores in the given buffers, in order."""
     found: list[Expr] = []
     for s in statements(block):
@@ -63,7 +63,9 @@ def moving(addresses: Iterable[Expr], axis: str) -> int:
 
 def widest(block: Block) -> DType | None:
     """The largest dtype that the block loads or stores (the first of them)."""
-    found = [n.dtype for s in statements(block) for n in loads_in(*expressions(s))] + [s.value.dtype for s in statements(block) if isinstance(s, Store)]
+    found = [n.dtype for s in statements(block) for n in loads_in(*expressions(s))] + [
+        s.value.dtype for s in statements(block) if isinstance(s, Store)
+    ]
     return max(found, key=lambda d: d.bits, default=None)
 
 
@@ -109,8 +111,8 @@ def contraction(kernel: Kernel, facts: Facts) -> Contraction | None:
     rows = tuple(a for a in kept if a != column and all(a not in axes for _, axes in column_side) and any(a in axes for _, axes in operands))
     row_side = [(b, axes) for b, axes in operands if axes & set(rows)]
     batch = tuple(a for a in kept if a != column and a not in rows)
-    sides = (tuple(dict.fromkeys(b for b, _ in side)) for side in (row_side, column_side))
-    return Contraction(batch, rows, column, tuple(x.axis for x in reduced), *sides, acc, stores[0].buffer)
+    row_operands, column_operands = (tuple(dict.fromkeys(b for b, _ in side)) for side in (row_side, column_side))
+    return Contraction(batch, rows, column, tuple(x.axis for x in reduced), row_operands, column_operands, acc, stores[0].buffer)
 
 
 def _reduction(loop: Loop) -> tuple[list[Loop], Block]:
@@ -152,43 +154,3 @@ def vector_axis(axes: tuple[str, ...], addresses: list[Expr]) -> str | None:
         if n >= count and n:
             best, count = axis, n
     return best
-
-
-def same_position(a: Expr, b: Expr) -> bool:
-    """Whether two positions are the same polynomial of sizes and variables."""
-    return polynomial(a) == polynomial(b)
-
-
-def polynomial(e: Expr) -> dict[tuple[Expr, ...], int]:
-    """Products of atoms (sorted by name) and their coefficients."""
-    terms: dict[Expr, dict[tuple[Expr, ...], int]] = {}
-    for n in postorder(e):
-        if n.op == "const":
-            terms[n] = {(): n.attr} if n.attr else {}
-        elif n.op == "add":
-            result = dict(terms[n.args[0]])
-            for m, c in terms[n.args[1]].items():
-                result[m] = result.get(m, 0) + c
-            terms[n] = {m: c for m, c in result.items() if c}
-        elif n.op == "mul":
-            result = {}
-            for m, c in terms[n.args[0]].items():
-                for m2, c2 in terms[n.args[1]].items():
-                    both = tuple(sorted((*m, *m2), key=lambda x: (x.op, str(x.attr), id(x))))
-                    result[both] = result.get(both, 0) + c * c2
-            terms[n] = {m: c for m, c in result.items() if c}
-        else:
-            terms[n] = {(n,): 1}
-    return terms[e]
-
-
-def guarded(stmts: Block) -> bool:
-    """Whether a body branches."""
-    return any(isinstance(s, If) for s in statements(stmts))
-
-
-def place_of(block: Block, wanted: Stmt) -> int:
-    return next(k for k, s in enumerate(block) if s is wanted)
-
-
-__all__ = ["Contraction", "Shape", "accesses", "contraction", "guarded", "innermost", "moving", "place_of", "same_position", "shape", "units", "var", "vector_axis", "widest"]

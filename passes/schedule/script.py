@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ...ir.kernel import Kernel
-from . import distribute, guards, loops, reductions, staging, team
+from . import distribute, guards, loops, producers, reductions, staging, team
 from .tree import Facts, StepError
 
 
@@ -43,6 +43,7 @@ STEPS: dict[str, Step] = {
     "fission": Step(distribute.fission, "n+"),
     "stage": Step(staging.stage, "nn+", {"at": "n", "space": "n", "order": "l", "name": "n", "align": "i"}),
     "spill": Step(staging.spill, "nn"),
+    "compute_at": Step(producers.compute_at, "nn"),
     "accumulate": Step(reductions.accumulate, "n", {"into": "n", "outside": "n"}),
     "rfactor": Step(reductions.rfactor, "n"),
     "region": Step(team.region, "n?"),

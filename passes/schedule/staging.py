@@ -4,16 +4,40 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.expr import ZERO, Expr, load, make, postorder, rewrite, substitute, var
-from ...ir.kernel import Alloc, Block, Buffer, Kernel, Loop, Stmt, Store, expressions, map_block, map_expressions, statements
+from ...ir.expr import ZERO, Expr, both, call, const, load, make, rewrite, substitute, var, where
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_block, map_expressions, statements
 from .affine import constant_extent, upper
-from .tree import Facts, StepError, find, fresh, loads_in, local_buffers, names_in, names_taken, path_to, replace_in, replace_loop, touched, walk_paths, written
+from .tree import (
+    Facts,
+    StepError,
+    children,
+    find,
+    fresh,
+    loads_in,
+    local_buffers,
+    names_in,
+    names_taken,
+    path_to,
+    replace_in,
+    replace_loop,
+    touched,
+    walk_paths,
+    written,
+)
 
 SPACES = ("private", "shared", "stack", "register")
 
 
 def stage(
-    kernel: Kernel, facts: Facts, buffer: str, *axes: str, at: str = "", space: str = "private", order: tuple[str, ...] = (), name: str = "", align: int = 64
+    kernel: Kernel,
+    facts: Facts,
+    buffer: str,
+    *axes: str,
+    at: str = "",
+    space: str = "private",
+    order: tuple[str, ...] = (),
+    name: str = "",
+    align: int = 64,
 ) -> Kernel:
     """Copy what a nest reads of a buffer, in the layout in which it reads it.
 
@@ -37,7 +61,7 @@ def stage(
     order = order or axes
     if sorted(order) != sorted(axes):
         raise StepError(f"stage: order {', '.join(order)} is not an order of {', '.join(axes)}")
-    value, top = _staged_value(kernel, scope, buffer, axes)
+    value, copied, top = _staged_value(kernel, scope, buffer, axes)
     taken = names_taken(kernel)
     new = {a: fresh(f"{a}.s", taken) for a in axes}
     to_new = {var(a): var(n) for a, n in new.items()}
@@ -47,12 +71,12 @@ def stage(
         loop = find(kernel, a)
         if loop.start is not ZERO or a not in inside:
             raise StepError(f"stage: `{a}` does not start at 0, or is not inside `{at or 'the kernel'}`")
-        bound = upper(loop.stop, facts.sizes) if constant_extent(loop.start, loop.stop) is None else None
+        bound = upper(loop.stop, facts.known) if constant_extent(loop) is None else None
         if bound is None and names_in(loop.stop) & inside:
             raise StepError(f"stage: the extent of `{a}` is not known outside {', '.join(sorted(names_in(loop.stop) & inside))}")
         shape.append(loop.stop if bound is None else ZERO + bound)
     packed = Buffer(fresh(name or f"{buffer}.packed", taken), value.dtype, tuple(shape), space, align=align)
-    copying: Block = (Store(packed.name, tuple(var(new[a]) for a in axes), substitute(value, to_new)),)
+    copying: Block = (Store(packed.name, tuple(var(new[a]) for a in axes), substitute(copied, to_new)),)
     for place in range(len(order) - 1, -1, -1):
         loop = find(kernel, order[place])
         bad = names_in(loop.stop) & (inside - set(order[:place]))
@@ -69,33 +93,48 @@ def _axes_inside(scope: Block) -> set[str]:
     return {s.axis for s in statements(scope) if isinstance(s, Loop)}
 
 
-def _staged_value(kernel: Kernel, scope: Block, buffer: str, axes: tuple[str, ...]) -> tuple[Expr, Stmt]:
-    """The subexpression to copy and the statement of the scope that holds its use."""
+def _staged_value(kernel: Kernel, scope: Block, buffer: str, axes: tuple[str, ...]) -> tuple[Expr, Expr, Stmt]:
+    """The subexpression to replace, the value to copy (guarded as the subexpression is) and the statement of the scope that holds its use."""
     changed = written(kernel.body)
     if buffer in changed:
         raise StepError(f"stage: the kernel writes `{buffer}`")
-    inside = {*_axes_inside(scope), *(s.name for s in statements(scope) if hasattr(s, "name"))} - set(axes)
+    inside = {*_axes_inside(scope), *(s.name for s in statements(scope) if isinstance(s, Let))} - set(axes)
 
     def movable(e: Expr) -> bool:
         return not names_in(e) & inside and not any(n.attr in changed for n in loads_in(e))
 
-    found: dict[Expr, Stmt] = {}
+    found: dict[Expr, tuple[Stmt, Expr]] = {}
     for top in scope:
-        for s, _ in walk_paths((top,)):
-            for root in expressions(s):
-                stack = [root]
-                while stack:
-                    n = stack.pop()
-                    if not any(m.attr == buffer for m in loads_in(n)):
-                        continue
-                    if movable(n):
-                        found.setdefault(n, top)
-                    else:
-                        stack.extend(n.args)
+        for s, outer in walk_paths((top,)):
+            conditions = _conditions((*outer, s))
+            if not set(axes) <= {x.axis for x in outer if isinstance(x, Loop)} or not all(map(movable, conditions)):
+                continue
+            stack = list(expressions(s))
+            while stack:
+                n = stack.pop()
+                if not any(m.attr == buffer for m in loads_in(n)):
+                    continue
+                if movable(n):
+                    condition = both(*conditions)
+                    found.setdefault(n, (top, n if condition is None else where(condition, n, const(0, n.dtype))))
+                elif n.op != "where":
+                    stack.extend(n.args)
+                else:
+                    stack.append(n.args[0])  # what it chooses between may not be read where it does not choose it
     if len(found) != 1:
         raise StepError(f"stage: `{buffer}` is read in {len(found)} ways that depend on {', '.join(axes)} alone; one is needed")
-    ((value, top),) = found.items()
-    return value, top
+    ((value, (top, copied)),) = found.items()
+    return value, copied, top
+
+
+def _conditions(path: tuple[Stmt, ...]) -> list[Expr]:
+    """The conditions of the `if`s around the last statement of a path, negated where it stands in the other branch."""
+    found = []
+    for k, step in enumerate(path[:-1]):
+        if isinstance(step, If):
+            taken = any(t is path[k + 1] for t in step.body)
+            found.append(step.condition if taken else call("bit_not", step.condition))
+    return found
 
 
 def spill(kernel: Kernel, facts: Facts, buffer: str, axis: str) -> Kernel:
@@ -109,7 +148,7 @@ def spill(kernel: Kernel, facts: Facts, buffer: str, axis: str) -> Kernel:
                                                    for j in 0 .. m:
                                                      C[i, j] = acc.tile[i, j]
 
-    `axis` is the outermost loop of the nest; the buffer is local, of constant extents and allocated outside.  What the nest writes is copied back after it (and
+    `axis` is the outermost loop of the nest; the buffer is local, of constant extents, allocated outside and wholly defined where the nest reads it.  What the nest writes is copied back after it (and
     what it may leave unwritten is copied in before).
     """
     local = local_buffers(kernel)
@@ -118,6 +157,11 @@ def spill(kernel: Kernel, facts: Facts, buffer: str, axis: str) -> Kernel:
     loop = find(kernel, axis)
     if path_to((loop,), lambda s: isinstance(s, Alloc) and s.buffer.name == buffer):
         raise StepError(f"spill: `{buffer}` is allocated inside `{axis}`")
+    path = path_to(kernel.body, lambda s: s is loop)
+    home = path_to(kernel.body, lambda s: isinstance(s, Alloc) and s.buffer.name == buffer)
+    for s in path[len(home) - 1 : -1]:
+        if isinstance(s, Loop) and s.kind not in ("serial", "reduce", "unroll"):
+            raise StepError(f"spill: `{s.axis}` ({s.kind}) stands between `{buffer}` and `{axis}`: each iteration would copy the whole tile")
     if buffer not in touched((loop,)):
         raise StepError(f"spill: `{axis}` does not use `{buffer}`")
     taken = names_taken(kernel)
@@ -137,7 +181,10 @@ def spill(kernel: Kernel, facts: Facts, buffer: str, axis: str) -> Kernel:
         isinstance(s, Store) and s.buffer == buffer and s.combiner for s in statements((loop,))
     )
     writes_it = buffer in written((loop,))
-    before = move(tile.name, buffer) if reads_it or (writes_it and not _writes_all(loop, old)) else ()
+    copied_in = reads_it or (writes_it and not _writes_all(loop, old))
+    if copied_in and not _filled_before(kernel.body, path, old):
+        raise StepError(f"spill: some of `{buffer}` may be undefined where `{axis}` begins")
+    before = move(tile.name, buffer) if copied_in else ()
     body = _redirected((loop,), buffer, tile.name)
     after = move(buffer, tile.name) if writes_it else ()
     return replace_loop(kernel, axis, lambda _: (Alloc(tile), *before, *body, *after))
@@ -154,16 +201,35 @@ def _index_names(loop: Loop, buffer: str, rank: int, axis: str) -> list[str]:
     return [axis] * rank
 
 
+def _filled_before(block: Block, path: tuple[Stmt, ...], buffer: Buffer) -> bool:
+    """Whether a statement before the last of the path (a sibling of it or of what encloses it) stores the whole buffer."""
+    for step in path:
+        for s in block:
+            if s is step:
+                break
+            if _fills(s, buffer):
+                return True
+        block = next((b for b in children(step) if any(s is path[-1] for s in statements(b))), ())
+    return False
+
+
+def _fills(stmt: Stmt, buffer: Buffer) -> bool:
+    if isinstance(stmt, If):
+        return all(any(_fills(s, buffer) for s in b) for b in children(stmt))
+    return isinstance(stmt, Loop) and _writes_all(stmt, buffer)
+
+
 def _writes_all(loop: Loop, buffer: Buffer) -> bool:
     """Whether a perfect nest of full loops stores every element unconditionally."""
     loops = [loop]
     while len(loops[-1].body) == 1 and isinstance(loops[-1].body[0], Loop):
         loops.append(loops[-1].body[0])
-    full = {var(x.axis): constant_extent(x.start, x.stop) for x in loops if x.start is ZERO}
+    full = {var(x.axis): constant_extent(x) for x in loops if x.start is ZERO}
     for s in loops[-1].body:
-        if isinstance(s, Store) and s.buffer == buffer.name and not s.combiner and len(set(s.index)) == len(s.index):
-            if all(e in full and full[e] == n.attr for e, n in zip(s.index, buffer.shape, strict=True)):
-                return True
+        if not isinstance(s, Store) or s.buffer != buffer.name or s.combiner or len(set(s.index)) < len(s.index):
+            continue
+        if all(full.get(e) == n.attr for e, n in zip(s.index, buffer.shape, strict=True)):
+            return True
     return False
 
 
@@ -175,6 +241,3 @@ def _redirected(block: Block, old: str, new: str) -> Block:
         return (replace(s, buffer=new),) if isinstance(s, Store) and s.buffer == old else None
 
     return map_block(map_expressions(block, lambda e: rewrite(e, rule)), store)
-
-
-__all__ = ["postorder", "spill", "stage"]

@@ -23,7 +23,7 @@ def region(kernel: Kernel, facts: Facts, axis: str = "") -> Kernel:
                                                       barrier
 
     Each outermost parallel loop becomes a `workshare` loop with a barrier after it, so what it wrote is seen by all; parallel loops inside it are serial.  `shared`
-    buffers are allocated before the region, `private` ones once a thread at its head: their extents depend on sizes alone.  Outside the parallel loops there are
+    buffers are allocated before the region, `private` ones (of a parallel loop's body) once a thread at its head: their extents depend on sizes alone.  Outside the parallel loops there are
     only serial loops, conditions on sizes and loop variables, lets and allocations, which every thread repeats.
     """
     if any(isinstance(s, Region) for s in statements(kernel.body)):
@@ -71,6 +71,8 @@ def region(kernel: Kernel, facts: Facts, axis: str = "") -> Kernel:
                 result.append(If(s.condition, skeleton(s.body), skeleton(s.orelse)))
             elif isinstance(s, Let):
                 result.append(s)
+            elif isinstance(s, Alloc) and s.buffer.space == "private":
+                raise StepError(f"region: `{s.buffer.name}` is private but filled by all threads together; it must be shared")
             elif isinstance(s, Alloc) and hoisted(s):
                 continue
             elif isinstance(s, Store):

@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from ...ir.expr import Expr, as_expr, both, call, make, minimum, postorder, rewrite, var
+from ...ir.bounds import Known
+from ...ir.expr import Expr, as_expr, call, make, postorder, rewrite, var
 from ...ir.graph import Size
 from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Module, Region, Stmt, Store, While, expressions, map_expressions, statements
 
@@ -25,6 +26,10 @@ class Facts:
     buffers: Mapping[str, Buffer] = field(default_factory=dict)  # ports and temps
     sizes: Mapping[str, Size] = field(default_factory=dict)
     strict: bool = False  # float reductions keep their order
+    known: Known = field(init=False, compare=False)  # the sizes' bounds, for proofs
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "known", Known(dict(self.sizes)))
 
     @staticmethod
     def of(module: Module, strict: bool = False) -> Facts:
@@ -276,21 +281,12 @@ def conjuncts(e: Expr) -> list[Expr]:
     return [e]
 
 
-def conjunction(parts: list[Expr]) -> Expr | None:
-    return both(*parts)
-
-
 def less(a: Expr, b: Expr | int) -> Expr:
     return call("less_than", a, as_expr(b))
 
 
 def at_most(a: Expr, b: Expr | int) -> Expr:
     return call("less_equal", a, as_expr(b))
-
-
-def smaller(a: int, b: Expr) -> Expr:
-    """min(a, b) with the constant first, as the golden files show it."""
-    return minimum(as_expr(a), b)
 
 
 def walk_paths(block: Block, outer: tuple[Stmt, ...] = ()) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:

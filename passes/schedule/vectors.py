@@ -1,31 +1,32 @@
 """The plan for everything without reuse: vectors along the axis in which memory is consecutive, threads over the outermost parallel axis.
 
-    pointwise        the axis with which most operands move by one element is split by a vector, with a scalar tail
-    row reductions   the loops inside each row become vectors; a reduction keeps several of them and folds them once at the end of the row
-    column           the consecutive axis is a kept one: it is split, its accumulators are expanded to vectors, and the reduction runs outside of them
-    transposition    store and loads are consecutive along different axes: square tiles
+pointwise        the axis with which most operands move by one element is split by a vector, with a scalar tail
+row reductions   the loops inside each row become vectors; a reduction keeps several of them and folds them once at the end of the row
+column           the consecutive axis is a kept one: it is split, its accumulators are expanded to vectors, and the reduction runs outside of them
+transposition    store and loads are consecutive along different axes: square tiles
 """
 
 from __future__ import annotations
 
-from ...ir.expr import ZERO
+from ...ir.expr import ZERO, Expr, var
 from ...ir.kernel import Alloc, Block, Loop, Store, statements
 from . import cost, roles
+from .affine import same_position
 from .plan import Plan
-from .tree import StepError, all_loops, find, local_buffers
+from .tree import StepError, all_loops, find
 
 
 def vectors(plan: Plan) -> None:
     """Schedule a kernel for memory traffic.  What a step refuses stays as it is; the reason is noted."""
     form = roles.shape(plan.kernel)
-    addresses = roles.accesses(form.body, dict(plan.facts.buffers))
+    addresses = roles.accesses(form.body, plan.facts.buffers)
     inner = roles.innermost(form.body)
     if not inner:
         _pointwise(plan, form, addresses)
     else:
-        along = {x.axis: roles.units(roles.accesses(x.body, dict(plan.facts.buffers)), x.axis) for x in inner}
+        along = sum(roles.units(roles.accesses(x.body, plan.facts.buffers), x.axis) for x in inner)
         column = roles.vector_axis(form.axes, addresses)
-        if column is not None and roles.units(addresses, column) > sum(along.values()) and _column(plan, column):
+        if column is not None and roles.units(addresses, column) > along and _column(plan, column):
             return
         for x in inner:
             _row(plan, x)
@@ -36,11 +37,8 @@ def _width(plan: Plan, body: Block) -> int:
     return cost.lanes(plan.target, roles.widest(body))
 
 
-# ---- threads
-
-
 def _threads(plan: Plan) -> None:
-    """The outermost parallel loop gets the threads; a second one around the same work is collapsed into it, in case the first is short."""
+    """The outermost parallel loop gets the threads; with two loops or more inside it, the next is collapsed into it, in case the first is short."""
     form = roles.shape(plan.kernel)
     if not form.chain:
         return
@@ -53,43 +51,41 @@ def _threads(plan: Plan) -> None:
 # ---- pointwise
 
 
-def _pointwise(plan: Plan, form: roles.Shape, addresses: list) -> None:
+def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
     if not form.chain:
         return
     stores = [plan.facts.buffers[s.buffer].address(s.index) for s in statements(form.body) if isinstance(s, Store) and s.buffer in plan.facts.buffers]
     axis = roles.vector_axis(form.axes, stores) or roles.vector_axis(form.axes, addresses) or form.axes[-1]
     across = [a for a in form.axes if a != axis and roles.units(addresses, a) > 0]
+    order = (*(a for a in form.axes if a != axis), axis)
     if across and _squares(plan, across[-1], axis):
         return
-    order = (*(a for a in form.axes if a != axis), axis)
     if order != form.axes and plan.tried("reorder", *order):
-        return _threads(plan)
+        return
     if len(form.chain) > 1 and all(_identity(a, form) for a in addresses):
         for _ in form.chain[1:]:
             plan.do("collapse", *roles.shape(plan.kernel).axes[:2])
         axis = roles.shape(plan.kernel).axes[0]
         plan.note("all operands are consecutive over all axes: one long axis")
     _strip(plan, axis, _width(plan, form.body))
-    return _threads(plan)
 
 
-def _identity(address: object, form: roles.Shape) -> bool:
+def _identity(address: Expr, form: roles.Shape) -> bool:
     """Whether an address is the row-major position in the iteration domain."""
     expected = ZERO
     for loop in form.chain:
-        expected = expected * loop.stop + roles.var(loop.axis)
-    return roles.same_position(address, expected)
+        expected = expected * loop.stop + var(loop.axis)
+    return same_position(address, expected)
 
 
 def _squares(plan: Plan, a: str, b: str) -> bool:
     """Tile two axes that different operands are consecutive along."""
     form = roles.shape(plan.kernel)
-    others = tuple(x for x in form.axes if x not in (a, b))
-    if (*others, a, b) != form.axes and plan.tried("reorder", *others, a, b):
+    order = (*(x for x in form.axes if x not in (a, b)), a, b)
+    if order != form.axes and plan.tried("reorder", *order):
         return False
     plan.do("tile", a, b, cost.SQUARE, cost.SQUARE)
     plan.note(f"operands are consecutive along `{a}` and along `{b}`: tiles of {cost.SQUARE}×{cost.SQUARE} keep both in the first cache")
-    _threads(plan)
     return True
 
 
@@ -110,7 +106,7 @@ def _row(plan: Plan, loop: Loop) -> None:
     """Vectors along an innermost loop inside a row."""
     axis, width = loop.axis, _width(plan, loop.body)
     extent = plan.extent(axis)
-    addresses = roles.accesses(loop.body, dict(plan.facts.buffers))
+    addresses = roles.accesses(loop.body, plan.facts.buffers)
     if width < 2 or (extent is not None and extent < width) or roles.units(addresses, axis) < roles.moving(addresses, axis):
         return
     if loop.kind == "parallel":
@@ -197,6 +193,3 @@ def _expanded(plan: Plan, axis: str) -> None:
         if inner:
             plan.do("reorder", *inner, piece)
         plan.do("vectorize", piece)
-
-
-__all__ = ["local_buffers", "vectors"]

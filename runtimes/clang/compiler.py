@@ -16,9 +16,10 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from ...ir.errors import TimeLimit, ToolError
+from ...ir.errors import TimeLimit, ToolError, ToolMissing
 
 _NAMES = ("clang", *(f"clang-{v}" for v in range(22, 13, -1)), "gcc", *(f"gcc-{v}" for v in range(16, 11, -1)), "cc")
+_OPENMP = ("libomp.so", "libomp.dylib")
 _ADVICE = "install gcc (12 or later) or clang (14 or later), or `pip install ziglang cmeel-libomp`"
 
 
@@ -46,13 +47,13 @@ def find_compiler(requested: str) -> Compiler:
             return _probe((name,), name)
     if find_spec("ziglang") is not None:
         return _probe((sys.executable, "-m", "ziglang", "cc"), "ziglang")
-    raise ToolError(f"no C compiler found: {_ADVICE}")
+    raise ToolMissing(f"no C compiler found: {_ADVICE}")
 
 
 def _probe(command: tuple[str, ...], what: str) -> Compiler:
     path = shutil.which(command[0]) if command else None
     if path is None:
-        raise ToolError(f"{what} is not there: {_ADVICE}")
+        raise ToolMissing(f"{what} is not there: {_ADVICE}")
     command = (path, *command[1:])
     text = run([*command, "--version"], 60, []).strip()
     version = text.split("\n")[0] if text else ""
@@ -64,15 +65,21 @@ def _probe(command: tuple[str, ...], what: str) -> Compiler:
 @cache
 def openmp_flags(compiler: Compiler) -> tuple[str, ...] | None:
     """What turns OpenMP on, or None where its runtime library is missing."""
-    if compiler.family == "zig":
-        folder = _cmeel_library()
-        return None if folder is None else ("-fopenmp", f"-L{folder}", "-lomp", f"-Wl,-rpath,{folder}")
-    library = "libgomp" if compiler.family == "gcc" else "libomp"
-    for suffix in (".so", ".dylib", ".a"):
+    if compiler.family == "gcc":
         # a compiler prints the bare name of a library that it does not have
-        if os.sep in run([*compiler.command, f"-print-file-name={library}{suffix}"], 60, []).strip():
-            return ("-fopenmp",)
-    return None
+        found = any(os.sep in run([*compiler.command, f"-print-file-name=libgomp{suffix}"], 60, []).strip() for suffix in (".so", ".dylib", ".a"))
+        return ("-fopenmp",) if found else None
+    if compiler.family == "clang" and any((folder / name).exists() for folder in _library_folders(compiler) for name in _OPENMP):
+        return ("-fopenmp",)
+    folder = _cmeel_library()
+    return None if folder is None else ("-fopenmp", f"-L{folder}", "-lomp", f"-Wl,-rpath,{folder}")
+
+
+def _library_folders(compiler: Compiler) -> list[Path]:
+    """Where a clang finds its own runtime libraries: beside it, and where it says that libomp is."""
+    resources = Path(run([*compiler.command, "-print-resource-dir"], 60, []).strip())
+    named = Path(run([*compiler.command, f"-print-file-name={_OPENMP[0]}"], 60, []).strip())
+    return [*([resources.parents[1]] if len(resources.parents) > 2 else []), *([named.parent] if named.is_absolute() else [])]
 
 
 def _cmeel_library() -> Path | None:
@@ -81,7 +88,7 @@ def _cmeel_library() -> Path | None:
     places = [Path(p) for p in sys.path if p] + ([Path(spec.origin).parent.parent] if spec and spec.origin else [])
     for place in places:
         folder = place / "cmeel.prefix" / "lib"
-        if any((folder / name).exists() for name in ("libomp.so", "libomp.dylib")):
+        if any((folder / name).exists() for name in _OPENMP):
             return folder
     return None
 

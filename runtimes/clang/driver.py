@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ...ir.errors import CompilerBug, ToolError, UsageError
+from ...ir.errors import CompilerBug, ToolMissing, UsageError
 from ...ir.primops import OPS
 from ...ir.program import Program
 from ...ir.target import Target
@@ -28,9 +28,18 @@ _SANITIZERS = {"undefined": "undefined", "address": "address", "all": "address,u
 class Driver:
     """See `luminal.runtimes.Runtime`."""
 
+    library_kind = ("shared", ".so")  # what is loaded, and its suffix
+
     def __init__(self, description: Description, folders: tuple[Path, ...]) -> None:
         self.description, self.folders = description, folders
         self.name, self.folder = description.name, description.folder
+        self.source_suffix: str = description.table.get("suffix", ".c")
+
+    def run_kind(self, device: str | None) -> tuple[str, str]:
+        """What a run here needs, and its suffix."""
+        if device not in (None, "host"):
+            raise UsageError(f"--device {device}: the runtime {self.name} runs on the host")
+        return "shared", ".so"
 
     def config_keys(self) -> tuple[ConfigKey, ...]:
         return self.description.config
@@ -108,7 +117,7 @@ class Driver:
             return ()
         found = openmp_flags(compiler)
         if found is None and target.options.get("OMP"):
-            raise ToolError(f"OMP=1, but {compiler.command[0]} has no OpenMP library; install libomp, or `pip install cmeel-libomp` for zig, or say OMP=0")
+            raise ToolMissing(f"OMP=1, but {compiler.command[0]} has no OpenMP library; install libomp, or `pip install cmeel-libomp` for zig, or say OMP=0")
         return found or ()
 
     def _link(self, compiler: Compiler, target: Target) -> tuple[str, ...]:
@@ -158,4 +167,4 @@ def _archiver(compiler: Compiler) -> list[str]:
         found = shutil.which(name)
         if found:
             return [found]
-    raise ToolError("no `ar` to make a static library with: install binutils")
+    raise ToolMissing("no `ar` to make a static library with: install binutils")

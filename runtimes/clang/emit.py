@@ -6,15 +6,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ...ir.dtypes import INDEX, u8
+from ...ir.dtypes import u8
 from ...ir.expr import Expr, size
-from ...ir.program import BAD_SIZE, ERRORS, NULL_POINTER, OVERLAP, PRECONDITION, For, Program, Region
+from ...ir.program import ERRORS, For, Program, Region
 from ...ir.target import Target
 from .. import Description, Rendered
 from ..describe import described_parameters, formulas, heading
-from ..render import Renderer, every_statement, fails_in_team, negation
-from ..signature import SATURATING, bytes_of, factors, inner_strides, limits, parameters, pointers, scratch, size_parameters
-from ..spelling import Need
+from ..render import Renderer, every_statement, fails_in_team
+from ..signature import SATURATING, parameters, scratch, size_parameters
 
 _TAKEN = frozenset({"UNROLL", "PRAGMA", "code", "bytes"})
 
@@ -53,7 +52,6 @@ class _Emitter:
             "functions": self.functions,
             "errors": sorted(ERRORS.items()),
             "names": self.names,
-            "checks": self._checks(),
             "body": self.body,
             "sticky": fails_in_team(program.entry, r),
         }
@@ -75,58 +73,6 @@ class _Emitter:
         r = self.renderer
         params = [r.parameter(p, n) for p, n in zip(self.params, self.names, strict=True)]
         return {"prefix": self.prefix, "entry": self.entry, "params": params, "workspace": self._workspace(), "shape": self._shape()}
-
-    # ---- what an entry checks before it does anything
-
-    def _checks(self) -> list[str]:
-        lines = [*self._size_checks(), *self._memory_checks()]
-        e = self.renderer.expressions
-        lines.extend(f"if ({e.text(negation(c))}) return {PRECONDITION};" for c in self.program.requires)
-        return list(dict.fromkeys([*lines, *self._pointer_checks(), *self._overlap_checks()]))
-
-    def _size_checks(self) -> list[str]:
-        lines = []
-        for name, low, high, multiple in limits(self.program):
-            text = self.renderer.expressions.text(size(name))
-            tests = (
-                [f"{text} < {low}"] + ([f"{text} > {high}"] if high is not None else []) + ([f"{text} % {multiple} != 0"] if multiple != 1 else [])
-            )
-            lines.append(f"if ({' || '.join(tests)}) return {BAD_SIZE};")
-        return lines
-
-    def _memory_checks(self) -> list[str]:
-        """No extent is negative, no stride too short, and every port is a size of memory that exists."""
-        lines, fits = [], self.renderer.helpers
-        sizes = {size(s.name) for s in self.program.sizes}
-        for p in pointers(self.program):
-            extents = factors(p.shape)
-            for stride, least in inner_strides(p):
-                lines.append(f"if ({self.saturating.text(stride, Need(11))} < {self.saturating.text(least, Need(11))}) return {BAD_SIZE};")
-            if p.strided:
-                extents = [inner_strides(p)[0][0], *factors((p.shape[p.memory_order[0]],))]
-            if extents and not (len(extents) == 1 and extents[0].is_const):
-                listed = ", ".join([*(self.saturating.text(x) for x in extents), str(p.dtype.bytes)])
-                plain = len(extents) == 1 and extents[0] in sizes and p.dtype.bytes == 1
-                if not plain:
-                    lines.append(f"if (!{fits.need('fits', INDEX)}({len(extents) + 1}, (const int64_t[]){{{listed}}})) return {BAD_SIZE};")
-        return lines
-
-    def _pointer_checks(self) -> list[str]:
-        """A null pointer is allowed where a port has no elements."""
-        lines, e = [], self.renderer.expressions
-        for p in pointers(self.program):
-            present = "".join(f" && {e.text(x, Need(10))} != 0" for x in factors(p.shape) if not (x.is_const and x.attr > 0))
-            lines.append(f"if ({e.buffer(p.name).text} == NULL{present}) return {NULL_POINTER};")
-        return lines
-
-    def _overlap_checks(self) -> list[str]:
-        lines, e, ports = [], self.renderer.expressions, pointers(self.program)
-        for k, a in enumerate(ports):
-            for b in ports[k + 1 :]:
-                if a.role != "in" or b.role != "in":
-                    spans = ", ".join(f"{e.buffer(p.name).text}, {e.text(bytes_of(p))}" for p in (a, b))
-                    lines.append(f"if ({self.renderer.helpers.need('overlap', u8)}({spans})) return {OVERLAP};")
-        return lines
 
     # ---- the functions beside the entry
 

@@ -7,10 +7,10 @@
  * another's order gives a different answer here. It says nothing about speed.
  */
 #pragma once
-#include <cmath>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define __global__ static
 #define __device__
@@ -23,11 +23,13 @@ static thread_local lm_dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 typedef void *cudaStream_t;
 typedef int cudaError_t;
-enum { cudaSuccess = 0, cudaMemcpyDeviceToHost = 2 };
-static inline cudaError_t cudaMallocAsync(void **p, size_t n, cudaStream_t) { *p = std::malloc(n); return *p ? 0 : 2; }
-static inline cudaError_t cudaFreeAsync(void *p, cudaStream_t) { std::free(p); return 0; }
-static inline cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t) { std::memset(p, v, n); return 0; }
-static inline cudaError_t cudaMemcpyAsync(void *d, const void *s, size_t n, int, cudaStream_t) { std::memcpy(d, s, n); return 0; }
+enum { cudaSuccess = 0, cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
+static inline cudaError_t cudaMallocAsync(void **p, size_t n, cudaStream_t) { *p = malloc(n); return *p ? 0 : 2; }
+static inline cudaError_t cudaFreeAsync(void *p, cudaStream_t) { free(p); return 0; }
+static inline cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t) { memset(p, v, n); return 0; }
+static inline cudaError_t cudaMemcpyAsync(void *d, const void *s, size_t n, int, cudaStream_t) { memcpy(d, s, n); return 0; }
+template <class T> static inline cudaError_t cudaMemcpyFromSymbolAsync(void *d, const T &s, size_t n, size_t, int, cudaStream_t) { memcpy(d, &s, n); return 0; }
+template <class T> static inline cudaError_t cudaMemcpyToSymbolAsync(T &d, const void *s, size_t n, size_t, int, cudaStream_t) { memcpy(&d, s, n); return 0; }
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return 0; }
 static inline cudaError_t cudaGetLastError(void) { return 0; }
 
@@ -53,9 +55,9 @@ template <class F> static void lm_run(lm_dim3 grid, lm_dim3 block, F kernel) {
     lm_run({(unsigned)(gx), (unsigned)(gy), (unsigned)(gz)}, {(unsigned)(tx), (unsigned)(ty), (unsigned)(tz)}, [=] { kernel(__VA_ARGS__); })
 
 /* Device math by its CUDA names. */
-static inline float __int_as_float(int32_t x) { float y; std::memcpy(&y, &x, 4); return y; }
-static inline int32_t __float_as_int(float x) { int32_t y; std::memcpy(&y, &x, 4); return y; }
-static inline double __longlong_as_double(long long x) { double y; std::memcpy(&y, &x, 8); return y; }
-static inline long long __double_as_longlong(double x) { long long y; std::memcpy(&y, &x, 8); return y; }
+static inline float __int_as_float(int32_t x) { float y; memcpy(&y, &x, 4); return y; }
+static inline int32_t __float_as_int(float x) { int32_t y; memcpy(&y, &x, 4); return y; }
+static inline double __longlong_as_double(long long x) { double y; memcpy(&y, &x, 8); return y; }
+static inline long long __double_as_longlong(double x) { long long y; memcpy(&y, &x, 8); return y; }
 template <class T> static inline T atomicOr(T *p, T v) { T old = *p; *p |= v; return old; }
 template <class T> static inline T atomicMax(T *p, T v) { T old = *p; if (v > old) *p = v; return old; }

@@ -1,0 +1,203 @@
+"""The ground that a walk over a nest stands on: its names, its memory, its blocks, and how variables are declared and written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ..ir.dtypes import f64
+from ..ir.expr import ZERO, Expr, cast, load, var
+from ..ir.kernel import Alloc, Buffer, Check, Let, Stmt, Store
+from ..ir.tensor import Tensor
+from . import scalars
+from .diagnostics import shorten
+from .frame import BROKEN, Found, Silenced
+from .locals import Kinds, Memory, Plain, count_targets
+from .loop_values import LoopValues
+from .names import fold, unique
+from .scalars import Scalar
+from .sexpr import Form, List, Symbol
+from .source import error
+
+if TYPE_CHECKING:
+    from .evaluate import Evaluator
+
+
+class Ground:
+    """What one walk over a nest knows.  `block` is where statements go; `known` what holds there; the frame's inner scopes hold the nest's own names."""
+
+    def __init__(self, evaluator: Evaluator, form: List, kinds: Kinds) -> None:
+        self.evaluator = evaluator
+        self.session = evaluator.session
+        self.frame = evaluator.frame
+        self.form = form
+        self.kinds = kinds
+        self.values = LoopValues(self)
+        self.known = evaluator.builder.known()
+        self.block: list[Stmt] = []
+        self.bodies: list[list[Stmt]] = [self.block]
+        self.outside: dict[tuple[int, str], Memory] = {}
+        self.written: dict[str, tuple[Memory, Symbol]] = {}
+        self.counts = count_targets(form)
+        self.taken = {*evaluator.builder.sizes, *self.frame.visible(), *(p.name for p in self.frame.composite.ports)}
+        self.frame.scopes.append({})
+
+    def fresh(self, name: str) -> str:
+        """A name that nothing else in the nest has, as near to the user's as can be."""
+        base = re.sub(r"\W", "_", name)
+        base = base if not base[:1].isdigit() else f"_{base}"
+        found, k = base, 1
+        while found in self.taken:
+            k += 1
+            found = f"{base}_{k}"
+        self.taken.add(found)
+        return found
+
+    def assigns(self, key: str) -> bool:
+        """Some statement of the nest assigns this name."""
+        return fold(key) in self.counts
+
+    def memory(self, found: Found) -> Memory:
+        """The buffer of a tensor from outside."""
+        x: Tensor = found.value
+        where = max(k for k, s in enumerate(self.frame.scopes) if s.get(found.key) is x)
+        place = (where, found.key)
+        if place not in self.outside:
+            name = re.sub(r"\W", "_", found.key)
+            used = [m.name for m in self.outside.values()]
+            self.outside[place] = Memory(name if name not in used and not name[:1].isdigit() else self.fresh(found.key), x.shape, place, x)
+            self.kinds.start(place, x.weak or x.dtype)
+        return self.outside[place]
+
+    def output(self, name: Symbol) -> Memory | None:
+        """The buffer of an output port of its own that has no value yet: it starts as zeros."""
+        key = unique(name.name, [p.name for p in self.frame.composite.ports if p.role == "out"], name.place)
+        if key is None:
+            return None
+        place = (0, key)
+        if place not in self.outside:
+            declared = self.frame.declared_output(key)
+            if declared is None:
+                raise error(
+                    "E0608",
+                    f"the shape of the output `{key}` is not known before it has a value",
+                    name.place,
+                    "help: its sizes must stand in an input or a `where`, or give it a value first: (setf Y (zeros (M N)))",
+                )
+            shape, dtype = declared
+            self.outside[place] = Memory(re.sub(r"\W", "_", key), shape, place)
+            self.kinds.start(place, dtype)
+        return self.outside[place]
+
+    def buffer(self, memory: Memory, space: str = "global") -> Buffer:
+        return Buffer(memory.name, self.kinds.dtype(memory.key), memory.shape, space)
+
+    def read(self, memory: Memory, at: tuple[Expr, ...]) -> Scalar:
+        """An element's value; one whose dtype is open still is as weak as what it was given."""
+        e, weak = load(memory.name, self.kinds.dtype(memory.key), *at), self.kinds.weak(memory.key)
+        return Scalar(cast(f64, e) if weak == "float" else e, weak)
+
+    @contextmanager
+    def inner(self, body: bool = True) -> Iterator[list[Stmt]]:
+        """Statements go to a new block; with `body` it is one that `set` declares in."""
+        outer, known = self.block, self.known
+        self.block = []
+        if body:
+            self.bodies.append(self.block)
+            self.frame.scopes.append({})
+        try:
+            yield self.block
+        finally:
+            if body:
+                self.bodies.pop()
+                self.frame.scopes.pop()
+            self.block, self.known = outer, known
+
+    def emit_check(self, check: Check) -> None:
+        """Each check once in a block, as long as it depends on no memory."""
+        if not scalars.has_loads(check.condition) and any(isinstance(s, Check) and s.condition is check.condition for s in self.block):
+            return
+        self.block.append(check)
+
+    def once(self, e: Expr, name: str) -> Expr:
+        """Loop bounds are evaluated once, before the loop."""
+        if not scalars.has_loads(e):
+            return e
+        named = self.fresh(name)
+        self.block.append(Let(named, e))
+        return var(named)
+
+    def declare(self, name: Symbol, value: Scalar, mutable: bool) -> None:
+        """A new variable of the innermost scope."""
+        scope = self.frame.scopes[-1]
+        if mutable:
+            memory = self.cell(name, value)
+            scope[name.name] = memory
+            self.write(name, memory, (), value, "")
+        elif scalars.has_loads(value.expr):
+            expr = scalars.strong(value)
+            named = self.fresh(name.name)
+            self.block.append(Let(named, expr))
+            scope[name.name] = Plain(Scalar(var(named, expr.dtype), value.weak if value.weak == "int" else ""))
+        else:
+            scope[name.name] = Plain(value)
+
+    def cell(self, name: Symbol, value: Scalar) -> Memory:
+        """A mutable scalar, allocated in the enclosing body."""
+        memory = Memory(self.fresh(name.name), (), name.place.start)
+        self.kinds.start(memory.key, value.weak or value.expr.dtype)
+        self.bodies[-1].append(Alloc(self.buffer(memory, "register")))
+        return memory
+
+    def assign_name(self, name: Symbol, value: Scalar, form: List) -> None:
+        memory = self.variable(name)
+        if memory is not None:
+            self.write(name, memory, (), value, "", form)
+        elif self.block is not self.bodies[-1] or self.counts.get(fold(name.name), 0) > 1:
+            memory = self.cell(name, value)
+            self.frame.scopes[-1][name.name] = memory
+            if self.block is not self.bodies[-1]:
+                self.bodies[-1].append(Store(memory.name, (), scalars.retype(Scalar(ZERO, "int"), self.kinds.dtype(memory.key))))
+            self.write(name, memory, (), value, "", form)
+        else:
+            self.declare(name, value, mutable=False)
+
+    def variable(self, name: Symbol) -> Memory | None:
+        """The visible scalar variable of this name; None where there is none.  E0610 for what is no variable."""
+        found = self.frame.resolve(name.name, name.place)
+        if found is None or found.space != "local":
+            return self.output(name) if found is None or found.space != "local" else None
+        value = found.value
+        if isinstance(value, Plain):
+            if value.loop:
+                raise error("E0610", f"the loop variable `{found.key}` cannot be assigned", name.place)
+            return None
+        if value is BROKEN:
+            raise Silenced
+        memory = self.memory(found) if isinstance(value, Tensor) else value
+        if not isinstance(memory, Memory):
+            raise error("E0610", f"`{found.key}` is no variable", name.place)
+        if memory.shape:
+            raise error(
+                "E0607",
+                f"`{found.key}` is a whole tensor; inside a loop its elements are assigned",
+                name.place,
+                f"help: (setf (aref {found.key} {' '.join('ijklmnpq'[: len(memory.shape)])}) …)",
+            )
+        return memory
+
+    def write(self, name: Form, memory: Memory, at: tuple[Expr, ...], value: Scalar, combiner: str, form: List | None = None) -> None:
+        """Store into memory, in its dtype; a weak one takes the value's."""
+        self.kinds.meet(memory.key, value)
+        to = self.kinds.dtype(memory.key)
+        if not value.weak and value.expr.dtype is not to:
+            raise error(
+                "E0301", f"`{shorten(name.source_text)}` is {to}, its new value {value.expr.dtype}", (form or self.form).place, f"help: (cast {to} …)"
+            )
+        if combiner and to.kind == "bool":
+            raise error("E0303", f"`{shorten(name.source_text)}` is bool and cannot be accumulated", (form or self.form).place)
+        self.block.append(Store(memory.name, at, scalars.retype(value, to), combiner, (form or self.form).place.span))
+        if memory.key in self.outside and isinstance(name, Symbol):
+            self.written.setdefault(memory.name, (memory, name))

@@ -1,0 +1,63 @@
+"""Arithmetic of integer intervals.  An end of None is unknown, or infinite."""
+
+from __future__ import annotations
+
+Interval = tuple[int | None, int | None]
+
+
+def times(a: int | None, c: int) -> int | None:
+    return None if a is None else a * c
+
+
+def least(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else min(a, b)
+
+
+def most(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else max(a, b)
+
+
+def product(factors: list[Interval]) -> Interval:
+    if len(factors) == 1:
+        return factors[0]  # one end may be known without the other
+    low: int | None = 1
+    high: int | None = 1
+    for a, b in factors:
+        if low is not None and high is not None and a is not None and b is not None:
+            ends = (low * a, low * b, high * a, high * b)
+            low, high = min(ends), max(ends)
+        elif low is not None and a is not None and low >= 0 and a >= 0:
+            low, high = low * a, None if high is None or b is None else high * b
+        else:
+            return None, None
+    return low, high
+
+
+def _floordiv(x: Interval, y: Interval) -> Interval:
+    if y[0] is None or y[0] <= 0:
+        return None, None
+    low = None if x[0] is None else 0 if x[0] >= 0 and y[1] is None else min(x[0] // y[0], x[0] // y[1] if y[1] else -1)
+    high = None if x[1] is None else max(x[1] // y[0], x[1] // y[1] if y[1] else -1)
+    return low, high
+
+
+def _mod(x: Interval, y: Interval) -> Interval:
+    if y[0] is None or y[0] <= 0:
+        return None, None
+    most = None if y[1] is None else y[1] - 1
+    if x[0] is not None and x[0] >= 0 and x[1] is not None:
+        most = x[1] if most is None else min(most, x[1])
+    return 0, most
+
+
+def _min(x: Interval, y: Interval) -> Interval:
+    high = [v for v in (x[1], y[1]) if v is not None]
+    return least(x[0], y[0]), min(high, default=None)
+
+
+def _max(x: Interval, y: Interval) -> Interval:
+    low = [v for v in (x[0], y[0]) if v is not None]
+    return max(low, default=None), most(x[1], y[1])
+
+
+BINARY = {"floordiv": _floordiv, "mod": _mod, "min": _min, "max": _max}

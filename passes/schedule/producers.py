@@ -1,0 +1,101 @@
+"""The step that moves a producer to its consumer: `compute_at`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir.expr import ZERO, Expr, load, postorder, substitute, var
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Loop, Stmt, Store, expressions, map_expressions, statements
+from .tree import Facts, StepError, find, loads_in, local_buffers, names_in, path_to, replace_in, touched, written
+
+
+def compute_at(kernel: Kernel, facts: Facts, buffer: str, axis: str) -> Kernel:
+    """Compute each element of a local buffer in the iteration that uses it, instead of all of them before.
+
+        alloc t: f32[N] private                for i in 0 .. N:
+        for k in 0 .. N parallel:                alloc t: f32[] register
+          t[k] = f(X[k])                 →       t[] = f(X[i])
+        for i in 0 .. N:                         … t[] …
+          … t[i] …
+
+    The buffer is stored by one nest of parallel loops from 0, at the loops' own variables.  It is loaded nowhere but inside `axis`, always at one position that is
+    known at the head of the axis' body, and never under a condition (the producer might read outside its buffers there).  Nothing that the producer reads is
+    written by or before the consumer.
+    """
+    path = path_to(kernel.body, lambda s: isinstance(s, Alloc) and s.buffer.name == buffer)
+    if not path:
+        raise StepError(f"compute_at: no local buffer `{buffer}`")
+    block = kernel.body if len(path) == 1 else _block_with(path[-2], path[-1])
+    users = [s for s in block if buffer in touched((s,))]
+    if len(users) != 2:
+        raise StepError(f"compute_at: `{buffer}` is used by {len(users)} statements beside its `alloc`; a producer and a consumer are needed")
+    producer, consumer = users
+    variables, value = _produced(producer, buffer)
+    loop = find(kernel, axis)
+    if not path_to((consumer,), lambda s: s is loop):
+        raise StepError(f"compute_at: `{axis}` is not the consumer of `{buffer}`")
+    after = block[block.index(producer) + 1 :]
+    clobbered = written(after) & {n.attr for n in loads_in(value)}
+    if clobbered:
+        raise StepError(f"compute_at: {', '.join(f'`{b}`' for b in sorted(clobbered))} changes before `{buffer}` is used")
+    position = _used_at(consumer, loop, buffer)
+    local = local_buffers(kernel)[buffer]
+    element = substitute(value, dict(zip(variables, position, strict=True)))
+    old = load(buffer, local.dtype, *position)
+    new = load(buffer, local.dtype)
+    body = map_expressions(loop.body, lambda e: substitute(e, {old: new}))
+    moved = replace(loop, body=(Alloc(Buffer(buffer, local.dtype, (), "register")), Store(buffer, (), element), *body))
+    kept = tuple(s for s in block if s is not path[-1] and s is not producer)
+    kept = replace_in(kept, loop, (moved,))
+    return replace(kernel, body=kept if len(path) == 1 else _replaced(kernel.body, block, kept))
+
+
+def _block_with(parent: Stmt, child: Stmt) -> Block:
+    if isinstance(parent, If):
+        return parent.body if any(s is child for s in parent.body) else parent.orelse
+    assert not isinstance(parent, (Alloc, Store))
+    return parent.body  # type: ignore[union-attr]
+
+
+def _replaced(body: Block, old: Block, new: Block) -> Block:
+    """The body with one block, found by identity, replaced."""
+    result: list[Stmt] = []
+    for s in body:
+        if isinstance(s, If):
+            s = If(s.condition, new if s.body is old else _replaced(s.body, old, new), new if s.orelse is old else _replaced(s.orelse, old, new))
+        elif isinstance(s, Loop):
+            s = replace(s, body=new if s.body is old else _replaced(s.body, old, new))
+        result.append(s)
+    return tuple(result)
+
+
+def _produced(producer: Stmt, buffer: str) -> tuple[tuple[Expr, ...], Expr]:
+    """The variables of the producer's nest, in the order of the buffer's axes, and the value it stores."""
+    axes: set[Expr] = set()
+    s = producer
+    while isinstance(s, Loop) and len(s.body) == 1 and s.kind == "parallel" and s.start is ZERO:
+        axes.add(var(s.axis))
+        s = s.body[0]
+    if not isinstance(s, Store) or s.buffer != buffer or s.combiner or set(s.index) != axes or len(s.index) != len(axes):
+        raise StepError(f"compute_at: `{buffer}` is not made by a nest of parallel loops that stores each element once")
+    return s.index, s.value
+
+
+def _used_at(consumer: Stmt, loop: Loop, buffer: str) -> tuple[Expr, ...]:
+    """The one position at which the consumer loads the buffer, unconditionally, inside the loop."""
+    inside = {s.axis for s in statements(loop.body) if isinstance(s, Loop)}
+    used = [n for s in statements((consumer,)) for n in loads_in(*expressions(s)) if n.attr == buffer]
+    here = [n for s in statements(loop.body) for n in loads_in(*expressions(s)) if n.attr == buffer]
+    if (
+        len(used) != len(here)
+        or len(set(used)) != 1
+        or names_in(used[0]) & inside
+        or any(n.attr == buffer for e in used[0].args for n in loads_in(e))
+    ):
+        raise StepError(f"compute_at: `{buffer}` is not used at one position of `{loop.axis}` alone")
+    for s in statements(loop.body):
+        conditional = [b for b in (s.body, s.orelse) if buffer in touched(b)] if isinstance(s, If) else []
+        chosen = [n for e in expressions(s) for n in postorder(e) if n.op == "where" and used[0] in postorder(*n.args[1:])]
+        if conditional or chosen or (isinstance(s, Store) and s.buffer == buffer):
+            raise StepError(f"compute_at: `{buffer}` is used under a condition, or written, inside `{loop.axis}`")
+    return used[0].args

@@ -1,0 +1,206 @@
+"""The cuda runtime's driver: targets, rendering, nvcc and NVRTC, and running on a GPU or under the host shim."""
+
+from __future__ import annotations
+
+import ctypes
+import difflib
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from ctypes.util import find_library
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ...ir.errors import DeviceError, ToolError, UsageError
+from ...ir.primops import OPS
+from ...ir.program import Program
+from ...ir.target import Target
+from .. import ConfigKey, Description, Rendered
+from ..clang.compiler import find_compiler, run
+from ..clang.library import Library
+from ..config import resolve_config
+from . import nvrtc
+from .emit import emit, entry_name
+
+# compute capability -> (streaming multiprocessors of its common board, shared memory of a block in KiB); CUDA 13 starts at 7.5
+ARCHITECTURES = {"sm_75": (40, 64), "sm_80": (108, 163), "sm_86": (84, 99), "sm_89": (128, 99), "sm_90": (132, 227), "sm_90a": (132, 227)}
+BASELINE = "sm_80"
+_WARNED: set[str] = set()
+
+
+class Driver:
+    """See `luminal.runtimes.Runtime`."""
+
+    source_suffix = ".cu"
+
+    def __init__(self, description: Description, folders: tuple[Path, ...]) -> None:
+        self.description = description
+        # helper functions that are plain C are the clang runtime's
+        self.folders = (*folders, Path(__file__).resolve().parent.parent / "clang")
+        self.name, self.folder = description.name, description.folder
+
+    @property
+    def library_kind(self) -> tuple[str, str]:
+        """What is built by default: a shared library where nvcc is, else a cubin."""
+        return ("shared", ".so") if shutil.which("nvcc") else ("cubin", ".cubin")
+
+    def run_kind(self, device: str | None) -> tuple[str, str]:
+        """What a run here needs: a cubin on a GPU, the host build under the shim where there is none (with one warning) or where `--device host` asks for it."""
+        count = device_count()
+        if device is not None and device != "host":
+            name, _, number = device.partition(":")
+            if name != "cuda" or not (number or "0").isdecimal():
+                raise UsageError(f"--device {device}: expected cuda:N or host")
+            if int(number or "0") >= count:
+                raise DeviceError(f"--device {device}: there {'is' if count == 1 else 'are'} {count or 'no'} CUDA device{'' if count == 1 else 's'} here")
+            return "cubin", ".cubin"
+        if device is None and count:
+            return "cubin", ".cubin"
+        if device is None and "host" not in _WARNED:
+            _WARNED.add("host")
+            print("luminal: warning: no CUDA device here; the generated source runs on the CPU under the host shim", file=sys.stderr)
+        return "host", ".so"
+
+    def config_keys(self) -> tuple[ConfigKey, ...]:
+        return self.description.config
+
+    def target(self, name: str | None, config: dict[str, Any], portable: bool) -> Target:
+        """`native` and no name are the first GPU's architecture where there is one, else the baseline sm_80."""
+        options = resolve_config(self.config_keys(), config, self.name)
+        found = None if portable and name is None else native_architecture()
+        arch = found or BASELINE if name in (None, "native") else name
+        if arch not in ARCHITECTURES:
+            near = difflib.get_close_matches(arch, ARCHITECTURES, 1)
+            raise UsageError(f"unknown target `{arch}`; " + (f"did you mean `{near[0]}`?" if near else f"known: {', '.join(ARCHITECTURES)}"))
+        processors, shared = ARCHITECTURES[arch]
+        table = self.description.table["target"]
+        return Target(
+            runtime=self.name,
+            name=arch,
+            describe=f"{arch}, {processors} multiprocessors, {shared} KiB of shared memory a block",
+            native=frozenset(op for op in OPS if any(key.partition(".")[0] == op for key in self.description.spell)),
+            dtypes=frozenset(table["dtypes"]),
+            arithmetic=frozenset(table["arithmetic"]),
+            cores=processors,
+            gpu=True,
+            max_threads=table["max_threads"],
+            options=options,
+        )
+
+    def render(self, program: Program, target: Target, prefix: str) -> Rendered:
+        return emit(self.description, self.folders, program, target, prefix)
+
+    def build(self, rendered: Rendered, target: Target, kind: str, path: Path, timeout: float | None, log: list[str]) -> None:
+        """Write `path`, whole or not at all.  kind: host (the CPU, under the shim) | ptx | cubin | object | static | shared (these three want nvcc)."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".luminal-", dir=path.parent) as folder:
+            place = Path(folder)
+            (place / "kernel.cu").write_text(rendered.source, encoding="utf-8", newline="\n")
+            product = place / "product"
+            if kind == "host":
+                run(self._host_command(target), timeout, log, place)
+            elif kind in ("ptx", "cubin") and not self._nvcc(target):
+                arch = target.name if kind == "cubin" else target.name.replace("sm_", "compute_")
+                product.write_bytes(nvrtc.compile_text(rendered.source, arch, kind, log))
+            elif kind in ("ptx", "cubin", "object", "shared"):
+                form = {"ptx": ["-ptx"], "cubin": ["-cubin"], "object": ["-c", "-Xcompiler", "-fPIC"], "shared": ["-shared", "-Xcompiler", "-fPIC"]}[kind]
+                run([*self._nvcc_command(target), *form, "kernel.cu", "-o", "product"], timeout, log, place)
+            elif kind == "static":
+                run([*self._nvcc_command(target), "-c", "-Xcompiler", "-fPIC", "kernel.cu", "-o", "kernel.o"], timeout, log, place)
+                run(["ar", "rcsD", "product", "kernel.o"], timeout, log, place)
+            else:
+                raise UsageError(f"the runtime {self.name} makes ptx, cubin, object, static and shared files, not `{kind}`")
+            os.replace(product, path)
+
+    def _host_command(self, target: Target) -> list[str]:
+        compiler = find_compiler(str(target.options.get("CC", "")))
+        shim = str(self.folder / "lm_host.h")
+        flags = ["-std=gnu++17", "-O2", "-ffp-contract=fast", "-fno-math-errno", "-fno-exceptions", "-fno-rtti", "-fPIC", "-fwrapv", "-Wno-attributes"]
+        # the device contracts to FMA; a host without the instruction would call libm for each
+        if platform.machine() in ("x86_64", "AMD64"):
+            flags.append("-march=native")
+        return [*compiler.command, "-x", "c++", *flags, "-DLM_HOST", "-include", shim, "kernel.cu", "-shared", "-o", "product", "-lm"]
+
+    def _nvcc(self, target: Target) -> str | None:
+        tool = target.options["TOOL"]
+        found = None if tool == "nvrtc" else shutil.which("nvcc")
+        if tool == "nvcc" and found is None:
+            raise ToolError("--config TOOL=nvcc: there is no nvcc on PATH")
+        return found
+
+    def _nvcc_command(self, target: Target) -> list[str]:
+        found = self._nvcc(target)
+        if found is None:
+            raise nvrtc.Missing("object files and libraries of CUDA code are made by nvcc, which is not on PATH; -o NAME.cubin and NAME.ptx do without it")
+        number = target.name.removeprefix("sm_")
+        code = ["-gencode", f"arch=compute_{number},code=sm_{number}"]
+        host = ["-ccbin", str(target.options["CC"])] if target.options["CC"] else []
+        return [found, "-std=c++17", "-O3", *code, *host]
+
+    def load(self, path: Path, program: Program, target: Target, prefix: str) -> Any:
+        if path.suffix == ".cubin":
+            from .device import DeviceLibrary
+
+            return DeviceLibrary(path, program)
+        return Library(path, program, entry_name(prefix, program), extra=(None,))
+
+    def identity(self, target: Target) -> str:
+        """Everything that may build: the host compiler and its version, nvcc's or NVRTC's, the shim's text."""
+        parts = [(self.folder / "lm_host.h").read_text(encoding="utf-8")]
+        try:
+            parts.append(find_compiler(str(target.options.get("CC", ""))).identity)
+        except ToolError:
+            parts.append("no host compiler")
+        return "\n".join([*parts, _device_compiler(self._nvcc(target))])
+
+
+@cache
+def _device_compiler(nvcc: str | None) -> str:
+    if nvcc is not None:
+        return run([nvcc, "--version"], 60, [])
+    try:
+        return nvrtc.version()
+    except ToolError:
+        return "no device compiler"
+
+
+@cache
+def _driver() -> ctypes.CDLL | None:
+    name = find_library("cuda")
+    if name is None:
+        return None
+    try:
+        library = ctypes.CDLL(name)
+    except OSError:
+        return None
+    return library if library.cuInit(0) == 0 else None
+
+
+@cache
+def device_count() -> int:
+    """CUDA devices of this machine, asked of the driver's own library; 0 where there is none."""
+    library, count = _driver(), ctypes.c_int(0)
+    if library is not None:
+        library.cuDeviceGetCount(ctypes.byref(count))
+    return count.value
+
+
+def native_architecture() -> str | None:
+    """The first device's architecture, the newest that is known below it where it is newer than all; None without a device."""
+    if not device_count():
+        return None
+    library = _driver()
+    assert library is not None
+    numbers = []
+    for attribute in (75, 76):  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
+        value = ctypes.c_int()
+        library.cuDeviceGetAttribute(ctypes.byref(value), attribute, 0)
+        numbers.append(value.value)
+    capability = numbers[0] * 10 + numbers[1]
+    if capability == 90:
+        return "sm_90a"
+    below = [a for a in ARCHITECTURES if a[-1].isdecimal() and int(a.removeprefix("sm_")) <= capability]
+    return below[-1] if below else None

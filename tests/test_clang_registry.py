@@ -1,0 +1,114 @@
+"""Finding runtimes, and the strictness of runtime.toml."""
+
+from pathlib import Path
+
+import luminal.runtimes
+import pytest
+from luminal.ir.errors import UsageError
+from luminal.runtimes import find
+from luminal.runtimes.config import resolve_config
+
+CLANG = Path(luminal.runtimes.__file__).parent / "clang"
+
+
+def folder(tmp_path, text, driver=None):
+    place = tmp_path / "my-runtime"
+    place.mkdir()
+    (place / "runtime.toml").write_text(text)
+    if driver:
+        (place / "driver.py").write_text(driver)
+    return place
+
+
+def test_by_name_and_by_the_path_of_its_folder():
+    assert find("clang") is find(CLANG)
+    assert find("clang").name == "clang"
+
+
+def test_unknown_names_the_nearest():
+    with pytest.raises(UsageError, match="did you mean `clang`"):
+        find("clnag")
+    with pytest.raises(UsageError, match="no folder"):
+        find("./no/such/folder")
+
+
+def test_a_folder_that_only_respells(tmp_path):
+    place = folder(tmp_path, 'name = "mine"\ninherits = "clang"\nindent = 4\n[spell]\nexp2 = "my_exp2({0})"\n[config.LEVEL]\ntype = "int"\ndefault = 3\nhelp = "how much"\n')
+    runtime = find(place)
+    assert runtime.name == "mine" and runtime.folder == place
+    target = runtime.target("x86-64-v3", {"level": "7"}, False)
+    assert target.runtime == "mine" and target.options["LEVEL"] == 7 and "exp2" in target.native
+
+
+def test_a_folder_with_a_driver_of_its_own(tmp_path):
+    driver = "from ..clang.driver import Driver as Base\n\n\nclass Driver(Base):\n    loud = True\n"
+    assert find(str(folder(tmp_path, 'name = "mine"\ninherits = "clang"\n', driver))).loud
+
+
+def test_a_folder_without_driver_or_toml(tmp_path):
+    with pytest.raises(UsageError, match="neither a driver"):
+        find(folder(tmp_path, 'name = "mine"\n'))
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(UsageError, match=r"no runtime\.toml"):
+        find(empty)
+
+
+def test_inheriting_in_a_circle(tmp_path):
+    for a, b in (("one", "two"), ("two", "one")):
+        (tmp_path / a).mkdir()
+        (tmp_path / a / "runtime.toml").write_text(f'name = "{a}"\ninherits = "../{b}"\n')
+    with pytest.raises(UsageError, match="circle"):
+        find(tmp_path / "one")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("suffix = 3", "expected str, found int"),
+        ('sufix = ".c"', "did you mean `suffix`"),
+        ('[spell]\nexp3 = "f({0})"', "unknown operator `exp3`; did you mean `exp"),
+        ('[spell]\nadd = {flot = "{0}"}', "did you mean `float`"),
+        ('[types]\nf33 = "x"', "did you mean `f3"),
+        ('[target]\nthread = true', "did you mean `threads`"),
+        ('[config.X]\ntype = "bool"', "`help` is missing"),
+        ('[config.X]\ntype = "bol"\nhelp = ""', "did you mean `bool`"),
+        ("indent = 3", "2 or 4"),
+        ("x = [", "runtime.toml"),
+    ],
+)
+def test_strictness(tmp_path, text, message):
+    with pytest.raises(UsageError) as caught:
+        find(folder(tmp_path, 'name = "mine"\ninherits = "clang"\n' + text))
+    assert message in str(caught.value)
+
+
+def test_configuration():
+    keys = find("clang").config_keys()
+    resolved = resolve_config(keys, {"omp": "off", "VECTOR": "16", "CC": "gcc"}, "clang")
+    assert resolved["OMP"] is False and resolved["VECTOR"] == 16 and resolved["SANITIZE"] == ""
+    for wrong, message in (({"OPM": 1}, "did you mean `OMP`"), ({"OMP": "maybe"}, "expected 0 or 1"), ({"VECTOR": "17"}, "one of"), ({"VECTOR": "x"}, "integer")):
+        with pytest.raises(UsageError, match=message):
+            resolve_config(keys, wrong, "clang")
+
+
+def test_targets():
+    runtime = find("clang")
+    assert runtime.target(None, {}, True).name in ("x86-64-v3", "armv8-a")
+    native = runtime.target("native", {}, True)
+    assert native.name != "native" and native.options["MARCH"] == "native" and str(native.cores) in native.describe
+    assert runtime.target("x86-64-v4", {"MARCH": "x86-64-v4"}, False).vector_bytes == 64
+    assert not runtime.target(None, {"OMP": 0}, True).threads
+    for name, config, message in (
+        ("x86-64-v9", {}, "did you mean `x86-64-v"),
+        ("x86-64-v3", {"MARCH": "native"}, "contradict"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            runtime.target(name, config, False)
+
+
+def test_every_primop_is_spelled_for_every_dtype():
+    from luminal.ir.primops import OPS
+
+    native = find("clang").target(None, {}, True).native
+    assert {op.name for op in OPS.values() if op.primop} - {"cast"} <= native | {"cast"}

@@ -1,0 +1,344 @@
+"""Schedules keep the meaning: every step, random scripts, and the automatic schedule of every kernel in tests/kernels, at sizes around the blocks, without a race."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from luminal.ir.dtypes import numpy_dtype
+from luminal.ir.errors import SourceError
+from luminal.ir.expr import const, evaluate, size, substitute
+from luminal.ir.graph import Size
+from luminal.ir.interpret.kernel import run
+from luminal.ir.kernel import Alloc, Loop, Module, statements, substitute_block
+from luminal.ir.target import Options, Target
+from luminal.ir.text import read, show
+from luminal.passes.schedule import STEPS, Facts, StepError, apply, replay, schedule, unique
+
+KERNELS = {p.stem: p for p in sorted((Path(__file__).parent / "kernels").glob("*.kernel"))}
+# A small machine, so that small sizes pass every block: tiles of 2×8, panels of 8, row blocks of a few tiles.
+CPU = Target("clang", "small", "small", vector_bytes=16, vector_registers=8, l1=128, l2=512, cores=2, threads=True)
+GPU = Target("cuda", "gpu", "gpu", gpu=True)
+
+
+def module(name: str) -> Module:
+    found = read(KERNELS[name].read_text())
+    assert isinstance(found, Module)
+    return found
+
+
+def sizes_of(m: Module, rng: np.random.Generator) -> Iterator[dict[str, int]]:
+    """Nothing, one, a few odd ones around the blocks, and one longer than two panels."""
+    if not m.sizes:
+        yield {}
+        return
+    yield {s.name: 0 for s in m.sizes}
+    yield {s.name: 1 for s in m.sizes}
+    many = len(m.sizes) > 3
+    for _ in range(2):
+        yield {s.name: int(rng.choice([0, 1, 2, 3, 5, 7] if many else [0, 1, 2, 3, 5, 7, 8, 9, 17])) for s in m.sizes}
+    yield {s.name: 2 if many else 5 for s in m.sizes} | {s.name: 19 for s in m.sizes if s.name in "KM"}
+    yield {s.name: 3 for s in m.sizes} | {s.name: 21 for s in m.sizes if s.name == "N"}
+
+
+def arrays(m: Module, sizes: dict[str, int], rng: np.random.Generator) -> dict[str, np.ndarray]:
+    found = {}
+    for p in m.ports:
+        shape = tuple(evaluate(e, sizes) for e in p.shape)
+        limit = None if p.index_limit is None else max(1, evaluate(p.index_limit, sizes))
+        values = rng.integers(0, limit, shape) if limit else rng.integers(-8, 9, shape) if p.dtype.is_integer else rng.standard_normal(shape)
+        found[p.name] = np.asarray(values).astype(np.float64 if p.dtype.is_float else numpy_dtype(p.dtype))
+    return found
+
+
+def same(before: Module, after: Module, seed: int = 0) -> None:
+    """Both modules give the same results (exactly, but for the order of sums) and the second one no race; checked on every size class."""
+    rng = np.random.default_rng(seed)
+    for sizes in sizes_of(before, rng):
+        start = arrays(before, sizes, rng)
+        expected = {n: a.copy() for n, a in start.items()}
+        found = {n: a.copy() for n, a in start.items()}
+        code = run(before, expected, sizes, exact=True)
+        assert run(after, found, sizes, exact=True, check=True, seed=seed) == code, (sizes, seed)
+        for p in before.ports:
+            if code == 0 and p.role != "in":
+                np.testing.assert_allclose(found[p.name], expected[p.name], rtol=1e-9, atol=1e-9, err_msg=f"{p.name} at {sizes}, seed {seed}")
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_same_meaning_on_a_cpu(name: str) -> None:
+    before = module(name)
+    same(before, schedule(before, CPU, Options()))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_same_meaning_strictly(name: str) -> None:
+    before = module(name)
+    same(before, schedule(before, CPU, Options(strict=True)))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_same_meaning_on_a_gpu(name: str) -> None:
+    before = module(name)
+    same(before, schedule(before, GPU, Options(level=0)))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_recorded_script_replays(name: str) -> None:
+    before = module(name)
+    for target in (CPU, GPU):
+        for old, new in zip(before.kernels, schedule(before, target, Options()).kernels, strict=True):
+            again = replay(unique(old), Facts.of(before), new.schedule)
+            assert replace(new, notes=()) == replace(again, notes=())
+
+
+def test_low_levels_leave_a_cpu_kernel_alone() -> None:
+    before = module("gemm")
+    assert schedule(before, CPU, Options(level=1)) == before
+
+
+@pytest.mark.parametrize("name", ["gemm", "matmul_bias", "gemm_scaled", "gemm_transposed", "gemm_column_major", "gram", "gemm_i32", "gemm_f16", "gemm_f64",
+                                  "max_plus", "batched", "linear", "two_reductions", "prologue", "convolution"])  # fmt: skip
+def test_reuse_is_found_whatever_the_operation(name: str) -> None:
+    (kernel,) = schedule(module(name), CPU, Options()).kernels
+    assert kernel.schedule[-1] == "region", kernel.notes
+
+
+@pytest.mark.parametrize("name", ["row_sum", "column_sum", "matvec", "vecmat", "softmax", "softmax_columns", "pointwise", "broadcast", "total_sum"])
+def test_memory_bound_kernels_get_vectors(name: str) -> None:
+    (kernel,) = schedule(module(name), CPU, Options()).kernels
+    assert any(line.startswith("vectorize") for line in kernel.schedule), kernel.notes
+
+
+AVX512 = Target("clang", "avx512", "avx512", vector_bytes=64, vector_registers=32, l1=48 << 10, l2=1 << 20, cores=2, threads=True)
+
+
+@pytest.mark.parametrize("name", ["gemm", "matmul_bias", "softmax", "column_sum", "transpose"])
+def test_golden(name: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"{name}.scheduled.kernel", show(schedule(module(name), AVX512, Options())))
+
+
+@pytest.mark.parametrize("name", ["gemm", "softmax"])
+def test_golden_gpu(name: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"{name}.grid.kernel", show(schedule(module(name), GPU, Options())))
+
+
+# ---- the steps, one by one
+
+GOOD = {
+    "split guard": ("pointwise", "split i 4\nsplit j 3"),
+    "split cut": ("softmax", "split p 4 tail=cut\nsplit p.t 2 tail=cut\nsplit i 3 tail=cut"),
+    "split pad": ("softmax", "split i 4 tail=pad"),
+    "split pad of a nest": ("matmul_bias", "split i 4 tail=pad\nsplit j 8 tail=pad\nreorder i.0 j.0 i.1 j.1"),
+    "reorder": ("broadcast", "reorder j g i"),
+    "reorder a reduction outside": ("column_sum", "split j 4 tail=pad\nexpand acc j.1\nfission j.1\nreorder p j.1.b"),
+    "collapse": ("broadcast", "collapse g i\ncollapse g_i j"),
+    "collapse a reduction": ("total_sum", "collapse p q"),
+    "tile": ("transpose", "tile i j 4 8"),
+    "tile padded": ("transpose", "tile i j 4 8 tail=pad"),
+    "unroll": ("pointwise", "unroll j 4"),
+    "vectorize": ("pointwise", "split j 4 tail=cut\nvectorize j.1"),
+    "parallel": ("broadcast", "parallel i"),
+    "serial": ("broadcast", "serial g"),
+    "bind": ("broadcast", "split j 4\nbind j.1 thread.x\nbind j.0 block.x\nbind i block.y\nbind g block.z"),
+    "interior": ("transpose", "tile i j 4 8 tail=pad\ninterior i.1 j.1"),
+    "interior of one axis": ("pointwise", "split j 4 tail=pad\ninterior j.1"),
+    "expand and fission": ("softmax", "split i 4 tail=pad\nexpand m i.1\nexpand s i.1\nfission i.1"),
+    "expand over a length": ("softmax", "expand m i\nexpand s i\nfission i"),
+    "stage": ("gemm", "split p 4\nsplit i 4 tail=pad\nstage A p.0 p.1 i.1 at=i.0"),
+    "stage once": ("gemm", "stage B j p"),
+    "stage in another order": ("gemm", "stage B j p order=p,j name=T space=shared align=32"),
+    "stage a prologue": ("prologue", "stage A p at=i"),
+    "spill": ("gemm", "split j 8 tail=pad\nexpand acc j.1\nfission j.1\nspill acc j.1.c\nspill acc j.1"),
+    "accumulate into the output": ("gemm", "split p 8\naccumulate p.0 into=C"),
+    "accumulate with first and last": ("matmul_bias", "split p 8\naccumulate p.0 into=C"),
+    "accumulate in a buffer": ("gemm_scaled", "split p 8\naccumulate p.0"),
+    "accumulate across one loop": ("matmul_bias", "split p 8\naccumulate p.0 into=C outside=j"),
+    "compute_at": ("two_stage", "compute_at t j"),
+    "compute_at after splits": ("two_stage", "split j 4\ncompute_at t j.1"),
+    "rfactor": ("row_sum", "split p 8 tail=cut\nrfactor p.1\nvectorize p.1"),
+    "unswitch": ("matmul_bias", "split p 8\naccumulate p.0 into=C\nsplit j 4 tail=pad\nexpand acc j.1\nfission j.1\nunswitch j.1"),
+    "region": ("gemm", "split p 8\naccumulate p.0 into=C\nstage B p.1 j at=p.0 space=shared\nregion"),
+    "region around a loop": ("broadcast", "serial g\nregion i"),
+}
+
+
+@pytest.mark.parametrize("case", GOOD)
+def test_a_step_keeps_the_meaning(case: str) -> None:
+    name, script = GOOD[case]
+    before = module(name)
+    after = before.with_kernels((replay(unique(before.kernels[0]), Facts.of(before), script),))
+    assert after.kernels[0].schedule == tuple(script.splitlines())
+    same(before, after)
+    assert read(show(after)) == after
+
+
+REFUSED = {
+    "no such axis": ("gemm", "split k 4", "no axis `k`; the kernel has i, j, p"),
+    "no such step": ("gemm", "fuse i j", "no step `fuse`"),
+    "too few arguments": ("gemm", "split i", "1 arguments where 2 are expected"),
+    "not a number": ("gemm", "split i four", "`four` is no number"),
+    "no such option": ("gemm", "split i 4 tails=cut", "no option `tails`"),
+    "no such tail": ("gemm", "split i 4 tail=mask", "tail=mask is none of"),
+    "a factor of zero": ("gemm", "split i 0", "a factor of 0"),
+    "not a multiple": ("gemm", "split i 4 tail=perfect", "not known to be a multiple of 4"),
+    "padding a reduction": ("gemm", "split p 4 tail=pad", "only parallel axes can be padded"),
+    "two serial loops": ("running_sum", "split j 4\nreorder j.1 j.0", "bounds of `j.1` depend on j.0|neither is known to be parallel"),
+    "not a perfect nest": ("gemm", "reorder p j", "not a perfect nest"),
+    "collapse of two kinds": ("running_sum", "collapse i j", "not the only statement"),
+    "fission of a serial loop": ("running_sum", "fission j", "not known to be independent"),
+    "fission around a buffer": ("gemm", "fission j", "expand it first"),
+    "expand outside the loop": ("gemm", "expand acc p", "not inside p"),
+    "vector of a scan": ("running_sum", "split j 4 tail=cut\nvectorize j.1", "not known to be independent"),
+    "vector of unknown length": ("pointwise", "vectorize j", "not constant"),
+    "vector around a loop": ("gemm", "split j 8 tail=pad\nvectorize j.1", "only stores and lets"),
+    "parallel scan": ("running_sum", "parallel j", "not known to be independent"),
+    "bind a reduction": ("gemm", "bind p thread.x", "not known to be independent"),
+    "bind unknown length": ("pointwise", "bind j thread.x", "no constant extent"),
+    "effects outside a grid": ("gemm", "split p 8\naccumulate p.0 into=C\nsplit j 4 tail=pad\nexpand acc j.1\nfission j.1\nbind j.1 thread.x", "repeated by every thread"),
+    "stage what is written": ("gemm", "stage C i j", "the kernel writes `C`"),
+    "stage over too few axes": ("gemm", "stage A p", "in 0 ways"),
+    "stage across a bound": ("gemm", "split p 4\nstage A p.1 p.0 at=j", "p.0"),
+    "accumulate what is read": ("gemm_scaled", "split p 8\naccumulate p.0 into=C", "more than `add=`"),
+    "accumulate in another dtype": ("gemm_f16", "split p 8\naccumulate p.0 into=C", "cannot hold f32"),
+    "accumulate a cut loop": ("gemm", "split p 8 tail=cut\naccumulate p.0 into=C", "tail=guard|repeated for every block"),
+    "compute_at the wrong loop": ("two_stage", "compute_at t k", "not the consumer"),
+    "compute_at too far out": ("two_stage", "split j 4\ncompute_at t j.0", "not used at one position"),
+    "compute_at a sum": ("softmax", "compute_at s j", "used by 3 statements"),
+    "compute_at under a guard": ("two_stage", "split j 4 tail=pad\ncompute_at t j.1", "under a condition"),
+    "rfactor of unknown length": ("row_sum", "rfactor p", "no reduction of constant extent"),
+    "region without work": ("scatter", "region", "no loop is parallel"),
+    "no guard": ("pointwise", "interior i j", "no guard"),
+    "no if": ("pointwise", "unswitch j", "exactly one `if`"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_step_is_refused_with_the_reason(case: str) -> None:
+    name, script, reason = REFUSED[case]
+    before = module(name)
+    with pytest.raises(StepError, match=reason):
+        replay(unique(before.kernels[0]), Facts.of(before), script)
+
+
+STRICT = {
+    "blocks added one by one": ("gemm", "split p 8\naccumulate p.0 into=C"),
+    "lane by lane": ("row_sum", "split p 8 tail=cut\nrfactor p.1"),
+    "folding lanes": ("row_sum", "split p 8 tail=cut\nvectorize p.1"),
+    "another order of sums": ("total_sum", "reorder q p"),
+}
+
+
+@pytest.mark.parametrize("case", STRICT)
+def test_strict_forbids_another_order_of_a_float_sum(case: str) -> None:
+    name, script = STRICT[case]
+    before = module(name)
+    replay(unique(before.kernels[0]), Facts.of(before), script)
+    with pytest.raises(StepError, match="--strict forbids"):
+        replay(unique(before.kernels[0]), Facts.of(before, strict=True), script)
+
+
+def test_a_users_script_replaces_the_automatic_schedule() -> None:
+    before = module("gemm")
+    (kernel,) = schedule(before, CPU, Options(schedules={"clang": "# tiles\n\ntile i j 4 8  # small ones\n"})).kernels
+    assert kernel.schedule == ("tile i j 4 8",)
+    with pytest.raises(SourceError, match="line 2, `split z 4`: no axis `z`"):
+        schedule(before, CPU, Options(schedules={"clang": "tile i j 4 8\nsplit z 4"}))
+    with pytest.raises(SourceError, match="`other`"):
+        schedule(before, CPU, Options(schedules={"clang": "kernel other\nsplit i 4"}))
+
+
+# ---- random scripts
+
+
+def random_line(m: Module, rng: np.random.Generator) -> str:
+    """A step with arguments of the right kinds; most do not apply."""
+    (kernel,) = m.kernels
+    axes = [s.axis for s in statements(kernel.body) if isinstance(s, Loop)]
+    buffers = [*kernel.buffers, *(s.buffer.name for s in statements(kernel.body) if isinstance(s, Alloc))]
+
+    def axis() -> str:
+        return str(rng.choice(axes))
+
+    rare = ("serial", "parallel", "unroll", "region", "bind")
+    name = str(rng.choice([*(n for n in STEPS if n not in rare), "split", "split", "split", "reorder", "expand", "stage", str(rng.choice(rare))]))
+    some = " ".join(dict.fromkeys(axis() for _ in range(rng.integers(1, 4))))
+    buffer = str(rng.choice(buffers))
+    match name:
+        case "split" | "unroll":
+            return f"{name} {axis()} {rng.integers(1, 6)}" + (f" tail={rng.choice(['guard', 'cut', 'pad'])}" if name == "split" else "")
+        case "collapse":
+            return f"collapse {axis()} {axis()}"
+        case "tile":
+            return f"tile {axis()} {axis()} {rng.integers(1, 5)} {rng.integers(1, 5)} tail={rng.choice(['guard', 'pad'])}"
+        case "bind":
+            return f"bind {axis()} {rng.choice(['block.x', 'block.y', 'thread.x', 'thread.y'])}"
+        case "expand":
+            return f"expand {buffer} {some}"
+        case "stage":
+            return f"stage {buffer} {some}" + str(rng.choice(["", f" at={axis()}"])) + f" space={rng.choice(['private', 'shared'])}"
+        case "spill" | "compute_at":
+            return f"{name} {buffer} {axis()}"
+        case "accumulate":
+            return f"accumulate {axis()}" + str(rng.choice(["", f" into={buffer}"]))
+        case "reorder" | "interior" | "fission":
+            return f"{name} {some}"
+        case "region":
+            return "region"
+        case _:
+            return f"{name} {axis()}"
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_scripts_keep_the_meaning(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    before = module(str(rng.choice([n for n in KERNELS if n not in ("scatter", "batched")])))
+    facts = Facts.of(before)
+    start = schedule(before, CPU, Options()).kernels[0].schedule  # a part of the automatic schedule brings random steps to deeper nests
+    after = before.with_kernels((replay(unique(before.kernels[0]), facts, start[: rng.integers(0, len(start) + 1)] if seed % 2 else ()),))
+    enough = len(after.kernels[0].schedule) + 6
+    for _ in range(150):
+        try:
+            after = after.with_kernels((apply(after.kernels[0], facts, random_line(after, rng)),))
+        except StepError:
+            continue
+        if len(after.kernels[0].schedule) >= enough:
+            break
+    print(seed, before.name, after.kernels[0].schedule)
+    same(before, after, seed)
+    assert replay(unique(before.kernels[0]), facts, after.kernels[0].schedule) == after.kernels[0]
+
+
+# ---- sizes fixed at compile time, and what is known of free ones
+
+
+def fixed(m: Module, sizes: dict[str, int]) -> Module:
+    """The module with sizes replaced by constants, as -D does."""
+    mapping = {size(n): const(v) for n, v in sizes.items()}
+    ports = tuple(
+        replace(p, shape=tuple(substitute(e, mapping) for e in p.shape), index_limit=p.index_limit and substitute(p.index_limit, mapping))
+        for p in m.ports
+    )
+    kernels = tuple(replace(k, body=substitute_block(k.body, mapping)) for k in m.kernels)
+    return replace(m, sizes=(), ports=ports, kernels=kernels)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_same_meaning_with_fixed_sizes(name: str) -> None:
+    rng = np.random.default_rng(7)
+    for target in (CPU, GPU):
+        for choice in ([1], [2, 8], [3, 16, 20], [0, 4]):
+            sizes = {s.name: int(rng.choice(choice)) for s in module(name).sizes}
+            print(name, sizes)
+            before = fixed(module(name), sizes)
+            same(before, schedule(before, target, Options()))
+
+
+def test_no_tail_where_the_sizes_are_known_multiples() -> None:
+    before = module("pointwise")
+    known = replace(before, sizes=(Size("M", 1), Size("N", 1, multiple=4)))
+    (kernel,) = schedule(known, CPU, Options()).kernels
+    assert not any(s.axis.endswith(".t") for s in statements(kernel.body) if isinstance(s, Loop))
