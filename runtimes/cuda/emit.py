@@ -32,7 +32,14 @@ def emit(description: Description, folders: tuple[Path, ...], program: Program, 
     fails = any(r.fails(f) for f in program.functions)
     common = {"prefix": prefix, "entry": entry, "params": params, "fails": fails}
     source = r.environment.get_template("source.cu.j2").render(
-        common | {"head": heading(program, target, r.expressions), "functions": functions, "body": body, "errors": sorted(ERRORS.items()), "helpers": device(r.helpers.texts)}
+        common
+        | {
+            "head": heading(program, target, r.expressions),
+            "functions": functions,
+            "body": body,
+            "errors": sorted(ERRORS.items()),
+            "helpers": device(r.helpers.texts),
+        }
     )
     header = r.environment.get_template("header.cu.h.j2").render(
         common
