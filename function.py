@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,10 +92,7 @@ class Function:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if not named:  # a repeat call with the same kinds of arrays finds its plan and repeats no check
-            try:
-                plan = self._plans.get(tuple([(a.dtype, a.shape, a.strides) if hasattr(a, "strides") else type(a) for a in args]))
-            except TypeError:
-                plan = None
+            plan = self._plans.get(_kinds(args))
             if plan is not None:
                 return plan(args)
         arrays, sizes = self._arrange(args, named)
@@ -137,9 +135,8 @@ class Function:
                 raise ValueError(f"{self.__name__}: {error_name(code)}")
             return pool[single] if single is not None else tuple([pool[k] for k in results])
 
-        key = tuple([(a.dtype, a.shape, a.strides) if hasattr(a, "strides") else type(a) for a in args])
         if len(self._plans) < 64:
-            self._plans[key] = plan
+            self._plans[_kinds(args)] = plan
 
     def _bind(self, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
         if len(args) > len(self._inputs):
@@ -212,6 +209,17 @@ class Function:
         placed = allocate(port, sizes)
         placed[...] = value
         return placed
+
+
+_KIND = attrgetter("dtype", "shape", "strides")
+
+
+def _kinds(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What of the arguments decides how a call goes: dtype, shape and strides of arrays, the type of anything else."""
+    try:
+        return tuple(map(_KIND, args))
+    except AttributeError:
+        return tuple([_KIND(a) if hasattr(a, "strides") else type(a) for a in args])
 
 
 def error_name(code: int) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +78,34 @@ class Library:
 def _picker(port: Port) -> Callable[[Any], Any]:
     """How an argument for this port is taken from what the caller gave."""
     if port.role != "scalar":
-        return _address
+        return address_picker()
     return {"f16": _half, "bf16": _bfloat}.get(port.dtype.name, _number(port.dtype))
 
 
+# The data pointer is the first field of NumPy's array object, behind CPython's head; reading it there takes a tenth of the time of `array.ctypes.data`.
+_HEAD = object.__basicsize__
+_pointer = ctypes.c_void_p.from_address
+
+
 def _address(array: Any) -> int:
+    return _pointer(id(array) + _HEAD).value or 0
+
+
+def _slow_address(array: Any) -> int:
     return array.ctypes.data
+
+
+def _trusted() -> bool:
+    """Whether arrays of this interpreter and this NumPy are laid out so."""
+    import numpy
+
+    samples = [numpy.arange(5), numpy.zeros((3, 4))[1:, 2:], numpy.zeros(0)]
+    return sys.implementation.name == "cpython" and all(_address(a) == _slow_address(a) for a in samples)
+
+
+@cache
+def address_picker() -> Callable[[Any], int]:
+    return _address if _trusted() else _slow_address
 
 
 def _half(value: Any) -> int:

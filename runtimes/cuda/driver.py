@@ -55,9 +55,7 @@ class Driver:
             if name != "cuda" or not (number or "0").isdecimal():
                 raise UsageError(f"--device {device}: expected cuda:N or host")
             if int(number or "0") >= count:
-                raise DeviceError(
-                    f"--device {device}: there {'is' if count == 1 else 'are'} {count or 'no'} CUDA device{'' if count == 1 else 's'} here"
-                )
+                raise DeviceError(f"--device {device}: there {'is' if count == 1 else 'are'} {count or 'no'} CUDA device{'' if count == 1 else 's'} here")
             return "cubin", ".cubin"
         if device is None and count:
             return "cubin", ".cubin"
@@ -108,9 +106,7 @@ class Driver:
                 arch = target.name if kind == "cubin" else target.name.replace("sm_", "compute_")
                 product.write_bytes(nvrtc.compile_text(rendered.source, arch, kind, log))
             elif kind in ("ptx", "cubin", "object", "shared"):
-                form = {"ptx": ["-ptx"], "cubin": ["-cubin"], "object": ["-c", "-Xcompiler", "-fPIC"], "shared": ["-shared", "-Xcompiler", "-fPIC"]}[
-                    kind
-                ]
+                form = {"ptx": ["-ptx"], "cubin": ["-cubin"], "object": ["-c", "-Xcompiler", "-fPIC"], "shared": ["-shared", "-Xcompiler", "-fPIC"]}[kind]
                 run([*self._nvcc_command(target), *form, "kernel.cu", "-o", "product"], timeout, log, place)
             elif kind == "static":
                 run([*self._nvcc_command(target), "-c", "-Xcompiler", "-fPIC", "kernel.cu", "-o", "kernel.o"], timeout, log, place)
@@ -122,17 +118,7 @@ class Driver:
     def _host_command(self, target: Target) -> list[str]:
         compiler = find_compiler(str(target.options.get("CC", "")))
         shim = str(self.folder / "lm_host.h")
-        flags = [
-            "-std=gnu++17",
-            "-O2",
-            "-ffp-contract=fast",
-            "-fno-math-errno",
-            "-fno-exceptions",
-            "-fno-rtti",
-            "-fPIC",
-            "-fwrapv",
-            "-Wno-attributes",
-        ]
+        flags = ["-std=gnu++17", "-O2", "-ffp-contract=fast", "-fno-math-errno", "-fno-exceptions", "-fno-rtti", "-fPIC", "-fwrapv", "-Wno-attributes"]
         # the device contracts to FMA; a host without the instruction would call libm for each
         if platform.machine() in ("x86_64", "AMD64"):
             flags.append("-march=native")
@@ -148,9 +134,7 @@ class Driver:
     def _nvcc_command(self, target: Target) -> list[str]:
         found = self._nvcc(target)
         if found is None:
-            raise nvrtc.Missing(
-                "object files and libraries of CUDA code are made by nvcc, which is not on PATH; -o NAME.cubin and NAME.ptx do without it"
-            )
+            raise nvrtc.Missing("object files and libraries of CUDA code are made by nvcc, which is not on PATH; -o NAME.cubin and NAME.ptx do without it")
         number = target.name.removeprefix("sm_")
         code = ["-gencode", f"arch=compute_{number},code=sm_{number}"]
         host = ["-ccbin", str(target.options["CC"])] if target.options["CC"] else []
