@@ -12,8 +12,9 @@ from ...ir.program import ERRORS, For, Program, Region
 from ...ir.target import Target
 from .. import Description, Rendered
 from ..describe import described_parameters, formulas, heading
-from ..render import Renderer, every_statement, fails_in_team
+from ..render import Renderer
 from ..signature import SATURATING, parameters, scratch, size_parameters
+from ..teams import every_statement, fails_in_team
 
 _TAKEN = frozenset({"UNROLL", "PRAGMA", "code", "bytes"})
 
@@ -53,7 +54,7 @@ class _Emitter:
             "errors": sorted(ERRORS.items()),
             "names": self.names,
             "body": self.body,
-            "sticky": fails_in_team(program.entry, r),
+            "sticky": fails_in_team(program.entry, r.failing),
         }
         # last: every part above notes the types and helpers that it uses
         fields["types"], fields["helpers"] = r.types.sorted(), r.helpers.texts
