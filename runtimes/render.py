@@ -315,8 +315,7 @@ class Renderer:
         return fields, {}, None
 
     def _fail(self, s: Fail, frame: _Frame) -> tuple[Any, ...]:
-        fields = {"code": s.code, "meaning": ERRORS.get(s.code, ""), "team": bool(frame.team), "release": list(self._live), "place": self._place}
-        return fields, {}, None
+        return {"code": s.code, "meaning": ERRORS[s.code], "team": bool(frame.team), "release": list(self._live), "place": self._place}, {}, None
 
 
 def negation(condition: Expr) -> Expr:
