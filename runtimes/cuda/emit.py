@@ -11,12 +11,14 @@ from ...ir.expr import postorder
 from ...ir.program import ERRORS, Barrier, Fail, For, Function, If, Program, Region, Scratch, expressions, statements
 from ...ir.target import Target
 from .. import Description, Rendered
+from ..companions import shape, workspace
 from ..describe import described_parameters, heading
 from ..names import Names, c_name
 from ..render import Renderer
 from ..signature import parameters
 
-_TAKEN = frozenset({"LM_HOST", "LM_LAUNCH", "lm_grid", "stream", "cudaStream"})
+_TAKEN = frozenset({"LM_HOST", "LM_LAUNCH", "lm_grid", "stream", "bytes"})
+_COMPANIONS = ("", "_ws", "_workspace", "_shape", "_status", "_wrong")  # what else begins with an entry's name
 _MAX_THREADS = (1024, 1024, 64)  # of a block, along x, y, z
 
 # NVRTC has no headers: what the kernels use of <stdint.h> and <math.h>, by its name
@@ -56,9 +58,12 @@ def status_name(prefix: str, program: Program) -> str:
 
 def kernel_names(prefix: str, program: Program) -> dict[str, str]:
     """The symbol of each function of the program.  They begin with the prefix, so that two composites can be linked together."""
-    entry = entry_name(prefix, program)
-    names = Names(frozenset({entry, f"{entry}_status", status_name(prefix, program), f"{prefix}strerror"}))
+    names = Names(_symbols(prefix, program))
     return {f.name: names.get("function", prefix + c_name(f.name)) for f in program.functions}
+
+
+def _symbols(prefix: str, program: Program) -> frozenset[str]:
+    return frozenset({f"{prefix}strerror", *(entry_name(prefix, program) + c for c in _COMPANIONS)})
 
 
 def emit(description: Description, folders: tuple[Path, ...], program: Program, target: Target, prefix: str) -> Rendered:
@@ -75,8 +80,10 @@ def emit(description: Description, folders: tuple[Path, ...], program: Program, 
     common: dict[str, Any] = {
         "prefix": prefix,
         "entry": entry,
-        "params": [*(r.parameter(p, n) for p, n in zip(given, names, strict=True)), "void *stream"],
+        "params": [r.parameter(p, n) for p, n in zip(given, names, strict=True)],
         "status": r.status if r.failing else "",
+        "workspace": workspace(program, r),
+        "shape": shape(program, r),
     }
     # helpers come in the order of their first use: those of the entry stand behind those of the kernels
     device = [_qualified(text, "static __host__ __device__ __forceinline__") for text in r.helpers.texts[:on_device]]
@@ -91,6 +98,7 @@ def emit(description: Description, folders: tuple[Path, ...], program: Program, 
             "host_helpers": [_qualified(text, "static inline") for text in r.helpers.texts[on_device:]],
             "clamped": any("lm_grid(" in line for line in body),
             "body": body,
+            "names": names,
             "errors": sorted(ERRORS.items()),
         }
     )
@@ -105,11 +113,10 @@ class CudaRenderer(Renderer):
     """What CUDA's statements need beside what every C-family language does: symbols, launches, the status word."""
 
     def __init__(self, description: Description, folders: tuple[Path, ...], program: Program, prefix: str) -> None:
-        entry = entry_name(prefix, program)
         self.symbols = kernel_names(prefix, program)
         self.status = status_name(prefix, program)
         self._stays = False  # a failing thread of the open kernel goes on: there are barriers
-        super().__init__(description, folders, program, _TAKEN | {entry, f"{entry}_status", self.status, f"{prefix}strerror", *self.symbols.values()})
+        super().__init__(description, folders, program, _TAKEN | _symbols(prefix, program) | set(self.symbols.values()))
 
     def function_name(self, name: str) -> str:
         return self.symbols[name]
@@ -117,10 +124,6 @@ class CudaRenderer(Renderer):
     def function(self, function: Function) -> list[str]:
         self._stays = any(isinstance(s, Barrier) for s in statements(function.body))
         return super().function(function)
-
-    def _scratch(self, s: Any, frame: Any) -> tuple[Any, ...]:
-        fields, blocks, declare = super()._scratch(s, frame)
-        return fields | {"where": "stream"}, blocks, declare  # taken from the stream's pool, so every way out of the entry gives it back
 
     def _if(self, s: If, frame: Any) -> tuple[Any, ...]:
         fields, blocks, declare = super()._if(s, frame)
