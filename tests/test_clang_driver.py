@@ -28,7 +28,12 @@ x = lambda at: load("X", i32, at)  # noqa: E731
 
 
 def program(name, body, entry=None, **changes):
-    fields = {"sizes": (Size("N"),), "ports": PORTS, "functions": (Function("kernel", PARAMS, body),), "entry": entry or (Call("kernel", ("X", "Y", N)),)}
+    fields = {
+        "sizes": (Size("N"),),
+        "ports": PORTS,
+        "functions": (Function("kernel", PARAMS, body),),
+        "entry": entry or (Call("kernel", ("X", "Y", N)),),
+    }
     return Program(name, **(fields | changes))
 
 
@@ -125,7 +130,12 @@ def test_a_callee_that_fails_in_a_region(tmp_path):
 def workspace_program():
     call_ = lambda a, b: Call("copy", (a, b, N))  # noqa: E731
     copy = Function("copy", PARAMS, (For("i", ZERO, N, (StoreTo("Y", i, x(i)),)),))
-    return program("chain", (), (If(N.lt(0), (Fail(2),)), Scratch("T", i32, N), Scratch("U", i32, N * N), call_("X", "T"), call_("T", "U"), call_("U", "Y")), functions=(copy,))
+    return program(
+        "chain",
+        (),
+        (If(N.lt(0), (Fail(2),)), Scratch("T", i32, N), Scratch("U", i32, N * N), call_("X", "T"), call_("T", "U"), call_("U", "Y")),
+        functions=(copy,),
+    )
 
 
 def test_workspace(tmp_path):
@@ -152,7 +162,9 @@ def test_workspace(tmp_path):
 
 
 def test_scalars_by_value(tmp_path):
-    kernel = Function("k", (Param("a", f16), Param("b", f32), Param("Y", f32, True)), (StoreTo("Y", ZERO, call("mul", cast(f32, var("a", f16)), var("b", f32))),))
+    kernel = Function(
+        "k", (Param("a", f16), Param("b", f32), Param("Y", f32, True)), (StoreTo("Y", ZERO, call("mul", cast(f32, var("a", f16)), var("b", f32))),)
+    )
     ports = (Port("a", f16, (), "scalar"), Port("Y", f32, (const(1),), "out"), Port("b", f32, (), "scalar"))
     p = Program("scalars", (), ports, (kernel,), (Call("k", (var("a", f16), var("b", f32), "Y")),))
     y = np.zeros(1, "f4")
@@ -198,7 +210,9 @@ int main(void) {{
 """
 
 
-@pytest.mark.parametrize("p", [team_program(), sticky_program(""), sticky_program("parallel"), workspace_program(), vectors_program()], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "p", [team_program(), sticky_program(""), sticky_program("parallel"), workspace_program(), vectors_program()], ids=lambda p: p.name
+)
 def test_sanitizers_find_nothing(tmp_path, p):
     """Address, leak and undefined-behaviour sanitizers over buffers that end exactly where they end."""
     rendered = build(tmp_path, p, "object", SANITIZE="all")
@@ -241,7 +255,9 @@ def test_a_missing_compiler(tmp_path, monkeypatch):
 
 def test_a_compiler_that_hangs_is_ended_with_its_children(tmp_path):
     script = tmp_path / "slow-gcc"
-    script.write_text(f'#!/bin/sh\ncase "$1" in --version) echo gcc slow; exit;; -print*) echo none; exit;; esac\n(sleep 30; touch {tmp_path}/survived) &\nwait\n')
+    script.write_text(
+        f'#!/bin/sh\ncase "$1" in --version) echo gcc slow; exit;; -print*) echo none; exit;; esac\n(sleep 30; touch {tmp_path}/survived) &\nwait\n'
+    )
     script.chmod(0o755)
     runtime = find("clang")
     target = runtime.target("x86-64-v3", {"CC": str(script)}, False)

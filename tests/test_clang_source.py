@@ -71,7 +71,14 @@ def test_names(name, expected):
 
 def test_names_are_unique_and_stable():
     names = Names(frozenset({"taken"}))
-    found = [names.get("buffer", "a-b"), names.get("buffer", "a_b"), names.get("size", "a_b"), names.get("buffer", "for"), names.get("var", "for"), names.get("var", "taken")]
+    found = [
+        names.get("buffer", "a-b"),
+        names.get("buffer", "a_b"),
+        names.get("size", "a_b"),
+        names.get("buffer", "for"),
+        names.get("var", "for"),
+        names.get("var", "taken"),
+    ]
     assert found == ["a_b", "a_b_2", "a_b_3", "for_", "for_2", "taken_2"]
     assert names.get("buffer", "a_b") == "a_b_2"
 
@@ -95,7 +102,9 @@ def test_float_literals_are_the_shortest_that_read_back():
 
 def spelled(expression, port=f32):
     """How a stored value is written."""
-    kernel = Function("k", (Param("X", port, True, True), Param("Y", expression.dtype, True), Param("M", i64), Param("N", i64)), (StoreTo("Y", ZERO, expression),))
+    kernel = Function(
+        "k", (Param("X", port, True, True), Param("Y", expression.dtype, True), Param("M", i64), Param("N", i64)), (StoreTo("Y", ZERO, expression),)
+    )
     program = Program("p", (Size("M"), Size("N")), (Port("X", port, (N,), "in"), Port("Y", expression.dtype, (N,), "out")), (kernel,), ())
     line = next(line for line in render(program).source.split("\n") if line.startswith("  Y[0] = "))
     return line.removeprefix("  Y[0] = ").removesuffix(";")
@@ -146,7 +155,9 @@ def test_positions_mean_what_they_mean(tmp_path):
     rng = random.Random(11)
     expressions = [random_position(rng, 4) for _ in range(300)]
     kernel = Function(
-        "k", (Param("Y", i64, True), Param("M", i64), Param("N", i64), Param("K", i64)), tuple(StoreTo("Y", const(n), e) for n, e in enumerate(expressions))
+        "k",
+        (Param("Y", i64, True), Param("M", i64), Param("N", i64), Param("K", i64)),
+        tuple(StoreTo("Y", const(n), e) for n, e in enumerate(expressions)),
     )
     program = Program("p", (Size("M"), Size("N"), Size("K")), (Port("Y", i64, (const(300),), "out"),), (kernel,), (Call("k", ("Y", M, N, K)),))
     runtime = find("clang")
@@ -230,7 +241,9 @@ def test_same_bytes_for_any_hash_seed_and_folder(tmp_path):
         folder = tmp_path / seed
         folder.mkdir()
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path), "LC_ALL": "C", "PYTHONIOENCODING": "utf-8"}
-        done = subprocess.run([sys.executable, "-c", SCRIPT, str(Path(__file__).parent)], cwd=folder, env=environment, capture_output=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, str(Path(__file__).parent)], cwd=folder, env=environment, capture_output=True, check=False
+        )
         assert done.returncode == 0, done.stderr.decode()
         found.add(done.stdout)
     assert len(found) == 1

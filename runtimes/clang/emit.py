@@ -11,8 +11,9 @@ from ...ir.target import Target
 from .. import Description, Rendered
 from ..companions import shape, workspace
 from ..describe import described_parameters, heading
-from ..render import Renderer, every_statement, fails_in_team
+from ..render import Renderer
 from ..signature import parameters
+from ..teams import every_statement, fails_in_team
 
 _TAKEN = frozenset({"UNROLL", "PRAGMA", "code", "bytes"})
 
@@ -50,7 +51,7 @@ class _Emitter:
             "errors": sorted(ERRORS.items()),
             "names": self.names,
             "body": self.body,
-            "sticky": fails_in_team(program.entry, r),
+            "sticky": fails_in_team(program.entry, r.failing),
         }
         # last: every part above notes the types and helpers that it uses
         fields["types"], fields["helpers"] = r.types.sorted(), r.helpers.texts
