@@ -134,8 +134,8 @@ class Helpers:
 def _macros(folders: tuple[Path, ...]) -> dict[str, str]:
     """Macro -> the template that defines it; a nearer folder hides a farther one."""
     found: dict[str, str] = {}
-    for folder in folders:
+    for k, folder in enumerate(folders):
         for file in sorted((folder / "helpers").glob("*.j2")):
             for name in re.findall(r"^\{%-? macro (\w+)\(", file.read_text(encoding="utf-8"), re.MULTILINE):
-                found.setdefault(name, f"helpers/{file.name}")
+                found.setdefault(name, f"{k}/helpers/{file.name}")  # two folders may have a file of this name
     return found
