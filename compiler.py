@@ -16,6 +16,7 @@ from .ir.target import Options, Target
 
 if TYPE_CHECKING:
     from .dsl.ast import Composite
+    from .ir.errors import Diagnostic
     from .ir.graph import Graph
     from .ir.kernel import Module
     from .ir.program import Program
@@ -142,6 +143,7 @@ class Compilation:
         self.observer = observer
         self.levels: dict[str, Any] = {}
         self.stages: list[tuple[str, float]] = []  # what took how long: elaborate and each pass
+        self.warnings: list[Diagnostic] = []  # of the elaboration
         self.start = unit.level or "graph"
         if unit.level:
             from .ir import text
@@ -168,7 +170,7 @@ class Compilation:
                 began = time.perf_counter()
                 scope = dsl.Scope(self.unit.composites, tuple(map(Path, s.include)))
                 instance = dsl.Instance(dtypes=s.dtype, parameters=s.parameters, sizes=s.sizes, ranks=s.ranks, given=s.given)
-                self.levels["source_graph"] = dsl.elaborate(self.composite, scope, instance)
+                self.levels["source_graph"] = dsl.elaborate(self.composite, scope, instance, self.warnings)
                 self._saw("elaborate", "graph", self.levels["source_graph"], time.perf_counter() - began)
         return self.levels["source_graph"]
 

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from ..compiler import LEVELS, Compilation, Settings, Step, compilations
-from ..ir.errors import LuminalError, SourceError, UsageError
+from ..ir.errors import Diagnostic, SourceError, UsageError
+from . import diagnostics
 from .parse import parse_bindings, parse_config, parse_pairs
 
 
@@ -63,21 +64,29 @@ def compile_(**options: Any) -> int:
         raise UsageError("--json prints one object and nothing else: give --emit and its like an -o")
     settings = settings_of(options)
     status = 0
-    report: dict[str, Any] = {"ok": True, "runtime": None, "results": [], "files": []}
+    report: dict[str, Any] = {"ok": True, "runtime": None, "results": [], "files": [], "diagnostics": []}
     for input_ in options["inputs"]:
         try:
             for compilation in compilations(input_, settings, stdin=sys.stdin.read, observer=observer(options)):
                 status = max(status, one(compilation, options, emitted, report))
-        except LuminalError as error:
-            if len(options["inputs"]) == 1 or not isinstance(error, SourceError):
-                raise
-            from .main import report as show_error
-
-            status = max(status, show_error(error, ["--color", options["color"]]))
+                warn(compilation.warnings, options, report)
+        except SourceError as error:
+            warn(error.diagnostics, options, report)
+            status = max(status, error.exit_status)
     if options["as_json"]:
         report["ok"] = status == 0
         click.echo(json.dumps(report))
     return status
+
+
+def warn(found: list[Diagnostic], options: dict[str, Any], report: dict[str, Any]) -> None:
+    """Diagnostics to stderr or into the report, each once in a run: composites of one file may call the same ones."""
+    objects = diagnostics.as_objects(found)
+    fresh = [k for k, o in enumerate(objects) if o not in report["diagnostics"]]
+    report["diagnostics"] += [objects[k] for k in fresh]
+    if not options["as_json"]:
+        each = list(dict.fromkeys(found))
+        diagnostics.show([each[k] for k in fresh], diagnostics.wants_color(options["color"]))
 
 
 def settings_of(options: dict[str, Any]) -> Settings:

@@ -97,5 +97,3 @@ def within(known: Known, loops: tuple[Trip, ...]) -> Known:
 def positional(guard: Expr | None) -> Expr | None:
     """The conjuncts of a guard that speak of positions alone."""
     return None if guard is None else both(*(c for c in conjuncts(guard) if is_position(c) and not _data((c,))))
-
-

@@ -19,13 +19,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..ir.bounds import Known
+from ..ir.conditions import conjuncts
 from ..ir.dtypes import DType
-from ..ir.expr import ONE, ZERO, Expr, axis, both, call, const, load, postorder, substitute
+from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, call, const, load, postorder, substitute
 from ..ir.graph import Graph, Node, Shape, View, const_node, elementwise, identity, make, rewrite, update_node
 from ..ir.kernel import Nest
 from ..ir.polynomial import coefficient, degree, poly
 from ..ir.polynomial import expr as from_poly
 from ..ir.primops import COMBINERS
+from ..ir.program import BAD_INDEX
 from ..ir.simplify import assuming, prove, prove_equal, prove_le, simplify
 from ..ir.target import Options, Target
 from .dependence import check_order, within
@@ -79,6 +81,7 @@ def results(nest: Nest, operands: tuple[Node, ...], known: Known, options: Optio
         state.history[b.name] = [(-1, node)]
     for k, event in enumerate(found.events):
         state.history[event.buffer].append((k, state.stored(k, event)))
+    state.check_tests()
     return tuple(state.final(b.name) for b in nest.results)
 
 
@@ -90,6 +93,7 @@ class _Versions:
     known: Known
     options: Options
     history: dict[str, list[tuple[int, Node]]] = field(default_factory=dict)
+    checked: set[Expr] = field(default_factory=set)
 
     def source(self, name: str) -> tuple[Node, Shape]:
         """The tensor that a stamped load reads: a constant node stands for that constant everywhere."""
@@ -102,6 +106,14 @@ class _Versions:
         shape = self.found.arrays[buffer][1]
         return _full(Operand(node), node.dtype, shape, {}) if node.op == "const" and shape else node
 
+    def check_tests(self) -> None:
+        """Every run-time check of the nest must be one that some gather makes."""
+        for test in self.found.tests:
+            known = within(self.known, test.loops)
+            left = [c for c in conjuncts(simplify(test.condition, known)) if c is not TRUE and c not in self.checked]
+            if left and not (self.options.unchecked and test.code == BAD_INDEX):
+                raise NotTensor("an index is checked while it runs", test.span)
+
     # ---- one event
 
     def stored(self, k: int, event: Event) -> Node:
@@ -113,6 +125,7 @@ class _Versions:
         reduced = [t.var for t in event.loops if t.var not in mentioned]
         lift = Lift(self.boxes(event, kept), self.known, self.source, self.found.sums)
         value = self.value(k, event, reduced, lift, dtype)
+        self.checked |= lift.checked
         axes = [t.var for t in kept]
         inverse = self.covering(event, axes, lift, shape)
         if inverse is not None:
@@ -145,7 +158,7 @@ class _Versions:
         return lift.reduced(event.combiner, result, reduced)
 
     def boxes(self, event: Event, kept: list[Trip]) -> dict[Expr, Expr]:
-        """The extent of every loop variable over all iterations of the loops around it; kept ones first, in the order of the tensor's axes."""
+        """The greatest number of trips of every loop over all iterations of the loops around it; kept ones first, in the order of the tensor's axes."""
         loops = {t.var: t for s in self.found.sums.values() for t in s.loops}
         for r in (*self.found.reads, *self.found.events):
             loops.update((t.var, t) for t in r.loops)
@@ -179,7 +192,11 @@ class _Versions:
                 return None
             slope, offset = (from_poly(x) for x in coefficient(p, inside[0]))
             least = offset if slope is ONE else offset + 1 - extent
-            if slope not in (ONE, const(-1)) or not prove_equal(least, ZERO, self.known) or not prove_equal(lift.order[inside[0]], extent, self.known):
+            if (
+                slope not in (ONE, const(-1))
+                or not prove_equal(least, ZERO, self.known)
+                or not prove_equal(lift.order[inside[0]], extent, self.known)
+            ):
                 return None
             inverse[inside[0]] = slope * (axis(d) - offset)
         return inverse

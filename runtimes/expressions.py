@@ -183,7 +183,7 @@ class Expressions:
             return self._fill("fold", (x,), e.dtype, e.args[0].dtype, attr=e.attr)
         if x.mask == ANY_MASK:
             return Text(x.text, x.level)
-        combiner = {"max": "or", "min": "and", "mul": "and", "add": "or"}.get(e.attr, e.attr)
+        combiner = {"max": "or", "min": "and", "mul": "and", "add": "or"}.get(e.attr, str(e.attr))
         masks = self._integers(x.mask, lanes)
         folded = self._fill("fold", (x,), masks.element, masks, attr=combiner)
         return Text(f"{folded.text} != 0", 9)
@@ -238,6 +238,10 @@ class Expressions:
         if source.element.name in small or to.element.name in small:
             return self._fill("cast_small", (x,), to, source)
         if source.is_float and to.is_integer:
+            if lanes > 1 and (to.bits > source.bits or (to.bits == source.bits == 32 and to.kind == "uint")):
+                # f64 holds every f32, and integers of its own width hold what is cut
+                wide = DTYPES["f64"].vector(lanes)
+                return self._convert(self._convert(x, source, wide), wide, to)
             return self._fill("cast_saturate", (x,), to, source)
         return self._fill("cast", (x,), to, source)
 

@@ -1,0 +1,258 @@
+"""What is known of sizes, variables and positions: ranges by name, facts, and the integer bounds and divisors that follow term by term."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import copy
+from math import gcd
+from typing import NamedTuple, Self
+
+from . import polynomial as pl
+from .dtypes import INDEX
+from .expr import Expr, postorder
+from .graph import Size
+from .intervals import BINARY, Interval, least, most, product, times
+from .polynomial import Poly
+
+End = Expr | int | None
+
+
+class Range(NamedTuple):
+    """min <= value <= max (None: unknown) and value % multiple == 0."""
+
+    min: End = None
+    max: End = None
+    multiple: int = 1
+
+
+_UNKNOWN = Range()
+
+
+class Knowledge:
+    """The half of `Known` that proves nothing: `ranges` by name (a size's or a variable's, "$k" for axis k) and facts (polynomials that are >= 0).
+    Immutable, but for what it remembers."""
+
+    def __init__(self, ranges: Mapping[str, Range | tuple[End, End, int] | Size]) -> None:
+        self.ranges = {n: _range(r) for n, r in ranges.items()}
+        self.zeros: tuple[Expr, ...] = ()  # expressions known to be 0 (x % d of a precondition)
+        self.base: Self | None = None  # what is proven there holds here
+        self._forget()
+        self._forget_ranges()
+        self.facts: tuple[Poly, ...] = ()
+        self._learn([_not_empty(r) for r in self.ranges.values()])
+
+    def _forget(self) -> None:
+        self.memo: dict[Expr, Expr] = {}  # of `simplify`
+        self.quotients: dict[Expr, Poly] = {}  # x // d for x % d, of `simplify.regrouped`
+        self.assumed: dict[Expr, Self] = {}  # of `simplify.assuming`
+
+    def _forget_ranges(self) -> None:
+        self._order = {name: k for k, name in enumerate(self.ranges)}
+        self._intervals: dict[Expr, Interval] = {}
+        self._multiples: dict[Expr, int] = {}
+        self._ranks: dict[Expr, tuple[int, int, str]] = {}
+        self._ends: dict[Expr, tuple[Poly | None, Poly | None]] = {}
+
+    def with_ranges(self, more: Mapping[str, Range | tuple[End, End, int]]) -> Self:
+        """Also these names, inner to those known so far (they are eliminated first).  A name known before is a new variable from here on: what was known
+        of the old one is forgotten."""
+        outer = self._without(frozenset(more.keys() & self.ranges.keys()))
+        added = {n: _range(r) for n, r in more.items()}
+        result = copy(outer)
+        result.ranges = {**outer.ranges, **added}
+        result.base = outer
+        result._forget()
+        result._forget_ranges()
+        result._learn([_not_empty(r) for r in added.values()])
+        return result
+
+    def _without(self, names: frozenset[str]) -> Self:
+        """Without what mentions these names."""
+        if not names:
+            return self
+
+        def free(e: End) -> bool:
+            return not isinstance(e, Expr) or names.isdisjoint(pl.names(e))
+
+        kept = {n: r for n, r in self.ranges.items() if n not in names}
+        result = type(self)({n: Range(r.min if free(r.min) else None, r.max if free(r.max) else None, r.multiple) for n, r in kept.items()})
+        result.facts = tuple(f for f in self.facts if all(free(a) for a in pl.atoms(f)))
+        result.zeros = tuple(z for z in self.zeros if free(z))
+        return result
+
+    def with_multiple(self, name: str, multiple: int) -> Self:
+        """The same variable, now known to be a multiple of this too."""
+        r = self.ranges.get(name, Range())
+        result = copy(self)
+        result.ranges = {**self.ranges, name: Range(r.min, r.max, r.multiple * multiple // gcd(r.multiple, multiple))}
+        result.base = self
+        result._forget()
+        result._forget_ranges()
+        return result
+
+    def with_facts(self, more: Iterable[Poly], zeros: tuple[Expr, ...] = ()) -> Self:
+        """Also these polynomials are >= 0, and these expressions 0."""
+        facts = [f for f in more if not pl.is_constant(f)]
+        if not facts and not zeros:
+            return self
+        result = copy(self)
+        result.zeros, result.base = (*self.zeros, *zeros), self
+        result._forget()
+        result._learn(facts)
+        return result
+
+    def with_domain(self, shape: Iterable[Expr]) -> Self:
+        """Also the positions $0, $1, … of a domain that is not empty."""
+        return self.with_ranges({f"${k}": Range(0, e + -1) for k, e in enumerate(shape)})
+
+    def _learn(self, facts: Iterable[Poly]) -> None:
+        """Take in facts (polynomials >= 0): what bounds one name by a number goes into its range, the rest is kept, also what follows for the factors of
+        a product: a·b >= 1 says a >= 1 where no factor is negative, and x // d >= 1 says x >= d.  So a loop over B·ceil(N / 8) trips says that N >= 1."""
+        pending = [f for f in facts if not pl.is_constant(f)]
+        kept: list[Poly] = []
+        while pending:
+            f = pending.pop(0)
+            if f in self.facts or f in kept:
+                continue
+            terms, offset = [m for m in f if m], f.get((), 0)
+            if len(terms) == 1:
+                factors, c = list(terms[0]), f[terms[0]]
+                if len(factors) == 1 and self._narrow(factors[0], c, offset):
+                    continue
+                if c > 0 > offset:
+                    pending += self._factors(factors)
+            kept.append(f)
+        if kept:
+            self.facts = (*self.facts, *kept)
+
+    def _factors(self, product: list[Expr]) -> list[Poly]:
+        """What product >= 1 says of its factors."""
+        if not all(self._is_natural(a) for a in product):
+            return []
+        result: list[Poly] = [pl.plus(pl.atom(a), pl.constant(-1)) for a in product if not a.args]
+        for a in product:
+            if a.op == "floordiv" and a.args[1].is_const and a.args[1].attr > 0:
+                result.append(pl.plus(pl.poly(a.args[0]), pl.constant(-a.args[1].attr)))
+        return result
+
+    def _narrow(self, a: Expr, c: int, offset: int) -> bool:
+        """c·a + offset >= 0 as a bound in the range of the name a; False where a is no name or its bound on that side is an expression."""
+        known = self.range(a)
+        old = known.min if c > 0 else known.max
+        if not pl.name(a) or isinstance(old, Expr):
+            return False
+        new = -(offset // c) if c > 0 else offset // -c
+        if old is None or (new > old if c > 0 else new < old):
+            self.ranges = {**self.ranges, pl.name(a): known._replace(min=new) if c > 0 else known._replace(max=new)}
+            self._forget_ranges()
+        return True
+
+    def _is_natural(self, a: Expr) -> bool:
+        low = self.atom_interval(a)[0]
+        return low is not None and low >= 0
+
+    # ---- leaves
+
+    def range(self, e: Expr) -> Range:
+        """What is known of an atom by its name alone."""
+        return self.ranges.get(pl.name(e), _UNKNOWN)
+
+    def elimination_order(self, a: Expr) -> tuple[int, int, str]:
+        """Compound atoms first, then variables with symbolic bounds, inner ones before outer ones."""
+        rank = self._ranks.get(a)
+        if rank is None:
+            r = self.range(a)
+            symbolic = isinstance(r.min, Expr) or isinstance(r.max, Expr)
+            inner = -self._order.get(pl.name(a), 0)
+            rank = self._ranks[a] = (0, 0, pl.key(a)) if a.args else (1 if symbolic else 2, inner, pl.key(a))
+        return rank
+
+    def ends(self, a: Expr) -> tuple[Poly | None, Poly | None]:
+        """(min, max) of a leaf as polynomials."""
+        found = self._ends.get(a)
+        if found is None:
+            r = self.range(a)
+            found = self._ends[a] = (None if r.min is None else _end(r.min), None if r.max is None else _end(r.max))
+        return found
+
+    def multiple(self, p: Poly) -> int:
+        """A number that divides p (0: p is 0)."""
+        result = 0
+        for m, c in p.items():
+            for a in m:
+                c *= self.atom_multiple(a)
+            result = gcd(result, c)
+            if result == 1:
+                break
+        return result
+
+    def atom_multiple(self, a: Expr) -> int:
+        found = self._multiples.get(a)
+        if found is not None:
+            return found
+        for n in postorder(a) if a.args else (a,):
+            if n not in self._multiples and n.dtype is INDEX:
+                self._multiples[n] = self._atom_multiple(n)
+        return self._multiples[a]
+
+    def _atom_multiple(self, a: Expr) -> int:
+        if a.op in ("min", "max", "mod"):
+            return gcd(*(self.multiple(pl.poly(x)) for x in a.args))
+        if a.op == "where":
+            return gcd(*(self.multiple(pl.poly(x)) for x in a.args[1:]))
+        if a.op == "floordiv" and a.args[1].is_const and a.args[1].attr:
+            whole, d = self.multiple(pl.poly(a.args[0])), a.args[1].attr
+            return abs(whole // d) if whole % d == 0 else 1
+        return self.range(a).multiple
+
+    # ---- intervals of integers
+
+    def interval(self, p: Poly) -> Interval:
+        """Integer bounds, term by term."""
+        low: int | None = 0
+        high: int | None = 0
+        for m, c in p.items():
+            a, b = product([self.atom_interval(x) for x in m])
+            a, b = (times(a, c), times(b, c)) if c > 0 else (times(b, c), times(a, c))
+            low = None if low is None or a is None else low + a
+            high = None if high is None or b is None else high + b
+        return low, high
+
+    def atom_interval(self, a: Expr) -> Interval:
+        found = self._intervals.get(a)
+        if found is not None:
+            return found
+        for n in postorder(a) if a.args else (a,):  # operands first, so that nothing recurs as deep as the expression
+            if n not in self._intervals and n.dtype is INDEX:
+                self._intervals[n] = (None, None)  # where the bounds of two names mention each other
+                self._intervals[n] = self._atom_interval(n)
+        return self._intervals[a]
+
+    def _atom_interval(self, a: Expr) -> Interval:
+        if not a.args:
+            r = self.range(a)
+            low = self.interval(pl.poly(r.min))[0] if isinstance(r.min, Expr) else r.min
+            high = self.interval(pl.poly(r.max))[1] if isinstance(r.max, Expr) else r.max
+            return low, high
+        if a.op in ("floordiv", "mod", "min", "max"):
+            x, y = (self.interval(pl.poly(arg)) for arg in a.args)
+            return BINARY[a.op](x, y)
+        if a.op == "where":
+            x, y = (self.interval(pl.poly(arg)) for arg in a.args[1:])
+            return least(x[0], y[0]), most(x[1], y[1])
+        if a.op == "cast" and a.args[0].dtype.kind == "bool":
+            return 0, 1
+        return None, None
+
+
+def _range(r: Range | tuple[End, End, int] | Size) -> Range:
+    return r if isinstance(r, Range) else Range(r.min, r.max, r.multiple) if isinstance(r, Size) else Range(*r)
+
+
+def _not_empty(r: Range) -> Poly:
+    """max - min >= 0; a constant where that says nothing of other names."""
+    return {} if r.min is None or r.max is None else pl.plus(_end(r.max), _end(r.min), -1)
+
+
+def _end(e: Expr | int) -> Poly:
+    return pl.poly(e) if isinstance(e, Expr) else pl.constant(e)
