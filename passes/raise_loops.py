@@ -11,26 +11,27 @@ A nest is executed symbolically (`loop_events.py`), which gives a list of stores
     under a condition                        where(condition, new, old)
     scalars, local accumulators              gone, into the values
 
-All or nothing: a nest with one store that cannot be raised stays as it is, with the reason (`why_not`), which `make_nests` notes on its kernel.
+All or nothing: a nest with one store that cannot be raised stays loops, those without dependences marked parallel; the reason (`why_not`) is noted on its
+kernel by `make_nests`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
 from ..ir.dtypes import DType
 from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, call, const, load, postorder, substitute
-from ..ir.graph import Graph, Node, Shape, View, const_node, elementwise, identity, make, rewrite, update_node
-from ..ir.kernel import Nest
+from ..ir.graph import Attr, Graph, Node, Shape, View, const_node, elementwise, identity, make, rewrite, update_node
+from ..ir.kernel import Block, If, Loop, Nest, Stmt
 from ..ir.polynomial import coefficient, degree, poly
 from ..ir.polynomial import expr as from_poly
 from ..ir.primops import COMBINERS
 from ..ir.program import BAD_INDEX
 from ..ir.simplify import assuming, prove, prove_equal, prove_le, simplify
 from ..ir.target import Options, Target
-from .dependence import check_order, within
+from .dependence import check_order, independent, within
 from .lift import Lift, Operand, places
 from .loop_events import Event, Events, NotTensor, Trip, stamped, unstamped
 from .nest_body import identity_of
@@ -38,7 +39,7 @@ from .nest_body import identity_of
 
 def raise_loops(ir: Graph, target: Target, options: Options) -> Graph:
     known = assuming(Known(ir.size_info()), both(*ir.requires))
-    raised: dict[tuple[Nest, tuple[View, ...]], tuple[Node, ...] | None] = {}
+    raised: dict[tuple[Nest, tuple[View, ...]], tuple[Node, ...]] = {}
 
     def rule(n: Node) -> Node | None:
         if n.op != "nest":
@@ -50,11 +51,35 @@ def raise_loops(ir: Graph, target: Target, options: Options) -> Graph:
             try:
                 raised[key] = results(nest, tuple(a.node for a in n.args), known, options)
             except NotTensor:
-                raised[key] = None
-        found = raised[key]
-        return None if found is None else found[n.attr.result]
+                raised[key] = parallel(nest, n.args, known)
+        return raised[key][n.attr.result]
 
     return rewrite(ir, rule)
+
+
+def parallel(nest: Nest, args: tuple[View, ...], known: Known) -> tuple[Node, ...]:
+    """The results of a nest that is not raised; its loops without dependences are marked."""
+    try:
+        found = Events(nest)
+    except NotTensor:
+        marked = nest
+    else:
+        free = independent(found, known)
+        marked = replace(nest, body=_marked(nest.body, free)) if free else nest
+    return tuple(make("nest", b.dtype, b.shape, args, Attr(nest=marked, result=k)) for k, b in enumerate(nest.results))
+
+
+def _marked(block: Block, free: set[int]) -> Block:
+    found: list[Stmt] = []
+    for s in block:
+        match s:
+            case Loop():
+                found.append(replace(s, body=_marked(s.body, free), kind="parallel" if id(s) in free else s.kind))
+            case If():
+                found.append(replace(s, body=_marked(s.body, free), orelse=_marked(s.orelse, free)))
+            case _:
+                found.append(s)
+    return tuple(found)
 
 
 def why_not(node: Node, graph: Graph, options: Options) -> str:

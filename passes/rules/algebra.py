@@ -1,6 +1,7 @@
 """Identities that hold exactly for every value, NaN, infinities and both zeros included; one line each.
 
-What fails for floats stands under "integer": x + 0 (−0 becomes 0), x · 0 and x − x (NaN), 0 − x (0 for 0).
+What fails for floats stands under "integer": x + 0 (−0 becomes 0), x · 0 and x − x (NaN), 0 − x (0 for 0).  What fails for
+unsigned integers stands under "signed": |−x|.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ ALGEBRA: tuple[Rule, ...] = (
     Rule("(max x -inf)", "x", "float"),
     Rule("(min x inf)", "x", "float"),
     Rule("(abs (abs x))", "(abs x)", "number"),
-    Rule("(abs (neg x))", "(abs x)", "number"),
+    Rule("(abs (neg x))", "(abs x)", "signed"),
     Rule("(less_than x x)", "false"),
     Rule("(less_equal x x)", "true", "integer"),
     Rule("(equal x x)", "true", "integer"),

@@ -4,7 +4,8 @@
     term     ::= NAME | LITERAL | "(" operator term… ")"
 
 A name matches any operand, the same name twice the same operand; a literal matches a constant of exactly that value (`0` is not `-0`); an operator matches
-a node that is read without a mask.  Operands of a commutative operator match in either order.  `kind`: number integer float bool any, of the operands.
+a node that is read without a mask.  Operands of a commutative operator match in either order.  `kind`: any number signed integer float bool,
+of the (last) operand.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class Rule:
                 return d.is_float or d.is_integer
             case "integer":
                 return d.is_integer
+            case "signed":
+                return d.is_float or d.kind == "int"
             case kind:
                 return d.kind == kind
 
