@@ -12,8 +12,8 @@ import numpy
 from ...ir.errors import DeviceError, ToolError
 from ...ir.layout import layout
 from ...ir.program import DEVICE_ERROR, OK, Program
-from .emit import kernel_names, status_name
-from .entry import Entry, Launch, Pointer
+from .emit import kernel_names
+from .entry import Entry, Launch, Pointer, can_fail
 
 _WARM_UP = 2
 
@@ -63,8 +63,8 @@ class DeviceLibrary:
             except cupy.cuda.driver.CUDADriverError as error:
                 capability = self._device.compute_capability
                 raise DeviceError(f"device {device} (compute capability {capability}) does not take {path.name}: {error}") from None
-        self._entry = Entry(program, self._allocate)
-        self._status_name = status_name(prefix, program) if any(f.fails for f in program.functions) else ""
+            self._word = cupy.zeros(1, cupy.int32) if any(map(can_fail, program.functions)) else None
+        self._entry = Entry(program, self._allocate, self._word)
 
     def call(self, buffers: dict[str, Any], sizes: dict[str, int]) -> int:
         with self._device:
@@ -122,12 +122,11 @@ class DeviceLibrary:
         return self._status()
 
     def _status(self) -> int:
-        """The status word, which is put back to 0."""
-        if not self._status_name:
+        """What kernels left in the status word, which is put back to 0."""
+        if self._word is None:
             return OK
-        word = self._cupy.ndarray((1,), self._cupy.int32, self._module.get_global(self._status_name))
-        code = int(word.get()[0])
-        word.fill(0)
+        code = int(self._word.get()[0])
+        self._word.fill(OK)
         return code
 
     def _allocate(self, count: int) -> Pointer:

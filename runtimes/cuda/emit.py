@@ -51,11 +51,6 @@ def entry_name(prefix: str, program: Program) -> str:
     return prefix + re.sub(r"[^A-Za-z0-9_]", "_", program.name)
 
 
-def status_name(prefix: str, program: Program) -> str:
-    """The word of device memory in which a kernel leaves what it found wrong; the function that reads it is named `ENTRY_status`."""
-    return entry_name(prefix, program) + "_wrong"
-
-
 def kernel_names(prefix: str, program: Program) -> dict[str, str]:
     """The symbol of each function of the program.  They begin with the prefix, so that two composites can be linked together."""
     names = Names(_symbols(prefix, program))
@@ -81,13 +76,13 @@ def emit(description: Description, folders: tuple[Path, ...], program: Program, 
         "prefix": prefix,
         "entry": entry,
         "params": [r.parameter(p, n) for p, n in zip(given, names, strict=True)],
-        "status": r.status if r.failing else "",
+        "fails": bool(r.failing),
         "workspace": workspace(program, r),
         "shape": shape(program, r),
     }
     # helpers come in the order of their first use: those of the entry stand behind those of the kernels
     device = [_qualified(text, "static __host__ __device__ __forceinline__") for text in r.helpers.texts[:on_device]]
-    text = "\n".join([*device, *(line for lines in functions for line in lines), "int32_t" if r.failing else ""])
+    text = "\n".join([*device, *(line for lines in functions for line in lines)])
     source = r.environment.get_template("source.cu.j2").render(
         common
         | {
@@ -110,11 +105,10 @@ def emit(description: Description, folders: tuple[Path, ...], program: Program, 
 
 
 class CudaRenderer(Renderer):
-    """What CUDA's statements need beside what every C-family language does: symbols, launches, the status word."""
+    """What CUDA's statements need beside what every C-family language does: symbols, launches, how a thread fails."""
 
     def __init__(self, description: Description, folders: tuple[Path, ...], program: Program, prefix: str) -> None:
         self.symbols = kernel_names(prefix, program)
-        self.status = status_name(prefix, program)
         self._stays = False  # a failing thread of the open kernel goes on: there are barriers
         super().__init__(description, folders, program, _TAKEN | _symbols(prefix, program) | set(self.symbols.values()))
 
@@ -135,7 +129,7 @@ class CudaRenderer(Renderer):
 
     def _fail(self, s: Fail, frame: Any) -> tuple[Any, ...]:
         fields, blocks, declare = super()._fail(s, frame)
-        return fields | {"status": self.status, "stays": self._stays}, blocks, declare
+        return fields | {"stays": self._stays}, blocks, declare
 
 
 def _extents(texts: list[str], symbolic: str) -> str:

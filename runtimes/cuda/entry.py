@@ -34,10 +34,10 @@ class Launch(NamedTuple):
 
 
 class Entry:
-    """Plans calls of one program.  `allocate(bytes)` gives device memory for its temporaries."""
+    """Plans calls of one program.  `allocate(bytes)` gives device memory for its temporaries, `status` is the word in which kernels leave what they find wrong."""
 
-    def __init__(self, program: p.Program, allocate: Callable[[int], Pointer]) -> None:
-        self._program = program
+    def __init__(self, program: p.Program, allocate: Callable[[int], Pointer], status: Any) -> None:
+        self._program, self._status = program, status
         self._functions = {f.name: f for f in program.functions}
         self._allocate = allocate
 
@@ -82,8 +82,15 @@ class Entry:
             values.append(by_value(param.dtype, value))
             if param.dtype.is_integer:
                 inside[param.name] = int(value)
+        if can_fail(f):
+            values.append(self._status)
         grid, threads = ([evaluate(e, inside) for e in part] for part in (f.grid, f.threads))
         return Launch(f.name, tuple(map(min, grid, _MAX_GRID)), tuple(threads), tuple(values))
+
+
+def can_fail(f: p.Function) -> bool:
+    """Whether the kernel takes the status word, as its last parameter."""
+    return any(isinstance(s, p.Fail) for s in p.statements(f.body))
 
 
 def by_value(dtype: DType, value: Any) -> Any:

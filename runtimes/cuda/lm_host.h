@@ -59,6 +59,10 @@ static inline LM_QUIET cudaError_t cudaFreeAsync(void *p, cudaStream_t) {
   free(p);
   return cudaSuccess;
 }
+template <class T> static inline LM_QUIET cudaError_t cudaGetSymbolAddress(void **p, T &symbol) {
+  *p = &symbol;
+  return cudaSuccess;
+}
 template <class T> static inline LM_QUIET cudaError_t cudaMemcpyFromSymbolAsync(void *to, const T &from, size_t n, size_t, cudaMemcpyKind, cudaStream_t) {
   memcpy(to, &from, n);
   return cudaSuccess;
@@ -68,6 +72,12 @@ template <class T> static inline LM_QUIET cudaError_t cudaMemcpyToSymbolAsync(T 
   return cudaSuccess;
 }
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+
+static inline LM_QUIET int atomicMax(int *p, int value) {
+  const int old = *p;
+  if (old < value) *p = value;
+  return old;
+}
 
 /* ---- orders */
 
