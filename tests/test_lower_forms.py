@@ -214,7 +214,7 @@ def test_shared_memory_stands_before_its_region_and_private_memory_inside() -> N
         """,
         """
         scratch s: f32[N]
-        region serial_if N < 87381:
+        region serial_if N < 174762:
           scratch p: f32[N]
           for i in 0 .. N workshare:
             s[i] = b[i]

@@ -27,11 +27,14 @@
 #define __launch_bounds__(...)
 #define LM_QUIET __attribute__((no_sanitize("thread")))
 
-struct dim3 {
+struct uint3 {
   unsigned x, y, z;
-  constexpr LM_QUIET dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
 };
-static thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+struct dim3 : uint3 {
+  LM_QUIET dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : uint3{x, y, z} {}
+};
+/* plain zeros at first: what needs no constructor needs no guard at every use */
+static thread_local uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 /* ---- the runtime's functions that generated code calls */
 
@@ -94,13 +97,15 @@ struct lm_order {
   LM_QUIET uint64_t operator[](uint64_t k) const { return (uint64_t)((start + (unsigned __int128)k * stride) % count); }
 };
 
-static inline LM_QUIET dim3 lm_place(uint64_t k, dim3 whole) { return dim3(k % whole.x, k / whole.x % whole.y, k / whole.x / whole.y); }
+static inline LM_QUIET uint3 lm_place(uint64_t k, uint3 whole) {
+  return {(unsigned)(k % whole.x), (unsigned)(k / whole.x % whole.y), (unsigned)(k / whole.x / whole.y)};
+}
 
 /* ---- the threads of a block: plain calls until one of them waits */
 
 struct lm_fiber {
   ucontext_t at;
-  dim3 thread;
+  uint3 thread;
   lm_fiber *next;
   char *stack;
 };
@@ -224,4 +229,4 @@ template <class F> static LM_QUIET void lm_launch(dim3 grid, dim3 block, const F
     free(fiber);
   }
 }
-#define LM_LAUNCH(kernel, grid, block, stream, ...) lm_launch(grid, block, [&] { kernel(__VA_ARGS__); })
+#define LM_LAUNCH(kernel, grid, block, stream, ...) ((void)(stream), lm_launch(grid, block, [&] { kernel(__VA_ARGS__); }))

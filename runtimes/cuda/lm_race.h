@@ -103,8 +103,8 @@ extern "C" {
   LM_QUIET void __tsan_unaligned_write##n(void *p) { lm_access(p, n, true); }
 LM_ACCESS(1) LM_ACCESS(2) LM_ACCESS(4) LM_ACCESS(8) LM_ACCESS(16)
 #undef LM_ACCESS
-LM_QUIET void __tsan_read_range(void *p, unsigned long n) { lm_access(p, n, false); }
-LM_QUIET void __tsan_write_range(void *p, unsigned long n) { lm_access(p, n, true); }
+LM_QUIET void __tsan_read_range(void *p, long n) { lm_access(p, n, false); }
+LM_QUIET void __tsan_write_range(void *p, long n) { lm_access(p, n, true); }
 LM_QUIET void *__tsan_memcpy(void *to, const void *from, unsigned long n) {
   lm_access(from, n, false);
   lm_access(to, n, true);
@@ -116,5 +116,5 @@ LM_QUIET void *__tsan_memset(void *to, int value, unsigned long n) {
 }
 LM_QUIET void __tsan_init(void) {}
 LM_QUIET void __tsan_func_entry(void *) {}
-LM_QUIET void __tsan_func_exit(void) {}
+LM_QUIET void __tsan_func_exit(void *) {}
 }
