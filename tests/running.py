@@ -7,17 +7,19 @@ from typing import Any
 
 import numpy as np
 from luminal import dsl
-from luminal.ir.dtypes import numpy_dtype
+from luminal.ir.dtypes import DTYPES, numpy_dtype
 from luminal.ir.expr import evaluate
 from luminal.ir.graph import Graph
 from luminal.ir.interpret.graph import evaluate as evaluate_graph
 from luminal.ir.interpret.judge import Bounded, CheckFault, IndexFault, judge
 from luminal.ir.interpret.kernel import run
 from luminal.ir.kernel import Module
+from luminal.ir.primops import OPS
 from luminal.ir.program import BAD_INDEX
 from luminal.ir.target import Target
 
-TARGET = Target("reference", "reference", "the interpreter")
+SMALL = frozenset({"f16", "bf16", "f8e4m3", "f8e5m2"})
+TARGET = Target("reference", "reference", "the interpreter", native=frozenset(OPS), dtypes=frozenset(DTYPES), arithmetic=frozenset(DTYPES) - SMALL)
 
 
 def composite(text: str) -> Graph:

@@ -1,6 +1,7 @@
 """Goldens to read, the shape of what is fused, and graphs that are deep."""
 
 import time
+from dataclasses import replace
 
 import pytest
 from luminal.ir.dtypes import f32
@@ -21,6 +22,8 @@ GOLDEN = {
     "softmax": TENSORS["softmax"],
     "layer_norm": TENSORS["layer norm"],
     "two_layers": TENSORS["two layers"],
+    "padded": TENSORS["padded"],
+    "concat": TENSORS["concat"],
     "symmetric": TENSORS["A + A' in place"],
 }
 
@@ -65,6 +68,15 @@ def test_a_statistic_is_computed_once_a_row():
     _, module = graph_and_module(TENSORS["layer norm"])
     (rows,) = (s for s in module.kernels[0].body if isinstance(s, Loop))
     assert [s.kind for s in rows.body if isinstance(s, Loop)] == ["reduce", "reduce", "parallel"]
+
+
+@pytest.mark.parametrize("name", ["concat", "concat of columns", "padded"])
+def test_no_mask_is_left_on_a_cpu(name):
+    """Loops are split at the borders; on a GPU, one loop is the grid."""
+    assert "where" not in show(graph_and_module(TENSORS[name])[1])
+    ir = graph_and_module(TENSORS[name])[0]
+    (kernel,) = make_nests(ir, replace(TARGET, gpu=True), Options()).kernels
+    assert sum(isinstance(s, Loop) for s in kernel.body) == 1
 
 
 def test_passes_are_idempotent():
