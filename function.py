@@ -201,7 +201,7 @@ class Function:
         shape, strides, _ = layout(port, sizes)
         if value.shape != shape:
             raise ValueError(f"port {port.name}: expected shape {list(shape)}, found {list(value.shape)}")
-        fits = all(n <= 1 or have == want * value.itemsize for n, have, want in zip(shape, value.strides, strides, strict=True))
+        fits = 0 in shape or all(n <= 1 or have == want * value.itemsize for n, have, want in zip(shape, value.strides, strides, strict=True))
         if fits and (port.role == "in" or value.flags.writeable):
             return value
         if port.role != "in":

@@ -41,5 +41,7 @@ def write_text(path: Path, text: str) -> None:
 def inside(folder: Path, name: str) -> Path:
     """The path of a file named after a composite, in a folder of the user's.  UsageError where the name is no plain file name, so that it cannot escape."""
     if not _NAME.fullmatch(name):
-        raise UsageError(f"`{name}` is no file name: it may hold letters, digits and `_ . + -`, begins with a letter or digit, and cannot hold a folder")
+        raise UsageError(
+            f"`{name}` is no file name: it may hold letters, digits and `_ . + -`, begins with a letter or digit, and cannot hold a folder"
+        )
     return folder / name

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from ..compiler import LEVELS, Compilation, Settings, Step, compilations
-from ..ir.errors import LuminalError, SourceError, UsageError
+from ..ir.errors import Diagnostic, SourceError, UsageError
+from . import diagnostics
 from .parse import parse_bindings, parse_config, parse_pairs
 
 
@@ -63,21 +64,32 @@ def compile_(**options: Any) -> int:
         raise UsageError("--json prints one object and nothing else: give --emit and its like an -o")
     settings = settings_of(options)
     status = 0
-    report: dict[str, Any] = {"ok": True, "runtime": None, "results": [], "files": []}
+    report: dict[str, Any] = {"ok": True, "runtime": None, "results": [], "files": [], "diagnostics": []}
     for input_ in options["inputs"]:
         try:
-            for compilation in compilations(input_, settings, stdin=sys.stdin.read, observer=observer(options)):
+            found = compilations(input_, settings, stdin=sys.stdin.read, observer=observer(options))
+            if options["output"] and Path(options["output"]).suffix and not Path(options["output"]).is_dir() and len(found) + len(options["inputs"]) > 2:
+                raise UsageError(f"-o {options['output']}: one file for more than one composite; name a folder")
+            for compilation in found:
                 status = max(status, one(compilation, options, emitted, report))
-        except LuminalError as error:
-            if len(options["inputs"]) == 1 or not isinstance(error, SourceError):
-                raise
-            from .main import report as show_error
-
-            status = max(status, show_error(error, ["--color", options["color"]]))
+                warn(compilation.warnings, options, report)
+        except SourceError as error:
+            warn(error.diagnostics, options, report)
+            status = max(status, error.exit_status)
     if options["as_json"]:
         report["ok"] = status == 0
         click.echo(json.dumps(report))
     return status
+
+
+def warn(found: list[Diagnostic], options: dict[str, Any], report: dict[str, Any]) -> None:
+    """Diagnostics to stderr or into the report, each once in a run: composites of one file may call the same ones."""
+    objects = diagnostics.as_objects(found)
+    fresh = [k for k, o in enumerate(objects) if o not in report["diagnostics"]]
+    report["diagnostics"] += [objects[k] for k in fresh]
+    if not options["as_json"]:
+        each = list(dict.fromkeys(found))
+        diagnostics.show([each[k] for k in fresh], diagnostics.wants_color(options["color"]))
 
 
 def settings_of(options: dict[str, Any]) -> Settings:
@@ -116,11 +128,11 @@ def observer(options: dict[str, Any]) -> Any:
         if wanted in ("all", step.name) or debug >= 3:
             click.echo(f"; after {step.name}\n{text.show(step.ir)}", err=debug >= 3)
         if folder:
-            from ..artifacts.write import write_text
+            from ..artifacts.write import inside, write_text
+            from ..products import make_folder
 
-            place = Path(folder)
-            place.mkdir(parents=True, exist_ok=True)
-            write_text(place / f"{step.ir.name}.{count:02}.{step.name}.{step.level}", text.show(step.ir))
+            make_folder(Path(folder))
+            write_text(inside(Path(folder), f"{step.ir.name}.{count:02}.{step.name}.{step.level}"), text.show(step.ir))
         count += 1
 
     return observe
@@ -169,8 +181,8 @@ def one(compilation: Compilation, options: dict[str, Any], emitted: list[str], r
 
 
 def emit_levels(compilation: Compilation, levels: list[str], output: str | None, log: list[str]) -> list[Path]:
-    from ..artifacts.write import write_text
-    from ..products import emit, source_suffix, write_products
+    from ..artifacts.write import inside, write_text
+    from ..products import BUILT, emit, make_folder, source_suffix, write_products
 
     built = [level for level in levels if level in ("object", "library")]
     if built and output is None:
@@ -190,15 +202,19 @@ def emit_levels(compilation: Compilation, levels: list[str], output: str | None,
             return write_products(compilation, path, log)
         write_text(path, emit(compilation, levels[0]))
         return [path]
-    path.mkdir(parents=True, exist_ok=True)
+    suffixes = {"source": source_suffix(compilation), "header": ".h", "object": ".o", "library": ".so"}
+    # everything is made before the first file is written
+    texts = {level: emit(compilation, level) for level in levels if level not in built}
+    for level in built:
+        compilation.product(BUILT[suffixes[level]], suffixes[level], log)
+    make_folder(path)
     written: list[Path] = []
     for level in levels:
-        suffix = {"source": source_suffix(compilation), "header": ".h", "object": ".o", "library": ".so"}.get(level, f".{level}")
-        place = path / f"{'lib' if level == 'library' else ''}{compilation.name}{suffix}"
+        place = inside(path, f"{'lib' if level == 'library' else ''}{compilation.name}{suffixes.get(level, f'.{level}')}")
         if level in built:
             write_products(compilation, place, log)
         else:
-            write_text(place, emit(compilation, level))
+            write_text(place, texts[level])
         written.append(place)
     return written
 

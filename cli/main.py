@@ -11,8 +11,10 @@ import click
 
 from .. import __version__
 from ..ir.errors import CompilerBug, LuminalError, SourceError, UsageError
+from . import diagnostics
 
-COMMANDS = {"compile": "compile_", "check": "check"}
+# name -> its module in this folder; the command is the attribute of the same name
+COMMANDS = {"compile": "compile_", "check": "check", "explain": "explain", "ops": "ops"}
 
 
 class Lazy(click.Group):
@@ -112,12 +114,10 @@ def report(error: LuminalError, arguments: list[str], cause: BaseException | Non
     if "--json" in arguments:
         from json import dumps
 
-        click.echo(dumps({"ok": False, **as_json(error)}))
+        click.echo(dumps({"ok": False, **diagnostics.as_object(error)}))
         return error.exit_status
     if isinstance(error, SourceError):
-        from .. import dsl
-
-        click.echo(dsl.render_diagnostics(error.diagnostics, color=wants_color(arguments)), err=True)
+        diagnostics.show(error.diagnostics, diagnostics.wants_color(diagnostics.color_among(arguments)))
         return error.exit_status
     if isinstance(error, CompilerBug):
         click.echo(f"luminal: internal error: {error}", err=True)
@@ -130,26 +130,6 @@ def report(error: LuminalError, arguments: list[str], cause: BaseException | Non
         return error.exit_status
     click.echo(f"luminal: error: {error}", err=True)
     return error.exit_status
-
-
-def as_json(error: LuminalError) -> dict[str, object]:
-    if isinstance(error, SourceError):
-        return {
-            "diagnostics": [
-                {"code": d.code, "severity": d.severity, "message": d.message, "file": d.span.file, "line": d.span.line, "column": d.span.column, "notes": list(d.notes)}
-                for d in error.diagnostics
-            ]
-        }
-    return {"error": str(error), "kind": type(error).__name__}
-
-
-def wants_color(arguments: Sequence[str]) -> bool:
-    """`--color always|never|auto`; NO_COLOR and a stream that is no terminal mean never."""
-    for k, word in enumerate(arguments):
-        choice = word.partition("=")[2] if word.startswith("--color=") else arguments[k + 1] if word == "--color" and k + 1 < len(arguments) else ""
-        if choice in ("always", "never"):
-            return choice == "always"
-    return sys.stderr.isatty() and not os.environ.get("NO_COLOR")
 
 
 def quote(word: str) -> str:

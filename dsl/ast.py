@@ -100,3 +100,13 @@ class Composite:
 
     def port(self, name: str) -> PortDecl:
         return next(p for p in self.ports if p.name == name)
+
+    @property
+    def signature(self) -> str:
+        """How it is called: `(linear X W [B])`, optional ports in brackets, parameters as keywords with their types."""
+        words = [
+            self.name,
+            *(f"[{p.name}]" if p.optional else p.name for p in self.inputs),
+            *(f":{p.name} {p.type}" for p in self.parameters),
+        ]
+        return f"({' '.join(words)})"

@@ -79,7 +79,7 @@ def split_call(form: List, composite: Composite) -> tuple[list[tuple[PortDecl, F
             "E0501",
             f"`{composite.name}` takes {len(inputs)} operand{'s' * (len(inputs) != 1)}, found {len(positional)}",
             form.place,
-            f"expected: {_signature(composite)}",
+            f"expected: {composite.signature}",
         )
     ports: dict[str, tuple[PortDecl, Form]] = {p.name: (p, f) for p, f in zip(inputs, positional, strict=False)}
     parameters: list[tuple[Parameter, Form]] = []
@@ -93,22 +93,13 @@ def split_call(form: List, composite: Composite) -> tuple[list[tuple[PortDecl, F
         else:
             known = [f":{p.name}" for p in composite.parameters]
             what = f"`{port}` of `{composite.name}` is given twice" if port else f"`{composite.name}` has no keyword :{shorten(name)}"
-            raise error("E0502", what, key.place, *(nearest(f":{name}", known) or (f"expected: {_signature(composite)}",)))
+            raise error("E0502", what, key.place, *(nearest(f":{name}", known) or (f"expected: {composite.signature}",)))
     absent = [n for n, (_, f) in ports.items() if isinstance(f, Symbol) and f.name.lower() == "nil"]
     found = [ports[p.name] for p in inputs if p.name in ports and p.name not in absent]
     missing = [p.name for p in inputs if not p.optional and p.name not in [q.name for q, _ in found]]
     if missing:
-        raise error("E0501", f"`{composite.name}` needs {', '.join(f'`{m}`' for m in missing)}", form.place, f"expected: {_signature(composite)}")
+        raise error("E0501", f"`{composite.name}` needs {', '.join(f'`{m}`' for m in missing)}", form.place, f"expected: {composite.signature}")
     return found, parameters
-
-
-def _signature(composite: Composite) -> str:
-    words = [
-        composite.name,
-        *(f"[{p.name}]" if p.optional else p.name for p in composite.inputs),
-        *(f":{p.name} {p.type}" for p in composite.parameters),
-    ]
-    return f"({' '.join(words)})"
 
 
 def parameter_value_of(evaluator: Evaluator, parameter: Parameter, form: Form) -> Any:

@@ -1,4 +1,5 @@
-"""The table of diagnostics: code → title and explanation.  `luminal explain CODE` prints them; tests hold that every code that is raised stands here.
+"""The table of diagnostics: code → title and explanation.  `luminal explain CODE` prints them; tests hold that every code that is raised stands here.  The example that it
+shows with them is in `examples.py`.
 
 E01xx  reading: text, TOML, ports          E05xx  operands and keywords of a call
 E02xx  names and sizes                     E06xx  statements
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 class Code(NamedTuple):
     title: str
-    explanation: str  # what it means, and an example of the mistake with its mending
+    explanation: str  # what it means, and how it is mended
 
 
 def _code(title: str, explanation: str) -> Code:

@@ -210,13 +210,15 @@ def port_buffer(port: Port) -> Buffer:
 
 def statements(block: Block) -> Iterator[Stmt]:
     """Every statement, outer before inner, in order."""
-    for s in block:
+    stack = list(reversed(block))
+    while stack:
+        s = stack.pop()
         yield s
         if isinstance(s, If):
-            yield from statements(s.body)
-            yield from statements(s.orelse)
+            stack.extend(reversed(s.orelse))
+            stack.extend(reversed(s.body))
         elif isinstance(s, (Loop, While, Region)):
-            yield from statements(s.body)
+            stack.extend(reversed(s.body))
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:

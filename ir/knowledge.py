@@ -112,6 +112,8 @@ class Knowledge:
         kept: list[Poly] = []
         while pending:
             f = pending.pop(0)
+            if f in self.facts or f in kept:
+                continue
             terms, offset = [m for m in f if m], f.get((), 0)
             if len(terms) == 1:
                 factors, c = list(terms[0]), f[terms[0]]
@@ -119,8 +121,7 @@ class Knowledge:
                     continue
                 if c > 0 > offset and (len(factors) > 1 or factors[0].args):
                     pending += self._factors(factors)
-            if f not in self.facts and f not in kept:
-                kept.append(f)
+            kept.append(f)
         if kept:
             self.facts = (*self.facts, *kept)
 

@@ -144,10 +144,11 @@ Stmt = Define | Assign | Array | Scratch | StoreTo | For | If | While | Region |
 Block = tuple[Stmt, ...]
 
 # Error codes of the emitted functions; `lm_strerror` names them.
-OK, NULL_POINTER, BAD_SIZE, BAD_INDEX, OVERLAP, NO_MEMORY, PRECONDITION = 0, 1, 2, 3, 4, 5, 6
+OK, NULL_POINTER, BAD_SIZE, BAD_INDEX, OVERLAP, NO_MEMORY, PRECONDITION, DEVICE_ERROR = 0, 1, 2, 3, 4, 5, 6, 7
 ERRORS = {
     OK: "no error", NULL_POINTER: "null pointer", BAD_SIZE: "a size is negative or overflows", BAD_INDEX: "index out of range",
     OVERLAP: "buffers overlap", NO_MEMORY: "out of memory", PRECONDITION: "a precondition on the sizes does not hold",
+    DEVICE_ERROR: "the device reported an error",
 }  # fmt: skip
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, bool_
-from ..ir.expr import ZERO, Expr, Scalar, axis, both, call, postorder, substitute
-from ..ir.graph import Node, Shape, View, const_node, elementwise, iota_node, reduce_node
+from ..ir.expr import TRUE, ZERO, Expr, Scalar, axis, both, call, maximum, postorder, substitute
+from ..ir.graph import Node, Shape, View, const_node, elementwise, gather_node, identity, iota_node, reduce_node
 from ..ir.polynomial import is_position
 from ..ir.simplify import assuming, prove, simplify
 from .dependence import positional, within
@@ -43,12 +43,14 @@ class Operand:
 
 
 class Lift:
-    """`order`: all loop variables with their extents, in the order that axes take.  `source(stamped name)`: the tensor that a load reads, and its shape.
+    """`boxes`: all loop variables with their greatest numbers of trips, in the order that axes take.  `source(stamped name)`: the tensor that a load reads, and its shape.
     `known`: of sizes and of the variables."""
 
-    def __init__(self, order: dict[Expr, Expr], known: Known, source: Callable[[str], tuple[Node, Shape]], sums: dict[Expr, Sum]) -> None:
-        self.order, self.source, self.sums = order, source, sums
-        self.known = within(known, tuple(Trip(v, extent) for v, extent in order.items()))
+    def __init__(self, boxes: dict[Expr, Expr], known: Known, source: Callable[[str], tuple[Node, Shape]], sums: dict[Expr, Sum]) -> None:
+        self.source, self.sums = source, sums
+        self.order = {v: simplify(maximum(count, 0), known) for v, count in boxes.items()}
+        self.known = within(known, tuple(Trip(v, count) for v, count in boxes.items()))
+        self.checked: set[Expr] = set()  # what the gathers check
         self.memo: dict[Expr, Operand] = {}
 
     def lift(self, root: Expr, guard: Expr | None) -> Operand:
@@ -80,7 +82,7 @@ class Lift:
         return self.masked(s.body, s.loops, identity_of(s.combiner, s.dtype))
 
     def masked(self, value: Expr, loops: Iterable[Trip], otherwise: Expr) -> Expr:
-        short = both(*(t.var.lt(t.count) for t in loops if self.order[t.var] is not t.count))
+        short = both(*(c for c in (t.var.lt(t.count) for t in loops) if not prove(c, self.known)))
         return value if short is None else call("where", short, value, otherwise)
 
     def contexts(self, root: Expr, guard: Expr | None) -> dict[Expr, Expr | None]:
@@ -88,9 +90,11 @@ class Lift:
         order = list(postorder(root))
         found: dict[Expr, Expr | None] = {root: positional(guard)}
         for n in reversed(order):
-            if n not in found or n.op == "load" or is_plain(n):
+            if n not in found or is_plain(n):
                 continue
             for k, a in enumerate(n.args):
+                if n.op == "load" and is_plain(a):
+                    continue
                 here = found[n]
                 if n.op == "where" and k > 0 and is_plain(n.args[0]):
                     here = both(here, n.args[0] if k == 1 else call("bit_not", n.args[0]))
@@ -107,12 +111,14 @@ class Lift:
         if n.is_const:
             return Operand(const_node(n.attr, n.dtype))
         if is_plain(n):
-            n = simplify(n, assuming(self.known, context))
-            if n.dtype is bool_:
-                return Operand(const_node(True, bool_), (), n, False)
-            axes = self.axes({v for v in postorder(n) if v.op == "var"})
-            return Operand(iota_node(substitute(n, places(axes)), self.shape(axes)), tuple(axes))
+            return self.plain(simplify(n, assuming(self.known, context)))
         return self.apply(n, [self.memo[a] for a in n.args])
+
+    def plain(self, n: Expr) -> Operand:
+        if n.dtype is bool_:
+            return Operand(const_node(True, bool_), (), None if n is TRUE else n, False)
+        axes = self.axes({v for v in postorder(n) if v.op == "var"})
+        return Operand(iota_node(substitute(n, places(axes)), self.shape(axes)), tuple(axes))
 
     def apply(self, n: Expr, operands: list[Operand]) -> Operand:
         """The operator of `n` on operands."""
@@ -127,10 +133,10 @@ class Lift:
 
     def load(self, n: Expr, context: Expr | None) -> Operand:
         node, shape = self.source(n.attr)
-        if not all(is_plain(e) for e in n.args):
-            raise NotTensor(f"where {unstamped(n.attr)[0]} is read is data")
         if node.op == "const":
             return Operand(node)
+        if not all(is_plain(e) for e in n.args):
+            return self.gather(n, node, shape, context)
         inside = both(*(both(ZERO.le(e), e.lt(extent)) for e, extent in zip(n.args, shape, strict=True)))
         domain = None
         if inside is not None and not prove(inside, self.known):
@@ -139,6 +145,18 @@ class Lift:
                 raise NotTensor(f"{unstamped(n.attr)[0]} is read at positions that are not proven to be inside it")
         known = assuming(self.known, domain)
         return Operand(node, tuple(simplify(e, known) for e in n.args), domain)
+
+    def gather(self, n: Expr, node: Node, shape: Shape, context: Expr | None) -> Operand:
+        """A load at positions that are data; the node checks them."""
+        if context is not None:
+            raise NotTensor(f"{unstamped(n.attr)[0]} is read at positions that are data, under a condition")
+        operands = []
+        for e, extent in zip(n.args, shape, strict=True):
+            operands.append(self.plain(e) if is_plain(e) else self.memo[e])
+            self.checked |= {simplify(ZERO.le(e), self.known), simplify(e.lt(extent), self.known)}
+        axes = self.axes({v for o in operands for v in o.variables})
+        views = tuple(o.view(places(axes)) for o in operands)
+        return Operand(gather_node(identity(node), shape, views, self.shape(axes)), tuple(axes))
 
     def axes(self, variables: set[Expr]) -> list[Expr]:
         return [v for v in self.order if v in variables]
@@ -160,5 +178,3 @@ def is_plain(e: Expr) -> bool:
 
 def _either(a: Expr | None, b: Expr | None) -> Expr | None:
     return None if a is None or b is None else call("bit_or", a, b)
-
-

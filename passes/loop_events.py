@@ -10,7 +10,7 @@ local variable is replaced by its value, and a local accumulator by a *sum* (of 
 
 A load is stamped with the number of events before it (`A@2`): an event changes memory, and a scalar may hold what was there before.
 
-`NotTensor` says why a nest is no list of events: a `while`, a value carried from one iteration to the next, a local array inside a loop, a run-time check.
+`NotTensor` says why a nest is no list of events: a `while`, a value carried from one iteration to the next, a local array inside a loop.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ..ir.dtypes import DType
-from ..ir.errors import NOWHERE, Span
-from ..ir.expr import ONE, ZERO, Expr, both, call, floordiv, load, make, maximum, postorder, rewrite, var
+from ..ir.errors import NOWHERE, CompilerBug, Span
+from ..ir.expr import ONE, Expr, both, call, floordiv, load, make, postorder, rewrite, var
 from ..ir.graph import Shape
-from ..ir.kernel import Alloc, Block, If, Let, Loop, Nest, Store, statements
+from ..ir.kernel import Alloc, Block, Check, If, Let, Loop, Nest, Store, While, statements
 from ..ir.primops import COMBINERS
 from .nest_body import identity_of
 
@@ -38,7 +38,7 @@ class NotTensor(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Trip:
-    """One loop: `var` runs from 0 to `count` (which may mention the variables of loops around it)."""
+    """One loop: `var` runs from 0 to `count`, which may mention the variables of loops around it, and be negative where there are none."""
 
     var: Expr
     count: Expr
@@ -73,6 +73,16 @@ class Sum:
     loops: tuple[Trip, ...]
     body: Expr
     guard: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A run-time check of an index."""
+
+    condition: Expr
+    code: int
+    loops: tuple[Trip, ...]
+    span: Span
 
 
 def stamped(buffer: str, after: int) -> str:
@@ -110,6 +120,8 @@ class Events:
         self.events: list[Event] = []
         self.reads: dict[Read, None] = {}
         self.sums: dict[Expr, Sum] = {}
+        self.tests: list[Test] = []
+        self.loops: dict[Expr, Loop] = {}  # by the variable of their trips
         self._loops: tuple[Trip, ...] = ()
         self._guard: Expr | None = None
         self._env: dict[str, Value] = {}
@@ -153,8 +165,14 @@ class Events:
                     self._if(s)
                 case Loop():
                     self._loop(s)
+                case Check():
+                    if self._guard is not None:
+                        raise NotTensor("an index is checked under a condition", s.span)
+                    self.tests.append(Test(self._value(s.condition, s.span), s.code, self._loops, s.span))
+                case While():
+                    raise NotTensor("nobody knows how often a `while` runs")
                 case _:
-                    raise NotTensor(_UNFIT.get(type(s).__name__, "it holds a statement that is no loop, store or condition"))
+                    raise CompilerBug("raise_loops", f"{type(s).__name__} in a nest")
 
     def _alloc(self, s: Alloc) -> None:
         b = s.buffer
@@ -229,8 +247,7 @@ class Events:
         count = span if size == 1 else floordiv(span + (size - 1), make("const", ONE.dtype, (), size))
         if any(n.op == "load" or n in self.sums for n in postorder(count)):
             raise NotTensor(f"the bounds of the loop over {s.axis} are data", s.span)
-        if not (start is ZERO and stop.op == "size"):
-            count = maximum(count, 0)
+        self.loops[t] = s
         outer = self._env
         written = [name for name in dict.fromkeys(b.buffer for b in statements(s.body) if isinstance(b, Store)) if name in outer]
         carried = {name: _Carried() for name in written}
@@ -271,9 +288,6 @@ class Events:
             self._env[name] = total if old is identity_of(combiner, total.dtype) else combined(combiner, old, total)
 
 
-_UNFIT = {"While": "a `while` has no number of trips that is known before", "Check": "an index is checked while it runs"}
-
-
 def combined(combiner: str, a: Expr, b: Expr) -> Expr:
     return call(COMBINERS[combiner].op, a, b)
 
@@ -311,5 +325,3 @@ def _accumulation(s: Store, x: Expr, combiner: str, terms: list[Expr]) -> Store:
     for t in terms[1:]:
         value = combined(combiner, value, t)
     return Store(s.buffer, s.index, value, combiner, s.span)
-
-

@@ -30,6 +30,7 @@ from ..ir.simplify import assuming
 from ..ir.target import Options, Target
 from .homes import Piece, bind, loads, zeros_block
 from .nest_body import OUTPUT_AXES, Names, NestBody
+from .raise_loops import why_not
 from .renaming import defined, rename_buffers, unique_locals
 
 REAL = frozenset({"contiguous", "nest", "scatter", "update", "scan"})
@@ -81,14 +82,15 @@ class _Maker:
                 pieces.append(self._piece(node, group))
         outputs = {self.version[n]: name for name, n in graph.outputs if n.op != "input"}
         plan = bind(graph, pieces, self.buffers, outputs, self.names.taken)
-        locals_ = Names((*self.names.taken, *(name for block in plan.blocks for name in defined(block))))
+        locals_ = Names((*self.names.taken, *(name for block, _ in plan.kernels for name in defined(block))))
         names = {t.name: locals_.fresh("temp") for t in plan.temps}
         temps = tuple(replace(t, name=names[t.name]) for t in plan.temps)
         order = [p.name for p in graph.ports] + [t.name for t in temps]
         kernels = []
-        for block in (rename_buffers(b, names) for b in plan.blocks):
+        for renamed, notes in plan.kernels:
+            block = rename_buffers(renamed, names)
             used = loads(block).keys() | {s.buffer for s in statements(block) if isinstance(s, Store)}
-            kernels.append(Kernel(f"{graph.name}_{len(kernels)}", tuple(n for n in order if n in used and n not in self.scalars), block))
+            kernels.append(Kernel(f"{graph.name}_{len(kernels)}", tuple(n for n in order if n in used and n not in self.scalars), block, notes=notes))
         return Module(graph.name, graph.sizes, graph.ports, temps, tuple(kernels), graph.derived, graph.requires, graph.documentation, graph.source)
 
     # ---- pieces
@@ -180,4 +182,5 @@ class _Maker:
             written.append(version)
         names.update((b.name, version) for b, version in zip(nest.results, written, strict=True))
         block = unique_locals(nest.body, Names((*self.names.taken, *names)).fresh)
-        return Piece(tuple(written), rename_buffers(block, names, self.scalars), tuple(starts), tuple(before))
+        reason = why_not(node, self.graph, self.options)
+        return Piece(tuple(written), rename_buffers(block, names, self.scalars), tuple(starts), tuple(before), (reason,) if reason else ())

@@ -11,24 +11,27 @@ A nest is executed symbolically (`loop_events.py`), which gives a list of stores
     under a condition                        where(condition, new, old)
     scalars, local accumulators              gone, into the values
 
-All or nothing: a nest with one store that cannot be raised stays as it is, with the reason (`why_not`), which `make_nests` notes on its kernel.
+All or nothing: a nest with one store that cannot be raised stays loops, those without dependences marked parallel; the reason (`why_not`) is noted on its
+kernel by `make_nests`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..ir.bounds import Known
+from ..ir.conditions import conjuncts
 from ..ir.dtypes import DType
-from ..ir.expr import ONE, ZERO, Expr, axis, both, call, const, load, postorder, substitute
-from ..ir.graph import Graph, Node, Shape, View, const_node, elementwise, identity, make, rewrite, update_node
-from ..ir.kernel import Nest
+from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, call, const, load, postorder, substitute
+from ..ir.graph import Attr, Graph, Node, Shape, View, const_node, elementwise, identity, make, rewrite, update_node
+from ..ir.kernel import Block, If, Loop, Nest, Stmt
 from ..ir.polynomial import coefficient, degree, poly
 from ..ir.polynomial import expr as from_poly
 from ..ir.primops import COMBINERS
+from ..ir.program import BAD_INDEX
 from ..ir.simplify import assuming, prove, prove_equal, prove_le, simplify
 from ..ir.target import Options, Target
-from .dependence import check_order, within
+from .dependence import check_order, independent, within
 from .lift import Lift, Operand, places
 from .loop_events import Event, Events, NotTensor, Trip, stamped, unstamped
 from .nest_body import identity_of
@@ -36,7 +39,7 @@ from .nest_body import identity_of
 
 def raise_loops(ir: Graph, target: Target, options: Options) -> Graph:
     known = assuming(Known(ir.size_info()), both(*ir.requires))
-    raised: dict[tuple[Nest, tuple[View, ...]], tuple[Node, ...] | None] = {}
+    raised: dict[tuple[Nest, tuple[View, ...]], tuple[Node, ...]] = {}
 
     def rule(n: Node) -> Node | None:
         if n.op != "nest":
@@ -48,11 +51,35 @@ def raise_loops(ir: Graph, target: Target, options: Options) -> Graph:
             try:
                 raised[key] = results(nest, tuple(a.node for a in n.args), known, options)
             except NotTensor:
-                raised[key] = None
-        found = raised[key]
-        return None if found is None else found[n.attr.result]
+                raised[key] = parallel(nest, n.args, known)
+        return raised[key][n.attr.result]
 
     return rewrite(ir, rule)
+
+
+def parallel(nest: Nest, args: tuple[View, ...], known: Known) -> tuple[Node, ...]:
+    """The results of a nest that is not raised; its loops without dependences are marked."""
+    try:
+        found = Events(nest)
+    except NotTensor:
+        marked = nest
+    else:
+        free = independent(found, known)
+        marked = replace(nest, body=_marked(nest.body, free)) if free else nest
+    return tuple(make("nest", b.dtype, b.shape, args, Attr(nest=marked, result=k)) for k, b in enumerate(nest.results))
+
+
+def _marked(block: Block, free: set[int]) -> Block:
+    found: list[Stmt] = []
+    for s in block:
+        match s:
+            case Loop():
+                found.append(replace(s, body=_marked(s.body, free), kind="parallel" if id(s) in free else s.kind))
+            case If():
+                found.append(replace(s, body=_marked(s.body, free), orelse=_marked(s.orelse, free)))
+            case _:
+                found.append(s)
+    return tuple(found)
 
 
 def why_not(node: Node, graph: Graph, options: Options) -> str:
@@ -79,6 +106,7 @@ def results(nest: Nest, operands: tuple[Node, ...], known: Known, options: Optio
         state.history[b.name] = [(-1, node)]
     for k, event in enumerate(found.events):
         state.history[event.buffer].append((k, state.stored(k, event)))
+    state.check_tests()
     return tuple(state.final(b.name) for b in nest.results)
 
 
@@ -90,6 +118,7 @@ class _Versions:
     known: Known
     options: Options
     history: dict[str, list[tuple[int, Node]]] = field(default_factory=dict)
+    checked: set[Expr] = field(default_factory=set)
 
     def source(self, name: str) -> tuple[Node, Shape]:
         """The tensor that a stamped load reads: a constant node stands for that constant everywhere."""
@@ -102,6 +131,14 @@ class _Versions:
         shape = self.found.arrays[buffer][1]
         return _full(Operand(node), node.dtype, shape, {}) if node.op == "const" and shape else node
 
+    def check_tests(self) -> None:
+        """Every run-time check of the nest must be one that some gather makes."""
+        for test in self.found.tests:
+            known = within(self.known, test.loops)
+            left = [c for c in conjuncts(simplify(test.condition, known)) if c is not TRUE and c not in self.checked]
+            if left and not (self.options.unchecked and test.code == BAD_INDEX):
+                raise NotTensor("an index is checked while it runs", test.span)
+
     # ---- one event
 
     def stored(self, k: int, event: Event) -> Node:
@@ -113,6 +150,7 @@ class _Versions:
         reduced = [t.var for t in event.loops if t.var not in mentioned]
         lift = Lift(self.boxes(event, kept), self.known, self.source, self.found.sums)
         value = self.value(k, event, reduced, lift, dtype)
+        self.checked |= lift.checked
         axes = [t.var for t in kept]
         inverse = self.covering(event, axes, lift, shape)
         if inverse is not None:
@@ -145,7 +183,7 @@ class _Versions:
         return lift.reduced(event.combiner, result, reduced)
 
     def boxes(self, event: Event, kept: list[Trip]) -> dict[Expr, Expr]:
-        """The extent of every loop variable over all iterations of the loops around it; kept ones first, in the order of the tensor's axes."""
+        """The greatest number of trips of every loop over all iterations of the loops around it; kept ones first, in the order of the tensor's axes."""
         loops = {t.var: t for s in self.found.sums.values() for t in s.loops}
         for r in (*self.found.reads, *self.found.events):
             loops.update((t.var, t) for t in r.loops)
@@ -179,7 +217,11 @@ class _Versions:
                 return None
             slope, offset = (from_poly(x) for x in coefficient(p, inside[0]))
             least = offset if slope is ONE else offset + 1 - extent
-            if slope not in (ONE, const(-1)) or not prove_equal(least, ZERO, self.known) or not prove_equal(lift.order[inside[0]], extent, self.known):
+            if (
+                slope not in (ONE, const(-1))
+                or not prove_equal(least, ZERO, self.known)
+                or not prove_equal(lift.order[inside[0]], extent, self.known)
+            ):
                 return None
             inverse[inside[0]] = slope * (axis(d) - offset)
         return inverse

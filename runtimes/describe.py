@@ -8,7 +8,7 @@ from ..ir.program import Program
 from ..ir.target import Target
 from ..ir.version import VERSION
 from .expressions import Expressions
-from .render import comment
+from .layout import comment
 from .signature import limits
 
 _ROLES = {"in": "read", "out": "written", "inout": "read and written", "scalar": "by value"}

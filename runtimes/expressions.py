@@ -18,7 +18,7 @@ from ..ir.expr import Expr, postorder
 from . import Description
 from .helpers import Helpers, Types
 from .literals import literal
-from .spelling import ANY, ANY_MASK, ARGUMENT, MUL, POSTFIX, UNARY, Need, Text, parse
+from .spelling import ADD, ANY, ANY_MASK, ARGUMENT, MUL, POSTFIX, UNARY, Need, Text, parse
 
 _LIMIT = 100_000  # characters of one expression: more means that shared subexpressions were not named
 
@@ -183,7 +183,7 @@ class Expressions:
             return self._fill("fold", (x,), e.dtype, e.args[0].dtype, attr=e.attr)
         if x.mask == ANY_MASK:
             return Text(x.text, x.level)
-        combiner = {"max": "or", "min": "and", "mul": "and", "add": "or"}.get(e.attr, e.attr)
+        combiner = {"max": "or", "min": "and", "mul": "and", "add": "or"}.get(e.attr, str(e.attr))
         masks = self._integers(x.mask, lanes)
         folded = self._fill("fold", (x,), masks.element, masks, attr=combiner)
         return Text(f"{folded.text} != 0", 9)
@@ -238,6 +238,10 @@ class Expressions:
         if source.element.name in small or to.element.name in small:
             return self._fill("cast_small", (x,), to, source)
         if source.is_float and to.is_integer:
+            if lanes > 1 and (to.bits > source.bits or (to.bits == source.bits == 32 and to.kind == "uint")):
+                # f64 holds every f32, and integers of its own width hold what is cut
+                wide = DTYPES["f64"].vector(lanes)
+                return self._convert(self._convert(x, source, wide), wide, to)
             return self._fill("cast_saturate", (x,), to, source)
         return self._fill("cast", (x,), to, source)
 
@@ -267,15 +271,21 @@ class Expressions:
         return self._fill(e.op, tuple(args), e.dtype, operand, index=self._is_plain(e))
 
     def _difference(self, e: Expr, args: list[Text]) -> Text | None:
-        """`a + b * -1` as `a - b`, `i + -4` as `i - 4`."""
-        b = e.args[1]
-        if b.is_const and b.attr < 0:
-            return Text(f"{args[0].within(Need(12))} - {-b.attr}", 12)
-        if b.op == "mul" and b.args[1].is_const and b.args[1].attr < 0:
-            count = -b.args[1].attr
-            part = self.rendered(b.args[0])
-            product = part.within(Need(MUL)) if count == 1 else f"{part.within(Need(MUL))} * {count}"
-            return Text(f"{args[0].within(Need(12))} - {product}", 12)
+        """`a + b * -1` as `a - b`, `i + -4` as `i - 4`, `a * -4 + b` as `b - a * 4`."""
+        for kept, taken in ((0, 1), (1, 0)):
+            negative = self._negative(e.args[taken])
+            if negative is not None:
+                return Text(f"{args[kept].within(Need(ADD))} - {negative}", ADD)
+        return None
+
+    def _negative(self, e: Expr) -> str | None:
+        """The text of -e where e is a negative literal or a product with one."""
+        if e.is_const and e.attr < 0:
+            return str(-e.attr)
+        if e.op == "mul" and e.args[1].is_const and e.args[1].attr < 0:
+            count = -e.args[1].attr
+            part = self.rendered(e.args[0]).within(Need(MUL))
+            return part if count == 1 else f"{part} * {count}"
         return None
 
     def _is_plain(self, e: Expr) -> bool:

@@ -15,7 +15,7 @@ from ..ir.dtypes import DTYPES, DType
 from ..ir.errors import CompilerBug
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Environment, Template
 
 _SIGNED = {8: "i8", 16: "i16", 32: "i32", 64: "i64"}
 _UNSIGNED = {8: "u8", 16: "u16", 32: "u32", 64: "u64"}
@@ -122,20 +122,47 @@ class Helpers:
         return self._types.info(DTYPES[t] if isinstance(t, str) else t)
 
     def _module(self, name: str) -> Any:
-        file = _macros(self._files).get(name)
-        if file is None:
-            raise CompilerBug("render", f"no helper `{name}` in {', '.join(str(f / 'helpers') for f in self._files)}")
-        if file not in self._modules:
-            self._modules[file] = self._environment.get_template(file).make_module({"need": self.need, "vector": self._types.info})
-        return self._modules[file]
+        if name not in self._modules:
+            part = _parts(self._files).get(name)
+            if part is None:
+                raise CompilerBug("render", f"no helper `{name}` in {', '.join(str(f / 'helpers') for f in self._files)}")
+            template = _template(self._environment, part)
+            self._modules[name] = template.make_module({"need": self.need, "vector": self._types.info})
+        return self._modules[name]
 
 
 @cache
-def _macros(folders: tuple[Path, ...]) -> dict[str, str]:
-    """Macro -> the template that defines it; a nearer folder hides a farther one."""
+def _template(environment: Environment, text: str) -> Template:
+    return environment.from_string(text)
+
+
+_MACRO = re.compile(r"^\{% macro (\w+)\(.*?\{% endmacro %\}\n?", re.MULTILINE | re.DOTALL)
+_SET = re.compile(r"^\{% set (\w+) = .*?%\}\n", re.MULTILINE | re.DOTALL)
+
+
+@cache
+def _parts(folders: tuple[Path, ...]) -> dict[str, str]:
+    """Macro -> the part of its file that it needs; a nearer folder hides a farther one.
+
+    Jinja's compiler takes longer than all the rest of rendering, so only what is used is given to it: the macro, and of the file's other macros and
+    constants those whose names it mentions.
+    """
     found: dict[str, str] = {}
     for folder in folders:
         for file in sorted((folder / "helpers").glob("*.j2")):
-            for name in re.findall(r"^\{%-? macro (\w+)\(", file.read_text(encoding="utf-8"), re.MULTILINE):
-                found.setdefault(name, f"helpers/{file.name}")
+            text = file.read_text(encoding="utf-8")
+            pieces = {m[1]: m[0] for m in _MACRO.finditer(text)}
+            constants = {m[1]: m[0] for m in _SET.finditer(_MACRO.sub("", text))}
+            for name in pieces:
+                found.setdefault(name, _closure(name, constants | pieces))
     return found
+
+
+def _closure(name: str, pieces: dict[str, str]) -> str:
+    """The piece `name` and all that it mentions, in the order of the file."""
+    wanted, fresh = {name}, [name]
+    while fresh:
+        mentioned = set(re.findall(r"\w+", pieces[fresh.pop()])) & pieces.keys() - wanted
+        wanted |= mentioned
+        fresh.extend(mentioned)
+    return "".join(text for key, text in pieces.items() if key in wanted)

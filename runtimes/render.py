@@ -1,4 +1,4 @@
-"""Program → text, for C-family languages: one macro of `statements.j2` a kind of statement, one template a product.
+"""Program → text, for C-family languages: one macro of `statements.j2` a kind of statement (those that a folder does not bring are inherited), one template a product.
 
 A macro has the name of the statement's class and receives the rendered parts as keywords.  A line that is only `{{ body }}` stands for the statements
 inside (`{{ orelse }}` for the other branch), indented as that line is (two spaces a level in the templates, `indent` in the product).  `Scratch` takes the
@@ -14,39 +14,57 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import CompilerBug
-from ..ir.expr import Expr, call
-from ..ir.program import ERRORS, Array, Assign, Barrier, Block, Call, Define, Fail, For, Function, If, Param, Program, Region, Scratch, Stmt, StoreTo, While
+from ..ir.expr import Expr, call, postorder, substitute
+from ..ir.program import (
+    ERRORS,
+    Array,
+    Assign,
+    Barrier,
+    Block,
+    Call,
+    Define,
+    Fail,
+    For,
+    Function,
+    If,
+    Param,
+    Program,
+    Region,
+    Scratch,
+    Stmt,
+    StoreTo,
+    While,
+)  # fmt: skip
 from . import Description
 from .expressions import Expressions, Info, Scope
 from .helpers import Helpers, Types
+from .layout import BODY, ORELSE, depth_of, lines_of, segments_of
 from .names import Names
 from .spelling import Need
+from .teams import ends_by_leaving, failing, fails_in_team, team_inside
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_BODY, _ORELSE = "\0body", "\0orelse"
-
 
 @cache
 def environment(folders: tuple[Path, ...]) -> Environment:
-    """The templates of a runtime's folder, then those of what it inherits from."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    """The templates of a runtime's folder, then those of what it inherits from.
 
+    `NAME/FILE` is the one of the inherited folder NAME, so that a template can include or extend the one that it stands in for; `K/FILE` that of folder K.
+    """
+    from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, StrictUndefined
+
+    loaders = [FileSystemLoader(folder) for folder in folders]
+    named = {folder.name: loader for folder, loader in zip(reversed(folders[1:]), reversed(loaders[1:]), strict=True)}
     return Environment(
-        loader=FileSystemLoader([str(f) for f in folders]),
+        loader=ChoiceLoader([*loaders, PrefixLoader({**named, **{str(k): loader for k, loader in enumerate(loaders)}})]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
         auto_reload=False,
     )
-
-
-def comment(text: str) -> str:
-    """Text that can stand inside a C comment: neither `*/` nor `/*`, no trigraphs, no line ends but newline, nothing that does not print."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("*/", "* /").replace("/*", "/ *").replace("??/", "? ?/")
-    return "".join(c if c == "\n" or c.isprintable() else " " for c in text.expandtabs(8))
 
 
 @dataclass(slots=True)
@@ -76,9 +94,12 @@ class Renderer:
         self.expressions = Expressions(description, self.types, self.helpers)
         self.names = Names(reserved)
         self._local = self.names
-        self._macros = self.environment.get_template("statements.j2").make_module({"need": self.helpers.need, "vector": self.types.info})
+        given = {"need": self.helpers.need, "vector": self.types.info}
+        # a folder may bring some of the macros only
+        files = [f"{k}/statements.j2" for k, folder in enumerate(folders) if (folder / "statements.j2").is_file()]
+        self._modules = [self.environment.get_template(file).make_module(given) for file in files]
         self._functions = {f.name: f for f in program.functions}
-        self.failing = _failing(program)
+        self.failing = failing(program)
         self._live: list[str] = []
         self._place = "function"
 
@@ -122,14 +143,14 @@ class Renderer:
         name = self.function_name(function.name)
         texts = self.open_scope(function.params)
         params = [self.parameter(p, t) for p, t in zip(function.params, texts, strict=True)]
-        sticky = self.fails(function) and fails_in_team(function.body, self)
+        sticky = self.fails(function) and fails_in_team(function.body, self.failing)
         grid = [self.expressions.text(e) for e in function.grid]
         threads = [self.expressions.text(e) for e in function.threads]
         given = {
             "name": name, "params": params, "fails": self.fails(function), "sticky": sticky, "grid": grid, "threads": threads,
-            "returns": not _leaves(function.body), "body": _BODY,
+            "returns": not ends_by_leaving(function.body), "body": BODY,
         }  # fmt: skip
-        macro = self._macros.Function
+        macro = self._macro("Function")
         text = macro(**{k: given[k] for k in macro.arguments if k in given})
         return self._wrap(str(text), function.body, "function")
 
@@ -139,9 +160,9 @@ class Renderer:
 
     def _wrap(self, text: str, block: Block, place: str) -> list[str]:
         lines: list[str] = []
-        for line in _lines(text):
-            stripped, depth = _depth(line)
-            lines.extend(self._walk(block, place, depth) if stripped == _BODY else [self._line(stripped, depth)])
+        for line in lines_of(text):
+            stripped, depth = depth_of(line)
+            lines.extend(self._walk(block, place, depth) if stripped == BODY else [self._line(stripped, depth)])
         return lines
 
     def _walk(self, block: Block, place: str, depth: int) -> list[str]:
@@ -166,7 +187,7 @@ class Renderer:
                 self.expressions.scope.pop(key, None)
         del self._live[len(self._live) - frame.release :]
         for k, (block, text, depth) in enumerate(frame.after):
-            lines.extend(self._line(*_relative(line, frame.base)) for line in text)
+            lines.extend(self._line(*_deeper(line, frame.base)) for line in text)
             if block is not None:
                 frames.append(_Frame(iter(block), depth, frame.after[k + 1 :], frame.base, frame.team))
                 return
@@ -174,12 +195,12 @@ class Renderer:
     def _statement(self, stmt: Stmt, frames: list[_Frame], lines: list[str]) -> None:
         frame = frames[-1]
         fields, blocks, declare = getattr(self, f"_{type(stmt).__name__.lower()}")(stmt, frame)
-        macro = getattr(self._macros, type(stmt).__name__)
-        given = {**fields, "body": _BODY, "orelse": _ORELSE}
+        macro = self._macro(type(stmt).__name__)
+        given = {**fields, "body": BODY, "orelse": ORELSE}
         # a macro takes what it names
         text = str(macro(**{k: given[k] for k in macro.arguments if k in given}))
-        segments, depths, found = _segments(text)
-        lines.extend(self._line(*_relative(line, frame.depth)) for line in segments[0])
+        segments, depths, found = segments_of(text)
+        lines.extend(self._line(*_deeper(line, frame.depth)) for line in segments[0])
         if not isinstance(stmt, (For,)) and declare is not None:
             self._declare(frame, *declare)
         if not found:
@@ -189,7 +210,7 @@ class Renderer:
             for k in range(len(found))
         ]
         inner = iter(blocks[found[0]]) if not isinstance(stmt, Scratch) else frame.rest
-        team = _team(stmt, frame.team)
+        team = team_inside(stmt, frame.team)
         opened = _Frame(inner, frame.depth + depths[0], after, frame.depth, team)
         frames.append(opened)
         if isinstance(stmt, For) and declare is not None:
@@ -208,6 +229,14 @@ class Renderer:
 
     def _line(self, text: str, depth: int) -> str:
         return self.indent * depth + text
+
+    def _macro(self, name: str) -> Any:
+        """The nearest folder's macro for a kind of statement."""
+        for module in self._modules:
+            macro = getattr(module, name, None)
+            if macro is not None:
+                return macro
+        raise CompilerBug("render", f"no statements.j2 has a macro `{name}`")
 
     # ---- one method a kind of statement: fields for its macro, its blocks, what it declares
 
@@ -254,7 +283,7 @@ class Renderer:
             "type": self.types.spell(s.dtype), "name": name, "count": count, "bytes": s.dtype.bytes, "align": s.align,
             "where": where, "release": list(self._live),
         }  # fmt: skip
-        return fields, {_BODY: ()}, (("buffer", s.name), Info(name, s.dtype))
+        return fields, {BODY: ()}, (("buffer", s.name), Info(name, s.dtype))
 
     def _storeto(self, s: StoreTo, frame: _Frame) -> tuple[Any, ...]:
         e = self.expressions
@@ -282,20 +311,25 @@ class Renderer:
             "parallel_if": None if s.serial_if is None else e.text(negation(s.serial_if), Need(6)),
         }  # fmt: skip
         position = e.is_position(s.start) and e.is_position(s.step)
-        return fields, {_BODY: s.body}, (("var", s.var), Info(name, s.step.dtype, position, natural))
+        return fields, {BODY: s.body}, (("var", s.var), Info(name, s.step.dtype, position, natural))
 
     def _if(self, s: If, frame: _Frame) -> tuple[Any, ...]:
         # the checks of an entry are one line each
         leave = s.body[0].code if len(s.body) == 1 and isinstance(s.body[0], Fail) and not (s.orelse or frame.team or self._live) else None
-        fields = {"condition": self.expressions.text(s.condition), "has_else": bool(s.orelse), "leave": leave, "meaning": ERRORS.get(leave, "")}
-        return fields, {_BODY: s.body, _ORELSE: s.orelse}, None
+        fields = {
+            "condition": self.expressions.text(s.condition),
+            "has_else": bool(s.orelse),
+            "leave": leave,
+            "meaning": "" if leave is None else ERRORS[leave],
+        }
+        return fields, {BODY: s.body, ORELSE: s.orelse}, None
 
     def _while(self, s: While, frame: _Frame) -> tuple[Any, ...]:
-        return {"condition": self.expressions.text(s.condition)}, {_BODY: s.body}, None
+        return {"condition": self.expressions.text(s.condition)}, {BODY: s.body}, None
 
     def _region(self, s: Region, frame: _Frame) -> tuple[Any, ...]:
         condition = None if s.serial_if is None else self.expressions.text(negation(s.serial_if), Need(6))
-        return {"parallel_if": condition}, {_BODY: s.body}, None
+        return {"parallel_if": condition}, {BODY: s.body}, None
 
     def _barrier(self, s: Barrier, frame: _Frame) -> tuple[Any, ...]:
         return {"team": bool(frame.team)}, {}, None
@@ -315,7 +349,8 @@ class Renderer:
         return fields, {}, None
 
     def _fail(self, s: Fail, frame: _Frame) -> tuple[Any, ...]:
-        return {"code": s.code, "team": bool(frame.team), "release": list(self._live), "place": self._place}, {}, None
+        fields = {"code": s.code, "meaning": ERRORS.get(s.code, ""), "team": bool(frame.team), "release": list(self._live), "place": self._place}
+        return fields, {}, None
 
 
 def negation(condition: Expr) -> Expr:
@@ -327,84 +362,9 @@ def negation(condition: Expr) -> Expr:
 
 
 def _over(e: Expr, given: dict[str, Expr]) -> Expr:
-    from ..ir.expr import postorder, substitute
-
     return substitute(e, {n: given[n.attr] for n in postorder(e) if n.op in ("size", "var") and n.attr in given})
 
 
-def _failing(program: Program) -> frozenset[str]:
-    """Functions that return a code: those that say so, that allocate, or that call one that does."""
-    found = {f.name for f in program.functions if f.fails}
-    grown = True
-    while grown:
-        more = {
-            f.name
-            for f in program.functions
-            if any(isinstance(s, (Fail, Scratch)) or (isinstance(s, Call) and s.function in found) for s in every_statement(f.body))
-        }
-        grown = not more <= found
-        found |= more
-    return frozenset(found)
-
-
-def every_statement(block: Block) -> Iterator[Stmt]:
-    """Outer before inner, in order, without recursion."""
-    return (s for s, _ in _with_team(block))
-
-
-def _with_team(block: Block) -> Iterator[tuple[Stmt, str]]:
-    """Every statement with what is around it: "", a region, or a loop whose iterations are divided among threads."""
-    stack = [(s, "") for s in reversed(block)]
-    while stack:
-        s, team = stack.pop()
-        yield s, team
-        if isinstance(s, If):
-            stack.extend((x, team) for x in reversed(s.body + s.orelse))
-        elif isinstance(s, (For, While, Region)):
-            stack.extend((x, _team(s, team)) for x in reversed(s.body))
-
-
-def _team(stmt: Stmt, around: str) -> str:
-    """What is around the statements inside `stmt`."""
-    if isinstance(stmt, For) and (stmt.pragma == "parallel" or (stmt.pragma == "workshare" and around)):
-        return "loop"
-    return around or ("region" if isinstance(stmt, Region) else "")
-
-
-def fails_in_team(block: Block, renderer: Renderer) -> bool:
-    """Whether something in a region or parallel loop of the block can fail, so that its function needs the sticky `status`."""
-    return any(team and (isinstance(s, (Fail, Scratch)) or (isinstance(s, Call) and s.function in renderer.failing)) for s, team in _with_team(block))
-
-
-def _leaves(block: Block) -> bool:
-    return bool(block) and isinstance(block[-1], Fail)
-
-
-def _lines(text: str) -> list[str]:
-    return [line.rstrip() for line in text.split("\n") if line.strip()]
-
-
-def _depth(line: str) -> tuple[str, int]:
-    stripped = line.lstrip(" ")
-    return stripped, (len(line) - len(stripped)) // 2
-
-
-def _relative(line: str, base: int) -> tuple[str, int]:
-    stripped, depth = _depth(line)
+def _deeper(line: str, base: int) -> tuple[str, int]:
+    stripped, depth = depth_of(line)
     return stripped, base + depth
-
-
-def _segments(text: str) -> tuple[list[list[str]], list[int], list[str]]:
-    """The lines between the body lines, the depths of those, and which they are."""
-    segments: list[list[str]] = [[]]
-    depths: list[int] = []
-    found: list[str] = []
-    for line in _lines(text):
-        stripped, depth = _depth(line)
-        if stripped in (_BODY, _ORELSE):
-            segments.append([])
-            depths.append(depth)
-            found.append(stripped)
-        else:
-            segments[-1].append(line)
-    return segments, depths, found

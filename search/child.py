@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..ir.errors import ToolError
+from ..ir.errors import CompilerBug, ToolError
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class Child:
                 return self._died()
             line += chunk
         answer = json.loads(line)
+        if "failed" in answer:
+            raise ToolError(f"the kernel could not be run: {answer['failed']}")
         if answer["code"]:
             return Outcome("code", code=answer["code"])
         return Outcome("done", times=answer["times"])
@@ -69,7 +71,7 @@ class Child:
         if self.process is None or self.process.poll() is not None:
             # a new session, so that the time limit ends the worker and whatever it started
             self.process = subprocess.Popen(
-                [sys.executable, "-m", f"{__package__}.worker"],
+                [sys.executable, "-m", f"{__package__}.worker", str(os.getpid())],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr, start_new_session=True,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
             )  # fmt: skip
@@ -85,7 +87,7 @@ class Child:
         if status < 0:
             return Outcome("crash", signal.Signals(-status).name)
         if status == 1 and "Traceback" in said:
-            raise ToolError(f"the test process failed before the kernel ran:\n{said}")
+            raise CompilerBug("worker", said.splitlines()[-1])
         return Outcome("crash", f"exit status {status}" + (f": {said.splitlines()[-1]}" if said else ""))
 
     def close(self) -> None:

@@ -1,13 +1,15 @@
 """Every operator on every dtype, as vectors and as scalars, against NumPy: one translation unit a dtype."""
 
-import ctypes
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 from luminal.ir.dtypes import DTYPES, bf16, bool_, f16, f32, f64, i64, numpy_dtype
-from luminal.ir.expr import Expr, call, cast, const, floordiv, load, make, size, var
+from luminal.ir.expr import call, cast, const, floordiv, load, make, size, var
 from luminal.ir.graph import Port, Size
 from luminal.ir.primops import OPS
 from luminal.ir.program import Call, For, Function, Param, Program, StoreTo
@@ -39,7 +41,7 @@ def pointwise(name, ports, out, expression):
     return Function(name, (*params, Param(out[0], out[1], True), Param("N", i64)), loops)
 
 
-def build(tmp_path, name, functions, cc="gcc"):
+def build(tmp_path, name, functions, **config):
     """The loaded library of an entry that calls every function on its own parameters."""
     roles = {}
     for f in functions:
@@ -50,7 +52,7 @@ def build(tmp_path, name, functions, cc="gcc"):
     calls = tuple(Call(f.name, tuple(N if p.name == "N" else p.name for p in f.params)) for f in functions)
     program = Program(name, (Size("N"),), declared, tuple(functions), calls)
     runtime = find("clang")
-    target = runtime.target(None, {"CC": cc}, False)
+    target = runtime.target(None, {"CC": "gcc"} | config, False)
     path = tmp_path / f"{name}.so"
     runtime.build(runtime.render(program, target, "lm_"), target, "shared", path, 120, [])
     return runtime.load(path, program, target, "lm_")
@@ -68,7 +70,9 @@ def values(d, seed):
         special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, 1.5, 2.5, -2.5, info.max, info.min, info.tiny, info.smallest_subnormal, 3, -3]
         moderate = (rng.standard_normal(COUNT) * 4).astype(kind)
     else:
-        special = [0, 1, d.max, d.min, 2, 3, d.bits - 1, d.bits % (d.max + 1), 7, d.max - 1] + ([-1, -2, -3, -7, d.min + 1] if d.kind == "int" else [])
+        special = [0, 1, d.max, d.min, 2, 3, d.bits - 1, d.bits % (d.max + 1), 7, d.max - 1] + (
+            [-1, -2, -3, -7, d.min + 1] if d.kind == "int" else []
+        )
         moderate = rng.integers(0 if d.kind == "uint" else -20, 20, COUNT).astype(kind)
     fixed = np.array(rng.choice(np.array(special, dtype=object), 400), dtype=kind)
     with np.errstate(all="ignore"):
@@ -109,17 +113,23 @@ def operands(name):
 def test_floats(d, tmp_path):
     kind, wide = numpy_dtype(d), {f32: np.float64, f64: np.longdouble}[d]
     names = [*FLOAT_REFERENCE, "floordiv", "fma"]
-    functions = [pointwise(f"k_{n}", [(p, d) for p in operands(n)], (f"o_{n}", d), lambda r, c, n=n: call(n, *(r(k) for k in range(OPS[n].arity)))) for n in names]
-    functions += [
-        pointwise(f"k_{n}", [(p, d) for p in operands(n)], (f"o_{n}", bool_), lambda r, c, n=n: call(n, *(r(k) for k in range(OPS[n].arity)))) for n in COMPARE
+    functions = [
+        pointwise(f"k_{n}", [(p, d) for p in operands(n)], (f"o_{n}", d), lambda r, c, n=n: call(n, *(r(k) for k in range(OPS[n].arity))))
+        for n in names
     ]
-    functions.append(pointwise("k_where", [("X", d), ("Y", d)], ("o_where", d), lambda r, c: call("where", call("less_than", r(0), r(1)), r(1), call("neg", r(0)))))
+    functions += [
+        pointwise(f"k_{n}", [(p, d) for p in operands(n)], (f"o_{n}", bool_), lambda r, c, n=n: call(n, *(r(k) for k in range(OPS[n].arity))))
+        for n in COMPARE
+    ]
+    functions.append(
+        pointwise("k_where", [("X", d), ("Y", d)], ("o_where", d), lambda r, c: call("where", call("less_than", r(0), r(1)), r(1), call("neg", r(0))))
+    )
     library = build(tmp_path, f"floats_{d}", functions)
     data = {p: values(d, k) for k, p in enumerate("XYZ")}
     outs = {f"o_{n}": np.empty(COUNT, kind) for n in (*names, "where")} | {f"o_{n}": np.empty(COUNT, bool) for n in COMPARE}
     assert library.call(data | outs, {"N": COUNT}) == 0
     exact = {p: x.astype(wide) for p, x in data.items()}
-    x, y, z = (data[p] for p in "XYZ")
+    x, y = data["X"], data["Y"]
     for n, reference in FLOAT_REFERENCE.items():
         given = data if n in EXACT else exact
         expected = reference(*(given[p] for p in operands(n)))
@@ -142,41 +152,84 @@ def test_floats(d, tmp_path):
 
 def integer_reference(n, d, *args):
     """Exact Python integers, wrapped to the dtype."""
+
     def one(*v):
         a, b = v[0], v[1] if len(v) > 1 else 0
         match n:
-            case "add": r = a + b
-            case "sub": r = a - b
-            case "mul": r = a * b
-            case "neg": r = -a
-            case "abs": r = abs(a)
-            case "sign": r = (a > 0) - (a < 0)
-            case "max": r = max(a, b)
-            case "min": r = min(a, b)
-            case "floordiv": r = a // b if b else 0
-            case "mod": r = a % b if b else 0
-            case "fma": r = a * b + v[2]
-            case "bit_and": r = a & b
-            case "bit_or": r = a | b
-            case "bit_xor": r = a ^ b
-            case "bit_not": r = ~a
-            case "shift_left": r = a << b if 0 <= b < d.bits else 0
-            case "shift_right": r = a >> b if 0 <= b < d.bits else -1 if a < 0 else 0
-            case "pow": r = pow(a, b, 1 << d.bits) if b >= 0 else 0
+            case "add":
+                r = a + b
+            case "sub":
+                r = a - b
+            case "mul":
+                r = a * b
+            case "neg":
+                r = -a
+            case "abs":
+                r = abs(a)
+            case "sign":
+                r = (a > 0) - (a < 0)
+            case "max":
+                r = max(a, b)
+            case "min":
+                r = min(a, b)
+            case "floordiv":
+                r = a // b if b else 0
+            case "mod":
+                r = a % b if b else 0
+            case "fma":
+                r = a * b + v[2]
+            case "bit_and":
+                r = a & b
+            case "bit_or":
+                r = a | b
+            case "bit_xor":
+                r = a ^ b
+            case "bit_not":
+                r = ~a
+            case "shift_left":
+                r = a << b if 0 <= b < d.bits else 0
+            case "shift_right":
+                r = a >> b if 0 <= b < d.bits else -1 if a < 0 else 0
+            case "pow":
+                r = pow(a, b, 1 << d.bits) if b >= 0 else 0
         r &= (1 << d.bits) - 1
         return r - (1 << d.bits) if d.kind == "int" and r >> (d.bits - 1) else r
 
     return np.array([one(*map(int, v)) for v in zip(*args, strict=True)], numpy_dtype(d))  # fmt: skip
 
 
-INTEGER_OPS = "add sub mul neg abs sign max min floordiv mod fma bit_and bit_or bit_xor bit_not shift_left shift_right pow".split()
+INTEGER_OPS = [
+    "add",
+    "sub",
+    "mul",
+    "neg",
+    "abs",
+    "sign",
+    "max",
+    "min",
+    "floordiv",
+    "mod",
+    "fma",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bit_not",
+    "shift_left",
+    "shift_right",
+    "pow",
+]
 
 
 @pytest.mark.parametrize("d", INTEGERS, ids=str)
 def test_integers(d, tmp_path):
     compare = {k: v for k, v in COMPARE.items() if not k.startswith("is")}
     functions = [
-        pointwise(f"k_{n}", [(p, d) for p in operands(n)], (f"o_{n}", d if n in INTEGER_OPS else bool_), lambda r, c, n=n: call(n, *(r(k) for k in range(OPS[n].arity))))
+        pointwise(
+            f"k_{n}",
+            [(p, d) for p in operands(n)],
+            (f"o_{n}", d if n in INTEGER_OPS else bool_),
+            lambda r, c, n=n: call(n, *(r(k) for k in range(OPS[n].arity))),
+        )
         for n in (*INTEGER_OPS, *compare)
     ]
     three = lambda c: const(3, d) if c == 1 else make("broadcast", d.vector(c), (const(3, d),))  # noqa: E731
@@ -210,7 +263,11 @@ def test_bools(tmp_path):
     ]  # fmt: skip
     library = build(tmp_path, "bools", functions)
     rng = np.random.default_rng(SEED)
-    data = {"X": values(bool_, 0), "Y": values(bool_, 1)} | {p: rng.standard_normal(COUNT).astype("f4") for p in "FG"} | {p: rng.standard_normal(COUNT) for p in "DE"}
+    data = (
+        {"X": values(bool_, 0), "Y": values(bool_, 1)}
+        | {p: rng.standard_normal(COUNT).astype("f4") for p in "FG"}
+        | {p: rng.standard_normal(COUNT) for p in "DE"}
+    )
     outs = {f"o_{n}": np.empty(COUNT, bool) for n in (*references, "wide")} | {"o_mixed": np.empty(COUNT, "f4")}
     assert library.call(data | outs, {"N": COUNT}) == 0
     x, y, f, g = (data[p] for p in ("X", "Y", "F", "G"))
@@ -225,7 +282,7 @@ def cast_reference(x, to):
     kind = numpy_dtype(to)
     source = x.dtype
     with np.errstate(all="ignore"):
-        if to.is_integer and not np.issubdtype(source, np.integer) and source != bool:
+        if to.is_integer and not np.issubdtype(source, np.integer) and source.kind != "b":
             exact = [0 if v != v else (to.max if v > 0 else to.min) if np.isinf(v) else min(max(int(v), to.min), to.max) for v in map(float, x)]
             return np.array(exact, kind)
         return x.astype(kind)
@@ -273,10 +330,38 @@ def test_every_half_and_every_halfway_point(tmp_path):
 
 def test_bitcasts(tmp_path):
     pairs = [(f32, DTYPES["u32"]), (f64, i64), (DTYPES["i16"], DTYPES["u16"]), (f16, DTYPES["u16"]), (DTYPES["u8"], DTYPES["i8"])]
-    functions = [pointwise(f"k{k}", [(f"X{k}", a)], (f"Y{k}", b), lambda r, c, b=b: call("bitcast", r(0), to=b.vector(c))) for k, (a, b) in enumerate(pairs)]
+    functions = [
+        pointwise(f"k{k}", [(f"X{k}", a)], (f"Y{k}", b), lambda r, c, b=b: call("bitcast", r(0), to=b.vector(c))) for k, (a, b) in enumerate(pairs)
+    ]
     library = build(tmp_path, "bitcasts", functions)
     data = {f"X{k}": values(a, k) for k, (a, _) in enumerate(pairs)}
     outs = {f"Y{k}": np.empty(COUNT, numpy_dtype(b)) for k, (_, b) in enumerate(pairs)}
     assert library.call(data | outs, {"N": COUNT}) == 0
     for k, (_, b) in enumerate(pairs):
         assert data[f"X{k}"].tobytes() == outs[f"Y{k}"].tobytes(), b
+
+
+def overflowing(tmp_path):
+    """Everything that C leaves undefined on integers, and conversions to them, run under UBSan."""
+    functions, data, outs = [], {}, {}
+    for d in (DTYPES[n] for n in ("i64", "i32", "i8", "u16")):
+        data |= {f"{p}_{d}": values(d, k) for k, p in enumerate("XYZ")}
+        for n in INTEGER_OPS:
+            ports = [(f"{p}_{d}", d) for p in operands(n)]
+            functions.append(pointwise(f"{n}_of_{d}", ports, (f"{n}_{d}_out", d), lambda r, c, n=n: call(n, *(r(k) for k in range(OPS[n].arity)))))
+            outs[f"{n}_{d}_out"] = np.empty(COUNT, numpy_dtype(d))
+        for source in (f64, f16):
+            data[f"S_{source}"] = values(source, 5)
+            functions.append(
+                pointwise(f"from_{source}_{d}", [(f"S_{source}", source)], (f"{source}_{d}_out", d), lambda r, c, d=d: cast(d.vector(c), r(0)))
+            )
+            outs[f"{source}_{d}_out"] = np.empty(COUNT, numpy_dtype(d))
+    library = build(tmp_path, "overflowing", functions, SANITIZE="undefined", VECTOR=16)
+    assert library.call(data | outs, {"N": COUNT}) == 0
+
+
+def test_nothing_is_undefined(tmp_path):
+    """In a child process, which UBSan ends at the first finding."""
+    script = "import sys, pathlib; sys.path.insert(0, sys.argv[1]); import test_clang_operators as t; t.overflowing(pathlib.Path(sys.argv[2]))"
+    done = subprocess.run([sys.executable, "-c", script, str(Path(__file__).parent), str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "runtime error" not in done.stderr, done.stderr

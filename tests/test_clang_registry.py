@@ -33,7 +33,10 @@ def test_unknown_names_the_nearest():
 
 
 def test_a_folder_that_only_respells(tmp_path):
-    place = folder(tmp_path, 'name = "mine"\ninherits = "clang"\nindent = 4\n[spell]\nexp2 = "my_exp2({0})"\n[config.LEVEL]\ntype = "int"\ndefault = 3\nhelp = "how much"\n')
+    place = folder(
+        tmp_path,
+        'name = "mine"\ninherits = "clang"\nindent = 4\n[spell]\nexp2 = "my_exp2({0})"\n[config.LEVEL]\ntype = "int"\ndefault = 3\nhelp = "how much"\n',
+    )
     runtime = find(place)
     assert runtime.name == "mine" and runtime.folder == place
     target = runtime.target("x86-64-v3", {"level": "7"}, False)
@@ -70,7 +73,7 @@ def test_inheriting_in_a_circle(tmp_path):
         ('[spell]\nexp3 = "f({0})"', "unknown operator `exp3`; did you mean `exp"),
         ('[spell]\nadd = {flot = "{0}"}', "did you mean `float`"),
         ('[types]\nf33 = "x"', "did you mean `f3"),
-        ('[target]\nthread = true', "did you mean `threads`"),
+        ("[target]\nthread = true", "did you mean `threads`"),
         ('[config.X]\ntype = "bool"', "`help` is missing"),
         ('[config.X]\ntype = "bol"\nhelp = ""', "did you mean `bool`"),
         ("indent = 3", "2 or 4"),
@@ -87,7 +90,12 @@ def test_configuration():
     keys = find("clang").config_keys()
     resolved = resolve_config(keys, {"omp": "off", "VECTOR": "16", "CC": "gcc"}, "clang")
     assert resolved["OMP"] is False and resolved["VECTOR"] == 16 and resolved["SANITIZE"] == ""
-    for wrong, message in (({"OPM": 1}, "did you mean `OMP`"), ({"OMP": "maybe"}, "expected 0 or 1"), ({"VECTOR": "17"}, "one of"), ({"VECTOR": "x"}, "integer")):
+    for wrong, message in (
+        ({"OPM": 1}, "did you mean `OMP`"),
+        ({"OMP": "maybe"}, "expected 0 or 1"),
+        ({"VECTOR": "17"}, "one of"),
+        ({"VECTOR": "x"}, "integer"),
+    ):
         with pytest.raises(UsageError, match=message):
             resolve_config(keys, wrong, "clang")
 

@@ -33,6 +33,7 @@ def test_outputs_are_allocated_or_given(runtime: str) -> None:
     np.testing.assert_array_equal(add(a, b), a + b)  # the repeat call, by its plan
     np.testing.assert_array_equal(add(a[:3], b[:3]), a[:3] + b[:3])  # other sizes, same library
     assert add(a[:0], b[:0]).shape == (0, 7)
+    assert add(a[:, :0], b[:, :0], C=np.empty((5, 7), np.float32)[:, :0]).shape == (5, 0)
 
 
 @needs_cc

@@ -195,7 +195,7 @@ def test_without_vectors_and_threads_loops_are_plain() -> None:
 
 def test_the_outermost_parallel_loop_is_divided_where_there_is_enough_work() -> None:
     text = lowered("for i in 0 .. M parallel:\n  for j in 0 .. N parallel:\n    y[i, j] = exp(x[i, j])")
-    assert text.split("\n")[0] == "for i in 0 .. M parallel serial_if M * N < 15420:"
+    assert text.split("\n")[0] == "for i in 0 .. M parallel serial_if M * N < 30840:"
     assert text.split("\n")[1] == "  for j in 0 .. N:"
 
 
@@ -214,7 +214,7 @@ def test_shared_memory_stands_before_its_region_and_private_memory_inside() -> N
         """,
         """
         scratch s: f32[N]
-        region serial_if N < 87381:
+        region serial_if N < 174762:
           scratch p: f32[N]
           for i in 0 .. N workshare:
             s[i] = b[i]

@@ -95,6 +95,14 @@ def test_the_recorded_script_replays(name: str) -> None:
             assert replace(new, notes=()) == replace(again, notes=())
 
 
+@pytest.mark.parametrize("name", ["gemm", "softmax", "transpose"])
+def test_what_is_scheduled_stays(name: str) -> None:
+    once = schedule(module(name), CPU, Options())
+    assert schedule(once, CPU, Options()) == once
+    by_hand = once.with_kernels(tuple(replace(k, schedule=()) for k in once.kernels))
+    assert schedule(by_hand, CPU, Options()) == by_hand or name == "transpose"
+
+
 def test_low_levels_leave_a_cpu_kernel_alone() -> None:
     before = module("gemm")
     assert schedule(before, CPU, Options(level=1)) == before

@@ -24,8 +24,9 @@ def function(kernel: k.Kernel, name: str, module: k.Module, target: Target) -> p
     places |= {b.name: Place(b, b.name) for b in pointers}
     body = Flattener(target, names).block(kernel.body, Scope({}, places, {}))
     body, blocks, block = grid(body, target.gpu)
-    body = protect(threads(body, target.threads and not target.gpu), target.gpu)
+    # vectors first: what a fork is worth is counted in the operations that are left
     body = vectorise(body, target)
+    body = protect(threads(body, target.threads and not target.gpu), target.gpu)
 
     roots = [*blocks, *block, *(e for s in p.statements(body) for e in p.expressions(s))]
     mentioned = {(e.op, e.attr) for e in postorder(*roots) if e.op in ("size", "var")}

@@ -12,7 +12,7 @@ from math import ceil
 from ...ir import program as p
 from ...ir.expr import TRUE, Expr, postorder, product, size, total
 
-FORK = 1 << 18  # operations, most of them in vectors, that take about as long as waking the threads
+FORK = 1 << 19  # operations, most of them on vectors, that take about as long as waking the threads saves
 COSTS: dict[str, int] = dict.fromkeys(
     ("exp", "exp2", "expm1", "log", "log2", "log1p", "sin", "cos", "tan", "pow", "tanh", "sinh", "cosh", "erf", "asin", "acos", "atan"), 16
 )
@@ -49,8 +49,9 @@ def _block(body: p.Block, stops: Mapping[str, Estimate]) -> Estimate:
             case p.While() | p.Region():
                 result = _sum(result, _block(s.body, stops))
             case p.If():
-                taken, other = _block(s.body, stops), _block(s.orelse, stops)
-                result = _sum(result, {m: max(taken.get(m, Fraction(0)), other.get(m, Fraction(0))) for m in {**taken, **other}})
+                # the first branch is the interior, the second its border; a failed check is neither
+                fails = all(isinstance(t, p.Fail) for t in s.body)
+                result = _sum(result, _block(s.orelse if fails else s.body, stops))
             case _:
                 cost = sum(COSTS.get(e.op, 1) for e in postorder(*p.expressions(s)) if e.args and e.dtype.name != "i64")
                 result = _sum(result, {(): Fraction(cost)})

@@ -7,7 +7,7 @@ the runtime.  A script is for a composite of one kernel, or names its kernels: a
 from __future__ import annotations
 
 from ...ir.errors import Diagnostic, SourceError
-from ...ir.kernel import Module
+from ...ir.kernel import Barrier, Kernel, Loop, Module, Region, statements
 from ...ir.target import Options, Target
 from .auto import automatic
 from .script import STEPS, apply, parse, replay
@@ -18,11 +18,18 @@ def schedule(ir: Module, target: Target, options: Options) -> Module:
     """Schedule every kernel of the module.  SourceError [E0601] where a step of the user's script is refused."""
     facts = Facts.of(ir, options.strict)
     script = options.schedules.get(target.runtime)
-    if script is not None and options.level > 0:
+    if script is not None and options.level > 0 and not any(map(is_scheduled, ir.kernels)):
         return _by_script(ir, facts, script)
     if options.level < 2 and not target.gpu:
         return ir
-    return ir.with_kernels(tuple(automatic(unique(k), facts, target, options) for k in ir.kernels))
+    return ir.with_kernels(tuple(k if is_scheduled(k) else automatic(unique(k), facts, target, options) for k in ir.kernels))
+
+
+def is_scheduled(kernel: Kernel) -> bool:
+    """Whether somebody has decided already: the kernel records steps, or holds what only steps (or a hand) put there."""
+    plain = ("serial", "parallel", "reduce")
+    decided = any(isinstance(s, (Region, Barrier)) or (isinstance(s, Loop) and s.kind not in plain) for s in statements(kernel.body))
+    return bool(kernel.schedule) or decided
 
 
 def _by_script(ir: Module, facts: Facts, script: str) -> Module:

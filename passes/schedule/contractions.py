@@ -172,21 +172,17 @@ class _Contract:
         """Take the guards out of the interior, let borders go through a tile in memory, and mark what is unrolled and what is a vector."""
         plan, acc = self.plan, self.roles.accumulator.name
         border: set[str] = set()
-        while True:
-            nests = self.tile_nests(acc)
+        while nests := self.tile_nests(acc):  # steps make new nests: rounds until all are marked
             for outer, inner in nests:
                 if outer.axis in border:
                     plan.do("spill", acc, outer.axis)
                 elif (isinstance(inner.body[0], If) and not plan.tried("unswitch", outer.axis)) or self.interior(outer.axis, inner.axis, border):
-                    pass
+                    continue
                 elif all(isinstance(s, Store) for s in inner.body) and constant_extent(inner) is not None:
                     plan.do("vectorize", inner.axis)
                     plan.do("unroll", outer.axis)
                 else:
                     plan.do("spill", acc, outer.axis)
-                break
-            else:
-                return
 
     def tile_nests(self, acc: str) -> list[tuple[Loop, Loop]]:
         """The two-deep nests over the register tile that are not marked yet."""

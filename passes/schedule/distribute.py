@@ -8,7 +8,7 @@ from ...ir.expr import ZERO, Expr, make, rewrite, substitute, var
 from ...ir.graph import Shape
 from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, substitute_block
 from .affine import constant_extent, extent, minus, upper
-from .tree import Facts, StepError, fresh, names_in, names_taken, nest, path_to, reads, rename, replace_in, replace_loop, written
+from .tree import Facts, StepError, buffers_in, fresh, names_in, names_taken, nest, path_to, rename, replace_in, replace_loop, written
 
 
 def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
@@ -79,7 +79,7 @@ def fission(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
                                     T
 
     `axes` are a perfect nest of parallel loops: no iteration needs what another does, so all of S may come before all of T.  A buffer that the body allocates is
-    expanded before; a `let` is repeated where it is used, unless it reads what the body writes.
+    expanded before; a `let` is repeated where it is used, unless it reads what the body writes after it.
     """
     loops = nest(kernel, axes)
     for loop in loops:
@@ -108,14 +108,13 @@ def _renamed(e: Expr, names: dict[str, str]) -> Expr:
 
 def _inline_lets(block: Block) -> Block:
     """The block without its own lets, their values in their uses."""
-    changed = written(block)
     values: dict[Expr, Expr] = {}
     result: list[Stmt] = []
-    for s in block:
+    for k, s in enumerate(block):
         if isinstance(s, Let):
-            bad = [n.attr for n in reads((s,)) if n.attr in changed]
+            bad = sorted(buffers_in(s.value) & written(block[k + 1 :]))
             if bad:
-                raise StepError(f"fission: `{s.name}` reads `{bad[0]}`, which the body writes")
+                raise StepError(f"fission: `{s.name}` reads `{bad[0]}`, which the body writes after it")
             values[var(s.name, s.value.dtype)] = substitute(s.value, values)
         else:
             result += substitute_block((s,), values)

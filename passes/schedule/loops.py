@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, mod, var
-from ...ir.kernel import Block, If, Kernel, Let, Loop, Store, map_block, statements, substitute_block
+from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, mod, substitute, var
+from ...ir.kernel import Block, If, Kernel, Let, Loop, Store, map_block, map_expressions, statements
 from ...ir.simplify import simplify
 from .affine import at_least, bounded, constant_extent, extent, inside, is_multiple, minus
 from .guards import pad_block
@@ -28,7 +28,8 @@ def _plain(loop: Loop, step: str) -> Loop:
 
 def _at(block: Block, loop: Loop, value: Expr) -> Block:
     """The loop's body with its variable at `value`; `first` and `last` of the axis become comparisons."""
-    return substitute_block(block, {var(loop.axis): value, first(loop.axis): value.eq(loop.start), last(loop.axis): value.eq(loop.stop - 1)})
+    mapping = {var(loop.axis): value, first(loop.axis): value.eq(loop.start), last(loop.axis): value.eq(loop.stop - 1)}
+    return map_expressions(block, lambda e: substitute(e, mapping) if loop.axis in names_in(e) else e)
 
 
 def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "guard") -> Kernel:

@@ -28,8 +28,9 @@ class Shape:
 
 
 def shape(kernel: Kernel) -> Shape:
+    """The chain and the body; lets before the outermost loop do not count."""
     chain: list[Loop] = []
-    body = kernel.body
+    body = tuple(s for s in kernel.body if not isinstance(s, Let))
     while len(body) == 1 and isinstance(body[0], Loop) and body[0].kind == "parallel" and body[0].step is ONE:
         chain.append(body[0])
         body = body[0].body

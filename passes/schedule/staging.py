@@ -10,6 +10,7 @@ from .affine import constant_extent, upper
 from .tree import (
     Facts,
     StepError,
+    buffers_in,
     children,
     find,
     fresh,
@@ -84,7 +85,7 @@ def stage(
             raise StepError(f"stage: the extent of `{loop.axis}` depends on {', '.join(sorted(bad))}")
         copying = (Loop(new[loop.axis], ZERO, substitute(loop.stop, to_new), copying, "parallel"),)
     replacement = {value: load(packed.name, value.dtype, *(var(a) for a in axes))}
-    used = map_expressions((top,), lambda e: substitute(e, replacement))
+    used = map_expressions((top,), lambda e: substitute(e, replacement) if buffer in buffers_in(e) else e)
     changed = replace_in(scope, top, (Alloc(packed), *copying, *used))
     return replace_loop(kernel, at, lambda loop: (replace(loop, body=changed),)) if at else replace(kernel, body=changed)
 
@@ -101,7 +102,7 @@ def _staged_value(kernel: Kernel, scope: Block, buffer: str, axes: tuple[str, ..
     inside = {*_axes_inside(scope), *(s.name for s in statements(scope) if isinstance(s, Let))} - set(axes)
 
     def movable(e: Expr) -> bool:
-        return not names_in(e) & inside and not any(n.attr in changed for n in loads_in(e))
+        return not names_in(e) & inside and buffers_in(e).isdisjoint(changed)
 
     found: dict[Expr, tuple[Stmt, Expr]] = {}
     for top in scope:
@@ -112,7 +113,7 @@ def _staged_value(kernel: Kernel, scope: Block, buffer: str, axes: tuple[str, ..
             stack = list(expressions(s))
             while stack:
                 n = stack.pop()
-                if not any(m.attr == buffer for m in loads_in(n)):
+                if buffer not in buffers_in(n):
                     continue
                 if movable(n):
                     condition = both(*conditions)
@@ -177,7 +178,7 @@ def spill(kernel: Kernel, facts: Facts, buffer: str, axis: str) -> Kernel:
             inner = (Loop(own[k], ZERO, old.shape[k], inner, "parallel"),)
         return inner
 
-    reads_it = any(n.attr == buffer for s in statements((loop,)) for n in loads_in(*expressions(s))) or any(
+    reads_it = any(buffer in buffers_in(e) for s in statements((loop,)) for e in expressions(s)) or any(
         isinstance(s, Store) and s.buffer == buffer and s.combiner for s in statements((loop,))
     )
     writes_it = buffer in written((loop,))

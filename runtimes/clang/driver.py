@@ -117,7 +117,9 @@ class Driver:
             return ()
         found = openmp_flags(compiler)
         if found is None and target.options.get("OMP"):
-            raise ToolMissing(f"OMP=1, but {compiler.command[0]} has no OpenMP library; install libomp, or `pip install cmeel-libomp` for zig, or say OMP=0")
+            raise ToolMissing(
+                f"OMP=1, but {compiler.command[0]} has no OpenMP library; install libomp, or `pip install cmeel-libomp` for zig, or say OMP=0"
+            )
         return found or ()
 
     def _link(self, compiler: Compiler, target: Target) -> tuple[str, ...]:

@@ -6,14 +6,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ...ir.dtypes import u8
-from ...ir.expr import Expr, size
 from ...ir.program import ERRORS, For, Program, Region
 from ...ir.target import Target
 from .. import Description, Rendered
-from ..describe import described_parameters, formulas, heading
-from ..render import Renderer, every_statement, fails_in_team
-from ..signature import SATURATING, parameters, scratch, size_parameters
+from ..companions import shape, workspace
+from ..describe import described_parameters, heading
+from ..render import Renderer
+from ..signature import parameters
+from ..teams import every_statement, fails_in_team
 
 _TAKEN = frozenset({"UNROLL", "PRAGMA", "code", "bytes"})
 
@@ -39,8 +39,6 @@ class _Emitter:
         self.params = parameters(program)
         self.names = r.open_scope(self.params)
         self.body = r.block(program.entry, "entry")
-        # formulas over sizes that nobody has checked yet
-        self.saturating = r.expressions.respelled(SATURATING)
 
     def source(self) -> str:
         r, program = self.renderer, self.program
@@ -53,7 +51,7 @@ class _Emitter:
             "errors": sorted(ERRORS.items()),
             "names": self.names,
             "body": self.body,
-            "sticky": fails_in_team(program.entry, r),
+            "sticky": fails_in_team(program.entry, r.failing),
         }
         # last: every part above notes the types and helpers that it uses
         fields["types"], fields["helpers"] = r.types.sorted(), r.helpers.texts
@@ -72,36 +70,4 @@ class _Emitter:
     def _common(self) -> dict[str, Any]:
         r = self.renderer
         params = [r.parameter(p, n) for p, n in zip(self.params, self.names, strict=True)]
-        return {"prefix": self.prefix, "entry": self.entry, "params": params, "workspace": self._workspace(), "shape": self._shape()}
-
-    # ---- the functions beside the entry
-
-    def _sizes(self) -> tuple[list[str], list[str]]:
-        names = [self.renderer.expressions.text(size(s.name)) for s in self.program.sizes]
-        return names, [self.renderer.parameter(p, n) for p, n in zip(size_parameters(self.program), names, strict=True)]
-
-    def _workspace(self) -> dict[str, Any] | None:
-        pieces = scratch(self.program.entry)
-        if not pieces:
-            return None
-        names, sizes = self._sizes()
-        counts: list[tuple[str, str, int]] = [(self._label(name), self._unchecked(count), width) for name, count, width in pieces]
-        return {"sizes": sizes, "names": names, "reserve": self.renderer.helpers.need("reserve", u8), "pieces": counts}
-
-    def _label(self, name: str) -> str:
-        return re.sub(r"[^A-Za-z0-9_.]", "_", name)
-
-    def _unchecked(self, e: Expr) -> str:
-        return self.saturating.text(e)
-
-    def _shape(self) -> dict[str, Any] | None:
-        if not self.program.derived:
-            return None
-        _, sizes = self._sizes()
-        outs = [self.renderer.local_name(f"out_{name}") for name, _ in self.program.derived]
-        return {
-            "sizes": sizes,
-            "outputs": [f"int64_t *{o}" for o in outs],
-            "formulas": [(o, self._unchecked(e)) for o, (_, e) in zip(outs, self.program.derived, strict=True)],
-            "words": formulas(self.program, self.renderer.expressions),
-        }
+        return {"prefix": self.prefix, "entry": self.entry, "params": params, "workspace": workspace(self.program, r), "shape": shape(self.program, r)}

@@ -21,10 +21,32 @@ _X86_LEVELS = (
     ("x86-64-v2", "cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3"),
 )
 # What is worth writing into a file: sets that change what a compiler emits for our kernels.
-_NOTABLE = (
-    "sse4_2 avx avx2 fma f16c avx512f avx512bw avx512dq avx512vl avx512_vnni avx512_bf16 avx512_fp16 avx_vnni amx_tile amx_bf16 amx_int8 "
-    "asimd asimdhp asimddp fphp bf16 i8mm sve sve2"
-).split()
+_NOTABLE = [
+    "sse4_2",
+    "avx",
+    "avx2",
+    "fma",
+    "f16c",
+    "avx512f",
+    "avx512bw",
+    "avx512dq",
+    "avx512vl",
+    "avx512_vnni",
+    "avx512_bf16",
+    "avx512_fp16",
+    "avx_vnni",
+    "amx_tile",
+    "amx_bf16",
+    "amx_int8",
+    "asimd",
+    "asimdhp",
+    "asimddp",
+    "fphp",
+    "bf16",
+    "i8mm",
+    "sve",
+    "sve2",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +147,11 @@ def _mac_flags() -> set[str]:
 
 
 def _mac_caches() -> dict[str, int]:
-    names = {"l1": ("hw.perflevel0.l1dcachesize", "hw.l1dcachesize"), "l2": ("hw.perflevel0.l2cachesize", "hw.l2cachesize"), "l3": ("hw.l3cachesize",)}
+    names = {
+        "l1": ("hw.perflevel0.l1dcachesize", "hw.l1dcachesize"),
+        "l2": ("hw.perflevel0.l2cachesize", "hw.l2cachesize"),
+        "l3": ("hw.l3cachesize",),
+    }
     return {level: next((int(t) for t in map(_sysctl, keys) if t.isdecimal()), 0) for level, keys in names.items()}
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ctypes
 import difflib
 import os
-import platform
+import shlex
 import shutil
 import sys
 import tempfile
 from ctypes.util import find_library
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from ...ir.primops import OPS
 from ...ir.program import Program
 from ...ir.target import Target
 from .. import ConfigKey, Description, Rendered
-from ..clang.compiler import find_compiler, run
+from ..clang.compiler import Compiler, find_compiler, run
 from ..clang.library import Library
+from ..clang.machine import native
 from ..config import resolve_config
 from . import nvrtc
 from .emit import emit, entry_name
@@ -48,21 +50,22 @@ class Driver:
         return ("shared", ".so") if shutil.which("nvcc") else ("cubin", ".cubin")
 
     def run_kind(self, device: str | None) -> tuple[str, str]:
-        """What a run here needs: a cubin on a GPU, the host build under the shim where there is none (with one warning) or where `--device host` asks for it."""
+        """What a run here needs: a cubin on a GPU, the host build under the shim where there is none (with one warning) or where `--device host` asks for it.
+
+        For another GPU than the first its number stands in kind and suffix (`cubin.1`, `.1.cubin`), so that whoever loads the file knows it.
+        """
         count = device_count()
-        if device is not None and device != "host":
-            name, _, number = device.partition(":")
-            if name != "cuda" or not (number or "0").isdecimal():
-                raise UsageError(f"--device {device}: expected cuda:N or host")
-            if int(number or "0") >= count:
-                raise DeviceError(f"--device {device}: there {'is' if count == 1 else 'are'} {count or 'no'} CUDA device{'' if count == 1 else 's'} here")
-            return "cubin", ".cubin"
-        if device is None and count:
-            return "cubin", ".cubin"
-        if device is None and "host" not in _WARNED:
+        if device is None and not count and "host" not in _WARNED:
             _WARNED.add("host")
             print("luminal: warning: no CUDA device here; the generated source runs on the CPU under the host shim", file=sys.stderr)
-        return "host", ".so"
+        if device == "host" or (device is None and not count):
+            return "host", ".so"
+        name, _, number = (device or "cuda:0").partition(":")
+        if name != "cuda" or not (number or "0").isdecimal():
+            raise UsageError(f"--device {device}: expected cuda:N or host")
+        if int(number or "0") >= count:
+            raise DeviceError(f"--device {device}: {count or 'no'} CUDA device{'' if count == 1 else 's'} here")
+        return ("cubin", ".cubin") if int(number or "0") == 0 else (f"cubin.{int(number)}", f".{int(number)}.cubin")
 
     def config_keys(self) -> tuple[ConfigKey, ...]:
         return self.description.config
@@ -95,13 +98,15 @@ class Driver:
 
     def build(self, rendered: Rendered, target: Target, kind: str, path: Path, timeout: float | None, log: list[str]) -> None:
         """Write `path`, whole or not at all.  kind: host (the CPU, under the shim) | ptx | cubin | object | static | shared (these three want nvcc)."""
+        kind = kind.partition(".")[0]
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".luminal-", dir=path.parent) as folder:
             place = Path(folder)
             (place / "kernel.cu").write_text(rendered.source, encoding="utf-8", newline="\n")
             product = place / "product"
             if kind == "host":
-                run(self._host_command(target), timeout, log, place)
+                for command in self._host_commands(target):
+                    run(command, timeout, log, place)
             elif kind in ("ptx", "cubin") and not self._nvcc(target):
                 arch = target.name if kind == "cubin" else target.name.replace("sm_", "compute_")
                 product.write_bytes(nvrtc.compile_text(rendered.source, arch, kind, log))
@@ -115,14 +120,17 @@ class Driver:
                 raise UsageError(f"the runtime {self.name} makes ptx, cubin, object, static and shared files, not `{kind}`")
             os.replace(product, path)
 
-    def _host_command(self, target: Target) -> list[str]:
-        compiler = find_compiler(str(target.options.get("CC", "")))
-        shim = str(self.folder / "lm_host.h")
-        flags = ["-std=gnu++17", "-O2", "-ffp-contract=fast", "-fno-math-errno", "-fno-exceptions", "-fno-rtti", "-fPIC", "-fwrapv", "-Wno-attributes"]
-        # the device contracts to FMA; a host without the instruction would call libm for each
-        if platform.machine() in ("x86_64", "AMD64"):
-            flags.append("-march=native")
-        return [*compiler.command, "-x", "c++", *flags, "-DLM_HOST", "-include", shim, "kernel.cu", "-shared", "-o", "product", "-lm"]
+    def _host_commands(self, target: Target) -> list[list[str]]:
+        """How the source becomes a shared library of this machine's under the shim.  A race check is compiled with a sanitizer, and linked without it."""
+        compiler = host_compiler(str(target.options.get("CC", "")))
+        machine = native()
+        flags = ["-O1", "-g"] if target.options["DEBUG"] else ["-O2"]
+        # the device contracts to FMA; a host that does not know of the instruction would call libm for each
+        flags += ["-std=gnu++17", "-ffp-contract=fast", "-fno-math-errno", "-fno-exceptions", "-fno-rtti", "-fwrapv", "-fPIC", "-Wno-attributes"]
+        flags += ["-mcpu=native" if machine.architecture == "aarch64" else "-march=native", "-DLM_HOST"]
+        flags += ["-fsanitize=thread", "-DLM_RACE"] if target.options["RACE"] else []
+        compile_ = [*compiler.command, "-x", "c++", *flags, "-include", str(self.folder / "lm_host.h"), "-c", "kernel.cu", "-o", "kernel.o"]
+        return [compile_, [*compiler.command, "-shared", "kernel.o", "-o", "product", "-lm"]]
 
     def _nvcc(self, target: Target) -> str | None:
         tool = target.options["TOOL"]
@@ -138,23 +146,40 @@ class Driver:
         number = target.name.removeprefix("sm_")
         code = ["-gencode", f"arch=compute_{number},code=sm_{number}"]
         host = ["-ccbin", str(target.options["CC"])] if target.options["CC"] else []
-        return [found, "-std=c++17", "-O3", *code, *host]
+        return [found, "-std=c++17", "-O3", *code, *(["-lineinfo"] if target.options["DEBUG"] else []), *host]
 
     def load(self, path: Path, program: Program, target: Target, prefix: str) -> Any:
+        """A library of the host shim's, or a cubin on the device that the file's name says (`….1.cubin`; without a number the first)."""
         if path.suffix == ".cubin":
             from .device import DeviceLibrary
 
-            return DeviceLibrary(path, program)
-        return Library(path, program, entry_name(prefix, program), extra=(None,))
+            number = path.suffixes[-2][1:] if len(path.suffixes) > 1 else ""
+            return DeviceLibrary(path, program, prefix, int(number) if number.isdecimal() else 0)
+        library = Library(path, program, entry_name(prefix, program), extra=(None,))
+        ctypes.CDLL(str(path)).lm_host_seed(ctypes.c_uint64(target.options["SEED"]))
+        return library
 
     def identity(self, target: Target) -> str:
-        """Everything that may build: the host compiler and its version, nvcc's or NVRTC's, the shim's text."""
-        parts = [(self.folder / "lm_host.h").read_text(encoding="utf-8")]
+        """Everything that may build: this machine, the host compiler and its version, the shim's text, nvcc's or NVRTC's version, all flags."""
+        parts = [(self.folder / name).read_text(encoding="utf-8") for name in ("lm_host.h", "lm_race.h")]
         try:
-            parts.append(find_compiler(str(target.options.get("CC", ""))).identity)
+            parts += [host_compiler(str(target.options.get("CC", ""))).identity, native().describe, repr(self._host_commands(target))]
         except ToolError:
             parts.append("no host compiler")
-        return "\n".join([*parts, _device_compiler(self._nvcc(target))])
+        nvcc = self._nvcc(target)
+        return "\n".join([*parts, _device_compiler(nvcc), repr(self._nvcc_command(target)) if nvcc else repr(nvrtc.OPTIONS)])
+
+
+@cache
+def host_compiler(requested: str) -> Compiler:
+    """A compiler of C++: the one of the clang runtime where it has C++, else the `zig cc` of PyPI's ziglang.  ToolError with what to install."""
+    found = find_compiler(requested)
+    # a gcc prints the bare name of a part that it does not have
+    if found.family != "gcc" or os.sep in run([*found.command, "-print-prog-name=cc1plus"], 60, []).strip():
+        return found
+    if not requested and not os.environ.get("CC") and find_spec("ziglang") is not None:
+        return find_compiler(f"{shlex.quote(sys.executable)} -m ziglang cc")
+    raise ToolError(f"{found.command[0]} has no C++, which the host shim of the cuda runtime is: install g++, or `pip install ziglang`")
 
 
 @cache

@@ -7,6 +7,8 @@ from ctypes.util import find_library
 
 from ...ir.errors import ToolError
 
+OPTIONS = ("--std=c++17", "--fmad=true", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
+
 
 class Missing(ToolError):
     """NVRTC is not installed."""
@@ -40,7 +42,7 @@ def version() -> str:
 def compile_text(source: str, arch: str, product: str, log: list[str]) -> bytes:
     """`arch` is sm_XX for product "cubin", compute_XX for "ptx".  ToolError with NVRTC's own log where it refuses."""
     nvrtc = library()
-    options = [f"--gpu-architecture={arch}", "--std=c++17", "--fmad=true", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"]
+    options = [f"--gpu-architecture={arch}", *OPTIONS]
     log.append("nvrtc " + " ".join(options))
     program = ctypes.c_void_p()
     _check(nvrtc, nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"luminal.cu", 0, None, None))

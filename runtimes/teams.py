@@ -1,0 +1,54 @@
+"""Who runs a statement, and what can fail there: the questions that rendering asks of a block before it writes a line of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..ir.program import Block, Call, Fail, For, If, Program, Region, Scratch, Stmt, While
+
+
+def every_statement(block: Block) -> Iterator[Stmt]:
+    """Outer before inner, in order, without recursion."""
+    return (s for s, _ in with_team(block))
+
+
+def with_team(block: Block) -> Iterator[tuple[Stmt, str]]:
+    """Every statement with what is around it: "", a region, or a loop whose iterations are divided among threads."""
+    stack = [(s, "") for s in reversed(block)]
+    while stack:
+        s, team = stack.pop()
+        yield s, team
+        if isinstance(s, If):
+            stack.extend((x, team) for x in reversed(s.body + s.orelse))
+        elif isinstance(s, (For, While, Region)):
+            stack.extend((x, team_inside(s, team)) for x in reversed(s.body))
+
+
+def team_inside(stmt: Stmt, around: str) -> str:
+    """What is around the statements inside `stmt`: "", region or loop."""
+    if isinstance(stmt, For) and (stmt.pragma == "parallel" or (stmt.pragma == "workshare" and around)):
+        return "loop"
+    return around or ("region" if isinstance(stmt, Region) else "")
+
+
+def failing(program: Program) -> frozenset[str]:
+    """Functions that return a code: those that say so, that allocate, or that call one that does."""
+    found = {f.name for f in program.functions if f.fails}
+    while True:
+        more = {f.name for f in program.functions if any(_can_fail(s, found) for s in every_statement(f.body))}
+        if more <= found:
+            return frozenset(found)
+        found |= more
+
+
+def fails_in_team(block: Block, failing_functions: frozenset[str]) -> bool:
+    """Whether something in a region or parallel loop of the block can fail, so that its function needs the sticky `status`."""
+    return any(team and _can_fail(s, failing_functions) for s, team in with_team(block))
+
+
+def ends_by_leaving(block: Block) -> bool:
+    return bool(block) and isinstance(block[-1], Fail)
+
+
+def _can_fail(s: Stmt, failing_functions: set[str] | frozenset[str]) -> bool:
+    return isinstance(s, (Fail, Scratch)) or (isinstance(s, Call) and s.function in failing_functions)

@@ -1,0 +1,91 @@
+"""The vector polynomials over wide ranges: within 2 ULP of the wider type's libm, special values and signs of zero right."""
+
+import shutil
+
+import numpy as np
+import pytest
+from luminal.ir.dtypes import f32, f64, i64
+from luminal.ir.expr import ZERO, call, const, make, size, var
+from luminal.ir.graph import Port, Size
+from luminal.ir.program import Call, For, Function, Param, Program, StoreTo
+from luminal.runtimes import find
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+
+NAMES = ("exp2", "exp", "log2", "log", "sin", "cos", "tanh")
+N, i = size("N"), var("i")
+SEED, EACH = 5, 1 << 15
+
+
+def inputs(kind):
+    """Random bit patterns, moderate and large values, near 1, near multiples of pi/2, special values."""
+    rng = np.random.default_rng(SEED)
+    bits = rng.integers(0, 256, EACH * np.dtype(kind).itemsize, dtype=np.uint8).view(kind)
+    scales = [rng.standard_normal(EACH) * s for s in (1e-3, 1, 20, 700, 3e4)]
+    turns = np.longdouble("1.57079632679489661923132169163975144") * np.arange(EACH)
+    info = np.finfo(kind)
+    special = [
+        0.0,
+        -0.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        1,
+        -1,
+        info.max,
+        -info.max,
+        info.tiny,
+        info.smallest_subnormal,
+        -info.smallest_subnormal,
+        128,
+        -149,
+        1024,
+        -1074,
+    ]
+    parts = [bits, 1 + rng.standard_normal(EACH) * 0.01, *scales, turns, np.resize(np.array(special, kind), 64)]
+    return np.concatenate([np.asarray(p, kind) for p in parts])
+
+
+def error(found, exact, kind):
+    """In units of the last place of the exact value; where it rounds to infinity, the largest finite number is one unit off."""
+    info = np.finfo(kind)
+    rounded = exact.astype(kind)
+    _, e = np.frexp(np.abs(exact))
+    unit = np.maximum(np.ldexp(np.ones_like(exact), e - 1 - info.nmant), np.asarray(info.smallest_subnormal, exact.dtype))
+    distance = np.abs(found.astype(exact.dtype) - exact) / unit
+    distance = np.where(np.isinf(rounded) & (np.abs(found) == info.max) & (np.sign(found) == np.sign(rounded)), 1, distance)
+    distance = np.where((found == rounded) | (np.isnan(found) & np.isnan(rounded)), np.where(np.isfinite(rounded), distance, 0), distance)
+    return np.where(np.isnan(rounded) & np.isnan(found), 0, np.where(np.isnan(distance), np.inf, distance))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("march", ["native", "x86-64"])
+@pytest.mark.parametrize(("d", "wide"), [(f32, np.float64), (f64, np.longdouble)], ids=str)
+def test_within_two_ulp(d, wide, march, tmp_path):
+    lanes = 64 // d.bytes
+    kind = {f32: np.float32, f64: np.float64}[d]
+    if np.finfo(wide).nmant < np.finfo(kind).nmant + 8:
+        pytest.skip("no wider float here to compare with")
+    runtime = find("clang")
+    target = runtime.target(march, {"CC": "gcc"}, False)
+    functions = []
+    for name in NAMES:
+        loop = For("i", ZERO, N, (StoreTo("Y", i, call(name, make("vload", d.vector(lanes), (i,), "X"))),), const(lanes))
+        functions.append(Function(f"k_{name}", (Param("X", d, True, True), Param("Y", d, True), Param("N", i64)), (loop,)))
+    ports = (Port("X", d, (N,), "in"), *(Port(f"Y_{name}", d, (N,), "out") for name in NAMES))
+    program = Program(
+        "accuracy", (Size("N", multiple=lanes),), ports, tuple(functions), tuple(Call(f"k_{name}", ("X", f"Y_{name}", N)) for name in NAMES)
+    )
+    path = tmp_path / "accuracy.so"
+    runtime.build(runtime.render(program, target, "lm_"), target, "shared", path, 60, [])
+    x = inputs(kind)
+    found = {f"Y_{name}": np.empty_like(x) for name in NAMES}
+    assert len(x) % lanes == 0
+    assert runtime.load(path, program, target, "lm_").call({"X": x} | found, {"N": len(x)}) == 0
+    for name in NAMES:
+        y, exact = found[f"Y_{name}"], getattr(np, name)(x.astype(wide))
+        distance = error(y, exact, kind)
+        worst = int(np.argmax(distance))
+        assert distance[worst] <= 2, (name, x[worst], y[worst], exact[worst], distance[worst])
+        zero = (y == 0) & (exact == 0)
+        assert np.array_equal(np.signbit(y[zero]), np.signbit(exact[zero])), name

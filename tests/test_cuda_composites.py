@@ -1,0 +1,100 @@
+"""Every sample and every library composite: right under the host shim, and taken by NVRTC."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cuda_unit import ROOT, Unit, check, compiled, inputs_of, needs_host, target, unit
+from luminal.compiler import Compilation, Settings, compilations
+from luminal.ir.errors import ToolError
+from luminal.ir.program import BAD_INDEX
+from luminal.runtimes.cuda import nvrtc
+
+SAMPLES = sorted(ROOT.glob("samples/*.toml"))
+LIBRARY = sorted(ROOT.glob("ops/*/*.toml"))
+SMALL = [("softmax", "f16"), ("softmax", "bf16"), ("layer_norm", "bf16"), ("attention", "f16"), ("gelu", "f64"), ("linear", "bf16"), ("rotary", "f64")]
+
+
+def name_of(path: Path) -> str:
+    return f"{path.parent.name}_{path.stem}_"
+
+
+def one(source: str, **settings: object) -> Compilation:
+    return compilations(source, Settings(runtime="cuda", **settings))[0]  # pyright: ignore[reportArgumentType]
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Compilation]:
+    whole = {name_of(p): one(str(p)) for p in (*SAMPLES, *LIBRARY)}
+    return whole | {f"{name}_{d}_": one(name, dtype={"T": d}) for name, d in SMALL}
+
+
+@pytest.fixture(scope="module")
+def built(found: dict[str, Compilation], tmp_path_factory: pytest.TempPathFactory) -> Unit:
+    return unit(tmp_path_factory.mktemp("cuda") / "all.so", {prefix: c.program for prefix, c in found.items()}, target())
+
+
+def sizes_of(c: Compilation) -> list[dict[str, int]]:
+    names = [s.name for s in c.elaborate().sizes]
+    assert c.composite is not None
+    declared = [{n: int(b[n]) for n in names} for b in c.composite.test.sizes if all(n in b for n in names)]
+    return declared or [dict.fromkeys(names, n) for n in (2, 14)]
+
+
+@needs_host
+@pytest.mark.parametrize("prefix", [*map(name_of, (*SAMPLES, *LIBRARY)), *(f"{n}_{d}_" for n, d in SMALL)])
+def test_right_under_the_shim(prefix: str, found: dict[str, Compilation], built: Unit) -> None:
+    graph = found[prefix].elaborate()
+    for sizes in sizes_of(found[prefix]):
+        if not any(v > 200 for v in sizes.values()):
+            check(built.library(prefix), graph, sizes, inputs_of(graph, sizes))
+
+
+@needs_host
+def test_an_index_out_of_range_is_a_code(found: dict[str, Compilation], built: Unit) -> None:
+    graph = found["movement_embedding_"].elaborate()
+    sizes = {"V": 5, "D": 3, "N": 7}
+    buffers = inputs_of(graph, sizes)
+    library = built.library("movement_embedding_")
+    index = next(p.name for p in graph.ports if p.dtype.is_integer)
+    output = next(p.name for p in graph.ports if p.role == "out")
+    buffers[output] = buffers["W"][buffers[index]].copy()
+    assert library.call(buffers, sizes) == 0
+    buffers[index][4] = 5
+    assert library.call(buffers, sizes) == BAD_INDEX
+    buffers[index][4] = 0
+    assert library.call(buffers, sizes) == 0  # the code is given once
+
+
+@needs_host
+@pytest.mark.parametrize("level", [0, 1])
+def test_the_plainer_levels(level: int, tmp_path: Path) -> None:
+    c = one(str(ROOT / "samples" / "mlp.toml"))
+    graph, sizes = c.elaborate(), {"N": 7, "K": 13, "H": 29, "M": 5}
+    library = unit(tmp_path / "mlp.so", {"lm_": compiled(graph, target(), level)}, target()).library("lm_")
+    check(library, graph, sizes, inputs_of(graph, sizes))
+
+
+def nvrtc_version() -> str:
+    try:
+        return nvrtc.version()
+    except ToolError:
+        return ""
+
+
+@pytest.mark.skipif(not nvrtc_version(), reason="NVRTC is not installed")
+@pytest.mark.parametrize("path", [*SAMPLES, *LIBRARY], ids=lambda p: p.stem)
+def test_nvrtc_takes_it(path: Path, found: dict[str, Compilation]) -> None:
+    source = found[name_of(path)].rendered.source
+    for architecture in ("sm_75", "sm_80", "sm_90a") if path in SAMPLES else ("sm_80",):
+        binary = nvrtc.compile_text(source, architecture, "cubin", [])
+        assert binary.startswith(b"\x7fELF")
+        for f in found[name_of(path)].program.functions:
+            assert f"lm_{f.name}".encode() in binary
+
+
+@pytest.mark.skipif(not nvrtc_version(), reason="NVRTC is not installed")
+@pytest.mark.parametrize(("name", "dtype"), SMALL)
+def test_nvrtc_takes_small_floats(name: str, dtype: str, found: dict[str, Compilation]) -> None:
+    assert nvrtc.compile_text(found[f"{name}_{dtype}_"].rendered.source, "sm_75", "cubin", [])
