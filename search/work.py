@@ -122,18 +122,20 @@ class _Counter:
 
         The trips of a loop whose bounds are linear in an outer variable are averaged over it, which is exact for triangles."""
         counts: list[Expr] = []
+        halves = 1
         for k, (name, (first, last)) in enumerate(trips.items()):
             if used is not None and name not in used:
                 continue
             count = last - first + 1
             for outer, (low, high) in reversed(list(trips.items())[:k]):
                 if outer in set(postorder(count)):
-                    count = (substitute(count, {outer: low}) + substitute(count, {outer: high})) // 2
+                    count = substitute(count, {outer: low}) + substitute(count, {outer: high})
+                    halves *= 2
             if any(e.op in ("var", "load") for e in postorder(count)):
                 self.at_least = True
                 count = ONE
             counts.append(count)
-        return simplify(product(counts))
+        return simplify(product(counts) // halves)
 
     def smaller(self, buffer: Buffer, elements: list[Expr]) -> Expr:
         """All elements of the buffer, or as many as the widest access names, whichever is less on nominal sizes."""
