@@ -17,7 +17,7 @@ from luminal.ir.dtypes import f32, i64
 from luminal.ir.errors import Unsupported
 from luminal.ir.expr import ONE, Expr, call, cast, ceildiv, const, load, size, var
 from luminal.ir.graph import Port, Size
-from luminal.ir.program import DEVICE_ERROR, Array, Barrier, Block, Call, Define, For, Function, If, Param, Program, Region, Scratch, StoreTo
+from luminal.ir.program import DEVICE_ERROR, Array, Assign, Barrier, Block, Call, Define, For, Function, If, Param, Program, Region, Scratch, StoreTo
 from luminal.runtimes import find
 
 pytestmark = needs_host
