@@ -124,7 +124,7 @@ class Driver:
         """How the source becomes a shared library of this machine's under the shim.  A race check is compiled with a sanitizer, and linked without it."""
         compiler = host_compiler(str(target.options.get("CC", "")))
         machine = native()
-        flags = ["-O1", "-g"] if target.options["DEBUG"] else ["-O2"]
+        flags = ["-O0", "-g"] if target.options["DEBUG"] else ["-O2"]
         # the device contracts to FMA; a host that does not know of the instruction would call libm for each
         flags += ["-std=gnu++17", "-ffp-contract=fast", "-fno-math-errno", "-fno-exceptions", "-fno-rtti", "-fwrapv", "-fPIC", "-Wno-attributes"]
         flags += ["-mcpu=native" if machine.architecture == "aarch64" else "-march=native", "-DLM_HOST"]

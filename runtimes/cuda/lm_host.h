@@ -240,3 +240,8 @@ template <class F> static LM_QUIET void lm_launch(dim3 grid, dim3 block, const F
   }
 }
 #define LM_LAUNCH(kernel, grid, block, stream, ...) ((void)(stream), lm_launch(grid, block, [&] { kernel(__VA_ARGS__); }))
+
+/* A launch for who loads the kernels without the entry: `thread` is called once for each thread, with its indices set. */
+extern "C" void lm_host_launch(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, void (*thread)(void)) {
+  lm_launch(dim3(gx, gy, gz), dim3(bx, by, bz), [=] { thread(); });
+}
