@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -100,7 +99,18 @@ def test_the_main_job(runtime: str) -> None:
 
 @pytest.mark.skipif(not HAS_CC, reason="no C compiler on PATH")
 def test_the_ancestors_form() -> None:
-    words = ["-i", "./samples/gemm.toml", "--runtime", "./runtimes/clang", "--debug", "1", "--test", "M=33, N=34, K=35", "--config", 'OMP=1,MARCH="native"']
+    words = [
+        "-i",
+        "./samples/gemm.toml",
+        "--runtime",
+        "./runtimes/clang",
+        "--debug",
+        "1",
+        "--test",
+        "M=33, N=34, K=35",
+        "--config",
+        'OMP=1,MARCH="native"',
+    ]
     done = luminal(*words, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert "pass" in done.stdout and "raise_loops" in done.stderr
