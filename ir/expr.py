@@ -413,7 +413,7 @@ def evaluate(root: Expr, environment: Mapping[str, int]) -> int:
     return value[root]
 
 
-_INTEGER: dict[str, Callable[..., int]] = {
+_INTEGER: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "neg": lambda a: -a,
     "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "max": max, "min": min, "abs": abs,
     "less_than": lambda a, b: a < b, "less_equal": lambda a, b: a <= b, "equal": lambda a, b: a == b, "not_equal": lambda a, b: a != b,

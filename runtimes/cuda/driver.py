@@ -111,7 +111,9 @@ class Driver:
                 arch = target.name if kind == "cubin" else target.name.replace("sm_", "compute_")
                 product.write_bytes(nvrtc.compile_text(rendered.source, arch, kind, log))
             elif kind in ("ptx", "cubin", "object", "shared"):
-                form = {"ptx": ["-ptx"], "cubin": ["-cubin"], "object": ["-c", "-Xcompiler", "-fPIC"], "shared": ["-shared", "-Xcompiler", "-fPIC"]}[kind]
+                form = {"ptx": ["-ptx"], "cubin": ["-cubin"], "object": ["-c", "-Xcompiler", "-fPIC"], "shared": ["-shared", "-Xcompiler", "-fPIC"]}[
+                    kind
+                ]
                 run([*self._nvcc_command(target), *form, "kernel.cu", "-o", "product"], timeout, log, place)
             elif kind == "static":
                 run([*self._nvcc_command(target), "-c", "-Xcompiler", "-fPIC", "kernel.cu", "-o", "kernel.o"], timeout, log, place)
@@ -142,7 +144,9 @@ class Driver:
     def _nvcc_command(self, target: Target) -> list[str]:
         found = self._nvcc(target)
         if found is None:
-            raise nvrtc.Missing("object files and libraries of CUDA code are made by nvcc, which is not on PATH; -o NAME.cubin and NAME.ptx do without it")
+            raise nvrtc.Missing(
+                "object files and libraries of CUDA code are made by nvcc, which is not on PATH; -o NAME.cubin and NAME.ptx do without it"
+            )
         number = target.name.removeprefix("sm_")
         code = ["-gencode", f"arch=compute_{number},code=sm_{number}"]
         host = ["-ccbin", str(target.options["CC"])] if target.options["CC"] else []
@@ -156,7 +160,7 @@ class Driver:
             number = path.suffixes[-2][1:] if len(path.suffixes) > 1 else ""
             return DeviceLibrary(path, program, prefix, int(number) if number.isdecimal() else 0)
         library = Library(path, program, entry_name(prefix, program), extra=(None,))
-        ctypes.CDLL(str(path)).lm_host_seed(ctypes.c_uint64(target.options["SEED"]))
+        ctypes.CDLL(str(path)).lm_host_seed(ctypes.c_uint64(int(target.options["SEED"])))
         return library
 
     def environment(self, target: Target) -> dict[str, str]:
