@@ -24,7 +24,7 @@ def test(compilation: Compilation, options: dict[str, Any], report: dict[str, An
 
     subject = subject_of(compilation, log)
     results: list[Result] = []
-    with Child() as child:
+    with Child(compilation.runtime.environment(compilation.target)) as child:
         for sizes, scalars in bindings(compilation, parse_bindings(options["test"])):
             given = {**scalars, **inputs_of(options["given"])}
             save = {name: Path(path) for name, path in pairs(options["kept"], "--output")}

@@ -119,7 +119,7 @@ class Knowledge:
                 factors, c = list(terms[0]), f[terms[0]]
                 if len(factors) == 1 and self._narrow(factors[0], c, offset):
                     continue
-                if c > 0 > offset:
+                if c > 0 > offset and (len(factors) > 1 or factors[0].args):
                     pending += self._factors(factors)
             kept.append(f)
         if kept:

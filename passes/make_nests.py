@@ -30,7 +30,6 @@ from ..ir.simplify import assuming
 from ..ir.target import Options, Target
 from .homes import Piece, bind, loads, zeros_block
 from .nest_body import OUTPUT_AXES, Names, NestBody
-from .raise_loops import why_not
 from .renaming import defined, rename_buffers, unique_locals
 
 REAL = frozenset({"contiguous", "nest", "scatter", "update", "scan"})
@@ -182,5 +181,7 @@ class _Maker:
             written.append(version)
         names.update((b.name, version) for b, version in zip(nest.results, written, strict=True))
         block = unique_locals(nest.body, Names((*self.names.taken, *names)).fresh)
+        from .raise_loops import why_not
+
         reason = why_not(node, self.graph, self.options)
         return Piece(tuple(written), rename_buffers(block, names, self.scalars), tuple(starts), tuple(before), (reason,) if reason else ())

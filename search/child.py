@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +30,8 @@ class Outcome:
 class Child:
     """A worker process, started when first needed; `close` (or leaving the `with`) ends it."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self.environment = dict(environment or {})  # what the runtime wants there, beside our own
         self.process: subprocess.Popen[bytes] | None = None
         self.stderr = tempfile.TemporaryFile()  # a file, because a pipe that nobody reads would stop a talkative kernel
 
@@ -73,7 +75,7 @@ class Child:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", f"{__package__}.worker", str(os.getpid())],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr, start_new_session=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+                env={**os.environ, **self.environment, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
             )  # fmt: skip
         return self.process
 
@@ -88,7 +90,7 @@ class Child:
             return Outcome("crash", signal.Signals(-status).name)
         if status == 1 and "Traceback" in said:
             raise CompilerBug("worker", said.splitlines()[-1])
-        return Outcome("crash", f"exit status {status}" + (f": {said.splitlines()[-1]}" if said else ""))
+        return Outcome("crash", f"exit status {status}" + (f": {telling_line(said)}" if said else ""))
 
     def close(self) -> None:
         if self.process is None:
@@ -108,3 +110,9 @@ class Child:
                 except BrokenPipeError:
                     pass
         self.process = None
+
+
+def telling_line(said: str) -> str:
+    """The line that names the error (a sanitizer's, say), else the last one."""
+    lines = said.splitlines()
+    return next((line for line in lines if "error" in line.lower()), lines[-1])

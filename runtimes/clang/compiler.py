@@ -106,6 +106,20 @@ def _cmeel_library() -> Path | None:
     return None
 
 
+@cache
+def sanitizer_library(compiler: Compiler, address: bool) -> Path:
+    """The shared library of ASan (which holds clang's UBSan too) or of UBSan alone.  ToolMissing where the compiler came without."""
+    import platform
+
+    kind = "asan" if address else "ubsan"
+    name = f"lib{kind}.so" if compiler.family == "gcc" else f"libclang_rt.{kind}{'' if address else '_standalone'}-{platform.machine()}.so"
+    # a compiler prints the bare name of a library that it does not have
+    found = Path(run([*compiler.command, f"-print-file-name={name}"], 60, []).strip())
+    if not found.is_absolute():
+        raise ToolMissing(f"{compiler.command[0]} has no {name}: install its sanitizers, or choose another compiler with --config CC=")
+    return found.resolve()
+
+
 def run(command: list[str], timeout: float | None, log: list[str], cwd: Path | None = None) -> str:
     """What the command prints.  ToolError with the command and its output where it fails; TimeLimit where it takes longer: then all its children are ended."""
     log.append(shlex.join(command))

@@ -159,6 +159,9 @@ class Driver:
         ctypes.CDLL(str(path)).lm_host_seed(ctypes.c_uint64(target.options["SEED"]))
         return library
 
+    def environment(self, target: Target) -> dict[str, str]:
+        return {}
+
     def identity(self, target: Target) -> str:
         """Everything that may build: this machine, the host compiler and its version, the shim's text, nvcc's or NVRTC's version, all flags."""
         parts = [(self.folder / name).read_text(encoding="utf-8") for name in ("lm_host.h", "lm_race.h")]

@@ -82,6 +82,9 @@ class Driver:
     def load(self, path: Path, program: Program, target: Target, prefix: str) -> Library:
         return Library(program, target)
 
+    def environment(self, target: Target) -> dict[str, str]:
+        return {}
+
     def identity(self, target: Target) -> str:
         """The text depends on nothing but itself."""
         return self.name
