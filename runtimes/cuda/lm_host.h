@@ -36,7 +36,7 @@ struct dim3 : uint3 {
 /* plain zeros at first: what needs no constructor needs no guard at every use */
 static thread_local uint3 threadIdx, blockIdx, blockDim, gridDim;
 
-/* ---- the runtime's functions that generated code calls */
+/* ---- the runtime's functions: those that generated code calls, and enough for a caller to stand on */
 
 typedef void *cudaStream_t;
 typedef int cudaError_t;
@@ -59,6 +59,10 @@ static inline LM_QUIET cudaError_t cudaFreeAsync(void *p, cudaStream_t) {
   free(p);
   return cudaSuccess;
 }
+static inline LM_QUIET cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind, cudaStream_t) {
+  memcpy(to, from, n);
+  return cudaSuccess;
+}
 template <class T> static inline LM_QUIET cudaError_t cudaGetSymbolAddress(void **p, T &symbol) {
   *p = &symbol;
   return cudaSuccess;
@@ -69,6 +73,10 @@ template <class T> static inline LM_QUIET cudaError_t cudaMemcpyFromSymbolAsync(
 }
 template <class T> static inline LM_QUIET cudaError_t cudaMemcpyToSymbolAsync(T &to, const void *from, size_t n, size_t, cudaMemcpyKind, cudaStream_t) {
   memcpy(&to, from, n);
+  return cudaSuccess;
+}
+static inline cudaError_t cudaStreamCreate(cudaStream_t *stream) {
+  *stream = NULL; /* all work is done in order, at once */
   return cudaSuccess;
 }
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
