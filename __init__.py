@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from .ir.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from .compiler import Compilation
@@ -29,7 +29,7 @@ _HOMES = {
 }
 __all__ = [
     "Compilation", "CompilerBug", "DeviceError", "Diagnostic", "Function", "LuminalError", "SourceError", "TimeLimit", "ToolError",
-    "Unsupported", "UsageError", "compile",
+    "Unsupported", "UsageError", "__version__", "compile",
 ]  # fmt: skip
 
 

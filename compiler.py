@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -238,26 +239,23 @@ class Compilation:
 
     def build(self, kind: str, path: Path, log: list[str] | None = None) -> None:
         """Write the product `kind` (object | static | shared | ptx | cubin) to `path`, whole or not at all; the compile cache is asked first."""
-        from .search.cache import cached
+        from .artifacts.write import write_bytes
 
-        log = [] if log is None else log
-        rendered = self.rendered
-        identity = self.runtime.identity(self.target)
-
-        def make(to: Path) -> None:
-            self.runtime.build(rendered, self.target, kind, to, self.settings.timeout, log)
-
-        cached((rendered.source, rendered.header, self.target.describe, kind, identity), path.suffix, make, path)
+        made = self.product(kind, path.suffix, log)
+        write_bytes(path, made.read_bytes(), executable=os.access(made, os.X_OK))
 
     def library_path(self, log: list[str] | None = None) -> Path:
         """What runs here (a shared library, a cubin, …), inside the compile cache."""
+        return self.product(*self.runtime.run_kind(self.settings.device), log)
+
+    def product(self, kind: str, suffix: str, log: list[str] | None = None) -> Path:
+        """A built product inside the compile cache; `log` receives the commands that were run, if any."""
         from .search.cache import cached
 
-        log = [] if log is None else log
+        commands = [] if log is None else log
         rendered = self.rendered
-        kind, suffix = self.runtime.run_kind(self.settings.device)
         key = (rendered.source, rendered.header, self.target.describe, kind, self.runtime.identity(self.target))
-        return cached(key, suffix, lambda to: self.runtime.build(rendered, self.target, kind, to, self.settings.timeout, log))
+        return cached(key, suffix, lambda to: self.runtime.build(rendered, self.target, kind, to, self.settings.timeout, commands))
 
 
 def compilations(

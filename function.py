@@ -140,7 +140,9 @@ class Function:
 
     def _bind(self, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
         if len(args) > len(self._inputs):
-            raise TypeError(f"{self.__name__} takes {len(self._inputs)} arguments ({', '.join(p.name for p in self._inputs)}), {len(args)} were given")
+            raise TypeError(
+                f"{self.__name__} takes {len(self._inputs)} arguments ({', '.join(p.name for p in self._inputs)}), {len(args)} were given"
+            )
         buffers: dict[str, Any] = {p.name: a for p, a in zip(self._inputs, args, strict=False)}
         ports = {p.name: p for p in self._ports}
         for name, value in named.items():
@@ -201,7 +203,7 @@ class Function:
         shape, strides, _ = layout(port, sizes)
         if value.shape != shape:
             raise ValueError(f"port {port.name}: expected shape {list(shape)}, found {list(value.shape)}")
-        fits = all(n <= 1 or have == want * value.itemsize for n, have, want in zip(shape, value.strides, strides, strict=True))
+        fits = 0 in shape or all(n <= 1 or have == want * value.itemsize for n, have, want in zip(shape, value.strides, strides, strict=True))
         if fits and (port.role == "in" or value.flags.writeable):
             return value
         if port.role != "in":

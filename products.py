@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .artifacts.write import write_text
+from .artifacts.write import inside, write_text
 from .compiler import LEVELS, Compilation
 from .ir.errors import ToolError, UsageError
 
@@ -57,22 +57,30 @@ def write_products(compilation: Compilation, path: Path, log: list[str] | None =
 
 
 def write_all(compilation: Compilation, folder: Path, log: list[str] | None = None) -> list[Path]:
-    """Source, header and, where the tools are there, the shared library."""
+    """Source, header and, where the tools are there, the shared library.  Everything is made before the first file is written."""
     rendered = compilation.rendered
+    stem = compilation.name
+    kind, suffix = compilation.runtime.library_kind
+    library = inside(folder, f"{'lib' if kind == 'shared' else ''}{stem}{suffix}")
+    try:
+        compilation.product(kind, suffix, log)
+    except ToolError as error:
+        if not error.missing:
+            raise
+        library = None
+    make_folder(folder)
+    written = [inside(folder, f"{stem}{rendered.suffix}"), inside(folder, f"{stem}.h")]
+    write_text(written[0], rendered.source)
+    write_text(written[1], rendered.header)
+    if library is not None:
+        compilation.build(kind, library, log)
+        written.append(library)
+    return written
+
+
+def make_folder(folder: Path) -> None:
+    """The folder, made where it is not there.  UsageError where it cannot be."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder}: {(error.strerror or str(error)).lower()}") from None
-    stem = compilation.name
-    written = [folder / f"{stem}{rendered.suffix}", folder / f"{stem}.h"]
-    write_text(written[0], rendered.source)
-    write_text(written[1], rendered.header)
-    kind, suffix = compilation.runtime.library_kind
-    library = folder / f"lib{stem}{suffix}" if kind == "shared" else folder / f"{stem}{suffix}"
-    try:
-        compilation.build(kind, library, log)
-        written.append(library)
-    except ToolError as error:
-        if not getattr(error, "missing", False):
-            raise
-    return written

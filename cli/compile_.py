@@ -67,7 +67,15 @@ def compile_(**options: Any) -> int:
     report: dict[str, Any] = {"ok": True, "runtime": None, "results": [], "files": [], "diagnostics": []}
     for input_ in options["inputs"]:
         try:
-            for compilation in compilations(input_, settings, stdin=sys.stdin.read, observer=observer(options)):
+            found = compilations(input_, settings, stdin=sys.stdin.read, observer=observer(options))
+            if (
+                options["output"]
+                and Path(options["output"]).suffix
+                and not Path(options["output"]).is_dir()
+                and len(found) + len(options["inputs"]) > 2
+            ):
+                raise UsageError(f"-o {options['output']}: one file for more than one composite; name a folder")
+            for compilation in found:
                 status = max(status, one(compilation, options, emitted, report))
                 warn(compilation.warnings, options, report)
         except SourceError as error:
@@ -125,11 +133,11 @@ def observer(options: dict[str, Any]) -> Any:
         if wanted in ("all", step.name) or debug >= 3:
             click.echo(f"; after {step.name}\n{text.show(step.ir)}", err=debug >= 3)
         if folder:
-            from ..artifacts.write import write_text
+            from ..artifacts.write import inside, write_text
+            from ..products import make_folder
 
-            place = Path(folder)
-            place.mkdir(parents=True, exist_ok=True)
-            write_text(place / f"{step.ir.name}.{count:02}.{step.name}.{step.level}", text.show(step.ir))
+            make_folder(Path(folder))
+            write_text(inside(Path(folder), f"{step.ir.name}.{count:02}.{step.name}.{step.level}"), text.show(step.ir))
         count += 1
 
     return observe
@@ -178,8 +186,8 @@ def one(compilation: Compilation, options: dict[str, Any], emitted: list[str], r
 
 
 def emit_levels(compilation: Compilation, levels: list[str], output: str | None, log: list[str]) -> list[Path]:
-    from ..artifacts.write import write_text
-    from ..products import emit, source_suffix, write_products
+    from ..artifacts.write import inside, write_text
+    from ..products import BUILT, emit, make_folder, source_suffix, write_products
 
     built = [level for level in levels if level in ("object", "library")]
     if built and output is None:
@@ -199,15 +207,19 @@ def emit_levels(compilation: Compilation, levels: list[str], output: str | None,
             return write_products(compilation, path, log)
         write_text(path, emit(compilation, levels[0]))
         return [path]
-    path.mkdir(parents=True, exist_ok=True)
+    suffixes = {"source": source_suffix(compilation), "header": ".h", "object": ".o", "library": ".so"}
+    # everything is made before the first file is written
+    texts = {level: emit(compilation, level) for level in levels if level not in built}
+    for level in built:
+        compilation.product(BUILT[suffixes[level]], suffixes[level], log)
+    make_folder(path)
     written: list[Path] = []
     for level in levels:
-        suffix = {"source": source_suffix(compilation), "header": ".h", "object": ".o", "library": ".so"}.get(level, f".{level}")
-        place = path / f"{'lib' if level == 'library' else ''}{compilation.name}{suffix}"
+        place = inside(path, f"{'lib' if level == 'library' else ''}{compilation.name}{suffixes.get(level, f'.{level}')}")
         if level in built:
             write_products(compilation, place, log)
         else:
-            write_text(place, emit(compilation, level))
+            write_text(place, texts[level])
         written.append(place)
     return written
 

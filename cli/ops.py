@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,7 @@ def ops(name: str | None, include: tuple[str, ...], as_json: bool) -> int:
         return 0
     settings = Settings(runtime="reference", include=include)
     try:
-        unit = open_input(name, settings)
+        unit = open_input(name, settings, sys.stdin.read)
     except UsageError:
         signature = operator_signature(name)
         if signature is None:

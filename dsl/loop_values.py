@@ -277,11 +277,14 @@ class LoopValues:
         return memory, tuple(at)
 
     def base(self, name: Symbol) -> Memory:
-        found = self.walk.frame.resolve(name.name, name.place)
-        if found is None:
+        frame = self.walk.frame
+        found = frame.resolve(name.name, name.place)
+        folded = found is not None and found.key != name.name
+        # the exact spelling wins, also where the output has no value yet: `Y` beside a loop variable `y`
+        if found is None or (folded and any(p.name == name.name and p.role == "out" for p in frame.composite.ports)):
             memory = self.walk.output(name)
             if memory is None:
-                raise unknown(name.name, self.walk.frame, name.place)
+                raise unknown(name.name, frame, name.place)
             return memory
         if isinstance(found.value, Broken):
             raise Silenced

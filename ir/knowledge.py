@@ -72,7 +72,7 @@ class Knowledge:
             return self
 
         def free(e: End) -> bool:
-            return not isinstance(e, Expr) or names.isdisjoint(pl.names(e))
+            return not isinstance(e, Expr) or names.isdisjoint(e.names)
 
         kept = {n: r for n, r in self.ranges.items() if n not in names}
         result = type(self)({n: Range(r.min if free(r.min) else None, r.max if free(r.max) else None, r.multiple) for n, r in kept.items()})
@@ -119,7 +119,7 @@ class Knowledge:
                 factors, c = list(terms[0]), f[terms[0]]
                 if len(factors) == 1 and self._narrow(factors[0], c, offset):
                     continue
-                if c > 0 > offset:
+                if c > 0 > offset and (len(factors) > 1 or factors[0].args):
                     pending += self._factors(factors)
             kept.append(f)
         if kept:

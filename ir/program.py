@@ -179,6 +179,9 @@ class Program:
     workspace: Expr | None = None  # bytes of all temporaries, over the free sizes
     notes: tuple[str, ...] = field(default=(), compare=False)
 
+    def size_info(self) -> dict[str, Size]:
+        return {s.name: s for s in self.sizes}
+
 
 def statements(block: Block) -> Iterator[Stmt]:
     for s in block:

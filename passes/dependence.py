@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
-from ..ir.expr import Expr, both, postorder, substitute, var
-from ..ir.polynomial import is_position
+from ..ir.expr import ONE, Expr, both, postorder, substitute, var
+from ..ir.kernel import Alloc, Store, statements
+from ..ir.polynomial import coefficient, is_position, poly
 from ..ir.simplify import assuming, prove
 from .loop_events import Event, Events, NotTensor, Read, Trip
 
@@ -97,3 +98,37 @@ def within(known: Known, loops: tuple[Trip, ...]) -> Known:
 def positional(guard: Expr | None) -> Expr | None:
     """The conjuncts of a guard that speak of positions alone."""
     return None if guard is None else both(*(c for c in conjuncts(guard) if is_position(c) and not _data((c,))))
+
+
+def independent(found: Events, known: Known) -> set[int]:
+    """The loops (by `id` of their statements) whose iterations touch different elements, and may run in any order."""
+    result: set[int] = set()
+    for v, loop in found.loops.items():
+        own = {s.buffer.name for s in statements(loop.body) if isinstance(s, Alloc)}
+        shared = {s.buffer for s in statements(loop.body) if isinstance(s, Store)} - own
+        if loop.step is ONE and not any(name in found.scalars for name in shared) and _free(v, found, known):
+            result.add(id(loop))
+    return result
+
+
+def _free(v: Expr, found: Events, known: Known) -> bool:
+    def level(a: Access) -> int | None:
+        return next((k for k, t in enumerate(a.loops) if t.var is v), None)
+
+    for w in found.events:
+        depth = level(w)
+        if depth is None:
+            continue
+        for a in (*found.reads, *found.events):
+            if a.buffer == w.buffer and level(a) == depth:
+                if _data(w.index) or _data(a.index):
+                    return False
+                if not (_alike(w, a, v) and _apart(w, a, depth, known) and _apart(a, w, depth, known)):
+                    return False
+    return True
+
+
+def _alike(a: Access, b: Access, v: Expr) -> bool:
+    """Along some axis the positions move alike with the loop, which is what the verifier can follow."""
+    slopes = ((coefficient(poly(x), v)[0], coefficient(poly(y), v)[0]) for x, y in zip(a.index, b.index, strict=True))
+    return any(x and x == y for x, y in slopes)

@@ -66,6 +66,7 @@ class _Use:
     index: tuple[Expr, ...]
     loops: tuple[tuple[Expr, Expr], ...]  # variable, extent
     parallel: int  # how many of the loops are the root's own
+    spread: bool  # the root's kernel has loops of its own, so work outside of them all would be done by one thread, or by each
     covered: bool = False  # under a mask or at positions that data decides
 
 
@@ -127,18 +128,19 @@ class _Planner:
         placed = {(u.root, u.index): self.placed(u) for u in self.uses[n]}
         if len(placed) > 1 or any(u.covered for u in self.uses[n]):
             return True
-        ((around, parallel, reducing),) = placed.values()
+        ((around, reducing),) = placed.values()
         if self.trips(around) > points(n.shape, self.values):
             return True
-        return (parallel and not around) or (reducing and self.is_contraction(n))
+        spread = any(u.spread for u in self.uses[n])
+        return (spread and not around) or (reducing and self.is_contraction(n))
 
-    def placed(self, use: _Use) -> tuple[tuple[tuple[Expr, Expr], ...], bool, bool]:
-        """The loops around a value that is computed as far out as its index allows; whether the root has loops; whether one of them reduces."""
+    def placed(self, use: _Use) -> tuple[tuple[tuple[Expr, Expr], ...], bool]:
+        """The loops around a value that is computed as far out as its index allows, and whether one of them reduces."""
         if use.covered:
-            return use.loops, use.parallel > 0, len(use.loops) > use.parallel
+            return use.loops, len(use.loops) > use.parallel
         mentioned = {v for e in use.index for v in leaves(e, "var")}
         depth = max((k + 1 for k, (v, _) in enumerate(use.loops) if v in mentioned), default=0)
-        return use.loops[:depth], use.parallel > 0, depth > use.parallel
+        return use.loops[:depth], depth > use.parallel
 
     def is_contraction(self, n: Node) -> bool:
         """Some operand of what is summed does not vary along every kept axis, so its elements are used again."""
@@ -167,19 +169,19 @@ class _Planner:
         if n.op in ("scatter", "update"):
             for k in range(len(n.args)):
                 loops = self.fresh(operand_domain(n, k))
-                self.reading(n, k, _Use((n, min(k, 1)), tuple(v for v, _ in loops), loops, len(loops)))
+                self.reading(n, k, _Use((n, min(k, 1)), tuple(v for v, _ in loops), loops, len(loops), bool(loops)))
         elif n.op == "scan":
             loops = self.fresh(n.shape)
             last = n.attr.axis
             nest = (*loops[:last], *loops[last + 1 :], loops[last])
-            self.reading(n, 0, _Use((n, 0), tuple(v for v, _ in loops), nest, len(loops) - 1))
+            self.reading(n, 0, _Use((n, 0), tuple(v for v, _ in loops), nest, len(loops) - 1, len(loops) > 1))
         elif n.op != "nest":
             loops = self.fresh(n.shape)
-            self.inlined(n, _Use((n, 0), tuple(v for v, _ in loops), loops, len(loops)))
+            self.inlined(n, _Use((n, 0), tuple(v for v, _ in loops), loops, len(loops), bool(loops)))
 
     def inlined(self, n: Node, use: _Use) -> None:
         """The operands of `n` are used where it is computed."""
-        around, _, _ = self.placed(use)
+        around, _ = self.placed(use)
         use = replace(use, loops=around, parallel=min(use.parallel, len(around)))
         if n.op == "reduce":
             reduced = self.fresh(n.attr.extents)
@@ -189,7 +191,7 @@ class _Planner:
             for k in range(1, len(n.args)):
                 self.reading(n, k, use)
             positions = tuple(v for v, _ in self.fresh(n.attr.extents))
-            self.reading(n, 0, _Use(use.root, positions, use.loops, use.parallel, covered=True))
+            self.reading(n, 0, replace(use, index=positions, covered=True))
         else:
             for k in range(len(n.args)):
                 self.reading(n, k, use)
@@ -202,4 +204,4 @@ class _Planner:
         known = self.known.with_ranges({v.attr: (0, extent - 1, 1) for v, extent in use.loops})
         index = tuple(simplify(substitute(e, mapping), known) for e in view.index)
         covered = use.covered or view.domain is not None
-        self.uses[view.node].setdefault(_Use(use.root, index, use.loops, use.parallel, covered))
+        self.uses[view.node].setdefault(replace(use, index=index, covered=covered))

@@ -28,6 +28,7 @@ class Piece:
     block: Block
     starts: tuple[tuple[str, str], ...] = ()
     before: tuple[Block, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def reads(self) -> dict[str, None]:
@@ -41,7 +42,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    blocks: tuple[Block, ...]  # one a kernel, in launch order
+    kernels: tuple[tuple[Block, tuple[str, ...]], ...]  # statements and notes, in launch order
     temps: tuple[Buffer, ...]
 
 
@@ -133,20 +134,24 @@ class _Binder:
     def plan(self) -> Plan:
         self.take_over()
         copied = [version for version, port in self.outputs.items() if port in self.inout and not self.settle(version, port)]
-        blocks: list[Block] = []
+        kernels: list[tuple[Block, tuple[str, ...]]] = []
         for k in self.order():
             piece = self.pieces[k]
             for version, source in piece.starts:
                 if self.home[version] != self.home.get(source, source):
-                    blocks.append(copy_block(self.buffers[version], source, Names(self.taken), source in self.scalars))
-            blocks += [*piece.before, piece.block] if piece.block else piece.before
-        blocks = [rename_buffers(b, self.home) for b in blocks]
+                    copy = copy_block(self.buffers[version], source, Names(self.taken), source in self.scalars)
+                    kernels.append((copy, ("a copy: the old contents are still read when the new ones are stored",)))
+            kernels += [(b, ()) for b in piece.before]
+            if piece.block:
+                kernels.append((piece.block, piece.notes))
+        kernels = [(rename_buffers(b, self.home), notes) for b, notes in kernels]
         for version in copied:
             source = self.buffers[version]
             port = Buffer(self.outputs[version], source.dtype, source.shape)
-            blocks.append(copy_block(port, self.home[version], Names(self.taken), scalar=False))
+            copy = copy_block(port, self.home[version], Names(self.taken), scalar=False)
+            kernels.append((copy, (f"a copy into `{port.name}`: its old contents were read to the end",)))
         homes = set(self.home.values())
-        return Plan(tuple(blocks), tuple(b for b in self.buffers.values() if b.name in homes))
+        return Plan(tuple(kernels), tuple(b for b in self.buffers.values() if b.name in homes))
 
     def take_over(self) -> None:
         """Versions that replace one which nobody else reads share its memory; from the last to the first, so that a chain ends in one home."""

@@ -28,6 +28,7 @@ from ..ir.graph import Graph, Node, identity, make
 from ..ir.kernel import Block, Buffer, Kernel, Module, Store, statements
 from ..ir.simplify import assuming
 from ..ir.target import Options, Target
+from .borders import split_borders
 from .homes import Piece, bind, loads, zeros_block
 from .nest_body import OUTPUT_AXES, Names, NestBody
 from .renaming import defined, rename_buffers, unique_locals
@@ -37,7 +38,7 @@ REAL = frozenset({"contiguous", "nest", "scatter", "update", "scan"})
 
 def make_nests(ir: Graph, target: Target, options: Options) -> Module:
     graph = _distinct_outputs(ir)
-    return _Maker(graph, options).module()
+    return _Maker(graph, target, options).module()
 
 
 def _distinct_outputs(graph: Graph) -> Graph:
@@ -54,8 +55,8 @@ def _distinct_outputs(graph: Graph) -> Graph:
 
 
 class _Maker:
-    def __init__(self, graph: Graph, options: Options) -> None:
-        self.graph, self.options = graph, options
+    def __init__(self, graph: Graph, target: Target, options: Options) -> None:
+        self.graph, self.target, self.options = graph, target, options
         self.scalars = frozenset(p.name for p in graph.ports if p.role == "scalar")
         nodes = graph.nodes()
         real = {n for _, n in graph.outputs} | {n for n in nodes if n.op in REAL}
@@ -81,14 +82,17 @@ class _Maker:
                 pieces.append(self._piece(node, group))
         outputs = {self.version[n]: name for name, n in graph.outputs if n.op != "input"}
         plan = bind(graph, pieces, self.buffers, outputs, self.names.taken)
-        locals_ = Names((*self.names.taken, *(name for block in plan.blocks for name in defined(block))))
+        locals_ = Names((*self.names.taken, *(name for block, _ in plan.kernels for name in defined(block))))
         names = {t.name: locals_.fresh("temp") for t in plan.temps}
         temps = tuple(replace(t, name=names[t.name]) for t in plan.temps)
         order = [p.name for p in graph.ports] + [t.name for t in temps]
         kernels = []
-        for block in (rename_buffers(b, names) for b in plan.blocks):
+        for renamed, notes in plan.kernels:
+            block = rename_buffers(renamed, names)
+            if self.options.level > 0 and not self.target.gpu:  # there, a mask is cheap and one loop a grid
+                block = split_borders(block, self.known, Names((*locals_.taken, *names.values())).fresh)
             used = loads(block).keys() | {s.buffer for s in statements(block) if isinstance(s, Store)}
-            kernels.append(Kernel(f"{graph.name}_{len(kernels)}", tuple(n for n in order if n in used and n not in self.scalars), block))
+            kernels.append(Kernel(f"{graph.name}_{len(kernels)}", tuple(n for n in order if n in used and n not in self.scalars), block, notes=notes))
         return Module(graph.name, graph.sizes, graph.ports, temps, tuple(kernels), graph.derived, graph.requires, graph.documentation, graph.source)
 
     # ---- pieces
@@ -180,4 +184,7 @@ class _Maker:
             written.append(version)
         names.update((b.name, version) for b, version in zip(nest.results, written, strict=True))
         block = unique_locals(nest.body, Names((*self.names.taken, *names)).fresh)
-        return Piece(tuple(written), rename_buffers(block, names, self.scalars), tuple(starts), tuple(before))
+        from .raise_loops import why_not
+
+        reason = why_not(node, self.graph, self.options)
+        return Piece(tuple(written), rename_buffers(block, names, self.scalars), tuple(starts), tuple(before), (reason,) if reason else ())

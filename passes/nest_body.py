@@ -26,7 +26,7 @@ from ..ir.kernel import Alloc, Block, Buffer, Check, If, Let, Loop, Stmt, Store
 from ..ir.polynomial import is_position
 from ..ir.primops import COMBINERS, OPS
 from ..ir.program import BAD_INDEX
-from ..ir.simplify import assuming, simplify
+from ..ir.simplify import assuming, prove, simplify
 
 Point = tuple[Expr, ...]
 Walk = Generator["Walk", Any, Any]
@@ -58,10 +58,11 @@ class Names:
 class Scope:
     """The inside of one loop, or of the kernel (depth 0)."""
 
-    __slots__ = ("axis", "body", "depth", "extent", "kind", "known")
+    __slots__ = ("around", "axis", "body", "depth", "extent", "kind", "known")
 
-    def __init__(self, depth: int, known: Known, axis_name: str = "", extent: Expr = ZERO, kind: str = "") -> None:
-        self.depth, self.axis, self.extent, self.kind = depth, axis_name, extent, kind
+    def __init__(self, around: Scope | None, known: Known, axis_name: str = "", extent: Expr = ZERO, kind: str = "") -> None:
+        self.around, self.axis, self.extent, self.kind = around, axis_name, extent, kind
+        self.depth = 0 if around is None else around.depth + 1
         self.known = known  # of sizes and of the variables of the loops around
         self.body: list[Stmt] = []
 
@@ -80,10 +81,10 @@ class NestBody:
 
     def __init__(self, names: Names, known: Known, home: Callable[[Node], str | None], scalars: frozenset[str], unchecked: bool) -> None:
         self.names, self.home, self.scalars, self.unchecked = names, home, scalars, unchecked
-        self.root = Scope(0, known)
+        self.root = Scope(None, known)
         self.current = self.root
         self.where: dict[str, Scope] = {}  # the scope in which a loop variable, a `let` or an accumulator is defined
-        self.memo: dict[tuple[Node, Point, Expr | None], Expr] = {}
+        self.memo: dict[tuple[Node, Point, Expr | None, Expr | None], Expr] = {}
         self.lets: dict[Expr, Expr] = {}  # value -> the name that it has in an outer scope
         self.inside: dict[Expr, list[Expr] | None] = {}  # load -> the guards under one of which its index is inside; None = always
 
@@ -99,7 +100,7 @@ class NestBody:
             return ZERO
         name = self.names.fresh(*letters)
         known = assuming(self.current.known.with_ranges({name: (0, extent - 1, 1)}), ONE.le(extent))
-        self.current = self.where[name] = Scope(self.current.depth + 1, known, name, extent, kind)
+        self.current = self.where[name] = Scope(self.current, known, name, extent, kind)
         return var(name)
 
     def leave(self, around: Scope) -> None:
@@ -191,7 +192,7 @@ class NestBody:
 
     def value(self, node: Node, point: Point) -> Expr:
         """The node computed here (even where it has a home), as an expression at `point`."""
-        return run(self._computed(node, point, None))
+        return run(self._computed(node, point, None, None))
 
     def read(self, view: View, point: Point) -> Expr:
         """What an operand's view gives at `point` of its user's domain."""
@@ -200,30 +201,52 @@ class NestBody:
     def _read(self, view: View, point: Point, guard: Expr | None, assumed: Expr | None = None) -> Walk:
         """`assumed` is what a `where` around the value tests already, so that the mask need not be tested again."""
         mapping = {axis(k): e for k, e in enumerate(point)}
-        known = assuming(self.current.known, guard)
+        user = self.current
+        known = assuming(user.known, guard)
         domain = None if view.domain is None else simplify(substitute(view.domain, mapping), known)
         fill = const(view.fill, view.dtype)
         if domain is FALSE:
             return fill
         if domain is TRUE:
             domain = None
-        known = assuming(known, domain)
-        index = tuple(simplify(substitute(e, mapping), known) for e in view.index)
-        value = yield self._node(view.node, index, both(guard, domain))
-        if guard is None and domain is None:
-            value = self.hoisted(value, index, point)
-        if domain is None or (assumed is not None and simplify(domain, assuming(self.current.known, assumed)) is TRUE):
+        index = tuple(simplify(substitute(e, mapping), assuming(known, domain)) for e in view.index)
+        inner = both(guard, domain)
+        if self.home(view.node) is None:
+            index, inner = self.outward(view, mapping, index, inner)
+            self.current = self.placed(*index, inner)
+        value = yield self._node(view.node, index, inner, assumed if view.node.op == "where" else None)
+        self.current = user
+        if inner is None:
+            value = self.hoisted(value, index)
+        if domain is None or (assumed is not None and simplify(domain, assuming(assuming(user.known, guard), assumed)) is TRUE):
             return value
         if value is TRUE and fill is FALSE:
             return domain
         return call("where", domain, value, fill)
 
-    def hoisted(self, value: Expr, index: Point, point: Point) -> Expr:
+    def outward(self, view: View, mapping: dict[Expr, Expr], index: Point, guard: Expr | None) -> tuple[Point, Expr | None]:
+        """Index and guard of a value that may be computed outside of the current loop, where less is known: above all, that the loop runs at all."""
+        scope = self.placed(*index, guard)
+        if scope.depth >= self.current.depth:
+            return index, guard
+        known = assuming(scope.known, guard)
+        index = tuple(simplify(substitute(e, mapping), known) for e in view.index)
+        inside = both(*(both(ZERO.le(e), e.lt(extent)) for e, extent in zip(index, view.node.shape, strict=True)))
+        if inside is None or prove(inside, known):
+            return index, guard
+        between, loop = guard, self.current
+        while loop is not scope:
+            between = both(between, simplify(ONE.le(loop.extent), known) if loop.axis else None)
+            assert loop.around is not None
+            loop = loop.around
+        return index, between
+
+    def hoisted(self, value: Expr, index: Point) -> Expr:
         """A `let` for a computed value that is the same at every position of some inner loop of its user."""
         if value.op not in OPS or value.dtype in (INDEX, bool_) or (value.op == "cast" and not value.args[0].args):
             return value
         scope = self.placed(*index)
-        if scope.depth >= self.placed(*point).depth:
+        if scope.depth >= self.current.depth:
             return value
         found = self.lets.get(value)
         if found is None:
@@ -233,12 +256,12 @@ class NestBody:
             found = self.lets[value] = var(name, value.dtype)
         return found
 
-    def _node(self, node: Node, point: Point, guard: Expr | None) -> Walk:
-        key = (node, point, guard)
+    def _node(self, node: Node, point: Point, guard: Expr | None, assumed: Expr | None) -> Walk:
+        key = (node, point, guard, assumed)
         found = self.memo.get(key)
         if found is None:
             name = self.home(node)
-            found = (yield self._computed(node, point, guard)) if name is None else self._load(node, name, point, guard)
+            found = (yield self._computed(node, point, guard, assumed)) if name is None else self._load(node, name, point, guard)
             self.memo[key] = found
         return found
 
@@ -254,7 +277,7 @@ class NestBody:
                 guards.append(guard)
         return result
 
-    def _computed(self, node: Node, point: Point, guard: Expr | None) -> Walk:
+    def _computed(self, node: Node, point: Point, guard: Expr | None, assumed: Expr | None) -> Walk:
         if node.op == "const":
             return const(node.attr.value, node.dtype)
         if node.op == "iota":
@@ -267,10 +290,10 @@ class NestBody:
             return (yield self._gather(node, point, guard))
         operands: list[Expr] = []
         for k, a in enumerate(node.args):
-            assumed = None
-            if node.op == "where" and k > 0 and a.domain is not None and is_position(operands[0]):
-                assumed = operands[0] if k == 1 else simplify(call("bit_not", operands[0]))
-            operands.append((yield self._read(a, point, guard, assumed)))
+            tested = assumed if node.op == "where" else None
+            if node.op == "where" and k > 0 and is_position(operands[0]):
+                tested = both(tested, operands[0] if k == 1 else simplify(call("bit_not", operands[0])))
+            operands.append((yield self._read(a, point, guard, tested)))
         if node.op == "contiguous":
             return operands[0]
         return call(node.op, *operands, to=node.dtype)
@@ -278,7 +301,7 @@ class NestBody:
     def _reduce(self, node: Node, point: Point, guard: Expr | None) -> Walk:
         scope, user = self.placed(*point, guard), self.current
         acc = self.accumulator(scope, node.dtype, node.attr.combiner)
-        inner = Scope(scope.depth, scope.known) if guard is not None else scope  # what stands under `if guard`
+        inner = Scope(scope, scope.known) if guard is not None else scope  # what stands under `if guard`
         around, reduced = [], []
         self.current = inner
         for extent in node.attr.extents:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from ..ir.bounds import Known, Range
 from ..ir.dtypes import INDEX
 from ..ir.expr import FALSE, TRUE, Expr, call, postorder, substitute, var
+from ..ir.graph import Size
 from ..ir.program import Block, Define, For, If, Program, Region, Stmt, While, map_expressions
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
@@ -24,13 +25,11 @@ ONE_TRIP = ("", "unroll")  # loops that may become their body: one that is divid
 
 def simplify_index(program: Program, target: Target, options: Options) -> Program:
     """Functions under the preconditions that the entry has checked; the entry itself stays, its order of checks is its meaning."""
-    known = Known({s.name: s for s in program.sizes})
-    for r in program.requires:
-        known = assuming(known, r)
+    known = known_of(program.sizes, program.requires)
     functions = (
         replace(
             f,
-            body=_block(f.body, known),
+            body=simplify_block(f.body, known),
             grid=tuple(simplify(e, known) for e in f.grid),
             threads=tuple(simplify(e, known) for e in f.threads),
         )
@@ -39,7 +38,16 @@ def simplify_index(program: Program, target: Target, options: Options) -> Progra
     return replace(program, functions=tuple(functions))
 
 
-def _block(block: Block, known: Known) -> Block:
+def known_of(sizes: tuple[Size, ...], requires: tuple[Expr, ...]) -> Known:
+    """What a kernel may rely on: the declared bounds of the sizes and the preconditions."""
+    known = Known({s.name: s for s in sizes})
+    for r in requires:
+        known = assuming(known, r)
+    return known
+
+
+def simplify_block(block: Block, known: Known) -> Block:
+    """The statements with what is known of the sizes and the loops around them put to use."""
     result: list[Stmt] = []
     for s in block:
         result.extend(_statement(s, known))
@@ -60,18 +68,18 @@ def _statement(s: Stmt, known: Known) -> Block:
         case If():
             condition = simplify(s.condition, known)
             if condition is TRUE:
-                return _block(s.body, known)
+                return simplify_block(s.body, known)
             if condition is FALSE:
-                return _block(s.orelse, known)
+                return simplify_block(s.orelse, known)
             otherwise = simplify(call("bit_not", condition), known)
-            body, orelse = _block(s.body, assuming(known, condition)), _block(s.orelse, assuming(known, otherwise))
+            body, orelse = simplify_block(s.body, assuming(known, condition)), simplify_block(s.orelse, assuming(known, otherwise))
             if not body:
                 return (If(otherwise, orelse),) if orelse else ()
             return (If(condition, body, orelse),)
         case While():
-            return (While(simplify(s.condition, known), _block(s.body, known)),)
+            return (While(simplify(s.condition, known), simplify_block(s.body, known)),)
         case Region():
-            return (Region(_block(s.body, known), None if s.serial_if is None else simplify(s.serial_if, known)),)
+            return (Region(simplify_block(s.body, known), None if s.serial_if is None else simplify(s.serial_if, known)),)
         case _:
             return map_expressions((s,), lambda e: simplify(e, known))
 
@@ -82,14 +90,19 @@ def _loop(s: For, known: Known) -> Block:
     if runs is FALSE and step.is_const:
         return ()
     if step.is_const and s.pragma in ONE_TRIP and runs is TRUE and _is_last(start, stop, step, known):
-        return _block(map_expressions(s.body, lambda e: substitute(e, {var(s.var): start})), known)
-    inside = known
-    if step.is_const:
-        range_ = Range(start, stop - 1, step.attr if start.is_const and start.attr == 0 else 1) if step.attr > 0 else Range(stop + 1, start)
-        inside = assuming(known, runs).with_ranges({s.var: range_})
-    body = _block(s.body, inside)
+        return simplify_block(map_expressions(s.body, lambda e: substitute(e, {var(s.var): start})), known)
+    body = simplify_block(s.body, inside_loop(replace(s, start=start, stop=stop, step=step), known, runs))
     serial_if = None if s.serial_if is None else simplify(s.serial_if, known)
     return (For(s.var, start, stop, body, step, s.pragma, serial_if),) if body else ()
+
+
+def inside_loop(s: For, known: Known, runs: Expr | None = None) -> Known:
+    """What is known in the body of a loop: its trips, and that there are any."""
+    if not s.step.is_const:
+        return known
+    up = s.step.attr > 0
+    range_ = Range(s.start, s.stop - 1, s.step.attr if s.start.is_const and s.start.attr == 0 else 1) if up else Range(s.stop + 1, s.start)
+    return assuming(known, s.start.lt(s.stop) if runs is None else runs).with_ranges({s.var: range_})
 
 
 def _is_last(start: Expr, stop: Expr, step: Expr, known: Known) -> bool:

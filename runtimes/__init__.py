@@ -81,6 +81,10 @@ class Runtime(Protocol):
 
     def load(self, path: Path, program: Program, target: Target, prefix: str) -> Library: ...
 
+    def environment(self, target: Target) -> dict[str, str]:
+        """What the environment of a process must hold for `load` to work in it: a sanitizer's library.  ToolMissing where it is not there."""
+        ...
+
     def identity(self, target: Target) -> str:
         """What the build depends on besides source and target: compiler path, version, flags.  Part of the cache key."""
         ...

@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from ..ir.decompose import DECOMPOSITIONS, expand
 from ..ir.dtypes import DTYPES, INDEX, DType, bool_, f32
 from ..ir.errors import CompilerBug
 from ..ir.expr import Expr, postorder
 from . import Description
 from .helpers import Helpers, Types
 from .literals import literal
-from .spelling import ANY, ANY_MASK, ARGUMENT, MUL, POSTFIX, UNARY, Need, Text, parse
+from .spelling import ADD, ANY, ANY_MASK, ARGUMENT, MUL, POSTFIX, UNARY, Need, Text, parse
 
 _LIMIT = 100_000  # characters of one expression: more means that shared subexpressions were not named
 
@@ -43,6 +44,8 @@ class Expressions:
     def __init__(self, description: Description, types: Types, helpers: Helpers) -> None:
         self._description = description
         self._spell, self._instructions = description.spell, description.table.get("instructions", {})
+        self._spelled = frozenset(key.partition(".")[0] for key in self._spell)
+        self._spells_all = self._spelled >= DECOMPOSITIONS.keys()
         self.types, self.helpers = types, helpers
         self.scope: Scope = {}
 
@@ -60,11 +63,12 @@ class Expressions:
 
     def rendered(self, root: Expr) -> Text:
         done: dict[Expr, Text] = {}
-        for e in postorder(root):
+        # what passes after legalize have made (comparisons and arithmetic of positions) may be derived operators that this runtime does not spell
+        for e in postorder(root if self._spells_all else expand(root, self._spelled)):
             done[e] = self._node(e, done)
             if len(done[e].text) > _LIMIT:
                 raise CompilerBug("render", "one expression grew past 100000 characters: shared parts must be bound by `let`")
-        return done[root]
+        return done[e]
 
     def mask_bits(self, t: Text) -> int:
         return t.mask if t.mask > 0 else 8
@@ -271,15 +275,21 @@ class Expressions:
         return self._fill(e.op, tuple(args), e.dtype, operand, index=self._is_plain(e))
 
     def _difference(self, e: Expr, args: list[Text]) -> Text | None:
-        """`a + b * -1` as `a - b`, `i + -4` as `i - 4`."""
-        b = e.args[1]
-        if b.is_const and b.attr < 0:
-            return Text(f"{args[0].within(Need(12))} - {-b.attr}", 12)
-        if b.op == "mul" and b.args[1].is_const and b.args[1].attr < 0:
-            count = -b.args[1].attr
-            part = self.rendered(b.args[0])
-            product = part.within(Need(MUL)) if count == 1 else f"{part.within(Need(MUL))} * {count}"
-            return Text(f"{args[0].within(Need(12))} - {product}", 12)
+        """`a + b * -1` as `a - b`, `i + -4` as `i - 4`, `a * -4 + b` as `b - a * 4`."""
+        for kept, taken in ((0, 1), (1, 0)):
+            negative = self._negative(e.args[taken])
+            if negative is not None:
+                return Text(f"{args[kept].within(Need(ADD))} - {negative}", ADD)
+        return None
+
+    def _negative(self, e: Expr) -> str | None:
+        """The text of -e where e is a negative literal or a product with one."""
+        if e.is_const and e.attr < 0:
+            return str(-e.attr)
+        if e.op == "mul" and e.args[1].is_const and e.args[1].attr < 0:
+            count = -e.args[1].attr
+            part = self.rendered(e.args[0]).within(Need(MUL))
+            return part if count == 1 else f"{part} * {count}"
         return None
 
     def _is_plain(self, e: Expr) -> bool:

@@ -1,4 +1,4 @@
-"""Program → text, for C-family languages: one macro of `statements.j2` a kind of statement, one template a product.
+"""Program → text, for C-family languages: one macro of `statements.j2` a kind of statement (those that a folder does not bring are inherited), one template a product.
 
 A macro has the name of the statement's class and receives the rendered parts as keywords.  A line that is only `{{ body }}` stands for the statements
 inside (`{{ orelse }}` for the other branch), indented as that line is (two spaces a level in the templates, `indent` in the product).  `Scratch` takes the
@@ -49,11 +49,16 @@ if TYPE_CHECKING:
 
 @cache
 def environment(folders: tuple[Path, ...]) -> Environment:
-    """The templates of a runtime's folder, then those of what it inherits from."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    """The templates of a runtime's folder, then those of what it inherits from.
 
+    `NAME/FILE` is the one of the inherited folder NAME, so that a template can include or extend the one that it stands in for; `K/FILE` that of folder K.
+    """
+    from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, StrictUndefined
+
+    loaders = [FileSystemLoader(folder) for folder in folders]
+    named = {folder.name: loader for folder, loader in zip(reversed(folders[1:]), reversed(loaders[1:]), strict=True)}
     return Environment(
-        loader=FileSystemLoader([str(f) for f in folders]),
+        loader=ChoiceLoader([*loaders, PrefixLoader({**named, **{str(k): loader for k, loader in enumerate(loaders)}})]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -89,7 +94,10 @@ class Renderer:
         self.expressions = Expressions(description, self.types, self.helpers)
         self.names = Names(reserved)
         self._local = self.names
-        self._macros = self.environment.get_template("statements.j2").make_module({"need": self.helpers.need, "vector": self.types.info})
+        given = {"need": self.helpers.need, "vector": self.types.info}
+        # a folder may bring some of the macros only
+        files = [f"{k}/statements.j2" for k, folder in enumerate(folders) if (folder / "statements.j2").is_file()]
+        self._modules = [self.environment.get_template(file).make_module(given) for file in files]
         self._functions = {f.name: f for f in program.functions}
         self.failing = failing(program)
         self._live: list[str] = []
@@ -142,7 +150,7 @@ class Renderer:
             "name": name, "params": params, "fails": self.fails(function), "sticky": sticky, "grid": grid, "threads": threads,
             "returns": not ends_by_leaving(function.body), "body": BODY,
         }  # fmt: skip
-        macro = getattr(self._macros, "Function")  # noqa: B009
+        macro = self._macro("Function")
         text = macro(**{k: given[k] for k in macro.arguments if k in given})
         return self._wrap(str(text), function.body, "function")
 
@@ -187,7 +195,7 @@ class Renderer:
     def _statement(self, stmt: Stmt, frames: list[_Frame], lines: list[str]) -> None:
         frame = frames[-1]
         fields, blocks, declare = getattr(self, f"_{type(stmt).__name__.lower()}")(stmt, frame)
-        macro = getattr(self._macros, type(stmt).__name__)
+        macro = self._macro(type(stmt).__name__)
         given = {**fields, "body": BODY, "orelse": ORELSE}
         # a macro takes what it names
         text = str(macro(**{k: given[k] for k in macro.arguments if k in given}))
@@ -221,6 +229,14 @@ class Renderer:
 
     def _line(self, text: str, depth: int) -> str:
         return self.indent * depth + text
+
+    def _macro(self, name: str) -> Any:
+        """The nearest folder's macro for a kind of statement."""
+        for module in self._modules:
+            macro = getattr(module, name, None)
+            if macro is not None:
+                return macro
+        raise CompilerBug("render", f"no statements.j2 has a macro `{name}`")
 
     # ---- one method a kind of statement: fields for its macro, its blocks, what it declares
 

@@ -68,7 +68,7 @@ def parse(text: str) -> Spelling:
         Need(ANY) if literals[k].rstrip()[-1:] in ("(", ",", "[") and literals[k + 1].lstrip()[:1] in (")", ",", "]") else Need(POSTFIX)
         for k in range(len(holes))
     ]
-    closed = re.fullmatch(r"[@\w{}]*\(.*\)|[\w{}]+\[.*\]|\w+|\{\w+\}", text) is not None and _balanced(text)
+    closed = re.fullmatch(r"[@\w{}:]*\(.*\)|[\w{}]+\[.*\]|\w+|\{\w+\}", text) is not None and _balanced(text)
     return Spelling(literals, holes, tuple(delimited), POSTFIX if closed else ANY)
 
 

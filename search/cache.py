@@ -2,6 +2,7 @@
 
 An entry is a folder named by the sha256 of everything that decides the bytes (source, header, target, kind, compiler identity, our version).  It is made
 beside its place under a lock that dies with its process, synced and renamed.  Each entry holds the sha256 of its product: one that does not match is a miss.
+Where the cache cannot be written (read-only, full, somebody else's), a temporary folder of this process stands in for it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+
+from ..ir.errors import ToolError
+from ..ir.version import VERSION
 
 
 def cache_folder() -> Path:
@@ -23,39 +28,44 @@ def cache_folder() -> Path:
 
 def key_of(parts: tuple[str, ...]) -> str:
     """The sha256 over length-prefixed parts and luminal's version."""
-    from .. import __version__
-
     digest = hashlib.sha256()
-    for part in (__version__, *parts):
+    for part in (VERSION, *parts):
         data = part.encode()
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()
 
 
-def cached(parts: tuple[str, ...], suffix: str, make: Callable[[Path], None], copy_to: Path | None = None) -> Path:
-    """The path of the product with this key, made by `make(path)` where it is not there yet; `copy_to` gets a whole copy.
+def cached(parts: tuple[str, ...], suffix: str, make: Callable[[Path], None]) -> Path:
+    """The path of the product with this key, made by `make(path)` where it is not there yet.  ToolError where no folder can hold it."""
+    key = key_of(parts)
+    try:
+        return _product(cache_folder(), key, suffix, make)
+    except (OSError, NotImplementedError):  # NotImplementedError: a file system without locks
+        try:
+            return _product(_stand_in(), key, suffix, make)
+        except OSError as error:
+            raise ToolError(f"no folder to build in: {error}") from None
 
-    Where the cache folder cannot be written, a temporary folder of this process stands in for it.
-    """
-    folder = _writable(cache_folder())
-    entry = folder / key_of(parts)
+
+def _product(folder: Path, key: str, suffix: str, make: Callable[[Path], None]) -> Path:
+    entry = folder / key
     product = entry / f"product{suffix}"
     if not _intact(entry, product):
         from filelock import FileLock
 
-        with FileLock(folder / f".{entry.name}.lock"):
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / f".{key}.lock"):
             if not _intact(entry, product):  # another process may have been first
                 _make(entry, product.name, make)
-    if copy_to is not None:
-        from ..artifacts.write import write_bytes
-
-        write_bytes(copy_to, product.read_bytes(), executable=os.access(product, os.X_OK))
     return product
 
 
 def _make(entry: Path, name: str, make: Callable[[Path], None]) -> None:
-    work = Path(tempfile.mkdtemp(prefix=".making-", dir=entry.parent))
+    unfinished = f".{entry.name}."
+    for left in entry.parent.glob(f"{unfinished}*.making"):  # by a process that was killed: we hold its lock
+        shutil.rmtree(left, ignore_errors=True)
+    work = Path(tempfile.mkdtemp(prefix=unfinished, suffix=".making", dir=entry.parent))
     try:
         made = work / name
         make(made)
@@ -70,7 +80,7 @@ def _make(entry: Path, name: str, make: Callable[[Path], None]) -> None:
 
 def _intact(entry: Path, product: Path) -> bool:
     try:
-        return (entry / "sha256").read_text() == _digest(product)
+        return (entry / "sha256").read_bytes() == _digest(product).encode()
     except OSError:
         return False
 
@@ -84,16 +94,10 @@ def _sync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-_fallback: list[tempfile.TemporaryDirectory[str]] = []
+@cache
+def _kept() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="luminal-cache-")
 
 
-def _writable(folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK):
-            return folder
-    except OSError:
-        pass
-    if not _fallback:
-        _fallback.append(tempfile.TemporaryDirectory(prefix="luminal-cache-"))
-    return Path(_fallback[0].name)
+def _stand_in() -> Path:
+    return Path(_kept().name)

@@ -10,10 +10,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..ir.errors import ToolError
+from ..ir.errors import CompilerBug, ToolError
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,10 @@ class Outcome:
 class Child:
     """A worker process, started when first needed; `close` (or leaving the `with`) ends it."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self.environment = dict(environment or {})  # what the runtime wants there, beside our own
         self.process: subprocess.Popen[bytes] | None = None
-        self.stderr = tempfile.TemporaryFile()  # a file, because a pipe that nobody reads would stop a talkative kernel
+        self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the worker; a file, because a pipe that nobody reads would stop a talkative kernel
 
     def __enter__(self) -> Child:
         return self
@@ -61,6 +64,8 @@ class Child:
                 return self._died()
             line += chunk
         answer = json.loads(line)
+        if "failed" in answer:
+            raise ToolError(f"the kernel could not be run: {answer['failed']}")
         if answer["code"]:
             return Outcome("code", code=answer["code"])
         return Outcome("done", times=answer["times"])
@@ -69,9 +74,9 @@ class Child:
         if self.process is None or self.process.poll() is not None:
             # a new session, so that the time limit ends the worker and whatever it started
             self.process = subprocess.Popen(
-                [sys.executable, "-m", f"{__package__}.worker"],
+                [sys.executable, "-m", f"{__package__}.worker", str(os.getpid())],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr, start_new_session=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+                env={**os.environ, **self.environment, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
             )  # fmt: skip
         return self.process
 
@@ -85,24 +90,26 @@ class Child:
         if status < 0:
             return Outcome("crash", signal.Signals(-status).name)
         if status == 1 and "Traceback" in said:
-            raise ToolError(f"the test process failed before the kernel ran:\n{said}")
-        return Outcome("crash", f"exit status {status}" + (f": {said.splitlines()[-1]}" if said else ""))
+            raise CompilerBug("worker", said.splitlines()[-1])
+        return Outcome("crash", f"exit status {status}" + (f": {telling_line(said)}" if said else ""))
 
     def close(self) -> None:
         if self.process is None:
             return
         if self.process.poll() is None:
-            try:
+            with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             self.process.wait()
         self.stderr.seek(0)
         self.stderr.truncate()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
-                try:
+                with suppress(BrokenPipeError):
                     pipe.close()
-                except BrokenPipeError:
-                    pass
         self.process = None
+
+
+def telling_line(said: str) -> str:
+    """The line that names the error (a sanitizer's, say), else the last one."""
+    lines = said.splitlines()
+    return next((line for line in lines if "error" in line.lower()), lines[-1])

@@ -1,7 +1,8 @@
 """The child process of a test run: loads a library, calls it, times it.
 
-Run as `python -m luminal.search.worker`: one JSON job a line on standard input, one JSON answer a line on standard output.  A kernel that crashes or hangs takes
-only this process with it.  Arrays travel as flat .npy files (bytes in memory order) in the job's folder; outputs are written back there.
+Run as `python -m luminal.search.worker PARENT'S_ID`: one JSON job a line on standard input, one JSON answer a line on standard output.  A kernel that crashes or hangs takes
+only this process with it, and the process ends with its parent.  Arrays travel as flat .npy files (bytes in memory order) in the job's folder; outputs are written
+back there.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
     from ..ir import text
     from ..ir.dtypes import numpy_dtype
     from ..ir.layout import as_array
+    from ..ir.program import Program
 
     runtime = runtimes.find(job["runtime"])
     target = runtime.target(job["target"], job["config"], job["portable"])
     program = text.read(Path(job["program"]).read_text(), job["program"])
+    assert isinstance(program, Program)
     library = runtime.load(Path(job["library"]), program, target, job["prefix"])
     folder, sizes = Path(job["folder"]), job["sizes"]
     flat: dict[str, numpy.ndarray] = {}
@@ -42,11 +45,34 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
     return {"code": 0, "times": library.time(buffers, sizes, job["runs"]) if job["runs"] else []}
 
 
+def answer(line: str) -> dict[str, Any]:
+    """What goes back for one job: a code and times, or what kept the kernel from being run."""
+    from ..ir.errors import LuminalError
+
+    try:
+        return work(json.loads(line))
+    except (LuminalError, OSError, MemoryError) as error:
+        return {"failed": str(error) or type(error).__name__}
+
+
+def end_with_parent(parent: int) -> None:
+    """A kernel that hangs must not outlive a parent that was killed.  Linux only: elsewhere the worker ends when it next reads a job."""
+    if sys.platform == "linux":
+        import ctypes
+        import signal
+
+        PR_SET_PDEATHSIG = 1
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it was killed before we asked
+            sys.exit(1)
+
+
 def main() -> None:
+    end_with_parent(int(sys.argv[1]))
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a library prints goes to standard error
     for line in sys.stdin:
-        answers.write(json.dumps(work(json.loads(line))) + "\n")
+        answers.write(json.dumps(answer(line)) + "\n")
         answers.flush()
 
 

@@ -264,6 +264,13 @@ def test_a_loop_that_runs_says_that_its_extent_is_not_0():
     assert not prove(ZERO.lt(N), assuming(known, ZERO.le(N * M)))
 
 
+def test_a_number_beside_a_symbolic_bound():
+    known = assuming(Known({"N": (0, None, 1), "i": (N - 4, N + 4, 1)}), ZERO.lt(I))
+    assert prove(ZERO.lt(I), known)
+    assert prove(const(-4).lt(N), known)
+    assert not prove(const(1).lt(I), known)
+
+
 def test_a_bound_by_a_number_is_exact():
     free = Known({"w": (None, None, 1)})
     for c, offset in itertools.product((-3, -2, -1, 1, 2, 3), range(-7, 8)):

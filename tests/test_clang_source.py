@@ -125,6 +125,9 @@ def test_parentheses_are_those_that_are_needed():
     assert spelled(both) == "X[0] < X[1] && (X[1] < X[2] || X[0] == X[2])"
     assert spelled(call("cast", add(a, b), to=f64)) == "(double)(X[0] + X[1])"
     assert spelled((M - 3) * 2 + N - M) == "(M - 3) * 2 + N - M"
+    assert spelled(M * -4 + N) == "N - M * 4"
+    assert spelled(call("add", call("cast", a, to=i32), call("cast", b, to=i32))) == "add_i32(cast_f32_i32(X[0]), cast_f32_i32(X[1]))"
+    assert spelled(call("sub", call("cast", load("X", f16, ZERO), to=f32), const(1.0, f32)), f16) == "cast_f16_f32(X[0]) - 1.0f"
     assert spelled(floordiv(M + 15, const(16)) * N) == "(M + 15) / 16 * N"
 
 

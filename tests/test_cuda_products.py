@@ -44,7 +44,9 @@ def test_source(tmp_path: Path) -> None:
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90a"])
 def test_ptx_and_cubin(architecture: str, tmp_path: Path) -> None:
     for product in ("gemm.ptx", "gemm.cubin"):
-        compiled(GEMM, "--runtime", "cuda", "--target", architecture, "-c", f"TOOL={'nvrtc' if nvrtc_version() else 'auto'}", "-o", str(tmp_path / product))
+        compiled(
+            GEMM, "--runtime", "cuda", "--target", architecture, "-c", f"TOOL={'nvrtc' if nvrtc_version() else 'auto'}", "-o", str(tmp_path / product)
+        )
     ptx = (tmp_path / "gemm.ptx").read_text()
     assert f".target {architecture}" in ptx and ".entry lm_gemm_0(" in ptx
     assert (tmp_path / "gemm.cubin").read_bytes()[:4] == b"\x7fELF"

@@ -107,19 +107,33 @@ def test_the_functions_beside_the_entry(tmp_path: Path) -> None:
 def test_headers_are_clean(language: str, standard: str, tmp_path: Path) -> None:
     for name in ("attention", "embedding"):
         (tmp_path / f"{name}.h").write_text(one(name).rendered.header)
-    (tmp_path / "user").write_text('#include "attention.h"\n#include "embedding.h"\n#include "attention.h"\nint main(void) { return lm_strerror(0) == 0; }\n')
+    (tmp_path / "user").write_text(
+        '#include "attention.h"\n#include "embedding.h"\n#include "attention.h"\nint main(void) { return lm_strerror(0) == 0; }\n'
+    )
     command = ["gcc", "-x", language, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "user"]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
 
 
 def test_the_same_bytes_whatever_the_hash_seed() -> None:
     command = [sys.executable, "-m", "luminal.cli", "compile", "rotary", "--runtime", "cuda", "--emit", "source"]
-    seen = {subprocess.run(command, check=True, capture_output=True, timeout=60, env={**os.environ, "PYTHONHASHSEED": seed}).stdout for seed in ("1", "77")}
+    seen = {
+        subprocess.run(command, check=True, capture_output=True, timeout=60, env={**os.environ, "PYTHONHASHSEED": seed}).stdout
+        for seed in ("1", "77")
+    }
     assert len(seen) == 1
 
 
 def test_what_a_device_of_each_generation_gets() -> None:
-    runs = {(7, 5): "sm_75", (8, 0): "sm_80", (8, 6): "sm_86", (8, 7): "sm_86", (8, 9): "sm_89", (9, 0): "sm_90a", (10, 3): "sm_100", (12, 0): "sm_120"}
+    runs = {
+        (7, 5): "sm_75",
+        (8, 0): "sm_80",
+        (8, 6): "sm_86",
+        (8, 7): "sm_86",
+        (8, 9): "sm_89",
+        (9, 0): "sm_90a",
+        (10, 3): "sm_100",
+        (12, 0): "sm_120",
+    }
     for capability, architecture in runs.items():
         assert architecture_for(*capability) == architecture and architecture in ARCHITECTURES
     assert architecture_for(7, 0) is None and architecture_for(15, 0) is None

@@ -46,6 +46,11 @@ def same(actual: Any, expected: Any) -> None:
 # ---- the loop style
 
 
+def test_the_exact_spelling_of_an_output_wins_over_a_folded_loop_variable() -> None:
+    x = draw(5)
+    same(run("(composite c ((X{f32}[N]) -> (Y{f32}[N])) (dotimes (y N) (setf (aref Y y) (* 2.0 (aref X y)))))", X=x), 2 * x)
+
+
 def test_gemm_accumulates_into_its_output() -> None:
     a, b, c = draw(3, 5), draw(5, 2), draw(3, 2)
     text = """(composite gemm ((A{float}[M K] B{float}[K N] C{float}[M N]) -> (C))

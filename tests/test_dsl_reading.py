@@ -139,12 +139,12 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_text_is_refused_quickly_and_in_words(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(SourceError) as caught:
         composites = read(text)
         elaborate(composites[-1], Scope(composites))
     said = render_diagnostics(caught.value.diagnostics)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 5  # about 0.1; what is meant is that nothing grows without bounds
     assert len(said) < 20_000 and all(c.isprintable() or c in "\n\t" for c in said)
 
 
@@ -187,7 +187,33 @@ def test_random_damage_never_ends_in_anything_but_a_diagnostic() -> None:
             render_diagnostics(e.diagnostics)
 
 
-WORDS = ["A", "B", "s", "Y", "N", "M", "i", "t", "nil", "_", "0", "1", "-1", "2", "0.5", "inf", ":axis", ":keepdims", ":dtype", "f32", "i64", "relu", "softmax", "linear", "attention"]
+WORDS = [
+    "A",
+    "B",
+    "s",
+    "Y",
+    "N",
+    "M",
+    "i",
+    "t",
+    "nil",
+    "_",
+    "0",
+    "1",
+    "-1",
+    "2",
+    "0.5",
+    "inf",
+    ":axis",
+    ":keepdims",
+    ":dtype",
+    "f32",
+    "i64",
+    "relu",
+    "softmax",
+    "linear",
+    "attention",
+]
 TEXTS = ['"ij,jk->ik"', '"x"', "(0 1)", "(1 1 2)", "(M N)", "(N)", "()"]
 
 

@@ -7,10 +7,12 @@ from ...ir import program as p
 from ...ir.dtypes import INDEX
 from ...ir.expr import postorder
 from ...ir.target import Target
+from ..simplify_index import known_of
 from .fails import protect
 from .flatten import Flattener, Place, Scope
 from .grid import grid
 from .names import Names
+from .straighten import straighten
 from .threads import threads
 from .vectors import vectorise
 
@@ -24,6 +26,7 @@ def function(kernel: k.Kernel, name: str, module: k.Module, target: Target) -> p
     places |= {b.name: Place(b, b.name) for b in pointers}
     body = Flattener(target, names).block(kernel.body, Scope({}, places, {}))
     body, blocks, block = grid(body, target.gpu)
+    body = straighten(body, known_of(module.sizes, module.requires))
     # vectors first: what a fork is worth is counted in the operations that are left
     body = vectorise(body, target)
     body = protect(threads(body, target.threads and not target.gpu), target.gpu)

@@ -50,6 +50,19 @@ def find_compiler(requested: str) -> Compiler:
     raise ToolMissing(f"no C compiler found: {_ADVICE}")
 
 
+def every_compiler() -> list[Compiler]:
+    """All that are there, each program once, in the order in which they are looked for; those that do not answer are left out."""
+    zig = [(sys.executable, "-m", "ziglang", "cc")] if find_spec("ziglang") is not None else []
+    found: dict[tuple[str, ...], Compiler] = {}
+    for command in (*((name,) for name in _NAMES if shutil.which(name)), *zig):
+        program = (os.path.realpath(shutil.which(command[0]) or ""), *command[1:])
+        try:
+            found.setdefault(program, _probe(command, command[-1]))
+        except ToolError:
+            continue
+    return list(found.values())
+
+
 def _probe(command: tuple[str, ...], what: str) -> Compiler:
     path = shutil.which(command[0]) if command else None
     if path is None:
@@ -91,6 +104,20 @@ def _cmeel_library() -> Path | None:
         if any((folder / name).exists() for name in _OPENMP):
             return folder
     return None
+
+
+@cache
+def sanitizer_library(compiler: Compiler, address: bool) -> Path:
+    """The shared library of ASan (which holds clang's UBSan too) or of UBSan alone.  ToolMissing where the compiler came without."""
+    import platform
+
+    kind = "asan" if address else "ubsan"
+    name = f"lib{kind}.so" if compiler.family == "gcc" else f"libclang_rt.{kind}{'' if address else '_standalone'}-{platform.machine()}.so"
+    # a compiler prints the bare name of a library that it does not have
+    found = Path(run([*compiler.command, f"-print-file-name={name}"], 60, []).strip())
+    if not found.is_absolute():
+        raise ToolMissing(f"{compiler.command[0]} has no {name}: install its sanitizers, or choose another compiler with --config CC=")
+    return found.resolve()
 
 
 def run(command: list[str], timeout: float | None, log: list[str], cwd: Path | None = None) -> str:

@@ -15,7 +15,7 @@ from ...ir.program import Program
 from ...ir.target import Target
 from .. import ConfigKey, Description, Rendered
 from ..config import resolve_config
-from .compiler import Compiler, find_compiler, openmp_flags, run
+from .compiler import Compiler, find_compiler, openmp_flags, run, sanitizer_library
 from .emit import emit, entry_name
 from .library import Library
 from .machine import MACHINES, Machine, baseline, host_architecture, native
@@ -132,6 +132,14 @@ class Driver:
         """The compiler's path and version and every flag."""
         compiler = find_compiler(str(target.options.get("CC", "")))
         return " ".join([compiler.identity, *self.flags(compiler, target), *self._link(compiler, target)])
+
+    def environment(self, target: Target) -> dict[str, str]:
+        """Sanitizers come into a process only with its start, and Python's own leaks are not the kernel's."""
+        chosen = str(target.options.get("SANITIZE", ""))
+        if not chosen:
+            return {}
+        library = sanitizer_library(find_compiler(str(target.options.get("CC", ""))), "address" in _SANITIZERS[chosen])
+        return {"LD_PRELOAD": str(library), "ASAN_OPTIONS": "detect_leaks=0"}
 
     def notes(self, target: Target) -> tuple[str, ...]:
         """What the user may want to know of this machine's tools: so far, that threads are off."""

@@ -146,7 +146,9 @@ class Driver:
     def _nvcc_command(self, target: Target, kind: str) -> list[str]:
         found = self._nvcc(target)
         if found is None:
-            raise nvrtc.Missing("object files and libraries of CUDA code want nvcc on PATH (and TOOL not nvrtc); -o NAME.cubin and NAME.ptx do without it")
+            raise nvrtc.Missing(
+                "object files and libraries of CUDA code want nvcc on PATH (and TOOL not nvrtc); -o NAME.cubin and NAME.ptx do without it"
+            )
         number = target.name.removeprefix("sm_")
         # beside the binary a library holds PTX, for devices to come
         code = f"sm_{number}" if kind in ("ptx", "cubin") else f"[sm_{number},compute_{number}]"
@@ -163,8 +165,11 @@ class Driver:
             number = path.suffixes[-2][1:] if len(path.suffixes) > 1 else ""
             return DeviceLibrary(path, program, prefix, int(number) if number.isdecimal() else 0)
         library = Library(path, program, entry_name(prefix, program), extra=(None,))
-        ctypes.CDLL(str(path)).lm_host_seed(ctypes.c_uint64(target.options["SEED"]))
+        ctypes.CDLL(str(path)).lm_host_seed(ctypes.c_uint64(int(target.options["SEED"])))
         return library
+
+    def environment(self, target: Target) -> dict[str, str]:
+        return {}
 
     def identity(self, target: Target) -> str:
         """Everything that may build: this machine, the host compiler and its version, the shim's text, nvcc's or NVRTC's version, all flags."""

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...ir.errors import ToolError, UsageError
+from ...ir.errors import ToolMissing, UsageError
 from ...ir.primops import OPS
 from ...ir.program import Program
 from ...ir.target import Target
@@ -73,9 +73,7 @@ class Driver:
     def build(self, rendered: Rendered, target: Target, kind: str, path: Path, timeout: float | None, log: list[str]) -> None:
         """Write the program's text to `path`, whole or not at all.  ToolError for whatever else is asked for."""
         if kind != "program":
-            error = ToolError(f"the runtime {self.name} has no compiler: it makes no {kind} file")
-            error.missing = True  # type: ignore[attr-defined]
-            raise error
+            raise ToolMissing(f"the runtime {self.name} has no compiler: it makes no {kind} file")
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="\n", dir=path.parent, prefix=".luminal-", delete=False) as file:
             file.write(rendered.source)
@@ -83,6 +81,9 @@ class Driver:
 
     def load(self, path: Path, program: Program, target: Target, prefix: str) -> Library:
         return Library(program, target)
+
+    def environment(self, target: Target) -> dict[str, str]:
+        return {}
 
     def identity(self, target: Target) -> str:
         """The text depends on nothing but itself."""

@@ -1,0 +1,93 @@
+"""Loops are split where a mask begins or ends, so that inside each part there is no mask.
+
+    for i in 0 .. M + N parallel:                            for i in 0 .. M parallel:
+      Y[i] = where(i < M, X[i], Z[i - M])            →         Y[i] = X[i]
+                                                             for i1 in M .. M + N parallel:
+                                                               Y[i1] = Z[i1 - M]
+
+Only in kernels without reductions: a contraction wants one nest, whose tails its schedule masks.  A cut is a bound of the loop's variable that a condition of a
+`where` compares it with, free of other variables; cuts whose order is not provable, and more than MAX_PARTS parts, are left to the mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+from ..ir.bounds import Known
+from ..ir.conditions import conjuncts
+from ..ir.dtypes import INDEX
+from ..ir.expr import ONE, ZERO, Expr, maximum, minimum, postorder, var
+from ..ir.kernel import Alloc, Block, Loop, Stmt, expressions, map_expressions, statements
+from ..ir.polynomial import coefficient, degree, expr, is_constant, is_position, poly, scaled
+from ..ir.simplify import assuming, prove_le, simplify
+from .renaming import unique_locals
+
+MAX_PARTS = 9
+
+
+def split_borders(block: Block, known: Known, fresh: Callable[[str], str]) -> Block:
+    """`fresh` gives the names of the axes of further parts."""
+    if any(isinstance(s, Alloc) or (isinstance(s, Loop) and s.kind != "parallel") for s in statements(block)):
+        return block
+    split = tuple(t for s in block for t in _split(s, known, fresh))
+    return split if sum(isinstance(s, Loop) for s in statements(split)) <= MAX_PARTS * sum(isinstance(s, Loop) for s in statements(block)) else block
+
+
+def _split(s: Stmt, known: Known, fresh: Callable[[str], str]) -> Block:
+    if not isinstance(s, Loop) or s.step is not ONE or s.start is not ZERO:
+        return (s,)
+    borders = [ZERO, *_cuts(s, known), s.stop]
+    parts: list[Stmt] = []
+    for start, stop in pairwise(borders):
+        part = replace(s, start=start, stop=stop)
+        if parts:
+            (part,) = unique_locals((part,), fresh)
+        v = part.axis
+        inside = assuming(known.with_ranges({v: (start, stop - 1, 1)}), var(v).lt(stop))
+        body = map_expressions(part.body, lambda e, inside=inside: simplify(e, inside)) if len(borders) > 2 else part.body
+        parts.append(replace(part, body=tuple(t for b in body for t in _split(b, inside, fresh))))
+    return tuple(parts)
+
+
+def _cuts(loop: Loop, known: Known) -> list[Expr]:
+    """Positions inside the loop, in increasing order, at which some condition of a `where` turns."""
+    extent = loop.stop
+    found: list[Expr] = []
+    for s in statements(loop.body):
+        for n in postorder(*expressions(s)):
+            if n.op == "where" and is_position(n.args[0]):
+                for c in conjuncts(n.args[0]):
+                    at = _turning(c, var(loop.axis))
+                    if at is not None:
+                        at = simplify(at, known)
+                        low = at if prove_le(ZERO, at, known) else maximum(at, 0)
+                        found.append(simplify(low if prove_le(low, extent, known) else minimum(low, extent), known))
+    cuts: list[Expr] = []
+    for at in dict.fromkeys(found):
+        if at is ZERO or at is extent:
+            continue
+        before = [c for c in cuts if prove_le(c, at, known)]
+        after = [c for c in cuts if c not in before and prove_le(at, c, known)]
+        if len(before) + len(after) == len(cuts):
+            cuts = [*before, at, *after]
+    return cuts
+
+
+def _turning(condition: Expr, v: Expr) -> Expr | None:
+    """The least value of v on the other side:  v < e, e <= v → e;  v <= e, e < v → e + 1.  None where the condition is no plain bound of v."""
+    if condition.op not in ("less_than", "less_equal") or condition.args[0].dtype is not INDEX:
+        return None
+    a, b = condition.args
+    p = poly(b + a * -1)
+    if degree(p, v) != 1:
+        return None
+    slope, rest = coefficient(p, v)
+    if not is_constant(slope) or abs(slope[()]) != 1 or any(n.op == "var" for n in postorder(expr(rest))):
+        return None
+    # slope·v + rest >= 0 (or > 0)
+    strict = 1 if condition.op == "less_than" else 0
+    if slope[()] > 0:
+        return expr(scaled(rest, -1)) + strict
+    return expr(rest) + 1 - strict

@@ -1,0 +1,166 @@
+"""graph → graph: less work for the same values, by rules that hold exactly.
+
+    algebra       the table of `rules/algebra.py`: x · 1 → x, −(−x) → x, where(c, x, x) → x …
+    casts         of a cast that lost nothing, or to the dtype that is there already
+    constants     operators on integer and bool literals are computed; masks that always or never hold are dropped
+    movement      `contiguous` becomes a view of what it copies (`fuse` decides afterwards what is real); reductions over axes of extent 1 too
+
+A node that turns out to be a view of another one is read through that view by its users.  Outputs and operands of nests stay nodes.
+"""
+
+from __future__ import annotations
+
+from ..ir.bounds import Known
+from ..ir.dtypes import DType, bool_
+from ..ir.expr import FALSE, ONE, TRUE, ZERO, axis, both, call, const, evaluate
+from ..ir.graph import Graph, Node, Shape, View, const_node, identity, make, operand_domain
+from ..ir.primops import OPS
+from ..ir.simplify import assuming, prove_equal
+from ..ir.simplify import simplify as simplified
+from ..ir.target import Options, Target
+from .rules.algebra import ALGEBRA
+from .rules.pattern import Rule, build, match, parsed, same_value, through
+
+_BY_HEAD: dict[str, list[Rule]] = {}
+for _rule in ALGEBRA:
+    _BY_HEAD.setdefault(_rule.head, []).append(_rule)
+
+
+def simplify(ir: Graph, target: Target, options: Options) -> Graph:
+    return _Simplifier(ir).graph()
+
+
+class _Simplifier:
+    def __init__(self, graph: Graph) -> None:
+        self.whole = graph
+        self.known = assuming(Known(graph.size_info()), both(*graph.requires))
+        self.domains: dict[Shape, Known] = {}
+        self.found: dict[Node, View] = {}  # what stands for a node, over its domain
+
+    def graph(self) -> Graph:
+        for n in self.whole.nodes():
+            self.found[n] = self.rewritten(n)
+        return self.whole.with_outputs(tuple(self.node(self.found[n], n.shape) for _, n in self.whole.outputs))
+
+    def node(self, view: View, shape: Shape) -> Node:
+        """A node of this shape with the values of the view."""
+        if view.is_identity and view.node.shape == shape:
+            return view.node
+        return make("contiguous", view.dtype, shape, (view,))
+
+    def rewritten(self, n: Node) -> View:
+        args = tuple(self.read(n, k, a) for k, a in enumerate(n.args))
+        same = all(a is b or a == b for a, b in zip(args, n.args, strict=True))
+        result = identity(n if same else make(n.op, n.dtype, n.shape, args, n.attr, n.span))
+        while True:
+            better = self.better(result.node)
+            if better is None:
+                return result
+            if not better.is_identity or better.node.shape != n.shape:
+                return better
+            result = better
+
+    def read(self, user: Node, k: int, view: View) -> View:
+        """Operand k of `user`, read through what its node has become."""
+        shape = operand_domain(user, k)
+        source = self.found[view.node]
+        if user.op == "nest":
+            return identity(self.node(source, view.node.shape))
+        new = through(view, source)
+        if new is None:
+            new = View(self.node(source, view.node.shape), view.index, view.domain, view.fill)
+        return self.tidied(new, shape)
+
+    def tidied(self, view: View, shape: Shape) -> View:
+        """Positions simplified for the domain that they are read over, a mask that decides nothing dropped."""
+        if view.is_identity:
+            return view
+        known = self.domains.get(shape)
+        if known is None:
+            known = self.domains[shape] = self.known.with_domain(shape)
+        domain = None if view.domain is None else simplified(view.domain, known)
+        if domain is FALSE:
+            return View(const_node(const(view.fill, view.dtype).attr, view.dtype), ())
+        if domain is TRUE or (view.node.op == "const" and same_value(view.node.attr.value, view.fill)):
+            domain = None
+        inside = assuming(known, domain)
+        return View(view.node, tuple(simplified(e, inside) for e in view.index), domain, view.fill if domain is not None else 0)
+
+    # ---- one node, its operands done
+
+    def better(self, n: Node) -> View | None:
+        if n.op in OPS:
+            return self.by_rule(n) or _cast(n) or _folded(n)
+        if n.op == "contiguous":
+            return n.args[0]
+        if n.op == "reduce" and all(prove_equal(e, ONE, self.known) for e in n.attr.extents):
+            mapping = {axis(n.rank + k): ZERO for k in range(len(n.attr.extents))}
+            return self.tidied(n.args[0].through(mapping), n.shape)
+        return None
+
+    def by_rule(self, n: Node) -> View | None:
+        d = n.args[-1].dtype
+        for rule in _BY_HEAD.get(n.op, ()):
+            if rule.admits(d):
+                bound = match(parsed(rule.pattern), n)
+                if bound is not None:
+                    return build(parsed(rule.replacement), n.shape, bound, n.dtype)
+        return None
+
+
+def _cast(n: Node) -> View | None:
+    """cast to the dtype that is there → x;   cast.T(cast.U(x)) → cast.T(x) where U holds every value of x
+
+    Not for an integer that goes through a float to an integer: that cast saturates, the direct one wraps.
+    """
+    if n.op not in ("cast", "bitcast"):
+        return None
+    x = n.args[0]
+    if x.dtype is n.dtype:
+        return x
+    if n.op == "bitcast" or x.node.op != "cast" or x.domain is not None:
+        return None
+    inner = through(x, x.node.args[0])
+    if inner is None or not _holds(x.dtype, inner.dtype):
+        return None
+    if x.dtype.is_float and inner.dtype.is_integer and n.dtype.is_integer and not _holds(n.dtype, inner.dtype):
+        return None
+    return identity(make("cast", n.dtype, n.shape, (inner,), n.attr, n.span)) if inner.dtype is not n.dtype else inner
+
+
+_MANTISSA = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8, "f8e4m3": 4, "f8e5m2": 3}
+_EXPONENT = {"f64": 11, "f32": 8, "bf16": 8, "f16": 5, "f8e4m3": 4, "f8e5m2": 5}
+
+
+def _holds(wide: DType, narrow: DType) -> bool:
+    """Every value of `narrow` is one of `wide`."""
+    if narrow is bool_:
+        return True
+    if wide.is_float and narrow.is_float:
+        return _MANTISSA[wide.name] >= _MANTISSA[narrow.name] and _EXPONENT[wide.name] >= _EXPONENT[narrow.name]
+    if wide.is_integer and narrow.is_integer:
+        return wide.min <= narrow.min and wide.max >= narrow.max
+    return wide.is_float and narrow.is_integer and narrow.bits - (narrow.kind == "int") <= _MANTISSA[wide.name] and wide.max > narrow.max
+
+
+def _folded(n: Node) -> View | None:
+    """An operator on integer or bool literals, computed; wrapped to the dtype as the operator does."""
+    if not n.args or any(a.node.op != "const" or a.domain is not None or a.dtype.is_float for a in n.args) or n.dtype.is_float:
+        return None
+    if n.op not in _FOLDED:
+        return None
+    values = [const(a.node.attr.value, a.dtype) for a in n.args]
+    value = evaluate(call(n.op, *values, to=n.dtype), {})
+    return View(const_node(_wrapped(value, n.dtype), n.dtype), ())
+
+
+_FOLDED = frozenset(
+    {"add", "sub", "mul", "neg", "max", "min", "less_than", "less_equal", "equal", "not_equal", "bit_and", "bit_or", "bit_xor", "where", "cast"}
+)
+
+
+def _wrapped(value: int, d: DType) -> int | bool:
+    if d is bool_:
+        return bool(value)
+    low = value & ((1 << d.bits) - 1)
+    return low - (1 << d.bits) if d.kind == "int" and low >> (d.bits - 1) else low

@@ -1,0 +1,231 @@
+"""The compile cache: concurrent use, kill, corruption, folders that cannot be written; and nothing half-written beside the user's files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from luminal.ir.errors import ToolError
+from luminal.search import cache
+
+ADD = "(composite add ((A{f32}[M N] B{f32}[M N]) -> (C{f32}[M N])) (return (+ A B)))"
+HAS_CC = any(shutil.which(c) for c in ("clang", "clang-14", "gcc"))
+needs_compiler = pytest.mark.skipif(not HAS_CC, reason="no C compiler on PATH")
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def python(code: str, *words: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **environment}
+    )
+
+
+def everything(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.rglob("*") if not p.name.endswith(".lock"))
+
+
+def test_made_once_then_found(own: Path) -> None:
+    made: list[Path] = []
+
+    def make(path: Path) -> None:
+        made.append(path)
+        path.write_bytes(b"product")
+
+    paths = [cache.cached(("a", "b"), ".so", make) for _ in range(3)]
+    assert len(made) == 1 and len(set(paths)) == 1 and paths[0].read_bytes() == b"product" and own in paths[0].parents
+    assert cache.cached(("ab", ""), ".so", make) != paths[0], "the parts of a key do not run together"
+    assert len(made) == 2
+
+
+@pytest.mark.parametrize("damage", ["shorter", "other", "no sum", "binary sum", "no product"])
+def test_a_damaged_entry_is_a_miss(damage: str, own: Path) -> None:
+    made = cache.cached(("key",), ".so", lambda path: path.write_bytes(b"product") and None)
+    total = made.parent / "sha256"
+    if damage == "shorter":
+        made.write_bytes(b"prod")
+    elif damage == "other":
+        made.write_bytes(b"PRODUCT")
+    elif damage == "no sum":
+        total.unlink()
+    elif damage == "binary sum":
+        total.write_bytes(b"\xff\xfe\0")
+    else:
+        made.unlink()
+    again = cache.cached(("key",), ".so", lambda path: path.write_bytes(b"new") and None)
+    assert again == made and again.read_bytes() == b"new"
+
+
+def test_a_failure_leaves_nothing(own: Path) -> None:
+    def fail(path: Path) -> None:
+        path.write_bytes(b"half")
+        raise ToolError("failed")
+
+    with pytest.raises(ToolError, match="failed"):
+        cache.cached(("key",), ".so", fail)
+    assert everything(own) == ["kernels", "luminal"]
+
+
+USE = """
+import os, sys, time
+from pathlib import Path
+from luminal.search.cache import cached
+log, key, end = sys.argv[1:]
+def make(path):
+    with open(log, "a") as file:
+        file.write(key + "\\n")
+    with path.open("wb") as file:
+        for k in range(4):
+            file.write(key.encode() * 20000)
+            file.flush()
+            time.sleep(0.05)
+            if end and k == 1:
+                os.kill(os.getpid(), 9)
+print(cached((key,), ".so", make).read_bytes() == key.encode() * 80000)
+"""
+
+
+def test_eight_processes_at_once(own: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    users = [python(USE, str(log), f"key{k % 3}", "") for k in range(8)]
+    said = [u.communicate(timeout=120) for u in users]
+    assert [out for out, _ in said] == ["True\n"] * 8, said
+    assert sorted(log.read_text().split()) == ["key0", "key1", "key2"], "each is made once"
+    assert sum(name.startswith("product") for name in everything(own)) == 3 and not any("making" in name for name in everything(own))
+
+
+def test_killed_while_making(own: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    killed = python(USE, str(log), "key", "kill")
+    killed.communicate(timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    assert "sha256" not in everything(own) and any("making" in name for name in everything(own))
+    after = python(USE, str(log), "key", "")
+    assert after.communicate(timeout=60)[0] == "True\n", "the lock died with its process"
+    assert not any("making" in name for name in everything(own)), "what the killed one left is gone"
+
+
+@pytest.mark.parametrize("where", ["below a file", "nowhere", "full"])
+def test_a_cache_that_cannot_be_written(where: str, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if where == "below a file":
+        own.write_text("in the way")
+    elif where == "nowhere":
+        monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
+    else:
+        real = os.rename
+
+        def full(source: Path, target: Path) -> None:
+            if own in Path(target).parents:
+                raise OSError(28, "No space left on device")
+            real(source, target)
+
+        monkeypatch.setattr(os, "rename", full)
+    made: list[Path] = []
+
+    def make(path: Path) -> None:
+        made.append(path)
+        path.write_bytes(b"product")
+
+    for _ in range(2):
+        path = cache.cached(("unwritable", where), ".so", make)
+        assert path.read_bytes() == b"product" and own not in path.parents
+    assert len([p for p in made if own not in p.parents]) == 1, "the folder that stands in keeps it for this process"
+
+
+CALL = """
+import sys, numpy, luminal
+add = luminal.compile(sys.argv[1], config={"DEBUG": 1, "OMP": 0})
+a = numpy.ones((3, 5), "f4")
+print((add(a, a) == int(sys.argv[2])).all())
+"""
+
+
+@needs_compiler
+def test_the_same_and_different_kernels_built_at_once(own: Path) -> None:
+    texts = [(ADD, "2"), (ADD.replace("(+ A B)", "(- A B)"), "0")]
+    users = [python(CALL, *texts[k % 2]) for k in range(8)]
+    said = [u.communicate(timeout=240) for u in users]
+    assert [out for out, _ in said] == ["True\n"] * 8, said
+    assert sum(name.startswith("product") for name in everything(own)) == 2
+
+
+def compile_command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "luminal.cli", "compile", "add.lisp", *words]
+
+
+@needs_compiler
+@pytest.mark.parametrize("words", [(), ("-o", "add.so"), ("-o", "out"), ("--emit", "source,library", "-o", "out")])
+def test_a_failed_compiler_leaves_nothing_beside_the_input(words: tuple[str, ...], own: Path, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "add.lisp").write_text(ADD)
+    compiler = tmp_path / "compiler"
+    compiler.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo clang version 99; exit 0; }\necho it is broken\nexit 1\n')
+    compiler.chmod(0o755)
+    done = subprocess.run(compile_command(*words, "--config", f"CC={compiler},OMP=0"), cwd=here, text=True, capture_output=True, timeout=120)
+    assert done.returncode == 4 and "it is broken" in done.stderr and "Traceback" not in done.stderr
+    assert everything(here) == ["add.lisp"]
+
+
+@needs_compiler
+def test_killed_while_the_compiler_runs(own: Path, tmp_path: Path) -> None:
+    here, started = tmp_path / "here", tmp_path / "started"
+    here.mkdir()
+    (here / "add.lisp").write_text(ADD)
+    compiler = tmp_path / "compiler"
+    compiler.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && {{ echo clang version 99; exit 0; }}\necho half > product\ntouch {started}\nexec sleep 2\n'
+    )
+    compiler.chmod(0o755)
+    words = ("-o", "add.so", "--config", f"CC={compiler},OMP=0")
+    process = subprocess.Popen(compile_command(*words), cwd=here, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 60
+    while not started.exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    assert started.exists() and everything(here) == ["add.lisp"]
+    done = subprocess.run(compile_command("-o", "add.so"), cwd=here, text=True, capture_output=True, timeout=120)
+    assert done.returncode == 0 and everything(here) == ["add.lisp", "add.so"], done.stderr
+
+
+def test_killed_while_a_file_is_written(tmp_path: Path) -> None:
+    """A reader sees the old file or the new one, and a kill between leaves the old one."""
+    code = """
+import os, sys
+from pathlib import Path
+from luminal.artifacts.write import write_text
+os.fsync = lambda file: os.kill(os.getpid(), 9)
+write_text(Path(sys.argv[1]), "new" * 100000)
+"""
+    file = tmp_path / "gemm.c"
+    file.write_text("old")
+    killed = python(code, str(file))
+    killed.communicate(timeout=60)
+    assert killed.returncode == -signal.SIGKILL and file.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir() if not p.name.startswith(".")] == ["gemm.c"]
+
+
+@pytest.mark.parametrize("words", [("-o", "add.lisp/out"), ("-o", "/proc/nowhere"), ("--save-temps", "add.lisp"), ("-o", "nowhere/add.c")])
+def test_a_place_that_cannot_be_written_is_status_2(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "add.lisp").write_text(ADD)
+    done = subprocess.run(compile_command(*words, "--runtime", "reference"), cwd=tmp_path, text=True, capture_output=True, timeout=120)
+    assert done.returncode == 2 and "Traceback" not in done.stderr and "luminal: error:" in done.stderr, done.stderr
+    assert everything(tmp_path) == ["add.lisp"]
+
+
+def test_one_file_for_two_composites_is_status_2(tmp_path: Path) -> None:
+    (tmp_path / "add.lisp").write_text(ADD)
+    (tmp_path / "two.lisp").write_text(ADD.replace("add", "two"))
+    done = subprocess.run(compile_command("two.lisp", "-o", "both.c"), cwd=tmp_path, text=True, capture_output=True, timeout=120)
+    assert done.returncode == 2 and "name a folder" in done.stderr and everything(tmp_path) == ["add.lisp", "two.lisp"]

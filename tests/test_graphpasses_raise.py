@@ -1,0 +1,82 @@
+"""Which loops become tensor algebra, which must not, and what is said about those."""
+
+import pytest
+from luminal.ir.target import Options
+from luminal.ir.text import show
+from luminal.passes.make_nests import make_nests
+from luminal.passes.raise_loops import raise_loops, why_not
+from luminal.passes.simplify import simplify
+from running import TARGET, composite
+from test_graphpasses_meaning import LOOPS, floats
+
+STAY = {
+    "reverse in place": "X is read where another iteration stores it",
+    "X + its shift": "X is read where another iteration stores it",
+    "prefix sum": "X is read where another iteration stores it",
+    "prefix sums of rows": "X is read where another iteration stores it",
+    "prefix sums of columns": "X is read where another iteration stores it",
+    "Floyd-Warshall": "D is read where another iteration stores it",
+    "a store read too early": "Y is read where another iteration stores it",
+    "transposed into itself": "A is read where another iteration stores it",
+    "running maximum": "best is read where another iteration stores it",
+    "histogram": "where H is stored is data",
+    "the last one wins": "Y is stored again by later iterations of a loop",
+    "last of a scalar": "last is stored again by later iterations of a loop",
+    "a local of each iteration": "the value of a is carried from one iteration to the next",
+}
+
+
+def raised(text: str, options: Options | None = None):
+    return raise_loops(composite(f"(composite t {floats(text)})"), TARGET, options or Options())
+
+
+def nests(graph):
+    return [n for n in graph.nodes() if n.op == "nest"]
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_what_is_raised(name):
+    graph = raised(LOOPS[name])
+    left = nests(graph)
+    assert bool(left) == (name in STAY)
+    if left:
+        assert STAY[name] in why_not(left[0], graph, Options())
+        module = make_nests(graph, TARGET, Options())
+        assert any(STAY[name] in note for k in module.kernels for note in k.notes)
+
+
+@pytest.mark.parametrize("name", ["gemm", "gemm, p outermost"])
+def test_the_loop_gemm_is_the_matmul(name):
+    """The same node, whatever the order of the loops, and so the same kernel."""
+    tensor = composite(floats("(composite t ((A[M K] B[K N] C[M N]) -> (C)) (return (+ C (matmul A B))))"))
+    ((_, loop),) = raised(LOOPS[name]).outputs
+    ((_, node),) = simplify(tensor, TARGET, Options()).outputs
+    assert loop is node
+
+
+def test_loops_without_dependences_stay_parallel():
+    def kinds(name):
+        (kernel,) = make_nests(raised(LOOPS[name]), TARGET, Options()).kernels
+        return [line.split()[1] for line in show(kernel).splitlines() if line.endswith("parallel:")]
+
+    assert kinds("prefix sums of rows") == ["i"]
+    assert kinds("prefix sums of columns") == ["j"]
+    assert kinds("Floyd-Warshall") == []
+    assert kinds("histogram") == []
+
+
+def test_strict_keeps_the_order_of_sums():
+    graph = raised(LOOPS["gemm"], Options(strict=True))
+    assert "--strict" in why_not(nests(graph)[0], graph, Options(strict=True))
+    assert not nests(raised(LOOPS["relu"], Options(strict=True)))
+
+
+def test_a_while_stays():
+    graph = raised("((X[N]) -> (X)) (set i 0) (while (< i n) :max 9 (setf (aref X 0) 1) (incf i))")
+    assert all("while" in why_not(n, graph, Options()) for n in nests(graph)) and nests(graph)
+
+
+def test_raising_is_idempotent():
+    for text in LOOPS.values():
+        once = raised(text)
+        assert raise_loops(once, TARGET, Options()) == once
