@@ -166,7 +166,7 @@ def test_from_python_on_the_device(cupy: Any, tmp_path: Path) -> None:
         np.testing.assert_array_equal(given, np.full((3, 5), 11))
     (path,) = fake_cupy.loaded
     assert path.endswith(".cubin") and Path(path).read_bytes()[:4] == b"\x7fELF"
-    with pytest.raises(ValueError, match="read-only|written"):
+    with pytest.raises(ValueError, match=r"read-only|written"):
         frozen = c.copy()
         frozen.flags.writeable = False
         gemm(a, b, frozen)

@@ -89,8 +89,9 @@ static inline LM_QUIET int atomicMax(int *p, int value) {
 
 /* ---- orders */
 
-static uint64_t lm_seed = 1;
-extern "C" void lm_host_seed(uint64_t seed) { lm_seed = seed; }
+/* One for all sources of a library. */
+__attribute__((visibility("hidden"))) inline uint64_t lm_seed = 1;
+extern "C" __attribute__((weak)) void lm_host_seed(uint64_t seed) { lm_seed = seed; }
 
 struct lm_order {
   uint64_t count, start, stride;
@@ -250,6 +251,6 @@ template <class F> static LM_QUIET void lm_launch(dim3 grid, dim3 block, const F
 #define LM_LAUNCH(kernel, grid, block, stream, ...) ((void)(stream), lm_launch(grid, block, [&] { kernel(__VA_ARGS__); }))
 
 /* A launch for who loads the kernels without the entry: `thread` is called once for each thread, with its indices set. */
-extern "C" void lm_host_launch(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, void (*thread)(void)) {
+extern "C" __attribute__((weak)) void lm_host_launch(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, void (*thread)(void)) {
   lm_launch(dim3(gx, gy, gz), dim3(bx, by, bz), [=] { thread(); });
 }
