@@ -29,7 +29,7 @@ _HOMES = {
 }
 __all__ = [
     "Compilation", "CompilerBug", "DeviceError", "Diagnostic", "Function", "LuminalError", "SourceError", "TimeLimit", "ToolError",
-    "Unsupported", "UsageError", "compile",
+    "Unsupported", "UsageError", "__version__", "compile",
 ]  # fmt: skip
 
 

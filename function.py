@@ -140,7 +140,9 @@ class Function:
 
     def _bind(self, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
         if len(args) > len(self._inputs):
-            raise TypeError(f"{self.__name__} takes {len(self._inputs)} arguments ({', '.join(p.name for p in self._inputs)}), {len(args)} were given")
+            raise TypeError(
+                f"{self.__name__} takes {len(self._inputs)} arguments ({', '.join(p.name for p in self._inputs)}), {len(args)} were given"
+            )
         buffers: dict[str, Any] = {p.name: a for p, a in zip(self._inputs, args, strict=False)}
         ports = {p.name: p for p in self._ports}
         for name, value in named.items():

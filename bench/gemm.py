@@ -11,7 +11,17 @@ import numpy
 from .. import __version__, compile
 from .blocks import compare, table
 
-SIZES = [(64, 64, 64), (100, 100, 100), (128, 128, 128), (256, 256, 256), (512, 512, 512), (1000, 1000, 1000), (1024, 1024, 1024), (513, 511, 509), (2048, 2048, 2048)]
+SIZES = [
+    (64, 64, 64),
+    (100, 100, 100),
+    (128, 128, 128),
+    (256, 256, 256),
+    (512, 512, 512),
+    (1000, 1000, 1000),
+    (1024, 1024, 1024),
+    (513, 511, 509),
+    (2048, 2048, 2048),
+]
 
 
 def main() -> None:
@@ -28,7 +38,9 @@ def main() -> None:
         call = kernel.bound(a, b, C=ours)
         seconds = compare({"luminal": call, "numpy": lambda a=a, b=b, out=theirs: numpy.matmul(a, b, out=out)})
         rows.append((f"{m}x{n}x{k}", seconds, 2.0 * m * n * k, "GFLOP/s"))
-    print(f"luminal {__version__}, Python {platform.python_version()}, NumPy {numpy.__version__}, {processor()}, target {kernel.compilation.target.describe}")
+    print(
+        f"luminal {__version__}, Python {platform.python_version()}, NumPy {numpy.__version__}, {processor()}, target {kernel.compilation.target.describe}"
+    )
     print("command: " + " ".join(["python", "-m", "luminal.bench.gemm", *sys.argv[1:]]))
     print(table("gemm f32, C = A B", rows))
 

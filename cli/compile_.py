@@ -68,7 +68,12 @@ def compile_(**options: Any) -> int:
     for input_ in options["inputs"]:
         try:
             found = compilations(input_, settings, stdin=sys.stdin.read, observer=observer(options))
-            if options["output"] and Path(options["output"]).suffix and not Path(options["output"]).is_dir() and len(found) + len(options["inputs"]) > 2:
+            if (
+                options["output"]
+                and Path(options["output"]).suffix
+                and not Path(options["output"]).is_dir()
+                and len(found) + len(options["inputs"]) > 2
+            ):
                 raise UsageError(f"-o {options['output']}: one file for more than one composite; name a folder")
             for compilation in found:
                 status = max(status, one(compilation, options, emitted, report))

@@ -14,7 +14,7 @@ from ..ir.errors import CompilerBug, LuminalError, SourceError, UsageError
 from . import diagnostics
 
 # name -> its module in this folder; the command is the attribute of the same name
-COMMANDS = {"compile": "compile_", "check": "check", "explain": "explain", "ops": "ops", "show": "show"}
+COMMANDS = {"compile": "compile_", "check": "check", "explain": "explain", "ops": "ops", "show": "show", "doctor": "doctor", "cache": "cache"}
 
 
 class Lazy(click.Group):

@@ -30,7 +30,9 @@ def test(compilation: Compilation, options: dict[str, Any], report: dict[str, An
             save = {name: Path(path) for name, path in pairs(options["kept"], "--output")}
             unknown = [n for n in (*given, *save) if n not in {p.name for p in subject.graph.ports}]
             if unknown:
-                raise UsageError(f"--input/--output: {subject.graph.name} has no port {unknown[0]}; ports: {', '.join(p.name for p in subject.graph.ports)}")
+                raise UsageError(
+                    f"--input/--output: {subject.graph.name} has no port {unknown[0]}; ports: {', '.join(p.name for p in subject.graph.ports)}"
+                )
             result = run(subject, sizes, child=child, seed=options["seed"], given=given, save=save, timeout=options["timeout"])
             results.append(result)
             if not options["as_json"]:
@@ -78,7 +80,7 @@ def bindings(compilation: Compilation, given: dict[str, int | float]) -> list[tu
             raise UsageError(f"--test: {graph.name} also needs {', '.join(missing)}")
         chosen = [{n: int(sizes[n]) for n in names}]
     else:
-        chosen = own_sizes(compilation, names) or [{n: v for n, v in zip(names, odd, strict=False)} for odd in odd_sizes(compilation, names)]
+        chosen = own_sizes(compilation, names) or [dict(zip(names, odd, strict=False)) for odd in odd_sizes(compilation, names)]
     for binding in chosen:
         check(compilation, binding)
     return [(b, bound_scalars) for b in chosen]
@@ -93,7 +95,9 @@ def own_sizes(compilation: Compilation, names: list[str]) -> list[dict[str, int]
 def odd_sizes(compilation: Compilation, names: list[str]) -> list[tuple[int, ...]]:
     """Three small bindings of odd numbers that keep the preconditions, found by trying."""
     graph = compilation.elaborate()
-    candidates = [tuple(base + 2 * k for k in range(len(names))) for base in (1, 3, 7, 13)] + [(n,) * len(names) for n in (1, 2, 4, 8, 16, 24, 32, 64, 96)]
+    candidates = [tuple(base + 2 * k for k in range(len(names))) for base in (1, 3, 7, 13)] + [
+        (n,) * len(names) for n in (1, 2, 4, 8, 16, 24, 32, 64, 96)
+    ]
     fit = [c for c in candidates if all(evaluate(r, dict(zip(names, c, strict=True))) for r in graph.requires)]
     if not fit:
         raise UsageError(f"--test: no small sizes meet the preconditions of {graph.name}; name them")
@@ -105,7 +109,9 @@ def check(compilation: Compilation, binding: dict[str, int]) -> None:
     for size in graph.sizes:
         value = binding[size.name]
         if value < size.min or value > size.max or value % size.multiple:
-            raise UsageError(f"--test: {size.name}={value}: expected {size.min} <= {size.name}" + (f", a multiple of {size.multiple}" if size.multiple > 1 else ""))
+            raise UsageError(
+                f"--test: {size.name}={value}: expected {size.min} <= {size.name}" + (f", a multiple of {size.multiple}" if size.multiple > 1 else "")
+            )
     for condition in graph.requires:
         if not evaluate(condition, binding):
             raise UsageError(f"--test: the sizes break the precondition {condition!r} of {graph.name}")

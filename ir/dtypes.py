@@ -77,9 +77,7 @@ u64, u32, u16, u8 = DType("u64", "uint", 64), DType("u32", "uint", 32), DType("u
 bool_ = DType("bool", "bool", 8)
 c64 = DType("c64", "complex", 64)
 
-DTYPES: dict[str, DType] = {
-    d.name: d for d in (f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u64, u32, u16, u8, bool_, c64)
-}
+DTYPES: dict[str, DType] = {d.name: d for d in (f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u64, u32, u16, u8, bool_, c64)}
 INDEX = i64  # sizes, loop variables and positions
 
 _EPSILON = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7, "f8e4m3": 2.0**-3, "f8e5m2": 2.0**-2}

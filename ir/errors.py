@@ -48,9 +48,7 @@ class SourceError(LuminalError):
     exit_status = 1
 
     def __str__(self) -> str:
-        return "\n".join(
-            f"{d.span.file}:{d.span.line}:{d.span.column}: {d.severity}[{d.code}]: {d.message}" for d in self.diagnostics
-        )
+        return "\n".join(f"{d.span.file}:{d.span.line}:{d.span.column}: {d.severity}[{d.code}]: {d.message}" for d in self.diagnostics)
 
 
 class UsageError(LuminalError):

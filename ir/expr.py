@@ -38,9 +38,9 @@ type and the bits of a literal, so 1, 1.0, True and -0.0 stay apart.  Arithmetic
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import KeyedRef
 
 from .dtypes import INDEX, DType, bool_
 from .primops import OPS
@@ -51,12 +51,18 @@ Scalar = int | float | bool
 class Expr:
     """One interned node.  Build it with the functions below, never directly."""
 
-    __slots__ = ("__weakref__", "args", "attr", "dtype", "op")
+    __slots__ = ("__weakref__", "args", "attr", "dtype", "is_const", "key", "names", "op", "poly", "position")
     op: str  # const | axis | size | var | load | first | last | an operator of the table | a program-level form
     args: tuple[Expr, ...]
     attr: Any  # const: the value; axis: its number; size, var, load, first, last: the name; fold: the combiner; extract: the lane; ins: the name;
     # null: the buffer; overlap: the two buffers
     dtype: DType
+    is_const: bool
+    names: frozenset[str]  # of all sizes, variables and positions ("$k" for axis k) in it
+    # what `polynomial.py` remembers of it, None before it was asked: a map beside the nodes would cost more than most answers
+    key: str | None
+    poly: Mapping[tuple[Expr, ...], int] | None
+    position: bool | None
 
     def __repr__(self) -> str:
         from .text import show_expr
@@ -99,23 +105,38 @@ class Expr:
     def eq(self, other: Expr | int) -> Expr:
         return call("equal", self, as_expr(other))
 
-    @property
-    def is_const(self) -> bool:
-        return self.op == "const"
+
+_interned: dict[tuple[Any, ...], KeyedRef[tuple[Any, ...], Expr]] = {}  # a WeakValueDictionary without its calls: nothing here is iterated
 
 
-_interned: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
+def _forget(reference: KeyedRef[tuple[Any, ...], Expr]) -> None:
+    if _interned.get(reference.key) is reference:  # else the same parts were made again meanwhile
+        del _interned[reference.key]
+
+
+_NO_NAMES: frozenset[str] = frozenset()
 
 
 def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -> Expr:
     """The one expression with these parts.  No folding happens here."""
     bits = struct.pack("<d", attr) if type(attr) is float else attr
     key = (op, dtype.name, args, type(attr), bits)
-    found = _interned.get(key)
+    reference = _interned.get(key)
+    found = None if reference is None else reference()
     if found is None:
         found = Expr.__new__(Expr)
         found.op, found.args, found.attr, found.dtype = op, args, attr, dtype
-        _interned[key] = found
+        found.is_const = op == "const"
+        found.key = found.poly = found.position = None
+        if args:
+            names = args[0].names
+            for a in args[1:]:
+                if a.names is not names:
+                    names = names | a.names
+            found.names = names
+        else:
+            found.names = frozenset((attr,)) if op in ("size", "var") else frozenset((f"${attr}",)) if op == "axis" else _NO_NAMES
+        _interned[key] = KeyedRef(found, _forget, key)
     return found
 
 
@@ -324,20 +345,20 @@ def total(terms: Iterable[Expr]) -> Expr:
 # ---- walking (iterative: a user's depth is never Python's)
 
 
-def postorder(*roots: Expr) -> Iterator[Expr]:
+def postorder(*roots: Expr) -> Collection[Expr]:
     """Every node once, operands before users."""
-    seen: set[Expr] = set()
-    stack = [(r, False) for r in reversed(roots)]
+    seen: dict[Expr, None] = {}
+    stack = list(reversed(roots))
     while stack:
-        node, done = stack.pop()
-        if node in seen:
-            continue
-        if done:
-            seen.add(node)
-            yield node
-        else:
-            stack.append((node, True))
-            stack.extend((a, False) for a in reversed(node.args) if a not in seen)
+        node = stack[-1]
+        if node not in seen:
+            waiting = [a for a in reversed(node.args) if a not in seen] if node.args else ()
+            if waiting:
+                stack += waiting
+                continue
+            seen[node] = None
+        stack.pop()
+    return seen
 
 
 def is_lazy(node: Expr) -> bool:
@@ -375,7 +396,7 @@ def rewrite(root: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
     """Bottom-up, once: `rule(node)` (its operands already rewritten) gives a replacement or None."""
     done: dict[Expr, Expr] = {}
     for node in postorder(root):
-        new = rebuild(node, tuple(done[a] for a in node.args))
+        new = rebuild(node, tuple([done[a] for a in node.args])) if node.args else node
         replacement = rule(new)
         done[node] = new if replacement is None else replacement
     return done[root]
@@ -383,12 +404,25 @@ def rewrite(root: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
 
 def substitute(root: Expr, mapping: Mapping[Expr, Expr]) -> Expr:
     """Replace leaves (or whole subexpressions) simultaneously."""
-    if not mapping:
+    # an expression that shares no name with what is replaced stays as it is (a loop over the keys: most maps are small, most expressions untouched)
+    touched = _NO_NAMES.union(*[k.names for k in mapping])
+    everywhere = not all([k.names for k in mapping])
+    if not everywhere and touched.isdisjoint(root.names):
         return root
-    done: dict[Expr, Expr] = {}
-    for node in postorder(root):
-        found = mapping.get(node)
-        done[node] = found if found is not None else rebuild(node, tuple(done[a] for a in node.args))
+    done = dict(mapping)
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if node not in done:
+            if not node.args or (not everywhere and touched.isdisjoint(node.names)):
+                done[node] = node
+            else:
+                waiting = [a for a in node.args if a not in done]
+                if waiting:
+                    stack += waiting
+                    continue
+                done[node] = rebuild(node, tuple([done[a] for a in node.args]))
+        stack.pop()
     return done[root]
 
 
@@ -413,7 +447,7 @@ def evaluate(root: Expr, environment: Mapping[str, int]) -> int:
     return value[root]
 
 
-_INTEGER: dict[str, Callable[..., int]] = {
+_INTEGER: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "neg": lambda a: -a,
     "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "max": max, "min": min, "abs": abs,
     "less_than": lambda a, b: a < b, "less_equal": lambda a, b: a <= b, "equal": lambda a, b: a == b, "not_equal": lambda a, b: a != b,
@@ -421,3 +455,11 @@ _INTEGER: dict[str, Callable[..., int]] = {
     "bit_not": lambda a: (not a) if isinstance(a, bool) else ~a,
     "where": lambda c, a, b: a if c else b, "cast": lambda a: int(a),
 }  # fmt: skip
+
+
+def evaluate_node(n: Expr, operands: list[int]) -> int | None:
+    """The value of an integer operator on these; None where it has none (a division by zero, an operator of other dtypes)."""
+    operator = _INTEGER.get(n.op)
+    if operator is None or (n.op in ("floordiv", "mod") and operands[1] == 0):
+        return None
+    return operator(*operands)

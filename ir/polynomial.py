@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import blake2b
 from math import gcd
-from weakref import WeakKeyDictionary
 
 from .dtypes import INDEX, bool_
 from .expr import ZERO, Expr, const, make, postorder
@@ -19,22 +18,17 @@ Poly = Mapping[Monomial, int]
 
 MOST_TERMS = 64  # a product that would have more is kept as an atom
 _LINEAR = frozenset({"add", "sub", "mul", "neg"})
-_keys: WeakKeyDictionary[Expr, str] = WeakKeyDictionary()
-_polys: WeakKeyDictionary[Expr, Poly] = WeakKeyDictionary()
-_positions: WeakKeyDictionary[Expr, bool] = WeakKeyDictionary()
-_names: WeakKeyDictionary[Expr, frozenset[str]] = WeakKeyDictionary()
 
 
 def key(e: Expr) -> str:
     """A text that orders expressions the same way in every run."""
-    found = _keys.get(e)
-    if found is not None:
-        return found
-    for n in postorder(e):
-        if n not in _keys:
-            text = f"{n.op}.{n.dtype.name}:{n.attr}" if not n.args else f"{n.op}.{n.dtype.name}:{n.attr}({','.join(_keys[a] for a in n.args)})"
-            _keys[n] = text if len(text) < 256 else n.op + blake2b(text.encode(), digest_size=16).hexdigest()
-    return _keys[e]
+    if e.key is None:
+        for n in postorder(e):
+            if n.key is None:
+                text = f"{n.op}.{n.dtype.name}:{n.attr}" if not n.args else f"{n.op}.{n.dtype.name}:{n.attr}({','.join([key(a) for a in n.args])})"
+                n.key = text if len(text) < 256 else n.op + blake2b(text.encode(), digest_size=16).hexdigest()
+    assert e.key is not None
+    return e.key
 
 
 def name(e: Expr) -> str:
@@ -42,30 +36,17 @@ def name(e: Expr) -> str:
     return e.attr if e.op in ("size", "var") else f"${e.attr}" if e.op == "axis" else ""
 
 
-def names(e: Expr) -> frozenset[str]:
-    """The names of all leaves."""
-    found = _names.get(e)
-    if found is not None:
-        return found
-    for n in postorder(e):
-        if n not in _names:
-            _names[n] = frozenset().union(*(_names[a] for a in n.args)) if n.args else frozenset({name(n)})
-    return _names[e]
-
-
 def is_position(e: Expr) -> bool:
     """An i64 or bool expression of sizes, variables and positions alone: no values, which wrap."""
-    found = _positions.get(e)
-    if found is not None:
-        return found
-    for n in postorder(e):
-        if n in _positions:
-            continue
-        if n.args:
-            _positions[n] = (n.dtype is INDEX or n.dtype is bool_) and n.op not in ("load", "bitcast") and all(_positions[a] for a in n.args)
-        else:
-            _positions[n] = n.op in ("size", "axis", "first", "last") or (n.op in ("const", "var") and (n.dtype is INDEX or n.dtype is bool_))
-    return _positions[e]
+    if e.position is None:
+        for n in postorder(e):
+            if n.position is not None:
+                continue
+            if n.args:
+                n.position = (n.dtype is INDEX or n.dtype is bool_) and n.op not in ("load", "bitcast") and all([is_position(a) for a in n.args])
+            else:
+                n.position = n.op in ("size", "axis", "first", "last") or (n.op in ("const", "var") and (n.dtype is INDEX or n.dtype is bool_))
+    return bool(e.position)
 
 
 def constant(value: int) -> Poly:
@@ -121,19 +102,16 @@ def poly(e: Expr) -> Poly:
         return constant(e.attr)
     if e.op not in _LINEAR:
         return atom(e)
-    found = _polys.get(e)
-    if found is not None:
-        return found
+    if e.poly is not None:
+        return e.poly
     done: dict[Expr, Poly] = {}
     stack = [e]
     while stack:
         n = stack[-1]
         if n in done:
             stack.pop()
-        elif n.op == "const":
-            done[n] = constant(n.attr)
-        elif n.op not in _LINEAR:
-            done[n] = atom(n)
+        elif n.op not in _LINEAR or n.poly is not None:
+            done[n] = poly(n)
         else:
             waiting = [a for a in n.args if a not in done]
             if waiting:
@@ -142,7 +120,7 @@ def poly(e: Expr) -> Poly:
             made = combined(n.op, [done[a] for a in n.args])
             done[n] = atom(n) if made is None else made
     if (e,) not in done[e]:  # what refers to itself would never be forgotten
-        _polys[e] = done[e]
+        e.poly = done[e]
     return done[e]
 
 

@@ -47,7 +47,9 @@ def small_types(kernel: Kernel, module: Module, target: Target) -> bool:
 def check_types(module: Module, target: Target) -> None:
     for what, d in [*((f"port {p.name}", p.dtype) for p in module.ports), *((f"temporary {t.name}", t.dtype) for t in module.temps)]:
         if d.name not in target.dtypes:
-            raise Unsupported(d.name, f"{module.name}: {what} is {d}, which the runtime {target.runtime} does not have (it has {', '.join(sorted(target.dtypes))})")
+            raise Unsupported(
+                d.name, f"{module.name}: {what} is {d}, which the runtime {target.runtime} does not have (it has {', '.join(sorted(target.dtypes))})"
+            )
 
 
 class _Promotion:

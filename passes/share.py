@@ -3,8 +3,8 @@
     y[t + j] = exp(x[t + j]) * (exp(x[t + j]) + 1)      →      let t1 = exp(x[t + j])
                                                                y[t + j] = t1 * (t1 + 1)
 
-Within one statement anything may be shared; between the statements of a run only what the run cannot change.  An operand of `where` that loads stays
-under its condition; where that would write out an expression many times over, the choice becomes an `if`.
+Within one statement anything may be shared; between the statements of a run only what the run cannot change.  An operand of `where` that loads what is
+not loaded anyway stays under its condition; where that would write out an expression many times over, the choice becomes an `if`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Plan:
     def __init__(self, run: list[Stmt], changed: set[str]) -> None:
         self._changed = changed
         self._stable: dict[Expr, bool] = {}
-        self._memory: dict[Expr, bool] = {}
+        self._guarded: dict[tuple[int, Expr], bool] = {}
         self._weight: dict[Expr, int] = {}
         self._uses: dict[tuple[int, Expr], int] = {}
         self._always: set[tuple[int, Expr]] = set()
@@ -103,12 +103,15 @@ class _Plan:
                 key = self._key(place, e)
                 self._uses[key] = self._uses.get(key, 0) + 1
             self._always.update(self._key(place, n) for n in always(*roots))
+        for place, s in enumerate(run):
+            for n in postorder(*expressions(s)):
+                key = self._key(place, n)
+                own = n.op in MEMORY and key not in self._always
+                self._guarded[key] = own or any(self._guarded[self._key(place, a)] for a in n.args)
 
     def _describe(self, n: Expr) -> None:
-        loads = n.op in MEMORY
-        fixed = not ((loads or n.op == "var") and n.attr in self._changed)
+        fixed = not ((n.op in MEMORY or n.op == "var") and n.attr in self._changed)
         self._stable[n] = fixed and all(self._stable[a] for a in n.args)
-        self._memory[n] = loads or any(self._memory[a] for a in n.args)
         self._weight[n] = 1 + sum(self._weight[a] for a in n.args) if n.args else 0
 
     def _first(self, place: int, n: Expr, seen: set[tuple[int, Expr]]) -> bool:
@@ -126,7 +129,7 @@ class _Plan:
 
     def wanted(self, place: int, e: Expr) -> bool:
         key = self._key(place, e)
-        return self._uses[key] > 1 and self._worth(e) and (key in self._always or not self._memory[e])
+        return self._uses[key] > 1 and self._worth(e) and (key in self._always or not self._guarded[key])
 
     def _worth(self, e: Expr) -> bool:
         if not e.args or e.op == "broadcast":

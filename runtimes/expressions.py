@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from ..ir.decompose import DECOMPOSITIONS, expand
 from ..ir.dtypes import DTYPES, INDEX, DType, bool_, f32
 from ..ir.errors import CompilerBug
 from ..ir.expr import Expr, postorder
@@ -43,6 +44,8 @@ class Expressions:
     def __init__(self, description: Description, types: Types, helpers: Helpers) -> None:
         self._description = description
         self._spell, self._instructions = description.spell, description.table.get("instructions", {})
+        self._spelled = frozenset(key.partition(".")[0] for key in self._spell)
+        self._spells_all = self._spelled >= DECOMPOSITIONS.keys()
         self.types, self.helpers = types, helpers
         self.scope: Scope = {}
 
@@ -60,11 +63,12 @@ class Expressions:
 
     def rendered(self, root: Expr) -> Text:
         done: dict[Expr, Text] = {}
-        for e in postorder(root):
+        # what passes after legalize have made (comparisons and arithmetic of positions) may be derived operators that this runtime does not spell
+        for e in postorder(root if self._spells_all else expand(root, self._spelled)):
             done[e] = self._node(e, done)
             if len(done[e].text) > _LIMIT:
                 raise CompilerBug("render", "one expression grew past 100000 characters: shared parts must be bound by `let`")
-        return done[root]
+        return done[e]
 
     def mask_bits(self, t: Text) -> int:
         return t.mask if t.mask > 0 else 8

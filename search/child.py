@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +34,7 @@ class Child:
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self.environment = dict(environment or {})  # what the runtime wants there, beside our own
         self.process: subprocess.Popen[bytes] | None = None
-        self.stderr = tempfile.TemporaryFile()  # a file, because a pipe that nobody reads would stop a talkative kernel
+        self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the worker; a file, because a pipe that nobody reads would stop a talkative kernel
 
     def __enter__(self) -> Child:
         return self
@@ -96,19 +97,15 @@ class Child:
         if self.process is None:
             return
         if self.process.poll() is None:
-            try:
+            with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             self.process.wait()
         self.stderr.seek(0)
         self.stderr.truncate()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
-                try:
+                with suppress(BrokenPipeError):
                     pipe.close()
-                except BrokenPipeError:
-                    pass
         self.process = None
 
 

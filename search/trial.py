@@ -94,10 +94,8 @@ def run(
     save: Mapping[str, Path] | None = None,
 ) -> Result:
     """Test one binding of the sizes.  `given` holds arrays or numbers for some ports (the others are drawn), `save` where to keep outputs (.npy)."""
-    import numpy
-
     from ..ir.interpret.graph import evaluate as reference
-    from ..ir.interpret.judge import CheckFault, IndexFault, judge
+    from ..ir.interpret.judge import CheckFault, IndexFault
     from ..ir.program import BAD_INDEX
 
     graph = subject.graph
@@ -106,37 +104,46 @@ def run(
     flops, moved = work_of(subject.raised, sizes)
     with tempfile.TemporaryDirectory(prefix="luminal-test-") as folder:
         outcome = child.run(_job(subject, sizes, inputs, Path(folder), timed_runs), timeout)
+        if outcome.status in ("crash", "timeout"):
+            return _replace(result, status=outcome.status, detail=outcome.detail)
         try:
             expected = reference(graph, inputs, sizes)
         except (IndexFault, CheckFault) as fault:
             wanted = fault.code if isinstance(fault, CheckFault) else BAD_INDEX
             ok = outcome.status == "code" and outcome.code == wanted
-            return _replace(result, status="pass" if ok else "mismatch", detail=f"{fault}: expected error code {wanted}, the kernel gave {outcome.code}")
+            return _replace(
+                result, status="pass" if ok else "mismatch", detail=f"{fault}: expected error code {wanted}, the kernel gave {outcome.code}"
+            )
         if outcome.status == "code":
             from ..ir.program import ERRORS
 
             return _replace(result, status="code", detail=f"returned {outcome.code} ({ERRORS.get(outcome.code, 'unknown')})")
-        if outcome.status in ("crash", "timeout"):
-            return _replace(result, status=outcome.status, detail=outcome.detail)
-        rows: list[OutputResult] = []
-        for port in graph.ports:
-            if port.role not in ("out", "inout"):
-                continue
-            from ..ir.dtypes import numpy_dtype
-
-            flat = numpy.load(Path(folder) / f"{port.name}.out.npy").view(numpy_dtype(port.dtype))
-            actual = as_array(port, sizes, flat)
-            if save and port.name in save:
-                numpy.save(save[port.name], actual)
-            verdict = judge(actual, expected[port.name], port.dtype)
-            rows.append(
-                OutputResult(
-                    port.name, port.dtype.name, float(verdict.max_abs_error), float(verdict.max_bound_ratio), bool(verdict.ok),
-                    int(verdict.ill_count), int(actual.size),
-                )  # fmt: skip
-            )
+        rows = _judged(graph, expected, sizes, Path(folder), save or {})
     status = "pass" if all(r.ok for r in rows) else "mismatch"
     return _replace(result, status=status, outputs=rows, times=outcome.times, flops=flops, bytes=moved)
+
+
+def _judged(graph: Graph, expected: Mapping[str, Any], sizes: Mapping[str, int], folder: Path, save: Mapping[str, Path]) -> list[OutputResult]:
+    """Every output that the worker left in the folder, compared with what it should be, and kept where that was asked for."""
+    import numpy
+
+    from ..ir.dtypes import numpy_dtype
+    from ..ir.interpret.judge import judge
+
+    rows: list[OutputResult] = []
+    for port in graph.ports:
+        if port.role not in ("out", "inout"):
+            continue
+        actual = as_array(port, sizes, numpy.load(folder / f"{port.name}.out.npy").view(numpy_dtype(port.dtype)))
+        if port.name in save:
+            try:
+                numpy.save(save[port.name], actual)
+            except OSError as error:
+                raise UsageError(f"--output {port.name}={save[port.name]}: {(error.strerror or str(error)).lower()}") from None
+        v = judge(actual, expected[port.name], port.dtype)
+        error, ratio = float(v.max_abs_error), float(v.max_bound_ratio)
+        rows.append(OutputResult(port.name, port.dtype.name, error, ratio, bool(v.ok), int(v.ill_count), int(actual.size)))
+    return rows
 
 
 def _replace(result: Result, **changes: Any) -> Result:

@@ -97,7 +97,7 @@ print(cached((key,), ".so", make).read_bytes() == key.encode() * 80000)
 
 def test_eight_processes_at_once(own: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    users = [python(USE, str(log), "key%d" % (k % 3), "") for k in range(8)]
+    users = [python(USE, str(log), f"key{k % 3}", "") for k in range(8)]
     said = [u.communicate(timeout=120) for u in users]
     assert [out for out, _ in said] == ["True\n"] * 8, said
     assert sorted(log.read_text().split()) == ["key0", "key1", "key2"], "each is made once"
@@ -183,7 +183,9 @@ def test_killed_while_the_compiler_runs(own: Path, tmp_path: Path) -> None:
     here.mkdir()
     (here / "add.lisp").write_text(ADD)
     compiler = tmp_path / "compiler"
-    compiler.write_text(f'#!/bin/sh\n[ "$1" = --version ] && {{ echo clang version 99; exit 0; }}\necho half > product\ntouch {started}\nexec sleep 2\n')
+    compiler.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && {{ echo clang version 99; exit 0; }}\necho half > product\ntouch {started}\nexec sleep 2\n'
+    )
     compiler.chmod(0o755)
     words = ("-o", "add.so", "--config", f"CC={compiler},OMP=0")
     process = subprocess.Popen(compile_command(*words), cwd=here, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -13,7 +13,15 @@ from luminal.runtimes.cuda import nvrtc
 
 SAMPLES = sorted(ROOT.glob("samples/*.toml"))
 LIBRARY = sorted(ROOT.glob("ops/*/*.toml"))
-SMALL = [("softmax", "f16"), ("softmax", "bf16"), ("layer_norm", "bf16"), ("attention", "f16"), ("gelu", "f64"), ("linear", "bf16"), ("rotary", "f64")]
+SMALL = [
+    ("softmax", "f16"),
+    ("softmax", "bf16"),
+    ("layer_norm", "bf16"),
+    ("attention", "f16"),
+    ("gelu", "f64"),
+    ("linear", "bf16"),
+    ("rotary", "f64"),
+]
 
 
 def name_of(path: Path) -> str:

@@ -50,7 +50,9 @@ def test_every_code_is_explained_and_shown() -> None:
     raised = {c for p in [*(root / "dsl").glob("*.py"), *(root / "ir").glob("*.py")] for c in re.findall(r'"([EW]\d{4})"', p.read_text("utf-8"))}
     shown = {p.stem[:5] for p in CASES}
     assert raised - CODES.keys() == set()
-    assert CODES.keys() - shown == {"E0106", "E0107", "E0901", "E0902", "E0903", "E0904"}, "hostile inputs and intermediate files have tests of their own"
+    assert CODES.keys() - shown == {"E0106", "E0107", "E0901", "E0902", "E0903", "E0904"}, (
+        "hostile inputs and intermediate files have tests of their own"
+    )
 
 
 if __name__ == "__main__":

@@ -187,7 +187,33 @@ def test_random_damage_never_ends_in_anything_but_a_diagnostic() -> None:
             render_diagnostics(e.diagnostics)
 
 
-WORDS = ["A", "B", "s", "Y", "N", "M", "i", "t", "nil", "_", "0", "1", "-1", "2", "0.5", "inf", ":axis", ":keepdims", ":dtype", "f32", "i64", "relu", "softmax", "linear", "attention"]
+WORDS = [
+    "A",
+    "B",
+    "s",
+    "Y",
+    "N",
+    "M",
+    "i",
+    "t",
+    "nil",
+    "_",
+    "0",
+    "1",
+    "-1",
+    "2",
+    "0.5",
+    "inf",
+    ":axis",
+    ":keepdims",
+    ":dtype",
+    "f32",
+    "i64",
+    "relu",
+    "softmax",
+    "linear",
+    "attention",
+]
 TEXTS = ['"ij,jk->ik"', '"x"', "(0 1)", "(1 1 2)", "(M N)", "(N)", "()"]
 
 

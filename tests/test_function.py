@@ -128,7 +128,7 @@ def test_written_arrays_are_never_copied() -> None:
 def test_errors_are_the_packages_own() -> None:
     with pytest.raises(luminal.SourceError, match="E0"):
         luminal.compile("(composite x ((A{f32}[N]) -> (B{f32}[N])) (return (nothing A)))")(normal(3))
-    with pytest.raises(luminal.UsageError, match="(?i)no such file"):
+    with pytest.raises(luminal.UsageError, match=r"(?i)no such file"):
         luminal.compile("no/such/file.toml")
 
 

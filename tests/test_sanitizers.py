@@ -178,7 +178,9 @@ def test_under_test_they_report_what_a_kernel_does(access: str, said: str, tmp_p
     wrong = tmp_path / "wrong"
     wrong.mkdir()
     (wrong / "runtime.toml").write_text('name = "wrong"\ninherits = "clang"\n')
-    (wrong / "source.c.j2").write_text('{% set body = ["  if (N == 1003) ((volatile float *)B)' + access[1:] + ' = 1;"] + body %}{% include "clang/source.c.j2" %}')
+    (wrong / "source.c.j2").write_text(
+        '{% set body = ["  if (N == 1003) ((volatile float *)B)' + access[1:] + ' = 1;"] + body %}{% include "clang/source.c.j2" %}'
+    )
     (tmp_path / "copy.lisp").write_text("(composite copy ((A{f32}[N]) -> (B{f32}[N])) (return (+ A 1)))")
     words = [sys.executable, "-m", "luminal.cli", "compile", "copy.lisp", "-r", "./wrong", "--json", "--config", f"SANITIZE=all,CC={compiler}"]
     for size, ok in ((1002, True), (1003, False)):

@@ -5,7 +5,7 @@ Nothing here knows an operation by name.  A kernel is looked at as its *chain*, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from ...ir.dtypes import DType
@@ -134,7 +134,7 @@ def _plain(body: Block) -> bool:
     return all(isinstance(s, (Alloc, Store, Let, Loop)) for s in body)
 
 
-def _column(kept: tuple[str, ...], operands: list[tuple[str, set[str]]], output: Expr) -> str | None:
+def _column(kept: tuple[str, ...], operands: Sequence[tuple[str, Set[str]]], output: Expr) -> str | None:
     """The best axis for the vectors: some operand has it, another misses it while having an axis that the first misses; the output moves by one element with it."""
     candidates = []
     for axis in kept:

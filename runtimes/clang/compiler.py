@@ -50,6 +50,19 @@ def find_compiler(requested: str) -> Compiler:
     raise ToolMissing(f"no C compiler found: {_ADVICE}")
 
 
+def every_compiler() -> list[Compiler]:
+    """All that are there, each program once, in the order in which they are looked for; those that do not answer are left out."""
+    zig = [(sys.executable, "-m", "ziglang", "cc")] if find_spec("ziglang") is not None else []
+    found: dict[tuple[str, ...], Compiler] = {}
+    for command in (*((name,) for name in _NAMES if shutil.which(name)), *zig):
+        program = (os.path.realpath(shutil.which(command[0]) or ""), *command[1:])
+        try:
+            found.setdefault(program, _probe(command, command[-1]))
+        except ToolError:
+            continue
+    return list(found.values())
+
+
 def _probe(command: tuple[str, ...], what: str) -> Compiler:
     path = shutil.which(command[0]) if command else None
     if path is None:

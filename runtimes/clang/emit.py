@@ -70,4 +70,10 @@ class _Emitter:
     def _common(self) -> dict[str, Any]:
         r = self.renderer
         params = [r.parameter(p, n) for p, n in zip(self.params, self.names, strict=True)]
-        return {"prefix": self.prefix, "entry": self.entry, "params": params, "workspace": workspace(self.program, r), "shape": shape(self.program, r)}
+        return {
+            "prefix": self.prefix,
+            "entry": self.entry,
+            "params": params,
+            "workspace": workspace(self.program, r),
+            "shape": shape(self.program, r),
+        }

@@ -51,7 +51,7 @@ class DeviceLibrary:
 
     def __init__(self, path: Path, program: Program, prefix: str, device: int) -> None:
         try:
-            import cupy
+            import cupy  # pyright: ignore[reportMissingImports]
         except ImportError:
             raise ToolError("running on a GPU needs CuPy: pip install 'luminal-cc[cuda]', or say --device host") from None
         self._cupy, self._program = cupy, program
@@ -136,4 +136,4 @@ class DeviceLibrary:
 
 def _bytes(array: Any, count: int) -> Any:
     """The array's memory from its first element on, as bytes."""
-    return numpy.frombuffer((ctypes.c_uint8 * count).from_address(array.ctypes.data), numpy.uint8) if count else numpy.zeros(0, numpy.uint8)
+    return numpy.ctypeslib.as_array((ctypes.c_uint8 * count).from_address(array.ctypes.data)) if count else numpy.zeros(0, numpy.uint8)

@@ -150,9 +150,15 @@ def _check(f: Function, target: Target) -> None:
     if not f.threads:
         raise Unsupported("grid", f"{f.name} has no grid: the program was lowered for another target; start from the .kernel file or the source")
     extents = [e.attr for e in f.threads if e.is_const]
-    if len(extents) != len(f.threads) or any(n > most for n, most in zip(extents, _MAX_THREADS, strict=False)) or _product(extents) > target.max_threads:
+    if (
+        len(extents) != len(f.threads)
+        or any(n > most for n, most in zip(extents, _MAX_THREADS, strict=False))
+        or _product(extents) > target.max_threads
+    ):
         shape = " × ".join(repr(e) for e in f.threads)
-        raise Unsupported("threads", f"{f.name}: a block of {shape} threads; {target.name} has at most 1024 × 1024 × 64, and {target.max_threads} together")
+        raise Unsupported(
+            "threads", f"{f.name}: a block of {shape} threads; {target.name} has at most 1024 × 1024 × 64, and {target.max_threads} together"
+        )
     for s in statements(f.body):
         if isinstance(s, Scratch):
             raise Unsupported("scratch", f"{f.name}: `{s.name}` has no constant size, and a kernel cannot allocate memory")

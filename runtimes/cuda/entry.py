@@ -47,13 +47,11 @@ class Entry:
         code = self._block(self._program.entry, dict(pointers), scalars, dict(sizes), launches)
         return code, launches if code == p.OK else []
 
-    def _block(
-        self, block: p.Block, pointers: dict[str, Pointer], scalars: Mapping[str, Any], known: dict[str, int], launches: list[Launch]
-    ) -> int:
+    def _block(self, block: p.Block, pointers: dict[str, Pointer], scalars: Mapping[str, Any], known: dict[str, int], launches: list[Launch]) -> int:
         for s in block:
             match s:
-                case p.Define(value=Expr()):
-                    known[s.name] = _value(s.value, pointers, known)
+                case p.Define(value=Expr() as value):
+                    known[s.name] = _value(value, pointers, known)
                 case p.If():
                     taken = s.body if _value(s.condition, pointers, known) else s.orelse
                     code = self._block(taken, pointers, scalars, known, launches)

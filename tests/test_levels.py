@@ -1,0 +1,119 @@
+"""Every sample at every optimisation level on every runtime; every level of IR as text, as a start, and as something to watch."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from luminal.cli.main import cli
+from luminal.cli.testing import bindings, subject_of
+from luminal.compiler import LEVELS, Compilation, Settings, compilations
+from luminal.ir import text
+from luminal.ir.verify import verify
+from luminal.passes.pipeline import PIPELINE
+from luminal.products import emit
+from luminal.search.child import Child
+from luminal.search.trial import run
+
+ROOT = Path(__file__).parent.parent
+SAMPLES = sorted((ROOT / "samples").glob("*.toml"))
+HAS_CC = any(shutil.which(c) for c in ("clang", "clang-14", "gcc"))
+RUNTIMES = ["reference", *(["clang", "cuda"] if HAS_CC else [])]
+SMALL = 40  # the interpreter is slow
+
+
+@pytest.fixture(scope="module")
+def child() -> Iterator[Child]:
+    with Child() as process:
+        yield process
+
+
+def compiled(file: Path | str, runtime: str = "clang", level: int = 2, **more: Any) -> Compilation:
+    (found,) = compilations(str(file), Settings(runtime=runtime, O=level, device="host", **more))
+    return found
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("file", SAMPLES, ids=lambda file: file.stem)
+def test_a_sample_passes(file: Path, level: int, runtime: str, child: Child) -> None:
+    compilation = compiled(file, runtime, level)
+    subject = subject_of(compilation, [])
+    for sizes, _ in bindings(compilation, {}):
+        if runtime == "reference" and max(sizes.values()) > SMALL:
+            continue
+        result = run(subject, sizes, child=child, seed=level, timeout=120, timed_runs=0)
+        assert result.ok, result
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("file", SAMPLES, ids=lambda file: file.stem)
+def test_every_level_is_shown_read_and_gives_the_same_source(file: Path, level: int, tmp_path: Path) -> None:
+    compilation = compiled(file, level=level)
+    source = emit(compilation, "source")
+    for name in ("ast", "composite", "schedule", "header"):
+        assert emit(compilation, name).strip() or name == "schedule"
+    for name in LEVELS:
+        shown = emit(compilation, name)
+        verify(text.read(shown, name))
+        place = tmp_path / f"x.{name}"
+        place.write_text(shown)
+        again = compiled(place, level=level)
+        assert again.rendered.source == source, f"from .{name}"
+        assert emit(again, name) == shown
+
+
+@pytest.mark.parametrize("file", SAMPLES, ids=lambda file: file.stem)
+def test_the_graph_before_the_passes_is_a_start_too(file: Path, tmp_path: Path) -> None:
+    compilation = compiled(file)
+    place = tmp_path / "x.graph"
+    place.write_text(text.show(compilation.elaborate()))
+    assert compiled(place).rendered.source == compilation.rendered.source
+
+
+def invoke(*words: str) -> Any:
+    done = CliRunner().invoke(cli, ["compile", *words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def test_each_pass_can_be_printed_stopped_after_timed_and_kept(tmp_path: Path) -> None:
+    file = str(ROOT / "samples" / "softmax.toml")
+    names = [p.name for p in PIPELINE]
+    assert len(names) == len(set(names))
+    everything = invoke(file, "--print-after", "all", "--time-passes", "--save-temps", str(tmp_path))
+    printed = [line.removeprefix("; after ") for line in everything.stdout.splitlines() if line.startswith("; after ")]
+    assert printed == ["elaborate", *names]
+    timed = [line.split()[0] for line in everything.stderr.splitlines() if line.endswith(" ms")]
+    assert timed == printed
+    kept = sorted(tmp_path.iterdir())
+    assert [p.name.split(".")[2] for p in kept] == printed
+    straight = invoke(file, "--emit", "source").stdout
+    for place, name in zip(kept, printed, strict=True):
+        shown = place.read_text()
+        assert f"; after {name}\n{shown}" in everything.stdout
+        if name in names:
+            assert invoke(file, "--stop-after", name).stdout == shown
+            alone = invoke(file, "--print-after", name, "--emit", "header").stdout
+            assert alone.startswith(f"; after {name}\n{shown}") and alone.count("; after ") == 1
+        # every one of them is a place to start from; a program is taken as it is, so that one on the way is not worked on further
+        again = invoke(str(place), "--emit", "source").stdout
+        assert again == straight or (place.suffix == ".program" and name != names[-1]), place.name
+
+
+def test_a_level_that_is_behind_is_an_error(tmp_path: Path) -> None:
+    invoke("softmax", "-o", str(tmp_path / "softmax.program"))
+    done = CliRunner().invoke(cli, ["compile", str(tmp_path / "softmax.program"), "--emit", "graph"])
+    assert done.exit_code != 0 and "has no graph" in str(done.exception)
+
+
+@pytest.mark.parametrize("runtime", ["clang", "cuda"])
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_the_emitted_gemm_can_be_read(runtime: str, level: int) -> None:
+    lines = compiled(ROOT / "samples" / "gemm.toml", runtime, level).rendered.source.splitlines()
+    assert len(lines) <= 400
+    assert max(map(len, lines)) <= 200
