@@ -455,3 +455,11 @@ _INTEGER: dict[str, Callable[..., Any]] = {
     "bit_not": lambda a: (not a) if isinstance(a, bool) else ~a,
     "where": lambda c, a, b: a if c else b, "cast": lambda a: int(a),
 }  # fmt: skip
+
+
+def evaluate_node(n: Expr, operands: list[int]) -> int | None:
+    """The value of an integer operator on these; None where it has none (a division by zero, an operator of other dtypes)."""
+    operator = _INTEGER.get(n.op)
+    if operator is None or (n.op in ("floordiv", "mod") and operands[1] == 0):
+        return None
+    return operator(*operands)
