@@ -410,7 +410,7 @@ def substitute(root: Expr, mapping: Mapping[Expr, Expr]) -> Expr:
 def substitution(mapping: Mapping[Expr, Expr]) -> Callable[[Expr], Expr]:
     """The function that replaces leaves (or whole subexpressions) simultaneously; for many expressions, what they share is done once."""
     touched = _NO_NAMES.union(*[k.names for k in mapping])
-    everywhere = not all([k.names for k in mapping])
+    everywhere = not all(k.names for k in mapping)
     done = dict(mapping)
 
     def change(root: Expr) -> Expr:
