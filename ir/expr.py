@@ -135,7 +135,7 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -
                     names = names | a.names
             found.names = names
         else:
-            found.names = frozenset((attr,)) if op in ("size", "var") else frozenset((f"${attr}",)) if op == "axis" else _NO_NAMES
+            found.names = frozenset((str(attr),)) if op in ("size", "var") else frozenset((f"${attr}",)) if op == "axis" else _NO_NAMES
         _interned[key] = KeyedRef(found, _forget, key)
     return found
 
