@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from .dtypes import INDEX, bool_
 from .expr import Expr, evaluate_node, postorder
 from .polynomial import Poly, name
 
@@ -53,11 +54,11 @@ class Point:
         found = self.memo.get(e)
         if found is None:
             for n in postorder(e):
-                if n in self.memo:
-                    continue
+                if n in self.memo or not (n.dtype is INDEX or n.dtype is bool_):
+                    continue  # narrower integers wrap
                 if n.args:
-                    operands = [self.memo.get(a) for a in n.args]
-                    value = None if None in operands else evaluate_node(n, operands)
+                    operands = [self.memo[a] for a in n.args if a in self.memo]
+                    value = evaluate_node(n, operands) if len(operands) == len(n.args) else None
                 else:
                     value = n.attr if n.is_const else self.names.get(name(n))
                 if value is not None:
