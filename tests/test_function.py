@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import timeit
 from pathlib import Path
 
@@ -10,11 +9,11 @@ import luminal
 import ml_dtypes
 import numpy as np
 import pytest
+from compilers import HAS_CC, needs_cc
 
 ROOT = Path(__file__).parent.parent
 ADD = "(composite add ((A{T}[M N] B{T}[M N]) -> (C{T}[M N])) (return (+ A B)))"
-RUNTIMES = ["reference", *(["clang", "cuda"] if any(shutil.which(c) for c in ("clang", "gcc")) else [])]
-needs_cc = pytest.mark.skipif(len(RUNTIMES) == 1, reason="no C compiler on PATH")
+RUNTIMES = ["reference", *(["clang", "cuda"] if HAS_CC else [])]
 
 
 def normal(*shape: int, dtype: object = np.float32, seed: int = 0) -> np.ndarray:
