@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .compiler import Compilation, Settings, compilations
 from .ir.errors import SourceError, UsageError
 from .ir.graph import Port
+from .leading import fold_leading, leading_ports, unfolded
 
 if TYPE_CHECKING:
     import numpy
@@ -67,6 +68,7 @@ class Function:
         self._sizes = tuple(s.name for s in graph.sizes)
         self._inputs = tuple(p for p in graph.ports if p.role != "out")
         self._outputs = tuple(p for p in graph.ports if p.role in ("out", "inout"))
+        self._leading = leading_ports(compilation.composite)
 
     @property
     def source(self) -> str:
@@ -96,23 +98,27 @@ class Function:
             plan = self._plans.get(_kinds(args))
             if plan is not None:
                 return plan(args)
-        arrays, sizes = self._arrange(args, named)
+        given = self._bind(args, named)
+        arrays, sizes, common = self._arrange(given, named)
         code = self.library.call(arrays, sizes)
         if code:
             raise ValueError(f"{self.__name__}: {error_name(code)}")
-        if not named and self.library.function is not None and all(arrays[p.name] is a for p, a in zip(self._inputs, args, strict=True)):
+        if not named and common is None and self.library.function is not None and all(arrays[p.name] is a for p, a in zip(self._inputs, args, strict=True)):
             self._remember(args, sizes)
-        results = tuple(arrays[p.name] for p in self._outputs)
+        found = unfolded({p.name: arrays[p.name] for p in self._outputs}, given, self._leading, common)
+        results = tuple(found[p.name] for p in self._outputs)
         return results[0] if len(results) == 1 else results
 
     def bound(self, *args: Any, **named: Any) -> Callable[[], int]:
         """The call with its arrays fixed (outputs included, allocated where not given), for many runs over the same memory; gives the C function's error code."""
-        return self.library.bind(*self._arrange(args, named))
+        arrays, sizes, _ = self._arrange(self._bind(args, named), named)
+        return self.library.bind(arrays, sizes)
 
-    def _arrange(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
-        buffers = self._bind(args, named)
+    def _arrange(self, given: dict[str, Any], named: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int], tuple[int, ...] | None]:
+        """The arrays of a call as the library takes them, the sizes, and the leading axes that were made one."""
+        buffers, common = fold_leading(given, self._ports, self._leading)
         sizes = self._solve(buffers, {k: v for k, v in named.items() if k in self._sizes})
-        return {p.name: self._fit(p, buffers.get(p.name), sizes) for p in self._ports}, sizes
+        return {p.name: self._fit(p, buffers.get(p.name), sizes) for p in self._ports}, sizes, common
 
     def _remember(self, args: tuple[Any, ...], sizes: dict[str, int]) -> None:
         """Keep what a call with arrays of these dtypes, shapes and strides needs: pointers to take, outputs to allocate, sizes to append."""
@@ -169,8 +175,12 @@ class Function:
             value = numpy.from_dlpack(value)
         if value.dtype != numpy_dtype(port.dtype):
             raise TypeError(f"port {port.name}: expected dtype {port.dtype}, found {value.dtype}")
-        if value.ndim != len(port.shape):
-            raise ValueError(f"port {port.name}: expected rank {len(port.shape)}, found {value.ndim}")
+        rank = len(port.shape)
+        if port.name in self._leading:
+            if value.ndim < rank - 1:
+                raise ValueError(f"port {port.name}: expected rank {rank - 1} or more, found {value.ndim}")
+        elif value.ndim != rank:
+            raise ValueError(f"port {port.name}: expected rank {rank}, found {value.ndim}")
         return value
 
     def _solve(self, buffers: dict[str, Any], given: dict[str, int]) -> dict[str, int]:

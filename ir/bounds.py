@@ -86,7 +86,7 @@ class Known(Knowledge):
         low, high = self.interval(p)
         if low is not None and low >= 0:
             return True
-        if self._fuel <= 0 or (high is not None and high < 0):
+        if self._fuel <= 0 or (high is not None and high < 0) or self.refuted(p):
             return False
         return self._by_elimination(p, depth, used) or (depth > 0 and self._by_facts(p, depth, used))
 

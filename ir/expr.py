@@ -135,7 +135,7 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -
                     names = names | a.names
             found.names = names
         else:
-            found.names = frozenset((attr,)) if op in ("size", "var") else frozenset((f"${attr}",)) if op == "axis" else _NO_NAMES
+            found.names = frozenset((str(attr),)) if op in ("size", "var") else frozenset((f"${attr}",)) if op == "axis" else _NO_NAMES
         _interned[key] = KeyedRef(found, _forget, key)
     return found
 
@@ -404,26 +404,34 @@ def rewrite(root: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
 
 def substitute(root: Expr, mapping: Mapping[Expr, Expr]) -> Expr:
     """Replace leaves (or whole subexpressions) simultaneously."""
-    # an expression that shares no name with what is replaced stays as it is (a loop over the keys: most maps are small, most expressions untouched)
+    return substitution(mapping)(root) if mapping else root
+
+
+def substitution(mapping: Mapping[Expr, Expr]) -> Callable[[Expr], Expr]:
+    """The function that replaces leaves (or whole subexpressions) simultaneously; for many expressions, what they share is done once."""
     touched = _NO_NAMES.union(*[k.names for k in mapping])
-    everywhere = not all([k.names for k in mapping])
-    if not everywhere and touched.isdisjoint(root.names):
-        return root
+    everywhere = not all(k.names for k in mapping)
     done = dict(mapping)
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        if node not in done:
-            if not node.args or (not everywhere and touched.isdisjoint(node.names)):
-                done[node] = node
-            else:
-                waiting = [a for a in node.args if a not in done]
-                if waiting:
-                    stack += waiting
-                    continue
-                done[node] = rebuild(node, tuple([done[a] for a in node.args]))
-        stack.pop()
-    return done[root]
+
+    def change(root: Expr) -> Expr:
+        if not everywhere and touched.isdisjoint(root.names):  # it shares no name with what is replaced
+            return root
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node not in done:
+                if not node.args or (not everywhere and touched.isdisjoint(node.names)):
+                    done[node] = node
+                else:
+                    waiting = [a for a in node.args if a not in done]
+                    if waiting:
+                        stack += waiting
+                        continue
+                    done[node] = rebuild(node, tuple([done[a] for a in node.args]))
+            stack.pop()
+        return done[root]
+
+    return change
 
 
 def leaves(root: Expr, op: str) -> list[Expr]:
@@ -455,3 +463,11 @@ _INTEGER: dict[str, Callable[..., Any]] = {
     "bit_not": lambda a: (not a) if isinstance(a, bool) else ~a,
     "where": lambda c, a, b: a if c else b, "cast": lambda a: int(a),
 }  # fmt: skip
+
+
+def evaluate_node(n: Expr, operands: list[int]) -> int | None:
+    """The value of an integer operator on these; None where it has none (a division by zero, an operator of other dtypes)."""
+    operator = _INTEGER.get(n.op)
+    if operator is None or (n.op in ("floordiv", "mod") and operands[1] == 0):
+        return None
+    return operator(*operands)

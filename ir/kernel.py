@@ -35,10 +35,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import is_
 
 from .dtypes import DType
 from .errors import NOWHERE, Span
-from .expr import ONE, ZERO, Expr, product, substitute
+from .expr import ONE, ZERO, Expr, product, substitution
 from .graph import Port, Shape, Size
 
 KINDS = ("serial", "parallel", "reduce", "unroll", "vector", "workshare", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z")
@@ -214,11 +215,11 @@ def statements(block: Block) -> Iterator[Stmt]:
     while stack:
         s = stack.pop()
         yield s
-        if isinstance(s, If):
-            stack.extend(reversed(s.orelse))
-            stack.extend(reversed(s.body))
-        elif isinstance(s, (Loop, While, Region)):
-            stack.extend(reversed(s.body))
+        if isinstance(s, (Loop, While, Region)):
+            stack += reversed(s.body)
+        elif isinstance(s, If):
+            stack += reversed(s.orelse)
+            stack += reversed(s.body)
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
@@ -241,19 +242,27 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
 
 
 def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
-    """The block with every expression replaced; statements keep their order and their spans."""
+    """The block with every expression replaced; statements keep their order and their spans, one in which nothing changes stays the same object."""
+
+    def several(exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return tuple([change(e) for e in exprs])
 
     def one(s: Stmt) -> Stmt:
         match s:
             case Loop():
-                return replace(s, start=change(s.start), stop=change(s.stop), step=change(s.step), body=map_expressions(s.body, change))
+                start, stop, step, body = change(s.start), change(s.stop), change(s.step), map_expressions(s.body, change)
+                same = body is s.body and start is s.start and stop is s.stop and step is s.step
+                return s if same else replace(s, start=start, stop=stop, step=step, body=body)
             case Let():
-                return replace(s, value=change(s.value))
+                value = change(s.value)
+                return s if value is s.value else replace(s, value=value)
             case Alloc():
                 b = s.buffer
-                return Alloc(replace(b, shape=tuple(map(change, b.shape)), strides=tuple(map(change, b.strides))))
+                shape, strides = several(b.shape), several(b.strides)
+                return s if shape == b.shape and strides == b.strides else Alloc(replace(b, shape=shape, strides=strides))
             case Store():
-                return replace(s, index=tuple(map(change, s.index)), value=change(s.value))
+                index, value = several(s.index), change(s.value)
+                return s if index == s.index and value is s.value else replace(s, index=index, value=value)
             case If():
                 return If(change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change))
             case While():
@@ -265,11 +274,12 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
             case _:
                 return s
 
-    return tuple(one(s) for s in block)
+    changed = [one(s) for s in block]
+    return block if all(map(is_, changed, block)) else tuple(changed)
 
 
 def substitute_block(block: Block, mapping: Mapping[Expr, Expr]) -> Block:
-    return map_expressions(block, lambda e: substitute(e, mapping))
+    return map_expressions(block, substitution(mapping)) if mapping else block
 
 
 def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:

@@ -13,6 +13,7 @@ from .expr import Expr, postorder
 from .graph import Size
 from .intervals import BINARY, Interval, least, most, product, times
 from .polynomial import Poly
+from .witness import Point, points
 
 End = Expr | int | None
 
@@ -45,6 +46,7 @@ class Knowledge:
         self.memo: dict[Expr, Expr] = {}  # of `simplify`
         self.quotients: dict[Expr, Poly] = {}  # x // d for x % d, of `simplify.regrouped`
         self.assumed: dict[Expr, Self] = {}  # of `simplify.assuming`
+        self._points: list[Point] | None = None
 
     def _forget_ranges(self) -> None:
         self._order = {name: k for k, name in enumerate(self.ranges)}
@@ -150,6 +152,46 @@ class Knowledge:
     def _is_natural(self, a: Expr) -> bool:
         low = self.atom_interval(a)[0]
         return low is not None and low >= 0
+
+    # ---- points that satisfy all of it
+
+    def refuted(self, p: Poly) -> bool:
+        """p < 0 at a point that agrees with all that is known, so that p >= 0 has no proof."""
+        for point in self._points if self._points is not None else self._find_points():
+            value = point.at(p)
+            if value is not None and value < 0:
+                return True
+        return False
+
+    def _find_points(self) -> list[Point]:
+        chain: list[Knowledge] = []
+        known: Knowledge | None = self
+        while known is not None and known._points is None:
+            chain.append(known)
+            known = known.base
+        for k in reversed(chain):
+            base = k.base
+            k._points = [p for p in (k._extended(old, base) for old in (points() if base is None else base._points or ())) if p is not None]
+        return self._points or []
+
+    def _extended(self, old: Point, base: Knowledge | None) -> Point | None:
+        """A point of `base` with values for the names that are new here; None where what is new here rules it out."""
+        point = old
+        for n, r in self.ranges.items():
+            if base is not None and base.ranges.get(n) is r:
+                continue
+            low, high = (point.of(end) if isinstance(end, Expr) else end for end in (r.min, r.max))
+            if (low is None and r.min is not None) or (high is None and r.max is not None):
+                return None
+            if n not in point.names and point is old:
+                point = old.copy()
+            if not (point.admits if n in point.names else point.choose)(n, low, high, r.multiple):
+                return None
+        for f in self.facts[0 if base is None else len(base.facts) :]:
+            value = point.at(f)
+            if value is None or value < 0:
+                return None
+        return point if all(point.of(z) == 0 for z in self.zeros[0 if base is None else len(base.zeros) :]) else None
 
     # ---- leaves
 

@@ -43,7 +43,7 @@ def is_position(e: Expr) -> bool:
             if n.position is not None:
                 continue
             if n.args:
-                n.position = (n.dtype is INDEX or n.dtype is bool_) and n.op not in ("load", "bitcast") and all([is_position(a) for a in n.args])
+                n.position = (n.dtype is INDEX or n.dtype is bool_) and n.op not in ("load", "bitcast") and all(is_position(a) for a in n.args)
             else:
                 n.position = n.op in ("size", "axis", "first", "last") or (n.op in ("const", "var") and (n.dtype is INDEX or n.dtype is bool_))
     return bool(e.position)
@@ -122,6 +122,21 @@ def poly(e: Expr) -> Poly:
     if (e,) not in done[e]:  # what refers to itself would never be forgotten
         e.poly = done[e]
     return done[e]
+
+
+def composed(p: Poly, by: Mapping[Expr, Expr]) -> Poly | None:
+    """The polynomial with other expressions in the place of its atoms; None where a product would have too many terms."""
+    if all(by[a] is a for m in p for a in m):
+        return p
+    result: Poly = {}
+    for m, c in p.items():
+        term: Poly | None = constant(c)
+        for a in m:
+            term = combined("mul", [term, poly(by[a])])
+            if term is None:
+                return None
+        result = plus(result, term)
+    return result
 
 
 def is_constant(p: Poly) -> bool:

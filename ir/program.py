@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from operator import is_
 
 from .dtypes import DType
 from .expr import ONE, Expr
@@ -184,13 +185,16 @@ class Program:
 
 
 def statements(block: Block) -> Iterator[Stmt]:
-    for s in block:
+    """Every statement, outer before inner, in order."""
+    stack = list(reversed(block))
+    while stack:
+        s = stack.pop()
         yield s
-        if isinstance(s, If):
-            yield from statements(s.body)
-            yield from statements(s.orelse)
-        elif isinstance(s, (For, While, Region)):
-            yield from statements(s.body)
+        if isinstance(s, (For, While, Region)):
+            stack.extend(reversed(s.body))
+        elif isinstance(s, If):
+            stack.extend(reversed(s.orelse))
+            stack.extend(reversed(s.body))
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
@@ -216,32 +220,44 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
 
 
 def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
+    """The block with every expression replaced; a statement in which nothing changes stays the same object."""
+
+    def optional(e: Expr | None) -> Expr | None:
+        return None if e is None else change(e)
+
     def one(s: Stmt) -> Stmt:
         match s:
             case Define():
-                return s if s.value is None else replace(s, value=change(s.value))
+                value = optional(s.value)
+                return s if value is s.value else replace(s, value=value)
             case Assign():
-                return replace(s, value=change(s.value))
+                value = change(s.value)
+                return s if value is s.value else Assign(s.name, value)
             case Scratch():
                 return replace(s, count=change(s.count))
             case StoreTo():
-                return replace(s, address=change(s.address), value=change(s.value))
+                address, value = change(s.address), change(s.value)
+                return s if address is s.address and value is s.value else StoreTo(s.buffer, address, value, s.stream)
             case For():
-                serial_if = None if s.serial_if is None else change(s.serial_if)
-                body = map_expressions(s.body, change)
-                return replace(s, start=change(s.start), stop=change(s.stop), step=change(s.step), body=body, serial_if=serial_if)
+                serial_if, body = optional(s.serial_if), map_expressions(s.body, change)
+                start, stop, step = change(s.start), change(s.stop), change(s.step)
+                same = body is s.body and start is s.start and stop is s.stop and step is s.step and serial_if is s.serial_if
+                return s if same else For(s.var, start, stop, body, step, s.pragma, serial_if)
             case If():
-                return If(change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change))
+                condition, body, orelse = change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change)
+                return s if condition is s.condition and body is s.body and orelse is s.orelse else If(condition, body, orelse)
             case While():
                 return While(change(s.condition), map_expressions(s.body, change))
             case Region():
-                return Region(map_expressions(s.body, change), None if s.serial_if is None else change(s.serial_if))
+                body, serial_if = map_expressions(s.body, change), optional(s.serial_if)
+                return s if body is s.body and serial_if is s.serial_if else Region(body, serial_if)
             case Call():
                 return replace(s, args=tuple(change(a) if isinstance(a, Expr) else a for a in s.args))
             case _:
                 return s
 
-    return tuple(one(s) for s in block)
+    changed = [one(s) for s in block]
+    return block if all(map(is_, changed, block)) else tuple(changed)
 
 
 def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:

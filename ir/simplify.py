@@ -37,14 +37,29 @@ def simplify(e: Expr, known: KnownLike | None = None) -> Expr:
         if n in memo:
             stack.pop()
             continue
-        waiting = [a for a in n.args if a not in memo]
-        if waiting:
-            stack.extend(waiting)
+        if not n.args:
+            memo[n] = n
             continue
-        result = _step(n, tuple(memo[a] for a in n.args), known)
+        terms = _terms(n)
+        waiting = [a for a in (n.args if terms is None else pl.atoms(terms)) if a not in memo]
+        whole = pl.composed(terms, memo) if terms is not None and not waiting else None
+        if whole is None and not waiting:
+            waiting = [a for a in n.args if a not in memo]
+        if waiting:
+            stack += waiting
+            continue
+        result = _step(n, tuple([memo[a] for a in n.args]), known) if whole is None else pl.expr(regrouped(whole, known))
         memo[n] = result
         memo.setdefault(result, result)
     return memo[e]
+
+
+def _terms(n: Expr) -> Poly | None:
+    """A sum or product of positions as a polynomial, so that the sums inside it need no form of their own; None for other expressions."""
+    if n.dtype is not INDEX or n.op not in _LINEAR:
+        return None
+    p = pl.poly(n)
+    return None if any(a.op in _LINEAR for m in p for a in m) else p
 
 
 def as_known(known: KnownLike | None) -> Known:
@@ -107,7 +122,7 @@ def _step(n: Expr, args: tuple[Expr, ...], known: Known) -> Expr:
 
 def regrouped(p: Poly, known: Known) -> Poly:
     """d·(x // d) → x where x % d is proven 0;   d·(x // d) + x % d → x, also times a factor."""
-    changed: Poly | None = p
+    changed: Poly | None = p if any(a.args for m in p for a in m) else None
     while changed is not None:
         p = changed
         candidates = ((m, a) for m in p for a in m if a.op in ("floordiv", "mod") and is_position(a))

@@ -41,9 +41,10 @@ def _split(s: Stmt, known: Known, fresh: Callable[[str], str]) -> Block:
     borders = [ZERO, *_cuts(s, known), s.stop]
     parts: list[Stmt] = []
     for start, stop in pairwise(borders):
-        part = replace(s, start=start, stop=stop)
+        part: Stmt = replace(s, start=start, stop=stop)
         if parts:
             (part,) = unique_locals((part,), fresh)
+        assert isinstance(part, Loop)
         v = part.axis
         inside = assuming(known.with_ranges({v: (start, stop - 1, 1)}), var(v).lt(stop))
         body = map_expressions(part.body, lambda e, inside=inside: simplify(e, inside)) if len(borders) > 2 else part.body

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from ..ir import polynomial as pl
 from ..ir.dtypes import INDEX
-from ..ir.expr import Expr, postorder, product, substitute, total, var
+from ..ir.expr import Expr, postorder, product, substitute, substitution, total, var
 from ..ir.program import (
     Array,
     Assign,
@@ -59,7 +59,7 @@ def _function(f: Function, taken: list[str]) -> Function:
     local = [s.var if isinstance(s, For) else s.name for s in statements(f.body) if isinstance(s, (For, Define, Array, Scratch))]
     fresh = Temporaries(Names([*taken, *local, *(p.name for p in f.params)]))
     body = _order(f.body, {p.name: 0 for p in f.params}, 0)
-    body = _outward(body, fresh)
+    body = _outward(body, fresh, {})
     return replace(f, body=_used(share(body, fresh)))
 
 
@@ -156,7 +156,7 @@ def _leaf_level(n: Expr, depth: Mapping[str, int], level: int) -> int:
 # ---- 2. out of the loops
 
 
-def _outward(block: Block, fresh: Temporaries) -> Block:
+def _outward(block: Block, fresh: Temporaries, weight: dict[Expr, float]) -> Block:
     result: list[Stmt] = []
     known: dict[Expr, Expr] = {}  # what earlier loops of this block left in temporaries
     for s in block:
@@ -164,17 +164,17 @@ def _outward(block: Block, fresh: Temporaries) -> Block:
         (s,) = _substituted((s,), known)
         match s:
             case For() | While():
-                for e in [*_bound(s), *_unchanging(s)]:
+                for e in [*_bound(s), *_unchanging(s, weight)]:
                     let = fresh.define(e)
                     result.append(let)
                     known[e] = var(let.name, let.dtype)
                 if isinstance(s, For):
                     s = replace(s, stop=known.get(s.stop, s.stop))
-                result.append(replace(s, body=_outward(_substituted(s.body, known), fresh)))
+                result.append(replace(s, body=_outward(_substituted(s.body, known), fresh, weight)))
             case Region():
-                result.append(replace(s, body=_outward(s.body, fresh)))
+                result.append(replace(s, body=_outward(s.body, fresh, weight)))
             case If():
-                result.append(If(s.condition, _outward(s.body, fresh), _outward(s.orelse, fresh)))
+                result.append(If(s.condition, _outward(s.body, fresh, weight), _outward(s.orelse, fresh, weight)))
             case _:
                 result.append(s)
     return tuple(result)
@@ -196,30 +196,26 @@ def _without(known: dict[Expr, Expr], assigned: set[str]) -> dict[Expr, Expr]:
 
 
 def _substituted(block: Block, known: Mapping[Expr, Expr]) -> Block:
-    return map_expressions(block, lambda e: substitute(e, known))
+    return map_expressions(block, substitution(known)) if known else block
 
 
-def _unchanging(loop: For | While) -> list[Expr]:
+def _unchanging(loop: For | While, weight: dict[Expr, float]) -> list[Expr]:
     """The largest subexpressions in the body that the loop does not change, in order of appearance."""
     inner = list(statements(loop.body))
     changing = {s.var if isinstance(s, For) else s.name for s in inner if isinstance(s, (For, Define, Assign))}
     if isinstance(loop, For):
         changing.add(loop.var)
-    weight: dict[Expr, float] = {}
     found: dict[Expr, None] = {}
+    seen: set[Expr] = set()
     for s in inner:
-        roots = expressions(s)
-        for n in postorder(*roots):
-            if n not in weight:
-                weight[n] = _weight(n, weight, changing)
-        stack = list(reversed(roots))
-        seen: set[Expr] = set()
+        stack = list(reversed(expressions(s)))
         while stack:
             n = stack.pop()
             if n in seen or not n.args:
                 continue
             seen.add(n)
-            if weight[n] >= WORTH and n.op != "broadcast" and n.dtype.kind != "bool":
+            fixed = n.names.isdisjoint(changing)
+            if fixed and n.op != "broadcast" and n.dtype.kind != "bool" and _weight(n, weight) >= WORTH:
                 found[n] = None
             else:
                 stack.extend(reversed(n.args))
@@ -229,9 +225,14 @@ def _unchanging(loop: For | While) -> list[Expr]:
 CHANGES = float("-inf")
 
 
-def _weight(n: Expr, weight: Mapping[Expr, float], changing: set[str]) -> float:
-    """Operations in an expression; minus infinity where the loop changes it or it loads."""
-    if n.op in MEMORY or n.op == "ins" or (n.op == "var" and n.attr in changing):
-        return CHANGES
-    own = 0 if not n.args else 2 if n.op in DEAR or (n.op == "mul" and not n.args[1].is_const) or n.dtype.is_float else 1
-    return own + sum(weight[a] for a in n.args)
+def _weight(root: Expr, weight: dict[Expr, float]) -> float:
+    """Operations in an expression; minus infinity where it loads.  `weight` remembers them."""
+    if root not in weight:
+        for n in postorder(root):
+            if n not in weight:
+                weight[n] = CHANGES if n.op in MEMORY or n.op == "ins" else _own_weight(n) + sum([weight[a] for a in n.args])
+    return weight[root]
+
+
+def _own_weight(n: Expr) -> int:
+    return 0 if not n.args else 2 if n.op in DEAR or (n.op == "mul" and not n.args[1].is_const) or n.dtype.is_float else 1

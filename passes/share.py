@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir.dtypes import INDEX
-from ..ir.expr import Expr, always, is_lazy, postorder, substitute, var
+from ..ir.expr import Expr, always, is_lazy, postorder, substitute, substitution, var
 from ..ir.program import Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, expressions, map_expressions
 from .lower.names import Names
 
@@ -77,7 +77,8 @@ def _run(run: list[Stmt], fresh: Temporaries) -> Block:
                 names[e] = var(let.name, e.dtype)
                 if plan.stable(e):
                     lasting[e] = names[e]
-        (s,) = map_expressions((s,), lambda e, names=names: substitute(e, names))
+        if names:
+            (s,) = map_expressions((s,), substitution(names))
         result.extend(_unfolded(s, fresh))
     return tuple(result)
 

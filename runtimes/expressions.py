@@ -237,12 +237,13 @@ class Expressions:
         if source.element.name in small and to.element is not f32:
             return self._convert(self._convert(x, source, f32.vector(lanes)), f32.vector(lanes), to)
         if to.element.name in small and source.is_integer:
-            middle = DTYPES["f64"].vector(lanes) if source.bits >= 32 else f32.vector(lanes)
+            # an integer that f32 would round is beyond f16's range, but not beyond bf16's
+            middle = DTYPES["f64"].vector(lanes) if source.bits >= 32 and to.element.name == "bf16" else f32.vector(lanes)
             return self._convert(self._convert(x, source, middle), middle, to)
         if source.element.name in small or to.element.name in small:
             return self._fill("cast_small", (x,), to, source)
         if source.is_float and to.is_integer:
-            if lanes > 1 and (to.bits > source.bits or (to.bits == source.bits == 32 and to.kind == "uint")):
+            if lanes > 1 and to.bits > source.bits:
                 # f64 holds every f32, and integers of its own width hold what is cut
                 wide = DTYPES["f64"].vector(lanes)
                 return self._convert(self._convert(x, source, wide), wide, to)

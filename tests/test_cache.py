@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -11,12 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
+from compilers import needs_cc
 from luminal.ir.errors import ToolError
 from luminal.search import cache
 
 ADD = "(composite add ((A{f32}[M N] B{f32}[M N]) -> (C{f32}[M N])) (return (+ A B)))"
-HAS_CC = any(shutil.which(c) for c in ("clang", "clang-14", "gcc"))
-needs_compiler = pytest.mark.skipif(not HAS_CC, reason="no C compiler on PATH")
 
 
 @pytest.fixture
@@ -150,7 +148,7 @@ print((add(a, a) == int(sys.argv[2])).all())
 """
 
 
-@needs_compiler
+@needs_cc
 def test_the_same_and_different_kernels_built_at_once(own: Path) -> None:
     texts = [(ADD, "2"), (ADD.replace("(+ A B)", "(- A B)"), "0")]
     users = [python(CALL, *texts[k % 2]) for k in range(8)]
@@ -163,7 +161,7 @@ def compile_command(*words: str) -> list[str]:
     return [sys.executable, "-m", "luminal.cli", "compile", "add.lisp", *words]
 
 
-@needs_compiler
+@needs_cc
 @pytest.mark.parametrize("words", [(), ("-o", "add.so"), ("-o", "out"), ("--emit", "source,library", "-o", "out")])
 def test_a_failed_compiler_leaves_nothing_beside_the_input(words: tuple[str, ...], own: Path, tmp_path: Path) -> None:
     here = tmp_path / "here"
@@ -177,7 +175,7 @@ def test_a_failed_compiler_leaves_nothing_beside_the_input(words: tuple[str, ...
     assert everything(here) == ["add.lisp"]
 
 
-@needs_compiler
+@needs_cc
 def test_killed_while_the_compiler_runs(own: Path, tmp_path: Path) -> None:
     here, started = tmp_path / "here", tmp_path / "started"
     here.mkdir()

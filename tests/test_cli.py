@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from compilers import HAS_CC, needs_cc
 from luminal.cli.main import prepare
 from luminal.cli.parse import parse_bindings, parse_config
 from luminal.ir.errors import UsageError
 
 ROOT = Path(__file__).parent.parent
 ADD = "(composite ((A{f32}[M N] B{f32}[M N]) -> (C{f32}[M N])) (return (+ A B)))"
-HAS_CC = any(shutil.which(c) for c in ("clang", "gcc"))
 
 
 def luminal(*arguments: str, stdin: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -97,7 +96,7 @@ def test_the_main_job(runtime: str) -> None:
     assert set(row["time_s"]) == {"median", "min", "runs"} and row["gflops"] > 0 and row["gbps"] > 0 and row["kernels"] == 1
 
 
-@pytest.mark.skipif(not HAS_CC, reason="no C compiler on PATH")
+@needs_cc
 def test_the_ancestors_form() -> None:
     words = [
         "-i",
@@ -136,7 +135,7 @@ def test_passes_can_be_watched(tmp_path: Path) -> None:
     assert printed.returncode == 0 and "; after make_nests\nkernels softmax" in printed.stdout
 
 
-@pytest.mark.skipif(not HAS_CC, reason="no C compiler on PATH")
+@needs_cc
 def test_default_products_are_whole_and_named(tmp_path: Path) -> None:
     done = luminal("compile", str(ROOT / "samples" / "gemm.toml"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -109,7 +109,10 @@ def test_the_entrys_checks_are_made(cupy: Any, tmp_path: Path) -> None:
     assert plan(0, 8192, 16384, M=2, K=2, N=2) == NULL_POINTER
     assert plan(0, 8192, 16384, M=2, K=0, N=2) == 0
     assert plan(4096, 8192, 8200, M=2, K=2, N=2) == OVERLAP
-    assert entry.plan({n: Pointer(k << 20, pointer) for k, n in enumerate("ABC", 1)}, {}, {"M": 0, "K": 2, "N": 2}) == (0, [])  # an empty grid is no launch
+    assert entry.plan({n: Pointer(k << 20, pointer) for k, n in enumerate("ABC", 1)}, {}, {"M": 0, "K": 2, "N": 2}) == (
+        0,
+        [],
+    )  # an empty grid is no launch
 
 
 def test_a_grid_is_never_larger_than_a_launch_may_be(cupy: Any, tmp_path: Path) -> None:
@@ -127,7 +130,11 @@ def test_devices_by_number(cupy: Any, tmp_path: Path) -> None:
     x = np.ones((1, 1), np.float32)
     sizes = {"M": 1, "K": 1, "N": 1}
     runtime = c.runtime
-    assert runtime.run_kind(None) == ("cubin", ".cubin") and runtime.run_kind("cuda:0") == ("cubin", ".cubin") and runtime.run_kind("host") == ("host", ".so")
+    assert (
+        runtime.run_kind(None) == ("cubin", ".cubin")
+        and runtime.run_kind("cuda:0") == ("cubin", ".cubin")
+        and runtime.run_kind("host") == ("host", ".so")
+    )
     kind, suffix = runtime.run_kind("cuda:1")
     assert (kind, suffix) == ("cubin.1", ".1.cubin")
     library = runtime.load(Path(f"kernels{suffix}"), c.program, c.target, "lm_")
@@ -159,7 +166,7 @@ def test_from_python_on_the_device(cupy: Any, tmp_path: Path) -> None:
         np.testing.assert_array_equal(given, np.full((3, 5), 11))
     (path,) = fake_cupy.loaded
     assert path.endswith(".cubin") and Path(path).read_bytes()[:4] == b"\x7fELF"
-    with pytest.raises(ValueError, match="read-only|written"):
+    with pytest.raises(ValueError, match=r"read-only|written"):
         frozen = c.copy()
         frozen.flags.writeable = False
         gemm(a, b, frozen)

@@ -67,7 +67,9 @@ def structure(d: DType) -> Graph:
     """Reductions, scans, iota, gather and scatter; what is made real."""
     t = Table(f"structure_{d}", d, {"I": DTYPES["i32"]})
     b, x, y = t.builder, t.inputs["X"], t.inputs["Y"]
-    combiners = [c for c in COMBINERS.values() if d.kind in ACCEPTS[OPS[c.op].accepts] and not (d is bool_ and c.name in ("add", "mul", "max", "min"))]
+    combiners = [
+        c for c in COMBINERS.values() if d.kind in ACCEPTS[OPS[c.op].accepts] and not (d is bool_ and c.name in ("add", "mul", "max", "min"))
+    ]
     if not d.is_float:
         combiners = [c for c in combiners if c.name not in ("and", "or") or d is bool_]
     for c in combiners:

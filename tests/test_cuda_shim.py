@@ -142,7 +142,9 @@ def test_races_are_found(watched: Unit, capfd: pytest.CaptureFixture[str]) -> No
 
 def test_a_barrier_that_not_all_reach(plain: Unit) -> None:
     symbol = f"lm = ctypes.CDLL({str(plain.path)!r}).split_split; x = (ctypes.c_float * 64)(); y = (ctypes.c_float * 64)()"
-    done = subprocess.run([sys.executable, "-c", f"import ctypes; {symbol}; lm(x, y, ctypes.c_int64(64), None)"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import ctypes; {symbol}; lm(x, y, ctypes.c_int64(64), None)"], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode < 0 and "8 of 64 threads are there" in done.stderr
 
 
@@ -170,7 +172,17 @@ def test_the_shim_stands_alone(tmp_path: Path, plain: Unit) -> None:
 
     (tmp_path / "sum.cu").write_text(plain.sources["sum_"])
     (tmp_path / "main.cpp").write_text(MAIN)
-    command = [*host_compiler("").command, "-x", "c++", "-std=c++17", "-Wall", "-Werror", "-DLM_HOST", "-include", str(find("cuda").folder / "lm_host.h")]
+    command = [
+        *host_compiler("").command,
+        "-x",
+        "c++",
+        "-std=c++17",
+        "-Wall",
+        "-Werror",
+        "-DLM_HOST",
+        "-include",
+        str(find("cuda").folder / "lm_host.h"),
+    ]
     subprocess.run([*command, "-c", "sum.cu", "-o", "sum.o"], cwd=tmp_path, check=True, timeout=120)
     linked = [*host_compiler("").command, "-x", "c++", "main.cpp", "-x", "none", "sum.o", "-o", "main", "-lm"]
     subprocess.run(linked, cwd=tmp_path, check=True, timeout=120)

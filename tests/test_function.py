@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import timeit
 from pathlib import Path
 
@@ -10,11 +9,11 @@ import luminal
 import ml_dtypes
 import numpy as np
 import pytest
+from compilers import HAS_CC, needs_cc
 
 ROOT = Path(__file__).parent.parent
 ADD = "(composite add ((A{T}[M N] B{T}[M N]) -> (C{T}[M N])) (return (+ A B)))"
-RUNTIMES = ["reference", *(["clang", "cuda"] if any(shutil.which(c) for c in ("clang", "gcc")) else [])]
-needs_cc = pytest.mark.skipif(len(RUNTIMES) == 1, reason="no C compiler on PATH")
+RUNTIMES = ["reference", *(["clang", "cuda"] if HAS_CC else [])]
 
 
 def normal(*shape: int, dtype: object = np.float32, seed: int = 0) -> np.ndarray:
@@ -152,3 +151,18 @@ def test_a_repeat_call_is_cheap(record_property: object) -> None:
     bare = min(timeit.repeat(call, number=1000, repeat=3)) / 1000
     print(f"a repeat call: {seconds * 1e6:.2f} µs, the C call through ctypes: {bare * 1e6:.2f} µs")
     assert add(a, b) is not add(a, b)
+
+
+@needs_cc
+def test_any_number_of_leading_axes() -> None:
+    matmul = luminal.compile("matmul")
+    for a, b in (((2, 3), (3, 4)), ((5, 2, 3), (5, 3, 4)), ((2, 5, 2, 3), (2, 5, 3, 4)), ((5, 2, 3), (3, 4)), ((2, 1, 2, 3), (5, 3, 4)), ((0, 2, 3), (0, 3, 4))):
+        x, y = normal(*a), normal(*b, seed=1)
+        np.testing.assert_allclose(matmul(x, y), x @ y, rtol=1e-5, atol=1e-6)
+    x, out = normal(2, 3, 7), np.zeros((2, 3, 7), np.float32)
+    assert luminal.compile("relu")(x, Y=out) is out
+    np.testing.assert_array_equal(out, np.maximum(x, 0))
+    with pytest.raises(ValueError, match="do not broadcast"):
+        matmul(normal(2, 2, 3), normal(3, 3, 4))
+    with pytest.raises(ValueError, match="port A: expected rank 2 or more, found 1"):
+        matmul(normal(3), normal(3, 4))

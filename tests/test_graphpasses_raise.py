@@ -23,6 +23,11 @@ STAY = {
     "the last one wins": "Y is stored again by later iterations of a loop",
     "last of a scalar": "last is stored again by later iterations of a loop",
     "a local of each iteration": "the value of a is carried from one iteration to the next",
+    "local array inside": "the local array w is made anew in each iteration",
+    "data bounds": "the bounds of the loop over j are data",
+    "argmax": "best is stored again by later iterations of a loop",
+    "lu": "A is stored by two statements, in an order that changes from element to element",
+    "permuted accumulation": "two iterations may store the same element of Y",
 }
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from compilers import HAS_CC
 from luminal.cli.main import cli
 from luminal.cli.testing import bindings, subject_of
 from luminal.compiler import LEVELS, Compilation, Settings, compilations
@@ -21,7 +21,6 @@ from luminal.search.trial import run
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = sorted((ROOT / "samples").glob("*.toml"))
-HAS_CC = any(shutil.which(c) for c in ("clang", "clang-14", "gcc"))
 RUNTIMES = ["reference", *(["clang", "cuda"] if HAS_CC else [])]
 SMALL = 40  # the interpreter is slow
 

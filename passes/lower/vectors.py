@@ -123,12 +123,30 @@ class _Attempt:
 
 
 def data_types(body: Block) -> list[DType]:
-    """The dtypes that the statements store, assign and load."""
+    """The dtypes that the statements load, store and compute with on the way: a cast through a wider dtype needs vectors of that.
+
+    Positions do not count, neither in addresses nor as data: what they become does.
+    """
     found: list[DType] = []
     for s in statements(body):
         found += [n.dtype for n in loads_of(*expressions(s))]
         if isinstance(s, (StoreTo, Assign)):
             found.append(s.value.dtype)
+            found += computed_types(s.value)
+    return found
+
+
+def computed_types(value: Expr) -> list[DType]:
+    """The dtypes of what a value is computed from, down to its loads; bools have the width of what was compared."""
+    found: list[DType] = []
+    pending, seen = [value], {value}
+    while pending:
+        n = pending.pop()
+        if n.dtype is not INDEX and n.dtype.kind != "bool":
+            found.append(n.dtype)
+        fresh = [a for a in n.args if a not in seen] if n.op != "load" else []
+        pending += fresh
+        seen.update(fresh)
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import is_
 from weakref import WeakKeyDictionary
 
 from ...ir.bounds import Known
@@ -53,9 +54,16 @@ def all_loops(block: Block) -> list[Loop]:
 
 def find(kernel: Kernel, axis: str) -> Loop:
     """The loop over `axis`, or a StepError that lists the axes there are."""
-    for s in statements(kernel.body):
-        if isinstance(s, Loop) and s.axis == axis:
-            return s
+    stack = list(reversed(kernel.body))  # not by `statements`: no other walk is taken as often
+    while stack:
+        s = stack.pop()
+        if isinstance(s, Loop):
+            if s.axis == axis:
+                return s
+            stack += reversed(s.body)
+        else:
+            for body in reversed(children(s)):
+                stack += reversed(body)
     raise StepError(f"no axis `{axis}`; the kernel has {', '.join(loop.axis for loop in all_loops(kernel.body)) or 'none'}")
 
 
@@ -91,7 +99,7 @@ def replace_in(block: Block, old: Stmt, new: Block) -> Block:
             result.append(s if body is s.body else replace(s, body=body))
         else:
             result.append(s)
-    return block if len(result) == len(block) and all(a is b for a, b in zip(result, block, strict=True)) else tuple(result)
+    return block if len(result) == len(block) and all(map(is_, result, block)) else tuple(result)
 
 
 def replace_loop(kernel: Kernel, axis: str, change: Callable[[Loop], Block]) -> Kernel:

@@ -54,7 +54,8 @@ class Driver:
         machine = _machine(wanted, portable)
         options["MARCH"] = "native" if machine is native() else machine.name
         table = self.description.table.get("target", {})
-        width = machine.vector_bytes if options["VECTOR"] < 0 else options["VECTOR"]
+        # never wider than the machine's: gcc 12 fails on some comparisons of such vectors (internal compiler error)
+        width = machine.vector_bytes if options["VECTOR"] < 0 else min(options["VECTOR"], machine.vector_bytes)
         return Target(
             runtime=self.name,
             name=machine.name,

@@ -28,7 +28,10 @@ from . import nvrtc
 from .emit import emit, entry_name
 
 # compute capability -> (streaming multiprocessors of its common board, shared memory of a block in KiB); CUDA 13 starts at 7.5
-ARCHITECTURES = {"sm_75": (40, 64), "sm_80": (108, 163), "sm_86": (84, 99), "sm_89": (128, 99), "sm_90": (132, 227), "sm_90a": (132, 227)}
+ARCHITECTURES = {
+    "sm_75": (40, 64), "sm_80": (108, 163), "sm_86": (84, 99), "sm_89": (128, 99), "sm_90": (132, 227), "sm_90a": (132, 227), "sm_100": (148, 227),
+    "sm_120": (170, 99),
+}  # fmt: skip
 BASELINE = "sm_80"
 _WARNED: set[str] = set()
 
@@ -65,7 +68,9 @@ class Driver:
             raise UsageError(f"--device {device}: expected cuda:N or host")
         if int(number or "0") >= count:
             raise DeviceError(f"--device {device}: {count or 'no'} CUDA device{'' if count == 1 else 's'} here")
-        return ("cubin", ".cubin") if int(number or "0") == 0 else (f"cubin.{int(number)}", f".{int(number)}.cubin")
+        # the driver itself compiles PTX for a generation that came after this list
+        kind = "cubin" if native_architecture() else "ptx"
+        return (kind, f".{kind}") if int(number or "0") == 0 else (f"{kind}.{int(number)}", f".{int(number)}.{kind}")
 
     def config_keys(self) -> tuple[ConfigKey, ...]:
         return self.description.config
@@ -111,12 +116,9 @@ class Driver:
                 arch = target.name if kind == "cubin" else target.name.replace("sm_", "compute_")
                 product.write_bytes(nvrtc.compile_text(rendered.source, arch, kind, log))
             elif kind in ("ptx", "cubin", "object", "shared"):
-                form = {"ptx": ["-ptx"], "cubin": ["-cubin"], "object": ["-c", "-Xcompiler", "-fPIC"], "shared": ["-shared", "-Xcompiler", "-fPIC"]}[
-                    kind
-                ]
-                run([*self._nvcc_command(target), *form, "kernel.cu", "-o", "product"], timeout, log, place)
+                run([*self._nvcc_command(target, kind), "kernel.cu", "-o", "product"], timeout, log, place)
             elif kind == "static":
-                run([*self._nvcc_command(target), "-c", "-Xcompiler", "-fPIC", "kernel.cu", "-o", "kernel.o"], timeout, log, place)
+                run([*self._nvcc_command(target, "object"), "kernel.cu", "-o", "kernel.o"], timeout, log, place)
                 run(["ar", "rcsD", "product", "kernel.o"], timeout, log, place)
             else:
                 raise UsageError(f"the runtime {self.name} makes ptx, cubin, object, static and shared files, not `{kind}`")
@@ -128,7 +130,7 @@ class Driver:
         machine = native()
         flags = ["-O0", "-g"] if target.options["DEBUG"] else ["-O2"]
         # the device contracts to FMA; a host that does not know of the instruction would call libm for each
-        flags += ["-std=gnu++17", "-ffp-contract=fast", "-fno-math-errno", "-fno-exceptions", "-fno-rtti", "-fwrapv", "-fPIC", "-Wno-attributes"]
+        flags += ["-std=gnu++17", "-ffp-contract=fast", "-fno-math-errno", "-fno-exceptions", "-fno-rtti", "-fPIC", "-Wno-attributes"]
         flags += ["-mcpu=native" if machine.architecture == "aarch64" else "-march=native", "-DLM_HOST"]
         flags += ["-fsanitize=thread", "-DLM_RACE"] if target.options["RACE"] else []
         compile_ = [*compiler.command, "-x", "c++", *flags, "-include", str(self.folder / "lm_host.h"), "-c", "kernel.cu", "-o", "kernel.o"]
@@ -141,20 +143,23 @@ class Driver:
             raise ToolError("--config TOOL=nvcc: there is no nvcc on PATH")
         return found
 
-    def _nvcc_command(self, target: Target) -> list[str]:
+    def _nvcc_command(self, target: Target, kind: str) -> list[str]:
         found = self._nvcc(target)
         if found is None:
             raise nvrtc.Missing(
-                "object files and libraries of CUDA code are made by nvcc, which is not on PATH; -o NAME.cubin and NAME.ptx do without it"
+                "object files and libraries of CUDA code want nvcc on PATH (and TOOL not nvrtc); -o NAME.cubin and NAME.ptx do without it"
             )
         number = target.name.removeprefix("sm_")
-        code = ["-gencode", f"arch=compute_{number},code=sm_{number}"]
+        # beside the binary a library holds PTX, for devices to come
+        code = f"sm_{number}" if kind in ("ptx", "cubin") else f"[sm_{number},compute_{number}]"
+        form = {"ptx": ["-ptx"], "cubin": ["-cubin"], "object": ["-c", "-Xcompiler", "-fPIC"], "shared": ["-shared", "-Xcompiler", "-fPIC"]}[kind]
+        debug = ["-lineinfo"] if target.options["DEBUG"] else []
         host = ["-ccbin", str(target.options["CC"])] if target.options["CC"] else []
-        return [found, "-std=c++17", "-O3", *code, *(["-lineinfo"] if target.options["DEBUG"] else []), *host]
+        return [found, "-std=c++17", "-O3", "-gencode", f"arch=compute_{number},code={code}", *debug, *host, *form]
 
     def load(self, path: Path, program: Program, target: Target, prefix: str) -> Any:
         """A library of the host shim's, or a cubin on the device that the file's name says (`….1.cubin`; without a number the first)."""
-        if path.suffix == ".cubin":
+        if path.suffix in (".cubin", ".ptx"):
             from .device import DeviceLibrary
 
             number = path.suffixes[-2][1:] if len(path.suffixes) > 1 else ""
@@ -174,7 +179,7 @@ class Driver:
         except ToolError:
             parts.append("no host compiler")
         nvcc = self._nvcc(target)
-        return "\n".join([*parts, _device_compiler(nvcc), repr(self._nvcc_command(target)) if nvcc else repr(nvrtc.OPTIONS)])
+        return "\n".join([*parts, _device_compiler(nvcc), repr(self._nvcc_command(target, "object")) if nvcc else repr(nvrtc.OPTIONS)])
 
 
 @cache
@@ -220,8 +225,9 @@ def device_count() -> int:
     return count.value
 
 
+@cache
 def native_architecture() -> str | None:
-    """The first device's architecture, the newest that is known below it where it is newer than all; None without a device."""
+    """The first device's architecture, or the newest below it that its generation runs; None without a device, and for a generation that is not known."""
     if not device_count():
         return None
     library = _driver()
@@ -231,8 +237,13 @@ def native_architecture() -> str | None:
         value = ctypes.c_int()
         library.cuDeviceGetAttribute(ctypes.byref(value), attribute, 0)
         numbers.append(value.value)
-    capability = numbers[0] * 10 + numbers[1]
-    if capability == 90:
+    return architecture_for(numbers[0], numbers[1])
+
+
+def architecture_for(major: int, minor: int) -> str | None:
+    """What to compile for a device of this compute capability: binary code runs on its own generation only, and there on its own version or later ones."""
+    if (major, minor) == (9, 0):
         return "sm_90a"
-    below = [a for a in ARCHITECTURES if a[-1].isdecimal() and int(a.removeprefix("sm_")) <= capability]
-    return below[-1] if below else None
+    plain = [int(a.removeprefix("sm_")) for a in ARCHITECTURES if a[-1].isdecimal()]
+    fit = [n for n in plain if n // 10 == major and n % 10 <= minor]
+    return f"sm_{max(fit)}" if fit else None

@@ -36,7 +36,7 @@ struct dim3 : uint3 {
 /* plain zeros at first: what needs no constructor needs no guard at every use */
 static thread_local uint3 threadIdx, blockIdx, blockDim, gridDim;
 
-/* ---- the runtime's functions that generated code calls */
+/* ---- the runtime's functions: those that generated code calls, and enough for a caller to stand on */
 
 typedef void *cudaStream_t;
 typedef int cudaError_t;
@@ -59,6 +59,10 @@ static inline LM_QUIET cudaError_t cudaFreeAsync(void *p, cudaStream_t) {
   free(p);
   return cudaSuccess;
 }
+static inline LM_QUIET cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind, cudaStream_t) {
+  memcpy(to, from, n);
+  return cudaSuccess;
+}
 template <class T> static inline LM_QUIET cudaError_t cudaGetSymbolAddress(void **p, T &symbol) {
   *p = &symbol;
   return cudaSuccess;
@@ -71,6 +75,10 @@ template <class T> static inline LM_QUIET cudaError_t cudaMemcpyToSymbolAsync(T 
   memcpy(&to, from, n);
   return cudaSuccess;
 }
+static inline cudaError_t cudaStreamCreate(cudaStream_t *stream) {
+  *stream = NULL; /* all work is done in order, at once */
+  return cudaSuccess;
+}
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 
 static inline LM_QUIET int atomicMax(int *p, int value) {
@@ -81,8 +89,9 @@ static inline LM_QUIET int atomicMax(int *p, int value) {
 
 /* ---- orders */
 
-static uint64_t lm_seed = 1;
-extern "C" void lm_host_seed(uint64_t seed) { lm_seed = seed; }
+/* One for all sources of a library. */
+__attribute__((visibility("hidden"))) inline uint64_t lm_seed = 1;
+extern "C" __attribute__((weak)) void lm_host_seed(uint64_t seed) { lm_seed = seed; }
 
 struct lm_order {
   uint64_t count, start, stride;
@@ -242,6 +251,6 @@ template <class F> static LM_QUIET void lm_launch(dim3 grid, dim3 block, const F
 #define LM_LAUNCH(kernel, grid, block, stream, ...) ((void)(stream), lm_launch(grid, block, [&] { kernel(__VA_ARGS__); }))
 
 /* A launch for who loads the kernels without the entry: `thread` is called once for each thread, with its indices set. */
-extern "C" void lm_host_launch(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, void (*thread)(void)) {
+extern "C" __attribute__((weak)) void lm_host_launch(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, void (*thread)(void)) {
   lm_launch(dim3(gx, gy, gz), dim3(bx, by, bz), [=] { thread(); });
 }

@@ -1,0 +1,87 @@
+"""Points that satisfy all that is known: what fails at one of them has no proof, and need not be searched for.
+
+A `Point` gives a value to every name.  `Known` keeps a few (sizes small, large, rising, falling, round; variables at either end of their ranges and between)
+and carries them along as it learns: a new name gets a value from its range, a point that a new fact rules out is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .dtypes import INDEX, bool_
+from .expr import Expr, evaluate_node, postorder
+from .polynomial import Poly, name
+
+LOW, HIGH, MIDDLE = 0, 2, 1  # which end of its range a variable takes, in halves
+MOST = 1 << 48  # a range that is longer counts as unbounded: its end is no typical value
+
+
+class Point:
+    """Values by name; `memo` remembers those of expressions."""
+
+    __slots__ = ("memo", "names", "seed", "slope", "taste")
+
+    def __init__(self, seed: int, slope: int, taste: int, names: dict[str, int] | None = None, memo: dict[Expr, int] | None = None) -> None:
+        """What is unbounded takes seed + slope · (how many names were there before it)."""
+        self.seed, self.slope, self.taste = seed, slope, taste
+        self.names = {} if names is None else names
+        self.memo = {} if memo is None else memo
+
+    def copy(self) -> Point:
+        return Point(self.seed, self.slope, self.taste, dict(self.names), dict(self.memo))
+
+    def choose(self, new: str, low: int | None, high: int | None, multiple: int) -> bool:
+        """A value for a name: low <= value <= high, value % multiple == 0.  False where there is none."""
+        if low is None or high is None or high - low > MOST:
+            value = self.seed + self.slope * len(self.names)
+            value = value if low is None else max(value, low)
+            value = value if high is None else min(value, high)
+        else:
+            value = low + (high - low) * self.taste // 2
+        value -= value % multiple
+        if low is not None and value < low:
+            value += multiple
+        self.names[new] = value
+        return high is None or value <= high
+
+    def admits(self, old: str, low: int | None, high: int | None, multiple: int) -> bool:
+        """The value that a name has is within these bounds."""
+        value = self.names[old]
+        return (low is None or low <= value) and (high is None or value <= high) and value % multiple == 0
+
+    def of(self, e: Expr) -> int | None:
+        """The value of an integer expression; None where a name or a loaded value in it is not known."""
+        found = self.memo.get(e)
+        if found is None:
+            for n in postorder(e):
+                if n in self.memo or not (n.dtype is INDEX or n.dtype is bool_):
+                    continue  # narrower integers wrap
+                if n.args:
+                    operands = [self.memo[a] for a in n.args if a in self.memo]
+                    value = evaluate_node(n, operands) if len(operands) == len(n.args) else None
+                else:
+                    value = n.attr if n.is_const else self.names.get(name(n))
+                if value is not None:
+                    self.memo[n] = value
+            found = self.memo.get(e)
+        return found
+
+    def at(self, p: Poly) -> int | None:
+        """The value of a polynomial."""
+        total = 0
+        memo = self.memo
+        for m, c in p.items():
+            for a in m:
+                value = memo.get(a)
+                if value is None:
+                    value = self.of(a)
+                    if value is None:
+                        return None
+                c *= value
+            total += c
+        return total
+
+
+def points() -> Iterable[Point]:
+    """The kinds of points, without names yet."""
+    return Point(0, 0, LOW), Point(1009, 130, HIGH), Point(5003, -210, LOW), Point(3 << 12, 1 << 12, MIDDLE)
