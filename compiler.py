@@ -16,6 +16,7 @@ from .ir.errors import SourceError, UsageError
 from .ir.target import Options, Target
 
 if TYPE_CHECKING:
+    from .dsl import Scope
     from .dsl.ast import Composite
     from .ir.errors import Diagnostic
     from .ir.graph import Graph
@@ -37,10 +38,11 @@ class Settings:
     O: int = 2  # noqa: E741 - the option's own name
     strict: bool = False
     unchecked: bool = False
-    sizes: dict[str, int] = field(default_factory=dict)  # -D
+    sizes: dict[str, Any] = field(default_factory=dict)  # -D: sizes, and parameters by name
     dtype: dict[str, str] = field(default_factory=dict)  # --dtype
     parameters: dict[str, Any] = field(default_factory=dict)
     ranks: int = 1  # how many leading axes `~` stands for
+    assume: tuple[str, ...] = ()  # preconditions on the sizes
     given: tuple[str, ...] | None = None  # optional ports that are passed; None: all of them
     include: tuple[str, ...] = ()
     entry: str | None = None
@@ -145,10 +147,14 @@ class Compilation:
         self.levels: dict[str, Any] = {}
         self.stages: list[tuple[str, float]] = []  # what took how long: elaborate and each pass
         self.warnings: list[Diagnostic] = []  # of the elaboration
+        self.scope: Scope | None = None  # once it is elaborated
         self.start = unit.level or "graph"
         if unit.level:
             from .ir import text
 
+            ignored = [option for option, given in (("-D", settings.sizes), ("--dtype", settings.dtype), ("--assume", settings.assume)) if given]
+            if ignored:
+                raise UsageError(f"{unit.name}: {ignored[0]} is for composites; an intermediate file is compiled as it stands")
             self.levels[unit.level] = text.read_valid(unit.text, unit.name)
 
     @property
@@ -169,11 +175,19 @@ class Compilation:
 
                 s = self.settings
                 began = time.perf_counter()
-                scope = dsl.Scope(self.unit.composites, tuple(map(Path, s.include)))
-                instance = dsl.Instance(dtypes=s.dtype, parameters=s.parameters, sizes=s.sizes, ranks=s.ranks, given=s.given)
+                self.scope = scope = dsl.Scope(self.unit.composites, tuple(map(Path, s.include)))
+                instance = dsl.Instance(dtypes=s.dtype, parameters=s.parameters, sizes=s.sizes, ranks=s.ranks, given=s.given, assume=s.assume)
                 self.levels["source_graph"] = dsl.elaborate(self.composite, scope, instance, self.warnings)
                 self._saw("elaborate", "graph", self.levels["source_graph"], time.perf_counter() - began)
         return self.levels["source_graph"]
+
+    @property
+    def dependencies(self) -> tuple[Path, ...]:
+        """The files that the graph was made of: the input's own, then those of the composites that it calls."""
+        if self.start == "graph":
+            self.elaborate()
+        own = Path(self.unit.name)
+        return ((own,) if own.is_file() else ()) + (self.scope.files if self.scope is not None else ())
 
     def run(self, stop_after: str | None = None, stop_level: str | None = None) -> Any:
         """Run the pipeline (to the end, to a pass, or to the last pass that gives a level) and return the IR."""

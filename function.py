@@ -24,6 +24,7 @@ def compile(
     *,
     dtype: dict[str, str] | None = None,
     sizes: dict[str, int] | None = None,
+    assume: tuple[str, ...] = (),
     config: dict[str, Any] | None = None,
     target: str | None = None,
     O: int = 2,  # noqa: E741 - the option's own name
@@ -43,7 +44,7 @@ def compile(
     """
     settings = Settings(
         runtime=runtime, target=target, config=dict(config or {}), O=O, strict=strict, unchecked=unchecked, sizes=dict(sizes or {}), dtype=dict(dtype or {}),
-        parameters=parameters, include=tuple(include), entry=entry, prefix=prefix, portable=portable, timeout=timeout, device=device,
+        parameters=parameters, assume=tuple(assume), include=tuple(include), entry=entry, prefix=prefix, portable=portable, timeout=timeout, device=device,
     )  # fmt: skip
     found = compilations(str(source), settings)
     if len(found) != 1:

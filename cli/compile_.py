@@ -12,7 +12,9 @@ import click
 from ..compiler import LEVELS, Compilation, Settings, Step, compilations
 from ..ir.errors import Diagnostic, SourceError, UsageError
 from . import diagnostics
-from .parse import parse_bindings, parse_config, parse_pairs
+from .dependencies import write_rule
+from .parse import parse_bindings, parse_config, parse_pairs, parse_value
+from .progress import stage
 
 
 @click.command("compile")
@@ -25,7 +27,10 @@ from .parse import parse_bindings, parse_config, parse_pairs
 @click.option("--strict", is_flag=True, help="No reassociation of float reductions.")
 @click.option("--unchecked", is_flag=True, help="Leave out the run-time index checks.")
 @click.option("--why", is_flag=True, help="The reasons for what the compiler decided.")
-@click.option("-D", "defines", multiple=True, metavar="M=64", help="Fix a size at compile time.")
+@click.option("-D", "defines", multiple=True, metavar="M=64", help="Fix a size, or set a parameter, at compile time.")
+@click.option(
+    "--assume", multiple=True, metavar='"K % 16 = 0"', help="A precondition on the sizes: compiled for, and checked by the emitted function."
+)
 @click.option("--dtype", "dtypes", multiple=True, metavar="T=f16", help="Bind a type variable.")
 @click.option("--test", "test", metavar='["M=100, N=100"]', help="Build, run in a child process, compare with the reference.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the drawn inputs.")
@@ -42,8 +47,12 @@ from .parse import parse_bindings, parse_config, parse_pairs
 @click.option("--device", metavar="cuda:N|host", help="Run there.")
 @click.option("--entry", metavar="NAME|all", help="Which composite of a file.")
 @click.option("-I", "include", multiple=True, metavar="DIR", help="Where called composites are looked up.")
+@click.option("-MD", "--write-dependencies", "dependencies", is_flag=True, help="Write beside the product what it was made of, as a rule for make.")
 @click.option("--prefix", default="lm_", show_default=True, help="Of the emitted function names.")
 @click.option("--timeout", type=float, default=120.0, show_default=True, metavar="S", help="Bound on the downstream compiler and on each test run.")
+@click.option(
+    "--mem-limit", type=click.IntRange(1), metavar="MB", help="Bound on the memory of the downstream compiler and of each test run."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Of diagnostics.")
 def compile_(**options: Any) -> int:
@@ -62,6 +71,10 @@ def compile_(**options: Any) -> int:
     emitted = parse_emit(options["emit"])
     if options["as_json"] and (emitted or options["print_after"] or options["stop_after"]) and options["output"] is None:
         raise UsageError("--json prints one object and nothing else: give --emit and its like an -o")
+    if options["mem_limit"]:
+        from ..runtimes.limits import limit_memory
+
+        limit_memory(options["mem_limit"])
     settings = settings_of(options)
     status = 0
     report: dict[str, Any] = {"ok": True, "runtime": None, "results": [], "files": [], "diagnostics": []}
@@ -102,8 +115,8 @@ def settings_of(options: dict[str, Any]) -> Settings:
     keeps = options["test"] is None
     return Settings(
         runtime=options["runtime"], target=options["target"], config=config, O=options["level"], strict=options["strict"], unchecked=options["unchecked"],
-        sizes=parse_pairs(options["defines"], "-D", int), dtype=parse_pairs(options["dtypes"], "--dtype", str), include=options["include"],
-        entry=options["entry"], prefix=options["prefix"], portable=keeps, timeout=options["timeout"], device=options["device"],
+        sizes=parse_pairs(options["defines"], "-D", parse_value), dtype=parse_pairs(options["dtypes"], "--dtype", str), include=options["include"],
+        assume=options["assume"], entry=options["entry"], prefix=options["prefix"], portable=keeps, timeout=options["timeout"], device=options["device"],
     )  # fmt: skip
 
 
@@ -155,12 +168,18 @@ def one(compilation: Compilation, options: dict[str, Any], emitted: list[str], r
         return 0
     products: list[Path] = []
     log: list[str] = []
-    if options["output"] and not emitted:
-        products = write_products(compilation, Path(options["output"]), log)
-    elif emitted:
-        products = emit_levels(compilation, emitted, options["output"], log)
-    elif options["test"] is None and not options["print_after"]:
-        products = write_products(compilation, Path("."), log)
+    to_console = bool(options["debug"] or options["time_passes"] or options["print_after"] or (emitted and options["output"] is None))
+    with stage(f"compiling {compilation.unit.name}", quiet=to_console or options["as_json"]):
+        if options["output"] and not emitted:
+            products = write_products(compilation, Path(options["output"]), log)
+        elif emitted:
+            products = emit_levels(compilation, emitted, options["output"], log)
+        elif options["test"] is None and not options["print_after"]:
+            products = write_products(compilation, Path("."), log)
+    if options["dependencies"]:
+        if not products:
+            raise UsageError("-MD: nothing is written that could depend on something; name it with -o")
+        write_rule(products, compilation.dependencies)
     if options["debug"] >= 2:
         click.echo(compilation.rendered.source, err=True)
     if options["debug"] >= 4:

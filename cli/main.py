@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,11 +11,21 @@ from pathlib import Path
 import click
 
 from .. import __version__
-from ..ir.errors import CompilerBug, LuminalError, SourceError, UsageError
+from ..ir.errors import CompilerBug, LuminalError, SourceError, ToolError, UsageError
 from . import diagnostics
 
 # name -> its module in this folder; the command is the attribute of the same name
-COMMANDS = {"compile": "compile_", "check": "check", "explain": "explain", "ops": "ops", "show": "show", "doctor": "doctor", "cache": "cache"}
+COMMANDS = {
+    "compile": "compile_",
+    "check": "check",
+    "explain": "explain",
+    "ops": "ops",
+    "show": "show",
+    "new": "new",
+    "doctor": "doctor",
+    "cache": "cache",
+    "completion": "completion",
+}
 
 
 class Lazy(click.Group):
@@ -79,12 +90,19 @@ def prepare(argv: Sequence[str]) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command and leave with the exit status of the contract (see `docs/cli.md`)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for name in ("SIGTERM", "SIGHUP"):  # an orderly end, so that what was begun is cleared away
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), _leave)
     try:
         status = run(arguments)
     except BrokenPipeError:  # `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     sys.exit(status)
+
+
+def _leave(number: int, frame: object) -> None:
+    sys.exit(128 + number)
 
 
 def run(arguments: list[str]) -> int:
@@ -103,6 +121,8 @@ def run(arguments: list[str]) -> int:
         return 130
     except BrokenPipeError:
         raise
+    except MemoryError:
+        return report(ToolError("out of memory"), arguments)
     except LuminalError as error:
         return report(error, arguments)
     except Exception as error:  # whatever it is, it is ours

@@ -56,3 +56,15 @@ def parse_pairs(texts: Iterable[str], option: str, convert: Callable[[str], Any]
             except ValueError:
                 raise UsageError(f"{option} {key}={value}: expected {'an integer' if convert is int else 'a value'}") from None
     return found
+
+
+def parse_value(text: str) -> int | float | bool | str:
+    """A size or a parameter of `-D`: an integer, a float, true or false; anything else is a word."""
+    if text in ("true", "t", "false", "nil"):
+        return text in ("true", "t")
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return text

@@ -12,6 +12,7 @@ from ..compiler import Compilation
 from ..ir.errors import UsageError
 from ..ir.expr import evaluate
 from .parse import parse_bindings
+from .progress import stage
 
 if TYPE_CHECKING:
     from ..search.trial import Result
@@ -22,7 +23,8 @@ def test(compilation: Compilation, options: dict[str, Any], report: dict[str, An
     from ..search.child import Child
     from ..search.trial import run
 
-    subject = subject_of(compilation, log)
+    with stage(f"building {compilation.name}", quiet=options["as_json"]):
+        subject = subject_of(compilation, log)
     results: list[Result] = []
     with Child(compilation.runtime.environment(compilation.target)) as child:
         for sizes, scalars in bindings(compilation, parse_bindings(options["test"])):
@@ -33,7 +35,8 @@ def test(compilation: Compilation, options: dict[str, Any], report: dict[str, An
                 raise UsageError(
                     f"--input/--output: {subject.graph.name} has no port {unknown[0]}; ports: {', '.join(p.name for p in subject.graph.ports)}"
                 )
-            result = run(subject, sizes, child=child, seed=options["seed"], given=given, save=save, timeout=options["timeout"])
+            with stage(f"testing {subject.graph.name} at {' '.join(f'{k}={v}' for k, v in sizes.items())}", quiet=options["as_json"]):
+                result = run(subject, sizes, child=child, seed=options["seed"], given=given, save=save, timeout=options["timeout"])
             results.append(result)
             if not options["as_json"]:
                 print_result(result)
@@ -87,9 +90,13 @@ def bindings(compilation: Compilation, given: dict[str, int | float]) -> list[tu
 
 
 def own_sizes(compilation: Compilation, names: list[str]) -> list[dict[str, int]]:
+    """What the composite's `[test]` lists; under --assume, those that it admits."""
     if compilation.composite is None:
         return []
-    return [{n: int(b[n]) for n in names} for b in compilation.composite.test.sizes if all(n in b for n in names)]
+    found = [{n: int(b[n]) for n in names} for b in compilation.composite.test.sizes if all(n in b for n in names)]
+    if not compilation.settings.assume:
+        return found
+    return [b for b in found if all(evaluate(r, b) for r in compilation.elaborate().requires)]
 
 
 def odd_sizes(compilation: Compilation, names: list[str]) -> list[tuple[int, ...]]:

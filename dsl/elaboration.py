@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +14,7 @@ from ..ir.errors import Diagnostic, SourceError, UsageError
 from ..ir.expr import Expr, const, size
 from ..ir.graph import Graph, Port, Shape, Size, input_node
 from . import arguments
+from .assumptions import assume
 from .ast import Composite, PortDecl
 from .calls import run_body
 from .diagnostics import shorten
@@ -38,6 +39,7 @@ class Instance:
     sizes: Mapping[str, int] = field(default_factory=dict)  # fixed by -D (also parameters, by name); the other sizes stay free
     ranks: int = 1  # axes that `~` stands for
     given: Collection[str] | None = None  # the optional ports that are there; None: all
+    assume: Sequence[str] = ()  # preconditions on the sizes beside the composite's own, as a `where` has them
 
 
 def elaborate(composite: Composite, scope: Scope, instance: Instance | None = None, warnings: list[Diagnostic] | None = None) -> Graph:
@@ -49,6 +51,8 @@ def elaborate(composite: Composite, scope: Scope, instance: Instance | None = No
     frame.dtypes = {v: d for v, d in instance.dtypes.items() if isinstance(d, DType)}
     present = _present(composite, instance, frame)
     sizes = solve(replace(composite, ports=present), instance.sizes, frame.parameters)
+    for text in instance.assume:
+        assume(text, sizes, composite)
     leading = _leading(present, sizes, instance.ranks)
     frame.sizes = dict(sizes.values)
     ports = _ports(present, frame, sizes, leading)
@@ -98,9 +102,11 @@ def _checked(composite: Composite, instance: Instance) -> Instance:
     parameters = {**instance.parameters, **{k: v for k, v in instance.sizes.items() if k in names}}
     sizes = {k: v for k, v in instance.sizes.items() if k not in names}
     known = list(dict.fromkeys(s.name for p in composite.ports for f in p.sizes or () for s in symbols(f)))
-    for name in sizes:
+    for name, value in sizes.items():
         if unique(name, known, composite.place) is None:
             raise _unbound(composite, "size", name, [*known, *names])
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise UsageError(f"{name}={value}: a size is an integer")
     try:
         values = parameters_of(composite, parameters, composite.place)
     except SourceError as e:

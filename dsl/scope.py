@@ -47,6 +47,11 @@ class Scope:
             found.extend(path.stem for path in self._index(folder).values())
         return list(dict.fromkeys(found))
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Those that were read so far."""
+        return tuple(self._read)
+
     def _composites(self, path: Path) -> tuple[Composite, ...]:
         if path not in self._read:
             self._read[path] = read_file(path)

@@ -125,7 +125,7 @@ def solve(composite: Composite, fixed: Mapping[str, int], parameters: Mapping[st
             sizes.values[name] = _size(name)
     _derive(sizes, equations, names, parameters)
     for c in rest:
-        _precondition(sizes, c, names, parameters)
+        precondition(sizes, c, lambda s: lookup(s, sizes, names, parameters))
     return sizes
 
 
@@ -199,8 +199,9 @@ def lookup(s: Symbol, sizes: Sizes, names: Names, parameters: Mapping[str, objec
     return sizes.values[key]
 
 
-def _precondition(sizes: Sizes, c: Constraint, names: Names, parameters: Mapping[str, object]) -> None:
-    left, right = (evaluate(f, lambda s: lookup(s, sizes, names, parameters)) for f in (c.left, c.right))
+def precondition(sizes: Sizes, c: Constraint, known: Callable[[Symbol], Expr]) -> None:
+    """A constraint that must hold: E0307 where it cannot; what it says of one size is kept with it."""
+    left, right = (evaluate(f, known) for f in (c.left, c.right))
     if left.is_const and right.is_const:
         holds = {
             "=": left.attr == right.attr,

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..ir.errors import CompilerBug, ToolError
+from ..runtimes.limits import bound
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class Child:
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr, start_new_session=True,
                 env={**os.environ, **self.environment, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
             )  # fmt: skip
+            bound(self.process)
         return self.process
 
     def _died(self) -> Outcome:

@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ...ir.errors import TimeLimit, ToolError, ToolMissing
+from ..limits import bound
 
 _NAMES = ("clang", *(f"clang-{v}" for v in range(22, 13, -1)), "gcc", *(f"gcc-{v}" for v in range(16, 11, -1)), "cc")
 _OPENMP = ("libomp.so", "libomp.dylib")
@@ -130,6 +131,7 @@ def run(command: list[str], timeout: float | None, log: list[str], cwd: Path | N
         )  # fmt: skip
     except OSError as error:
         raise ToolError(f"cannot run {shlex.join(command)}: {error.strerror}") from None
+    bound(process)
     try:
         output, _ = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:

@@ -1,0 +1,187 @@
+"""Options of `compile`: --assume, -D of parameters, -MD, --mem-limit, interruption, progress, completion."""
+
+from __future__ import annotations
+
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from luminal.cli.dependencies import escaped
+from luminal.cli.main import COMMANDS, cli, prepare
+from luminal.compiler import Settings, compilations
+from luminal.ir.errors import UsageError
+
+ROOT = Path(__file__).parent.parent
+GEMM = str(ROOT / "samples/gemm.toml")
+PYTHON = [sys.executable, "-m", "luminal.cli"]
+HAS_CC = any(shutil.which(c) for c in ("clang", "gcc"))
+
+
+def luminal(*words: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(cli, prepare(words), input=stdin, catch_exceptions=False, standalone_mode=False)
+
+
+# ---- --assume and -D
+
+
+def test_an_assumption_refines_the_sizes_and_is_required() -> None:
+    (c,) = compilations(GEMM, Settings(assume=("K % 16 == 0, m >= 32",)))
+    sizes = c.elaborate().size_info()
+    assert sizes["K"].multiple == 16 and sizes["M"].min == 32 and sizes["N"].multiple == 1
+    assert [s.name for s in c.program.sizes] == ["M", "K", "N"], "an assumption fixes nothing"
+    assert "if (K % 16 != 0) return 6;" in c.rendered.source
+
+
+def test_an_assumed_equation_defines_nothing() -> None:
+    (c,) = compilations(GEMM, Settings(assume=("M = N", "K = 64")))
+    graph = c.elaborate()
+    assert [s.name for s in graph.sizes] == ["M", "K", "N"] and (graph.size_info()["K"].min, graph.size_info()["K"].max) == (64, 64)
+    assert c.program.derived == ()
+
+
+@pytest.mark.parametrize("wrong", ["Q % 16 = 0", "K %", "K", "(K", "K = = 3"])
+def test_a_wrong_assumption_is_a_usage_error(wrong: str) -> None:
+    with pytest.raises(UsageError, match="--assume"):
+        luminal("compile", GEMM, "--assume", wrong, "--emit", "graph")
+
+
+def test_an_assumption_against_what_is_fixed() -> None:
+    with pytest.raises(UsageError, match="does not hold"):
+        luminal("compile", GEMM, "--assume", "K % 16 = 0", "-D", "K=15", "--emit", "graph")
+
+
+def test_a_test_tries_only_what_is_assumed() -> None:
+    done = luminal("compile", GEMM, "--runtime", "reference", "--assume", "K % 16 = 0", "--test")
+    assert done.return_value == 0 and done.stdout and all("K=0" in row or "K=16" in row for row in done.stdout.splitlines() if row.startswith("gemm"))
+    with pytest.raises(UsageError, match="a multiple of 16"):
+        luminal("compile", GEMM, "--runtime", "reference", "--assume", "K % 16 = 0", "--test", "M=3, N=3, K=15")
+
+
+def test_the_emitted_function_checks_what_is_assumed() -> None:
+    import luminal as module
+    import numpy
+
+    product = module.compile(GEMM, runtime="reference", assume=("K % 2 = 0",))
+    a, b, c = (numpy.ones(shape, numpy.float32) for shape in ((2, 4), (4, 2), (2, 2)))
+    assert product(a, b, c).tolist() == [[5.0, 5.0], [5.0, 5.0]]
+    with pytest.raises(ValueError, match="precondition"):
+        product(a[:, :3].copy(), b[:3].copy(), c)
+
+
+def test_parameters_by_definition() -> None:
+    assert "const f32[] 0.5" in luminal("compile", "layer_norm", "-D", "eps=0.5", "--emit", "graph").stdout
+    assert " = erf " not in luminal("compile", "gelu", "-D", "approximate=true", "--emit", "graph").stdout
+    with pytest.raises(UsageError, match="a size is an integer"):
+        luminal("compile", GEMM, "-D", "K=1.5", "--emit", "graph")
+
+
+def test_an_intermediate_file_is_what_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "gemm.graph"
+    luminal("compile", GEMM, "-o", str(file))
+    with pytest.raises(UsageError, match="-D is for composites"):
+        luminal("compile", str(file), "-D", "K=3", "--emit", "source")
+
+
+# ---- -MD
+
+
+def test_a_rule_for_make(tmp_path: Path) -> None:
+    (tmp_path / "twice.toml").write_text(
+        '[composite]\nname = "twice"\ninputs = ["X{T}[N]"]\noutputs = ["Y{T}[N]"]\n[implementation]\ncode = "(return (+ X X))"\n'
+    )
+    main = tmp_path / "main file.lisp"
+    main.write_text("(composite main ((X{f32}[N]) -> (Y{f32}[N])) (return (twice (relu X))))")
+    done = luminal("compile", str(main), "-I", str(tmp_path), "-MD", "--runtime", "reference", "-o", str(tmp_path / "main.program"))
+    assert done.return_value == 0
+    rule, *alone = (tmp_path / "main.d").read_text().splitlines()
+    sources = [escaped(main), str(tmp_path / "twice.toml"), str(ROOT / "ops/elementwise/relu.toml")]
+    assert rule == f"{tmp_path}/main.program: {' '.join(sources)}"
+    assert alone == [f"{s}:" for s in sources]
+
+
+def test_a_rule_needs_a_product() -> None:
+    with pytest.raises(UsageError, match="-MD"):
+        luminal("compile", GEMM, "-MD", "--emit", "source")
+
+
+# ---- --mem-limit, interruption
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux bounds another process")
+def test_too_little_memory_is_reported(tmp_path: Path) -> None:
+    """For the compiler, status 4 with what it says; for the test run, a crash that is status 3."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    words = ["compile", GEMM, "--test", "M=3, N=3, K=3", "--mem-limit", "1"]
+    if HAS_CC:
+        done = subprocess.run([*PYTHON, *words], env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 4 and "Traceback" not in done.stderr, done.stderr
+    done = subprocess.run([*PYTHON, *words, "--runtime", "reference"], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 3 and "CRASH" in done.stdout and "Traceback" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_it_leaves_nothing(number: int, status: int, tmp_path: Path) -> None:
+    """A compiler that never ends is ended, and neither the folder nor the cache holds anything unfinished."""
+    folder, cache, marks = (tmp_path / n for n in ("folder", "cache", "marks"))
+    for place in (folder, cache, marks):
+        place.mkdir()
+    slow = tmp_path / "cc"
+    slow.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "gcc 13.1" && exit\n[ "$1" = -print-file-name=libgomp.so ] && echo libgomp.so && exit\n'
+                    f'case "$1" in -print*) echo none; exit;; esac\necho $$ > {marks}/pid\nsleep 60\n')  # fmt: skip
+    slow.chmod(0o755)
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "CC": str(slow)}
+    process = subprocess.Popen([*PYTHON, "compile", GEMM, "-o", "gemm.so"], cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (marks / "pid").exists() or not (marks / "pid").read_text().strip():
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == status and "Traceback" not in said
+    assert not list(folder.iterdir())
+    assert not [p for p in cache.rglob("*") if p.is_file() and p.suffix != ".lock"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((marks / "pid").read_text()), 0)
+
+
+# ---- progress, completion, help
+
+
+def test_a_terminal_is_told_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = "import sys, time\nfrom luminal.cli import progress\nprogress.PATIENCE = 0.1\nwith progress.stage('building x'):\n    time.sleep(0.4)\nprint('end', file=sys.stderr)"
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([sys.executable, "-c", script], stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    while b"end" not in seen:
+        seen += os.read(ours, 1000)
+    process.wait(timeout=30)
+    os.close(ours)
+    assert "building x … 0 s" in seen.decode() and seen.decode().index("building x") < seen.decode().rindex("\r\x1b[K") < seen.decode().index("end")
+    piped = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, timeout=30)
+    assert piped.stderr == b"end\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str) -> None:
+    if shutil.which(shell) or shell != "bash":
+        assert "_LUMINAL_COMPLETE" in luminal("completion", shell).stdout
+
+
+def test_commands_and_options_are_completed() -> None:
+    environment = {**os.environ, "_LUMINAL_COMPLETE": "bash_complete", "COMP_WORDS": "luminal compile --ass", "COMP_CWORD": "2"}
+    done = subprocess.run(PYTHON, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "plain,--assume"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_shows_an_example(command: str) -> None:
+    text = luminal(command, "--help").stdout
+    assert "Example" in text and f"luminal {command}" in text
