@@ -103,7 +103,12 @@ class Function:
         code = self.library.call(arrays, sizes)
         if code:
             raise ValueError(f"{self.__name__}: {error_name(code)}")
-        if not named and common is None and self.library.function is not None and all(arrays[p.name] is a for p, a in zip(self._inputs, args, strict=True)):
+        if (
+            not named
+            and common is None
+            and self.library.function is not None
+            and all(arrays[p.name] is a for p, a in zip(self._inputs, args, strict=True))
+        ):
             self._remember(args, sizes)
         found = unfolded({p.name: arrays[p.name] for p in self._outputs}, given, self._leading, common)
         results = tuple(found[p.name] for p in self._outputs)

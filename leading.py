@@ -1,6 +1,6 @@
 """The `~` of a port: any number of leading broadcast axes, brought to the one that the compiled composite has.
 
-    X{T}[~ N] with X of shape (2, 3, 5)   →   shape (6, 5) for the call, and results of shape (2, 3, …) back
+X{T}[~ N] with X of shape (2, 3, 5)   →   shape (6, 5) for the call, and results of shape (2, 3, …) back
 """
 
 from __future__ import annotations

@@ -50,9 +50,7 @@ from .progress import stage
 @click.option("-MD", "--write-dependencies", "dependencies", is_flag=True, help="Write beside the product what it was made of, as a rule for make.")
 @click.option("--prefix", default="lm_", show_default=True, help="Of the emitted function names.")
 @click.option("--timeout", type=float, default=120.0, show_default=True, metavar="S", help="Bound on the downstream compiler and on each test run.")
-@click.option(
-    "--mem-limit", type=click.IntRange(1), metavar="MB", help="Bound on the memory of the downstream compiler and of each test run."
-)
+@click.option("--mem-limit", type=click.IntRange(1), metavar="MB", help="Bound on the memory of the downstream compiler and of each test run.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Of diagnostics.")
 def compile_(**options: Any) -> int:

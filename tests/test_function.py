@@ -156,7 +156,14 @@ def test_a_repeat_call_is_cheap(record_property: object) -> None:
 @needs_cc
 def test_any_number_of_leading_axes() -> None:
     matmul = luminal.compile("matmul")
-    for a, b in (((2, 3), (3, 4)), ((5, 2, 3), (5, 3, 4)), ((2, 5, 2, 3), (2, 5, 3, 4)), ((5, 2, 3), (3, 4)), ((2, 1, 2, 3), (5, 3, 4)), ((0, 2, 3), (0, 3, 4))):
+    for a, b in (
+        ((2, 3), (3, 4)),
+        ((5, 2, 3), (5, 3, 4)),
+        ((2, 5, 2, 3), (2, 5, 3, 4)),
+        ((5, 2, 3), (3, 4)),
+        ((2, 1, 2, 3), (5, 3, 4)),
+        ((0, 2, 3), (0, 3, 4)),
+    ):
         x, y = normal(*a), normal(*b, seed=1)
         np.testing.assert_allclose(matmul(x, y), x @ y, rtol=1e-5, atol=1e-6)
     x, out = normal(2, 3, 7), np.zeros((2, 3, 7), np.float32)

@@ -13,6 +13,7 @@ from ...ir.target import Target
 
 VECTORS = 2  # vectors side by side in a register tile: one load of a row's element serves both
 ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × adds a cycle, on machines of the last ten years
+BLOCK_ROWS = 64  # rows of a block that one thread takes: more amortise nothing (a panel of columns comes from the caches anyway), fewer blocks are shared unevenly
 THREADS = 256  # of a GPU block
 TILE = 16  # side of a GPU block over two axes
 SQUARE = 32  # side of a transposition's tile: 32 lines of one operand, 32 of the other, in the first cache
@@ -36,11 +37,11 @@ def blocking(target: Target, dtype: DType) -> Blocking:
     rows = max(1, (target.vector_registers - 4) // VECTORS)
     panel = columns * dtype.bytes
     depth = _power_below(2 * target.l1 // panel, 64, 1024)
-    tiles = max(1, target.l2 * 2 // 5 // (rows * depth * dtype.bytes))
+    tiles = max(1, min(BLOCK_ROWS // rows, target.l2 * 2 // 5 // (rows * depth * dtype.bytes)))
     reasons = (
         f"register tile {rows}×{columns}: {rows * VECTORS} of {target.vector_registers} vector registers accumulate, the others hold {VECTORS} vectors of columns and a row's element",
         f"blocks of {depth} along the reduction: a panel of {columns} columns ({depth * panel >> 10} KiB) streams through the first cache ({target.l1 >> 10} KiB)",
-        f"row blocks of {tiles} tiles: {tiles * rows * depth * dtype.bytes >> 10} KiB of packed rows stay in the second cache ({target.l2 >> 10} KiB)",
+        f"row blocks of {tiles} tiles: {tiles * rows} rows, few enough to be shared evenly; their {tiles * rows * depth * dtype.bytes >> 10} KiB stay in the second cache ({target.l2 >> 10} KiB)",
     )
     return Blocking(rows, columns, depth, tiles, reasons)
 
