@@ -92,6 +92,8 @@ class Child:
         if status < 0:
             return Outcome("crash", signal.Signals(-status).name)
         if status == 1 and "Traceback" in said:
+            if "MemoryError" in said or "[Errno 12]" in said:
+                return Outcome("crash", "out of memory")
             raise CompilerBug("worker", said.splitlines()[-1])
         return Outcome("crash", f"exit status {status}" + (f": {telling_line(said)}" if said else ""))
 

@@ -35,6 +35,8 @@ def shipped() -> list[Path]:
         if place == Path("."):
             folders[:] = [f for f in folders if f not in NOT_SHIPPED]
             files = [f for f in files if f.endswith(".py")]
+        if place == Path("bench"):
+            folders.remove("results")
         found += [place / f for f in files if not f.endswith((".pyc", ".so", ".md")) and not f.startswith(".")]
     return sorted(found)
 
