@@ -64,11 +64,12 @@ class Expressions:
     def rendered(self, root: Expr) -> Text:
         done: dict[Expr, Text] = {}
         # what passes after legalize have made (comparisons and arithmetic of positions) may be derived operators that this runtime does not spell
-        for e in postorder(root if self._spells_all else expand(root, self._spelled)):
+        whole = root if self._spells_all else expand(root, self._spelled)
+        for e in postorder(whole):
             done[e] = self._node(e, done)
             if len(done[e].text) > _LIMIT:
                 raise CompilerBug("render", "one expression grew past 100000 characters: shared parts must be bound by `let`")
-        return done[e]
+        return done[whole]
 
     def mask_bits(self, t: Text) -> int:
         return t.mask if t.mask > 0 else 8
