@@ -22,6 +22,7 @@ from .machine import MACHINES, Machine, baseline, host_architecture, native
 
 # contraction to FMA is within the bound; nothing else of -ffast-math is: it folds the roundings that exp2 and log2 rest on
 _FLAGS = ("-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi")
+_ZIG = {"armv8-a": "generic", "armv8.2-a": "generic+v8_2a"}
 _SANITIZERS = {"undefined": "undefined", "address": "address", "all": "address,undefined"}
 
 
@@ -165,7 +166,8 @@ def _machine(wanted: str, portable: bool) -> Machine:
 def _march(compiler: Compiler, machine: Machine, is_native: bool) -> list[str]:
     if is_native:
         return ["-mcpu=native" if machine.architecture == "aarch64" else "-march=native"]
-    flags = [f"-march={machine.name}"]
+    # zig has names of its own, and takes them for -mcpu only
+    flags = [f"-mcpu={_ZIG.get(machine.name, machine.name.replace('-', '_'))}" if compiler.family == "zig" else f"-march={machine.name}"]
     if machine.architecture != host_architecture() and compiler.family != "gcc":
         flags.append(f"{'-target ' if compiler.family == 'zig' else '--target='}{machine.architecture}-linux-gnu")
     return " ".join(flags).split()
