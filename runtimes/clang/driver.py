@@ -109,7 +109,8 @@ class Driver:
         if target.vector_bytes == 64 and compiler.family != "zig":
             flags.append("-mprefer-vector-width=512")
         if compiler.family == "zig":
-            flags.append("-fno-sanitize=undefined")
+            # what zig adds unasked: traps, and debug information that names this machine's folders
+            flags += ["-fno-sanitize=undefined", *(() if "-g" in flags else ("-g0",))]
         if options.get("SANITIZE"):
             flags += [f"-fsanitize={_SANITIZERS[str(options['SANITIZE'])]}", "-fno-sanitize-recover=undefined"]
         return (*flags, *self._openmp(compiler, target)[:1])
