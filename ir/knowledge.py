@@ -27,6 +27,7 @@ class Range(NamedTuple):
 
 
 _UNKNOWN = Range()
+_NO_NAMES: frozenset[str] = frozenset()
 
 
 class Knowledge:
@@ -37,6 +38,8 @@ class Knowledge:
         self.ranges = {n: _range(r) for n, r in ranges.items()}
         self.zeros: tuple[Expr, ...] = ()  # expressions known to be 0 (x % d of a precondition)
         self.base: Self | None = None  # what is proven there holds here
+        self.outer: Self | None = None  # answers for what mentions no name in `inner`
+        self.inner = _NO_NAMES
         self._forget()
         self._forget_ranges()
         self.facts: tuple[Poly, ...] = ()
@@ -55,9 +58,12 @@ class Knowledge:
         self._ranks: dict[Expr, tuple[int, int, str]] = {}
         self._ends: dict[Expr, tuple[Poly | None, Poly | None]] = {}
 
-    def with_ranges(self, more: Mapping[str, Range | tuple[End, End, int]]) -> Self:
+    def with_ranges(self, more: Mapping[str, Range | tuple[End, End, int]], within: Self | None = None) -> Self:
         """Also these names, inner to those known so far (they are eliminated first).  A name known before is a new variable from here on: what was known
-        of the old one is forgotten."""
+        of the old one is forgotten.
+
+        `within` answers for what mentions none of the names, even if it knows a little less of it.
+        """
         outer = self._without(frozenset(more.keys() & self.ranges.keys()))
         added = {n: _range(r) for n, r in more.items()}
         result = copy(outer)
@@ -65,8 +71,16 @@ class Knowledge:
         result.base = outer
         result._forget()
         result._forget_ranges()
-        result._learn([_not_empty(r) for r in added.values()])
+        learned = result._learn([_not_empty(r) for r in added.values()])
+        result.outer, result.inner = within or (None if learned else self), frozenset(added)
         return result
+
+    def home(self, e: Expr) -> Self:
+        """Who answers for an expression: what is remembered far out need not be found again in every scope inside."""
+        known = self
+        while known.outer is not None and known.inner.isdisjoint(e.names):
+            known = known.outer
+        return known
 
     def _without(self, names: frozenset[str]) -> Self:
         """Without what mentions these names."""
@@ -87,7 +101,7 @@ class Knowledge:
         r = self.ranges.get(name, Range())
         result = copy(self)
         result.ranges = {**self.ranges, name: Range(r.min, r.max, r.multiple * multiple // gcd(r.multiple, multiple))}
-        result.base = self
+        result.base, result.outer = self, None
         result._forget()
         result._forget_ranges()
         return result
@@ -98,18 +112,18 @@ class Knowledge:
         if not facts and not zeros:
             return self
         result = copy(self)
-        result.zeros, result.base = (*self.zeros, *zeros), self
+        result.zeros, result.base, result.outer = (*self.zeros, *zeros), self, None
         result._forget()
-        result._learn(facts)
-        return result
+        return result if result._learn(facts) or zeros else self
 
     def with_domain(self, shape: Iterable[Expr]) -> Self:
         """Also the positions $0, $1, … of a domain that is not empty."""
         return self.with_ranges({f"${k}": Range(0, e + -1) for k, e in enumerate(shape)})
 
-    def _learn(self, facts: Iterable[Poly]) -> None:
-        """Take in facts (polynomials >= 0): what bounds one name by a number goes into its range, the rest is kept, also what follows for the factors of
+    def _learn(self, facts: Iterable[Poly]) -> bool:
+        """Whether there was something to learn.  Takes in facts (polynomials >= 0): what bounds one name by a number goes into its range, the rest is kept, also what follows for the factors of
         a product: a·b >= 1 says a >= 1 where no factor is negative, and x // d >= 1 says x >= d.  So a loop over B·ceil(N / 8) trips says that N >= 1."""
+        before = self.ranges
         pending = [f for f in facts if not pl.is_constant(f)]
         kept: list[Poly] = []
         while pending:
@@ -126,6 +140,7 @@ class Knowledge:
             kept.append(f)
         if kept:
             self.facts = (*self.facts, *kept)
+        return bool(kept) or self.ranges is not before
 
     def _factors(self, product: list[Expr]) -> list[Poly]:
         """What product >= 1 says of its factors."""

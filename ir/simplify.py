@@ -18,7 +18,7 @@ from .conditions import BOOLEAN, compare, conjuncts
 from .dtypes import INDEX, bool_
 from .expr import FALSE, TRUE, ZERO, Expr, call, make
 from .graph import Size
-from .polynomial import Poly, is_position
+from .polynomial import Poly
 
 KnownLike = Known | Mapping[str, "Range | tuple[Expr | int | None, Expr | int | None, int] | Size"]
 _LINEAR = frozenset({"add", "sub", "mul", "neg"})
@@ -26,7 +26,9 @@ _LINEAR = frozenset({"add", "sub", "mul", "neg"})
 
 def simplify(e: Expr, known: KnownLike | None = None) -> Expr:
     """The simplest form that the rules give; the same object for expressions that they prove equal by normal form."""
-    known = as_known(known)
+    if not e.args:
+        return e
+    known = as_known(known).home(e)
     memo = known.memo
     found = memo.get(e)
     if found is not None:
@@ -39,6 +41,9 @@ def simplify(e: Expr, known: KnownLike | None = None) -> Expr:
             continue
         if not n.args:
             memo[n] = n
+            continue
+        if known.outer is not None and known.inner.isdisjoint(n.names):
+            memo[n] = simplify(n, known.outer)
             continue
         terms = _terms(n)
         waiting = [a for a in (n.args if terms is None else pl.atoms(terms)) if a not in memo]
@@ -105,7 +110,7 @@ def _step(n: Expr, args: tuple[Expr, ...], known: Known) -> Expr:
         return make(n.op, INDEX, args) if made is None else pl.expr(regrouped(made, known))
     if n.dtype is bool_ and n.op in BOOLEAN:
         return BOOLEAN[n.op](args, known)
-    if not all(is_position(a) for a in args):
+    if not all(a.is_position for a in args):
         return n if args == n.args else make(n.op, n.dtype, args, n.attr)
     if n.dtype is INDEX and n.op in ("floordiv", "mod"):
         x, d = (pl.poly(a) for a in args)
@@ -125,7 +130,7 @@ def regrouped(p: Poly, known: Known) -> Poly:
     changed: Poly | None = p if any(a.args for m in p for a in m) else None
     while changed is not None:
         p = changed
-        candidates = ((m, a) for m in p for a in m if a.op in ("floordiv", "mod") and is_position(a))
+        candidates = ((m, a) for m in p for a in m if a.op in ("floordiv", "mod") and a.is_position)
         changed = next((found for m, a in candidates if (found := _regroup(p, m, a, known)) is not None), None)
     return p
 

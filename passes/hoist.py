@@ -79,7 +79,7 @@ def _used(body: Block) -> Block:
                     result.append(If(s.condition, block(s.body), block(s.orelse)))
                 case _:
                     result.append(s)
-            read.update(n.attr for n in postorder(*expressions(s)) if n.op == "var")
+            read.update(*[e.names for e in expressions(s)])
         return tuple(reversed(result))
 
     return block(body)
@@ -144,13 +144,7 @@ def ordered_sum(address: Expr, depth: Mapping[str, int], level: int) -> Expr:
 
 
 def _level(e: Expr, depth: Mapping[str, int], level: int) -> int:
-    return max((_leaf_level(n, depth, level) for n in postorder(e)), default=0)
-
-
-def _leaf_level(n: Expr, depth: Mapping[str, int], level: int) -> int:
-    if n.op == "var":
-        return depth.get(n.attr, level)
-    return level if n.op in MEMORY else 0
+    return level if e.buffers else max([depth.get(name, level) for name in e.names], default=0)
 
 
 # ---- 2. out of the loops
@@ -185,14 +179,14 @@ def _bound(s: For | While) -> list[Expr]:
     if not isinstance(s, For) or not any(n.op in DEAR for n in postorder(s.stop)):
         return []
     changing = {t.name for t in statements(s.body) if isinstance(t, Assign)}
-    return [] if any(n.op in MEMORY or (n.op == "var" and n.attr in changing) for n in postorder(s.stop)) else [s.stop]
+    return [] if s.stop.buffers or not changing.isdisjoint(s.stop.names) else [s.stop]
 
 
 def _without(known: dict[Expr, Expr], assigned: set[str]) -> dict[Expr, Expr]:
     """The temporaries that hold once these variables change."""
     if not assigned:
         return known
-    return {e: t for e, t in known.items() if not any(n.op == "var" and n.attr in assigned for n in postorder(e))}
+    return {e: t for e, t in known.items() if assigned.isdisjoint(e.names)}
 
 
 def _substituted(block: Block, known: Mapping[Expr, Expr]) -> Block:

@@ -13,7 +13,7 @@ from ...ir import polynomial as pl
 from ...ir import program as p
 from ...ir.dtypes import INDEX
 from ...ir.errors import CompilerBug, Unsupported
-from ...ir.expr import FALSE, ONE, ZERO, Expr, always, call, leaves, load, postorder, rebuild, substitute, total, var
+from ...ir.expr import FALSE, ONE, ZERO, Expr, always, call, load, postorder, rebuild, substitute, total, var
 from ...ir.primops import COMBINERS
 from ...ir.target import Target
 from .names import Names
@@ -108,7 +108,7 @@ class Flattener:
                 result.extend(lets)
             for t in self.statement(s, scope):
                 defined = result[-1] if result else None
-                if isinstance(t, p.Assign) and defined == p.Define(t.name, t.value.dtype, None, mutable=True) and t.name not in names_in(t.value):
+                if isinstance(t, p.Assign) and defined == p.Define(t.name, t.value.dtype, None, mutable=True) and t.name not in t.value.names:
                     result[-1] = p.Define(t.name, t.value.dtype, t.value, mutable=True)
                 else:
                     result.append(t)
@@ -116,7 +116,7 @@ class Flattener:
 
     def eager(self, s: k.Store | k.Let, scope: Scope, visited: Positions) -> tuple[p.Block, k.Store | k.Let]:
         """In a vector loop: guarded loads that are sure to be inside their buffer come before the statement, so that a choice lane by lane is no branch."""
-        choices = [n for n in postorder(s.value) if n.op == "where" and names_in(n.args[0]) & self._lanes]
+        choices = [n for n in postorder(s.value) if n.op == "where" and not self._lanes.isdisjoint(n.args[0].names)]
         lets: list[p.Stmt] = []
         names: dict[Expr, Expr] = {}
         for n in dict.fromkeys(n for c in choices for n in postorder(c.args[1], c.args[2]) if n.op == "load" and n.args):
@@ -156,7 +156,7 @@ class Flattener:
         before: list[p.Stmt] = []
         bounds = [scope.flat(e) for e in (s.start, s.stop, s.step)]
         for place, bound in enumerate(bounds):
-            if any(n.op == "load" or n.attr in self._variables for n in postorder(bound) if n.op in ("load", "var")):
+            if bound.buffers or not self._variables.isdisjoint(bound.names):
                 bounds[place] = var(self.names.fresh(f"{s.axis}.{('start', 'stop', 'step')[place]}"))
                 before.append(p.Define(bounds[place].attr, INDEX, bound))
         axis = Axis(var(self.names.fresh(s.axis)), *bounds)
@@ -215,10 +215,6 @@ class Flattener:
         return p.Scratch(name, b.dtype, count, b.align or 64)
 
 
-def names_in(e: Expr) -> frozenset[str]:
-    return frozenset(n.attr for n in postorder(e) if n.op in ("var", "load"))
-
-
 Positions = frozenset[tuple[Expr, Expr]]
 
 
@@ -236,7 +232,7 @@ def performed(block: k.Block, scope: Scope) -> Positions:
                 place = scope.places.get(name)  # None: allocated further down in this block
                 if place is not None:
                     found.update(zip(index, place.buffer.shape, strict=True))
-    return frozenset((i, extent) for i, extent in found if not leaves(i, "load"))
+    return frozenset((i, extent) for i, extent in found if not i.buffers)
 
 
 def store(s: k.Store, scope: Scope) -> p.Stmt:

@@ -46,7 +46,7 @@ def vectorise(body: Block, target: Target) -> Block:
 
 
 def loads_of(*roots: Expr) -> list[Expr]:
-    return [n for n in postorder(*roots) if n.op == "load"]
+    return [n for n in postorder(*(e for e in roots if e.buffers)) if n.op == "load"]
 
 
 class _Attempt:
@@ -213,8 +213,7 @@ class _Lanes:
     # ---- expressions
 
     def varies(self, e: Expr) -> bool:
-        names = {self.loop.var, *self.wide}
-        return any(n.op in ("var", "load") and n.attr in names for n in postorder(e))
+        return self.loop.var in e.names or not (self.wide.isdisjoint(e.names) and self.wide.isdisjoint(e.buffers))
 
     def slope(self, address: Expr) -> Expr | None:
         return slope(address, var(self.loop.var), self.varies)

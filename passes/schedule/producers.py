@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ...ir.expr import ZERO, Expr, load, postorder, substitute, var
 from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Loop, Stmt, Store, expressions, map_expressions, statements
-from .tree import Facts, StepError, find, loads_in, local_buffers, names_in, path_to, replace_in, touched, written
+from .tree import Facts, StepError, find, loads_in, local_buffers, path_to, replace_in, touched, written
 
 
 def compute_at(kernel: Kernel, facts: Facts, buffer: str, axis: str) -> Kernel:
@@ -89,7 +89,7 @@ def _used_at(consumer: Stmt, loop: Loop, buffer: str) -> tuple[Expr, ...]:
     if (
         len(used) != len(here)
         or len(set(used)) != 1
-        or names_in(used[0]) & inside
+        or used[0].names & inside
         or any(n.attr == buffer for e in used[0].args for n in loads_in(e))
     ):
         raise StepError(f"compute_at: `{buffer}` is not used at one position of `{loop.axis}` alone")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.kernel import Alloc, Barrier, Block, If, Kernel, Let, Loop, Region, Stmt, Store, statements
-from .tree import Facts, StepError, all_loops, loads_in, names_in
+from .tree import Facts, StepError, all_loops, loads_in
 
 
 def region(kernel: Kernel, facts: Facts, axis: str = "") -> Kernel:
@@ -37,8 +37,8 @@ def region(kernel: Kernel, facts: Facts, axis: str = "") -> Kernel:
     def hoisted(s: Alloc) -> bool:
         if s.buffer.space not in ("shared", "private"):
             return False
-        inner = {n for e in s.buffer.shape for n in names_in(e)}
-        if inner or any(loads_in(e) for e in s.buffer.shape):
+        inner = {n for e in s.buffer.shape for n in e.names} - facts.sizes.keys()
+        if inner or any(e.buffers for e in s.buffer.shape):
             raise StepError(f"region: the extents of `{s.buffer.name}` depend on {', '.join(sorted(inner)) or 'data'}")
         (shared if s.buffer.space == "shared" else private).append(s)
         return True

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from operator import is_
-from weakref import WeakKeyDictionary
 
 from ...ir.bounds import Known
 from ...ir.expr import Expr, as_expr, call, make, postorder, rewrite, var
@@ -125,34 +124,8 @@ def local_buffers(kernel: Kernel) -> dict[str, Buffer]:
 # ---- what a piece reads and writes
 
 
-_mentioned: WeakKeyDictionary[Expr, tuple[frozenset[str], frozenset[str]]] = WeakKeyDictionary()
-
-
-def _mentions(e: Expr) -> tuple[frozenset[str], frozenset[str]]:
-    """Names and buffers of an expression, remembered: steps ask again and again."""
-    found = _mentioned.get(e)
-    if found is None:
-        for n in postorder(e):
-            if n not in _mentioned:
-                names, buffers = [_mentioned[a][0] for a in n.args], [_mentioned[a][1] for a in n.args]
-                own = (n.attr,) if n.op in ("var", "first", "last") else ()
-                _mentioned[n] = (frozenset(own).union(*names), frozenset((n.attr,) if n.op == "load" else ()).union(*buffers))
-        found = _mentioned[e]
-    return found
-
-
-def names_in(e: Expr) -> frozenset[str]:
-    """The loop variables and lets that an expression mentions (also by `first` and `last`)."""
-    return _mentions(e)[0]
-
-
-def buffers_in(e: Expr) -> frozenset[str]:
-    """The buffers that an expression loads from."""
-    return _mentions(e)[1]
-
-
 def loads_in(*exprs: Expr) -> list[Expr]:
-    return [n for n in postorder(*exprs) if n.op == "load"]
+    return [n for n in postorder(*(e for e in exprs if e.buffers)) if n.op == "load"]
 
 
 def reads(block: Block) -> list[Expr]:
@@ -165,7 +138,7 @@ def written(block: Block) -> set[str]:
 
 
 def touched(block: Block) -> set[str]:
-    return written(block).union(*(buffers_in(e) for s in statements(block) for e in expressions(s)))
+    return written(block).union(*[e.buffers for s in statements(block) for e in expressions(s)])
 
 
 def bound_names(block: Block) -> list[str]:
@@ -235,7 +208,7 @@ def rename(block: Block, names: Mapping[str, str]) -> Block:
         return tuple(one(s) for s in b)
 
     def changed(e: Expr) -> Expr:
-        return e if names_in(e).isdisjoint(names) and buffers_in(e).isdisjoint(names) else rewrite(e, rule)
+        return e if e.names.isdisjoint(names) and e.buffers.isdisjoint(names) else rewrite(e, rule)
 
     return map_expressions(walk(block), changed)
 
