@@ -40,7 +40,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
-from weakref import KeyedRef
+from weakref import ref
 
 from .dtypes import INDEX, DType, bool_
 from .primops import OPS
@@ -107,12 +107,18 @@ class Expr:
         return call("equal", self, as_expr(other))
 
 
-_interned: dict[tuple[Any, ...], KeyedRef[tuple[Any, ...], Expr]] = {}  # a WeakValueDictionary without its calls: nothing here is iterated
+# The nodes that there are.  A WeakValueDictionary would pay for each that dies; here the dead are left lying until the table has doubled.
+_interned: dict[tuple[Any, ...], ref[Expr]] = {}
+_room = 1 << 14
 
 
-def _forget(reference: KeyedRef[tuple[Any, ...], Expr]) -> None:
-    if _interned.get(reference.key) is reference:  # else the same parts were made again meanwhile
-        del _interned[reference.key]
+def _sweep() -> None:
+    """Drop the dead.  Users stand behind their operands, and their keys hold them: from the end, one pass finds all."""
+    global _room
+    for key, reference in reversed(list(_interned.items())):
+        if reference() is None:
+            del _interned[key]
+    _room = max(_room, 2 * len(_interned))
 
 
 _NO_NAMES: frozenset[str] = frozenset()
@@ -142,11 +148,13 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -
                 if a.buffers is not buffers:
                     buffers = buffers | a.buffers
         else:
-            names = frozenset((attr,)) if op in _NAMED else frozenset((f"${attr}",)) if op == "axis" else _NO_NAMES
+            names = frozenset((str(attr),)) if op in _NAMED else frozenset((f"${attr}",)) if op == "axis" else _NO_NAMES
             buffers = _NO_NAMES
         found.names, found.is_position = names, position
-        found.buffers = buffers | {attr} if op in _LOADS else buffers
-        _interned[key] = KeyedRef(found, _forget, key)
+        found.buffers = buffers | {str(attr)} if op in _LOADS else buffers
+        _interned[key] = ref(found)
+        if len(_interned) > _room:
+            _sweep()
     return found
 
 
@@ -364,8 +372,15 @@ def postorder(*roots: Expr) -> Collection[Expr]:
     while stack:
         node = stack[-1]
         if node not in seen:
-            waiting = [a for a in reversed(node.args) if a not in seen] if node.args else ()
+            waiting: list[Expr] = []
+            for a in node.args:
+                if a not in seen:
+                    if a.args or waiting:
+                        waiting.append(a)
+                    else:
+                        seen[a] = None  # a leaf whose turn it is
             if waiting:
+                waiting.reverse()
                 stack += waiting
                 continue
             seen[node] = None

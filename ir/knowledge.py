@@ -11,7 +11,7 @@ from . import polynomial as pl
 from .dtypes import INDEX
 from .expr import Expr, postorder
 from .graph import Size
-from .intervals import BINARY, Interval, least, most, product, times
+from .intervals import BINARY, Interval, least, most, product
 from .polynomial import Poly
 from .witness import Point, points
 
@@ -186,15 +186,15 @@ class Knowledge:
             known = known.base
         for k in reversed(chain):
             base = k.base
-            k._points = [p for p in (k._extended(old, base) for old in (points() if base is None else base._points or ())) if p is not None]
+            new = {n: r for n, r in k.ranges.items() if base is None or base.ranges.get(n) is not r}
+            extended = [k._extended(old, base, new) for old in (points() if base is None else base._points or ())]
+            k._points = [p for p in extended if p is not None]
         return self._points or []
 
-    def _extended(self, old: Point, base: Knowledge | None) -> Point | None:
+    def _extended(self, old: Point, base: Knowledge | None, new: Mapping[str, Range]) -> Point | None:
         """A point of `base` with values for the names that are new here; None where what is new here rules it out."""
         point = old
-        for n, r in self.ranges.items():
-            if base is not None and base.ranges.get(n) is r:
-                continue
+        for n, r in new.items():
             low, high = (point.of(end) if isinstance(end, Expr) else end for end in (r.min, r.max))
             if (low is None and r.min is not None) or (high is None and r.max is not None):
                 return None
@@ -269,10 +269,11 @@ class Knowledge:
         low: int | None = 0
         high: int | None = 0
         for m, c in p.items():
-            a, b = product([self.atom_interval(x) for x in m])
-            a, b = (times(a, c), times(b, c)) if c > 0 else (times(b, c), times(a, c))
-            low = None if low is None or a is None else low + a
-            high = None if high is None or b is None else high + b
+            a, b = product([self.atom_interval(x) for x in m]) if len(m) != 1 else self.atom_interval(m[0])
+            if c < 0:
+                a, b = b, a
+            low = None if low is None or a is None else low + a * c
+            high = None if high is None or b is None else high + b * c
         return low, high
 
     def atom_interval(self, a: Expr) -> Interval:

@@ -38,6 +38,7 @@ from ..ir.program import (
     expressions,
     map_expressions,
     statements,
+    with_body,
 )
 from ..ir.target import Options, Target
 from .lower.names import Names
@@ -74,7 +75,7 @@ def _used(body: Block) -> Block:
                 continue
             match s:
                 case For() | While() | Region():
-                    result.append(replace(s, body=block(s.body)))
+                    result.append(with_body(s, block(s.body)))
                 case If():
                     result.append(If(s.condition, block(s.body), block(s.orelse)))
                 case _:
@@ -96,11 +97,11 @@ def _order(block: Block, depth: Mapping[str, int], level: int) -> Block:
         s = _ordered(s, depth, level)
         match s:
             case For():
-                result.append(replace(s, body=_order(s.body, {**depth, s.var: level + 1}, level + 1)))
+                result.append(with_body(s, _order(s.body, {**depth, s.var: level + 1}, level + 1)))
             case While():
-                result.append(replace(s, body=_order(s.body, depth, level + 1)))
+                result.append(with_body(s, _order(s.body, depth, level + 1)))
             case Region():
-                result.append(replace(s, body=_order(s.body, depth, level)))
+                result.append(with_body(s, _order(s.body, depth, level)))
             case If():
                 result.append(If(s.condition, _order(s.body, depth, level), _order(s.orelse, depth, level)))
             case _:
@@ -164,9 +165,9 @@ def _outward(block: Block, fresh: Temporaries, weight: dict[Expr, float]) -> Blo
                     known[e] = var(let.name, let.dtype)
                 if isinstance(s, For):
                     s = replace(s, stop=known.get(s.stop, s.stop))
-                result.append(replace(s, body=_outward(_substituted(s.body, known), fresh, weight)))
+                result.append(with_body(s, _outward(_substituted(s.body, known), fresh, weight)))
             case Region():
-                result.append(replace(s, body=_outward(s.body, fresh, weight)))
+                result.append(with_body(s, _outward(s.body, fresh, weight)))
             case If():
                 result.append(If(s.condition, _outward(s.body, fresh, weight), _outward(s.orelse, fresh, weight)))
             case _:
@@ -208,10 +209,11 @@ def _unchanging(loop: For | While, weight: dict[Expr, float]) -> list[Expr]:
             if n in seen or not n.args:
                 continue
             seen.add(n)
-            fixed = n.names.isdisjoint(changing)
-            if fixed and n.op != "broadcast" and n.dtype.kind != "bool" and _weight(n, weight) >= WORTH:
+            fixed = not n.buffers and n.names.isdisjoint(changing)
+            worth = _weight(n, weight) if fixed else WORTH
+            if fixed and worth >= WORTH and n.op != "broadcast" and n.dtype.kind != "bool":
                 found[n] = None
-            else:
+            elif not 0 <= worth < WORTH:  # else no part of it is worth more
                 stack.extend(reversed(n.args))
     return list(found)
 

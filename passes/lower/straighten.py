@@ -5,12 +5,11 @@ Only in vector loops, and only where the lanes' own variable is divided: what li
 
 from __future__ import annotations
 
-from dataclasses import replace
 from operator import is_
 
 from ...ir.bounds import Known
 from ...ir.expr import Expr, postorder, var
-from ...ir.program import Block, For, If, Region, Stmt, While, expressions, map_expressions, statements
+from ...ir.program import Block, For, If, Region, Stmt, While, expressions, map_expressions, statements, with_body
 from ...ir.simplify import simplify
 from ..simplify_index import inside_loop
 
@@ -29,12 +28,11 @@ def _statement(s: Stmt, known: Known, loops: tuple[For, ...]) -> Stmt:
                 return s
             for loop in (*loops, s):
                 known = inside_loop(loop, known)
-            return replace(s, body=map_expressions(s.body, lambda e: simplify(e, known) if divides(e, lane) else e))
+            return with_body(s, map_expressions(s.body, lambda e: simplify(e, known) if divides(e, lane) else e))
         case For():
-            body = straighten(s.body, known, (*loops, s))
-            return s if body is s.body else replace(s, body=body)
+            return with_body(s, straighten(s.body, known, (*loops, s)))
         case While() | Region():
-            return replace(s, body=straighten(s.body, known, loops))
+            return with_body(s, straighten(s.body, known, loops))
         case If():
             return If(s.condition, straighten(s.body, known, loops), straighten(s.orelse, known, loops))
         case _:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from ...ir.dtypes import DType
 from ...ir.expr import INDEX, ZERO, Expr, broadcast, call, const, fold, gather, load, make, postorder, ramp, substitute, var, vload
 from ...ir.primops import COMBINERS
-from ...ir.program import Array, Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, expressions, statements
+from ...ir.program import Array, Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, expressions, statements, with_body
 from ...ir.target import Target
 from .affine import difference, divide, slope
 
@@ -69,7 +69,7 @@ class _Attempt:
         self.scalar_access(s)
         match s:
             case For() | While() | Region():
-                return (replace(s, body=self.block(s.body)),)
+                return (with_body(s, self.block(s.body)),)
             case If():
                 return (If(s.condition, self.block(s.body), self.block(s.orelse)),)
             case _:
@@ -113,7 +113,7 @@ class _Attempt:
                     lanes = self.lanes[s.name]
                     return replace(s, dtype=s.dtype.vector(lanes), count=s.count // lanes)
                 case For() | While() | Region():
-                    return replace(s, body=self.arrays_of_vectors(s.body))
+                    return with_body(s, self.arrays_of_vectors(s.body))
                 case If():
                     return If(s.condition, self.arrays_of_vectors(s.body), self.arrays_of_vectors(s.orelse))
                 case _:

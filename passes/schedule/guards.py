@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ...ir import polynomial as pl
 from ...ir.expr import TRUE, ZERO, Expr, both, const, postorder, rewrite, substitute, where
-from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, statements
+from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, statements, with_body
 from .affine import bounded, constant_extent, minus
 from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, loads_in, names_taken, nest, rename, replace_loop, simple
 
@@ -140,7 +140,7 @@ def _drop_true(block: Block) -> Block:
                 continue
             s = If(s.condition, _drop_true(s.body), _drop_true(s.orelse))
         elif isinstance(s, Loop):
-            s = replace(s, body=_drop_true(s.body))
+            s = with_body(s, _drop_true(s.body))
         result.append(s)
     return tuple(result)
 
@@ -170,7 +170,7 @@ def _bound_loops(block: Block, depth: int) -> Block:
     rest = both(*left)
     body = body if rest is None else (If(rest, body),)
     for loop in reversed(loops):
-        body = (replace(loop, body=body),)
+        body = (with_body(loop, body),)
     return body
 
 
@@ -215,7 +215,7 @@ def unswitch(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
 
     def around(inner: Block) -> Block:
         for loop in reversed(loops):
-            inner = (replace(loop, body=inner),)
+            inner = (with_body(loop, inner),)
         return inner
 
     orelse = rename(around(choice.orelse), {x.axis: fresh(x.axis, taken) for x in loops}) if choice.orelse else ()

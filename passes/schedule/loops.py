@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, mod, var
-from ...ir.kernel import Block, If, Kernel, Let, Loop, Store, map_block, statements, substitute_block
+from ...ir.kernel import Block, If, Kernel, Let, Loop, Store, map_block, statements, substitute_block, with_body
 from ...ir.simplify import simplify
 from .affine import at_least, bounded, constant_extent, extent, inside, is_multiple, minus
 from .guards import pad_block
@@ -115,7 +115,7 @@ def reorder(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
             raise StepError(f"reorder: the bounds of `{axis}` depend on {', '.join(sorted(bad))}")
     body = loop.body
     for axis in reversed(axes):
-        body = (replace(loops[axis], body=body),)
+        body = (with_body(loops[axis], body),)
     return replace_loop(kernel, top, lambda _: body)
 
 
@@ -217,7 +217,7 @@ def parallel(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     loop = find(kernel, axis)
     if loop.kind != "parallel":
         raise StepError(f"parallel: the iterations of `{axis}` are not known to be independent")
-    kernel = replace_loop(kernel, axis, lambda x: (replace(x, body=_serial(x.body)),))
+    kernel = replace_loop(kernel, axis, lambda x: (with_body(x, _serial(x.body)),))
     for s in around(kernel, axis)[:-1]:
         if isinstance(s, Loop) and s.kind == "parallel":
             current = find(kernel, s.axis)

@@ -86,12 +86,7 @@ def _used_at(consumer: Stmt, loop: Loop, buffer: str) -> tuple[Expr, ...]:
     inside = {s.axis for s in statements(loop.body) if isinstance(s, Loop)}
     used = [n for s in statements((consumer,)) for n in loads_in(*expressions(s)) if n.attr == buffer]
     here = [n for s in statements(loop.body) for n in loads_in(*expressions(s)) if n.attr == buffer]
-    if (
-        len(used) != len(here)
-        or len(set(used)) != 1
-        or used[0].names & inside
-        or any(n.attr == buffer for e in used[0].args for n in loads_in(e))
-    ):
+    if len(used) != len(here) or len(set(used)) != 1 or used[0].names & inside or any(n.attr == buffer for e in used[0].args for n in loads_in(e)):
         raise StepError(f"compute_at: `{buffer}` is not used at one position of `{loop.axis}` alone")
     for s in statements(loop.body):
         conditional = [b for b in (s.body, s.orelse) if buffer in touched(b)] if isinstance(s, If) else []

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ...ir.dtypes import DType
 from ...ir.expr import ONE, ZERO, Expr, call, ceildiv, const, first, last, load, maximum, var, where
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_block, statements, substitute_block
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_block, statements, substitute_block, with_body
 from ...ir.primops import COMBINERS
 from ...ir.simplify import prove_equal
 from .affine import at_least, constant_extent, minus, upper
@@ -104,7 +104,7 @@ def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside:
         middle = _first_last(axis, name, index, value, start, body, after, acc)
     nest: Block = (*allocs, *middle)
     for x in reversed(loops):
-        nest = (replace(x, body=nest),)
+        nest = (with_body(x, nest),)
     return replace(kernel, body=replace_in(kernel.body, loops[0], (*head, replace(block_loop, stop=trips, body=nest, kind="serial"))))
 
 

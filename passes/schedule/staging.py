@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.expr import ZERO, Expr, both, call, const, load, make, rewrite, substitute, var, where
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_block, map_expressions, statements
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_block, map_expressions, statements, with_body
 from .affine import constant_extent, upper
 from .tree import (
     Facts,
@@ -85,7 +85,7 @@ def stage(
     replacement = {value: load(packed.name, value.dtype, *(var(a) for a in axes))}
     used = map_expressions((top,), lambda e: substitute(e, replacement) if buffer in e.buffers else e)
     changed = replace_in(scope, top, (Alloc(packed), *copying, *used))
-    return replace_loop(kernel, at, lambda loop: (replace(loop, body=changed),)) if at else replace(kernel, body=changed)
+    return replace_loop(kernel, at, lambda loop: (with_body(loop, changed),)) if at else replace(kernel, body=changed)
 
 
 def _axes_inside(scope: Block) -> set[str]:
