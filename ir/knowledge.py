@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from copy import copy
 from math import gcd
 from typing import NamedTuple, Self
 
@@ -58,6 +57,11 @@ class Knowledge:
         self._ranks: dict[Expr, tuple[int, int, str]] = {}
         self._ends: dict[Expr, tuple[Poly | None, Poly | None]] = {}
 
+    def _copy(self) -> Self:
+        result = type(self).__new__(type(self))
+        result.__dict__.update(self.__dict__)
+        return result
+
     def with_ranges(self, more: Mapping[str, Range | tuple[End, End, int]], within: Self | None = None) -> Self:
         """Also these names, inner to those known so far (they are eliminated first).  A name known before is a new variable from here on: what was known
         of the old one is forgotten.
@@ -66,7 +70,7 @@ class Knowledge:
         """
         outer = self._without(frozenset(more.keys() & self.ranges.keys()))
         added = {n: _range(r) for n, r in more.items()}
-        result = copy(outer)
+        result = outer._copy()
         result.ranges = {**outer.ranges, **added}
         result.base = outer
         result._forget()
@@ -99,7 +103,7 @@ class Knowledge:
     def with_multiple(self, name: str, multiple: int) -> Self:
         """The same variable, now known to be a multiple of this too."""
         r = self.ranges.get(name, Range())
-        result = copy(self)
+        result = self._copy()
         result.ranges = {**self.ranges, name: Range(r.min, r.max, r.multiple * multiple // gcd(r.multiple, multiple))}
         result.base, result.outer = self, None
         result._forget()
@@ -111,7 +115,7 @@ class Knowledge:
         facts = [f for f in more if not pl.is_constant(f)]
         if not facts and not zeros:
             return self
-        result = copy(self)
+        result = self._copy()
         result.zeros, result.base, result.outer = (*self.zeros, *zeros), self, None
         result._forget()
         return result if result._learn(facts) or zeros else self

@@ -9,7 +9,7 @@ Values of other dtypes are left alone, the positions inside them (the indices of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import gcd
 
 from . import polynomial as pl
@@ -39,17 +39,14 @@ def simplify(e: Expr, known: KnownLike | None = None) -> Expr:
         if n in memo:
             stack.pop()
             continue
-        if not n.args:
-            memo[n] = n
-            continue
         if known.outer is not None and known.inner.isdisjoint(n.names):
             memo[n] = simplify(n, known.outer)
             continue
         terms = _terms(n)
-        waiting = [a for a in (n.args if terms is None else pl.atoms(terms)) if a not in memo]
+        waiting = _unknown(n.args if terms is None else pl.atoms(terms), memo)
         whole = pl.composed(terms, memo) if terms is not None and not waiting else None
         if whole is None and not waiting:
-            waiting = [a for a in n.args if a not in memo]
+            waiting = _unknown(n.args, memo)
         if waiting:
             stack += waiting
             continue
@@ -57,6 +54,18 @@ def simplify(e: Expr, known: KnownLike | None = None) -> Expr:
         memo[n] = result
         memo.setdefault(result, result)
     return memo[e]
+
+
+def _unknown(parts: Sequence[Expr], memo: dict[Expr, Expr]) -> list[Expr]:
+    """What is not in the memo; leaves are as they are."""
+    waiting: list[Expr] = []
+    for a in parts:
+        if a not in memo:
+            if a.args:
+                waiting.append(a)
+            else:
+                memo[a] = a
+    return waiting
 
 
 def _terms(n: Expr) -> Poly | None:
@@ -136,6 +145,7 @@ def regrouped(p: Poly, known: Known) -> Poly:
 
 
 def _regroup(p: Poly, m: pl.Monomial, a: Expr, known: Known) -> Poly | None:
+    known = known.home(a)
     x, d = (pl.poly(arg) for arg in a.args)
     if len(d) != 1:
         return None

@@ -6,7 +6,8 @@ loops and regions are judged by `threads.py`, `block` and `thread` loops by `gri
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from ...ir import kernel as k
 from ...ir import polynomial as pl
@@ -22,8 +23,7 @@ STACK_BYTES = 16 << 10  # a local buffer of constant size above this goes to the
 PRAGMAS = {"serial": "", "reduce": ""}  # the other kinds keep their names
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a buffer of the kernel level lives: in the memory `name`, or in a variable of that name."""
 
     buffer: k.Buffer
@@ -31,8 +31,7 @@ class Place:
     scalar: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(NamedTuple):
     var: Expr
     start: Expr
     stop: Expr
@@ -57,8 +56,7 @@ def span(b: k.Buffer) -> Expr:
     return pl.expr(pl.poly(total((extent - 1) * stride for extent, stride in zip(b.shape, b.strides, strict=True)) + 1))
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """What the names of the kernel level stand for here; a block works on a copy."""
 
     values: dict[str, Expr]  # lets and loop variables
@@ -70,9 +68,15 @@ class Scope:
 
     def flat(self, e: Expr) -> Expr:
         """`e` with flat addresses, variables for scalars, and comparisons for first and last."""
+        values = self.values.keys()  # the loop variables of `axes` are among them
+        if not e.buffers and values.isdisjoint(e.names):
+            return e
         done: dict[Expr, Expr] = {}
         for n in postorder(e):
-            args = tuple(done[a] for a in n.args)
+            if not n.buffers and values.isdisjoint(n.names):
+                done[n] = n
+                continue
+            args = tuple([done[a] for a in n.args])
             match n.op:
                 case "var":
                     done[n] = self.values.get(n.attr, n)

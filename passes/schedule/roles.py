@@ -6,7 +6,7 @@ Nothing here knows an operation by name.  A kernel is looked at as its *chain*, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...ir.dtypes import DType
 from ...ir.expr import ONE, ZERO, Expr
@@ -15,8 +15,7 @@ from .affine import stride
 from .tree import Facts, loads_in, local_buffers
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """The chain of parallel loops and what is inside it."""
 
     chain: tuple[Loop, ...]
@@ -70,8 +69,7 @@ def widest(block: Block) -> DType | None:
     return max(found, key=lambda d: d.bits, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Contraction:
+class Contraction(NamedTuple):
     """A reduction whose operands each miss kept axes that others have: what is loaded once can be used many times.
 
     C[batch, rows, column] = f(Σ over `reduced` of A[batch, rows, reduced] ∘ B[batch, reduced, column])
