@@ -129,8 +129,7 @@ _NO_POSITIONS = frozenset({"load", "bitcast", "null", "ins"})
 
 def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -> Expr:
     """The one expression with these parts.  No folding happens here."""
-    bits = struct.pack("<d", attr) if type(attr) is float else attr
-    key = (op, dtype.name, args, type(attr), bits)
+    key = (op, dtype, args, attr) if op != "const" else (dtype, type(attr), struct.pack("<d", attr) if type(attr) is float else attr)
     reference = _interned.get(key)
     found = None if reference is None else reference()
     if found is None:
