@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir.expr import Expr
-from ...ir.kernel import If, Loop, Store, statements
+from ...ir.kernel import If, Let, Loop, Store, statements
 from . import roles
 from .affine import constant_extent, stride
 from .cost import Blocking, blocking
@@ -178,7 +178,7 @@ class _Contract:
                     plan.do("spill", acc, outer.axis)
                 elif (isinstance(inner.body[0], If) and not plan.tried("unswitch", outer.axis)) or self.interior(outer.axis, inner.axis, border):
                     continue
-                elif all(isinstance(s, Store) for s in inner.body) and constant_extent(inner) is not None:
+                elif all(isinstance(s, (Store, Let)) for s in inner.body) and constant_extent(inner) is not None:
                     plan.do("vectorize", inner.axis)
                     plan.do("unroll", outer.axis)
                 else:
