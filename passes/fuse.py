@@ -10,6 +10,7 @@ it were inlined: its *uses*, each in the kernel of a real node (the root), at an
     reduction    inlined where its uses in one kernel are inside no more loops than it has points, so that it is computed once: the epilogue of a matmul,
                  the statistics of a row (softmax, layer norm); real where it would be computed again (a chain of matmuls), under a mask or a
                  gather, by several kernels, outside of all parallel loops, or (a contraction, which wants tiles) inside another reduction
+    cascade      inlined, all its results together, on the same conditions; its states are always computed inside of it, and what they read too unless somebody else reads it
     the others   `scan`, `scatter`, `update`, `nest` and outputs are real by themselves; inputs, constants and iotas never need to be
 
 A node with more than MAX_USES different uses is real: a stencil of a stencil of a stencil must not grow without bound.
@@ -21,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from ..ir.bounds import Known
 from ..ir.expr import Expr, axis, leaves, substitute, var
-from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, users
+from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, rewrite, state_axes, users
 from ..ir.primops import OPS
 from ..ir.simplify import simplify
 from ..ir.target import Options, Target
@@ -33,6 +34,8 @@ MAX_USES = 8
 
 
 def fuse(ir: Graph, target: Target, options: Options) -> Graph:
+    if options.level == 0:
+        ir = _without_cascades(ir)
     real = _every_operator(ir) if options.level == 0 else _Planner(ir).real()
     outputs = {n for _, n in ir.outputs}
     done: dict[Node, Node] = {}
@@ -44,6 +47,11 @@ def fuse(ir: Graph, target: Target, options: Options) -> Graph:
         if node in real and node not in outputs:
             stored[node] = make("contiguous", node.dtype, node.shape, (identity(done[node]),), span=node.span)
     return ir.with_outputs(tuple(done[n] for _, n in ir.outputs))
+
+
+def _without_cascades(graph: Graph) -> Graph:
+    """Each state a reduction by itself again."""
+    return rewrite(graph, lambda n: n.args[n.attr.result].node if n.op == "cascade" else None)
 
 
 def _every_operator(graph: Graph) -> set[Node]:
@@ -80,6 +88,12 @@ class _Planner:
         self.operations: dict[Node, float] = {}  # of a node with its pointwise operands
         self.reads: dict[Node, float] = {}  # cost of what it reads from memory, each source once
         self.variables = 0
+        self.results: dict[tuple[View, ...], list[Node]] = {}  # of each cascade
+        self.states: set[Node] = set()
+        for n in self.uses:
+            if n.op == "cascade":
+                self.results.setdefault(n.args, []).append(n)
+                self.states.update(a.node for a in n.args[: len(n.args) // 2])
 
     def real(self) -> set[Node]:
         nodes = self.graph.nodes()
@@ -87,9 +101,12 @@ class _Planner:
             self.estimate(n)
         chosen: set[Node] = set()
         for n in reversed(nodes):
-            if n.op in LEAVES:
+            if n.op in LEAVES or n in self.states:
                 continue
-            if n in self.outputs or n.op in STRUCTURAL:
+            if n.op == "cascade":
+                if n is self.results[n.args][0]:  # the first of them in order: all users of all are known
+                    chosen.update(self.cascade(self.results[n.args]))
+            elif n in self.outputs or n.op in STRUCTURAL:
                 self.root(n)
             elif self.wants_memory(n):
                 chosen.add(n)
@@ -98,6 +115,37 @@ class _Planner:
                 for use in self.uses[n]:
                     self.inlined(n, use)
         return chosen
+
+    def cascade(self, results: list[Node]) -> list[Node]:
+        """Compute a cascade where its results are used, or (the results to be made real) in a kernel of its own."""
+        rows = len(results[0].attr.extents)
+        uses: dict[_Use, None] = {}
+        for n in results:
+            places, _ = state_axes(n, n.attr.result)
+            for u in self.uses[n]:
+                at = dict(zip(places, u.index, strict=True))
+                uses.setdefault(replace(u, index=tuple(at[j] for j in range(rows))))
+        placed = {(u.root, u.index): self.placed(u) for u in uses}
+        if len(placed) == 1 and not any(u.covered for u in uses) and not any(n in self.outputs for n in results):
+            ((around, reducing),) = placed.values()
+            fits = self.trips(around) <= points(results[0].attr.extents, self.values)
+            if fits and not reducing and (around or not any(u.spread for u in uses)):
+                self.inside_cascade(results[0], next(iter(uses)))
+                return []
+        loops = self.fresh(results[0].attr.extents)
+        self.inside_cascade(results[0], _Use((results[0], 0), tuple(v for v, _ in loops), loops, len(loops), bool(loops)))
+        return [n for n in results if n not in self.outputs]
+
+    def inside_cascade(self, n: Node, use: _Use) -> None:
+        """What the states of a cascade read is used once for each position of a tile, however many further axes a state has."""
+        around, _ = self.placed(use)
+        along = self.fresh(n.args[0].node.attr.extents)
+        for k, view in enumerate(n.args[: len(n.args) // 2]):
+            places, extents = state_axes(n, k)
+            further = self.fresh(extents)
+            point = (*use.index, *(v for v, _ in further))
+            index = (*(point[j] for j in places), *(v for v, _ in along))
+            self.reading(view.node, 0, replace(use, index=index, loops=(*around, *along, *further), parallel=len(around) + len(along)))
 
     def estimate(self, n: Node) -> None:
         pointwise = [a.node for a in n.args if a.node.op in OPS or a.node.op == "gather"]

@@ -1,0 +1,276 @@
+"""graph → graph: reductions over one axis whose bodies depend on earlier reductions over it become one pass with corrections.
+
+    m = max_p s                                    m = max_p s
+    l = Σ_p exp(s − m)                             l = Σ_p exp(s − m)            corrected by exp(previous m − m)
+    o = Σ_p exp(s − m) / l · v            →        a = Σ_p exp(s − m) · v        corrected by exp(previous m − m)
+                                                   o = a / l
+
+1. R factors leave a sum by distributivity: Σ x · r = r · Σ x.
+2. A sum whose body is then separable (`separate.py`) becomes a state of a *cascade*, beside the reductions that it depends on.  While the axis is worked off tile by tile,
+   the earlier states are those of what was seen so far; when they move, the sum is multiplied by a factor that depends on their old and new values alone.
+3. Exponents are subtracted before they are exponentiated, exp(previous m − m), and each exponential is taken relative to the extreme of its own argument, so nothing overflows.
+   Where the extreme is that of nothing yet (−∞: all masked so far) exponentials are relative to 0 and give 0; a row that is masked to the end sums to 0, and 0 / 0 is NaN, as it is
+   without this pass.
+
+Nothing here knows an operation by name but `exp` and `exp2`.  What is not separable stays as it is; `why_not` says which factor is in the way.  The pass uses real algebra on
+float sums, so --strict leaves it out.  (The rule is that of "online" softmax, Milakov and Gimelshein, 2018, and of FlashAttention, Dao et al., 2022, for any separable body.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..ir.expr import axis, leaves
+from ..ir.graph import Graph, Node, Shape, View, cascade_nodes, const_node, elementwise, identity, make, postorder, previous_node, reduce_node, rewrite
+from ..ir.primops import OPS
+from ..ir.target import Options, Target
+from .separate import Body, Exponent, Mixed, Pulled, Term, beside, guarded, varying_in
+from .walk import Walk, run
+
+
+def cascade(ir: Graph, target: Target, options: Options) -> Graph:
+    """See the head of this file."""
+    if options.strict or sum(n.op == "reduce" for n in ir.nodes()) < 2:
+        return ir
+    found = _Finder()
+    separated = rewrite(ir, found.rule)
+    groups = _groups(separated, found)
+    return _Redirected(groups, found.states).graph(separated) if groups else separated
+
+
+def why_not(graph: Graph) -> tuple[str, ...]:
+    """What keeps reductions of this graph, which depend on one another over one axis, from being one pass; a sentence each."""
+    found = _Finder()
+    rewrite(graph, found.rule)
+    return tuple(dict.fromkeys(found.reasons))
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A reduction that depends on earlier ones over its axis, separably."""
+
+    node: Node
+    earlier: tuple[Node, ...]
+    places: tuple[int, ...]  # for each axis of the earlier ones: which axis of this one
+    exponents: tuple[Exponent, ...]
+
+
+@dataclass(eq=False)
+class _Group:
+    rows: Shape
+    states: list[Node] = field(default_factory=list)  # in topological order
+    places: dict[Node, tuple[int, ...]] = field(default_factory=dict)  # state → which of its axes each row axis is
+
+
+def earlier_reductions(n: Node) -> dict[Node, tuple[int, ...] | None]:
+    """Reductions over as long an axis that the body of `n` reads at the same position all along it: node → which axis of `n` each of its axes is (None: no order of axes)."""
+    found: dict[Node, tuple[int, ...] | None] = {}
+    varying = frozenset(axis(n.rank + k) for k in range(len(n.attr.extents)))
+    seen: set[tuple[Node, tuple[Any, ...]]] = set()
+    stack = [n.args[0]]
+    while stack:
+        view = stack.pop()
+        node = view.node
+        if (node, view.index) in seen:
+            continue
+        seen.add((node, view.index))
+        if node.op in OPS:
+            mapping = {axis(k): e for k, e in enumerate(view.index)}
+            stack.extend(a.through(mapping) for a in node.args)
+        elif node.op == "reduce" and node.attr.extents == n.attr.extents:
+            plain = all(e.op == "axis" and e not in varying for e in view.index) and len(set(view.index)) == len(view.index)
+            places = tuple(e.attr for e in view.index) if plain and view.domain is None else None
+            if any(varying.intersection(leaves(e, "axis")) for e in view.index):
+                continue  # read along the axis: a vector as any other
+            found[node] = places if found.get(node, places) == places else None
+    return found
+
+
+class _Finder:
+    """The rewrite of step 1 and 2; remembers the states that it made and what was in the way."""
+
+    def __init__(self) -> None:
+        self.states: dict[Node, _State] = {}
+        self.reasons: list[str] = []
+
+    def rule(self, n: Node) -> Node | None:
+        if n.op != "reduce" or not n.dtype.is_float:
+            return None
+        earlier = earlier_reductions(n)
+        if not earlier:
+            return None
+        body = Body(frozenset(earlier))
+        varying = frozenset(axis(n.rank + k) for k in range(len(n.attr.extents)))
+        factors: list[Pulled] = []
+        if n.attr.combiner == "add" and n.args[0].domain is None:
+            rest, factors = run(body.pull_operand(n.args[0], varying))
+            if rest is None:
+                factors = []
+            if factors:
+                n = reduce_node("add", n.shape, n.attr.extents, rest, n.span)
+        try:
+            n = self.separated(n, varying)
+        except Mixed as reason:
+            place = f" (line {n.span.line})" if n.span.line else ""
+            self.reasons.append(f"no cascade: {reason}{place}")
+        for f in factors:
+            op = "div" if f.inverse else "mul"
+            n = elementwise(op, n.shape, identity(n), f.view, span=n.span)
+        return n
+
+    def separated(self, n: Node, varying: frozenset[Any]) -> Node:
+        """The reduction with guarded R terms, remembered as a state; itself where it depends on no earlier one."""
+        earlier = earlier_reductions(n)
+        if not earlier:
+            return n
+        if n.attr.combiner != "add":
+            raise Mixed(f"a {n.attr.combiner} of what depends on an earlier reduction")
+        places = set(earlier.values())
+        body = n.args[0]
+        if len(places) != 1 or None in places or body.domain is not None:
+            raise Mixed("the rows of the reductions are not the same axes")
+        (place,) = places
+        assert place is not None
+        node, within = run(Body(frozenset(earlier)).separate(body.node, varying_in(body, varying)))
+        exponents = [e.through(body, False) for e in within]
+        for e in exponents:
+            for t in e.moving:
+                self.anchored(t, e, n)
+        new = reduce_node("add", n.shape, n.attr.extents, View(node, body.index), n.span)
+        self.states[new] = _State(new, tuple(earlier), place, tuple(exponents))
+        return new
+
+    def anchored(self, t: Term, e: Exponent, n: Node) -> None:
+        """The term is the extreme of an X term beside it (or an extreme of that and of what does not vary): then no exponential is above 1, and one relative to nothing is 0."""
+        candidates = [t.view] if t.view.node.op == "reduce" else [a.through({axis(k): x for k, x in enumerate(t.view.index)}) for a in t.view.node.args]
+        wanted = "max" if t.sign < 0 else "min"
+        for v in candidates:
+            r = v.node
+            if r.op != "reduce" or r.attr.combiner != wanted or (t.view.node is not r and t.view.node.op != wanted):
+                continue
+            mapping = {axis(k): x for k, x in enumerate(v.index)} | {axis(r.rank + k): axis(n.rank + k) for k in range(len(n.attr.extents))}
+            if beside(t, r.args[0].through(mapping), e.fixed):
+                return
+        raise Mixed(f"an exponent is taken relative to a value that is no {wanted}imum of it")
+
+
+def _groups(graph: Graph, found: _Finder) -> dict[Node, _Group]:
+    """State → the cascade that it belongs to, for all that can be computed in one pass."""
+    nodes = graph.nodes()
+    states = {n: found.states[n] for n in nodes if n in found.states}
+    group: dict[Node, _Group] = {}
+    for n in nodes:
+        s = states.get(n)
+        if s is None:
+            continue
+        first = s.earlier[0]
+        if first not in group:
+            g = _Group(first.shape)
+            g.places[first] = tuple(range(first.rank))
+            g.states.append(first)
+            group[first] = g
+        g = group[first]
+        rows = tuple(s.places[j] for j in g.places[first])
+        same = all(r in group and group[r] is g and tuple(s.places[j] for j in g.places[r]) == rows for r in s.earlier)
+        if not same or _needs_finished(n, g):
+            found.reasons.append("no cascade: a reduction needs what an earlier one gives in the end")
+            continue
+        g.states.append(n)
+        g.places[n] = rows
+        group[n] = g
+    return {n: g for n, g in group.items() if len(g.states) > 1}
+
+
+def _needs_finished(n: Node, g: _Group) -> bool:
+    """Whether the body reads a state of the group through something that is no pointwise operator: then that state must be finished first."""
+    inside = set(g.states)
+    stack, seen, leaves_ = [n.args[0].node], set(), []
+    while stack:
+        m = stack.pop()
+        if m in seen or m in inside:
+            continue
+        seen.add(m)
+        if m.op in OPS:
+            stack.extend(a.node for a in m.args)
+        else:
+            leaves_.append(m)
+    return any(m in inside for m in postorder(*leaves_))
+
+
+class _Redirected:
+    """The graph in which everybody outside of a cascade reads its states through it; inside, states read one another as they are."""
+
+    def __init__(self, groups: dict[Node, _Group], states: dict[Node, _State]) -> None:
+        self.groups, self.states = groups, states
+        self.done: dict[tuple[Node, _Group | None], Node] = {}
+        self.cascades: dict[_Group, tuple[Node, ...]] = {}
+
+    def graph(self, graph: Graph) -> Graph:
+        return graph.with_outputs(tuple(run(self.visit(n, None)) for _, n in graph.outputs))
+
+    def visit(self, n: Node, inside: _Group | None) -> Walk:
+        """What stands for a node, read by what is outside of all cascades or inside of one."""
+        key = (n, inside)
+        if key not in self.done:
+            group = self.groups.get(n)
+            if group is not None and group is not inside:
+                if group not in self.cascades:
+                    self.cascades[group] = yield self.cascade(group)
+                self.done[key] = self.cascades[group][group.states.index(n)]
+            else:
+                self.done[key] = yield self.rebuilt(n, inside)
+        return self.done[key]
+
+    def rebuilt(self, n: Node, inside: _Group | None) -> Walk:
+        args = []
+        for a in n.args:
+            args.append(View((yield self.visit(a.node, inside)), a.index, a.domain, a.fill))
+        same = all(a.node is b.node for a, b in zip(args, n.args, strict=True))
+        return n if same else make(n.op, n.dtype, n.shape, tuple(args), n.attr, n.span)
+
+    def cascade(self, group: _Group) -> Walk:
+        states, corrections = [], []
+        for n in group.states:
+            rows = group.places[n]
+            others = [a for a in range(n.rank) if a not in rows]
+            index = tuple(axis(rows.index(a) if a in rows else len(rows) + others.index(a)) for a in range(n.rank))
+            states.append(View((yield self.visit(n, group)), index))
+            c = _correction(n, self.states[n], rows, group) if n in self.states else const_node(1.0, n.dtype)
+            c = yield self.visit(c, group)
+            corrections.append(identity(c))
+        return cascade_nodes(group.rows, tuple(states), tuple(corrections))
+
+
+def _correction(n: Node, state: _State, rows: tuple[int, ...], group: _Group) -> Node:
+    """By what the sum so far is multiplied when the earlier states move: Π exp(Σ ± scales · (now − previous)), over the rows."""
+    to_rows = {axis(a): axis(j) for j, a in enumerate(rows)}
+    result: View | None = None
+    for e in state.exponents:
+        moved: View | None = None
+        for t in e.moving:
+            view = t.view.through(to_rows)
+            now, before = guarded(view, float("-inf") if t.sign < 0 else float("inf")), View(_before(view.node, frozenset(state.earlier)), view.index)
+            difference = (now, before) if t.sign > 0 else (before, now)
+            term = identity(elementwise("sub", group.rows, *difference))
+            for s in t.scales:
+                term = identity(elementwise("div" if s.inverse else "mul", group.rows, term, s.view.through(to_rows)))
+            moved = term if moved is None else identity(elementwise("add", group.rows, moved, term))
+        if moved is not None:
+            factor = identity(elementwise(e.base, group.rows, moved))
+            result = factor if result is None else identity(elementwise("mul", group.rows, result, factor))
+    assert result is not None
+    return result.node
+
+
+def _before(node: Node, earlier: frozenset[Node]) -> Node:
+    """The node with its earlier reductions as they were one tile before."""
+    done: dict[Node, Node] = {}
+    for n in postorder(node):
+        if n in earlier:
+            done[n] = previous_node(n)
+        elif n.op in OPS:
+            done[n] = make(n.op, n.dtype, n.shape, tuple(View(done[a.node], a.index, a.domain, a.fill) for a in n.args), n.attr, n.span)
+        else:
+            done[n] = n
+    return done[node]

@@ -1,0 +1,203 @@
+"""The loops of a cascade: the reduced axis in tiles; in each, what the states need is computed, then the states move, in their order.
+
+    m[] = -inf; l[] = 0; a[e] = 0
+    for p.0 in tiles:
+      let before = m[]
+      for p.1: s[p.1] = Σ_d Q[i, d] · K[p, d]              staged: it holds a reduction
+      m max= max over p.1 of s[p.1]
+      let now = m[]
+      for p.1: e[p.1] = exp(s[p.1] − now)                  staged: a state with further axes would compute it again for each of their positions
+      let by = exp(before − now)
+      l[] = l[] · by + Σ over p.1 of e[p.1]
+      for e: a[e] = a[e] · by + Σ over p.1 of e[p.1] · V[p, e]
+
+Inside a tile every reduction is exact; there is one correction a tile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..ir.expr import Expr, axis, call, ceildiv, const, leaves, load, minimum, substitute, var
+from ..ir.graph import Node, View, postorder, state_axes
+from ..ir.kernel import Alloc, Buffer, Let
+from ..ir.primops import OPS
+from ..ir.simplify import simplify
+from .costs import operation
+from .walk import Walk
+
+if TYPE_CHECKING:
+    from .nest_body import NestBody, Point
+
+TILE = 128  # positions of the axis: long enough that one correction a tile is nothing, short enough that tiles of a few dozen rows stay in the first caches
+_ALONG = var("%along")  # stands for the position along the axis while accesses are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    """A value that is kept for a whole tile: the node, the position that it is read at (over the rows and `_ALONG`), its buffer."""
+
+    node: Node
+    index: Point
+    buffer: str
+
+
+class CascadeLoops:
+    """One cascade at one point of its rows, written into the current scope of a kernel's body."""
+
+    def __init__(self, body: NestBody, cascade: Node, rows: Point) -> None:
+        self.body, self.cascade, self.rows = body, cascade, rows
+        count = len(cascade.args) // 2
+        self.states = [a.node for a in cascade.args[:count]]
+        self.corrections = cascade.args[count:]
+        self.further = [state_axes(cascade, k) for k in range(count)]  # places of the axes, extents of those that are no rows
+        self.names = [body.names.fresh("acc") for _ in self.states]
+        used = postorder(*(a.node for s in self.states for a in s.args), *(c.node for c in self.corrections))
+        nodes = list(used)
+        self.read = {n for n in nodes if n in self.states}
+        self.kept = {n.args[0].node: n for n in nodes if n.op == "previous"}
+        self.staged: list[_Staged] = []
+
+    def value(self, k: int, point: Point) -> Expr:
+        """State k at a point of its own axes, after the loops."""
+        places, extents = self.further[k]
+        rows = len(self.rows)
+        at = dict(zip(places, point, strict=True))
+        return load(self.names[k], self.states[k].dtype, *(at[rows + j] for j in range(len(extents))))
+
+    def loops(self) -> Walk:
+        from .nest_body import REDUCED_AXES
+
+        body, outer = self.body, self.body.current
+        for k, state in enumerate(self.states):
+            self.start(k, state)
+        *before, extent = self.states[0].attr.extents
+        around, position = [], []
+        for e in before:
+            around.append(body.current)
+            position.append(body.enter(e, "serial", REDUCED_AXES))
+        around.append(body.current)
+        tile = body.enter(simplify(ceildiv(extent, TILE), body.current.known), "serial", REDUCED_AXES)
+        length = simplify(minimum(const(TILE), extent - tile * TILE), body.current.known)
+        memory = dict(body.memo)  # what is remembered below holds for one tile
+        for state, node in self.kept.items():
+            body.memo[node, self.point(state), None, None] = self.named("before", load(self.names[self.states.index(state)], state.dtype))
+        for k, state in enumerate(self.states):
+            yield self.move(k, state, (*position, tile * TILE), length)
+        body.memo = memory
+        for scope in reversed(around):
+            body.leave(scope)
+        assert body.current is outer
+
+    def start(self, k: int, state: Node) -> None:
+        from .nest_body import identity_of
+
+        body, extents = self.body, self.further[k][1]
+        body.where[self.names[k]] = body.current
+        body.current.body.append(Alloc(Buffer(self.names[k], state.dtype, extents, "private" if extents else "register")))
+        with body.nest(extents) as at:
+            body.store(self.names[k], at, identity_of(state.attr.combiner, state.dtype))
+
+    def point(self, state: Node) -> Point:
+        """Where a state without further axes is read."""
+        places, _ = self.further[self.states.index(state)]
+        return tuple(self.rows[j] for j in places)
+
+    def named(self, name: str, value: Expr) -> Expr:
+        """A `let` in the tile."""
+        body = self.body
+        fresh = body.names.fresh(name)
+        body.current.body.append(Let(fresh, value))
+        body.where[fresh] = body.current
+        return var(fresh, value.dtype)
+
+    # ---- one state in one tile
+
+    def move(self, k: int, state: Node, start: Point, length: Expr) -> Walk:
+        from .nest_body import REDUCED_AXES
+
+        body, tile, extents = self.body, self.body.current, self.further[k][1]
+        for node, index in self.wanted(k, state):
+            yield self.stage(node, index, start, length)
+        by = None
+        if self.corrections[k].node.op != "const":
+            by = self.named("by", (yield body._read(self.corrections[k], self.rows, None)))
+        with body.nest(extents) as further:
+            inside = body.current
+            part = body.accumulator(inside, state.dtype, state.attr.combiner)
+            inner = body.enter(length, "reduce", REDUCED_AXES)
+            self.seed(start, inner)
+            value = yield body._read(state.args[0], (*self.at(k, further), *start[:-1], self.along(start, inner)), None)
+            body.store(part, (), value, state.attr.combiner)
+            body.leave(inside)
+            total = load(part, state.dtype)
+            if by is None:
+                body.store(self.names[k], further, total, state.attr.combiner)
+            else:
+                body.store(self.names[k], further, call("add", call("mul", load(self.names[k], state.dtype, *further), by), total))
+        assert body.current is tile
+        if state in self.read:
+            body.memo[state, self.point(state), None, None] = self.named("now", load(self.names[k], state.dtype))
+
+    def at(self, k: int, further: Point) -> Point:
+        """A point of state k's own axes."""
+        places, _ = self.further[k]
+        both = (*self.rows, *further)
+        return tuple(both[j] for j in places)
+
+    def along(self, start: Point, inner: Expr) -> Expr:
+        return simplify(start[-1] + inner, self.body.current.known)
+
+    # ---- what is kept for a tile
+
+    def wanted(self, k: int, state: Node) -> list[tuple[Node, Point]]:
+        """What the body of a state reads that wants to be computed once a tile, inner ones first: reductions along the axis; and, where the state has further axes, the largest pointwise
+        values that do not move with them and cost more than a load."""
+        places, extents = self.further[k]
+        further = [var(f"%{j}") for j in range(len(extents))]
+        serial = [var(f"%r{j}") for j in range(len(state.attr.extents) - 1)]
+        found: dict[tuple[Node, Point], None] = {}
+        stack: list[tuple[View, Point, bool]] = [(state.args[0], (*self.at(k, tuple(further)), *serial, _ALONG), bool(extents))]
+        while stack:
+            view, user, large = stack.pop()
+            node = view.node
+            if view.domain is not None or self.body.home(node) is not None:
+                continue
+            mapping = {axis(a): e for a, e in enumerate(user)}
+            index = tuple(simplify(substitute(e, mapping), self.body.current.known) for e in view.index)
+            names = {v for e in index for v in leaves(e, "var")}
+            keepable = _ALONG in names and not names & {*further, *serial} and node not in self.states
+            if node.op == "reduce" and keepable:
+                found.setdefault((node, index))
+            elif node.op in OPS:
+                if large and keepable and operation(node.op) > 1:
+                    found.setdefault((node, index))
+                    large = False
+                stack.extend((a, index, large) for a in node.args)
+        known = {(s.node, s.index) for s in self.staged}
+        return [key for key in reversed(found) if key not in known]
+
+    def stage(self, node: Node, index: Point, start: Point, length: Expr) -> Walk:
+        from .nest_body import OUTPUT_AXES
+
+        body, tile = self.body, self.body.current
+        name = body.names.fresh("tile")
+        tile.body.append(Alloc(Buffer(name, node.dtype, (const(TILE),), "private")))
+        body.where[name] = tile
+        inner = body.enter(length, "parallel", OUTPUT_AXES)
+        self.seed(start, inner)
+        value = yield body._computed(node, self.filled(index, start, inner), None, None)
+        body.store(name, (inner,), value)
+        body.leave(tile)
+        self.staged.append(_Staged(node, index, name))
+
+    def seed(self, start: Point, inner: Expr) -> None:
+        """What is staged is read from its buffer at this position of the tile."""
+        for s in self.staged:
+            self.body.memo[s.node, self.filled(s.index, start, inner), None, None] = load(s.buffer, s.node.dtype, inner)
+
+    def filled(self, index: Point, start: Point, inner: Expr) -> Point:
+        known = self.body.current.known
+        return tuple(simplify(substitute(e, {_ALONG: self.along(start, inner)}), known) for e in index)
+
