@@ -1,6 +1,6 @@
 """The plan for kernels with reuse in two directions: register tiles, packed panels, cache blocks, one team of threads.
 
-    for p.0                                    blocks of the reduction; partial sums live in the output
+    for p.0                                    blocks of the reduction; partial sums live in the output, or else in a buffer of tiles
       pack the column operand (workshare)      panels [column.0, p.1, columns], shared
       for row blocks (workshare)
         pack the row operand                   panels [tiles, p.1, rows], one a thread
@@ -45,6 +45,7 @@ class _Contract:
     batch: str = ""
     row: str = ""
     depth: str = ""  # the reduction axis inside a block
+    homeless: str = ""  # why the output cannot hold the results between blocks
     at: str = ""  # the loop inside which panels are packed; "" is the kernel
     work: str = ""  # the loop whose iterations the threads share
 
@@ -78,18 +79,14 @@ class _Contract:
         return name
 
     def block_reduction(self) -> None:
-        """Split the reduction where it may be longer than a block; the output holds the partial results if it can."""
+        """Split the reduction where it may be longer than a block; the output holds the partial results if it can, else `tile` finds them a place."""
         plan = self.plan
         length = plan.extent(self.depth)
         if length is not None and length <= self.block.depth:
             return
-        outside = self.batch or self.row
         plan.do("split", self.depth, self.block.depth)
         self.at, self.depth = f"{self.depth}.0", f"{self.depth}.1"
-        refused = plan.tried("accumulate", self.at, into=self.roles.output, outside=outside)
-        if refused:
-            plan.note(f"partial results need memory of their own: {refused}")
-            plan.do("accumulate", self.at, outside=outside)
+        self.homeless = plan.tried("accumulate", self.at, into=self.roles.output, outside=self.batch or self.row)
 
     def tile(self) -> None:
         plan, row, column = self.plan, self.row, self.roles.column
@@ -101,6 +98,9 @@ class _Contract:
         plan.do("reorder", f"{row}.0", f"{column}.0", f"{row}.1", f"{column}.1")
         plan.do("split", f"{row}.0", self.block.tiles)
         plan.do("reorder", f"{row}.0.0", f"{column}.0", f"{row}.0.1")
+        if self.homeless:  # by now it is a tile that is kept, padded, so that it comes and goes without a guard
+            plan.note(f"partial results need memory of their own: {self.homeless}")
+            plan.do("accumulate", self.at, outside=self.batch or f"{row}.0.0")
         plan.do("expand", self.roles.accumulator.name, f"{row}.1", f"{column}.1")
         plan.do("fission", f"{row}.1", f"{column}.1")
         r, c = self.compute()
