@@ -25,7 +25,7 @@ from ..ir.expr import axis, leaves
 from ..ir.graph import Graph, Node, Shape, View, cascade_nodes, const_node, elementwise, identity, make, postorder, previous_node, reduce_node, rewrite
 from ..ir.primops import OPS
 from ..ir.target import Options, Target
-from .separate import Body, Exponent, Mixed, Pulled, Term, beside, guarded, varying_in
+from .separate import Body, Exponent, Mixed, Pulled, Term, beside, guarded, unguarded, varying_in
 from .walk import Walk, run
 
 
@@ -143,13 +143,14 @@ class _Finder:
 
     def anchored(self, t: Term, e: Exponent, n: Node) -> None:
         """The term is the extreme of an X term beside it (or an extreme of that and of what does not vary): then no exponential is above 1, and one relative to nothing is 0."""
-        candidates = [t.view] if t.view.node.op == "reduce" else [a.through({axis(k): x for k, x in enumerate(t.view.index)}) for a in t.view.node.args]
+        v = unguarded(t.view)
+        candidates = [v] if v.node.op == "reduce" else [a.through({axis(k): x for k, x in enumerate(v.index)}) for a in v.node.args]
         wanted = "max" if t.sign < 0 else "min"
-        for v in candidates:
-            r = v.node
-            if r.op != "reduce" or r.attr.combiner != wanted or (t.view.node is not r and t.view.node.op != wanted):
+        for c in candidates:
+            r = c.node
+            if r.op != "reduce" or r.attr.combiner != wanted or (v.node is not r and v.node.op != wanted):
                 continue
-            mapping = {axis(k): x for k, x in enumerate(v.index)} | {axis(r.rank + k): axis(n.rank + k) for k in range(len(n.attr.extents))}
+            mapping = {axis(k): x for k, x in enumerate(c.index)} | {axis(r.rank + k): axis(n.rank + k) for k in range(len(n.attr.extents))}
             if beside(t, r.args[0].through(mapping), e.fixed):
                 return
         raise Mixed(f"an exponent is taken relative to a value that is no {wanted}imum of it")
@@ -250,7 +251,9 @@ def _correction(n: Node, state: _State, rows: tuple[int, ...], group: _Group) ->
         moved: View | None = None
         for t in e.moving:
             view = t.view.through(to_rows)
-            now, before = guarded(view, float("-inf") if t.sign < 0 else float("inf")), View(_before(view.node, frozenset(state.earlier)), view.index)
+            now = guarded(view, float("-inf") if t.sign < 0 else float("inf"))
+            last = unguarded(view)
+            before = View(_before(last.node, frozenset(state.earlier)), last.index)
             difference = (now, before) if t.sign > 0 else (before, now)
             term = identity(elementwise("sub", group.rows, *difference))
             for s in t.scales:

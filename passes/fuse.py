@@ -21,10 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..ir.bounds import Known
-from ..ir.expr import Expr, axis, leaves, substitute, var
+from ..ir.expr import ZERO, Expr, axis, leaves, substitute, var
 from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, rewrite, state_axes, users
 from ..ir.primops import OPS
-from ..ir.simplify import simplify
+from ..ir.simplify import prove_le, simplify
 from ..ir.target import Options, Target
 from .costs import nominal, operation, points, read, write
 
@@ -76,6 +76,7 @@ class _Use:
     parallel: int  # how many of the loops are the root's own
     spread: bool  # the root's kernel has loops of its own, so work outside of them all would be done by one thread, or by each
     covered: bool = False  # under a mask or at positions that data decides
+    kept: bool = False  # in a tile of a cascade, which keeps it for all positions of the tile
 
 
 class _Planner:
@@ -145,7 +146,7 @@ class _Planner:
             further = self.fresh(extents)
             point = (*use.index, *(v for v, _ in further))
             index = (*(point[j] for j in places), *(v for v, _ in along))
-            self.reading(view.node, 0, replace(use, index=index, loops=(*around, *along, *further), parallel=len(around) + len(along)))
+            self.reading(view.node, 0, replace(use, index=index, loops=(*around, *along, *further), parallel=len(around) + len(along), kept=True))
 
     def estimate(self, n: Node) -> None:
         pointwise = [a.node for a in n.args if a.node.op in OPS or a.node.op == "gather"]
@@ -251,5 +252,6 @@ class _Planner:
         mapping = {axis(a): e for a, e in enumerate(use.index)}
         known = self.known.with_ranges({v.attr: (0, extent - 1, 1) for v, extent in use.loops})
         index = tuple(simplify(substitute(e, mapping), known) for e in view.index)
-        covered = use.covered or view.domain is not None
+        inside = use.kept and all(prove_le(ZERO, e, known) and prove_le(e, n - 1, known) for e, n in zip(index, view.node.shape, strict=True))
+        covered = use.covered or (view.domain is not None and not inside)
         self.uses[view.node].setdefault(replace(use, index=index, covered=covered))

@@ -86,6 +86,7 @@ class NestBody:
         self.current = self.root
         self.where: dict[str, Scope] = {}  # the scope in which a loop variable, a `let` or an accumulator is defined
         self.memo: dict[tuple[Node, Point, Expr | None, Expr | None], Expr] = {}
+        self.kept: dict[tuple[Node, Point], Expr] = {}  # values that are in a tile of a cascade now, computed wherever the tile's positions are
         self.cascades: dict[tuple[tuple[View, ...], Point], CascadeLoops] = {}
         self.lets: dict[Expr, Expr] = {}  # value -> the name that it has in an outer scope
         self.inside: dict[Expr, list[Expr] | None] = {}  # load -> the guards under one of which its index is inside; None = always
@@ -260,7 +261,7 @@ class NestBody:
 
     def _node(self, node: Node, point: Point, guard: Expr | None, assumed: Expr | None) -> Walk:
         key = (node, point, guard, assumed)
-        found = self.memo.get(key)
+        found = self.kept.get((node, point)) or self.memo.get(key)
         if found is None:
             name = self.home(node)
             found = (yield self._computed(node, point, guard, assumed)) if name is None else self._load(node, name, point, guard)

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 
 from ..ir.expr import Expr, axis, call, ceildiv, const, leaves, load, minimum, substitute, var
 from ..ir.graph import Node, View, postorder, state_axes
-from ..ir.kernel import Alloc, Buffer, Let
+from ..ir.kernel import Alloc, Buffer
 from ..ir.primops import OPS
-from ..ir.simplify import simplify
+from ..ir.simplify import prove_le, simplify
 from .costs import operation
 from .walk import Walk
 
@@ -80,12 +80,12 @@ class CascadeLoops:
         around.append(body.current)
         tile = body.enter(simplify(ceildiv(extent, TILE), body.current.known), "serial", REDUCED_AXES)
         length = simplify(minimum(const(TILE), extent - tile * TILE), body.current.known)
-        memory = dict(body.memo)  # what is remembered below holds for one tile
+        outside = dict(body.kept)  # what is kept below is kept for one tile
         for state, node in self.kept.items():
-            body.memo[node, self.point(state), None, None] = self.named("before", load(self.names[self.states.index(state)], state.dtype))
+            body.kept[node, self.point(state)] = self.named("before", load(self.names[self.states.index(state)], state.dtype))
         for k, state in enumerate(self.states):
             yield self.move(k, state, (*position, tile * TILE), length)
-        body.memo = memory
+        body.kept = outside
         for scope in reversed(around):
             body.leave(scope)
         assert body.current is outer
@@ -105,12 +105,13 @@ class CascadeLoops:
         return tuple(self.rows[j] for j in places)
 
     def named(self, name: str, value: Expr) -> Expr:
-        """A `let` in the tile."""
+        """A scalar of the tile (no `let`: a schedule may keep one for each of many rows)."""
         body = self.body
         fresh = body.names.fresh(name)
-        body.current.body.append(Let(fresh, value))
         body.where[fresh] = body.current
-        return var(fresh, value.dtype)
+        body.current.body.append(Alloc(Buffer(fresh, value.dtype, (), "register")))
+        body.store(fresh, (), value)
+        return load(fresh, value.dtype)
 
     # ---- one state in one tile
 
@@ -122,7 +123,10 @@ class CascadeLoops:
             yield self.stage(node, index, start, length)
         by = None
         if self.corrections[k].node.op != "const":
-            by = self.named("by", (yield body._read(self.corrections[k], self.rows, None)))
+            factor = self.corrections[k].node
+            if (factor, self.rows) not in body.kept:
+                body.kept[factor, self.rows] = self.named("by", (yield body._read(self.corrections[k], self.rows, None)))
+            by = body.kept[factor, self.rows]
         with body.nest(extents) as further:
             inside = body.current
             part = body.accumulator(inside, state.dtype, state.attr.combiner)
@@ -138,7 +142,7 @@ class CascadeLoops:
                 body.store(self.names[k], further, call("add", call("mul", load(self.names[k], state.dtype, *further), by), total))
         assert body.current is tile
         if state in self.read:
-            body.memo[state, self.point(state), None, None] = self.named("now", load(self.names[k], state.dtype))
+            body.kept[state, self.point(state)] = self.named("now", load(self.names[k], state.dtype))
 
     def at(self, k: int, further: Point) -> Point:
         """A point of state k's own axes."""
@@ -162,12 +166,14 @@ class CascadeLoops:
         while stack:
             view, user, large = stack.pop()
             node = view.node
-            if view.domain is not None or self.body.home(node) is not None:
+            if self.body.home(node) is not None:
                 continue
             mapping = {axis(a): e for a, e in enumerate(user)}
             index = tuple(simplify(substitute(e, mapping), self.body.current.known) for e in view.index)
             names = {v for e in index for v in leaves(e, "var")}
             keepable = _ALONG in names and not names & {*further, *serial} and node not in self.states
+            if view.domain is not None and not (keepable and self.inside(index, node)):
+                continue  # outside its mask it may not even be defined
             if node.op == "reduce" and keepable:
                 found.setdefault((node, index))
             elif node.op in OPS:
@@ -177,6 +183,12 @@ class CascadeLoops:
                 stack.extend((a, index, large) for a in node.args)
         known = {(s.node, s.index) for s in self.staged}
         return [key for key in reversed(found) if key not in known]
+
+    def inside(self, index: Point, node: Node) -> bool:
+        """Whether a position is inside the node wherever along the axis it is."""
+        extent = self.states[0].attr.extents[-1]
+        known = self.body.current.known.with_ranges({_ALONG.attr: (0, extent - 1, 1)})
+        return all(prove_le(const(0), e, known) and prove_le(e, n - 1, known) for e, n in zip(index, node.shape, strict=True))
 
     def stage(self, node: Node, index: Point, start: Point, length: Expr) -> Walk:
         from .nest_body import OUTPUT_AXES
@@ -195,7 +207,7 @@ class CascadeLoops:
     def seed(self, start: Point, inner: Expr) -> None:
         """What is staged is read from its buffer at this position of the tile."""
         for s in self.staged:
-            self.body.memo[s.node, self.filled(s.index, start, inner), None, None] = load(s.buffer, s.node.dtype, inner)
+            self.body.kept[s.node, self.filled(s.index, start, inner)] = load(s.buffer, s.node.dtype, inner)
 
     def filled(self, index: Point, start: Point, inner: Expr) -> Point:
         known = self.body.current.known

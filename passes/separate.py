@@ -211,9 +211,21 @@ class Body:
 
 def guarded(v: View, end: float) -> View:
     """Where an earlier extreme is still what it is of nothing (−∞ of a maximum: all was masked so far), 0 instead: exponentials relative to it are then 0, not NaN."""
+    if unguarded(v) is not v:
+        return v
     node, d = v.node, v.node.dtype
     nothing = elementwise("equal", node.shape, identity(node), scalar(const_node(end, d)))
     return View(elementwise("where", node.shape, identity(nothing), scalar(const_node(0.0, d)), identity(node)), v.index, v.domain, v.fill)
+
+
+def unguarded(v: View) -> View:
+    """The extreme that a guard is made of: x of `where(isinf(x), 0, x)` and of `where(x = −∞, 0, x)`."""
+    node = v.node
+    if node.op == "where" and v.domain is None and node.args[0].domain is None and node.args[1].node.op == "const":
+        test, x = node.args[0], node.args[2]
+        if test.node.op in ("isinf", "equal") and same_view(_through(test, test.node.args[0]), x):
+            return _through(v, x)
+    return v
 
 
 def beside(term: Term, body: View, fixed: Iterable[Term]) -> bool:
