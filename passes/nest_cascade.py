@@ -156,9 +156,9 @@ class CascadeLoops:
     # ---- what is kept for a tile
 
     def wanted(self, k: int, state: Node) -> list[tuple[Node, Point]]:
-        """What the body of a state reads that wants to be computed once a tile, inner ones first: reductions along the axis; and, where the state has further axes, the largest pointwise
-        values that do not move with them and cost more than a load."""
-        places, extents = self.further[k]
+        """What the body of a state reads that wants to be computed once a tile, inner ones first: the largest values that hold a reduction and depend on no state; and, where the
+        state has further axes, the largest that do not move with them and cost more than a load."""
+        _, extents = self.further[k]
         further = [var(f"%{j}") for j in range(len(extents))]
         serial = [var(f"%r{j}") for j in range(len(state.attr.extents) - 1)]
         found: dict[tuple[Node, Point], None] = {}
@@ -166,15 +166,15 @@ class CascadeLoops:
         while stack:
             view, user, large = stack.pop()
             node = view.node
-            if self.body.home(node) is not None:
+            if self.body.home(node) is not None or node in self.states:
                 continue
             mapping = {axis(a): e for a, e in enumerate(user)}
             index = tuple(simplify(substitute(e, mapping), self.body.current.known) for e in view.index)
             names = {v for e in index for v in leaves(e, "var")}
-            keepable = _ALONG in names and not names & {*further, *serial} and node not in self.states
+            keepable = _ALONG in names and not names & {*further, *serial}
             if view.domain is not None and not (keepable and self.inside(index, node)):
                 continue  # outside its mask it may not even be defined
-            if node.op == "reduce" and keepable:
+            if keepable and self.is_score(node):
                 found.setdefault((node, index))
             elif node.op in OPS:
                 if large and keepable and operation(node.op) > 1:
@@ -183,6 +183,19 @@ class CascadeLoops:
                 stack.extend((a, index, large) for a in node.args)
         known = {(s.node, s.index) for s in self.staged}
         return [key for key in reversed(found) if key not in known]
+
+    def is_score(self, node: Node) -> bool:
+        """Whether a value holds a reduction of its own, and no state."""
+        stack, seen, holds = [node], set(), False
+        while stack:
+            n = stack.pop()
+            if n in self.states:
+                return False
+            if n not in seen and self.body.home(n) is None:
+                seen.add(n)
+                holds = holds or n.op == "reduce"
+                stack.extend(a.node for a in n.args if n.op in OPS)
+        return holds
 
     def inside(self, index: Point, node: Node) -> bool:
         """Whether a position is inside the node wherever along the axis it is."""
