@@ -2,14 +2,13 @@
 
     m[] = -inf; l[] = 0; a[e] = 0
     for p.0 in tiles:
-      let before = m[]
-      for p.1: s[p.1] = Σ_d Q[i, d] · K[p, d]              staged: it holds a reduction
-      m max= max over p.1 of s[p.1]
-      let now = m[]
-      for p.1: e[p.1] = exp(s[p.1] − now)                  staged: a state with further axes would compute it again for each of their positions
-      let by = exp(before − now)
-      l[] = l[] · by + Σ over p.1 of e[p.1]
+      for p.1: s[p.1] = Σ_d Q[i, d] · K[p, d]              kept for the tile: it holds a reduction
+      now = max(m, max over p.1 of s[p.1])
+      by = exp(m − now)
+      for p.1: e[p.1] = exp(s[p.1] − now)                  kept: a state with further axes would compute it again for each of their positions
+      l = l · by + Σ over p.1 of e[p.1]
       for e: a[e] = a[e] · by + Σ over p.1 of e[p.1] · V[p, e]
+      m = now
 
 Inside a tile every reduction is exact; there is one correction a tile.
 """
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING
 from ..ir.expr import Expr, axis, call, ceildiv, const, leaves, load, minimum, substitute, var
 from ..ir.graph import Node, View, postorder, state_axes
 from ..ir.kernel import Alloc, Buffer
-from ..ir.primops import OPS
+from ..ir.primops import COMBINERS, OPS
 from ..ir.simplify import prove_le, simplify
 from .costs import operation
 from .walk import Walk
@@ -56,7 +55,8 @@ class CascadeLoops:
         used = postorder(*(a.node for s in self.states for a in s.args), *(c.node for c in self.corrections))
         nodes = list(used)
         self.read = {n for n in nodes if n in self.states}
-        self.kept = {n.args[0].node: n for n in nodes if n.op == "previous"}
+        self.before = {n.args[0].node: n for n in nodes if n.op == "previous"}
+        self.wanted: list[tuple[Node, Point]] = []  # what some state wants to be kept, inner ones first
         self.staged: list[_Staged] = []
 
     def value(self, k: int, point: Point) -> Expr:
@@ -81,10 +81,15 @@ class CascadeLoops:
         tile = body.enter(simplify(ceildiv(extent, TILE), body.current.known), "serial", REDUCED_AXES)
         length = simplify(minimum(const(TILE), extent - tile * TILE), body.current.known)
         outside = dict(body.kept)  # what is kept below is kept for one tile
-        for state, node in self.kept.items():
-            body.kept[node, self.point(state)] = self.named("before", load(self.names[self.states.index(state)], state.dtype))
-        for k, state in enumerate(self.states):
-            yield self.move(k, state, (*position, tile * TILE), length)
+        for state, node in self.before.items():
+            body.kept[node, self.point(state)] = load(self.names[self.states.index(state)], state.dtype)
+        order = sorted(range(len(self.states)), key=lambda k: bool(self.further[k][1]) and self.states[k] not in self.read)
+        self.wanted = list(dict.fromkeys(key for k in order for key in self.wants(k)))
+        for k in order:
+            yield self.move(k, self.states[k], (*position, tile * TILE), length)
+        for k in order:
+            if self.states[k] in self.read:
+                body.store(self.names[k], (), body.kept[self.states[k], self.point(self.states[k])])
         body.kept = outside
         for scope in reversed(around):
             body.leave(scope)
@@ -119,8 +124,10 @@ class CascadeLoops:
         from .nest_body import REDUCED_AXES
 
         body, tile, extents = self.body, self.body.current, self.further[k][1]
-        for node, index in self.wanted(k, state):
-            yield self.stage(node, index, start, length)
+        reached = dict.fromkeys((node, index) for node, index, _ in self.reads(k))
+        for node, index in self.wanted:
+            if (node, index) in reached and not any(s.node is node and s.index == index for s in self.staged):
+                yield self.stage(node, index, start, length)
         by = None
         if self.corrections[k].node.op != "const":
             factor = self.corrections[k].node
@@ -135,14 +142,13 @@ class CascadeLoops:
             value = yield body._read(state.args[0], (*self.at(k, further), *start[:-1], self.along(start, inner)), None)
             body.store(part, (), value, state.attr.combiner)
             body.leave(inside)
-            total = load(part, state.dtype)
-            if by is None:
-                body.store(self.names[k], further, total, state.attr.combiner)
-            else:
-                body.store(self.names[k], further, call("add", call("mul", load(self.names[k], state.dtype, *further), by), total))
+            old, total = load(self.names[k], state.dtype, *further), load(part, state.dtype)
+            new = call(COMBINERS[state.attr.combiner].op, old if by is None else call("mul", old, by), total)
+            if state not in self.read:
+                body.store(self.names[k], further, new)
         assert body.current is tile
         if state in self.read:
-            body.kept[state, self.point(state)] = self.named("now", load(self.names[k], state.dtype))
+            body.kept[state, self.point(state)] = self.named("now", new)
 
     def at(self, k: int, further: Point) -> Point:
         """A point of state k's own axes."""
@@ -155,34 +161,56 @@ class CascadeLoops:
 
     # ---- what is kept for a tile
 
-    def wanted(self, k: int, state: Node) -> list[tuple[Node, Point]]:
+    def wants(self, k: int) -> list[tuple[Node, Point]]:
         """What the body of a state reads that wants to be computed once a tile, inner ones first: the largest values that hold a reduction and depend on no state; and, where the
         state has further axes, the largest that do not move with them and cost more than a load."""
-        _, extents = self.further[k]
-        further = [var(f"%{j}") for j in range(len(extents))]
-        serial = [var(f"%r{j}") for j in range(len(state.attr.extents) - 1)]
+        further = bool(self.further[k][1])
         found: dict[tuple[Node, Point], None] = {}
-        stack: list[tuple[View, Point, bool]] = [(state.args[0], (*self.at(k, tuple(further)), *serial, _ALONG), bool(extents))]
-        while stack:
-            view, user, large = stack.pop()
+        inside: set[Node] = set()  # of something that is kept
+        for node, index, fixed in self.reads(k):
+            if not fixed:
+                continue
+            if self.is_score(node):
+                if node not in inside:
+                    found.setdefault((node, index))
+                inside.update(a.node for a in node.args)
+            elif further and node.op in OPS and node not in inside and operation(node.op) > 1:
+                found.setdefault((node, index))
+                inside.update(n for n in self.pointwise(node) if not self.is_score(n))
+        return list(reversed(found))
+
+    def reads(self, k: int) -> list[tuple[Node, Point, bool]]:
+        """The nodes that the body of a state is made of, outer ones first, where they are read, and whether that is one position for all positions of the state's further axes."""
+        _, extents = self.further[k]
+        state = self.states[k]
+        moving = {f"%{j}" for j in range(len(extents))} | {f"%r{j}" for j in range(len(state.attr.extents) - 1)}
+        further = tuple(var(f"%{j}") for j in range(len(extents)))
+        serial = [var(f"%r{j}") for j in range(len(state.attr.extents) - 1)]
+        found: dict[tuple[Node, Point], bool] = {}
+        queue: list[tuple[View, Point]] = [(state.args[0], (*self.at(k, further), *serial, _ALONG))]
+        for view, user in queue:
             node = view.node
             if self.body.home(node) is not None or node in self.states:
                 continue
             mapping = {axis(a): e for a, e in enumerate(user)}
             index = tuple(simplify(substitute(e, mapping), self.body.current.known) for e in view.index)
-            names = {v for e in index for v in leaves(e, "var")}
-            keepable = _ALONG in names and not names & {*further, *serial}
-            if view.domain is not None and not (keepable and self.inside(index, node)):
+            names = {v.attr for e in index for v in leaves(e, "var")}
+            fixed = _ALONG.attr in names and not names & moving
+            if (node, index) in found or (view.domain is not None and not (fixed and self.inside(index, node))):
                 continue  # outside its mask it may not even be defined
-            if keepable and self.is_score(node):
-                found.setdefault((node, index))
-            elif node.op in OPS:
-                if large and keepable and operation(node.op) > 1:
-                    found.setdefault((node, index))
-                    large = False
-                stack.extend((a, index, large) for a in node.args)
-        known = {(s.node, s.index) for s in self.staged}
-        return [key for key in reversed(found) if key not in known]
+            found[node, index] = fixed
+            if node.op in OPS:
+                queue.extend((a, index) for a in node.args)
+        return [(node, index, fixed) for (node, index), fixed in found.items()]
+
+    def pointwise(self, node: Node) -> set[Node]:
+        stack, seen = [node], set()
+        while stack:
+            n = stack.pop()
+            if n not in seen:
+                seen.add(n)
+                stack.extend(a.node for a in n.args if n.op in OPS)
+        return seen
 
     def is_score(self, node: Node) -> bool:
         """Whether a value holds a reduction of its own, and no state."""

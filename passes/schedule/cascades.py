@@ -22,10 +22,11 @@ from ...ir.expr import ZERO
 from ...ir.kernel import Alloc, If, Loop, Store, expressions, statements
 from . import roles
 from .cost import Blocking, blocking
+from .distribute import parts_of
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
-from .tree import all_loops, find, loads_in, names_in
+from .tree import all_loops, find, loads_in, names_in, touched
 from .vectors import vectors_along
 
 ROW_TILES = 4  # register tiles of a row block: a panel of columns is read once for each of them, the tile's scores stay in the first caches
@@ -122,18 +123,23 @@ class _Cascade:
         return name
 
     def block_rows(self, row: str) -> None:
-        """The loop over the rows of a block goes inside the loop over tiles, and around each statement of it."""
+        """The loop over the rows of a block goes inside the loop over tiles, and around each contraction of it and what stands between them."""
         plan = self.plan
-        self.distribute(row)
+        self.distribute(row, (self.along,))
         inner = next(x.axis for x in all_loops(plan.kernel.body) if len(x.body) == 1 and isinstance(x.body[0], Loop) and x.body[0].axis == self.along)
         plan.do("reorder", self.along, inner)
-        self.distribute(inner)
+        self.distribute(inner, tuple(n.column for n in self.nests))
 
-    def distribute(self, axis: str) -> None:
-        for s in find(self.plan.kernel, axis).body:
-            if isinstance(s, Alloc):
-                self.plan.do("expand", s.buffer.name, axis)
-        self.plan.do("fission", axis)
+    def distribute(self, axis: str, around: tuple[str, ...]) -> None:
+        """Fission around some loops; what several parts use is kept for every row."""
+        plan = self.plan
+        body = find(plan.kernel, axis).body
+        bare = tuple(s for s in body if not isinstance(s, Alloc))
+        parts = parts_of(bare, around)
+        for s in body:
+            if isinstance(s, Alloc) and sum(s.buffer.name in touched(part) for part in parts) > 1:
+                plan.do("expand", s.buffer.name, axis)
+        plan.do("fission", axis, around=",".join(around))
 
     def tile(self, nest: Contraction, rows: int) -> None:
         """Register tiles for one contraction: [row, column] → [row.0, column.0, row.1, column.1]."""

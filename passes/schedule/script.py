@@ -40,7 +40,7 @@ STEPS: dict[str, Step] = {
     "interior": Step(guards.interior, "n+"),
     "unswitch": Step(guards.unswitch, "n"),
     "expand": Step(distribute.expand, "nn+"),
-    "fission": Step(distribute.fission, "n+"),
+    "fission": Step(distribute.fission, "n+", {"around": "l"}),
     "stage": Step(staging.stage, "nn+", {"at": "n", "space": "n", "order": "l", "name": "n", "align": "i"}),
     "spill": Step(staging.spill, "nn"),
     "compute_at": Step(producers.compute_at, "nn"),
