@@ -35,7 +35,7 @@ def cascade(ir: Graph, target: Target, options: Options) -> Graph:
         return ir
     found = _Finder()
     separated = rewrite(ir, found.rule)
-    groups = _groups(separated, found)
+    groups = _groups(separated, found, target)
     return _Redirected(groups, found.states).graph(separated) if groups else separated
 
 
@@ -156,7 +156,7 @@ class _Finder:
         raise Mixed(f"an exponent is taken relative to a value that is no {wanted}imum of it")
 
 
-def _groups(graph: Graph, found: _Finder) -> dict[Node, _Group]:
+def _groups(graph: Graph, found: _Finder, target: Target) -> dict[Node, _Group]:
     """State → the cascade that it belongs to, for all that can be computed in one pass."""
     nodes = graph.nodes()
     states = {n: found.states[n] for n in nodes if n in found.states}
@@ -173,9 +173,13 @@ def _groups(graph: Graph, found: _Finder) -> dict[Node, _Group]:
             group[first] = g
         g = group[first]
         rows = tuple(s.places[j] for j in g.places[first])
-        same = all(r in group and group[r] is g and tuple(s.places[j] for j in g.places[r]) == rows for r in s.earlier)
+        same = all(r.rank == len(g.rows) and r in group and group[r] is g and tuple(s.places[j] for j in g.places[r]) == rows for r in s.earlier)
+        further = [e for a, e in enumerate(n.shape) if a not in rows]
         if not same or _needs_finished(n, g):
             found.reasons.append("no cascade: a reduction needs what an earlier one gives in the end")
+            continue
+        if target.gpu and any(not e.is_const for e in further):
+            found.reasons.append("no cascade: a thread of a GPU has no memory of its own for as many sums as the sizes say")
             continue
         g.states.append(n)
         g.places[n] = rows
