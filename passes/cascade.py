@@ -8,7 +8,8 @@
 1. R factors leave a sum by distributivity: Σ x · r = r · Σ x.
 2. A sum whose body is then separable (`separate.py`) becomes a state of a *cascade*, beside the reductions that it depends on.  While the axis is worked off tile by tile,
    the earlier states are those of what was seen so far; when they move, the sum is multiplied by a factor that depends on their old and new values alone.
-3. Exponents are subtracted before they are exponentiated, exp(previous m − m), and each exponential is taken relative to the extreme of its own argument, so nothing overflows.
+3. States, and what they are made of, are f32 where they were smaller floats; casts between floats are transparent.
+4. Exponents are subtracted before they are exponentiated, exp(previous m − m), and each exponential is taken relative to the extreme of its own argument, so nothing overflows.
    Where the extreme is that of nothing yet (−∞: all masked so far) exponentials are relative to 0 and give 0; a row that is masked to the end sums to 0, and 0 / 0 is NaN, as it is
    without this pass.
 
@@ -21,9 +22,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..ir.expr import axis, leaves
-from ..ir.graph import Graph, Node, Shape, View, cascade_nodes, const_node, elementwise, identity, make, postorder, previous_node, reduce_node, rewrite
+from ..ir.bounds import Known
+from ..ir.dtypes import INDEX, DType, f32
+from ..ir.expr import ONE, axis, both, leaves
+from ..ir.graph import Graph, Node, Shape, View, cascade_nodes, const_node, elementwise, identity, iota_node, make, postorder, previous_node, reduce_node, rewrite, scalar
 from ..ir.primops import OPS
+from ..ir.simplify import assuming, prove_le
 from ..ir.target import Options, Target
 from .separate import Body, Exponent, Mixed, Pulled, Term, beside, guarded, unguarded, varying_in
 from .walk import Walk, run
@@ -33,7 +37,7 @@ def cascade(ir: Graph, target: Target, options: Options) -> Graph:
     """See the head of this file."""
     if options.strict or sum(n.op == "reduce" for n in ir.nodes()) < 2:
         return ir
-    found = _Finder()
+    found = _Finder(ir)
     separated = rewrite(ir, found.rule)
     groups = _groups(separated, found, target)
     return _Redirected(groups, found.states).graph(separated) if groups else separated
@@ -41,7 +45,7 @@ def cascade(ir: Graph, target: Target, options: Options) -> Graph:
 
 def why_not(graph: Graph) -> tuple[str, ...]:
     """What keeps reductions of this graph, which depend on one another over one axis, from being one pass; a sentence each."""
-    found = _Finder()
+    found = _Finder(graph)
     rewrite(graph, found.rule)
     return tuple(dict.fromkeys(found.reasons))
 
@@ -90,7 +94,8 @@ def earlier_reductions(n: Node) -> dict[Node, tuple[int, ...] | None]:
 class _Finder:
     """The rewrite of step 1 and 2; remembers the states that it made and what was in the way."""
 
-    def __init__(self) -> None:
+    def __init__(self, graph: Graph) -> None:
+        self.known = assuming(Known(graph.size_info()), both(*graph.requires))
         self.states: dict[Node, _State] = {}
         self.reasons: list[str] = []
 
@@ -114,10 +119,23 @@ class _Finder:
         except Mixed as reason:
             place = f" (line {n.span.line})" if n.span.line else ""
             self.reasons.append(f"no cascade: {reason}{place}")
+        result = n
         for f in factors:
-            op = "div" if f.inverse else "mul"
-            n = elementwise(op, n.shape, identity(n), f.view, span=n.span)
-        return n
+            result = elementwise("div" if f.inverse else "mul", n.shape, identity(_as(wide(n.dtype), result)), _view_as(wide(n.dtype), f.view), span=n.span)
+        if factors:
+            result = self.or_nothing(result, n)
+        return _as(n.dtype, result)
+
+    def or_nothing(self, result: Node, n: Node) -> Node:
+        """A sum over no elements is 0, also where the factors that were taken out of it are not finite then (1 / 0)."""
+        empty: View | None = None
+        for e in n.attr.extents:
+            if not prove_le(ONE, e, self.known):
+                here = identity(elementwise("equal", (), scalar(iota_node(e, ())), scalar(const_node(0, INDEX))))
+                empty = here if empty is None else identity(elementwise("bit_or", (), empty, here))
+        if empty is None:
+            return result
+        return elementwise("where", result.shape, empty, scalar(const_node(0.0, result.dtype)), identity(result), span=n.span)
 
     def separated(self, n: Node, varying: frozenset[Any]) -> Node:
         """The reduction with guarded R terms, remembered as a state; itself where it depends on no earlier one."""
@@ -154,6 +172,21 @@ class _Finder:
             if beside(t, r.args[0].through(mapping), e.fixed):
                 return
         raise Mixed(f"an exponent is taken relative to a value that is no {wanted}imum of it")
+
+
+def wide(d: DType) -> DType:
+    """What a cascade computes in: f32 for every float below it."""
+    return f32 if d.is_float and d.bits < 32 else d
+
+
+def _as(d: DType, n: Node) -> Node:
+    return n if n.dtype is d else elementwise("cast", n.shape, identity(n), to=d, span=n.span)
+
+
+def _view_as(d: DType, v: View) -> View:
+    if v.node.op == "const" and v.domain is None:
+        return View(const_node(v.node.attr.value, d), v.index)
+    return v if v.dtype is d else View(_as(d, v.node), v.index, v.domain, v.fill)
 
 
 def _groups(graph: Graph, found: _Finder, target: Target) -> dict[Node, _Group]:
@@ -215,24 +248,35 @@ class _Redirected:
         return graph.with_outputs(tuple(run(self.visit(n, None)) for _, n in graph.outputs))
 
     def visit(self, n: Node, inside: _Group | None) -> Walk:
-        """What stands for a node, read by what is outside of all cascades or inside of one."""
+        """What stands for a node, read by what is outside of all cascades or inside of one; inside, small floats are computed in f32."""
         key = (n, inside)
         if key not in self.done:
             group = self.groups.get(n)
             if group is not None and group is not inside:
-                if group not in self.cascades:
-                    self.cascades[group] = yield self.cascade(group)
-                self.done[key] = self.cascades[group][group.states.index(n)]
+                result = _as(n.dtype, (yield self.result(n, group)))
+            elif n.op == "cast" and inside is None and n.args[0].is_identity and n.args[0].node in self.groups and n.dtype is wide(n.args[0].dtype):
+                result = yield self.result(n.args[0].node, self.groups[n.args[0].node])  # not rounded to the small float on the way
             else:
-                self.done[key] = yield self.rebuilt(n, inside)
+                result = yield self.rebuilt(n, inside)
+            self.done[key] = result
         return self.done[key]
 
+    def result(self, n: Node, group: _Group) -> Walk:
+        if group not in self.cascades:
+            self.cascades[group] = yield self.cascade(group)
+        return self.cascades[group][group.states.index(n)]
+
     def rebuilt(self, n: Node, inside: _Group | None) -> Walk:
+        widened = inside is not None and (n.op in OPS or n.op in ("reduce", "previous")) and n.op != "bitcast"
         args = []
         for a in n.args:
-            args.append(View((yield self.visit(a.node, inside)), a.index, a.domain, a.fill))
-        same = all(a.node is b.node for a, b in zip(args, n.args, strict=True))
-        return n if same else make(n.op, n.dtype, n.shape, tuple(args), n.attr, n.span)
+            new = View((yield self.visit(a.node, inside if widened else None)), a.index, a.domain, a.fill)
+            args.append(_view_as(wide(a.dtype) if widened else a.dtype, new))
+        d = wide(n.dtype) if widened else n.dtype
+        if n.op == "cast" and args[0].dtype is d and args[0].is_identity and args[0].node.shape == n.shape:
+            return args[0].node
+        same = d is n.dtype and all(a.node is b.node for a, b in zip(args, n.args, strict=True))
+        return n if same else make(n.op, d, n.shape, tuple(args), n.attr, n.span)
 
     def cascade(self, group: _Group) -> Walk:
         states, corrections = [], []

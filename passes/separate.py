@@ -31,7 +31,7 @@ class Mixed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """An R factor of a product, over the domain of the body; divided by where `inverse`."""
+    """An R factor of a product, over the domain of the body; divided by where `inverse`.  Casts between floats that stood around it are left out."""
 
     view: View
     inverse: bool
@@ -112,7 +112,7 @@ class Body:
                 inverse = node.op == "recip" or (node.op == "div" and k == 1)
                 rest, found = yield self.pull_operand(a, varying)
                 rests.append(rest)
-                factors += [Pulled(self._cast(f.view, node), f.inverse != inverse) for f in found]
+                factors += [Pulled(f.view, f.inverse != inverse) for f in found]
             return (self._product(node, rests) if factors else identity(node)), factors
         if node.op == "where" and self._is_zero(node.args[2]) and not self.has_r(node.args[0].node):
             rest, factors = yield self.pull_operand(node.args[1], varying)
@@ -143,11 +143,6 @@ class Body:
             assert rests[1] is not None
             return identity(elementwise("recip", node.shape, rests[1], span=node.span))
         return identity(elementwise(node.op, node.shape, *(one if r is None else r for r in rests), to=node.dtype, span=node.span))
-
-    def _cast(self, view: View, node: Node) -> View:
-        if node.op != "cast":
-            return view
-        return identity(elementwise("cast", node.shape, view, to=node.dtype, span=node.span))
 
     def _is_zero(self, view: View) -> bool:
         return view.node.op == "const" and view.domain is None and view.node.attr.value == 0
