@@ -36,7 +36,7 @@ MAX_USES = 8
 def fuse(ir: Graph, target: Target, options: Options) -> Graph:
     if options.level == 0:
         ir = _without_cascades(ir)
-    real = _every_operator(ir) if options.level == 0 else _Planner(ir).real()
+    real = _every_operator(ir) if options.level == 0 else _planned(ir)
     outputs = {n for _, n in ir.outputs}
     done: dict[Node, Node] = {}
     stored: dict[Node, Node] = {}  # what the users of a node read
@@ -66,6 +66,18 @@ def _every_operator(graph: Graph) -> set[Node]:
     return {n for n in found if n.op not in LEAVES | STRUCTURAL and not inside_a_reduction(n) and not stored_already(n)}
 
 
+def _planned(graph: Graph) -> set[Node]:
+    """What is made real.  Statistics of a row that would stand beside a contraction in one kernel are made real after all: a contraction wants to be alone with its tiles."""
+    apart: frozenset[Node] = frozenset()
+    while True:
+        planner = _Planner(graph, apart)
+        real = planner.real()
+        beside = frozenset(n for n in planner.beside_contractions() if n not in real)
+        if not beside:
+            return real
+        apart |= beside
+
+
 @dataclass(frozen=True, slots=True)
 class _Use:
     """Where a value would be computed: in the kernel of `root`, at `index` (over the variables of `loops`), inside `loops`, outermost first."""
@@ -80,8 +92,9 @@ class _Use:
 
 
 class _Planner:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, apart: frozenset[Node]) -> None:
+        self.graph, self.apart = graph, apart
+        self.reductions: dict[tuple[Node, int], dict[Node, int]] = {}  # computed in the kernels of a root, and inside how many loops
         self.values = nominal(graph.size_info())
         self.known = Known(graph.size_info())
         self.uses: dict[Node, dict[_Use, None]] = {n: {} for n in graph.nodes()}
@@ -148,6 +161,14 @@ class _Planner:
             index = (*(point[j] for j in places), *(v for v, _ in along))
             self.reading(view.node, 0, replace(use, index=index, loops=(*around, *along, *further), parallel=len(around) + len(along), kept=True))
 
+    def beside_contractions(self) -> list[Node]:
+        """Reductions that are computed in fewer loops than a contraction in the same kernel."""
+        found = []
+        for inside in self.reductions.values():
+            deep = max((depth for n, depth in inside.items() if self.is_contraction(n)), default=0)
+            found += [n for n, depth in inside.items() if depth < deep]
+        return found
+
     def estimate(self, n: Node) -> None:
         pointwise = [a.node for a in n.args if a.node.op in OPS or a.node.op == "gather"]
         inner = dict.fromkeys(pointwise)
@@ -163,7 +184,9 @@ class _Planner:
             return False
         if len(uses) > MAX_USES:
             return True
-        return self.reduction_wants_memory(n) if n.op == "reduce" else self.pointwise_wants_memory(n)
+        if n.op != "reduce":
+            return self.pointwise_wants_memory(n)
+        return n in self.apart or self.reduction_wants_memory(n)
 
     def pointwise_wants_memory(self, n: Node) -> bool:
         own = points(n.shape, self.values)
@@ -233,6 +256,7 @@ class _Planner:
         around, _ = self.placed(use)
         use = replace(use, loops=around, parallel=min(use.parallel, len(around)))
         if n.op == "reduce":
+            self.reductions.setdefault(use.root, {})[n] = len(around)
             reduced = self.fresh(n.attr.extents)
             index = (*use.index, *(v for v, _ in reduced))
             self.reading(n, 0, replace(use, index=index, loops=(*around, *reduced)))
