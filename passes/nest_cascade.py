@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.expr import Expr, axis, call, ceildiv, const, leaves, load, minimum, substitute, var
 from ..ir.graph import Node, View, postorder, state_axes
-from ..ir.kernel import Alloc, Buffer
+from ..ir.kernel import Alloc, Buffer, Let
 from ..ir.primops import COMBINERS, OPS
 from ..ir.simplify import prove_le, simplify
 from .costs import operation
@@ -29,6 +29,8 @@ from .walk import Walk
 if TYPE_CHECKING:
     from .nest_body import NestBody, Point
 
+STEP = 64  # a tile that holds scores is worked off in multiples of this: vectors and register tiles without tails
+COLUMNS = 32  # and a further axis of a state in multiples of this
 TILE = 128  # positions of the axis: long enough that one correction a tile is nothing, short enough that tiles of a few dozen rows stay in the first caches
 _ALONG = var("%along")  # stands for the position along the axis while accesses are looked at
 
@@ -58,6 +60,8 @@ class CascadeLoops:
         self.before = {n.args[0].node: n for n in nodes if n.op == "previous"}
         self.wanted: list[tuple[Node, Point]] = []  # what some state wants to be kept, inner ones first
         self.staged: list[_Staged] = []
+        self.length = const(TILE)  # of the current tile
+        self.padded = False
 
     def value(self, k: int, point: Point) -> Expr:
         """State k at a point of its own axes, after the loops."""
@@ -70,6 +74,9 @@ class CascadeLoops:
         from .nest_body import REDUCED_AXES
 
         body, outer = self.body, self.body.current
+        order = sorted(range(len(self.states)), key=lambda k: bool(self.further[k][1]) and self.states[k] not in self.read)
+        self.wanted = list(dict.fromkeys(key for k in order for key in self.wants(k)))
+        self.padded = any(self.is_score(node) for node, _ in self.wanted)
         for k, state in enumerate(self.states):
             self.start(k, state)
         *before, extent = self.states[0].attr.extents
@@ -79,14 +86,12 @@ class CascadeLoops:
             position.append(body.enter(e, "serial", REDUCED_AXES))
         around.append(body.current)
         tile = body.enter(simplify(ceildiv(extent, TILE), body.current.known), "serial", REDUCED_AXES)
-        length = simplify(minimum(const(TILE), extent - tile * TILE), body.current.known)
+        self.length = simplify(minimum(const(TILE), extent - tile * TILE), body.current.known)
         outside = dict(body.kept)  # what is kept below is kept for one tile
         for state, node in self.before.items():
             body.kept[node, self.point(state)] = load(self.names[self.states.index(state)], state.dtype)
-        order = sorted(range(len(self.states)), key=lambda k: bool(self.further[k][1]) and self.states[k] not in self.read)
-        self.wanted = list(dict.fromkeys(key for k in order for key in self.wants(k)))
         for k in order:
-            yield self.move(k, self.states[k], (*position, tile * TILE), length)
+            yield self.move(k, self.states[k], (*position, tile * TILE))
         for k in order:
             if self.states[k] in self.read:
                 body.store(self.names[k], (), body.kept[self.states[k], self.point(self.states[k])])
@@ -100,8 +105,9 @@ class CascadeLoops:
 
         body, extents = self.body, self.further[k][1]
         body.where[self.names[k]] = body.current
-        body.current.body.append(Alloc(Buffer(self.names[k], state.dtype, extents, "private" if extents else "register")))
-        with body.nest(extents) as at:
+        shape = self.rounded(extents, COLUMNS)
+        body.current.body.append(Alloc(Buffer(self.names[k], state.dtype, shape, "private" if extents else "register")))
+        with body.nest(shape) as at:
             body.store(self.names[k], at, identity_of(state.attr.combiner, state.dtype))
 
     def point(self, state: Node) -> Point:
@@ -120,32 +126,36 @@ class CascadeLoops:
 
     # ---- one state in one tile
 
-    def move(self, k: int, state: Node, start: Point, length: Expr) -> Walk:
+    def move(self, k: int, state: Node, start: Point) -> Walk:
         from .nest_body import REDUCED_AXES
 
         body, tile, extents = self.body, self.body.current, self.further[k][1]
         reached = dict.fromkeys((node, index) for node, index, _ in self.reads(k))
         for node, index in self.wanted:
             if (node, index) in reached and not any(s.node is node and s.index == index for s in self.staged):
-                yield self.stage(node, index, start, length)
+                yield self.stage(node, index, start)
         by = None
         if self.corrections[k].node.op != "const":
             factor = self.corrections[k].node
             if (factor, self.rows) not in body.kept:
                 body.kept[factor, self.rows] = self.named("by", (yield body._read(self.corrections[k], self.rows, None)))
             by = body.kept[factor, self.rows]
-        with body.nest(extents) as further:
+        with body.nest(self.rounded(extents, COLUMNS)) as at:
+            further = self.clamped(at, extents)
             inside = body.current
             part = body.accumulator(inside, state.dtype, state.attr.combiner)
-            inner = body.enter(length, "reduce", REDUCED_AXES)
-            self.seed(start, inner)
-            value = yield body._read(state.args[0], (*self.at(k, further), *start[:-1], self.along(start, inner)), None)
+            padded = self.padded and not extents
+            inner = body.enter(self.rounded((self.length,), STEP)[0] if padded else self.length, "reduce", REDUCED_AXES)
+            along = self.seed(start, inner, padded)
+            value = yield body._read(state.args[0], (*self.at(k, further), *start[:-1], along), None)
+            if padded:
+                value = self.within(start, inner, value, state)
             body.store(part, (), value, state.attr.combiner)
             body.leave(inside)
-            old, total = load(self.names[k], state.dtype, *further), load(part, state.dtype)
+            old, total = load(self.names[k], state.dtype, *at), load(part, state.dtype)
             new = call(COMBINERS[state.attr.combiner].op, old if by is None else call("mul", old, by), total)
             if state not in self.read:
-                body.store(self.names[k], further, new)
+                body.store(self.names[k], at, new)
         assert body.current is tile
         if state in self.read:
             body.kept[state, self.point(state)] = self.named("now", new)
@@ -156,8 +166,29 @@ class CascadeLoops:
         both = (*self.rows, *further)
         return tuple(both[j] for j in places)
 
-    def along(self, start: Point, inner: Expr) -> Expr:
-        return simplify(start[-1] + inner, self.body.current.known)
+    # ---- tiles without tails: positions beyond the end are worked off too, on values of the last one, and left out of the reductions
+
+    def rounded(self, extents: Point, step: int) -> Point:
+        """The last extent rounded up to a multiple of `step`, where the cascade is padded."""
+        if not self.padded or not extents:
+            return extents
+        return (*extents[:-1], simplify(ceildiv(extents[-1], step) * step, self.body.current.known))
+
+    def clamped(self, at: Point, extents: Point) -> Point:
+        if not self.padded or not at:
+            return at
+        return (*at[:-1], simplify(minimum(at[-1], extents[-1] - 1), self.body.current.known))
+
+    def within(self, start: Point, inner: Expr, value: Expr, state: Node) -> Expr:
+        """The value, or what changes nothing, beyond the end; the value itself is computed everywhere."""
+        from .nest_body import identity_of
+
+        body = self.body
+        scope, name = body.current, body.names.fresh("t")
+        scope.body.append(Let(name, body.shared(value, scope)))
+        body.where[name] = scope
+        inside = simplify((start[-1] + inner).lt(state.attr.extents[-1]), scope.known)
+        return call("where", inside, var(name, value.dtype), identity_of(state.attr.combiner, state.dtype))
 
     # ---- what is kept for a tile
 
@@ -231,26 +262,31 @@ class CascadeLoops:
         known = self.body.current.known.with_ranges({_ALONG.attr: (0, extent - 1, 1)})
         return all(prove_le(const(0), e, known) and prove_le(e, n - 1, known) for e, n in zip(index, node.shape, strict=True))
 
-    def stage(self, node: Node, index: Point, start: Point, length: Expr) -> Walk:
+    def stage(self, node: Node, index: Point, start: Point) -> Walk:
         from .nest_body import OUTPUT_AXES
 
         body, tile = self.body, self.body.current
         name = body.names.fresh("tile")
         tile.body.append(Alloc(Buffer(name, node.dtype, (const(TILE),), "private")))
         body.where[name] = tile
-        inner = body.enter(length, "parallel", OUTPUT_AXES)
-        self.seed(start, inner)
-        value = yield body._computed(node, self.filled(index, start, inner), None, None)
+        inner = body.enter(self.rounded((self.length,), STEP)[0], "parallel", OUTPUT_AXES)
+        along = self.seed(start, inner, self.padded)
+        value = yield body._computed(node, self.filled(index, along), None, None)
         body.store(name, (inner,), value)
         body.leave(tile)
         self.staged.append(_Staged(node, index, name))
 
-    def seed(self, start: Point, inner: Expr) -> None:
-        """What is staged is read from its buffer at this position of the tile."""
-        for s in self.staged:
-            self.body.kept[s.node, self.filled(s.index, start, inner)] = load(s.buffer, s.node.dtype, inner)
-
-    def filled(self, index: Point, start: Point, inner: Expr) -> Point:
+    def seed(self, start: Point, inner: Expr, padded: bool) -> Expr:
+        """What is staged is read from its buffer at this position of the tile; gives the position along the axis."""
         known = self.body.current.known
-        return tuple(simplify(substitute(e, {_ALONG: self.along(start, inner)}), known) for e in index)
+        along = start[-1] + inner
+        if padded:
+            along = minimum(along, self.states[0].attr.extents[-1] - 1)
+        along = simplify(along, known)
+        for s in self.staged:
+            self.body.kept[s.node, self.filled(s.index, along)] = load(s.buffer, s.node.dtype, inner)
+        return along
 
+    def filled(self, index: Point, along: Expr) -> Point:
+        known = self.body.current.known
+        return tuple(simplify(substitute(e, {_ALONG: along}), known) for e in index)

@@ -55,9 +55,12 @@ class RegisterTile:
             packed = plan.newest(before)
             (loops,) = plan.around_store(packed)
             *around, deep, inner = (x.axis for x in loops if x.axis.endswith(".s"))
+            staged = plan.kernel
+            plan.tried("interior", deep, inner)
             if self.consecutive(packed, inner):
-                plan.tried("interior", deep, inner)
                 plan.do("vectorize", inner)
+            else:
+                plan.kernel = staged
             for _ in around[1:]:
                 loops = plan.around_store(packed)[0]
                 first, second = [x.axis for x in loops if ".s" in x.axis][:2]
