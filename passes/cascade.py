@@ -24,8 +24,8 @@ from typing import Any
 
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, DType, f32
-from ..ir.expr import ONE, axis, both, leaves
-from ..ir.graph import Graph, Node, Shape, View, cascade_nodes, const_node, elementwise, identity, iota_node, make, postorder, previous_node, reduce_node, rewrite, scalar
+from ..ir.expr import ONE, ZERO, Expr, axis, both, leaves
+from ..ir.graph import Graph, Node, Shape, View, cascade_nodes, const_node, elementwise, identity, iota_node, make, operand_domain, postorder, previous_node, reduce_node, rewrite, scalar
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_le
 from ..ir.target import Options, Target
@@ -40,7 +40,7 @@ def cascade(ir: Graph, target: Target, options: Options) -> Graph:
     found = _Finder(ir)
     separated = rewrite(ir, found.rule)
     groups = _groups(separated, found, target)
-    return _Redirected(groups, found.states).graph(separated) if groups else separated
+    return _Redirected(groups, found).graph(separated) if groups else separated
 
 
 def why_not(graph: Graph) -> tuple[str, ...]:
@@ -239,8 +239,8 @@ def _needs_finished(n: Node, g: _Group) -> bool:
 class _Redirected:
     """The graph in which everybody outside of a cascade reads its states through it; inside, states read one another as they are."""
 
-    def __init__(self, groups: dict[Node, _Group], states: dict[Node, _State]) -> None:
-        self.groups, self.states = groups, states
+    def __init__(self, groups: dict[Node, _Group], found: _Finder) -> None:
+        self.groups, self.states, self.known = groups, found.states, found.known
         self.done: dict[tuple[Node, _Group | None], Node] = {}
         self.cascades: dict[_Group, tuple[Node, ...]] = {}
 
@@ -269,14 +269,27 @@ class _Redirected:
     def rebuilt(self, n: Node, inside: _Group | None) -> Walk:
         widened = inside is not None and (n.op in OPS or n.op in ("reduce", "previous")) and n.op != "bitcast"
         args = []
-        for a in n.args:
+        for k, a in enumerate(n.args):
             new = View((yield self.visit(a.node, inside if widened else None)), a.index, a.domain, a.fill)
-            args.append(_view_as(wide(a.dtype) if widened else a.dtype, new))
+            new = _view_as(wide(a.dtype) if widened else a.dtype, new)
+            args.append(self.unmasked(new, operand_domain(n, k)) if widened else new)
         d = wide(n.dtype) if widened else n.dtype
         if n.op == "cast" and args[0].dtype is d and args[0].is_identity and args[0].node.shape == n.shape:
             return args[0].node
         same = d is n.dtype and all(a.node is b.node for a, b in zip(args, n.args, strict=True))
         return n if same else make(n.op, d, n.shape, tuple(args), n.attr, n.span)
+
+    def unmasked(self, v: View, shape: Shape) -> View:
+        """A computed value under a mask as a choice, where it may be computed everywhere: then the choice can be kept with the value."""
+        if v.domain is None or v.node.op not in (*OPS, "reduce"):
+            return v
+        known = self.known.with_domain(shape)
+        if not all(prove_le(ZERO, e, known) and prove_le(e, n - 1, known) for e, n in zip(v.index, v.node.shape, strict=True)):
+            return v
+        test = _condition(v.domain, shape)
+        if test is None:
+            return v
+        return identity(elementwise("where", shape, identity(test), View(v.node, v.index), scalar(const_node(v.fill, v.dtype)), span=v.node.span))
 
     def cascade(self, group: _Group) -> Walk:
         states, corrections = [], []
@@ -289,6 +302,18 @@ class _Redirected:
             c = yield self.visit(c, group)
             corrections.append(identity(c))
         return cascade_nodes(group.rows, tuple(states), tuple(corrections))
+
+
+def _condition(e: Expr, shape: Shape) -> Node | None:
+    """A condition on positions as a node of this shape; None where it has no such form."""
+    if e.op in ("bit_and", "bit_or", "bit_not"):
+        parts = [_condition(a, shape) for a in e.args]
+    elif e.op in ("less_than", "less_equal", "equal", "not_equal"):
+        parts = [iota_node(a, shape) for a in e.args]
+    else:
+        return None
+    views = [identity(p) for p in parts if p is not None]
+    return elementwise(e.op, shape, *views) if len(views) == len(parts) else None
 
 
 def _correction(n: Node, state: _State, rows: tuple[int, ...], group: _Group) -> Node:

@@ -18,9 +18,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..ir.expr import Expr, axis, call, ceildiv, const, leaves, load, minimum, substitute, var
+from ..ir.expr import Expr, axis, call, ceildiv, const, leaves, load, minimum, rewrite, substitute, var
 from ..ir.graph import Node, View, postorder, state_axes
 from ..ir.kernel import Alloc, Buffer, Let
+from ..ir.polynomial import is_position
 from ..ir.primops import COMBINERS, OPS
 from ..ir.simplify import prove_le, simplify
 from .costs import operation
@@ -272,9 +273,28 @@ class CascadeLoops:
         inner = body.enter(self.rounded((self.length,), STEP)[0], "parallel", OUTPUT_AXES)
         along = self.seed(start, inner, self.padded)
         value = yield body._computed(node, self.filled(index, along), None, None)
-        body.store(name, (inner,), value)
+        body.store(name, (inner,), self.eager(value) if self.padded else value)
         body.leave(tile)
         self.staged.append(_Staged(node, index, name))
+
+    def eager(self, value: Expr) -> Expr:
+        """Choices by position between values that are there anyway: both are taken first, so that a choice is no branch."""
+        body, scope = self.body, self.body.current
+
+        def named(e: Expr) -> Expr:
+            if not leaves(e, "load"):
+                return e
+            name = body.names.fresh("t")
+            scope.body.append(Let(name, body.shared(e, scope)))
+            body.where[name] = scope
+            return var(name, e.dtype)
+
+        def rule(n: Expr) -> Expr | None:
+            if n.op != "where" or not is_position(n.args[0]):
+                return None
+            return call("where", n.args[0], named(n.args[1]), named(n.args[2]))
+
+        return rewrite(value, rule)
 
     def seed(self, start: Point, inner: Expr, padded: bool) -> Expr:
         """What is staged is read from its buffer at this position of the tile; gives the position along the axis."""

@@ -71,7 +71,7 @@ def pad_block(block: Block, condition: Expr, axis: str) -> Block:
     return walk(block, False)
 
 
-def interior(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
+def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0) -> Kernel:
     """One test for a whole nest in place of one an element.
 
         for i in 0 .. 14:                        if (b + 14) <= M:
@@ -84,7 +84,7 @@ def interior(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
                                                        C[b + i.b, j.b] = …
 
     `axes` are a perfect nest; the guards (`if` or the condition of a `where`) that are tested outside are comparisons `e < S` with `e` linear in axes of
-    constant extent and S independent of them; positions `min(e, S - 1)` become `e`.  At the border an `if` on a single axis becomes that loop's bound; a `where` stays.
+    constant extent and S independent of them; with clamps=1, positions `min(e, S - 1)` become `e` too.  At the border an `if` on a single axis becomes that loop's bound; a `where` stays.
     """
     loops = nest(kernel, axes)
     last_value: dict[str, int] = {}
@@ -98,7 +98,7 @@ def interior(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
     for s in statements(loops[-1].body):
         for e in expressions(s):
             for n in postorder(e):
-                for guard, value in _guards(n):
+                for guard, value in _guards(n, inner if clamps else set()):
                     proof = None if n in proofs else _holds_everywhere(guard, last_value, inner)
                     if proof is not None:
                         proofs[n], inside[n] = proof, value
@@ -112,13 +112,13 @@ def interior(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
     return replace_loop(kernel, axes[0], lambda loop: (If(condition, main, border),))
 
 
-def _guards(n: Expr) -> list[tuple[Expr, Expr]]:
-    """The comparison `e < S` that an expression makes, and what the expression is where it holds: true; or e, of `min(e, S - 1)`."""
+def _guards(n: Expr, axes: set[str]) -> list[tuple[Expr, Expr]]:
+    """The comparison `e < S` that an expression makes, and what the expression is where it holds: true; or e, of `min(e, S - 1)` with e on some of the axes."""
     if n.op == "less_than":
         return [(n, TRUE)]
     if n.op == "min" and n.dtype is INDEX:
         a, b = n.args
-        return [(less(a, b + 1), a), (less(b, a + 1), b)]
+        return [(less(e, end + 1), e) for e, end in ((a, b), (b, a)) if names_in(e) & axes and not names_in(end) & axes]
     return []
 
 

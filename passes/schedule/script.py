@@ -37,7 +37,7 @@ STEPS: dict[str, Step] = {
     "parallel": Step(loops.parallel, "n"),
     "serial": Step(loops.serial, "n"),
     "bind": Step(loops.bind, "nn"),
-    "interior": Step(guards.interior, "n+"),
+    "interior": Step(guards.interior, "n+", {"clamps": "i"}),
     "unswitch": Step(guards.unswitch, "n"),
     "expand": Step(distribute.expand, "nn+"),
     "fission": Step(distribute.fission, "n+", {"around": "l"}),

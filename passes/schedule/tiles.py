@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir.expr import Expr
-from ...ir.kernel import If, Loop, Store, statements
+from ...ir.expr import Expr, postorder
+from ...ir.kernel import If, Loop, Store, expressions, statements
 from .affine import constant_extent, stride
 from .plan import Plan
 from .tree import StepError, all_loops, loads_in, names_in, touched
@@ -56,7 +56,8 @@ class RegisterTile:
             (loops,) = plan.around_store(packed)
             *around, deep, inner = (x.axis for x in loops if x.axis.endswith(".s"))
             staged = plan.kernel
-            plan.tried("interior", deep, inner)
+            clamped = any(n.op == "min" for s in statements((plan.loop(inner),)) for n in postorder(*expressions(s)))
+            plan.tried("interior", deep, inner, clamps=1 if clamped else "")
             if self.consecutive(packed, inner):
                 plan.do("vectorize", inner)
             else:
