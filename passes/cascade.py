@@ -25,7 +25,24 @@ from typing import Any
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, DType, f32
 from ..ir.expr import ONE, ZERO, Expr, axis, both, leaves
-from ..ir.graph import Graph, Node, Shape, View, cascade_nodes, const_node, elementwise, identity, iota_node, make, operand_domain, postorder, previous_node, reduce_node, rewrite, scalar
+from ..ir.graph import (
+    Graph,
+    Node,
+    Shape,
+    View,
+    cascade_nodes,
+    const_node,
+    elementwise,
+    identity,
+    iota_node,
+    make,
+    operand_domain,
+    postorder,
+    previous_node,
+    reduce_node,
+    rewrite,
+    scalar,
+)
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_le
 from ..ir.target import Options, Target
@@ -35,7 +52,8 @@ from .walk import Walk, run
 
 def cascade(ir: Graph, target: Target, options: Options) -> Graph:
     """See the head of this file."""
-    if options.strict or sum(n.op == "reduce" for n in ir.nodes()) < 2:
+    nodes = ir.nodes()
+    if options.strict or sum(n.op == "reduce" for n in nodes) < 2 or any(n.op == "cascade" for n in nodes):
         return ir
     found = _Finder(ir)
     separated = rewrite(ir, found.rule)
@@ -46,7 +64,8 @@ def cascade(ir: Graph, target: Target, options: Options) -> Graph:
 def why_not(graph: Graph) -> tuple[str, ...]:
     """What keeps reductions of this graph, which depend on one another over one axis, from being one pass; a sentence each."""
     found = _Finder(graph)
-    rewrite(graph, found.rule)
+    bare = rewrite(graph, lambda n: n.args[0].node if n.op == "contiguous" and n.args[0].is_identity and n.args[0].node.shape == n.shape else None)
+    rewrite(bare, found.rule)
     return tuple(dict.fromkeys(found.reasons))
 
 
@@ -109,11 +128,9 @@ class _Finder:
         varying = frozenset(axis(n.rank + k) for k in range(len(n.attr.extents)))
         factors: list[Pulled] = []
         if n.attr.combiner == "add" and n.args[0].domain is None:
-            rest, factors = run(body.pull_operand(n.args[0], varying))
-            if rest is None:
-                factors = []
-            if factors:
-                n = reduce_node("add", n.shape, n.attr.extents, rest, n.span)
+            rest, found = run(body.pull_operand(n.args[0], varying))
+            if found and rest is not None:
+                n, factors = reduce_node("add", n.shape, n.attr.extents, rest, n.span), found
         try:
             n = self.separated(n, varying)
         except Mixed as reason:
@@ -121,7 +138,9 @@ class _Finder:
             self.reasons.append(f"no cascade: {reason}{place}")
         result = n
         for f in factors:
-            result = elementwise("div" if f.inverse else "mul", n.shape, identity(_as(wide(n.dtype), result)), _view_as(wide(n.dtype), f.view), span=n.span)
+            result = elementwise(
+                "div" if f.inverse else "mul", n.shape, identity(_as(wide(n.dtype), result)), _view_as(wide(n.dtype), f.view), span=n.span
+            )
         if factors:
             result = self.or_nothing(result, n)
         return _as(n.dtype, result)

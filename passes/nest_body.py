@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, DType, bool_
@@ -87,6 +86,7 @@ class NestBody:
         self.where: dict[str, Scope] = {}  # the scope in which a loop variable, a `let` or an accumulator is defined
         self.memo: dict[tuple[Node, Point, Expr | None, Expr | None], Expr] = {}
         self.kept: dict[tuple[Node, Point], Expr] = {}  # values that are in a tile of a cascade now, computed wherever the tile's positions are
+        self.notes: list[str] = []  # for `--why`
         self.cascades: dict[tuple[tuple[View, ...], Point], CascadeLoops] = {}
         self.lets: dict[Expr, Expr] = {}  # value -> the name that it has in an outer scope
         self.inside: dict[Expr, list[Expr] | None] = {}  # load -> the guards under one of which its index is inside; None = always

@@ -78,6 +78,7 @@ class CascadeLoops:
         order = sorted(range(len(self.states)), key=lambda k: bool(self.further[k][1]) and self.states[k] not in self.read)
         self.wanted = list(dict.fromkeys(key for k in order for key in self.wants(k)))
         self.padded = any(self.is_score(node) for node, _ in self.wanted)
+        self.body.notes.append(self.note())
         for k, state in enumerate(self.states):
             self.start(k, state)
         *before, extent = self.states[0].attr.extents
@@ -100,6 +101,12 @@ class CascadeLoops:
         for scope in reversed(around):
             body.leave(scope)
         assert body.current is outer
+
+    def note(self) -> str:
+        """What `--why` says of the loops."""
+        corrected = sum(c.node.op != "const" for c in self.corrections)
+        kept = "; scores and what is made of them stay in the tile" if self.padded else ""
+        return f"{len(self.states)} reductions over one axis in one pass, {corrected} of them corrected when an earlier one moves{kept}"
 
     def start(self, k: int, state: Node) -> None:
         from .nest_body import identity_of

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..ir.expr import Expr, axis, leaves
-from ..ir.graph import Node, Shape, View, const_node, elementwise, identity, make, scalar
+from ..ir.graph import Node, View, const_node, elementwise, identity, make, scalar
 from ..ir.primops import OPS
 from .rules.pattern import same_view, through
 from .walk import Walk
