@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 STEP = 64  # a tile that holds scores is worked off in multiples of this: vectors and register tiles without tails
 COLUMNS = 32  # and a further axis of a state in multiples of this
 TILE = 128  # positions of the axis: long enough that one correction a tile is nothing, short enough that tiles of a few dozen rows stay in the first caches
+LONG_TILE = 4096  # where nothing is kept for a tile: what is read again is in the first cache still, and a correction a tile costs nothing
 _ALONG = var("%along")  # stands for the position along the axis while accesses are looked at
 
 
@@ -61,8 +62,9 @@ class CascadeLoops:
         self.before = {n.args[0].node: n for n in nodes if n.op == "previous"}
         self.wanted: list[tuple[Node, Point]] = []  # what some state wants to be kept, inner ones first
         self.staged: list[_Staged] = []
-        self.length = const(TILE)  # of the current tile
         self.padded = False
+        self.tile = TILE
+        self.length = const(TILE)  # of the current tile
 
     def value(self, k: int, point: Point) -> Expr:
         """State k at a point of its own axes, after the loops."""
@@ -78,6 +80,7 @@ class CascadeLoops:
         order = sorted(range(len(self.states)), key=lambda k: bool(self.further[k][1]) and self.states[k] not in self.read)
         self.wanted = list(dict.fromkeys(key for k in order for key in self.wants(k)))
         self.padded = any(self.is_score(node) for node, _ in self.wanted)
+        self.tile = TILE if self.wanted else LONG_TILE
         self.body.notes.append(self.note())
         for k, state in enumerate(self.states):
             self.start(k, state)
@@ -87,13 +90,13 @@ class CascadeLoops:
             around.append(body.current)
             position.append(body.enter(e, "serial", REDUCED_AXES))
         around.append(body.current)
-        tile = body.enter(simplify(ceildiv(extent, TILE), body.current.known), "serial", REDUCED_AXES)
-        self.length = simplify(minimum(const(TILE), extent - tile * TILE), body.current.known)
+        tile = body.enter(simplify(ceildiv(extent, self.tile), body.current.known), "serial", REDUCED_AXES)
+        self.length = simplify(minimum(const(self.tile), extent - tile * self.tile), body.current.known)
         outside = dict(body.kept)  # what is kept below is kept for one tile
         for state, node in self.before.items():
             body.kept[node, self.point(state)] = load(self.names[self.states.index(state)], state.dtype)
         for k in order:
-            yield self.move(k, self.states[k], (*position, tile * TILE))
+            yield self.move(k, self.states[k], (*position, tile * self.tile))
         for k in order:
             if self.states[k] in self.read:
                 body.store(self.names[k], (), body.kept[self.states[k], self.point(self.states[k])])
@@ -275,7 +278,7 @@ class CascadeLoops:
 
         body, tile = self.body, self.body.current
         name = body.names.fresh("tile")
-        tile.body.append(Alloc(Buffer(name, node.dtype, (const(TILE),), "private")))
+        tile.body.append(Alloc(Buffer(name, node.dtype, (const(self.tile),), "private")))
         body.where[name] = tile
         inner = body.enter(self.rounded((self.length,), STEP)[0], "parallel", OUTPUT_AXES)
         along = self.seed(start, inner, self.padded)
