@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 from ..ir.expr import Expr, axis, call, ceildiv, const, leaves, load, minimum, rewrite, substitute, var
 from ..ir.graph import Node, View, postorder, state_axes
 from ..ir.kernel import Alloc, Buffer, Let
-from ..ir.polynomial import is_position
 from ..ir.primops import COMBINERS, OPS
 from ..ir.simplify import prove_le, simplify
 from .costs import operation
@@ -300,7 +299,7 @@ class CascadeLoops:
             return var(name, e.dtype)
 
         def rule(n: Expr) -> Expr | None:
-            if n.op != "where" or not is_position(n.args[0]):
+            if n.op != "where" or not n.args[0].is_position:
                 return None
             return call("where", n.args[0], named(n.args[1]), named(n.args[2]))
 

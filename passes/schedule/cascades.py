@@ -26,7 +26,7 @@ from .distribute import parts_of
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
-from .tree import all_loops, find, loads_in, names_in, touched
+from .tree import all_loops, find, loads_in, touched
 from .vectors import vectors_along
 
 ROW_TILES = 4  # register tiles of a row block: a panel of columns is read once for each of them, the tile's scores stay in the first caches
@@ -58,8 +58,8 @@ def contraction_of(loop: Loop, plan: Plan) -> Contraction | None:
         return None
     stores = [s for s in loop.body if isinstance(s, Store) and s.buffer != allocs[0].name]
     loads = [n for s in inner.body for n in loads_in(*expressions(s)) if n.attr != allocs[0].name]
-    column = tuple(dict.fromkeys(n.attr for n in loads if loop.axis in names_in(n) and n.attr in plan.facts.buffers))
-    row = tuple(dict.fromkeys(n.attr for n in loads if loop.axis not in names_in(n)))
+    column = tuple(dict.fromkeys(n.attr for n in loads if loop.axis in n.names and n.attr in plan.facts.buffers))
+    row = tuple(dict.fromkeys(n.attr for n in loads if loop.axis not in n.names))
     if len(stores) != 1 or not column or not row:
         return None
     return Contraction((), (), loop.axis, (inner.axis,), row, column, allocs[0], stores[0].buffer)
@@ -71,8 +71,8 @@ def _rows(chain: tuple[str, ...], nests: list[Contraction], plan: Plan) -> tuple
     used: set[str] = set()
     for s in statements(plan.kernel.body):
         for n in loads_in(*expressions(s)):
-            if any(b == n.attr and axis in names_in(n) for axis, b in columns):
-                used |= names_in(n)
+            if any(b == n.attr and axis in n.names for axis, b in columns):
+                used |= n.names
     rows: list[str] = []
     for axis in reversed(chain):
         if axis in used:

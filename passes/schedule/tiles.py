@@ -11,7 +11,7 @@ from ...ir.expr import Expr, postorder
 from ...ir.kernel import If, Loop, Store, expressions, statements
 from .affine import constant_extent, stride
 from .plan import Plan
-from .tree import StepError, all_loops, loads_in, names_in, touched
+from .tree import StepError, all_loops, loads_in, touched
 
 
 @dataclass
@@ -78,13 +78,13 @@ class RegisterTile:
     def reads(self, buffer: str, axis: str) -> bool:
         """Whether the accumulating nest still reads the buffer at positions that depend on the axis."""
         nest = self.plan.loop(self.depth)
-        return any(n.attr == buffer and axis in names_in(n) for s in statements((nest,)) if isinstance(s, Store) for n in loads_in(s.value))
+        return any(n.attr == buffer and axis in n.names for s in statements((nest,)) if isinstance(s, Store) for n in loads_in(s.value))
 
     def consecutive(self, packed: str, axis: str) -> bool:
         """Whether what is copied into `packed` moves by one element with the axis, for all that is read."""
         for s in statements(self.plan.kernel.body):
             if isinstance(s, Store) and s.buffer == packed:
-                moving = [self.address(n) for n in loads_in(s.value) if axis in names_in(n)]
+                moving = [self.address(n) for n in loads_in(s.value) if axis in n.names]
                 return all(stride(a, axis) == 1 for a in moving)
         return False
 
