@@ -37,16 +37,16 @@ class DType:
 
     @property
     def min(self) -> int | float:
-        """Smallest value: -inf for floats, the exact integer otherwise, 0 for bool."""
+        """Smallest value: -inf for floats (the 8-bit e4m3 has no infinities: -448), the exact integer otherwise, 0 for bool."""
         if self.is_float:
-            return float("-inf")
+            return -self.max
         return -(1 << (self.bits - 1)) if self.kind == "int" else 0
 
     @property
     def max(self) -> int | float:
-        """Largest value: inf for floats, the exact integer otherwise, 1 for bool."""
+        """Largest value: inf for floats (e4m3: 448), the exact integer otherwise, 1 for bool."""
         if self.is_float:
-            return float("inf")
+            return 448.0 if self.element.name == "f8e4m3" else float("inf")
         if self.kind == "bool":
             return 1
         return (1 << (self.bits - (self.kind == "int"))) - 1

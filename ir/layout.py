@@ -26,11 +26,17 @@ def layout(port: Port, sizes: Mapping[str, int]) -> tuple[tuple[int, ...], tuple
 
 def as_array(port: Port, sizes: Mapping[str, int], flat: numpy.ndarray) -> numpy.ndarray:
     """The logical view of a flat array of `span` elements."""
+    shape, strides, _ = layout(port, sizes)
+    return strided(flat, shape, strides)
+
+
+def strided(array: numpy.ndarray, shape: tuple[int, ...], strides: tuple[int, ...]) -> numpy.ndarray:
+    """The memory of `array` from its first element, read with this shape and these strides (in elements)."""
     from numpy.lib.stride_tricks import as_strided
 
-    shape, strides, _ = layout(port, sizes)
-    item = flat.dtype.itemsize
-    return as_strided(flat, shape, tuple(s * item for s in strides), writeable=True)
+    item = array.itemsize
+    # as bits, because NumPy cannot do it with every type of ml_dtypes
+    return as_strided(array.view(f"u{item}"), shape, tuple(s * item for s in strides)).view(array.dtype)
 
 
 def allocator(port: Port, sizes: Mapping[str, int]) -> Callable[[], numpy.ndarray]:
@@ -41,9 +47,7 @@ def allocator(port: Port, sizes: Mapping[str, int]) -> Callable[[], numpy.ndarra
     element = numpy_dtype(port.dtype)
     if not port.strided and not port.order:
         return partial(numpy.empty, shape, element)
-    item = element.itemsize
-    steps = tuple(s * item for s in strides)
-    return lambda: numpy.lib.stride_tricks.as_strided(numpy.zeros(max(span, 1), element), shape, steps)
+    return lambda: strided(numpy.zeros(max(span, 1), element), shape, strides)
 
 
 def allocate(port: Port, sizes: Mapping[str, int]) -> numpy.ndarray:

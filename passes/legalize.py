@@ -4,7 +4,7 @@
     acc[] add= A[i, p] * B[p, j]        →       acc[] add= cast.f32(A[i, p]) * cast.f32(B[p, j])
     C[i, j] = acc[]                             C[i, j] = cast.f16(acc[])
 
-A float type that the target stores but does not compute with (f16, bf16) is computed in f32: loads and by-value scalars are cast on the way in, stores on the way out, register buffers
+A float type that the target stores but does not compute with (f16, bf16, f8e4m3, f8e5m2) is computed in f32: loads and by-value scalars are cast on the way in, stores on the way out, register buffers
 and lets become f32.  An explicit cast to the small type still rounds.  Then every derived operator that the target does not spell is decomposed (`ir/decompose.py`).
 
 Raises Unsupported for a buffer or a value of a type that the target does not have.

@@ -71,7 +71,10 @@ def described_parameters(program: Program, names: dict[str, str], e: Expressions
 
 def port_words(p: Port, e: Expressions) -> str:
     shape = ", ".join(words(x, e) for x in p.shape)
-    kinds = {"f16": " (bits of an IEEE half)", "bf16": " (bits of a bfloat16)", "bool": " (bytes 0 and 1)", "c64": " (pairs of floats)"}
+    kinds = {
+        "f16": " (bits of an IEEE half)", "bf16": " (bits of a bfloat16)", "f8e4m3": " (bits of an OCP E4M3, no infinities)", "f8e5m2": " (bits of an OCP E5M2)",
+        "bool": " (bytes 0 and 1)", "c64": " (pairs of floats)",
+    }  # fmt: skip
     text = f"{_ROLES[p.role]}, {p.dtype.name}{kinds.get(p.dtype.name, '')}"
     return text if p.role == "scalar" else f"{text} [{shape}], {layout(p)}"
 

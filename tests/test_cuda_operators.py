@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from cuda_unit import Unit, check, compiled, needs_host, target, unit
 from luminal.ir.build import Builder, Tensor
-from luminal.ir.dtypes import DTYPES, DType, bf16, bool_, f16, f32, f64, numpy_dtype
+from luminal.ir.dtypes import DTYPES, DType, bf16, bool_, f8e4m3, f8e5m2, f16, f32, f64, numpy_dtype
 from luminal.ir.expr import size
 from luminal.ir.graph import Graph, Port, Size
 from luminal.ir.primops import COMBINERS, OPS
 from luminal.runtimes.cuda import nvrtc
 from test_cuda_composites import nvrtc_version
 
-FLOATS = (f64, f32, f16, bf16)
+FLOATS = (f64, f32, f16, bf16, f8e4m3, f8e5m2)
 INTEGERS = tuple(DTYPES[n] for n in ("i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"))
 ALL = (*FLOATS, *INTEGERS, bool_)
 N, SEED = size("N"), 20261121
@@ -133,6 +133,6 @@ def test_structure(d: DType, count: int, graphs: dict[str, Graph], built: Unit) 
 
 
 @pytest.mark.skipif(not nvrtc_version(), reason="NVRTC is not installed")
-@pytest.mark.parametrize("d", [f64, f32, f16, bf16, DTYPES["i64"], DTYPES["i8"], DTYPES["u16"], bool_], ids=str)
+@pytest.mark.parametrize("d", [f64, f32, f16, bf16, f8e4m3, f8e5m2, DTYPES["i64"], DTYPES["i8"], DTYPES["u16"], bool_], ids=str)
 def test_nvrtc_takes_every_row(d: DType, built: Unit) -> None:
     assert nvrtc.compile_text(built.sources[f"rows_{d}_"], "sm_75", "ptx" if d is f64 else "cubin", [])

@@ -14,10 +14,11 @@ from ...ir.dtypes import DType
 from ...ir.errors import ToolError
 from ...ir.graph import Port
 from ...ir.program import Program
-from ..literals import bfloat_bits, half_bits
+from ..literals import SMALL, small_bits
 
 _SCALARS: dict[str, Any] = {
-    "f64": ctypes.c_double, "f32": ctypes.c_float, "f16": ctypes.c_uint16, "bf16": ctypes.c_uint16, "bool": ctypes.c_uint8,
+    "f64": ctypes.c_double, "f32": ctypes.c_float, "f16": ctypes.c_uint16, "bf16": ctypes.c_uint16,
+    "f8e4m3": ctypes.c_uint8, "f8e5m2": ctypes.c_uint8, "bool": ctypes.c_uint8,
     "i64": ctypes.c_int64, "i32": ctypes.c_int32, "i16": ctypes.c_int16, "i8": ctypes.c_int8,
     "u64": ctypes.c_uint64, "u32": ctypes.c_uint32, "u16": ctypes.c_uint16, "u8": ctypes.c_uint8,
 }  # fmt: skip
@@ -79,7 +80,7 @@ def _picker(port: Port) -> Callable[[Any], Any]:
     """How an argument for this port is taken from what the caller gave."""
     if port.role != "scalar":
         return address_picker()
-    return {"f16": _half, "bf16": _bfloat}.get(port.dtype.name, _number(port.dtype))
+    return _number(port.dtype)
 
 
 # The data pointer is the first field of NumPy's array object, behind CPython's head; reading it there takes a tenth of the time of `array.ctypes.data`.
@@ -108,13 +109,7 @@ def address_picker() -> Callable[[Any], int]:
     return _address if _trusted() else _slow_address
 
 
-def _half(value: Any) -> int:
-    return half_bits(float(value))
-
-
-def _bfloat(value: Any) -> int:
-    return bfloat_bits(float(value))
-
-
 def _number(dtype: DType) -> Callable[[Any], Any]:
+    if dtype.name in SMALL:
+        return lambda value: small_bits(float(value), dtype)
     return float if dtype.is_float else int
