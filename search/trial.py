@@ -193,7 +193,8 @@ def _job(subject: Subject, sizes: dict[str, int], inputs: Mapping[str, Any], fol
     scalars: dict[str, Any] = {}
     for port in subject.program.ports:
         if port.role == "scalar":
-            scalars[port.name] = inputs[port.name]
+            value = inputs[port.name]
+            scalars[port.name] = [value.real, value.imag] if isinstance(value, complex) else value
             continue
         _, _, span = layout(port, sizes)
         flat = numpy.zeros(max(span, 1), numpy_dtype(port.dtype))

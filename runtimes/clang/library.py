@@ -36,11 +36,11 @@ class Library:
         except (OSError, AttributeError) as error:
             raise ToolError(f"cannot load {symbol} from {path}: {error}") from None
         self._function.restype = ctypes.c_int32
-        arguments = [_SCALARS[p.dtype.name] if p.role == "scalar" else ctypes.c_void_p for p in program.ports]
+        arguments = [kind for p in program.ports for kind in ([_SCALARS[d.name] for _, d in p.values] if p.role == "scalar" else [ctypes.c_void_p])]
         self._function.argtypes = [*arguments, *(ctypes.c_int64 for _ in program.sizes), *(ctypes.c_void_p for _ in extra)]
         self.extra = extra  # pointers that stand behind the sizes: a stream
-        # how each port's argument is taken from what a caller gives
-        self.picks: list[tuple[str, Callable[[Any], Any]]] = [(p.name, _picker(p)) for p in program.ports]
+        # how each argument is taken from what a caller gives for a port
+        self.picks: list[tuple[str, Callable[[Any], Any]]] = [(p.name, pick) for p in program.ports for pick in _pickers(p)]
         self._sizes = [s.name for s in program.sizes]
 
     def arguments(self, buffers: Mapping[str, Any], sizes: Mapping[str, int]) -> list[Any]:
@@ -76,11 +76,19 @@ class Library:
         return seconds
 
 
-def _picker(port: Port) -> Callable[[Any], Any]:
-    """How an argument for this port is taken from what the caller gave."""
+def _pickers(port: Port) -> tuple[Callable[[Any], Any], ...]:
+    """How the arguments for this port are taken from what the caller gave: one, or the two parts of a complex number."""
     if port.role != "scalar":
-        return address_picker()
-    return _number(port.dtype)
+        return (address_picker(),)
+    return (_real, _imaginary) if port.pairs else (_number(port.dtype),)
+
+
+def _real(value: Any) -> float:
+    return complex(value).real
+
+
+def _imaginary(value: Any) -> float:
+    return complex(value).imag
 
 
 # The data pointer is the first field of NumPy's array object, behind CPython's head; reading it there takes a tenth of the time of `array.ctypes.data`.
