@@ -43,9 +43,7 @@ def _square(x: Pair) -> Expr:
 
 
 def divide(x: Pair, y: Pair) -> Pair:
-    """x·conj(y) / |y|²; by zero each part is divided.  By a number without imaginary part each part is divided too, which is the same."""
-    if y[1] is ZERO:
-        return call("div", x[0], y[0]), call("div", x[1], y[0])
+    """x·conj(y) / |y|²; by zero each part is divided."""
     (a, b), (c, d) = _wide(x), _wide(y)
     square = _square(y)
     none = call("equal", square, const(0.0, f64))
