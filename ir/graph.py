@@ -87,8 +87,8 @@ class Port:
     strided: tuple[str, ...] = ()  # size names of the leading strides (in elements) given at run time, outermost first
     index_limit: Expr | None = None  # used as an index into an axis of this extent: how a test draws it
     draw: str = "normal"  # how a test draws it: normal | uniform | positive | spd | index V | one of …
-    pairs: bool = False  # complex, and in kernels its components (`passes/split_complex.py`)
     span: Span = field(default=NOWHERE, compare=False)
+    pairs: bool = False  # complex, and in kernels its components (`passes/split_complex.py`)
 
     @property
     def values(self) -> tuple[tuple[str, DType], ...]:
