@@ -93,7 +93,8 @@ def unify(xs: Sequence[Scalar], what: str) -> tuple[list[Expr], str]:
         to = own[0].expr.dtype
         other = next((x for x in own if x.expr.dtype is not to), None)
         if other is not None:
-            raise BuildError("E0301", f"`{what}` on {to} and {other.expr.dtype}", f"help: nothing is converted silently; (cast {to} …)")
+            wider = other.dtype if other.dtype.is_complex else to
+            raise BuildError("E0301", f"`{what}` on {to} and {other.dtype}", f"help: nothing is converted silently; (cast {wider} …)")
         return [retype(x, to) for x in xs], ""
     if any(x.weak == "float" for x in xs):
         return [float_of(x).expr for x in xs], "float"

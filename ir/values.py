@@ -134,7 +134,8 @@ class Values(Scope):
             to = strong[0].dtype
             for x in strong:
                 if x.dtype is not to:
-                    raise BuildError("E0301", f"{what} are {to} and {x.dtype}", "dtypes are never converted silently", f"try (cast {to} …)")
+                    wider = x.dtype if x.dtype.is_complex else to
+                    raise BuildError("E0301", f"{what} are {to} and {x.dtype}", "dtypes are never converted silently", f"try (cast {wider} …)")
             return tuple(self.retype(x, to) if x.weak else x for x in xs)
         if all(x.weak == "int" for x in xs):
             return xs

@@ -309,7 +309,7 @@ def test_casts(source, tmp_path):
 @pytest.mark.parametrize(("march", "width"), [("x86-64", 16), ("x86-64-v3", 32)])
 def test_casts_on_a_smaller_machine(march, width, tmp_path):
     """gcc 12 fails (internal compiler error) where two comparisons of vectors wider than the machine's are combined: no cast may widen what it compares."""
-    targets = [d for d in (f64, *SMALL, *INTEGERS, bool_)]
+    targets = (f64, *SMALL, *INTEGERS, bool_)
     functions = [pointwise(f"k_{d}", [("X", f32)], (f"o_{d}", d), lambda r, c, d=d: cast(d.vector(c), r(0)), width) for d in targets]
     library = build(tmp_path, "casts_small", functions, MARCH=march)
     data, outs = {"X": values(f32, 3)}, {f"o_{d}": np.zeros(COUNT, numpy_dtype(d)) for d in targets}
