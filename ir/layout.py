@@ -42,10 +42,10 @@ def strided(array: numpy.ndarray, shape: tuple[int, ...], strides: tuple[int, ..
 
 def components(array: numpy.ndarray) -> numpy.ndarray:
     """The memory of a complex array as real numbers, with a last axis of 2."""
-    from numpy.lib.stride_tricks import as_strided
+    import numpy
 
-    real = array.real
-    return as_strided(real, (*array.shape, 2), (*array.strides, real.itemsize))
+    real = numpy.real(array)
+    return numpy.lib.stride_tricks.as_strided(real, (*array.shape, 2), (*array.strides, real.itemsize))
 
 
 def allocator(port: Port, sizes: Mapping[str, int]) -> Callable[[], numpy.ndarray]:

@@ -32,7 +32,7 @@ def _clear(x: Array, e: Array) -> Array:
 
 def _cut(x: Array, e: Array, result: Array) -> Array:
     """Undecided where the negative real axis, across which the argument jumps, is within the error."""
-    return np.where((e > 0) & (x.real - e < 0) & (np.abs(x.imag) <= e), np.inf, result)
+    return np.where((e > 0) & (np.real(x) - e < 0) & (np.abs(np.imag(x)) <= e), np.inf, result)
 
 
 def product_error(x: Operands, e: Operands) -> Array:
@@ -74,7 +74,7 @@ def error(op: str, v: Array, args: Operands, errors: list[Error], source: DType,
     e = [np.zeros(()) if k is None else k for k in errors]
     match op:
         case "cast":  # from a real number, which may be rounded
-            return bounds.error("cast", v.real, args, errors, source, f32)
+            return bounds.error("cast", np.real(v), args, errors, source, f32)
         case "complex":
             return None if exact else np.hypot(e[0], e[1])
         case "real" | "imag" | "neg":

@@ -66,7 +66,7 @@ def judge(actual: Any, expected: Bounded, dtype: DType) -> Verdict:
             apart = (got.astype(bool) != v).astype(np.float64)
         elif dtype.is_complex:  # each part on its own
             got = got.astype(v.dtype)
-            apart = np.maximum(*(_distance(g, w) for g, w in ((got.real, v.real), (got.imag, v.imag))))
+            apart = np.maximum(*(_distance(g, w) for g, w in ((np.real(got), np.real(v)), (np.imag(got), np.imag(v)))))
         else:
             got = got.astype(v.dtype)
             apart = _distance(got, v)

@@ -40,7 +40,7 @@ def run(
         kind = storage(p.dtype, exact)
         if p.pairs and p.role == "scalar":
             number = np.asarray(buffers[p.name]).astype(kind)
-            memory.update((name, np.array(part)) for (name, _), part in zip(p.values, (number.real, number.imag), strict=True))
+            memory.update((name, np.array(part)) for (name, _), part in zip(p.values, (np.real(number), np.imag(number)), strict=True))
             continue
         if not p.shape:
             kept = np.asarray(buffers[p.name])

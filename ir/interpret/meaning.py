@@ -149,7 +149,7 @@ def _divide(x: Array, y: Array) -> Array:
         return np.divide(x, y)
     square = np.real(y) ** 2 + np.imag(y) ** 2
     above = np.where(square == 0, x, np.multiply(x, np.conjugate(y)))
-    return _compose(above.real / square, above.imag / square)
+    return _compose(np.real(above) / square, np.imag(above) / square)
 
 
 VALUE: dict[str, Callable[..., Array]] = {

@@ -49,7 +49,7 @@ def compiled(program: p.Program, *, check: bool = False, instructions: Mapping[s
             kind = storage(port.dtype, False)
             if port.role == "scalar" and port.pairs:
                 number = np.asarray(given).astype(kind)
-                memory.update((name, part[()]) for (name, _), part in zip(port.values, (number.real, number.imag), strict=True))
+                memory.update((name, part[()]) for (name, _), part in zip(port.values, (np.real(number), np.imag(number)), strict=True))
                 continue
             if port.role == "scalar":
                 memory[port.name] = int(given) if port.dtype is i64 else np.asarray(given).astype(kind)[()]
