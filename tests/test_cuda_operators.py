@@ -88,7 +88,8 @@ def values(d: DType, count: int, salt: int) -> Any:
     if d is bool_:
         return rng.integers(0, 2, count).astype(bool)
     if d is c64:
-        return values(f32, count, salt) + 1j * rng.permutation(values(f32, count, salt + 7))
+        parts = values(f32, count, salt), rng.permutation(values(f32, count, salt + 7))
+        return np.stack(parts, axis=-1).view(kind)[:, 0]
     small = rng.integers(0 if d.kind == "uint" else -12, 13, count).astype(kind)
     if d.is_float:
         small = (small.astype(np.float64) / 4).astype(kind)
