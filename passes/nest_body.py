@@ -22,7 +22,6 @@ from ..ir.dtypes import INDEX, DType, bool_
 from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, axis, both, call, cast, const, load, make, postorder, substitute, var
 from ..ir.graph import Node, Shape, View, state_axes
 from ..ir.kernel import Alloc, Block, Buffer, Check, If, Let, Loop, Stmt, Store
-from ..ir.polynomial import is_position
 from ..ir.primops import COMBINERS, OPS
 from ..ir.program import BAD_INDEX
 from ..ir.simplify import assuming, prove, simplify
@@ -296,7 +295,7 @@ class NestBody:
         operands: list[Expr] = []
         for k, a in enumerate(node.args):
             tested = assumed if node.op == "where" else None
-            if node.op == "where" and k > 0 and is_position(operands[0]):
+            if node.op == "where" and k > 0 and operands[0].is_position:
                 tested = both(tested, operands[0] if k == 1 else simplify(call("bit_not", operands[0])))
             operands.append((yield self._read(a, point, guard, tested)))
         if node.op == "contiguous":

@@ -18,8 +18,12 @@ from . import roles
 from .cost import Blocking, blocking
 from .plan import Plan
 from .roles import Contraction
+<<<<<<< HEAD
 from .tiles import RegisterTile
 from .tree import all_loops
+=======
+from .tree import StepError, all_loops, loads_in, touched
+>>>>>>> lean
 
 
 def contract(plan: Plan) -> bool:
@@ -101,8 +105,69 @@ class _Contract:
         if self.homeless:  # by now it is a tile that is kept, padded, so that it comes and goes without a guard
             plan.note(f"partial results need memory of their own: {self.homeless}")
             plan.do("accumulate", self.at, outside=self.batch or f"{row}.0.0")
+<<<<<<< HEAD
         self.tiles = RegisterTile(plan, self.roles.accumulator.name, row, column, self.depth)
         self.tiles.accumulate()
+=======
+        plan.do("expand", self.roles.accumulator.name, f"{row}.1", f"{column}.1")
+        plan.do("fission", f"{row}.1", f"{column}.1")
+        r, c = self.compute()
+        plan.do("reorder", self.depth, r, c)
+
+    def compute(self) -> tuple[str, str]:
+        """The row and column axes of the nest that accumulates."""
+        for loops in self.plan.around_store(self.roles.accumulator.name):
+            names = [x.axis for x in loops]
+            if self.depth in names:
+                names.remove(self.depth)
+                return names[-2], names[-1]
+        raise StepError("the reduction has disappeared")
+
+    # ---- packing
+
+    def stage_columns(self) -> None:
+        plan, column = self.plan, f"{self.roles.column}.0"
+        for buffer in self.roles.column_operands:
+            _, c = self.compute()
+            axes = (*((self.batch,) if self.batch else ()), column, self.depth, c)
+            if not self.reads(buffer, c):
+                continue
+            before = plan.kernel
+            plan.do("stage", buffer, *axes, at=self.at, space="shared")
+            packed = plan.newest(before)
+            (loops,) = plan.around_store(packed)
+            *outer, deep, inner = (x.axis for x in loops if x.axis.endswith(".s"))
+            if self.consecutive(packed, inner):
+                plan.tried("interior", deep, inner)
+                plan.do("vectorize", inner)
+            if self.batch:
+                plan.do("collapse", *outer)
+
+    def stage_rows(self) -> None:
+        plan = self.plan
+        for buffer in self.roles.row_operands:
+            r, _ = self.compute()
+            if self.reads(buffer, r):
+                tiles = f"{self.row}.0.1"
+                order = {"order": f"{tiles},{r},{self.depth}"} if len(self.roles.rows) > 1 else {}
+                plan.do("stage", buffer, tiles, self.depth, r, at=self.work, **order)
+
+    def reads(self, buffer: str, axis: str) -> bool:
+        """Whether the accumulating nest still reads the buffer at positions that depend on the axis."""
+        nest = self.plan.loop(self.depth)
+        return any(n.attr == buffer and axis in n.names for s in statements((nest,)) if isinstance(s, Store) for n in loads_in(s.value))
+
+    def consecutive(self, packed: str, axis: str) -> bool:
+        """Whether what is copied into `packed` moves by one element with the axis, for all that is read."""
+        for s in statements(self.plan.kernel.body):
+            if isinstance(s, Store) and s.buffer == packed:
+                moving = [self.address(n) for n in loads_in(s.value) if axis in n.names]
+                return all(stride(a, axis) == 1 for a in moving)
+        return False
+
+    def address(self, load: Expr) -> Expr:
+        return self.plan.facts.buffers[load.attr].address(load.args)
+>>>>>>> lean
 
     def team(self) -> None:
         """One parallel loop over batch and row blocks."""

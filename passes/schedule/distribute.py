@@ -8,7 +8,11 @@ from ...ir.expr import ZERO, Expr, make, rewrite, substitute, var
 from ...ir.graph import Shape
 from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, substitute_block
 from .affine import constant_extent, extent, minus, upper
+<<<<<<< HEAD
 from .tree import Facts, StepError, buffers_in, fresh, names_in, names_taken, nest, path_to, rename, replace_in, replace_loop, touched, written
+=======
+from .tree import Facts, StepError, fresh, names_taken, nest, path_to, rename, replace_in, replace_loop, written
+>>>>>>> lean
 
 
 def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
@@ -46,8 +50,8 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
         loop = loops[axis]
         length = extent(loop)
         bound = upper(length, facts.known) if constant_extent(loop) is None else None
-        if bound is None and names_in(length) & set(loops):
-            raise StepError(f"expand: the extent of `{axis}` depends on {', '.join(sorted(names_in(length) & set(loops)))}")
+        if bound is None and length.names & set(loops):
+            raise StepError(f"expand: the extent of `{axis}` depends on {', '.join(sorted(length.names & set(loops)))}")
         shape.append(length if bound is None else ZERO + bound)
         position.append(var(axis) if loop.start is ZERO else minus(var(axis), loop.start))
     old = alloc.buffer
@@ -133,7 +137,7 @@ def _inline_lets(block: Block) -> Block:
     result: list[Stmt] = []
     for k, s in enumerate(block):
         if isinstance(s, Let):
-            bad = sorted(buffers_in(s.value) & written(block[k + 1 :]))
+            bad = sorted(s.value.buffers & written(block[k + 1 :]))
             if bad:
                 raise StepError(f"fission: `{s.name}` reads `{bad[0]}`, which the body writes after it")
             values[var(s.name, s.value.dtype)] = substitute(s.value, values)

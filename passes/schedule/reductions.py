@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from ...ir.dtypes import DType
 from ...ir.expr import ONE, ZERO, Expr, call, ceildiv, const, first, last, load, maximum, var, where
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_block, statements, substitute_block
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_block, statements, substitute_block, with_body
 from ...ir.primops import COMBINERS
 from ...ir.simplify import prove_equal
 from .affine import at_least, constant_extent, minus, upper
-from .tree import Facts, StepError, around, fresh, loads_in, local_buffers, names_in, names_taken, reads, replace_in, replace_loop, written
+from .tree import Facts, StepError, around, fresh, loads_in, local_buffers, names_taken, reads, replace_in, replace_loop, written
 
 
 def identity(combiner: str, dtype: DType) -> Expr:
@@ -104,7 +104,7 @@ def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside:
         middle = _first_last(axis, name, index, value, start, body, after, acc)
     nest: Block = (*allocs, *middle)
     for x in reversed(loops):
-        nest = (replace(x, body=nest),)
+        nest = (with_body(x, nest),)
     return replace(kernel, body=replace_in(kernel.body, loops[0], (*head, replace(block_loop, stop=trips, body=nest, kind="serial"))))
 
 
@@ -130,7 +130,7 @@ def _at_least_once(loop: Loop, facts: Facts) -> tuple[Expr, Block]:
     if len(loop.body) == 1 and isinstance(inner, Loop) and inner.stop.op == "min" and inner.stop.args[0].is_const:
         factor = inner.stop.args[0].attr
         length = minus(inner.stop.args[1], var(loop.axis) * -factor)
-        if prove_equal(loop.stop, ceildiv(length, factor), facts.known) and loop.axis not in names_in(length):
+        if prove_equal(loop.stop, ceildiv(length, factor), facts.known) and loop.axis not in length.names:
             return maximum(ONE, loop.stop), loop.body
     raise StepError(f"accumulate: `{loop.axis}` may run no block at all; split the reduction with tail=guard")
 
@@ -173,7 +173,7 @@ def _require_own_operator(store: Store, loop: Loop, value: Expr, facts: Facts) -
 def _extent_outside(loop: Loop, loops: list[Loop], facts: Facts) -> Expr:
     """The extent of one of the loops as it is known before all of them."""
     bound = upper(loop.stop, facts.known) if constant_extent(loop) is None else None
-    if loop.start is not ZERO or (bound is None and names_in(loop.stop) & {x.axis for x in loops}):
+    if loop.start is not ZERO or (bound is None and loop.stop.names & {x.axis for x in loops}):
         raise StepError(f"accumulate: the partial results of `{loop.axis}` have no fixed extent")
     return loop.stop if bound is None else const(bound)
 
@@ -224,7 +224,7 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
         if any(n.attr in changed for n in loads_in(*expressions(s))):
             raise StepError(f"rfactor: `{axis}` reads what it accumulates")
         if isinstance(s, Store):
-            if not s.combiner or any(names_in(e) & inner_axes for e in s.index):
+            if not s.combiner or any(e.names & inner_axes for e in s.index):
                 raise StepError(f"rfactor: `{s.buffer}` is not accumulated into one place")
             if facts.strict and s.value.dtype.is_float and s.combiner in ("add", "mul"):
                 raise StepError("rfactor: lane by lane changes the order of the sum, and --strict forbids it")
