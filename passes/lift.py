@@ -13,12 +13,14 @@ from dataclasses import dataclass
 
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, bool_
-from ..ir.expr import TRUE, ZERO, Expr, Scalar, axis, both, call, maximum, postorder, substitute
-from ..ir.graph import Node, Shape, View, const_node, elementwise, gather_node, identity, iota_node, reduce_node
+from ..ir.expr import ONE, TRUE, ZERO, Expr, Scalar, axis, both, call, const, maximum, postorder, substitute
+from ..ir.graph import Node, Shape, View, const_node, elementwise, gather_node, identity, iota_node, reduce_node, scan_node
 from ..ir.polynomial import is_position
+from ..ir.primops import COMBINERS
 from ..ir.simplify import assuming, prove, simplify
-from .dependence import positional, within
-from .loop_events import NotTensor, Sum, Trip, unstamped
+from .dependence import positional
+from .domains import NotTensor, Trip, within
+from .loop_events import Events, Scan, Sum, Unknown, unstamped
 from .nest_body import identity_of
 
 
@@ -46,8 +48,8 @@ class Lift:
     """`boxes`: all loop variables with their greatest numbers of trips, in the order that axes take.  `source(stamped name)`: the tensor that a load reads, and its shape.
     `known`: of sizes and of the variables."""
 
-    def __init__(self, boxes: dict[Expr, Expr], known: Known, source: Callable[[str], tuple[Node, Shape]], sums: dict[Expr, Sum]) -> None:
-        self.source, self.sums = source, sums
+    def __init__(self, boxes: dict[Expr, Expr], known: Known, source: Callable[[Expr], tuple[Node, Shape]], found: Events, strict: bool) -> None:
+        self.source, self.found, self.strict = source, found, strict
         self.order = {v: simplify(maximum(count, 0), known) for v, count in boxes.items()}
         self.known = within(known, tuple(Trip(v, count) for v, count in boxes.items()))
         self.checked: set[Expr] = set()  # what the gathers check
@@ -55,31 +57,25 @@ class Lift:
 
     def lift(self, root: Expr, guard: Expr | None) -> Operand:
         """The operand that gives `root` wherever `guard` holds; elsewhere it may give anything."""
-        pending = [(root, guard)]
-        for s in self.sums_of(root):
-            pending.append((self.summed(s), s.guard))
-        for e, g in reversed(pending):
+        pending: list[tuple[Expr, Expr | None]] = []
+        for v in self.found.definitions(root):
+            d = self.found.defined[v]
+            pending += [(self.folded(d), d.guard)] if not isinstance(d, Scan) else [(self.folded(d), d.guard), (d.start, d.guard)]
+        pending.append((root, guard))
+        for e, g in pending:
             contexts = self.contexts(e, g)
             for n in postorder(e):
                 if n in contexts and n not in self.memo:
                     self.memo[n] = self.one(n, contexts[n])
         return self.memo[root]
 
-    def sums_of(self, root: Expr) -> list[Sum]:
-        """The sums inside, outer ones before those that they are made of."""
-        found: dict[Expr, None] = {}
-        pending = [root]
-        while pending:
-            for n in postorder(pending.pop()):
-                if n in self.sums:
-                    found.pop(n, None)
-                    found[n] = None
-                    pending.append(self.sums[n].body)
-        return [self.sums[n] for n in sorted(found, key=list(self.sums).index, reverse=True)]
-
-    def summed(self, s: Sum) -> Expr:
-        """What is summed over the whole box of the loops: nothing where a loop has fewer trips than its box."""
-        return self.masked(s.body, s.loops, identity_of(s.combiner, s.dtype))
+    def folded(self, d: Sum | Scan | Unknown) -> Expr:
+        """What is combined over the whole box of the loops: nothing where a loop has fewer trips than its box."""
+        if isinstance(d, Unknown):
+            raise NotTensor(d.why, d.span)
+        if self.strict and d.dtype.is_float and d.combiner in ("add", "mul"):
+            raise NotTensor("--strict keeps the order in which floats are accumulated")
+        return self.masked(d.body, d.loops, identity_of(d.combiner, d.dtype))
 
     def masked(self, value: Expr, loops: Iterable[Trip], otherwise: Expr) -> Expr:
         short = both(*(c for c in (t.var.lt(t.count) for t in loops) if not prove(c, self.known)))
@@ -103,9 +99,11 @@ class Lift:
 
     def one(self, n: Expr, context: Expr | None) -> Operand:
         """One subexpression whose operands are lifted."""
-        if n in self.sums:
-            s = self.sums[n]
-            return self.reduced(s.combiner, self.memo[self.summed(s)], [t.var for t in s.loops])
+        d = self.found.defined.get(n)
+        if isinstance(d, Sum):
+            return self.reduced(d.combiner, self.memo[self.folded(d)], [t.var for t in d.loops])
+        if isinstance(d, Scan):
+            return self.scanned(d)
         if n.op == "load":
             return self.load(n, context)
         if n.is_const:
@@ -131,8 +129,22 @@ class Lift:
         node = reduce_node(combiner, self.shape(axes), self.shape(over), body.view(places([*axes, *over])))
         return Operand(node, tuple(axes))
 
+    def scanned(self, d: Scan) -> Operand:
+        """The running value: of the trip before this one, unless `d` is inclusive; `start` has its part in it."""
+        body, t = self.memo[self.folded(d)], d.loop.var
+        axes = self.axes({t, *body.variables})
+        node = scan_node(d.combiner, axes.index(t), body.view(places(axes)), self.shape(axes))
+        nothing = identity_of(d.combiner, d.dtype)
+        if d.inclusive:
+            running = Operand(node, tuple(axes))
+        else:
+            running = Operand(node, tuple(v - 1 if v is t else v for v in axes), simplify(ONE.le(t), self.known), nothing.attr)
+        if d.start is nothing:
+            return running
+        return self.apply(call(COMBINERS[d.combiner].op, nothing, const(1, d.dtype)), [self.memo[d.start], running])
+
     def load(self, n: Expr, context: Expr | None) -> Operand:
-        node, shape = self.source(n.attr)
+        node, shape = self.source(n)
         if node.op == "const":
             return Operand(node)
         if not all(is_plain(e) for e in n.args):

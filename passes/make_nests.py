@@ -186,5 +186,5 @@ class _Maker:
         block = unique_locals(nest.body, Names((*self.names.taken, *names)).fresh)
         from .raise_loops import why_not
 
-        reason = why_not(node, self.graph, self.options)
-        return Piece(tuple(written), rename_buffers(block, names, self.scalars), tuple(starts), tuple(before), (reason,) if reason else ())
+        reasons = why_not(node, self.graph, self.options)
+        return Piece(tuple(written), rename_buffers(block, names, self.scalars), tuple(starts), tuple(before), reasons)
