@@ -30,6 +30,8 @@ from ..ir.errors import NOWHERE, CompilerBug, Span
 from ..ir.expr import ONE, TRUE, ZERO, Expr, both, call, ceildiv, load, maximum, postorder, rewrite, substitute, var
 from ..ir.graph import Shape
 from ..ir.kernel import Alloc, Block, Check, If, Let, Loop, Nest, Store, While, statements
+from ..ir.polynomial import coefficient, degree, divided, plus, poly, times
+from ..ir.polynomial import expr as from_poly
 from ..ir.simplify import prove, simplify
 from .accumulations import combined, peeled
 from .domains import NotTensor, Trip, box, within
@@ -60,13 +62,14 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """The values of `body` at all points of `loops` (where `guard`, that of the statement, holds), combined."""
+    """The values of `body` at all points of `loops` (where `guard`, that of the statement, holds), combined.  `around`: the loops that it stands in."""
 
     combiner: str
     dtype: DType
     loops: tuple[Trip, ...]
     body: Expr
     guard: Expr | None
+    around: tuple[Trip, ...]
 
     @property
     def parts(self) -> tuple[Expr, ...]:
@@ -83,6 +86,7 @@ class Scan:
     start: Expr
     body: Expr
     guard: Expr | None
+    around: tuple[Trip, ...]
     inclusive: bool
 
     @property
@@ -102,6 +106,7 @@ class Unknown:
     span: Span
     parts: tuple[Expr, ...]
     loops: tuple[Trip, ...] = ()
+    around: tuple[Trip, ...] = ()
     guard: Expr | None = None
 
 
@@ -334,13 +339,13 @@ class Events:
             self._env[name] = self.unknown(p.dtype, lost or f"the value of {name} is what the last iteration leaves", span, v, before) if left is None else left
             return
         combiner, body = found
-        self.defined[p] = Scan(combiner, p.dtype, trip, before, body, self._guard, False)
+        self.defined[p] = Scan(combiner, p.dtype, trip, before, body, self._guard, self._loops, False)
         loops = (trip,)
         inner = self.defined.get(body)
         if isinstance(inner, Sum) and inner.combiner == combiner:
             loops, body = (trip, *inner.loops), inner.body
         total = self._fresh(p.dtype)
-        self.defined[total] = Sum(combiner, p.dtype, loops, body, self._guard)
+        self.defined[total] = Sum(combiner, p.dtype, loops, body, self._guard, self._loops)
         self._env[name] = combined(combiner, before, total)
 
     def _last(self, v: Expr, before: Expr, trip: Trip, first: int) -> Expr | None:
@@ -384,9 +389,9 @@ class Events:
         for v, d in self.defined.items():
             match d:
                 case Sum():
-                    self.defined[v] = replace(d, loops=trips(d.loops), body=of(d.body), guard=guard(d.guard))
+                    self.defined[v] = replace(d, loops=trips(d.loops), around=trips(d.around), body=of(d.body), guard=guard(d.guard))
                 case Scan():
-                    self.defined[v] = replace(d, loop=trips((d.loop,))[0], start=of(d.start), body=of(d.body), guard=guard(d.guard))
+                    self.defined[v] = replace(d, loop=trips((d.loop,))[0], around=trips(d.around), start=of(d.start), body=of(d.body), guard=guard(d.guard))
                 case Unknown():
                     self.defined[v] = replace(d, parts=tuple(map(of, d.parts)))
         self._loops, self._guard = trips(self._loops), guard(self._guard)
@@ -418,25 +423,25 @@ class Events:
                 others = tuple(other for other in e.loops if other is not t)
                 self.loads.setdefault(start, {})[Read(e.buffer, k, at, others, both(simplify(ONE.le(t.count), self.known)))] = None
                 v = self._fresh(e.value.dtype)
-                self.defined[v] = Scan(combiner, v.dtype, t, start, body, None, True)
+                self.defined[v] = Scan(combiner, v.dtype, t, start, body, None, others, True)
                 self.events[k] = replace(e, value=v, combiner="")
                 break
 
     def definitions(self, *roots: Expr) -> list[Expr]:
         """The variables `%k` that expressions depend on, each after those that it is made of."""
         found: dict[Expr, None] = {}
+        entered: set[Expr] = set()  # an unknown may depend on itself
         stack: list[tuple[Expr, bool]] = [(n, False) for r in reversed(roots) for n in reversed(list(postorder(r))) if n in self.defined]
         while stack:
             v, done = stack.pop()
-            if v in found:
-                continue
             if done:
                 found[v] = None
-                continue
-            stack.append((v, True))
-            d = self.defined[v]
-            exprs = (*d.parts, *(t.count for t in d.loops), *(() if d.guard is None else (d.guard,)))
-            stack += [(n, False) for e in exprs for n in postorder(e) if n in self.defined and n not in found and n is not v]
+            elif v not in entered:
+                entered.add(v)
+                stack.append((v, True))
+                d = self.defined[v]
+                exprs = (*d.parts, *(t.count for t in d.loops), *(() if d.guard is None else (d.guard,)))
+                stack += [(n, False) for e in exprs for n in postorder(e) if n in self.defined and n not in entered]
         return list(found)
 
     def expressions(self, k: int) -> tuple[Expr, ...]:
@@ -462,15 +467,17 @@ class Events:
 
     def shown(self, buffer: str, index: Sequence[Expr]) -> str:
         """An access in the names of the user's loops."""
-        axes: dict[Expr, Expr] = {}
-        for t, (start, step) in self.starts.items():
+        own = [poly(simplify(e, self.known)) for e in index[len(self.private.get(buffer, ())) :]]
+        for t, (start, step) in reversed(self.starts.items()):  # the start of an inner loop may hang on outer ones
             loop = self.loops[t]
-            if isinstance(loop, Loop) and step.is_const and abs(step.attr) == 1 and not self.is_data(start):
-                axes[t] = (var(loop.axis) - start) * step
-        own = index[len(self.private.get(buffer, ())) :]
-        for _ in axes:  # the start of an inner loop may hang on outer ones
-            own = [substitute(e, axes) for e in own]
-        return f"{buffer}[{', '.join(repr(simplify(e, self.known)) for e in own)}]"
+            if isinstance(loop, Loop) and step.is_const and not self.is_data(start):
+                place = plus(poly(var(loop.axis)), poly(start), -1)
+                for k, p in enumerate(own):
+                    if degree(p, t) == 1:
+                        slope, rest = coefficient(p, t)
+                        share, left = divided(slope, poly(step))
+                        own[k] = p if left else plus(rest, times(share, place))
+        return f"{buffer}[{', '.join(repr(simplify(from_poly(p), self.known)) for p in own)}]" if own else buffer
 
 
 def _mentions(e: Expr, v: Expr) -> bool:

@@ -21,6 +21,7 @@ class Slice:
         self.wanted = set(stores)
         self.scalars = scalars
         self.names: set[str] = set()  # of the scalars that it needs
+        self.arrays: set[str] = set()  # that it touches
         self.checks: set[int] = set()
         while self._grow(body):
             pass
@@ -57,6 +58,9 @@ class Slice:
         self.checks.update(id(c) for c in checks)
         for t in (s, *around, *checks):
             self.names.update(n.attr for n in postorder(*expressions(t)) if self._scalar(n))
+            self.arrays.update(n.attr for n in postorder(*expressions(t)) if n.op == "load")
+        if isinstance(s, Store):
+            self.arrays.add(s.buffer)
 
     def _scalar(self, n: Expr) -> bool:
         return n.op == "var" or (n.op == "load" and n.attr in self.scalars)
@@ -80,7 +84,7 @@ class Slice:
                     if s.name in self.names:
                         result.append(s)
                 case Alloc():
-                    if s.buffer.shape or s.buffer.name in self.names:
+                    if s.buffer.name in (self.arrays if s.buffer.shape else self.names):
                         result.append(s)
                 case Check():
                     if id(s) in self.checks:

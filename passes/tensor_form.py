@@ -10,11 +10,12 @@ Each gives a new version of the tensors that it stores into.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field, replace
 
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
-from ..ir.dtypes import DType
+from ..ir.dtypes import DType, bool_
 from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, call, const, load, postorder, substitute
 from ..ir.graph import Attr, Node, Shape, View, const_node, elementwise, identity, make, update_node
 from ..ir.kernel import Alloc, Block, Nest, Stmt, Store, expressions, map_block, statements
@@ -130,7 +131,7 @@ class _Versions:
 
     def _real(self, buffer: str, node: Node) -> Node:
         shape = self.found.arrays[buffer][1]
-        return _full(Operand(node), node.dtype, shape, {}) if node.op == "const" and shape else node
+        return _whole(View(node, ()), node.dtype, shape) if node.op == "const" and shape else node
 
     # ---- groups that stay loops
 
@@ -174,7 +175,6 @@ class _Versions:
             if all(set(e.stores) <= inside for e in found.events if e.buffer == b)
             and all(k in group for k in range(len(found.events)) if any(r.buffer == b for r in self.order.reads[k]))
         }  # fmt: skip
-        dropped = {b for b in local if b not in alone or (b not in stored and b not in loaded)}
         shapes = {b.name: b for b in (*self.nest.operands, *self.nest.results, *(replace(b, space="global") for b in local.values()))}
         results = [b for b in stored if b not in alone]
         operands: list[str] = []
@@ -188,7 +188,7 @@ class _Versions:
             operands.append(b)
             args.append(self._real(b, node))
         nest = Nest(
-            self.nest.name, tuple(shapes[b] for b in operands), tuple(shapes[b] for b in results), _without(part.body, dropped)
+            self.nest.name, tuple(shapes[b] for b in operands), tuple(shapes[b] for b in results), _without(part.body, local.keys() - alone)
         )
         made = frozenset(group)
         for j, b in enumerate(results):
@@ -237,15 +237,18 @@ class _Versions:
             if event.combiner and reduced:
                 if old is not const_node(identity_of(event.combiner, dtype).attr, dtype):
                     base = View(old, ()) if old.op == "const" else identity(old)
-                    return elementwise(COMBINERS[event.combiner].op, shape, base, value.view(covered[0]))
-            return _full(value, dtype, shape, covered[0])
+                    return elementwise(COMBINERS[event.combiner].op, shape, base, lift.view(value, axes, covered[0]))
+            return _whole(lift.view(value, axes, covered[0]), dtype, shape)
         if event.combiner and reduced:
-            old_value = lift.lift(_old(event, dtype), None)
+            old_value = lift.lift(_old(event, dtype), None, event.loops)
             value = lift.apply(call(COMBINERS[event.combiner].op, identity_of(event.combiner, dtype), const(1, dtype)), [old_value, value])
-        self.inside(event, lift, shape)
-        if covered is not None and old.op == "const" and value.domain is None:
-            view = value.view(covered[0])
-            return make("contiguous", old.dtype, shape, (View(view.node, view.index, covered[1], old.attr.value),), span=event.span)
+        self.inside(event, lift.inside(event.loops), shape)
+        always = self.inside(event, lift.inside(kept), shape, False)
+        if covered is not None and (old.op == "const" or not always):
+            runs = () if always else (ONE.le(lift.boxes[v]) for v in reduced)  # else there may be no such element
+            return self.box_of(event, lift.view(value, axes, covered[0]), both(covered[1], *runs), old, shape)
+        if not always:
+            raise NotTensor(f"{event.buffer} has no such element where the loops do not run", event.span)
         return self.updated(event, axes, lift, value, shape)
 
     def value(self, k: int, event: Event, reduced: list[Expr], lift: Lift, dtype: DType) -> Operand:
@@ -257,13 +260,13 @@ class _Versions:
         otherwise = identity_of(event.combiner, dtype) if event.combiner and reduced else old
         if event.guard is not None:
             value = call("where", event.guard, value, otherwise)
-        value = lift.masked(value, event.loops, otherwise)
-        result = lift.lift(value, None)
+        value = lift.masked(value, event.loops, (), otherwise)
+        result = lift.lift(value, None, event.loops)
         if not (event.combiner and reduced):
             return result
         if self.options.strict and dtype.is_float and event.combiner in ("add", "mul"):
             raise NotTensor("--strict keeps the order in which floats are accumulated", event.span)
-        return lift.reduced(event.combiner, result, reduced)
+        return lift.folded_over(event.combiner, result, reduced)
 
     def boxes(self, k: int, event: Event, kept: list[Trip]) -> dict[Expr, Expr]:
         """The greatest number of trips of every loop that the event depends on, over all iterations of the loops around it; kept ones first, in the order
@@ -282,39 +285,53 @@ class _Versions:
         inverse: dict[Expr, Expr] = {}
         domain: Expr | None = None
         for d, (e, extent) in enumerate(zip(event.index, shape, strict=True)):
-            p = poly(e)
             inside = [v for v in axes if v in set(postorder(e))]
-            if len(inside) != 1 or inside[0] in inverse or degree(p, inside[0]) != 1:
-                return None
-            slope, offset = (from_poly(x) for x in coefficient(p, inside[0]))
-            if slope not in (ONE, const(-1)) or any(v in set(postorder(offset)) for v in axes):
-                return None
-            count = lift.order[inside[0]]
-            least = offset if slope is ONE else offset + 1 - count
+            slope, least, count = ONE, e, ONE
+            if inside:
+                p, v = poly(e), inside[0]
+                if len(inside) != 1 or v in inverse or degree(p, v) != 1:
+                    return None
+                slope, offset = (from_poly(x) for x in coefficient(p, v))
+                if slope not in (ONE, const(-1)):
+                    return None
+                count = lift.order[v]
+                least = offset if slope is ONE else offset + 1 - count
+                inverse[v] = slope * (axis(d) - offset)
             if not prove_equal(least, ZERO, self.known):
                 domain = both(domain, least.le(axis(d)))
             if not prove_equal(least + count, extent, self.known):
                 domain = both(domain, axis(d).lt(least + count))
-            inverse[inside[0]] = slope * (axis(d) - offset)
         return inverse, domain
 
-    def inside(self, event: Event, lift: Lift, shape: Shape) -> None:
+    def inside(self, event: Event, known: Known, shape: Shape, demanded: bool = True) -> bool:
+        """Whether the event stores inside its tensor; NotTensor where that is demanded and not proven."""
         for e, extent in zip(event.index, shape, strict=True):
-            if not prove(call("bit_and", ZERO.le(e), e.lt(extent)), lift.known):
-                raise NotTensor(f"{event.buffer} is stored at positions that are not proven to be inside it", event.span)
+            if not prove(call("bit_and", ZERO.le(e), e.lt(extent)), known):
+                if demanded:
+                    raise NotTensor(f"{self.found.shown(event.buffer, event.index)} is not proven to be inside of {event.buffer}", event.span)
+                return False
+        return True
+
+    def box_of(self, event: Event, view: View, domain: Expr | None, old: Node, shape: Shape) -> Node:
+        """A box of the tensor is the value, the rest as it was."""
+        if old.op == "const" and view.domain is None:
+            return make("contiguous", old.dtype, shape, (View(view.node, view.index, domain, old.attr.value),), span=event.span)
+        condition = View(const_node(True, bool_), (), domain, False)
+        base = View(old, ()) if old.op == "const" else identity(old)
+        return elementwise("where", shape, condition, View(view.node, view.index, both(domain, view.domain), view.fill), base, span=event.span)
 
     def updated(self, event: Event, axes: list[Expr], lift: Lift, value: Operand, shape: Shape) -> Node:
         old = self.head(event.buffer)
         base = View(old, ()) if old.op == "const" else identity(old)
-        at = tuple(substitute(simplify(e, lift.known), places(axes)) for e in event.index)
-        return update_node(base, value.view(places(axes)), lift.shape(axes), at, shape, event.span)
+        at = tuple(substitute(simplify(e, lift.inside(event.loops)), places(axes)) for e in event.index)
+        return update_node(base, lift.view(value, axes), lift.shape(axes), at, shape, event.span)
 
 
 def _loads(s: Stmt) -> list[Expr]:
     return [n for n in postorder(*expressions(s)) if n.op == "load"]
 
 
-def _without(block: Block, arrays: set[str]) -> Block:
+def _without(block: Block, arrays: Set[str]) -> Block:
     """Without the declarations of these local arrays, which are made outside."""
     return map_block(block, lambda s: () if isinstance(s, Alloc) and s.buffer.name in arrays else None)
 
@@ -324,9 +341,8 @@ def _old(event: Event, dtype: DType) -> Expr:
     return load(stamped(event.buffer, -1), dtype, *event.index)
 
 
-def _full(value: Operand, dtype: DType, shape: Shape, inverse: dict[Expr, Expr]) -> Node:
-    """The operand as a node of this shape."""
-    view = value.view(inverse)
+def _whole(view: View, dtype: DType, shape: Shape) -> Node:
+    """The view as a node of this shape."""
     if view.is_identity and view.node.shape == shape and view.node.op != "const":
         return view.node
     return make("contiguous", dtype, shape, (view,))

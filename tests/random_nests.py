@@ -6,6 +6,7 @@ Everything is of integers, so any order of sums gives the same; loops run from 1
 from __future__ import annotations
 
 import random
+import re
 
 ARRAYS = {"A": 2, "B": 2, "C": 2, "U": 1, "V": 1, "W": 1, "S": 0}  # axes of each port
 OUTPUTS = ("A", "B", "U", "V", "S", "Y", "Z")  # Y[N N] and Z[N] are outputs of their own, zeros at first
@@ -20,16 +21,20 @@ class Nest:
         self.locals: list[str] = []
 
     def text(self) -> str:
-        body = self.loop([], self.rng.choice((1, 2, 2, 3)))
-        if self.rng.random() < 0.3:
-            body = f"(progn {body} {self.loop([], 2)})"
+        first = self.loop([], self.rng.choice((1, 2, 2, 3)), True)
+        second = self.loop([], 2, True) if self.rng.random() < 0.3 else ""
+        given = ""
+        for own, port in (("Y", "A"), ("Z", "W")):  # an output of its own has a value, or it is zeros where the first nest stores into it
+            if self.rng.random() < 0.4 or not re.search(rf"f \(aref {own} ", first):
+                given += f"(setf {own} {port}) "
         ports = " ".join(f"{name}{{int}}[{' '.join('N' * axes)}]" for name, axes in ARRAYS.items())
         outputs = " ".join({"Y": "Y{int}[N N]", "Z": "Z{int}[N]"}.get(name, name) for name in OUTPUTS)
+        body = f"{given}{first} {second}"
         return f"(composite t (({ports}) -> ({outputs})) (incf S 1) {body})"
 
     # ---- statements
 
-    def loop(self, around: list[str], depth: int) -> str:
+    def loop(self, around: list[str], depth: int, stores: bool = False) -> str:
         rng, axis = self.rng, f"i{self.axes}"
         self.axes += 1
         start, stop = "1", "(- N 1)"
@@ -47,6 +52,8 @@ class Nest:
             if rng.random() < 0.25:
                 parts.append(self.loop(inner, 1))
         parts += [self.statement(inner) for _ in range(rng.choice((0, 1, 1, 2)) if depth > 1 else rng.choice((1, 1, 2, 3)))]
+        if stores:
+            parts.append(self.store(inner, OUTPUTS))
         self.scalars, self.locals = scalars, local
         return f"(loop ({axis} {start} {stop}{step}) {' '.join(parts)})"
 
@@ -72,12 +79,12 @@ class Nest:
             return f"(if {self.condition(around)} {then}{other})"
         return self.store(around)
 
-    def store(self, around: list[str]) -> str:
+    def store(self, around: list[str], names: tuple[str, ...] = ()) -> str:
         rng = self.rng
         head = rng.choice(("setf", "setf", "incf", "incf", "decf", "maxf", "minf", "mulcf"))
-        name = rng.choice((*OUTPUTS, *self.locals))
-        place = self.place(name, around, rng.random() < 0.15)
-        if rng.random() < 0.15 and name != "S":  # a recurrence
+        name = rng.choice(names or (*OUTPUTS, *self.locals))
+        place = self.place(name, around, rng.random() < 0.1)
+        if rng.random() < 0.12 and name != "S":  # a recurrence
             return f"(setf {place} (+ {self.place(name, around, True)} {self.value(around)}))"
         return f"({head} {place} {self.value(around)})"
 
@@ -91,7 +98,7 @@ class Nest:
 
     def index(self, around: list[str], moved: bool) -> str:
         rng, axis = self.rng, self.rng.choice(around)
-        if moved or rng.random() < 0.2:
+        if moved or rng.random() < 0.1:
             return rng.choice((f"(+ {axis} 1)", f"(- {axis} 1)", f"(- N 1 {axis})", "0"))
         return axis
 
@@ -105,16 +112,17 @@ class Nest:
                 return rng.choice(around)
             if leaf < 0.4 and self.scalars:
                 return rng.choice(self.scalars)
-            return self.place(rng.choice((*ARRAYS, "Y", "Z", *self.locals)), around)
+            name = rng.choice(("C", "W") if rng.random() < 0.5 else (*ARRAYS, "Y", "Z", *self.locals))
+            return self.place(name, around)
         a, b = self.value(around, depth - 1), self.value(around, depth - 1)
         if rng.random() < 0.15:
             return f"(if {self.condition(around)} {a} {b})"
         return f"({rng.choice(('+', '-', '*', 'max', 'min'))} {a} {b})"
 
     def condition(self, around: list[str]) -> str:
-        a, b = self.rng.choice(around), self.rng.choice(around)
+        a = self.rng.choice(around)
         if self.rng.random() < 0.5:
-            return f"(< {a} {self.rng.choice((b, '3', f'(- N {b})'))})"
+            return f"(< {a} {self.rng.choice((*(b for b in around if b != a), '3', f'(- N {a})'))})"
         return f"(< {self.place('C', around)} {self.place('W', around)})"
 
 
