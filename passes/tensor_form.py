@@ -152,7 +152,9 @@ class _Versions:
                 # a tensor without axes that is computed on the way, and a local array of one iteration
                 own = e.buffer in names and e.buffer in self.found.scalars
                 local = any(self.found.private.get(b) and b in touched for b in (e.buffer, *(r.buffer for r in order.reads[k])))
-                if own or local:
+                # and what is read between two stores of the group
+                between = any(before & {*g} and after & {*g} for before, after in (map(set, order.seen[r]) for r in order.reads[k]))
+                if own or local or between:
                     order.together.append((g[0], k))
                     order.stick(k, str(order.stuck[g[0]]))
             stored = {events[k].buffer for k in g}
