@@ -83,7 +83,9 @@ def bindings(compilation: Compilation, given: dict[str, int | float]) -> list[tu
             raise UsageError(f"--test: {graph.name} also needs {', '.join(missing)}")
         chosen = [({n: int(sizes[n]) for n in names}, {})]
     else:
-        chosen = own_bindings(compilation, names, list(scalars)) or [(dict(zip(names, odd, strict=False)), {}) for odd in odd_sizes(compilation, names)]
+        chosen = own_bindings(compilation, names, list(scalars)) or [
+            (dict(zip(names, odd, strict=False)), {}) for odd in odd_sizes(compilation, names)
+        ]
     for binding, _ in chosen:
         check(compilation, binding)
     return [(b, own | bound_scalars) for b, own in chosen]
@@ -94,9 +96,7 @@ def own_bindings(compilation: Compilation, names: list[str], scalars: list[str])
     if compilation.composite is None:
         return []
     found = [
-        ({n: int(b[n]) for n in names}, {n: b[n] for n in scalars if n in b})
-        for b in compilation.composite.test.sizes
-        if all(n in b for n in names)
+        ({n: int(b[n]) for n in names}, {n: b[n] for n in scalars if n in b}) for b in compilation.composite.test.sizes if all(n in b for n in names)
     ]
     if not compilation.settings.assume:
         return found

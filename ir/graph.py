@@ -37,7 +37,7 @@ A node's value at a point of its domain:
     update over [expr,…] at [expr,…] base value      base with value(p) stored at position at(p), for every p of the listed domain; `at` is affine and injective
     nest result K NAME operand… ":" block
                                       the K-th result of a loop nest that is not raised to primops (see `Nest`); operands are identity views.  The block holds a line
-                                      `operand` buffer for each operand, then `result` buffer for each result, then statements, all in the grammar of ir/kernel.py
+                                      `operand` buffer for each operand, then `result` buffer for each result, notes, then statements, all in the grammar of ir/kernel.py
     nest result K as %n operand…      another result of the nest that node %n spells out
 
 Invariants (`ir/verify/graph.py` has them as rules): shapes and views mention only declared sizes and $0 … $(rank-1) of the right domain; no two operands disagree in dtype

@@ -9,22 +9,88 @@ from __future__ import annotations
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
 from ..ir.expr import Expr, both, postorder, substitute, var
-from ..ir.polynomial import is_position
+from ..ir.polynomial import Poly, atoms, constant, is_position, name, plus, poly, scaled
 from ..ir.simplify import assuming, prove
 from .domains import Trip, within
+from .emptiness import is_empty
 from .loop_events import Event, Read
 
 Access = Event | Read
+FAR = 1 << 60  # a bound beyond it is none
 
 
-def meet(earlier: Access, later: Access, known: Known) -> bool:
-    """May an iteration of `earlier` and a strictly later one of `later` (in their common loops) touch the same element?"""
-    return any(not apart(earlier, later, level, known) for level in range(_common(earlier, later)))
+class Dependences:
+    """What is known of pairs of accesses; asked again, it is remembered."""
+
+    def __init__(self, known: Known) -> None:
+        self.known = known
+        self._apart: dict[tuple[object, ...], bool] = {}
+
+    def meet(self, earlier: Access, later: Access) -> bool:
+        """May an iteration of `earlier` and a strictly later one of `later` (in their common loops) touch the same element?"""
+        return any(not self.apart(earlier, later, level) for level in range(_common(earlier, later)))
+
+    def touch(self, a: Access, b: Access) -> bool:
+        """May the two touch the same element in one iteration of all their common loops?"""
+        return not self.apart(a, b, _common(a, b))
+
+    def apart(self, a: Access, b: Access, level: int) -> bool:
+        """With equal variables before `level` and a's variable smaller there (where it is a loop of both), the positions are proven to differ along some axis."""
+        key = (a.index, a.loops, a.guard, b.index, b.loops, b.guard, level)
+        if key not in self._apart:
+            self._apart[key] = _prove_apart(a, b, level, self.known)
+        return self._apart[key]
 
 
-def touch(a: Access, b: Access, known: Known) -> bool:
-    """May the two touch the same element in one iteration of all their common loops?"""
-    return not apart(a, b, _common(a, b), known)
+def _prove_apart(a: Access, b: Access, level: int, known: Known) -> bool:
+    renamed = {t.var: var(f"{t.var.attr}'") for t in b.loops[level:]}
+    pairs = [(x, substitute(y, renamed)) for x, y in zip(a.index, b.index, strict=True)]
+    pairs = [(x, y) for x, y in pairs if not is_data(x) and not is_data(y)]
+    if all(x is y for x, y in pairs):
+        return False
+    loops = (*a.loops, *(Trip(renamed[t.var], substitute(t.count, renamed)) for t in b.loops[level:]))
+    guard_b = None if b.guard is None else substitute(b.guard, renamed)
+    smaller = a.loops[level].var.lt(renamed[b.loops[level].var]) if level < _common(a, b) else None
+    inside = assuming(within(known, loops), both(smaller, positional(a.guard), positional(guard_b)))
+    same = [plus(poly(x), poly(y), -1) for x, y in pairs]
+    limits = _limits(inside, same)
+    empty = is_empty(same, limits)
+    if empty is not None and (empty or all(_plain(p) for p in (*same, *limits))):
+        return empty
+    for k, (x, y) in enumerate(pairs):
+        if x is y:
+            continue
+        others = both(*(p.eq(q) for j, (p, q) in enumerate(pairs) if j != k and p is not q))
+        there = assuming(inside, others)
+        if prove(x.lt(y), there) or prove(y.lt(x), there):
+            return True
+    return False
+
+
+def _limits(known: Known, about: list[Poly]) -> list[Poly]:
+    """What is known, as polynomials >= 0, of the names in these polynomials and of those that their bounds mention."""
+    found: list[Poly] = []
+    waiting = [*about, *known.facts]
+    seen: set[Expr] = set()
+    found += known.facts
+    while waiting:
+        for n in (n for e in atoms(waiting.pop()) for n in postorder(e)):
+            if n in seen or not name(n):
+                continue
+            seen.add(n)
+            r = known.ranges.get(name(n))
+            ends = [] if r is None else [(r.min, 1), (r.max, -1)]
+            for end, way in ends:
+                if end is not None and not (isinstance(end, int) and abs(end) > FAR):
+                    at = poly(end) if isinstance(end, Expr) else constant(end)
+                    found.append(scaled(plus(poly(n), at, -1), way))
+                    waiting.append(at)
+    return found
+
+
+def _plain(p: Poly) -> bool:
+    """Linear in names: what is empty or not is the whole truth of it."""
+    return all(len(m) < 2 and not any(a.args for a in m) for m in p)
 
 
 def _common(a: Access, b: Access) -> int:
@@ -41,26 +107,9 @@ def is_data(e: Expr) -> bool:
     return any(n.op == "load" or (n.op == "var" and n.attr.startswith("%")) for n in postorder(e))
 
 
-def apart(a: Access, b: Access, level: int, known: Known) -> bool:
-    """With equal variables before `level` and a's variable smaller there (where it is a loop of both), the positions are proven to differ along some axis."""
-    renamed = {t.var: var(f"{t.var.attr}'") for t in b.loops[level:]}
-    loops = (*a.loops, *(Trip(renamed[t.var], substitute(t.count, renamed)) for t in b.loops[level:]))
-    guard_b = None if b.guard is None else substitute(b.guard, renamed)
-    smaller = a.loops[level].var.lt(renamed[b.loops[level].var]) if level < _common(a, b) else None
-    inside = assuming(within(known, loops), both(smaller, positional(a.guard), positional(guard_b)))
-    pairs = [(x, substitute(y, renamed)) for x, y in zip(a.index, b.index, strict=True)]
-    pairs = [(x, y) for x, y in pairs if not is_data(x) and not is_data(y)]
-    for k, (x, y) in enumerate(pairs):
-        others = both(*(p.eq(q) for j, (p, q) in enumerate(pairs) if j != k and p is not q))
-        there = assuming(inside, others)
-        if prove(x.lt(y), there) or prove(y.lt(x), there):
-            return True
-    return False
-
-
 def positional(guard: Expr | None) -> Expr | None:
     """The conjuncts of a guard that speak of positions alone."""
     return None if guard is None else both(*(c for c in conjuncts(guard) if is_position(c) and not is_data(c)))
 
 
-__all__ = ["Access", "apart", "is_data", "meet", "positional", "touch"]
+__all__ = ["Access", "Dependences", "is_data", "positional"]

@@ -317,7 +317,9 @@ class Events:
         """Scalars that a loop leaves as they were, and integers that it changes by the same in every trip: their values are known."""
         for name, p in list(entry.items()):
             found = peeled(after[name], p)
-            if found is None or (found[0] and (lost or found[0] != "add" or p.dtype is not INDEX or self.is_data(found[1]) or _mentions(found[1], trip.var))):
+            if found is None or (
+                found[0] and (lost or found[0] != "add" or p.dtype is not INDEX or self.is_data(found[1]) or _mentions(found[1], trip.var))
+            ):
                 continue
             combiner, by = found
             before = self._env[name]
@@ -336,7 +338,9 @@ class Events:
             carried = f"the value of {name} is carried from one iteration to the next"
             self.defined[p] = Unknown(carried if not lost else lost, span, (v, before))
             left = None if lost or _mentions(v, p) else self._last(v, before, trip, first)
-            self._env[name] = self.unknown(p.dtype, lost or f"the value of {name} is what the last iteration leaves", span, v, before) if left is None else left
+            self._env[name] = (
+                self.unknown(p.dtype, lost or f"the value of {name} is what the last iteration leaves", span, v, before) if left is None else left
+            )
             return
         combiner, body = found
         self.defined[p] = Scan(combiner, p.dtype, trip, before, body, self._guard, self._loops, False)
@@ -377,9 +381,7 @@ class Events:
         def guard(e: Expr | None) -> Expr | None:
             return None if e is None else of(e)
 
-        self.events = [
-            replace(e, index=tuple(map(of, e.index)), value=of(e.value), loops=trips(e.loops), guard=guard(e.guard)) for e in self.events
-        ]
+        self.events = [replace(e, index=tuple(map(of, e.index)), value=of(e.value), loops=trips(e.loops), guard=guard(e.guard)) for e in self.events]
         loads: dict[Expr, dict[Read, None]] = {}
         for n, places in self.loads.items():
             moved = loads.setdefault(of(n), {})
@@ -391,7 +393,9 @@ class Events:
                 case Sum():
                     self.defined[v] = replace(d, loops=trips(d.loops), around=trips(d.around), body=of(d.body), guard=guard(d.guard))
                 case Scan():
-                    self.defined[v] = replace(d, loop=trips((d.loop,))[0], around=trips(d.around), start=of(d.start), body=of(d.body), guard=guard(d.guard))
+                    self.defined[v] = replace(
+                        d, loop=trips((d.loop,))[0], around=trips(d.around), start=of(d.start), body=of(d.body), guard=guard(d.guard)
+                    )
                 case Unknown():
                     self.defined[v] = replace(d, parts=tuple(map(of, d.parts)))
         self._loops, self._guard = trips(self._loops), guard(self._guard)

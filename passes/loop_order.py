@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir.bounds import Known
 from ..ir.expr import postorder
-from .dependence import is_data, meet, touch
+from .dependence import Dependences, is_data
 from .domains import NotTensor
 from .loop_events import Event, Events, Read, Unknown
 
@@ -24,14 +23,12 @@ from .loop_events import Event, Events, Read, Unknown
 class Order:
     """`stuck`: events that no node says, with the reason.  `together` and `before` are filled by who finds out more."""
 
-    def __init__(self, found: Events, known: Known) -> None:
-        self.found, self.known = found, known
+    def __init__(self, found: Events, pairs: Dependences) -> None:
+        self.found, self.pairs = found, pairs
         self.stuck: dict[int, NotTensor] = {}
         self.together: list[tuple[int, int]] = []
         self.before: dict[tuple[int, int], None] = {}  # (a, b): a runs before b
         self.seen: dict[Read, tuple[tuple[int, ...], tuple[int, ...]]] = {}  # the events that a read comes behind, and those that come behind it
-        self._meetings: dict[tuple[Event | Read, Event | Read], bool] = {}
-        self._touches: dict[tuple[Read, Event], bool] = {}
         self.reads = [found.reads(k) for k in range(len(found.events))]
         for k in range(len(found.events)):
             self._alone(k)
@@ -62,7 +59,7 @@ class Order:
             self.stick(k, f"{self._place(w)} is stored again by later iterations of a loop")
             return
         one = replace(w, loops=kept)
-        if meet(one, one, self.known):
+        if self.pairs.meet(one, one):
             self.stick(k, f"two iterations may store the same element: {self._place(w)}")
 
     def _place(self, a: Event | Read) -> str:
@@ -71,15 +68,17 @@ class Order:
     # ---- two events
 
     def _stores(self, k: int) -> None:
-        w, known = self.found.events[k], self.known
+        w, pairs = self.found.events[k], self.pairs
         for j, later in enumerate(self.found.events[k + 1 :], k + 1):
             if later.buffer != w.buffer or (w.combiner and w.combiner == later.combiner):
                 continue
-            forth = touch(w, later, known) or meet(w, later, known)
-            back = meet(later, w, known)
+            forth = pairs.touch(w, later) or pairs.meet(w, later)
+            back = pairs.meet(later, w)
             if forth and back:
                 self.together.append((k, j))
-                self.stick(j, f"{self._place(w)} and {self._place(later)} are stored by two statements, in an order that changes from element to element")
+                self.stick(
+                    j, f"{self._place(w)} and {self._place(later)} are stored by two statements, in an order that changes from element to element"
+                )
             elif forth or back:
                 self.before[(k, j) if forth else (j, k)] = None
 
@@ -89,8 +88,8 @@ class Order:
         for j, w in enumerate(self.found.events):
             if w.buffer != r.buffer:
                 continue
-            earlier, later = self._met(w, r), self._met(r, w)
-            same = self._touched(r, w)
+            earlier, later = self.pairs.meet(w, r), self.pairs.meet(r, w)
+            same = self.pairs.touch(r, w)
             first, second = earlier or (same and j < r.after), later or (same and j >= r.after)
             if (first and second) or (j == k and (first or (later and r.after == j))):
                 if j != k:
@@ -105,16 +104,6 @@ class Order:
         self.seen[r] = (tuple(before), tuple(after))
         for a in before:
             self.before.update(((a, b), None) for b in after if a != b)
-
-    def _met(self, a: Event | Read, b: Event | Read) -> bool:
-        if (a, b) not in self._meetings:
-            self._meetings[a, b] = meet(a, b, self.known)
-        return self._meetings[a, b]
-
-    def _touched(self, r: Read, w: Event) -> bool:
-        if (r, w) not in self._touches:
-            self._touches[r, w] = touch(r, w, self.known)
-        return self._touches[r, w]
 
     # ---- groups
 

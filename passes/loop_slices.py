@@ -1,8 +1,8 @@
 """A part of a nest as a nest of its own: chosen stores with the loops, branches, scalars and checks that they need.
 
-    for i: Y[i] = 2 * A[i]                          for i:
-           t = t + A[i]            Z alone    →       t = t + A[i]
-           Z[i] = t                                   Z[i] = t
+for i: Y[i] = 2 * A[i]                          for i:
+       t = t + A[i]            Z alone    →       t = t + A[i]
+       Z[i] = t                                   Z[i] = t
 """
 
 from __future__ import annotations

@@ -12,13 +12,15 @@ A nest is executed symbolically (`loop_events.py`), which gives a list of stores
     scalars, local accumulators              gone, into the values
 
 A nest is taken apart where no dependence is in the way (`loop_order.py`): what can be nodes becomes nodes, the rest stays loops, with those marked parallel whose
-iterations are independent (`concurrency.py`).  A nest of which nothing can be raised stays as it is written.  The reason (`why_not`) is noted on the kernel by
-`make_nests`.
+iterations are independent (`concurrency.py`).  A nest of which nothing can be raised stays as it is written.  The reason is a note on the nest,
+and then on its kernel.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from ..ir.bounds import Known
 from ..ir.expr import both
 from ..ir.graph import Attr, Graph, Node, View, make, rewrite
@@ -27,12 +29,17 @@ from ..ir.program import BAD_INDEX
 from ..ir.simplify import assuming
 from ..ir.target import Options, Target
 
+if TYPE_CHECKING:
+    from .dependence import Dependences
+
 
 def raise_loops(ir: Graph, target: Target, options: Options) -> Graph:
     """See the head of this file."""
     if not any(n.op == "nest" for n in ir.nodes()):
         return ir
-    known = _known(ir)
+    from .dependence import Dependences
+
+    pairs = Dependences(assuming(Known(ir.size_info()), both(*ir.requires)))
     raised: dict[tuple[Nest, tuple[View, ...]], tuple[Node, ...]] = {}
 
     def rule(n: Node) -> Node | None:
@@ -40,40 +47,30 @@ def raise_loops(ir: Graph, target: Target, options: Options) -> Graph:
             return None
         nest = n.attr.nest
         assert nest is not None
+        if nest.notes:  # looked at before
+            return None
         key = (nest, n.args)
         if key not in raised:
-            raised[key] = _raised(n, known, options)
+            raised[key] = _raised(n, pairs, options)
         return raised[key][n.attr.result]
 
-    return rewrite(rewrite(ir, rule), lambda n: _parallel(n, known, options))
+    return rewrite(rewrite(ir, rule), lambda n: _parallel(n, pairs, options))
 
 
-def why_not(node: Node, graph: Graph, options: Options) -> tuple[str, ...]:
-    """What keeps a `nest` node from being raised, a sentence for each reason."""
-    from .tensor_form import tensor_form
-
-    nest = node.attr.nest
-    assert nest is not None
-    form = tensor_form(nest, tuple(a.node for a in node.args), _known(graph), options)
-    said = (f"the loops stay loops: {r}" + (f" (line {r.span.line})" if r.span.line else "") for r in form.reasons)
-    return tuple(dict.fromkeys(said))
-
-
-def _known(graph: Graph) -> Known:
-    return assuming(Known(graph.size_info()), both(*graph.requires))
-
-
-def _raised(node: Node, known: Known, options: Options) -> tuple[Node, ...]:
+def _raised(node: Node, pairs: Dependences, options: Options) -> tuple[Node, ...]:
     """The nodes of all results of a nest: what is left of it are nests too."""
     from .tensor_form import tensor_form
 
     nest = node.attr.nest
     assert nest is not None
-    found = tensor_form(nest, tuple(a.node for a in node.args), known, options).nodes
-    return found or tuple(make("nest", b.dtype, b.shape, node.args, Attr(nest=nest, result=k), node.span) for k, b in enumerate(nest.results))
+    form = tensor_form(nest, tuple(a.node for a in node.args), pairs, options)
+    if form.nodes:
+        return form.nodes
+    whole = replace(nest, notes=form.notes)
+    return tuple(make("nest", b.dtype, b.shape, node.args, Attr(nest=whole, result=k), node.span) for k, b in enumerate(nest.results))
 
 
-def _parallel(node: Node, known: Known, options: Options) -> Node | None:
+def _parallel(node: Node, pairs: Dependences, options: Options) -> Node | None:
     """A nest with its independent loops marked, and without the checks that nobody wants."""
     from .concurrency import marked
 
@@ -82,5 +79,5 @@ def _parallel(node: Node, known: Known, options: Options) -> Node | None:
         return None
     if options.unchecked:
         nest = replace(nest, body=map_block(nest.body, lambda s: () if isinstance(s, Check) and s.code == BAD_INDEX else None))
-    nest = marked(nest, known)
+    nest = marked(nest, pairs)
     return make("nest", node.dtype, node.shape, node.args, replace(node.attr, nest=nest), node.span)

@@ -10,7 +10,7 @@ Each gives a new version of the tensors that it stores into.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, replace
 
 from ..ir.bounds import Known
@@ -25,6 +25,7 @@ from ..ir.primops import COMBINERS
 from ..ir.program import BAD_INDEX
 from ..ir.simplify import prove, prove_equal, simplify
 from ..ir.target import Options
+from .dependence import Dependences
 from .domains import NotTensor, Trip, box, within
 from .lift import Lift, Operand, places
 from .loop_events import Event, Events, stamped
@@ -43,27 +44,31 @@ class Stuck(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The nodes of a nest's results; none where nothing could be raised.  `reasons`: why groups stayed loops."""
+    """The nodes of a nest's results; none where nothing could be raised, for the reasons in `notes`."""
 
     nodes: tuple[Node, ...]
-    reasons: tuple[NotTensor, ...]
+    notes: tuple[str, ...] = ()
 
 
-def tensor_form(nest: Nest, operands: tuple[Node, ...], known: Known, options: Options) -> Form:
+def tensor_form(nest: Nest, operands: tuple[Node, ...], pairs: Dependences, options: Options) -> Form:
+    known = pairs.known
     found = Events(nest, known)
-    order = Order(found, known)
+    order = Order(found, pairs)
     while True:
-        reasons = tuple(order.stuck[k] for k in sorted(order.stuck))
         if len(order.stuck) == len(found.events):
-            return Form((), reasons)
+            return Form((), _notes(order.stuck.values()))
         state = _Versions(nest, operands, found, order, known, options)
         try:
             if state.run() and len(order.stuck) < len(found.events):
-                return Form(tuple(state.final(b.name) for b in nest.results), reasons)
+                return Form(tuple(state.final(b.name) for b in nest.results))
         except Stuck as s:
             order.stuck[s.k] = s.reason
         except NotTensor as reason:
-            return Form((), (reason,))
+            return Form((), _notes((reason,)))
+
+
+def _notes(reasons: Iterable[NotTensor]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(f"the loops stay loops: {r}" + (f" (line {r.span.line})" if r.span.line else "") for r in reasons))
 
 
 @dataclass
@@ -189,9 +194,9 @@ class _Versions:
                 continue  # starts as zeros
             operands.append(b)
             args.append(self._real(b, node))
-        nest = Nest(
-            self.nest.name, tuple(shapes[b] for b in operands), tuple(shapes[b] for b in results), _without(part.body, local.keys() - alone)
-        )
+        notes = _notes(self.order.stuck[k] for k in group)
+        body = _without(part.body, local.keys() - alone)
+        nest = Nest(self.nest.name, tuple(shapes[b] for b in operands), tuple(shapes[b] for b in results), body, notes)
         made = frozenset(group)
         for j, b in enumerate(results):
             node = make("nest", shapes[b].dtype, shapes[b].shape, tuple(map(identity, args)), Attr(nest=nest, result=j), found.events[group[0]].span)

@@ -4,7 +4,7 @@ import pytest
 from luminal.ir.target import Options
 from luminal.ir.text import show
 from luminal.passes.make_nests import make_nests
-from luminal.passes.raise_loops import raise_loops, why_not
+from luminal.passes.raise_loops import raise_loops
 from luminal.passes.simplify import simplify
 from running import TARGET, composite
 from test_graphpasses_meaning import LOOPS, floats
@@ -37,7 +37,7 @@ def test_what_is_raised(name):
     left = nests(graph)
     assert bool(left) == (name in STAY)
     if left:
-        assert any(STAY[name] in reason for n in left for reason in why_not(n, graph, Options()))
+        assert any(STAY[name] in reason for n in left for reason in n.attr.nest.notes)
         module = make_nests(graph, TARGET, Options())
         assert any(STAY[name] in note for k in module.kernels for note in k.notes)
 
@@ -64,13 +64,13 @@ def test_loops_without_dependences_stay_parallel():
 
 def test_strict_keeps_the_order_of_sums():
     graph = raised(LOOPS["gemm"], Options(strict=True))
-    assert "--strict" in why_not(nests(graph)[0], graph, Options(strict=True))[0]
+    assert "--strict" in nests(graph)[0].attr.nest.notes[0]
     assert not nests(raised(LOOPS["relu"], Options(strict=True)))
 
 
 def test_a_while_stays():
     graph = raised("((X[N]) -> (X)) (set i 0) (while (< i n) :max 9 (setf (aref X 0) 1) (incf i))")
-    assert all("while" in why_not(n, graph, Options())[0] for n in nests(graph)) and nests(graph)
+    assert all("while" in n.attr.nest.notes[0] for n in nests(graph)) and nests(graph)
 
 
 def test_raising_is_idempotent():
