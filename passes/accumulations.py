@@ -15,6 +15,10 @@ def combined(combiner: str, a: Expr, b: Expr) -> Expr:
     return b if a is nothing else a if b is nothing else call(COMBINERS[combiner].op, a, b)
 
 
+def mentions(e: Expr, v: Expr) -> bool:
+    return v in set(postorder(e))
+
+
 Found = tuple[str, Expr]
 
 
@@ -66,4 +70,4 @@ def _choice(condition: Expr, a: Found | None, b: Found | None) -> Found | None:
     return combiner, call("where", condition, a[1] if a[0] else nothing, b[1] if b[0] else nothing)
 
 
-__all__ = ["combined", "peeled"]
+__all__ = ["combined", "mentions", "peeled"]

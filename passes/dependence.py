@@ -13,7 +13,7 @@ from ..ir.polynomial import Poly, atoms, constant, is_position, name, plus, poly
 from ..ir.simplify import assuming, prove
 from .domains import Trip, within
 from .emptiness import is_empty
-from .loop_events import Event, Read
+from .loop_records import Event, Read
 
 Access = Event | Read
 FAR = 1 << 60  # a bound beyond it is none

@@ -21,7 +21,8 @@ from ..ir.primops import COMBINERS
 from ..ir.simplify import assuming, prove, simplify
 from .dependence import positional
 from .domains import NotTensor, Trip, within
-from .loop_events import Events, Scan, Sum, Unknown, unstamped
+from .loop_events import Events
+from .loop_records import Scan, Sum, Unknown, unstamped
 from .nest_body import identity_of
 
 

@@ -22,113 +22,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, DType
 from ..ir.errors import NOWHERE, CompilerBug, Span
-from ..ir.expr import ONE, TRUE, ZERO, Expr, both, call, ceildiv, load, maximum, postorder, rewrite, substitute, var
+from ..ir.expr import ONE, TRUE, Expr, both, call, ceildiv, load, maximum, postorder, rewrite, substitute, var
 from ..ir.graph import Shape
 from ..ir.kernel import Alloc, Block, Check, If, Let, Loop, Nest, Store, While, statements
 from ..ir.polynomial import coefficient, degree, divided, plus, poly, times
 from ..ir.polynomial import expr as from_poly
 from ..ir.simplify import prove, simplify
-from .accumulations import combined, peeled
-from .domains import NotTensor, Trip, box, within
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    buffer: str
-    index: tuple[Expr, ...]
-    value: Expr
-    combiner: str
-    loops: tuple[Trip, ...]
-    guard: Expr | None
-    span: Span
-    stores: tuple[int, ...]  # the statements behind it, by `id`
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """A load where it stands; `after` events stand before it."""
-
-    buffer: str
-    after: int
-    index: tuple[Expr, ...]
-    loops: tuple[Trip, ...]
-    guard: Expr | None
-
-
-@dataclass(frozen=True, slots=True)
-class Sum:
-    """The values of `body` at all points of `loops` (where `guard`, that of the statement, holds), combined.  `around`: the loops that it stands in."""
-
-    combiner: str
-    dtype: DType
-    loops: tuple[Trip, ...]
-    body: Expr
-    guard: Expr | None
-    around: tuple[Trip, ...]
-
-    @property
-    def parts(self) -> tuple[Expr, ...]:
-        return (self.body,)
-
-
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """`start` combined with the values of `body` at all trips of `loop` before this one; `inclusive`, this one too."""
-
-    combiner: str
-    dtype: DType
-    loop: Trip
-    start: Expr
-    body: Expr
-    guard: Expr | None
-    around: tuple[Trip, ...]
-    inclusive: bool
-
-    @property
-    def loops(self) -> tuple[Trip, ...]:
-        return (self.loop,)
-
-    @property
-    def parts(self) -> tuple[Expr, ...]:
-        return (self.start, self.body)
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """A value that cannot be said, and what it depends on."""
-
-    why: str
-    span: Span
-    parts: tuple[Expr, ...]
-    loops: tuple[Trip, ...] = ()
-    around: tuple[Trip, ...] = ()
-    guard: Expr | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Test:
-    """A run-time check of an index."""
-
-    condition: Expr
-    code: int
-    loops: tuple[Trip, ...]
-    after: int
-    check: int  # the statement, by `id`
-    span: Span
-
-
-def stamped(buffer: str, after: int) -> str:
-    return f"{buffer}@{after}"
-
-
-def unstamped(name: str) -> tuple[str, int]:
-    buffer, _, after = name.rpartition("@")
-    return buffer, int(after)
+from .accumulations import combined, mentions, peeled
+from .domains import NotTensor, Trip, box
+from .loop_records import Event, Read, Scan, Sum, Test, Unknown, stamped, unstamped
+from .recurrences import recurrences
 
 
 class Events:
@@ -159,7 +67,7 @@ class Events:
             stores = tuple(id(s) for s in statements(nest.body) if isinstance(s, Store) and s.buffer == b.name)
             if self._env[b.name] is not first[b.name]:
                 self.events.append(Event(b.name, (), self._env[b.name], "", (), None, self._span(nest.body, b.name), stores))
-        self._recurrences()
+        recurrences(self)
 
     @staticmethod
     def _span(body: Block, name: str) -> Span:
@@ -167,12 +75,13 @@ class Events:
 
     # ---- expressions
 
-    def _fresh(self, dtype: DType) -> Expr:
+    def fresh(self, dtype: DType) -> Expr:
+        """A new variable `%k`."""
         self._variables += 1
         return var(f"%{self._variables - 1}", dtype)
 
     def unknown(self, dtype: DType, why: str, span: Span, *parts: Expr) -> Expr:
-        v = self._fresh(dtype)
+        v = self.fresh(dtype)
         self.defined[v] = Unknown(why, span, parts)
         return v
 
@@ -296,7 +205,7 @@ class Events:
         """The body once, for every trip; then what it leaves in the scalars.  `lost`: why that cannot be said."""
         outer, loops, span = self._env, self._loops, s.span if isinstance(s, Loop) else NOWHERE
         written = [name for name in dict.fromkeys(b.buffer for b in statements(body) if isinstance(b, Store)) if name in outer]
-        entry = {name: self._fresh(self.scalars[name]) for name in written}
+        entry = {name: self.fresh(self.scalars[name]) for name in written}
         first = len(self.events)
         self.loops[trip.var] = s
         self._env = {**outer, **entry, **own}
@@ -318,7 +227,7 @@ class Events:
         for name, p in list(entry.items()):
             found = peeled(after[name], p)
             if found is None or (
-                found[0] and (lost or found[0] != "add" or p.dtype is not INDEX or self.is_data(found[1]) or _mentions(found[1], trip.var))
+                found[0] and (lost or found[0] != "add" or p.dtype is not INDEX or self.is_data(found[1]) or mentions(found[1], trip.var))
             ):
                 continue
             combiner, by = found
@@ -336,8 +245,8 @@ class Events:
         found = peeled(v, p)
         if lost or found is None or self.is_unknown(found[1]):
             carried = f"the value of {name} is carried from one iteration to the next"
-            self.defined[p] = Unknown(carried if not lost else lost, span, (v, before))
-            left = None if lost or _mentions(v, p) else self._last(v, before, trip, first)
+            self.defined[p] = Unknown(lost or carried, span, (v, before))
+            left = None if lost or mentions(v, p) else self._last(v, before, trip, first)
             self._env[name] = (
                 self.unknown(p.dtype, lost or f"the value of {name} is what the last iteration leaves", span, v, before) if left is None else left
             )
@@ -348,7 +257,7 @@ class Events:
         inner = self.defined.get(body)
         if isinstance(inner, Sum) and inner.combiner == combiner:
             loops, body = (trip, *inner.loops), inner.body
-        total = self._fresh(p.dtype)
+        total = self.fresh(p.dtype)
         self.defined[total] = Sum(combiner, p.dtype, loops, body, self._guard, self._loops)
         self._env[name] = combined(combiner, before, total)
 
@@ -401,36 +310,6 @@ class Events:
         self._loops, self._guard = trips(self._loops), guard(self._guard)
         self._env = {name: of(e) for name, e in self._env.items()}
 
-    def _recurrences(self) -> None:
-        """X[i] = X[i - 1] ⊕ e, an inclusive scan that starts with what stands before the first element."""
-        for k, e in enumerate(self.events):
-            own = stamped(e.buffer, k)
-            if e.guard is not None or not any(n.attr == own for n in self.loads):
-                continue
-            for t in e.loops:
-                previous = tuple(substitute(i, {t.var: t.var - 1}) for i in e.index)
-                n = load(own, e.value.dtype, *previous)
-                if n not in self.loads or previous == e.index or any(_mentions(other.count, t.var) for other in e.loops):
-                    continue
-                found = peeled(e.value, n)
-                if found is None or (e.combiner and found[0] not in ("", e.combiner)) or not (found[0] or e.combiner):
-                    continue
-                combiner, body = found[0] or e.combiner, found[1]
-                if e.combiner:
-                    old = load(own, e.value.dtype, *e.index)
-                    body = combined(combiner, old, body) if found[0] else old
-                    self.loads.setdefault(old, {})[Read(e.buffer, k, e.index, e.loops, None)] = None
-                if any(x.attr == own and x.args != e.index for x in postorder(body) if x.op == "load"):
-                    continue
-                at = tuple(substitute(i, {t.var: ZERO}) for i in previous)
-                start = load(own, e.value.dtype, *at)
-                others = tuple(other for other in e.loops if other is not t)
-                self.loads.setdefault(start, {})[Read(e.buffer, k, at, others, both(simplify(ONE.le(t.count), self.known)))] = None
-                v = self._fresh(e.value.dtype)
-                self.defined[v] = Scan(combiner, v.dtype, t, start, body, None, others, True)
-                self.events[k] = replace(e, value=v, combiner="")
-                break
-
     def definitions(self, *roots: Expr) -> list[Expr]:
         """The variables `%k` that expressions depend on, each after those that it is made of."""
         found: dict[Expr, None] = {}
@@ -471,21 +350,26 @@ class Events:
 
     def shown(self, buffer: str, index: Sequence[Expr]) -> str:
         """An access in the names of the user's loops."""
-        own = [poly(simplify(e, self.known)) for e in index[len(self.private.get(buffer, ())) :]]
+        own = list(index[len(self.private.get(buffer, ())) :])
         for t, (start, step) in reversed(self.starts.items()):  # the start of an inner loop may hang on outer ones
             loop = self.loops[t]
             if isinstance(loop, Loop) and step.is_const and not self.is_data(start):
-                place = plus(poly(var(loop.axis)), poly(start), -1)
-                for k, p in enumerate(own):
-                    if degree(p, t) == 1:
-                        slope, rest = coefficient(p, t)
-                        share, left = divided(slope, poly(step))
-                        own[k] = p if left else plus(rest, times(share, place))
-        return f"{buffer}[{', '.join(repr(simplify(from_poly(p), self.known)) for p in own)}]" if own else buffer
+                place = var(loop.axis) - start
+                if abs(step.attr) == 1:
+                    own = [substitute(e, {t: place * step}) for e in own]
+                else:
+                    own = [_in_place_of(step * t, place, t, e) for e in own]
+        return f"{buffer}[{', '.join(repr(simplify(e, self.known)) for e in own)}]" if own else buffer
 
 
-def _mentions(e: Expr, v: Expr) -> bool:
-    return v in set(postorder(e))
+def _in_place_of(product: Expr, place: Expr, t: Expr, e: Expr) -> Expr:
+    """e with the product of a number and t replaced, where t stands in it as a multiple of that."""
+    p = poly(simplify(e))
+    if degree(p, t) != 1:
+        return e
+    slope, rest = coefficient(p, t)
+    share, left = divided(slope, coefficient(poly(product), t)[0])
+    return e if left else from_poly(plus(rest, times(share, poly(place))))
 
 
-__all__ = ["Event", "Events", "Read", "Scan", "Sum", "Test", "Unknown", "stamped", "unstamped", "within"]
+__all__ = ["Events"]

@@ -17,7 +17,8 @@ from dataclasses import replace
 from ..ir.expr import postorder
 from .dependence import Dependences, is_data
 from .domains import NotTensor
-from .loop_events import Event, Events, Read, Unknown
+from .loop_events import Events
+from .loop_records import Event, Read, Unknown
 
 
 class Order:
@@ -30,20 +31,23 @@ class Order:
         self.before: dict[tuple[int, int], None] = {}  # (a, b): a runs before b
         self.seen: dict[Read, tuple[tuple[int, ...], tuple[int, ...]]] = {}  # the events that a read comes behind, and those that come behind it
         self.reads = [found.reads(k) for k in range(len(found.events))]
-        for k in range(len(found.events)):
-            self._alone(k)
-        for k in range(len(found.events)):
+        events = range(len(found.events))
+        for k in events:
+            self._unknown(k)
+        for k in events:
             self._stores(k)
             for r in self.reads[k]:
                 self._read(k, r)
+        for k in events:
+            self._again(k)
 
     # ---- one event
 
     def stick(self, k: int, message: str) -> None:
         self.stuck.setdefault(k, NotTensor(message, self.found.events[k].span))
 
-    def _alone(self, k: int) -> None:
-        """What keeps one event from being a node, whatever the others do."""
+    def _unknown(self, k: int) -> None:
+        """What cannot be said at all."""
         w, found = self.found.events[k], self.found
         for v in found.definitions(*found.expressions(k)):
             d = found.defined[v]
@@ -52,14 +56,16 @@ class Order:
                 return
         if any(is_data(e) for e in w.index):
             self.stick(k, f"where {w.buffer} is stored is data")
-            return
+
+    def _again(self, k: int) -> None:
+        """Iterations must store different elements; those that differ only in loops that an accumulation reduces may store the same one."""
+        w = self.found.events[k]
         mentioned = {n for e in w.index for n in postorder(e)}
         kept = tuple(t for t in w.loops if t.var in mentioned)
+        one = replace(w, loops=kept)
         if not w.combiner and len(kept) < len(w.loops):
             self.stick(k, f"{self._place(w)} is stored again by later iterations of a loop")
-            return
-        one = replace(w, loops=kept)
-        if self.pairs.meet(one, one):
+        elif self.pairs.meet(one, one):
             self.stick(k, f"two iterations may store the same element: {self._place(w)}")
 
     def _place(self, a: Event | Read) -> str:

@@ -28,8 +28,9 @@ from ..ir.target import Options
 from .dependence import Dependences
 from .domains import NotTensor, Trip, box, within
 from .lift import Lift, Operand, places
-from .loop_events import Event, Events, stamped
+from .loop_events import Events
 from .loop_order import Order
+from .loop_records import Event, stamped
 from .loop_slices import Slice
 from .nest_body import identity_of
 
@@ -88,7 +89,7 @@ class _Versions:
     def run(self) -> bool:
         """All groups in order; False where they must be formed again, since one of them needs more."""
         found, order = self.found, self.order
-        groups = [[k for k in g] for g in order.groups()]
+        groups = order.groups()
         loops = [g for g in groups if len(g) > 1 or g[0] in order.stuck]
         for g in groups:
             if len(g) > 1:
@@ -241,10 +242,9 @@ class _Versions:
         old = self.head(event.buffer)
         covered = self.covering(event, axes, lift, shape)
         if covered is not None and covered[1] is None:
-            if event.combiner and reduced:
-                if old is not const_node(identity_of(event.combiner, dtype).attr, dtype):
-                    base = View(old, ()) if old.op == "const" else identity(old)
-                    return elementwise(COMBINERS[event.combiner].op, shape, base, lift.view(value, axes, covered[0]))
+            if event.combiner and reduced and old is not const_node(identity_of(event.combiner, dtype).attr, dtype):
+                base = View(old, ()) if old.op == "const" else identity(old)
+                return elementwise(COMBINERS[event.combiner].op, shape, base, lift.view(value, axes, covered[0]))
             return _whole(lift.view(value, axes, covered[0]), dtype, shape)
         if event.combiner and reduced:
             old_value = lift.lift(_old(event, dtype), None, event.loops)
