@@ -39,6 +39,7 @@ class Ground:
         self.block: list[Stmt] = []
         self.bodies: list[list[Stmt]] = [self.block]
         self.outside: dict[tuple[int, str], Memory] = {}
+        self.unset: dict[tuple[int, str], Symbol] = {}  # outputs without a value yet, where they are named first
         self.written: dict[str, tuple[Memory, Symbol]] = {}
         self.counts = count_targets(form)
         self.taken = {*evaluator.builder.sizes, *self.frame.visible(), *(p.name for p in self.frame.composite.ports)}
@@ -89,6 +90,7 @@ class Ground:
             shape, dtype = declared
             self.outside[place] = Memory(re.sub(r"\W", "_", key), shape, place)
             self.kinds.start(place, dtype)
+            self.unset[place] = name
         return self.outside[place]
 
     def buffer(self, memory: Memory, space: str = "global") -> Buffer:
