@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir import polynomial as pl
+from ...ir.dtypes import INDEX
 from ...ir.expr import TRUE, ZERO, Expr, both, const, postorder, rewrite, substitute, where
 from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, statements, with_body
 from .affine import bounded, constant_extent, minus
-from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, loads_in, names_taken, nest, rename, replace_loop, simple
+from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, less, loads_in, names_taken, nest, rename, replace_loop, simple
 
 
 def pad_block(block: Block, condition: Expr, axis: str) -> Block:
@@ -70,7 +71,7 @@ def pad_block(block: Block, condition: Expr, axis: str) -> Block:
     return walk(block, False)
 
 
-def interior(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
+def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0) -> Kernel:
     """One test for a whole nest in place of one an element.
 
         for i in 0 .. 14:                        if (b + 14) <= M:
@@ -83,7 +84,7 @@ def interior(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
                                                        C[b + i.b, j.b] = …
 
     `axes` are a perfect nest; the guards (`if` or the condition of a `where`) that are tested outside are comparisons `e < S` with `e` linear in axes of
-    constant extent and S independent of them.  At the border an `if` on a single axis becomes that loop's bound; a `where` stays.
+    constant extent and S independent of them; with clamps=1, positions `min(e, S - 1)` become `e` too.  At the border an `if` on a single axis becomes that loop's bound; a `where` stays.
     """
     loops = nest(kernel, axes)
     last_value: dict[str, int] = {}
@@ -93,22 +94,32 @@ def interior(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
             last_value[loop.axis] = extent - 1
     inner = set(axes) | {s.axis for s in statements(loops[-1].body) if isinstance(s, Loop)}
     proofs: dict[Expr, Expr] = {}  # guard -> the condition under which it holds for the whole nest
+    inside: dict[Expr, Expr] = {}  # guard, or position that is kept from running over -> what it is there
     for s in statements(loops[-1].body):
         for e in expressions(s):
             for n in postorder(e):
-                if n.op == "less_than" and n not in proofs:
-                    proof = _holds_everywhere(n, last_value, inner)
+                for guard, value in _guards(n, inner if clamps else set()):
+                    proof = None if n in proofs else _holds_everywhere(guard, last_value, inner)
                     if proof is not None:
-                        proofs[n] = proof
+                        proofs[n], inside[n] = proof, value
     if not proofs:
         raise StepError(f"no guard of `{axes[0]}` can be tested outside the loop")
     condition = both(*dict.fromkeys(proofs.values()))
     assert condition is not None
     taken = names_taken(kernel)
-    facts_true = dict.fromkeys(proofs, TRUE)
-    main = _drop_true(map_expressions((loops[0],), lambda e: simple(substitute(e, facts_true))))
+    main = _drop_true(map_expressions((loops[0],), lambda e: simple(substitute(e, inside))))
     border = _bound_loops(copy((loops[0],), taken), len(loops))
     return replace_loop(kernel, axes[0], lambda loop: (If(condition, main, border),))
+
+
+def _guards(n: Expr, axes: set[str]) -> list[tuple[Expr, Expr]]:
+    """The comparison `e < S` that an expression makes, and what the expression is where it holds: true; or e, of `min(e, S - 1)` with e on some of the axes."""
+    if n.op == "less_than":
+        return [(n, TRUE)]
+    if n.op == "min" and n.dtype is INDEX:
+        a, b = n.args
+        return [(less(e, end + 1), e) for e, end in ((a, b), (b, a)) if e.names & axes and not end.names & axes]
+    return []
 
 
 def _holds_everywhere(guard: Expr, last_value: dict[str, int], inner: set[str]) -> Expr | None:

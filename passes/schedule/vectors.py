@@ -29,7 +29,7 @@ def vectors(plan: Plan) -> None:
         if column is not None and roles.units(addresses, column) > along and _column(plan, column):
             return
         for x in inner:
-            _row(plan, x)
+            vectors_along(plan, x)
     _threads(plan)
 
 
@@ -103,7 +103,7 @@ def _strip(plan: Plan, axis: str, width: int) -> None:
 # ---- rows
 
 
-def _row(plan: Plan, loop: Loop) -> None:
+def vectors_along(plan: Plan, loop: Loop) -> None:
     """Vectors along an innermost loop inside a row."""
     axis, width = loop.axis, _width(plan, loop.body)
     extent = plan.extent(axis)
