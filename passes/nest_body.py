@@ -101,7 +101,7 @@ class NestBody:
         if extent is ONE:
             return ZERO
         name = self.names.fresh(*letters)
-        known = assuming(self.current.known.with_ranges({name: (0, extent - 1, 1)}), ONE.le(extent))
+        known = self.current.known.with_ranges({name: (0, extent - 1, 1)})
         self.current = self.where[name] = Scope(self.current, known, name, extent, kind)
         return var(name)
 
