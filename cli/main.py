@@ -91,7 +91,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command and leave with the exit status of the contract (see `docs/cli.md`)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     for name in ("SIGTERM", "SIGHUP"):  # an orderly end, so that what was begun is cleared away
-        if hasattr(signal, name):
+        # what `nohup` has us ignore stays ignored
+        if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
             signal.signal(getattr(signal, name), _leave)
     try:
         status = run(arguments)

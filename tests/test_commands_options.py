@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from luminal.cli.dependencies import escaped
 from luminal.cli.main import COMMANDS, cli, prepare
 from luminal.compiler import Settings, compilations
 from luminal.ir.errors import UsageError
+from processes import PATIENCE, alive, started, waited
 
 ROOT = Path(__file__).parent.parent
 GEMM = str(ROOT / "samples/gemm.toml")
@@ -120,9 +120,9 @@ def test_too_little_memory_is_reported(tmp_path: Path) -> None:
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     words = ["compile", GEMM, "--test", "M=3, N=3, K=3", "--mem-limit", "1"]
     if HAS_CC:
-        done = subprocess.run([*PYTHON, *words], env=environment, capture_output=True, text=True, timeout=120)
+        done = subprocess.run([*PYTHON, *words], env=environment, capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 4 and "Traceback" not in done.stderr, done.stderr
-    done = subprocess.run([*PYTHON, *words, "--runtime", "reference"], env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*PYTHON, *words, "--runtime", "reference"], env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 3 and "CRASH" in done.stdout and "Traceback" not in done.stderr, done.stderr
 
 
@@ -137,18 +137,14 @@ def test_interrupted_it_leaves_nothing(number: int, status: int, tmp_path: Path)
                     f'case "$1" in -print*) echo none; exit;; esac\necho $$ > {marks}/pid\nsleep 60\n')  # fmt: skip
     slow.chmod(0o755)
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "CC": str(slow)}
-    process = subprocess.Popen([*PYTHON, "compile", GEMM, "-o", "gemm.so"], cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not (marks / "pid").exists() or not (marks / "pid").read_text().strip():
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(number)
-    _, said = process.communicate(timeout=30)
+    with started([*PYTHON, "compile", GEMM, "-o", "gemm.so"], cwd=folder, env=environment, stderr=subprocess.PIPE) as process:
+        compiler = int(waited(lambda: (marks / "pid").exists() and (marks / "pid").read_text()))
+        process.send_signal(number)
+        _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == status and "Traceback" not in said
     assert not list(folder.iterdir())
     assert not [p for p in cache.rglob("*") if p.is_file() and p.suffix != ".lock"]
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((marks / "pid").read_text()), 0)
+    waited(lambda: not alive(compiler))
 
 
 # ---- progress, completion, help
@@ -157,15 +153,14 @@ def test_interrupted_it_leaves_nothing(number: int, status: int, tmp_path: Path)
 def test_a_terminal_is_told_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     script = "import sys, time\nfrom luminal.cli import progress\nprogress.PATIENCE = 0.1\nwith progress.stage('building x'):\n    time.sleep(0.4)\nprint('end', file=sys.stderr)"
     ours, theirs = pty.openpty()
-    process = subprocess.Popen([sys.executable, "-c", script], stderr=theirs)
-    os.close(theirs)
     seen = b""
-    while b"end" not in seen:
-        seen += os.read(ours, 1000)
-    process.wait(timeout=30)
+    with started([sys.executable, "-c", script], stderr=theirs):
+        os.close(theirs)
+        while b"end" not in seen:
+            seen += os.read(ours, 1000)
     os.close(ours)
     assert "building x … 0 s" in seen.decode() and seen.decode().index("building x") < seen.decode().rindex("\r\x1b[K") < seen.decode().index("end")
-    piped = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, timeout=30)
+    piped = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, timeout=PATIENCE)
     assert piped.stderr == b"end\n"
 
 
@@ -177,7 +172,7 @@ def test_completion_scripts(shell: str) -> None:
 
 def test_commands_and_options_are_completed() -> None:
     environment = {**os.environ, "_LUMINAL_COMPLETE": "bash_complete", "COMP_WORDS": "luminal compile --ass", "COMP_CWORD": "2"}
-    done = subprocess.run(PYTHON, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(PYTHON, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout.strip() == "plain,--assume"
 
 
