@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .ir.errors import SourceError, UsageError
+from .ir.errors import LuminalError, SourceError, UsageError
 from .ir.target import Options, Target
 
 if TYPE_CHECKING:
@@ -171,15 +171,29 @@ class Compilation:
             if self.composite is None:
                 self.levels["source_graph"] = self.levels["graph"]
             else:
-                from . import dsl
-
-                s = self.settings
                 began = time.perf_counter()
-                self.scope = scope = dsl.Scope(self.unit.composites, tuple(map(Path, s.include)))
-                instance = dsl.Instance(dtypes=s.dtype, parameters=s.parameters, sizes=s.sizes, ranks=s.ranks, given=s.given, assume=s.assume)
-                self.levels["source_graph"] = dsl.elaborate(self.composite, scope, instance, self.warnings)
+                self.levels["source_graph"] = self._elaborated(self.composite)
                 self._saw("elaborate", "graph", self.levels["source_graph"], time.perf_counter() - began)
         return self.levels["source_graph"]
+
+    def _elaborated(self, composite: Composite) -> Graph:
+        """SourceError where the composite is wrong; UsageError where only what it is compiled for (`-D`) does not fit it."""
+        from . import dsl
+
+        s = self.settings
+        self.scope = scope = dsl.Scope(self.unit.composites, tuple(map(Path, s.include)))
+        instance = dsl.Instance(dtypes=s.dtype, parameters=s.parameters, sizes=s.sizes, ranks=s.ranks, given=s.given, assume=s.assume)
+        try:
+            return dsl.elaborate(composite, scope, instance, self.warnings)
+        except SourceError as wrong:
+            if not (s.sizes or s.parameters):
+                raise
+            try:
+                dsl.elaborate(composite, scope, replace(instance, sizes={}, parameters={}))
+            except LuminalError:  # wrong with or without
+                raise wrong from None
+            given = ", ".join(f"{name}={value}" for name, value in {**s.sizes, **s.parameters}.items())
+            raise UsageError(f"-D {given} does not fit {composite.name}: {wrong}") from None
 
     @property
     def dependencies(self) -> tuple[Path, ...]:

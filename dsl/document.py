@@ -224,6 +224,21 @@ def _as_sexpr(document: Document, base: Path, path: Path, name: str) -> str:
     table = _at(document, path)
     ports = " ".join(table["inputs"]), " ".join(table["outputs"])
     code = _at(document, base)["implementation"]["code"].strip("\n").rstrip()
-    parameters = "".join(f" ({k} {v.get('default', '')})" for k, v in table.get("parameters", {}).items())
+    parameters = "".join(f" ({k}{_literal(v.get('default'))})" for k, v in table.get("parameters", {}).items())
     body = "\n".join("  " + line if line else line for line in code.splitlines())
     return f"(composite {name} (({ports[0]}{' &key' + parameters if parameters else ''}) -> ({ports[1]}))\n{body})"
+
+
+def _literal(value: Any) -> str:
+    """A default in the other notation, with a space before it; nothing where there is none."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return " t" if value else " nil"
+        case list():
+            return f" ({''.join(map(_literal, value)).removeprefix(' ')})"
+        case str():
+            return ' "' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        case _:
+            return f" {value}"

@@ -113,12 +113,14 @@ def test_killed_while_making(own: Path, tmp_path: Path) -> None:
     assert not any("making" in name for name in everything(own)), "what the killed one left is gone"
 
 
-@pytest.mark.parametrize("where", ["below a file", "nowhere", "full"])
+@pytest.mark.parametrize("where", ["below a file", "nowhere", "full", "no home"])
 def test_a_cache_that_cannot_be_written(where: str, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if where == "below a file":
         own.write_text("in the way")
     elif where == "nowhere":
         monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
+    elif where == "no home":  # as for a user whom the system does not know
+        monkeypatch.setattr(cache, "cache_folder", lambda: Path("~/.cache/luminal/kernels"))
     else:
         real = os.rename
 
@@ -137,6 +139,7 @@ def test_a_cache_that_cannot_be_written(where: str, own: Path, monkeypatch: pyte
     for _ in range(2):
         path = cache.cached(("unwritable", where), ".so", make)
         assert path.read_bytes() == b"product" and own not in path.parents
+    assert not Path("~").exists()
     assert len([p for p in made if own not in p.parents]) == 1, "the folder that stands in keeps it for this process"
 
 

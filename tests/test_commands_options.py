@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from compilers import HAS_CC
 from luminal.cli.dependencies import escaped
 from luminal.cli.main import COMMANDS, cli, prepare
 from luminal.compiler import Settings, compilations
@@ -21,7 +22,6 @@ from processes import PATIENCE, alive, started, waited
 ROOT = Path(__file__).parent.parent
 GEMM = str(ROOT / "samples/gemm.toml")
 PYTHON = [sys.executable, "-m", "luminal.cli"]
-HAS_CC = any(shutil.which(c) for c in ("clang", "gcc"))
 
 
 def luminal(*words: str, stdin: str = "") -> Result:
@@ -80,6 +80,58 @@ def test_parameters_by_definition() -> None:
     assert " = erf " not in luminal("compile", "gelu", "-D", "approximate=true", "--emit", "graph").stdout
     with pytest.raises(UsageError, match="a size is an integer"):
         luminal("compile", GEMM, "-D", "K=1.5", "--emit", "graph")
+
+
+WHERE = """(composite halves ((X{T}[N](where N % 2 = 0)) -> (Y{T}[N])) (return X))
+(composite quarters ((X{T}[N]) -> Y) (return (reshape X -1 4)))
+(composite doubled ((X{T}[M] Y{T}[K](where K = (* 2 M))) -> (Z{T}[M])) (return X))
+(composite wrong ((X{T}[N]) -> (Y{T}[N])) (return (+ X 1 (* Z 2))))
+"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "fixed", "said"),
+    [
+        ("halves", ["N=3"], "-D N=3 does not fit halves: .*`N % 2 = 0` does not hold: 1 = 0"),
+        ("quarters", ["N=6"], "the elements do not divide"),
+        ("doubled", ["K=3", "M=2"], "-D K=3, M=2 does not fit doubled: .*3 = 4"),
+        ("doubled", ["K=3"], "never holds"),
+        ("halves", ["N=-2"], "the extent -2 is negative"),
+    ],
+)
+def test_a_definition_that_breaks_a_where_is_a_wrong_command_line(entry: str, fixed: list[str], said: str) -> None:
+    words = [w for f in fixed for w in ("-D", f)]
+    with pytest.raises(UsageError, match=said):
+        luminal("compile", "-", "--entry", entry, *words, "--emit", "graph", stdin=WHERE)
+
+
+def test_what_is_wrong_anyway_is_not_the_definitions_fault() -> None:
+    done = luminal("compile", "-", "--entry", "wrong", "-D", "N=3", "--emit", "graph", stdin=WHERE)
+    assert done.return_value == 1 and "error[E0201]: unknown name `Z`" in done.stderr
+
+
+def test_a_default_is_shown_in_the_notation_of_the_composite() -> None:
+    shown = luminal(
+        "compile",
+        "-",
+        "-D",
+        "count=3",
+        "--emit",
+        "ast",
+        stdin="""[composite]
+name = "f"
+inputs = ["A{f32}[N]"]
+outputs = ["A"]
+parameters.flag = { type = "bool", default = false }
+parameters.on = { type = "bool", default = true }
+parameters.axes = { type = "axes", default = [0, 1] }
+parameters.mode = { type = "string", default = 'a "b"' }
+parameters.count = { type = "int" }
+[implementation]
+code = "(return A)"
+""",
+    ).stdout
+    assert r"""&key (flag nil) (on t) (axes (0 1)) (mode "a \"b\"") (count)) -> """ in shown
 
 
 def test_an_intermediate_file_is_what_it_is(tmp_path: Path) -> None:
