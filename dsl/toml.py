@@ -12,6 +12,7 @@ from .source import Place, Text, diagnostic, error, whole
 
 MAX_CHARACTERS = 1 << 20
 Path = tuple[str | int, ...]
+KEY = -1  # behind a path: the key itself, not its value
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +107,7 @@ class Fields:
                 self._report(
                     "E0109",
                     f"unknown key `{shorten(key)}`{where}",
-                    (*self.path, key),
+                    (*self.path, key, KEY),
                     *(nearest(key, self.known) or (f"expected: {', '.join(self.known)}",)),
                 )
 
@@ -180,6 +181,7 @@ def _locate(text: str) -> dict[Path, tuple[int, int]]:
         elif node.type == "pair":
             inner = (*path, *keys(node.children[0]))
             note(inner, node.children[-1])
+            note((*inner, KEY), node.children[0])
             stack.append((node.children[-1], inner))
         elif node.type == "array":
             values = [c for c in node.named_children if c.type != "comment"]
