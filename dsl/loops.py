@@ -222,7 +222,7 @@ class Walk(Ground):
         """`(incf place [e])` and its kin."""
         head = (form.head or "").lower()
         if not 2 <= len(form.items) <= 3 or (len(form.items) == 2 and head not in ("incf", "decf")):
-            raise error("E0601", f"this is not an `{head}`", form.place, f"expected: ({head} place {'[e]' if head in ('incf', 'decf') else 'e'})")
+            raise error("E0601", f"this is no `{head}`", form.place, f"expected: ({head} place {'[e]' if head in ('incf', 'decf') else 'e'})")
         place = form.items[1]
         value = self.values.scalar(form.items[2]) if len(form.items) == 3 else Scalar(ONE, "int")
         if isinstance(place, List) and place.head == "aref":

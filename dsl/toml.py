@@ -53,10 +53,24 @@ def load(file: str, text: str) -> Document:
     try:
         return Document(content, tomli.loads(text))
     except tomli.TOMLDecodeError as e:
-        at = min(e.pos, max(0, len(text) - 1))
-        raise error("E0108", f"this is not TOML: {e.msg[:1].lower()}{e.msg[1:]}", Place(content, at, at + 1)) from None
+        raise error("E0108", f"this is not TOML: {_words(e.msg)}", _stopped(content, e.msg, e.pos)) from None
     except RecursionError:
         raise error("E0106", "TOML arrays or tables are nested too deeply", Place(content, 0, 1)) from None
+
+
+def _stopped(text: Text, message: str, at: int) -> Place:
+    """Where the reader stopped; of what is there for the second time, the whole line."""
+    at = min(at, max(0, len(text.value) - 1))
+    if message.startswith("Cannot "):
+        line = text.value.rfind("\n", 0, at) + 1
+        return Place(text, line, max(line + 1, at))
+    return Place(text, at, at + 1)
+
+
+def _words(message: str) -> str:
+    """The reader's message, with keys as a user writes them in place of Python's tuples."""
+    message = re.sub(r"\(('[^()]*',?)\)", lambda m: "`" + ".".join(re.findall(r"'([^']*)'", m[1])) + "`", message)
+    return message[:1].lower() + message[1:]
 
 
 class Fields:

@@ -128,7 +128,7 @@ class Values(Scope):
             to = strong[0].dtype
             for x in strong:
                 if x.dtype is not to:
-                    raise BuildError("E0301", f"{what} are {to} and {x.dtype}", "dtypes are never converted silently", f"try (cast {to} …)")
+                    raise BuildError("E0301", f"{what} are {to} and {x.dtype}", "note: dtypes are never converted silently", f"try (cast {to} …)")
             return tuple(self.retype(x, to) if x.weak else x for x in xs)
         if all(x.weak == "int" for x in xs):
             return xs
