@@ -83,8 +83,11 @@ def open_input(text_or_path: str, settings: Settings, stdin: Callable[[], str] |
         return Unit("<text>", text_or_path, dsl.read(text_or_path, "<text>"))
     path = Path(text_or_path)
     if not path.suffix and not path.is_file():
-        found = sorted(p for folder in (*map(Path, settings.include), OPS_FOLDER) for p in folder.glob(f"**/{path.name}.toml"))
-        if path.name == text_or_path and found:
+        if path.is_dir():
+            raise UsageError(f"{text_or_path}: a folder; name the files in it (only `luminal check` takes folders)")
+        folders = (*map(Path, settings.include), OPS_FOLDER)
+        found = [p for folder in folders for p in sorted(folder.glob("**/*.toml")) if p.stem == text_or_path]
+        if found:
             path = found[0]
         else:
             raise UsageError(f"{text_or_path}: no such file, and no library composite of this name{_nearest(text_or_path)}")

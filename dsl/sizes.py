@@ -18,6 +18,7 @@ from .names import fold, unique
 from .sexpr import Comma, Form, List, Number, Symbol
 from .source import Place, error
 
+MAX_CONSTRAINTS = 100
 MAX_EXTENT = 1 << 48  # of one axis and of the literal part of a tensor's elements
 
 _ARITHMETIC: dict[str, Callable[[Expr, Expr], Expr]] = {
@@ -103,6 +104,8 @@ def solve(composite: Composite, fixed: Mapping[str, int], parameters: Mapping[st
                     names.add(s)
     inputs = set(names.all)
     constraints = [*(c for p in composite.ports for c in p.where), *composite.where]
+    if len(constraints) > MAX_CONSTRAINTS:
+        raise error("E0106", f"{len(constraints)} constraints; at most {MAX_CONSTRAINTS} are allowed", constraints[MAX_CONSTRAINTS].place)
     for c in constraints:
         for s in (*symbols(c.left), *symbols(c.right)):
             if s.name not in parameters:

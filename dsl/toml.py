@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from .diagnostics import Collector, nearest, shorten
+from .diagnostics import LIMIT, Collector, nearest, shorten
 from .source import Place, Text, diagnostic, error, whole
 
 MAX_CHARACTERS = 1 << 20
@@ -115,15 +115,11 @@ class Fields:
 
     def finish(self) -> None:
         """Report the keys that nobody asked for."""
-        for key in self.value:
-            if key not in self.known:
-                where = f" in [{_dotted(self.path)}]" if self.path else ""
-                self._report(
-                    "E0109",
-                    f"unknown key `{shorten(key)}`{where}",
-                    (*self.path, key, KEY),
-                    *(nearest(key, self.known) or (f"expected: {', '.join(self.known)}",)),
-                )
+        unknown = [key for key in self.value if key not in self.known]
+        for key in unknown[:LIMIT]:  # more are not shown anyway
+            where = f" in [{_dotted(self.path)}]" if self.path else ""
+            help_ = nearest(key, self.known) or (f"expected: {', '.join(self.known)}",)
+            self._report("E0109", f"unknown key `{shorten(key)}`{where}", (*self.path, key, KEY), *help_)
 
     def _report(self, code: str, message: str, path: Path, *notes: str) -> None:
         self.collector.add(diagnostic(code, message, self.document.place(path), *notes))

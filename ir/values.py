@@ -58,7 +58,7 @@ class Values(Scope):
 
     def iota(self, extent: Int) -> Tensor:
         """0, 1, …, extent-1: plain integers of shape [extent]."""
-        return self.integer(axis(0), (self.tidy(extent),))
+        return self.integer(axis(0), (self.extent(extent),))
 
     def mask(self, condition: Expr, shape: Shape) -> Tensor:
         """A bool tensor that is true where the condition on the positions $k holds: a masked view of the constant true."""
@@ -187,8 +187,9 @@ class Values(Scope):
         """Broadcast to `shape`, aligned at the last axis; -1 keeps an extent; E0310, E0313."""
         if len(shape) < x.rank:
             raise BuildError("E0313", f"rank {x.rank} does not expand to rank {len(shape)}")
+        self.check_rank(len(shape))
         new = len(shape) - x.rank
-        wanted = tuple(x.shape[k - new] if e == -1 and k >= new else self.tidy(e) for k, e in enumerate(shape))
+        wanted = tuple(x.shape[k - new] if e == -1 and k >= new else self.extent(e) for k, e in enumerate(shape))
         if self.broadcast_shape(x.shape, wanted) != wanted and not all(
             self.same(a, b) for a, b in zip(self.broadcast_shape(x.shape, wanted), wanted, strict=True)
         ):
