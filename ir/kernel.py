@@ -209,6 +209,15 @@ def port_buffer(port: Port) -> Buffer:
 # ---- walking
 
 
+def with_body(s: Loop | While | Region, body: Block) -> Stmt:
+    """The statement around another block; itself where that is its own."""
+    if body is s.body:
+        return s
+    if isinstance(s, Loop):
+        return Loop(s.axis, s.start, s.stop, body, s.kind, s.step, s.span)
+    return While(s.condition, body, s.limit) if isinstance(s, While) else Region(body)
+
+
 def statements(block: Block) -> Iterator[Stmt]:
     """Every statement, outer before inner, in order."""
     stack = list(reversed(block))
@@ -252,17 +261,17 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
             case Loop():
                 start, stop, step, body = change(s.start), change(s.stop), change(s.step), map_expressions(s.body, change)
                 same = body is s.body and start is s.start and stop is s.stop and step is s.step
-                return s if same else replace(s, start=start, stop=stop, step=step, body=body)
+                return s if same else Loop(s.axis, start, stop, body, s.kind, step, s.span)
             case Let():
                 value = change(s.value)
-                return s if value is s.value else replace(s, value=value)
+                return s if value is s.value else Let(s.name, value)
             case Alloc():
                 b = s.buffer
                 shape, strides = several(b.shape), several(b.strides)
                 return s if shape == b.shape and strides == b.strides else Alloc(replace(b, shape=shape, strides=strides))
             case Store():
                 index, value = several(s.index), change(s.value)
-                return s if index == s.index and value is s.value else replace(s, index=index, value=value)
+                return s if index == s.index and value is s.value else Store(s.buffer, index, value, s.combiner, s.span)
             case If():
                 return If(change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change))
             case While():
@@ -288,11 +297,11 @@ def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:
     for s in block:
         match s:
             case Loop() | While() | Region():
-                s = replace(s, body=map_block(s.body, change))
+                s = with_body(s, map_block(s.body, change))
             case If():
-                s = replace(s, body=map_block(s.body, change), orelse=map_block(s.orelse, change))
+                s = If(s.condition, map_block(s.body, change), map_block(s.orelse, change))
             case _:
                 pass
         changed = change(s)
         result.extend((s,) if changed is None else changed)
-    return tuple(result)
+    return block if len(result) == len(block) and all(map(is_, result, block)) else tuple(result)

@@ -18,7 +18,7 @@ from ..ir.decompose import expand
 from ..ir.dtypes import DType, f32, numpy_dtype
 from ..ir.errors import Unsupported
 from ..ir.expr import Expr, call, cast, const, load, make, postorder, var
-from ..ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Module, Region, Stmt, Store, While, expressions, map_expressions, statements
+from ..ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Module, Region, Stmt, Store, While, expressions, map_expressions, statements, with_body
 from ..ir.primops import COMBINERS
 from ..ir.target import Options, Target
 
@@ -81,7 +81,7 @@ class _Promotion:
             case Store():
                 return self.store(s)
             case Loop():
-                return replace(s, body=self.block(s.body))
+                return with_body(s, self.block(s.body))
             case If():
                 return If(self.value(s.condition), self.block(s.body), self.block(s.orelse))
             case While():

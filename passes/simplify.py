@@ -64,7 +64,7 @@ class _Simplifier:
         """Operand k of `user`, read through what its node has become."""
         shape = operand_domain(user, k)
         source = self.found[view.node]
-        if user.op == "nest":
+        if user.op in ("nest", "cascade", "previous"):
             return identity(self.node(source, view.node.shape))
         new = through(view, source)
         if new is None:
