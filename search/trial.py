@@ -17,6 +17,8 @@ from .child import Child
 from .draw import draw
 
 if TYPE_CHECKING:
+    import numpy
+
     from ..ir.program import Program
 
 
@@ -107,7 +109,7 @@ def run(
         if outcome.status in ("crash", "timeout"):
             return _replace(result, status=outcome.status, detail=outcome.detail)
         try:
-            expected = reference(definition(subject, sizes), inputs, sizes)
+            expected = reference(definition(subject.graph, subject.raised, sizes), inputs, sizes)
         except (IndexFault, CheckFault) as fault:
             wanted = fault.code if isinstance(fault, CheckFault) else BAD_INDEX
             ok = outcome.status == "code" and outcome.code == wanted
@@ -150,12 +152,12 @@ def _judged(graph: Graph, expected: Mapping[str, Any], sizes: Mapping[str, int],
 INTERPRETED = 10_000_000
 
 
-def definition(subject: Subject, sizes: Mapping[str, int]) -> Graph:
+def definition(graph: Graph, raised: Graph, sizes: Mapping[str, int]) -> Graph:
     """The graph that a run is judged by: the composite's own, before any pass.  A long loop nest (hours, one iteration at a time) is judged by what it was raised
     to; that raising keeps the meaning is tested at small sizes."""
-    loops = any(n.op == "nest" for n in subject.graph.nodes())
-    raised = not any(n.op == "nest" for n in subject.raised.nodes())
-    return subject.raised if loops and raised and work_of(subject.raised, sizes)[0] > INTERPRETED else subject.graph
+    loops = any(n.op == "nest" for n in graph.nodes())
+    are_raised = not any(n.op == "nest" for n in raised.nodes())
+    return raised if loops and are_raised and work_of(raised, sizes)[0] > INTERPRETED else graph
 
 
 def _replace(result: Result, **changes: Any) -> Result:
@@ -188,26 +190,33 @@ def _job(subject: Subject, sizes: dict[str, int], inputs: Mapping[str, Any], fol
     import numpy
 
     from ..ir import text
-    from ..ir.dtypes import numpy_dtype
 
     scalars: dict[str, Any] = {}
     for port in subject.program.ports:
         if port.role == "scalar":
             scalars[port.name] = inputs[port.name]
-            continue
-        _, _, span = layout(port, sizes)
-        flat = numpy.zeros(max(span, 1), numpy_dtype(port.dtype))
-        if port.role == "out":  # an output starts as garbage, so that a kernel that forgets a point is found out
-            flat.view(numpy.uint8)[...] = 0xA5
         else:
-            as_array(port, sizes, flat)[...] = inputs[port.name]
-        numpy.save(folder / f"{port.name}.npy", flat.view(numpy.uint8))
+            numpy.save(folder / f"{port.name}.npy", in_memory(port, sizes, inputs.get(port.name)).view(numpy.uint8))
     program = folder / "composite.program"
     program.write_text(text.show(subject.program))
     return {
         "runtime": subject.runtime, "target": subject.target, "config": subject.config, "portable": subject.portable, "prefix": subject.prefix,
         "library": str(subject.library), "program": str(program), "folder": str(folder), "sizes": sizes, "scalars": scalars, "runs": runs,
     }  # fmt: skip
+
+
+def in_memory(port: Port, sizes: Mapping[str, int], value: Any) -> numpy.ndarray:
+    """The flat array that a kernel is given for a port: at least one element, in memory order."""
+    import numpy
+
+    from ..ir.dtypes import numpy_dtype
+
+    flat = numpy.zeros(max(layout(port, sizes)[2], 1), numpy_dtype(port.dtype))
+    if port.role == "out":  # an output starts as garbage, so that a kernel that forgets a point is found out
+        flat.view(numpy.uint8)[...] = 0xA5
+    else:
+        as_array(port, sizes, flat)[...] = value
+    return flat
 
 
 def work_of(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
