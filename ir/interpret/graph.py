@@ -44,6 +44,7 @@ def evaluate(graph: Graph, inputs: Mapping[str, Any], sizes: Mapping[str, int], 
     """
     with np.errstate(all="ignore"):
         evaluator = _Evaluator(graph, inputs, sizes, bounds)
+        evaluator.check_empty(graph)
         return {name: evaluator.output(node) for name, node in graph.outputs}
 
 
@@ -92,6 +93,13 @@ class _Evaluator(Positions):
             return Bounded(v, np.broadcast_to(np.zeros(()), shape), np.broadcast_to(np.zeros((), bool), shape))
         e = np.broadcast_to(e, shape)
         return Bounded(v, e, np.isinf(e))
+
+    def check_empty(self, graph: Graph) -> None:
+        """A scatter into a tensor without elements is asked for by nobody, and its indices are outside all the same."""
+        for node in graph.nodes():
+            if node.op == "scatter" and 0 in self.extents(node.shape):
+                over = tuple((0, n) for n in self.extents(node.attr.extents))
+                self.drive(self.positions(node.args[2:], self.extents(node.shape), over))  # type: ignore[arg-type]
 
     def drive(self, root: Pull) -> Values:
         """Run a generator and those that it asks for, on a stack of our own."""

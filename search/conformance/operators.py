@@ -60,7 +60,7 @@ def structural_graph(name: str, dtype: DType) -> Graph:
         return _graph(name, sizes, [x], [(c, scan_node(c, 1, identity(node), (M, N))) for c in combiners])
     if name == "contiguous":
         turned = View(node, (axis(1), axis(0)))
-        shifted = View(node, (axis(0), axis(1) - ONE), ONE.le(axis(1)), 0)
+        shifted = View(node, (axis(0), axis(1) - ONE), ONE.le(axis(1)), False if dtype is bool_ else 0)
         return _graph(
             name, sizes, [x], [("turned", make("contiguous", dtype, (N, M), (turned,))), ("shifted", make("contiguous", dtype, (M, N), (shifted,)))]
         )
