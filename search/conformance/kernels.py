@@ -89,7 +89,7 @@ def compiled(spec: Spec, subject: Subject, target: Target) -> Kernel | Refused |
     if spec.dtype not in (OWN, *target.dtypes):
         return Refused(spec, "not supported", f"the runtime {target.runtime} does not have {spec.dtype}", spec.dtype)
     try:
-        graph = _graph(spec, subject)
+        graph = _graph(spec, subject, target)
         if graph is None:
             return None
     except SourceError as error:
@@ -113,9 +113,9 @@ def refusal(spec: Spec, error: Exception) -> Refused:
     return Refused(spec, "time limit" if isinstance(error, TimeLimit) else "compiler error", said)
 
 
-def _graph(spec: Spec, subject: Subject) -> Graph | None:
-    """Elaborated and laid out.  Leading axes become two where it takes more than one to have a layout."""
-    parameters = subject.instances[spec.instance] if spec.instance < len(subject.instances) else {}
+def _graph(spec: Spec, subject: Subject, target: Target) -> Graph | None:
+    """Elaborated and laid out.  Leading axes become two where it takes more than one to have a layout.  A conversion goes to what the runtime has."""
+    parameters = {"dtypes": target.dtypes} if subject.kind != "composite" else subject.instances[spec.instance]
     graph = subject.graph(spec.dtype, 1, parameters)
     if spec.layout == "row":
         return graph

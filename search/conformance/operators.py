@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from ...ir.dtypes import DTYPES, DType, bool_, i64
 from ...ir.expr import ONE, axis, size
 from ...ir.graph import (
@@ -25,25 +27,22 @@ from ...ir.primops import OPS
 M, N, K = size("M"), size("N"), size("K")
 
 
-def elementwise_graph(name: str, dtype: DType) -> Graph:
-    """The operator on vectors of N elements.  A cast goes to every dtype there is, a bitcast to every one of the width."""
+def elementwise_graph(name: str, dtype: DType, available: Container[str]) -> Graph:
+    """The operator on vectors of N elements.  A cast goes to every dtype that is available, a bitcast to those of the width."""
     ports = [Port(p, dtype, (N,), "in") for p in ("X", "Y", "Z")[: OPS[name].arity]]
     if name == "where":
         ports = [Port("X", bool_, (N,), "in"), *ports[1:]]
     operands = [identity(input_node(p)) for p in ports]
     if name in ("cast", "bitcast"):
-        outputs = [(d.name, elementwise(name, (N,), *operands, to=d)) for d in targets(name, dtype)]
+        outputs = [(d.name, elementwise(name, (N,), *operands, to=d)) for d in targets(name, dtype) if d.name in available]
         return _graph(name, (Size("N"),), ports, outputs)
     return _graph(name, (Size("N"),), ports, [("out", elementwise(name, (N,), *operands))])
 
 
 def targets(name: str, source: DType) -> list[DType]:
-    """What a conversion goes to.  The 8-bit floats and complex numbers are left to runtimes that have them as sources."""
-    special = {"f8e4m3", "f8e5m2", "c64"}
-    every = [d for d in DTYPES.values() if d.name not in special or source.name in special]
-    if name == "cast":
-        return [d for d in every if d is not source and d.kind != "complex"]
-    return [d for d in every if d is not source and d.bits == source.bits and d.kind != "bool" and source.kind != "bool"]
+    """What a conversion goes to."""
+    others = [d for d in DTYPES.values() if d is not source and "complex" not in (d.kind, source.kind)]
+    return others if name == "cast" else [d for d in others if d.bits == source.bits and "bool" not in (d.kind, source.kind)]
 
 
 def structural_graph(name: str, dtype: DType) -> Graph:

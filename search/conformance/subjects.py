@@ -23,7 +23,9 @@ OWN = "own"  # the dtype of a composite that has no type variable
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """`graph(dtype, ranks, parameters)`: elaborated for one dtype; SourceError where it does not take it.  `parameters` is one of `instances`."""
+    """`graph(dtype, ranks, parameters)`: elaborated for one dtype; SourceError where it does not take it.
+
+    `parameters` is one of `instances`; for an operator {"dtypes": what the runtime has}."""
 
     name: str
     kind: str  # primop | derived | composite
@@ -49,10 +51,9 @@ def operators() -> list[str]:
 
 def operator(name: str) -> Subject:
     structural = name in STRUCTURAL
-    build = structural_graph if structural else elementwise_graph
 
     def graph(dtype: str, ranks: int, parameters: dict[str, Any]) -> Graph:
-        return build(name, DTYPES[dtype])
+        return structural_graph(name, DTYPES[dtype]) if structural else elementwise_graph(name, DTYPES[dtype], parameters["dtypes"])
 
     primop = structural or OPS[name].primop
     return Subject(name, "primop" if primop else "derived", "primops" if primop else "derived operators", graph, tuple(accepted(name)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,7 +116,9 @@ def _refused(refused: Refused, subject: Subject) -> Tally:
     return Tally(refused.spec, subject.family, refused.status, refused.detail, refused.what)
 
 
-def built(kernels: list[Kernel], runtime: Runtime, target: Target, settings: Settings) -> Iterator[Library | Refused]:
+def built(
+    kernels: list[Kernel], runtime: Runtime, target: Target, settings: Settings, chosen: Callable[[Kernel, bool], list[Case]] | None = None
+) -> Iterator[Library | Refused]:
     """Libraries that together hold every kernel that can be built: where one translation unit fails, its halves are tried apart."""
     pending = [kernels] if kernels else []
     kind, suffix = runtime.run_kind(settings.device)
@@ -135,7 +137,7 @@ def built(kernels: list[Kernel], runtime: Runtime, target: Target, settings: Set
             else:
                 pending = [part[: len(part) // 2], part[len(part) // 2 :], *pending]
             continue
-        yield Library(part, merged, path, settings)
+        yield Library(part, merged, path, settings, chosen or cases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,7 @@ class Library:
     merged: Merged
     path: Path
     settings: Settings
+    cases: Callable[[Kernel, bool], list[Case]]
 
     def run(self, child: Child) -> Iterator[Tally]:
         from ...ir import text
@@ -159,7 +162,7 @@ class Library:
     def _kernel(self, k: int, kernel: Kernel, child: Child, program: Path) -> Tally:
         spec, graph = kernel.spec, kernel.graph
         tally = Tally(spec, kernel.subject.family, elementwise=is_elementwise(kernel.raised))
-        for case in cases(kernel, self.settings.quick):
+        for case in self.cases(kernel, self.settings.quick):
             if self.settings.case and case.words(spec) != self.settings.case:
                 continue
             seed = crc32(f"{spec.subject} {spec.dtype} {case.words(spec)}".encode())
