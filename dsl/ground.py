@@ -168,7 +168,8 @@ class Ground:
         """The visible scalar variable of this name; None where there is none.  E0610 for what is no variable."""
         found = self.frame.resolve(name.name, name.place)
         if found is None or found.space != "local":
-            return self.output(name) if found is None or found.space != "local" else None
+            memory = self.output(name)
+            return memory if memory is None else self.element_only(memory, name)
         value = found.value
         if isinstance(value, Plain):
             if value.loop:
@@ -179,12 +180,17 @@ class Ground:
         memory = self.memory(found) if isinstance(value, Tensor) else value
         if not isinstance(memory, Memory):
             raise error("E0610", f"`{found.key}` is no variable", name.place)
+        return self.element_only(memory, name)
+
+    @staticmethod
+    def element_only(memory: Memory, name: Symbol) -> Memory:
+        """The memory where it is a scalar; E0607 for a tensor."""
         if memory.shape:
             raise error(
                 "E0607",
-                f"`{found.key}` is a whole tensor; inside a loop its elements are assigned",
+                f"`{name.name}` is a whole tensor; inside a loop its elements are assigned",
                 name.place,
-                f"help: (setf (aref {found.key} {' '.join('ijklmnpq'[: len(memory.shape)])}) …)",
+                f"help: (setf (aref {name.name} {' '.join('ijklmnpq'[: len(memory.shape)])}) …)",
             )
         return memory
 

@@ -72,12 +72,12 @@ class _Tensors(_Program):
     def composite(self) -> Form:
         rng = self.rng
         body: list[Form] = []
-        for k in range(rng.randint(0, 3)):
+        for k in range(rng.choice((0, 0, 1, 1, 2))):
             dtype, shape = self.dtype(), self.shape()
-            body.append(["setf", f"v{k}", self.tensor(dtype, shape, rng.randint(1, 3))])
+            body.append(["setf", f"v{k}", self.tensor(dtype, shape, rng.randint(1, 2))])
             self.values.append((f"v{k}", dtype, shape))
         outputs = [(self.dtype(), self.shape()) for _ in range(rng.choice((1, 1, 1, 2)))]
-        body.append(["return", *(self.tensor(d, s, rng.randint(2, 4)) for d, s in outputs)])
+        body.append(["return", *(self.tensor(d, s, rng.choice((1, 2, 2, 3))) for d, s in outputs)])
         inputs = [self.declared(n, d, s) for n, (d, s) in self.ports.items()]
         results = [self.declared(f"Y{k}", d, s) for k, (d, s) in enumerate(outputs)]
         return ["composite", "r", [inputs, "->", results], *body]
@@ -128,7 +128,9 @@ class _Tensors(_Program):
                 return ["sqrt", ["abs", self.tensor(dtype, shape, depth)]]
             if dtype == "u8" and op in ("-", "abs", "sign"):
                 op = "lognot"
-            return self.tensor(dtype, shape, depth) if op in ("relu", "sigmoid", "trunc") and dtype == "f16" else [op, self.tensor(dtype, shape, depth)]
+            return (
+                self.tensor(dtype, shape, depth) if op in ("relu", "sigmoid", "trunc") and dtype == "f16" else [op, self.tensor(dtype, shape, depth)]
+            )
         op = self.rng.choice(_BINARY[kind])
         a, b = self.tensor(dtype, shape, depth), self.operand(dtype, shape, depth)
         if op == "over":
@@ -210,7 +212,9 @@ class _Tensors(_Program):
 
     def picked(self, dtype: str, shape: Shape, depth: int) -> Form:
         rows = self.rng.choice(SIZES)
-        index = next((n for n, (d, s) in self.ports.items() if d == "i64" and s == (shape[0],) and n.startswith("I") and self.limits.get(n) == rows), None)
+        index = next(
+            (n for n, (d, s) in self.ports.items() if d == "i64" and s == (shape[0],) and n.startswith("I") and self.limits.get(n) == rows), None
+        )
         if index is None:
             index = f"I{len(self.ports)}"
             self.ports[index] = "i64", (shape[0],)
@@ -237,7 +241,7 @@ class _Loops(_Program):
 
     def composite(self) -> Form:
         rng = self.rng
-        body = [self.nest() for _ in range(rng.choice((1, 1, 1, 2, 3)))]
+        body = [self.nest() for _ in range(rng.choice((1, 1, 1, 2)))]
         inputs, outputs = [], []
         for name, (dtype, shape) in self.ports.items():
             inputs.append(self.declared(name, dtype, shape))
@@ -260,7 +264,9 @@ class _Loops(_Program):
             return ["loop", [axes[0], "1", self.AXES[axes[0]].lower()], *body]
         for axis in reversed(axes):
             size = self.AXES[axis].lower()
-            head = ["dotimes", [axis, size]] if rng.random() < 0.8 else ["loop", rng.choice(([axis, "0", size], [axis, ["-", size, "1"], "-1", "-1"]))]
+            head = (
+                ["dotimes", [axis, size]] if rng.random() < 0.8 else ["loop", rng.choice(([axis, "0", size], [axis, ["-", size, "1"], "-1", "-1"]))]
+            )
             body = [[*head, *body]]
         return body[0]
 
@@ -301,7 +307,7 @@ class _Loops(_Program):
         rng = self.rng
         name, use = self.target(axes)
         place = ["aref", name, *(self.backwards(a) if rng.random() < 0.1 else a for a in use)]
-        value = self.value(axes, 3)
+        value = self.value(axes, rng.choice((1, 2, 2, 3)))
         covers = len(use) == len(axes)
         way = rng.choice(("setf", "setf", "incf") if covers else ("incf", "incf", "maxf"))
         made: Form = [way, place, value]

@@ -95,11 +95,18 @@ class _Evaluator(Positions):
         return Bounded(v, e, np.isinf(e))
 
     def check_empty(self, graph: Graph) -> None:
-        """A scatter into a tensor without elements is asked for by nobody, and its indices are outside all the same."""
+        """What has no elements is asked for by nobody; the indices that lead into it, or into a table without rows, are outside all the same."""
         for node in graph.nodes():
             if node.op == "scatter" and 0 in self.extents(node.shape):
-                over = tuple((0, n) for n in self.extents(node.attr.extents))
-                self.drive(self.positions(node.args[2:], self.extents(node.shape), over))  # type: ignore[arg-type]
+                self.check(node.args[2:], self.extents(node.shape), self.extents(node.attr.extents))
+            elif node.op == "gather" and 0 in self.extents(node.shape):
+                self.check(node.args[1:], self.extents(node.attr.extents), self.extents(node.shape))
+
+    def check(self, indices: tuple[View, ...], extents: tuple[int, ...], domain: tuple[int, ...]) -> None:
+        """Each index on its own, over the axes that it depends on."""
+        for view, n in zip(indices, extents, strict=True):
+            over = tuple((0, m if k in axes_of(view) else 1) for k, m in enumerate(domain))
+            self.drive(self.positions((view,), (n,), over))  # type: ignore[arg-type]
 
     def drive(self, root: Pull) -> Values:
         """Run a generator and those that it asks for, on a stack of our own."""
@@ -322,7 +329,7 @@ class _Evaluator(Positions):
             product_: Values | None = None
             for k in group:
                 v, e = yield from self.read(factors[k], joint)
-                product_ = (v, e) if product_ is None else multiply(product_, (v, e), d, self.bounds)
+                product_ = (v, e) if product_ is None else multiply(product_, (v, e), d, self.bounds, len(factors) == 2)
             assert product_ is not None
             merged.append(product_)
         if len(merged) == 2:

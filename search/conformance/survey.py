@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import time
@@ -80,10 +81,11 @@ def survey(
 def finished(work: Sequence[Sequence[Spec]], left: list[int], settings: Settings, processes: int) -> Iterator[tuple[int, list[Tally]]]:
     """Units as they are done.  Processes are spawned: a forked one would inherit what threads hold."""
     if processes == 1 or len(left) < 2:
+        patient()
         for k in left:
             yield k, run_unit(work[k], settings)
         return
-    pool = ProcessPoolExecutor(min(processes, len(left)), mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(min(processes, len(left)), mp_context=get_context("spawn"), initializer=patient)
     try:
         pending: dict[Future[list[Tally]], int] = {pool.submit(run_unit, work[k], settings): k for k in left}
         while pending:
@@ -92,6 +94,11 @@ def finished(work: Sequence[Sequence[Spec]], left: list[int], settings: Settings
                 yield pending.pop(future), future.result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def patient() -> None:
+    """Collecting garbage walks every interned node again and again: seldom is enough, there are few cycles."""
+    gc.set_threshold(200_000, 50, 100)
 
 
 # ---- the journal
