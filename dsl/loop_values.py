@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..ir.dtypes import DType
 from ..ir.expr import FALSE, TRUE, ZERO, Expr, call, const
 from ..ir.kernel import Check
 from ..ir.program import BAD_INDEX
@@ -102,6 +103,8 @@ class LoopValues:
                 return Scalar(value, "int")
             case bool() | str():
                 return value
+            case DType():
+                return value.name
             case int() | float():
                 return number(value)
             case _:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ir.build import Builder
-from ..ir.dtypes import bool_
+from ..ir.dtypes import DType, bool_
 from ..ir.tensor import BuildError, Tensor
 
 KINDS = {
@@ -91,6 +91,14 @@ def folded(op: str) -> Callable[[Builder, tuple[Tensor, ...]], Tensor]:
     return run
 
 
+def horner(b: Builder, x: Tensor, terms: tuple[Tensor, ...]) -> Tensor:
+    """Σ terms[k] · x^k by fma from the highest power down."""
+    result = terms[-1]
+    for c in terms[-2::-1]:
+        result = b.elementwise("fma", result, x, c)
+    return result
+
+
 def subtract(b: Builder, xs: tuple[Tensor, ...]) -> Tensor:
     return b.elementwise("neg", xs[0]) if len(xs) == 1 else folded("sub")(b, xs)
 
@@ -121,7 +129,9 @@ def compare(op: str, swap: bool = False) -> Callable[..., Any]:
 
 
 def constant_of(x: Any) -> int | float | bool | str | None:
-    """The value of a literal or of a plain integer without sizes; None for everything else."""
+    """The value of a literal or of a plain integer without sizes, the name of a dtype; None for everything else."""
+    if isinstance(x, DType):
+        return x.name
     if isinstance(x, (bool, str)):
         return x
     if isinstance(x, Tensor) and x.weak and not x.shape:
@@ -196,6 +206,7 @@ define("*", "x+", folded("mul"))
 define("-", "x+", subtract)
 define("/", "x+", divide)
 define("fma wmma", "a b c", row("fma"))
+define("horner", "x c+", horner)
 define("mod", "x y", row("mod"))
 define("floordiv", "x y", row("floordiv"))
 define("pow", "x y", lambda b, x, y: b.pow(x, y))

@@ -304,3 +304,19 @@ def test_the_same_text_gives_the_same_graph() -> None:
 
     text = "(composite f ((A{f32}[M N]) -> Y) (return (layer_norm (gelu A))))"
     assert show(graph_of(text)) == show(graph_of(text))
+
+
+@pytest.mark.parametrize(("T", "wide"), [("f64", "f64"), ("f32", "f32"), ("bf16", "f32")])
+def test_dtypes_are_compared_and_chosen_at_compile_time(T: str, wide: str) -> None:
+    (c, g) = read(
+        """(composite f ((X{T}[N]) -> (Y{T}[N]))
+          (setf to (if (= T f64) f64 f32))
+          (return (cast T (horner (cast to X) 1.0 2.0 (if (= T "bf16") 3 4)))))
+        (composite g ((X{T}[N]) -> (Y{T}[N]))
+          (dotimes (i N) (setf (aref Y i) (cast T (horner (cast (if (= T f64) f64 f32) (aref X i)) 1.0 2.0 (if (= T bf16) 3 4))))))"""
+    )
+    for composite in (c, g):
+        graph = elaborate(composite, Scope((c, g)), Instance({"T": T}))
+        assert {n.dtype.name for n in graph.nodes() if n.op == "fma"} <= {wide}
+        found = np.asarray(evaluate(graph, {"X": np.array([0.5, 2.0])}, {"N": 2})["Y"].value)
+        assert found.tolist() == [1 + 2 * x + (3 if T == "bf16" else 4) * x * x for x in (0.5, 2.0)]
