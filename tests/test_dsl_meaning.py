@@ -304,3 +304,22 @@ def test_the_same_text_gives_the_same_graph() -> None:
 
     text = "(composite f ((A{f32}[M N]) -> Y) (return (layer_norm (gelu A))))"
     assert show(graph_of(text)) == show(graph_of(text))
+
+
+# ---- leading axes
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3])
+def test_a_tilde_in_the_code_stands_for_the_leading_axes(rank: int) -> None:
+    text = """(composite f ((X{f32}[~ N](where N >= 1)) -> Y)
+      (return (+ (reshape (expand (unsqueeze (slice X ~ (1 _)) :axis -1) ~ (- N 1) 2) (~ (* 2 (- N 1))))
+                 (pad (zeros (~ (- N 1)) :dtype f32) ~ (0 (- N 1))))))"""
+    x = draw(*(2, 3, 1)[:rank], 5)
+    same(run(text, {f"batch_{k}" if rank > 1 else "batch": n for k, n in enumerate(x.shape[:-1])}, {"ranks": rank}, X=x), np.repeat(x[..., 1:], 2, -1))
+
+
+def test_a_tilde_in_a_callee_stands_for_the_axes_of_the_call() -> None:
+    text = """(composite twice ((X{T}[~ N]) -> (Y{T}[~ (* 2 N)])) (return (reshape (expand (unsqueeze X :axis -1) ~ N 2) ~ (* 2 N))))
+      (composite f ((X{f32}[M K N]) -> Y) (return (twice X)))"""
+    x = draw(2, 3, 4)
+    same(run(text, X=x), np.repeat(x, 2, -1))
