@@ -323,3 +323,11 @@ def test_a_tilde_in_a_callee_stands_for_the_axes_of_the_call() -> None:
       (composite f ((X{f32}[M K N]) -> Y) (return (twice X)))"""
     x = draw(2, 3, 4)
     same(run(text, X=x), np.repeat(x, 2, -1))
+
+
+def test_a_callee_may_store_into_its_output_in_loops() -> None:
+    text = """(composite twice ((X{T}[~ N]) -> (Y{T}[~ N])) (setf Y X) (incf Y X))
+      (composite reversed ((X{T}[M]) -> (Y{T}[M])) (dotimes (i M) (setf (aref Y i) (aref X (- (- M 1) i)))))
+      (composite f ((X{f32}[M]) -> Y) (return (twice (reversed X))))"""
+    x = draw(5)
+    same(run(text, X=x), 2 * x[::-1])
