@@ -54,7 +54,7 @@ CASES = [
     Case("slice", lambda x: x[..., -2:1:-2], {"start": -2, "stop": 1, "step": -2}, sizes=[{"batch": 3, "N": 17}]),
     Case("triu", np.triu), Case("triu", lambda x: np.triu(x, 2), {"k": 2}), Case("tril", np.tril), Case("tril", lambda x: np.tril(x, -1), {"k": -1}),
     Case("diag", np.diag), Case("diag", lambda x: np.diag(x, 3), {"k": 3}), Case("diag", lambda x: np.diag(x, -2), {"k": -2}),
-    *(Case("diagonal", lambda x, k=k: np.diagonal(x, k, -2, -1), {"k": k}, sizes=SQUARE + [{"batch": 1, "M": 4, "N": 9}]) for k in (0, 2, -3)),
+    *(Case("diagonal", lambda x, k=k: np.diagonal(x, k, -2, -1), {"k": k}, sizes=[*SQUARE, {"batch": 1, "M": 4, "N": 9}]) for k in (0, 2, -3)),
     Case("meshgrid", lambda a, b: tuple(np.meshgrid(a, b, indexing="ij"))),
     Case("take", lambda x, i: np.take(x, i, -1)), Case("gather", lambda x, i: np.take(x, i, 0)),
     Case("take_along", lambda x, i: np.take_along_axis(x, i, -1)),
