@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..ir.dtypes import DType, dtype
 from ..ir.errors import Diagnostic, SourceError
 from ..ir.expr import Expr
+from ..ir.graph import Shape
 from ..ir.tensor import BuildError, Tensor
 from .diagnostics import nearest, shorten
 from .frame import BROKEN, Silenced
@@ -122,17 +123,20 @@ def read(evaluator: Evaluator, form: Form, operand: Operand) -> Any:
 
 def read_many(evaluator: Evaluator, forms: Sequence[Form], operand: Operand) -> tuple[Any, ...]:
     if operand.kind in ("sizes", "axes"):
-        one = size if operand.kind == "sizes" else axis
-        if len(forms) == 1:
+        one = sizes_of if operand.kind == "sizes" else axes_of
+        if len(forms) == 1 and not is_leading(forms[0]):
             whole = listed(evaluator, forms[0], one)
             if whole is not None:
                 return whole
-        return tuple(one(evaluator, f) for f in forms)
+        return tuple(e for f in forms for e in one(evaluator, f))
     problems = Problems()
     found = []
     for f in forms:
         with problems:
-            found.append(read(evaluator, f, operand))
+            if is_leading(f) and operand.kind in _UNTOUCHED:
+                found.extend(_UNTOUCHED[operand.kind] for _ in leading(evaluator, f))
+            else:
+                found.append(read(evaluator, f, operand))
     problems.finish()
     return tuple(found)
 
@@ -176,10 +180,31 @@ def axis(evaluator: Evaluator, form: Form) -> int:
     return found.attr
 
 
-def listed(evaluator: Evaluator, form: Form, one: Any) -> tuple[Any, ...] | None:
+def is_leading(form: Form) -> bool:
+    return isinstance(form, Symbol) and form.name == "~"
+
+
+def leading(evaluator: Evaluator, form: Form) -> Shape:
+    """The extents of the axes that `~` stands for in the ports of the composite; E0201 where none has one."""
+    shapes = evaluator.frame.leading
+    if not shapes:
+        raise error("E0201", "`~` stands for leading axes, and no port has them", form.place, "expected: a port such as X{T}[~ N]")
+    return evaluator.guarded(form, lambda: evaluator.builder.broadcast_shape(*shapes))
+
+
+def sizes_of(evaluator: Evaluator, form: Form) -> Shape:
+    """One size, or those that `~` stands for."""
+    return leading(evaluator, form) if is_leading(form) else (size(evaluator, form),)
+
+
+def axes_of(evaluator: Evaluator, form: Form) -> tuple[int, ...]:
+    return (axis(evaluator, form),)
+
+
+def listed(evaluator: Evaluator, form: Form, one: Callable[[Evaluator, Form], tuple[Any, ...]]) -> tuple[Any, ...] | None:
     """A list of integers: written out (unless its head is an arithmetic operator), or a parameter of type ints; None where the form is no list."""
     if isinstance(form, List) and form.bracket != "{" and (form.bracket == "[" or not is_expression(form)):
-        return tuple(one(evaluator, f) for f in form.items if not isinstance(f, Comma))
+        return tuple(e for f in form.items if not isinstance(f, Comma) for e in one(evaluator, f))
     if isinstance(form, Symbol):
         value = anything(evaluator, form)
         if isinstance(value, tuple) and all(isinstance(v, int) for v in value):
@@ -195,13 +220,13 @@ def is_expression(form: List) -> bool:
 def axes(evaluator: Evaluator, form: Form) -> Any:
     if isinstance(form, Symbol) and form.name.lower() == "nil":
         return None
-    found = listed(evaluator, form, axis)
+    found = listed(evaluator, form, axes_of)
     return axis(evaluator, form) if found is None else found
 
 
 def shape(evaluator: Evaluator, form: Form) -> tuple[Any, ...]:
-    found = listed(evaluator, form, size)
-    return (size(evaluator, form),) if found is None else found
+    found = None if is_leading(form) else listed(evaluator, form, sizes_of)
+    return sizes_of(evaluator, form) if found is None else found
 
 
 def flag(evaluator: Evaluator, form: Form) -> bool:
@@ -267,11 +292,14 @@ def range_(evaluator: Evaluator, form: Form) -> Any:
 
 
 def pair(evaluator: Evaluator, form: Form) -> tuple[Any, Any]:
-    found = listed(evaluator, form, size)
+    found = listed(evaluator, form, sizes_of)
     if found is None or len(found) != 2:
         raise mismatch(form, "pairs", "expected: (before after) for each axis")
     return found
 
+
+# What leaves an axis as it is, for each of the axes of `~`.
+_UNTOUCHED: dict[str, Any] = {"ranges": None, "pairs": (0, 0)}
 
 _READ: dict[str, Any] = {
     "tensor": tensor, "any": anything, "size": size, "axis": axis, "axes": axes, "shape": shape, "flag": flag, "literal": literal, "text": text,

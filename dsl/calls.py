@@ -59,6 +59,8 @@ def call_composite(evaluator: Evaluator, form: List, composite: Composite) -> An
             frame.scopes[0][p.name] = unifier.port(p, x, f.place)
         _constraints(evaluator, unifier, composite, form.place)
         unifier.finish()
+        frame.leading = tuple(unifier.leading)
+        frame.declare_outputs(unifier.broadcast(form.place))
         inner = Evaluator(session, frame)
         try:
             results = run_body(inner, unifier)

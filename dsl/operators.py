@@ -8,6 +8,8 @@ A signature lists operands by kind, then keywords; it is what a diagnostic shows
     ranges+    `_`, an integer, or (start stop [step]), one an axis   pairs+   (before after), one an axis
     flag       t or nil                                               literal  a number known at compile time
     type       a dtype                                                text     a string, or a bare word
+
+In sizes, ranges and pairs `~` stands for the axes that it stands for in the ports: their extents, all of each, no padding.
 """
 
 from __future__ import annotations

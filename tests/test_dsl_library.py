@@ -17,7 +17,6 @@ from scipy import special
 
 SEED = 7
 SAMPLES = sorted((Path(__file__).parent.parent / "samples").glob("*.toml"))
-FILES = sorted(LIBRARY.glob("*/*.toml"))
 Array = np.ndarray
 
 
@@ -85,6 +84,9 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "matmul": np.matmul, "gemm": lambda a, b, c, alpha, beta: alpha * (a @ b) + beta * c, "matvec": lambda a, x: a @ x, "dot": np.dot, "outer": np.outer,
     "trace": np.trace, "one_hot": lambda i: np.eye(10)[i], "embedding": lambda w, i: w[i], "rotary": rotary, "transpose2d": np.transpose,
 }  # fmt: skip
+
+
+FILES = [p for p in sorted(LIBRARY.glob("*/*.toml")) if p.stem in EXPECTED]  # the families with a table of their own: test_ops_*.py
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)

@@ -320,3 +320,32 @@ def test_dtypes_are_compared_and_chosen_at_compile_time(T: str, wide: str) -> No
         assert {n.dtype.name for n in graph.nodes() if n.op == "fma"} <= {wide}
         found = np.asarray(evaluate(graph, {"X": np.array([0.5, 2.0])}, {"N": 2})["Y"].value)
         assert found.tolist() == [1 + 2 * x + (3 if T == "bf16" else 4) * x * x for x in (0.5, 2.0)]
+
+
+# ---- leading axes
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3])
+def test_a_tilde_in_the_code_stands_for_the_leading_axes(rank: int) -> None:
+    text = """(composite f ((X{f32}[~ N](where N >= 1)) -> Y)
+      (return (+ (reshape (expand (unsqueeze (slice X ~ (1 _)) :axis -1) ~ (- N 1) 2) (~ (* 2 (- N 1))))
+                 (pad (zeros (~ (- N 1)) :dtype f32) ~ (0 (- N 1))))))"""
+    x = draw(*(2, 3, 1)[:rank], 5)
+    same(
+        run(text, {f"batch_{k}" if rank > 1 else "batch": n for k, n in enumerate(x.shape[:-1])}, {"ranks": rank}, X=x), np.repeat(x[..., 1:], 2, -1)
+    )
+
+
+def test_a_tilde_in_a_callee_stands_for_the_axes_of_the_call() -> None:
+    text = """(composite twice ((X{T}[~ N]) -> (Y{T}[~ (* 2 N)])) (return (reshape (expand (unsqueeze X :axis -1) ~ N 2) ~ (* 2 N))))
+      (composite f ((X{f32}[M K N]) -> Y) (return (twice X)))"""
+    x = draw(2, 3, 4)
+    same(run(text, X=x), np.repeat(x, 2, -1))
+
+
+def test_a_callee_may_store_into_its_output_in_loops() -> None:
+    text = """(composite twice ((X{T}[~ N]) -> (Y{T}[~ N])) (setf Y X) (incf Y X))
+      (composite reversed ((X{T}[M]) -> (Y{T}[M])) (dotimes (i M) (setf (aref Y i) (aref X (- (- M 1) i)))))
+      (composite f ((X{f32}[M]) -> Y) (return (twice (reversed X))))"""
+    x = draw(5)
+    same(run(text, X=x), 2 * x[::-1])
