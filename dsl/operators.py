@@ -192,11 +192,16 @@ def extreme(op: str) -> Callable[..., Tensor]:
 
 
 def shift(b: Builder, x: Tensor, count: Tensor) -> Tensor:
-    """`ash`: to the left for a positive count, to the right (keeping the sign) for a negative one."""
+    """`ash`: to the left for a positive count, to the right (keeping the sign) for a negative one.  The count may have a signed dtype of its own, so
+    that unsigned numbers are shifted to the right too."""
     known = constant_of(count)
     if isinstance(known, int):
         return b.elementwise("shift_left" if known >= 0 else "shift_right", x, b.constant(abs(known)))
-    left, right = b.elementwise("shift_left", x, count), b.elementwise("shift_right", x, b.elementwise("neg", count))
+    back, ahead = b.elementwise("neg", count), count
+    if not count.weak and not x.weak and count.dtype.kind == "int" and count.dtype is not x.dtype:
+        # a distance beyond the width stays one in the other dtype
+        back, ahead = (b.cast(b.elementwise("min", c, b.constant(x.dtype.bits)), x.dtype) for c in (back, ahead))
+    left, right = b.elementwise("shift_left", x, ahead), b.elementwise("shift_right", x, back)
     return b.where(b.elementwise("less_than", count, b.constant(0)), right, left)
 
 

@@ -187,7 +187,10 @@ def _shift(xs: Sequence[Scalar], what: str) -> Scalar:
     if count.expr.is_const:
         to_left = count.expr.attr >= 0
         return apply("shift_left" if to_left else "shift_right", [x, Scalar(const(abs(count.expr.attr)), "int")], what)
-    left, right = apply("shift_left", xs, what), apply("shift_right", [x, apply("neg", [count], what)], what)
+    ahead, back = count, apply("neg", [count], what)
+    if not x.weak and not count.weak and count.dtype.kind == "int" and count.dtype is not x.dtype:
+        ahead, back = (cast_to(apply("min", [c, Scalar(const(x.dtype.bits), "int")], what), x.dtype) for c in (ahead, back))
+    left, right = apply("shift_left", [x, ahead], what), apply("shift_right", [x, back], what)
     negative = apply("less_than", [count, Scalar(const(0), "int")], what)
     return choose(negative, right, left)
 
