@@ -194,7 +194,15 @@ class Ground:
         to = self.kinds.dtype(memory.key)
         if not value.weak and value.expr.dtype is not to:
             raise error(
-                "E0301", f"`{shorten(name.source_text)}` is {to}, its new value {value.expr.dtype}", (form or self.form).place, f"help: (cast {to} …)"
+                "E0301",
+                f"`{shorten(name.source_text)}` is {to}, its new value {value.expr.dtype}",
+                (form or self.form).place,
+                "help: (real …), (imag …) or (abs …)" if value.expr.dtype.is_complex else f"help: (cast {to} …)",
+            )
+        if combiner in ("max", "min") and to.is_complex:
+            place = (form or self.form).place
+            raise error(
+                "E0303", f"`{shorten(name.source_text)}` is c64, and complex numbers have no order", place, "help: compare (abs z) or (real z)"
             )
         if combiner and to.kind == "bool":
             raise error("E0303", f"`{shorten(name.source_text)}` is bool and cannot be accumulated", (form or self.form).place)

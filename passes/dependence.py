@@ -13,7 +13,7 @@ from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
 from ..ir.expr import ONE, Expr, both, postorder, substitute, var
 from ..ir.kernel import Alloc, Store, statements
-from ..ir.polynomial import coefficient, is_position, poly
+from ..ir.polynomial import coefficient, poly
 from ..ir.simplify import assuming, prove
 from .loop_events import Event, Events, NotTensor, Read, Trip
 
@@ -97,7 +97,7 @@ def within(known: Known, loops: tuple[Trip, ...]) -> Known:
 
 def positional(guard: Expr | None) -> Expr | None:
     """The conjuncts of a guard that speak of positions alone."""
-    return None if guard is None else both(*(c for c in conjuncts(guard) if is_position(c) and not _data((c,))))
+    return None if guard is None else both(*(c for c in conjuncts(guard) if c.is_position and not _data((c,))))
 
 
 def independent(found: Events, known: Known) -> set[int]:

@@ -15,7 +15,6 @@ from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, bool_
 from ..ir.expr import TRUE, ZERO, Expr, Scalar, axis, both, call, maximum, postorder, substitute
 from ..ir.graph import Node, Shape, View, const_node, elementwise, gather_node, identity, iota_node, reduce_node
-from ..ir.polynomial import is_position
 from ..ir.simplify import assuming, prove, simplify
 from .dependence import positional, within
 from .loop_events import NotTensor, Sum, Trip, unstamped
@@ -171,7 +170,7 @@ def places(axes: Iterable[Expr]) -> dict[Expr, Expr]:
 
 def is_plain(e: Expr) -> bool:
     """An integer or a condition of loop variables and sizes alone (not a literal, which any operator takes as it is)."""
-    if e.is_const or e.dtype not in (INDEX, bool_) or not is_position(e):
+    if e.is_const or e.dtype not in (INDEX, bool_) or not e.is_position:
         return e.is_const and e.dtype is INDEX
     return not any(n.op == "var" and n.attr.startswith("%") for n in postorder(e))
 
