@@ -59,8 +59,8 @@ def call_composite(evaluator: Evaluator, form: List, composite: Composite) -> An
             frame.scopes[0][p.name] = unifier.port(p, x, f.place)
         _constraints(evaluator, unifier, composite, form.place)
         unifier.finish()
-        frame.leading = tuple(unifier.leading)
-        frame.declare_outputs(unifier.broadcast(form.place))
+        frame.leading = unifier.broadcast(form.place) if unifier.leading else None
+        frame.declare_outputs(frame.leading or ())
         inner = Evaluator(session, frame)
         try:
             results = run_body(inner, unifier)

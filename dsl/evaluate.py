@@ -208,10 +208,12 @@ def body_value(evaluator: Evaluator, forms: tuple[Form, ...], form: List) -> Any
 
 
 def element(evaluator: Evaluator, form: List) -> Any:
-    """`(aref T i…)`: plain integers pick (fewer than T has axes leave the rest), integer tensors gather."""
+    """`(aref T i…)`: plain integers pick (fewer than T has axes leave the rest), integer tensors gather.  `(aref list k)` of a parameter that is a list."""
     items = form.items
     if len(items) < 2:
         raise error("E0501", "`aref` takes a tensor and its indices", form.place, "expected: (aref T i…)")
+    if isinstance(items[1], Symbol) and is_list(found := arguments.anything(evaluator, items[1])):
+        return list_element(evaluator, form, found)
     base = arguments.tensor(evaluator, items[1])
     indices = [arguments.tensor(evaluator, f) for f in items[2:]]
     check_rank(form, base.rank, len(indices))
@@ -225,6 +227,28 @@ def element(evaluator: Evaluator, form: List) -> Any:
     return evaluator.builder.gather_at(base, indices)
 
 
+def is_list(value: Any) -> bool:
+    """The value of a parameter of type ints or axes."""
+    return isinstance(value, tuple) and all(isinstance(v, int) for v in value)
+
+
+def list_element(evaluator: Evaluator, form: List, values: tuple[int, ...]) -> Any:
+    if len(form.items) != 3:
+        raise error("E0505", f"a list has one index, found {len(form.items) - 2}", form.place, "expected: (aref list k)")
+    k = arguments.axis(evaluator, form.items[2])
+    if not 0 <= k < len(values):
+        raise error("E0319", f"there is no element {k} in {shorten(form.items[1].source_text)}, a list of {len(values)}", form.items[2].place)
+    return evaluator.builder.constant(values[k])
+
+
+def length(evaluator: Evaluator, form: List) -> Any:
+    """`(length list)`: how many numbers a parameter of type ints or axes has."""
+    values = arguments.anything(evaluator, form.items[1]) if len(form.items) == 2 else None
+    if not is_list(values):
+        raise error("E0503", "`length` takes a parameter that is a list", form.place, "expected: (length axes)")
+    return evaluator.builder.constant(len(values))
+
+
 def check_rank(form: List, rank: int, found: int) -> None:
     if found > rank:
         name = shorten(form.items[1].source_text)
@@ -232,5 +256,5 @@ def check_rank(form: List, rank: int, found: int) -> None:
 
 
 SPECIAL: dict[str, Callable[[Evaluator, List], Any]] = {
-    "given": given, "if": conditional, "values": several, "progn": sequence, "let": let, "aref": element,
+    "given": given, "if": conditional, "values": several, "progn": sequence, "let": let, "aref": element, "length": length,
 }  # fmt: skip
