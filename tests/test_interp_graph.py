@@ -107,6 +107,16 @@ def test_reductions_and_scans(combiner, reference, tiling):
     np.testing.assert_array_equal(empty, [{"add": 0, "mul": 1, "max": -np.inf, "min": np.inf}[combiner]] * 5)
 
 
+@pytest.mark.parametrize("m", [1, 4])
+def test_a_position_whose_factor_is_zero_at_these_sizes(m, tiling):
+    """$0 · (M - 1) // 3 does not depend on the position where M is 1."""
+    p = port("A", f32, M)
+    view = g.View(g.input_node(p), ((AX[0] * M - AX[0]) // 3,))
+    x = np.arange(m, dtype=np.float32)
+    y = evaluate(graph([p], y=g.elementwise("neg", (ex.const(4),), view)), {"A": x}, {"M": m})["y"].value
+    np.testing.assert_array_equal(y, -x[np.arange(4) * (m - 1) // 3])
+
+
 @pytest.mark.parametrize("d", [f16, bf16], ids=str)
 def test_a_product_inside_a_sum_may_be_stored_in_its_dtype(d):
     """Three factors, one sum: what the inner product is rounded to before the sum is within the bound."""
