@@ -257,9 +257,9 @@ def type_(evaluator: Evaluator, form: Form) -> DType:
         frame = evaluator.frame
         if form.name in frame.dtypes:
             return frame.dtypes[form.name]
-        found = frame.parameters.get(form.name)
-        if isinstance(found, DType):
-            return found
+        found = frame.resolve(form.name, form.place)
+        if found is not None and isinstance(found.value, DType):
+            return found.value
         known = dtype(form.name)
         if known is not None and known.lanes == 1:
             return known

@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..ir.build import Builder
+from ..ir.dtypes import dtype, i64
 from ..ir.tensor import BuildError
 from . import arguments
 from .diagnostics import nearest, shorten
 from .frame import Broken, Frame, Silenced, unknown
 from .names import unique
-from .operators import TABLE, truth
+from .operators import DRAWN, TABLE, truth
 from .sexpr import Form, Keyword, List, Number, String, Symbol
 from .source import error
 
@@ -56,6 +57,9 @@ class Evaluator:
     def name(self, form: Symbol) -> Any:
         found = self.frame.resolve(form.name, form.place)
         if found is None:
+            known = dtype(form.name)
+            if known is not None and known.lanes == 1:
+                return known
             self._unassigned(form)
             raise unknown(form.name, self.frame, form.place)
         value = found.value
@@ -255,6 +259,24 @@ def check_rank(form: List, rank: int, found: int) -> None:
         raise error("E0505", f"`{name}` has {rank} ax{'i' if rank == 1 else 'e'}s, found {found} indices", form.place)
 
 
+def drawn(evaluator: Evaluator, form: List) -> Any:
+    """`(rand (M N) :seed s :dtype f32)`, `randn`: the library composite of that name on the positions of a tensor, in row-major order."""
+    from .calls import apply_composite
+
+    head = (form.head or "").lower()
+    operands, keywords = arguments.bind(evaluator, form, DRAWN[head])
+    composite = evaluator.session.scope.library(head)
+    b, (shape,) = evaluator.builder, operands
+    b.span = form.place.span
+    position, seed = b.row_major(shape), keywords["seed"]
+    if seed is None:
+        raise error("E0504", f"`{head}` needs a seed", form.place, "help: the same seed gives the same numbers: (rand (M N) :seed 1)")
+    if seed.weak != "int" and not seed.dtype.is_integer:
+        raise error("E0318", f"a seed of dtype {seed.dtype}", form.place, "help: (cast i64 s)")
+    given = [(composite.ports[0], b.cast(position, i64), form.place), (composite.ports[1], b.cast(seed, i64), form.place)]
+    return apply_composite(evaluator, composite, given, {"dtype": keywords["dtype"]}, form.place)[0]
+
+
 SPECIAL: dict[str, Callable[[Evaluator, List], Any]] = {
-    "given": given, "if": conditional, "values": several, "progn": sequence, "let": let, "aref": element, "length": length,
+    "given": given, "if": conditional, "values": several, "progn": sequence, "let": let, "aref": element, "length": length, "rand": drawn, "randn": drawn,
 }  # fmt: skip

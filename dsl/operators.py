@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ir.build import Builder
-from ..ir.dtypes import bool_
+from ..ir.dtypes import DType, bool_
 from ..ir.tensor import BuildError, Tensor
 
 KINDS = {
@@ -111,8 +111,8 @@ def compare(op: str, swap: bool = False) -> Callable[..., Any]:
 
     def pair(b: Builder, x: Any, y: Any) -> Any:
         known = (constant_of(x), constant_of(y))
-        words = any(isinstance(k, str) for k in known)
-        if None not in known and (not words or (op in ("equal", "not_equal") and all(isinstance(k, str) for k in known))):
+        words = any(isinstance(k, (str, DType)) for k in known)
+        if None not in known and (not words or (op in ("equal", "not_equal") and all(isinstance(k, (str, DType)) for k in known))):
             return static(*known)
         return b.elementwise(op, *(number(b, k) for k in (x, y)))
 
@@ -123,9 +123,9 @@ def compare(op: str, swap: bool = False) -> Callable[..., Any]:
     return run
 
 
-def constant_of(x: Any) -> int | float | bool | str | None:
-    """The value of a literal or of a plain integer without sizes; None for everything else."""
-    if isinstance(x, (bool, str)):
+def constant_of(x: Any) -> int | float | bool | str | DType | None:
+    """The value of a literal, of a dtype or of a plain integer without sizes; None for everything else."""
+    if isinstance(x, (bool, str, DType)):
         return x
     if isinstance(x, Tensor) and x.weak and not x.shape:
         integer = x.integer
@@ -293,5 +293,13 @@ define("iota", "n:size", lambda b, n: b.iota(n))
 define("full", "shape:shape value", lambda b, shape, value, dtype: b.full(shape, value, dtype), dtype=("type", None))
 define("zeros", "shape:shape", lambda b, shape, dtype: b.zeros(shape, dtype), dtype=("type", None))
 define("ones", "shape:shape", lambda b, shape, dtype: b.ones(shape, dtype), dtype=("type", None))
-define("cast", "type:type? x", lambda b, to, x: b.cast(x, to))
-define("bitcast", "type:type? x", lambda b, to, x: b.bitcast(x, to))
+define("cast", "type:type x", lambda b, to, x: b.cast(x, to))
+define("bitcast", "type:type x", lambda b, to, x: b.bitcast(x, to))
+
+# composites of the library on the positions of a tensor: `evaluate.drawn`
+DRAWN = {
+    name: Operator(
+        name, (Operand("shape", "shape"),), {k: Operand(k, kind, required=False) for k, kind in (("seed", "tensor"), ("dtype", "type"))}, lambda: None
+    )
+    for name in ("rand", "randn")
+}

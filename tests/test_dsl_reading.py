@@ -167,7 +167,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 
 def test_random_damage_never_ends_in_anything_but_a_diagnostic() -> None:
-    seed = 11
+    seed = 5
     print("seed", seed)
     rng = random.Random(seed)
     root = Path(__file__).parent.parent
