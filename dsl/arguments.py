@@ -194,10 +194,12 @@ def is_tilde(form: Form) -> bool:
 
 
 def listed(evaluator: Evaluator, form: Form, one: Any) -> tuple[Any, ...] | None:
-    """A list of integers: written out (unless its head is an arithmetic operator), or a parameter of type ints; None where the form is no list."""
+    """A list of integers: written out (unless its head is an arithmetic operator), a parameter of type ints, or `~` of sizes; None where the form is no list."""
     if isinstance(form, List) and form.bracket != "{" and (form.bracket == "[" or not is_expression(form)):
         items = [f for f in form.items if not isinstance(f, Comma)]
         return sizes(evaluator, items) if one is size else tuple(one(evaluator, f) for f in items)
+    if is_tilde(form) and one is size:
+        return sizes(evaluator, [form])
     if isinstance(form, Symbol):
         value = anything(evaluator, form)
         if isinstance(value, tuple) and all(isinstance(v, int) for v in value):
