@@ -254,7 +254,7 @@ def text(evaluator: Evaluator, form: Form) -> str:
 
 
 def type_(evaluator: Evaluator, form: Form) -> DType:
-    """A dtype, a type variable of the composite, or a parameter of type dtype."""
+    """A dtype, a type variable of the composite, or anything whose value is a dtype: a parameter, a name, `(if (= T f64) f64 f32)`."""
     if isinstance(form, Symbol):
         frame = evaluator.frame
         if form.name in frame.dtypes:
@@ -268,6 +268,9 @@ def type_(evaluator: Evaluator, form: Form) -> DType:
         from ..ir.dtypes import DTYPES
 
         raise error("E0114", f"unknown type `{shorten(form.name)}`", form.place, *nearest(form.name, [*DTYPES, *frame.dtypes]))
+    value = evaluator.value(form) if isinstance(form, List) else None
+    if isinstance(value, DType):
+        return value
     raise mismatch(form, "type")
 
 

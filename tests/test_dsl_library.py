@@ -124,7 +124,7 @@ def test_variants_of_library_composites() -> None:
     composite, scope = last(LIBRARY / "nn/layer_norm.toml")
     graph = elaborate(composite, scope, Instance({"T": "f64"}, given=()))
     np.testing.assert_allclose(outputs(graph, {"X": q[0]}, {"batch": 5, "N": 3})[0].astype(float), standard(q[0]), rtol=1e-12)
-    composite, scope = last(LIBRARY / "elementwise/gelu.toml")
+    composite, scope = last(LIBRARY / "activation/gelu.toml")
     graph = elaborate(composite, scope, Instance({"T": "f64"}, {"approximate": True}))
     x = q.reshape(-1)
     expected = 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
