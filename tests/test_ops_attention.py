@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from library import Array, Case, check
-from scipy import signal, special
+from scipy import special
 
 
 def scores(q: Array, k: Array) -> Array:
@@ -114,13 +114,6 @@ def lstm(x: Array, h: Array, c: Array, w: Array, u: Array, b: Array) -> tuple[Ar
     return special.expit(o) * np.tanh(state), state
 
 
-def recurrence(a: Array, b: Array) -> Array:
-    """By its closed form: each b_k times the product of the a behind it."""
-    n = a.shape[-1]
-    terms = [sum(b[..., k] * np.prod(a[..., k + 1 : t + 1], -1) for k in range(t + 1)) for t in range(n)]
-    return np.stack(terms, -1) if n else b
-
-
 def gate(x: Array) -> tuple[Array, Array]:
     order = np.argsort(-x, -1)[..., :2]
     return special.softmax(np.take_along_axis(x, order, -1), -1), order
@@ -141,7 +134,6 @@ CASES = [
     Case("sinusoidal_encoding", sinusoidal), Case("learned_encoding", lambda x, w: x + w[: x.shape[-2]]),
     Case("feed_forward", lambda x, w, v, b, c: gelu(x @ w.T + b) @ v.T + c), Case("feed_forward", lambda x, w, v: gelu(x @ w.T) @ v.T, given=()),
     Case("rnn_cell", lambda x, h, w, u, b: np.tanh(x @ w.T + h @ u.T + b)), Case("gru_cell", gru), Case("lstm_cell", lstm),
-    Case("linear_recurrence", recurrence), Case("exponential_average", lambda x: signal.lfilter([0.3], [1, -0.7], x, -1, 0.7 * x[..., :1])[0]),
     Case("moe_gate", gate), Case("embedding_bag", lambda e, i, w: (e[i] * w[..., None]).sum(1)),
     *(Case("embedding_bag", lambda e, i, f=f: f(e[i], axis=1), {"mode": mode}, given=()) for mode, f in (("sum", np.sum), ("mean", np.mean), ("max", np.max))),
     Case("linear", lambda x, w, b: x @ w.T + b), Case("linear", lambda x, w: x @ w.T, given=()),

@@ -18,7 +18,9 @@ def places(extents: tuple[int, ...], kernel: tuple[int, ...], stride: int, dilat
         yield at, tuple(slice(i * stride, i * stride + dilation * (k - 1) + 1, dilation) for i, k in zip(at, kernel, strict=True))
 
 
-def windows(x: Array, kernel: tuple[int, ...], fold: Callable[..., Array], stride: int = 1, padding: int = 0, dilation: int = 1, value: float = 0.0) -> Array:
+def windows(
+    x: Array, kernel: tuple[int, ...], fold: Callable[..., Array], stride: int = 1, padding: int = 0, dilation: int = 1, value: float = 0.0
+) -> Array:
     """`fold` of every window of the last axes: of an array whose own last axis holds the window's elements."""
     n = len(kernel)
     x = np.pad(x, [(0, 0)] * (x.ndim - n) + [(padding, padding)] * n, constant_values=value)
