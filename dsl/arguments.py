@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..ir.dtypes import DType, dtype
 from ..ir.errors import Diagnostic, SourceError
 from ..ir.expr import Expr
-from ..ir.graph import Shape
 from ..ir.tensor import BuildError, Tensor
 from .diagnostics import nearest, shorten
 from .frame import BROKEN, Silenced
@@ -122,21 +121,17 @@ def read(evaluator: Evaluator, form: Form, operand: Operand) -> Any:
 
 
 def read_many(evaluator: Evaluator, forms: Sequence[Form], operand: Operand) -> tuple[Any, ...]:
-    if operand.kind in ("sizes", "axes"):
-        one = sizes_of if operand.kind == "sizes" else axes_of
-        if len(forms) == 1 and not is_leading(forms[0]):
-            whole = listed(evaluator, forms[0], one)
-            if whole is not None:
-                return whole
-        return tuple(e for f in forms for e in one(evaluator, f))
+    if operand.kind == "sizes":
+        whole = listed(evaluator, forms[0], size) if len(forms) == 1 else None
+        return sizes(evaluator, forms) if whole is None else whole
+    if operand.kind == "axes":
+        whole = listed(evaluator, forms[0], axis) if len(forms) == 1 else None
+        return tuple(axis(evaluator, f) for f in forms) if whole is None else whole
     problems = Problems()
     found = []
     for f in forms:
         with problems:
-            if is_leading(f) and operand.kind in _UNTOUCHED:
-                found.extend(_UNTOUCHED[operand.kind] for _ in leading(evaluator, f))
-            else:
-                found.append(read(evaluator, f, operand))
+            found.append(read(evaluator, f, operand))
     problems.finish()
     return tuple(found)
 
@@ -180,31 +175,31 @@ def axis(evaluator: Evaluator, form: Form) -> int:
     return found.attr
 
 
-def is_leading(form: Form) -> bool:
+def sizes(evaluator: Evaluator, forms: Sequence[Form]) -> tuple[Expr, ...]:
+    """Sizes one by one; `~` stands for all that it stands for in the ports."""
+    found: list[Expr] = []
+    for f in forms:
+        if is_tilde(f):
+            leading = evaluator.frame.leading
+            if leading is None:
+                raise error("E0503", "`~` stands for nothing here: no port of this composite has it", f.place)
+            found.extend(leading)
+        else:
+            found.append(size(evaluator, f))
+    return tuple(found)
+
+
+def is_tilde(form: Form) -> bool:
     return isinstance(form, Symbol) and form.name == "~"
 
 
-def leading(evaluator: Evaluator, form: Form) -> Shape:
-    """The extents of the axes that `~` stands for in the ports of the composite; E0201 where none has one."""
-    shapes = evaluator.frame.leading
-    if not shapes:
-        raise error("E0201", "`~` stands for leading axes, and no port has them", form.place, "expected: a port such as X{T}[~ N]")
-    return evaluator.guarded(form, lambda: evaluator.builder.broadcast_shape(*shapes))
-
-
-def sizes_of(evaluator: Evaluator, form: Form) -> Shape:
-    """One size, or those that `~` stands for."""
-    return leading(evaluator, form) if is_leading(form) else (size(evaluator, form),)
-
-
-def axes_of(evaluator: Evaluator, form: Form) -> tuple[int, ...]:
-    return (axis(evaluator, form),)
-
-
-def listed(evaluator: Evaluator, form: Form, one: Callable[[Evaluator, Form], tuple[Any, ...]]) -> tuple[Any, ...] | None:
-    """A list of integers: written out (unless its head is an arithmetic operator), or a parameter of type ints; None where the form is no list."""
+def listed(evaluator: Evaluator, form: Form, one: Any) -> tuple[Any, ...] | None:
+    """A list of integers: written out (unless its head is an arithmetic operator), a parameter of type ints, or `~` of sizes; None where the form is no list."""
     if isinstance(form, List) and form.bracket != "{" and (form.bracket == "[" or not is_expression(form)):
-        return tuple(e for f in form.items if not isinstance(f, Comma) for e in one(evaluator, f))
+        items = [f for f in form.items if not isinstance(f, Comma)]
+        return sizes(evaluator, items) if one is size else tuple(one(evaluator, f) for f in items)
+    if is_tilde(form) and one is size:
+        return sizes(evaluator, [form])
     if isinstance(form, Symbol):
         value = anything(evaluator, form)
         if isinstance(value, tuple) and all(isinstance(v, int) for v in value):
@@ -220,13 +215,13 @@ def is_expression(form: List) -> bool:
 def axes(evaluator: Evaluator, form: Form) -> Any:
     if isinstance(form, Symbol) and form.name.lower() == "nil":
         return None
-    found = listed(evaluator, form, axes_of)
+    found = listed(evaluator, form, axis)
     return axis(evaluator, form) if found is None else found
 
 
 def shape(evaluator: Evaluator, form: Form) -> tuple[Any, ...]:
-    found = None if is_leading(form) else listed(evaluator, form, sizes_of)
-    return sizes_of(evaluator, form) if found is None else found
+    found = listed(evaluator, form, size)
+    return (size(evaluator, form),) if found is None else found
 
 
 def flag(evaluator: Evaluator, form: Form) -> bool:
@@ -280,9 +275,11 @@ def type_(evaluator: Evaluator, form: Form) -> DType:
 
 
 def range_(evaluator: Evaluator, form: Form) -> Any:
-    """`_` for all, an integer (drops the axis), or (start stop [step]) with `_` for what is left out."""
+    """`_` for all, an integer (drops the axis), (start stop [step]) with `_` for what is left out, or `~` for all axes that nothing else is given for."""
     if isinstance(form, Symbol) and form.name == "_":
         return None
+    if is_tilde(form):
+        return ...
     if not isinstance(form, List) or is_expression(form):
         return size(evaluator, form)
     if not 2 <= len(form.items) <= 3:
@@ -291,15 +288,15 @@ def range_(evaluator: Evaluator, form: Form) -> Any:
     return (parts[0], parts[1], parts[2] if len(parts) == 3 else None)
 
 
-def pair(evaluator: Evaluator, form: Form) -> tuple[Any, Any]:
-    found = listed(evaluator, form, sizes_of)
+def pair(evaluator: Evaluator, form: Form) -> Any:
+    """(before after), `_` for (0 0), or `~` for (0 0) at every axis that nothing else is given for."""
+    if isinstance(form, Symbol) and form.name in ("_", "~"):
+        return ... if form.name == "~" else (0, 0)
+    found = listed(evaluator, form, size)
     if found is None or len(found) != 2:
         raise mismatch(form, "pairs", "expected: (before after) for each axis")
     return found
 
-
-# What leaves an axis as it is, for each of the axes of `~`.
-_UNTOUCHED: dict[str, Any] = {"ranges": None, "pairs": (0, 0)}
 
 _READ: dict[str, Any] = {
     "tensor": tensor, "any": anything, "size": size, "axis": axis, "axes": axes, "shape": shape, "flag": flag, "literal": literal, "text": text,

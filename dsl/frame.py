@@ -6,7 +6,7 @@ A `Value` is a `Tensor` (weak ones for plain numbers and sizes), or something kn
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,9 +55,10 @@ class Frame:
     dtypes: dict[str, DType] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
     given: dict[str, bool] = field(default_factory=dict)  # of the optional ports
-    leading: Sequence[Shape] = ()  # what `~` stands for at each input that has one; they broadcast
+    leading: Shape | None = None  # what `~` stands for; None where no port has it
     scopes: list[dict[str, Any]] = field(default_factory=lambda: [{}])
     returned: list[Any] | None = None
+    returned_early: bool = False  # by a `return` in the branch of a compile-time `if`
     last: Any = None  # the value of the last expression statement
     declared: dict[str, tuple[Shape, DType]] = field(default_factory=dict)  # outputs of their own whose shape is known before the body runs
 

@@ -57,6 +57,13 @@ class Values(Scope):
         """0, 1, …, extent-1: plain integers of shape [extent]."""
         return self.integer(axis(0), (self.tidy(extent),))
 
+    def row_major(self, shape: Sequence[Int]) -> Tensor:
+        """0, 1, … in row-major order: plain integers of this shape."""
+        position: Expr = ZERO
+        for k, extent in enumerate(shape):
+            position = position * extent + axis(k)
+        return self.integer(position, shape)
+
     def mask(self, condition: Expr, shape: Shape) -> Tensor:
         """A bool tensor that is true where the condition on the positions $k holds: a masked view of the constant true."""
         condition = self.tidy(condition, shape)

@@ -343,6 +343,12 @@ def test_a_tilde_in_a_callee_stands_for_the_axes_of_the_call() -> None:
     same(run(text, X=x), np.repeat(x, 2, -1))
 
 
+def test_a_tilde_alone_is_a_whole_shape() -> None:
+    x = draw(2, 3)
+    text = "(composite f ((X{f32}[~]) -> Y) (return (+ (zeros ~ :dtype f32) (expand (reshape (reshape X -1) ~) ~) (full (~) 0.5))))"
+    same(run(text, {"batch_0": 2, "batch_1": 3}, {"ranks": 2}, X=x), x + 0.5)
+
+
 def test_a_callee_may_store_into_its_output_in_loops() -> None:
     text = """(composite twice ((X{T}[~ N]) -> (Y{T}[~ N])) (setf Y X) (incf Y X))
       (composite reversed ((X{T}[M]) -> (Y{T}[M])) (dotimes (i M) (setf (aref Y i) (aref X (- (- M 1) i)))))

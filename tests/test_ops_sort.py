@@ -51,7 +51,12 @@ CASES = [
     Case("topk", lambda x: top(x, 5), inputs={"X": special}),
     Case("topk", lambda x: top(x, 3), {"k": 3}, dtype="i32"),
     *(
-        Case("searchsorted", lambda s, v, side=side: np.searchsorted(s, v, side), {"right": side == "right"}, inputs={"S": lambda s: np.sort(special(s)), "V": special})
+        Case(
+            "searchsorted",
+            lambda s, v, side=side: np.searchsorted(s, v, side),
+            {"right": side == "right"},
+            inputs={"S": lambda s: np.sort(special(s)), "V": special},
+        )
         for side in ("left", "right")
     ),
     Case("searchsorted", np.searchsorted, inputs={"S": np.sort}, dtype="i16"),
