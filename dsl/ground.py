@@ -39,6 +39,7 @@ class Ground:
         self.block: list[Stmt] = []
         self.bodies: list[list[Stmt]] = [self.block]
         self.outside: dict[tuple[int, str], Memory] = {}
+        self.unset: dict[tuple[int, str], Symbol] = {}  # outputs without a value yet, where they are named first
         self.written: dict[str, tuple[Memory, Symbol]] = {}
         self.counts = count_targets(form)
         self.taken = {*evaluator.builder.sizes, *self.frame.visible(), *(p.name for p in self.frame.composite.ports)}
@@ -89,6 +90,7 @@ class Ground:
             shape, dtype = declared
             self.outside[place] = Memory(re.sub(r"\W", "_", key), shape, place)
             self.kinds.start(place, dtype)
+            self.unset[place] = name
         return self.outside[place]
 
     def buffer(self, memory: Memory, space: str = "global") -> Buffer:
@@ -194,7 +196,15 @@ class Ground:
         to = self.kinds.dtype(memory.key)
         if not value.weak and value.expr.dtype is not to:
             raise error(
-                "E0301", f"`{shorten(name.source_text)}` is {to}, its new value {value.expr.dtype}", (form or self.form).place, f"help: (cast {to} …)"
+                "E0301",
+                f"`{shorten(name.source_text)}` is {to}, its new value {value.expr.dtype}",
+                (form or self.form).place,
+                "help: (real …), (imag …) or (abs …)" if value.expr.dtype.is_complex else f"help: (cast {to} …)",
+            )
+        if combiner in ("max", "min") and to.is_complex:
+            place = (form or self.form).place
+            raise error(
+                "E0303", f"`{shorten(name.source_text)}` is c64, and complex numbers have no order", place, "help: compare (abs z) or (real z)"
             )
         if combiner and to.kind == "bool":
             raise error("E0303", f"`{shorten(name.source_text)}` is bool and cannot be accumulated", (form or self.form).place)

@@ -31,7 +31,7 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
     library = runtime.load(Path(job["library"]), program, target, job["prefix"])
     folder, sizes = Path(job["folder"]), job["sizes"]
     flat: dict[str, numpy.ndarray] = {}
-    buffers: dict[str, Any] = dict(job["scalars"])
+    buffers: dict[str, Any] = {name: complex(*value) if isinstance(value, list) else value for name, value in job["scalars"].items()}
     for port in program.ports:
         if port.role != "scalar":
             flat[port.name] = numpy.load(folder / f"{port.name}.npy").view(numpy_dtype(port.dtype))
