@@ -51,7 +51,9 @@ def in_a_new_process(input_: str, target: str, runs: int) -> list[Times]:
 
 
 def line(label: str, cells: list[str]) -> str:
-    return f"{label:<26}" + "".join([f"{cell:>{max(7, len(name) + 2)}}" for cell, name in zip(cells, ("cold", "warm", *(p.name for p in PIPELINE)), strict=False)])
+    return f"{label:<26}" + "".join(
+        [f"{cell:>{max(7, len(name) + 2)}}" for cell, name in zip(cells, ("cold", "warm", *(p.name for p in PIPELINE)), strict=False)]
+    )
 
 
 def main() -> None:

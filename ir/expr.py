@@ -116,7 +116,9 @@ _room = 1 << 14
 def _sweep() -> None:
     """Drop the dead.  Users stand behind their operands, and their keys hold them: from the end, one pass finds all."""
     global _room
-    for key, reference in reversed(list(_interned.items())):
+    entries = list(_interned.items())
+    while entries:  # not a loop over them, which would hold every key to its end
+        key, reference = entries.pop()
         if reference() is None:
             del _interned[key]
     _room = max(_room, 2 * len(_interned))
