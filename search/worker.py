@@ -25,6 +25,7 @@ def load(job: dict[str, Any]) -> tuple[Program, Any]:
     from .. import runtimes
     from ..ir import text
     from ..ir.program import Program
+    from ..runtimes.registry import load as load_library
 
     key = json.dumps([job[k] for k in ("runtime", "target", "config", "portable", "program", "library", "prefix")])
     if key not in _loaded:
@@ -33,7 +34,7 @@ def load(job: dict[str, Any]) -> tuple[Program, Any]:
         program = text.read(Path(job["program"]).read_text(), job["program"])
         assert isinstance(program, Program)
         _loaded.clear()
-        _loaded[key] = program, runtime.load(Path(job["library"]), program, target, job["prefix"])
+        _loaded[key] = program, load_library(runtime, Path(job["library"]), program, target, job["prefix"])
     return _loaded[key]
 
 
@@ -49,7 +50,7 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
     program, library = load(job)
     folder, sizes = Path(job["folder"]), job["sizes"]
     flat: dict[str, numpy.ndarray] = {}
-    buffers: dict[str, Any] = dict(job["scalars"])
+    buffers: dict[str, Any] = {name: complex(*value) if isinstance(value, list) else value for name, value in job["scalars"].items()}
     for port in program.ports:
         if port.role == "scalar":
             buffers.setdefault(port.name, 0)
