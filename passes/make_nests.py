@@ -184,11 +184,11 @@ class _Maker:
         """Add how the result starts: as a copy of a tensor in memory, or as something that is computed."""
         base, name = node.args[0], self.version[node]
         if base.is_identity and base.node.shape == node.shape and base.node in self.version:
-            return replace(piece, starts=((name, self.version[base.node]),))
+            return piece._replace(starts=((name, self.version[base.node]),))
         body = self._body(None)
         with body.nest(node.shape) as point:
             body.store(name, point, body.read(base, point))
-        return replace(piece, before=(body.block,))
+        return piece._replace(before=(body.block,))
 
     def _nest(self, node: Node, group: list[Node]) -> Piece:
         """The statements as they stand; a result that is an operand too starts as a copy of it, another one as zeros."""
