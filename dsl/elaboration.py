@@ -63,6 +63,7 @@ def elaborate(composite: Composite, scope: Scope, instance: Instance | None = No
             frame.scopes[0][p.name] = session.builder.input(ports[p.name])
             if is_broadcast(p.sizes or ()) and not unifier.leading:
                 unifier.leading.append(leading)
+    frame.leading = leading if unifier.leading else None
     frame.declare_outputs(leading)
     with deep_stack(), session.entered(composite, place):
         values = run_body(Evaluator(session, frame), unifier)

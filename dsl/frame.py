@@ -55,8 +55,10 @@ class Frame:
     dtypes: dict[str, DType] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
     given: dict[str, bool] = field(default_factory=dict)  # of the optional ports
+    leading: Shape | None = None  # what `~` stands for; None where no port has it
     scopes: list[dict[str, Any]] = field(default_factory=lambda: [{}])
     returned: list[Any] | None = None
+    returned_early: bool = False  # by a `return` in the branch of a compile-time `if`
     last: Any = None  # the value of the last expression statement
     declared: dict[str, tuple[Shape, DType]] = field(default_factory=dict)  # outputs of their own whose shape is known before the body runs
 

@@ -5,7 +5,8 @@ A signature lists operands by kind, then keywords; it is what a diagnostic shows
     x y …      a tensor (weak numbers and literals included)          x+       one or more, as a tuple
     axis       one compile-time integer                               axes     an integer, a list, or absent (None)
     size       an integer expression of sizes                         sizes+   sizes one by one, or one list, as a tuple
-    ranges+    `_`, an integer, or (start stop [step]), one an axis   pairs+   (before after), one an axis
+    ranges+    `_`, an integer, or (start stop [step]), one an axis   pairs+   `_` or (before after), one an axis
+               (in both `~` once: as many `_` as axes are left)
     flag       t or nil                                               literal  a number known at compile time
     type       a dtype                                                text     a string, or a bare word
 """
@@ -19,7 +20,7 @@ from typing import Any
 
 from ..ir import complex_values
 from ..ir.build import Builder
-from ..ir.dtypes import bool_
+from ..ir.dtypes import DType, bool_
 from ..ir.tensor import BuildError, Tensor
 
 KINDS = {
@@ -109,8 +110,8 @@ def compare(op: str, swap: bool = False) -> Callable[..., Any]:
 
     def pair(b: Builder, x: Any, y: Any) -> Any:
         known = (constant_of(x), constant_of(y))
-        words = any(isinstance(k, str) for k in known)
-        if None not in known and (not words or (op in ("equal", "not_equal") and all(isinstance(k, str) for k in known))):
+        words = any(isinstance(k, (str, DType)) for k in known)
+        if None not in known and (not words or (op in ("equal", "not_equal") and all(isinstance(k, (str, DType)) for k in known))):
             return static(*known)
         return b.elementwise(op, *(number(b, k) for k in (x, y)))
 
@@ -121,9 +122,9 @@ def compare(op: str, swap: bool = False) -> Callable[..., Any]:
     return run
 
 
-def constant_of(x: Any) -> int | float | bool | str | None:
-    """The value of a literal or of a plain integer without sizes; None for everything else."""
-    if isinstance(x, (bool, str)):
+def constant_of(x: Any) -> int | float | bool | str | DType | None:
+    """The value of a literal, of a dtype or of a plain integer without sizes; None for everything else."""
+    if isinstance(x, (bool, str, DType)):
         return x
     if isinstance(x, Tensor) and x.weak and not x.shape:
         integer = x.integer
@@ -187,6 +188,19 @@ def shift(b: Builder, x: Tensor, count: Tensor) -> Tensor:
         return b.elementwise("shift_left" if known >= 0 else "shift_right", x, b.constant(abs(known)))
     left, right = b.elementwise("shift_left", x, count), b.elementwise("shift_right", x, b.elementwise("neg", count))
     return b.where(b.elementwise("less_than", count, b.constant(0)), right, left)
+
+
+def per_axis(x: Tensor, given: tuple[Any, ...], whole: Any) -> tuple[Any, ...]:
+    """One entry an axis: `...` (a `~` in the text) is as many `whole` ones as axes are left."""
+    places = [k for k, entry in enumerate(given) if entry is ...]
+    if not places:
+        return given
+    if len(places) > 1:
+        raise BuildError("E0503", "`~` stands here twice", "expected: at most one `~`, for the axes that nothing else is given for")
+    k, left = places[0], x.rank - len(given) + 1
+    if left < 0:
+        raise BuildError("E0313", f"{len(given) - 1} entries for a tensor of rank {x.rank}")
+    return (*given[:k], *[whole] * left, *given[k + 1 :])
 
 
 UNARY = "sqrt exp exp2 expm1 log log2 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf floor ceil round trunc abs sign neg recip rsqrt isnan isinf"
@@ -256,8 +270,8 @@ define("expand", "x d:sizes+", lambda b, x, d: b.expand(x, d))
 define("transpose", "x axis:axes+", lambda b, x, order: b.transpose(x, order))
 define("squeeze", "x", lambda b, x, axis: b.squeeze(x, axis), axis=("axes", None))
 define("unsqueeze", "x", lambda b, x, axis: b.unsqueeze(x, 0 if axis is None else axis), axis=("axes", None))
-define("slice", "x range:ranges+", lambda b, x, ranges: b.slice(x, ranges))
-define("pad", "x width:pairs+", lambda b, x, widths, value: b.pad(x, widths, value), value=("literal", 0))
+define("slice", "x range:ranges+", lambda b, x, ranges: b.slice(x, per_axis(x, ranges, None)))
+define("pad", "x width:pairs+", lambda b, x, widths, value: b.pad(x, per_axis(x, widths, (0, 0)), value), value=("literal", 0))
 define("concat", "x+", lambda b, xs, axis: b.concat(xs, axis), axis=("axis", 0))
 define("stack", "x+", lambda b, xs, axis: b.stack(xs, axis), axis=("axis", 0))
 define("split", "x size:sizes+", lambda b, x, sizes, axis: b.split(x, sizes, axis), axis=("axis", 0))
@@ -283,5 +297,13 @@ define("iota", "n:size", lambda b, n: b.iota(n))
 define("full", "shape:shape value", lambda b, shape, value, dtype: b.full(shape, value, dtype), dtype=("type", None))
 define("zeros", "shape:shape", lambda b, shape, dtype: b.zeros(shape, dtype), dtype=("type", None))
 define("ones", "shape:shape", lambda b, shape, dtype: b.ones(shape, dtype), dtype=("type", None))
-define("cast", "type:type? x", lambda b, to, x: b.cast(x, to))
-define("bitcast", "type:type? x", lambda b, to, x: b.bitcast(x, to))
+define("cast", "type:type x", lambda b, to, x: b.cast(x, to))
+define("bitcast", "type:type x", lambda b, to, x: b.bitcast(x, to))
+
+# composites of the library on the positions of a tensor: `evaluate.drawn`
+DRAWN = {
+    name: Operator(
+        name, (Operand("shape", "shape"),), {k: Operand(k, kind, required=False) for k, kind in (("seed", "tensor"), ("dtype", "type"))}, lambda: None
+    )
+    for name in ("rand", "randn")
+}

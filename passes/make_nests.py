@@ -210,7 +210,4 @@ class _Maker:
             written.append(version)
         names.update((b.name, version) for b, version in zip(nest.results, written, strict=True))
         block = unique_locals(nest.body, Names((*self.names.taken, *names)).fresh)
-        from .raise_loops import why_not
-
-        reason = why_not(node, self.graph, self.options)
-        return Piece(tuple(written), rename_buffers(block, names, self.scalars), tuple(starts), tuple(before), (reason,) if reason else ())
+        return Piece(tuple(written), rename_buffers(block, names, self.scalars), tuple(starts), tuple(before), nest.notes)
