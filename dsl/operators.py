@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..ir import complex_values
 from ..ir.build import Builder
 from ..ir.dtypes import DType, bool_
 from ..ir.tensor import BuildError, Tensor
@@ -97,7 +98,7 @@ def subtract(b: Builder, xs: tuple[Tensor, ...]) -> Tensor:
 
 
 def divide(b: Builder, xs: tuple[Tensor, ...]) -> Tensor:
-    integers = [x for x in xs if not x.dtype.is_float]
+    integers = [x for x in xs if not x.dtype.is_inexact]
     if integers and len(integers) == len(xs) and not (len(xs) == 1 and xs[0].weak):
         raise BuildError("E0303", "`/` is not defined on integers", "help: `floordiv` rounds down; `(cast f32 x)` divides as floats")
     return b.elementwise("recip", xs[0]) if len(xs) == 1 else folded("div")(b, xs)
@@ -205,6 +206,11 @@ def per_axis(x: Tensor, given: tuple[Any, ...], whole: Any) -> tuple[Any, ...]:
 UNARY = "sqrt exp exp2 expm1 log log2 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf floor ceil round trunc abs sign neg recip rsqrt isnan isinf"
 for _name in UNARY.split():
     define(_name, "x", row(_name))
+define("complex", "re im", complex_values.compose)
+for _name in ("real", "imag"):
+    define(_name, "z", lambda b, z, _part=_name: complex_values.part(b, _part, z))
+define("conj", "z", complex_values.conjugate)
+define("angle", "z", row("angle"))
 define("+", "x+", folded("add"))
 define("*", "x+", folded("mul"))
 define("-", "x+", subtract)

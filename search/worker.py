@@ -23,15 +23,16 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
     from ..ir.dtypes import numpy_dtype
     from ..ir.layout import as_array
     from ..ir.program import Program
+    from ..runtimes.registry import load
 
     runtime = runtimes.find(job["runtime"])
     target = runtime.target(job["target"], job["config"], job["portable"])
     program = text.read(Path(job["program"]).read_text(), job["program"])
     assert isinstance(program, Program)
-    library = runtime.load(Path(job["library"]), program, target, job["prefix"])
+    library = load(runtime, Path(job["library"]), program, target, job["prefix"])
     folder, sizes = Path(job["folder"]), job["sizes"]
     flat: dict[str, numpy.ndarray] = {}
-    buffers: dict[str, Any] = dict(job["scalars"])
+    buffers: dict[str, Any] = {name: complex(*value) if isinstance(value, list) else value for name, value in job["scalars"].items()}
     for port in program.ports:
         if port.role != "scalar":
             flat[port.name] = numpy.load(folder / f"{port.name}.npy").view(numpy_dtype(port.dtype))

@@ -124,7 +124,7 @@ def test_memory_bound_kernels_get_vectors(name: str) -> None:
 AVX512 = Target("clang", "avx512", "avx512", vector_bytes=64, vector_registers=32, l1=48 << 10, l2=1 << 20, cores=2, threads=True)
 
 
-@pytest.mark.parametrize("name", ["gemm", "matmul_bias", "softmax", "column_sum", "transpose"])
+@pytest.mark.parametrize("name", ["gemm", "gemm_scaled", "matmul_bias", "softmax", "column_sum", "transpose"])
 def test_golden(name: str, golden: Callable[[str, str], None]) -> None:
     golden(f"{name}.scheduled.kernel", show(schedule(module(name), AVX512, Options())))
 
@@ -162,13 +162,14 @@ GOOD = {
     "stage a prologue": ("prologue", "stage A p at=i"),
     "spill": ("gemm", "split j 8 tail=pad\nexpand acc j.1\nfission j.1\nspill acc j.1.c\nspill acc j.1"),
     "accumulate into the output": ("gemm", "split p 8\naccumulate p.0 into=C"),
-    "accumulate with first and last": ("matmul_bias", "split p 8\naccumulate p.0 into=C"),
+    "accumulate under an epilogue": ("matmul_bias", "split p 8\naccumulate p.0 into=C"),
     "accumulate in a buffer": ("gemm_scaled", "split p 8\naccumulate p.0"),
+    "accumulate in a buffer of tiles": ("gemm_scaled", "split p 8\ntile i j 2 4 tail=pad\nsplit i.0 3\naccumulate p.0"),
     "accumulate across one loop": ("matmul_bias", "split p 8\naccumulate p.0 into=C outside=j"),
     "compute_at": ("two_stage", "compute_at t j"),
     "compute_at after splits": ("two_stage", "split j 4\ncompute_at t j.1"),
     "rfactor": ("row_sum", "split p 8 tail=cut\nrfactor p.1\nvectorize p.1"),
-    "unswitch": ("matmul_bias", "split p 8\naccumulate p.0 into=C\nsplit j 4 tail=pad\nexpand acc j.1\nfission j.1\nunswitch j.1"),
+    "unswitch": ("matmul_bias", "split p 8\naccumulate p.0\nsplit j 4 tail=pad\nexpand acc j.1\nfission j.1\nunswitch j.1"),
     "region": ("gemm", "split p 8\naccumulate p.0 into=C\nstage B p.1 j at=p.0 space=shared\nregion"),
     "region around a loop": ("broadcast", "serial g\nregion i"),
 }

@@ -252,8 +252,10 @@ class _Evaluator(Positions):
             assert node.attr.expr is not None
             axes = [np.arange(lo, hi).reshape([-1 if j == k else 1 for j in range(len(box))]) for k, (lo, hi) in enumerate(box)]
             v, e = np.asarray(self.index(node.attr.expr, axes), np.int64), None
-        elif node.op == "contiguous":
+        elif node.op in ("contiguous", "previous"):
             v, e = yield from self.read(node.args[0], box)
+        elif node.op == "cascade":
+            v, e = yield from self.fetch(node.args[node.attr.result].node, box)
         elif node.op in OPS:
             v, e = yield from self.elementwise(node, box)
         elif node.op in _STRUCTURAL:

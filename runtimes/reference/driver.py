@@ -130,7 +130,9 @@ def _flat(array: Any) -> Any:
         return None if array is None else array.reshape(1)
     import numpy
 
+    from ...ir.layout import strided
+
     if array.size == 0:
         return numpy.zeros(0, array.dtype)
     span = 1 + sum((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)) // array.itemsize
-    return numpy.lib.stride_tricks.as_strided(array, (span,), (array.itemsize,))
+    return strided(array, (span,), (1,))
