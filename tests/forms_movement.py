@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from forms_table import ANY, ARITHMETIC, COMPARE, CONTRACT, FLOAT, NUMBER, ONCE, REDUCE, SIGNED, Form
 from scipy import special
+from threefry import normal, uniform
 
 
 def put(combine: Any, base: Any, index: Any, updates: Any) -> Any:
@@ -61,39 +62,9 @@ MAKE = [
     Form("(cast u8 (* 100 A))", lambda A: np.trunc(np.clip(100 * A, 0, 255)), FLOAT, "u8"), Form("(cast T (iota N))", lambda: np.arange(5), NUMBER),
     Form("(bitcast T (bitcast u64 A))", lambda A: A, ("f64", "i64", "u64")), Form("(bitcast u32 A)", lambda A: A.astype(np.float32).view(np.uint32), ONCE, "u32"),
     Form("(bitcast A :dtype i16)", lambda A: A.astype(np.float16).view(np.int16), ("f16",), "i16"), Form("(bitcast i8 A)", lambda A: A, ("u8",), "i8"),
-    Form("(rand (M N) :seed 7)", lambda: threefry(7, 15)[0].reshape(3, 5) / 2**24, ONCE, "f32"), Form("(rand (K) :seed 9 :dtype f64)", lambda: doubles(9, 4), ONCE, "f64"),
-    Form("(randn (M N) :seed 5 :dtype f64)", lambda: normals(5, 15).reshape(3, 5), ONCE, "f64"), Form("(rand (N) :seed 3 :dtype f16)", lambda: (threefry(3, 5)[0] >> 13) / 2**11, ONCE, "f16"),
+    Form("(rand (M N) :seed 7)", lambda: uniform(np.arange(15), 7, 24).reshape(3, 5), ONCE, "f32"), Form("(rand (K) :seed 9 :dtype f64)", lambda: uniform(np.arange(4), 9, 53), ONCE, "f64"),
+    Form("(randn (M N) :seed 5 :dtype f64)", lambda: normal(np.arange(15), 5).reshape(3, 5), ONCE, "f64"), Form("(rand (N) :seed 3 :dtype f16)", lambda: uniform(np.arange(5), 3, 11), ONCE, "f16"),
 ]  # fmt: skip
-
-
-def blocks(seed: int, count: int) -> tuple[Any, Any]:
-    """Threefry-2x32-20 on the counters (0, 0), (1, 0), … in 64-bit NumPy."""
-    mask, keys = 0xFFFFFFFF, (seed & 0xFFFFFFFF, seed >> 32, (seed & 0xFFFFFFFF) ^ (seed >> 32) ^ 0x1BD11BDA)
-    x, y = (np.arange(count, dtype=np.uint64) + np.uint64(keys[0])) & np.uint64(mask), np.full(count, keys[1], np.uint64)
-    for r in range(20):
-        turn = np.uint64((13, 15, 26, 6, 17, 29, 16, 24)[r % 8])
-        x = (x + y) & np.uint64(mask)
-        y = (((y << turn) | (y >> (np.uint64(32) - turn))) & np.uint64(mask)) ^ x
-        if r % 4 == 3:
-            k = r // 4 + 1
-            x, y = (x + np.uint64(keys[k % 3])) & np.uint64(mask), (y + np.uint64(keys[(k + 1) % 3] + k)) & np.uint64(mask)
-    return x, y
-
-
-def threefry(seed: int, count: int) -> tuple[Any, Any]:
-    """The upper 24 bits of both words."""
-    x, y = blocks(seed, count)
-    return (x >> np.uint64(8)).astype(np.int64), (y >> np.uint64(8)).astype(np.int64)
-
-
-def doubles(seed: int, count: int) -> Any:
-    x, y = blocks(seed, count)
-    return ((x << np.uint64(21)) | (y >> np.uint64(11))).astype(float) / 2**53
-
-
-def normals(seed: int, count: int) -> Any:
-    x, y = blocks(seed, count)
-    return np.sqrt(-2 * np.log((x.astype(float) + 0.5) / 2**32)) * np.cos(2 * np.pi * y.astype(float) / 2**32)
 
 
 LIBRARY = [
