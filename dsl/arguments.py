@@ -198,10 +198,12 @@ def is_tilde(form: Form) -> bool:
 
 
 def listed(evaluator: Evaluator, form: Form, one: Any) -> tuple[Any, ...] | None:
-    """A list of integers: written out (unless its head is an arithmetic operator), or a parameter of type ints; None where the form is no list."""
+    """A list of integers: written out (unless its head is an arithmetic operator), a parameter of type ints, or `~` of sizes; None where the form is no list."""
     if isinstance(form, List) and form.bracket != "{" and (form.bracket == "[" or not is_expression(form)):
         items = [f for f in form.items if not isinstance(f, Comma)]
         return sizes(evaluator, items) if one is size else tuple(one(evaluator, f) for f in items)
+    if is_tilde(form) and one is size:
+        return sizes(evaluator, [form])
     if isinstance(form, Symbol):
         value = anything(evaluator, form)
         if isinstance(value, tuple) and all(isinstance(v, int) for v in value):
@@ -256,7 +258,7 @@ def text(evaluator: Evaluator, form: Form) -> str:
 
 
 def type_(evaluator: Evaluator, form: Form) -> DType:
-    """A dtype, a type variable of the composite, or a parameter of type dtype."""
+    """A dtype, a type variable of the composite, or anything whose value is a dtype: a parameter, a name, `(if (= T f64) f64 f32)`."""
     if isinstance(form, Symbol):
         frame = evaluator.frame
         if form.name in frame.dtypes:
@@ -270,6 +272,9 @@ def type_(evaluator: Evaluator, form: Form) -> DType:
         from ..ir.dtypes import DTYPES
 
         raise error("E0114", f"unknown type `{shorten(form.name)}`", form.place, *nearest(form.name, [*DTYPES, *frame.dtypes]))
+    value = evaluator.value(form) if isinstance(form, List) else None
+    if isinstance(value, DType):
+        return value
     raise mismatch(form, "type")
 
 

@@ -71,6 +71,7 @@ def apply_composite(
         _constraints(evaluator, unifier, composite, place)
         unifier.finish()
         frame.leading = unifier.broadcast(place) if unifier.leading else None
+        frame.declare_outputs(frame.leading or ())
         try:
             return run_body(Evaluator(session, frame), unifier)
         except SourceError as e:

@@ -9,6 +9,8 @@ A signature lists operands by kind, then keywords; it is what a diagnostic shows
                (in both `~` once: as many `_` as axes are left)
     flag       t or nil                                               literal  a number known at compile time
     type       a dtype                                                text     a string, or a bare word
+
+In sizes and shapes `~` stands for the extents that it stands for in the ports.
 """
 
 from __future__ import annotations
@@ -93,6 +95,14 @@ def folded(op: str) -> Callable[[Builder, tuple[Tensor, ...]], Tensor]:
     return run
 
 
+def horner(b: Builder, x: Tensor, terms: tuple[Tensor, ...]) -> Tensor:
+    """Σ terms[k] · x^k by fma from the highest power down."""
+    result = terms[-1]
+    for c in terms[-2::-1]:
+        result = b.elementwise("fma", result, x, c)
+    return result
+
+
 def subtract(b: Builder, xs: tuple[Tensor, ...]) -> Tensor:
     return b.elementwise("neg", xs[0]) if len(xs) == 1 else folded("sub")(b, xs)
 
@@ -110,8 +120,8 @@ def compare(op: str, swap: bool = False) -> Callable[..., Any]:
 
     def pair(b: Builder, x: Any, y: Any) -> Any:
         known = (constant_of(x), constant_of(y))
-        words = any(isinstance(k, (str, DType)) for k in known)
-        if None not in known and (not words or (op in ("equal", "not_equal") and all(isinstance(k, (str, DType)) for k in known))):
+        words = any(isinstance(k, str) for k in known)
+        if None not in known and (not words or (op in ("equal", "not_equal") and all(isinstance(k, str) for k in known))):
             return static(*known)
         return b.elementwise(op, *(number(b, k) for k in (x, y)))
 
@@ -122,9 +132,11 @@ def compare(op: str, swap: bool = False) -> Callable[..., Any]:
     return run
 
 
-def constant_of(x: Any) -> int | float | bool | str | DType | None:
-    """The value of a literal, of a dtype or of a plain integer without sizes; None for everything else."""
-    if isinstance(x, (bool, str, DType)):
+def constant_of(x: Any) -> int | float | bool | str | None:
+    """The value of a literal or of a plain integer without sizes, the name of a dtype; None for everything else."""
+    if isinstance(x, DType):
+        return x.name
+    if isinstance(x, (bool, str)):
         return x
     if isinstance(x, Tensor) and x.weak and not x.shape:
         integer = x.integer
@@ -182,11 +194,16 @@ def extreme(op: str) -> Callable[..., Tensor]:
 
 
 def shift(b: Builder, x: Tensor, count: Tensor) -> Tensor:
-    """`ash`: to the left for a positive count, to the right (keeping the sign) for a negative one."""
+    """`ash`: to the left for a positive count, to the right (keeping the sign) for a negative one.  The count may have a signed dtype of its own, so
+    that unsigned numbers are shifted to the right too."""
     known = constant_of(count)
     if isinstance(known, int):
         return b.elementwise("shift_left" if known >= 0 else "shift_right", x, b.constant(abs(known)))
-    left, right = b.elementwise("shift_left", x, count), b.elementwise("shift_right", x, b.elementwise("neg", count))
+    back, ahead = b.elementwise("neg", count), count
+    if not count.weak and not x.weak and count.dtype.kind == "int" and count.dtype is not x.dtype:
+        # a distance beyond the width stays one in the other dtype
+        back, ahead = (b.cast(b.elementwise("min", c, b.constant(x.dtype.bits)), x.dtype) for c in (back, ahead))
+    left, right = b.elementwise("shift_left", x, ahead), b.elementwise("shift_right", x, back)
     return b.where(b.elementwise("less_than", count, b.constant(0)), right, left)
 
 
@@ -216,6 +233,7 @@ define("*", "x+", folded("mul"))
 define("-", "x+", subtract)
 define("/", "x+", divide)
 define("fma wmma", "a b c", row("fma"))
+define("horner", "x c+", horner)
 define("mod", "x y", row("mod"))
 define("floordiv", "x y", row("floordiv"))
 define("pow", "x y", lambda b, x, y: b.pow(x, y))

@@ -152,6 +152,14 @@ def truth(x: Scalar) -> Expr:
     return x.expr
 
 
+def _horner(xs: Sequence[Scalar], what: str) -> Scalar:
+    """Σ xs[k + 1] · xs[0]^k by fma from the highest power down."""
+    result = xs[-1]
+    for c in xs[-2:0:-1]:
+        result = apply("fma", [result, xs[0], c], what)
+    return result
+
+
 def _subtract(xs: Sequence[Scalar], what: str) -> Scalar:
     return apply("neg", xs, what) if len(xs) == 1 else chain("sub", xs, what)
 
@@ -189,7 +197,10 @@ def _shift(xs: Sequence[Scalar], what: str) -> Scalar:
     if count.expr.is_const:
         to_left = count.expr.attr >= 0
         return apply("shift_left" if to_left else "shift_right", [x, Scalar(const(abs(count.expr.attr)), "int")], what)
-    left, right = apply("shift_left", xs, what), apply("shift_right", [x, apply("neg", [count], what)], what)
+    ahead, back = count, apply("neg", [count], what)
+    if not x.weak and not count.weak and count.dtype.kind == "int" and count.dtype is not x.dtype:
+        ahead, back = (cast_to(apply("min", [c, Scalar(const(x.dtype.bits), "int")], what), x.dtype) for c in (ahead, back))
+    left, right = apply("shift_left", [x, ahead], what), apply("shift_right", [x, back], what)
     negative = apply("less_than", [count, Scalar(const(0), "int")], what)
     return choose(negative, right, left)
 
@@ -243,7 +254,7 @@ def _complex(name: str) -> Apply:
 SCALARS: dict[str, tuple[int, int, Apply]] = {
     **{name: (1, 1, _row(name)) for name in UNARY.split()},
     "+": (1, _INF, _chain("add")), "*": (1, _INF, _chain("mul")), "-": (1, _INF, _subtract), "/": (1, _INF, _divide),
-    "fma": (3, 3, _row("fma")), "wmma": (3, 3, _row("fma")),
+    "horner": (2, _INF, _horner), "fma": (3, 3, _row("fma")), "wmma": (3, 3, _row("fma")),
     "mod": (2, 2, _row("mod")), "floordiv": (2, 2, _row("floordiv")), "pow": (2, 2, _row("pow")),
     "max": (2, _INF, _chain("max")), "min": (2, _INF, _chain("min")),
     "<": (2, _INF, _compare("less_than", False)), "<=": (2, _INF, _compare("less_equal", False)),
