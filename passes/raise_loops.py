@@ -54,7 +54,7 @@ def raise_loops(ir: Graph, target: Target, options: Options) -> Graph:
             raised[key] = _raised(n, pairs, options)
         return raised[key][n.attr.result]
 
-    return rewrite(rewrite(ir, rule), lambda n: _parallel(n, pairs, options))
+    return rewrite(rewrite(ir, rule), lambda n: _parallel(n, pairs, target, options))
 
 
 def _raised(node: Node, pairs: Dependences, options: Options) -> tuple[Node, ...]:
@@ -70,9 +70,10 @@ def _raised(node: Node, pairs: Dependences, options: Options) -> tuple[Node, ...
     return tuple(make("nest", b.dtype, b.shape, node.args, Attr(nest=whole, result=k), node.span) for k, b in enumerate(nest.results))
 
 
-def _parallel(node: Node, pairs: Dependences, options: Options) -> Node | None:
+def _parallel(node: Node, pairs: Dependences, target: Target, options: Options) -> Node | None:
     """A nest with its independent loops marked, and without the checks that nobody wants."""
     from .concurrency import marked
+    from .local_arrays import made_global
 
     nest = node.attr.nest
     if nest is None:
@@ -80,4 +81,6 @@ def _parallel(node: Node, pairs: Dependences, options: Options) -> Node | None:
     if options.unchecked:
         nest = replace(nest, body=map_block(nest.body, lambda s: () if isinstance(s, Check) and s.code == BAD_INDEX else None))
     nest = marked(nest, pairs)
+    if target.gpu:
+        nest = made_global(nest)
     return make("nest", node.dtype, node.shape, node.args, replace(node.attr, nest=nest), node.span)
