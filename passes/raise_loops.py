@@ -40,6 +40,7 @@ def raise_loops(ir: Graph, target: Target, options: Options) -> Graph:
     from .dependence import Dependences
 
     pairs = Dependences(assuming(Known(ir.size_info()), both(*ir.requires)))
+    inout = frozenset(p.name for p in ir.ports if p.role == "inout")
     raised: dict[tuple[Nest, tuple[View, ...]], tuple[Node, ...]] = {}
 
     def rule(n: Node) -> Node | None:
@@ -51,19 +52,19 @@ def raise_loops(ir: Graph, target: Target, options: Options) -> Graph:
             return None
         key = (nest, n.args)
         if key not in raised:
-            raised[key] = _raised(n, pairs, options)
+            raised[key] = _raised(n, pairs, inout, options)
         return raised[key][n.attr.result]
 
     return rewrite(rewrite(ir, rule), lambda n: _parallel(n, pairs, target, options))
 
 
-def _raised(node: Node, pairs: Dependences, options: Options) -> tuple[Node, ...]:
+def _raised(node: Node, pairs: Dependences, inout: frozenset[str], options: Options) -> tuple[Node, ...]:
     """The nodes of all results of a nest: what is left of it are nests too."""
     from .tensor_form import tensor_form
 
     nest = node.attr.nest
     assert nest is not None
-    form = tensor_form(nest, tuple(a.node for a in node.args), pairs, options)
+    form = tensor_form(nest, tuple(a.node for a in node.args), pairs, inout, options)
     if form.nodes:
         return form.nodes
     whole = replace(nest, notes=form.notes)
