@@ -34,7 +34,6 @@ from .loop_records import Event, stamped
 from .loop_slices import Slice
 from .nest_body import identity_of
 
-
 _IN_MEMORY = frozenset({"nest", "update", "scatter", "scan"})
 
 

@@ -146,7 +146,9 @@ FORMS: dict[str, Form] = {
         ONE_SIZE,
         lambda A, N: {"Y": np.where(np.arange(N) % 2 == 0, A[np.arange(N) // 2], 0)},
     ),
-    "a negative count": Form("((A{f32}[N]) -> (Y{f32}[N])) (dotimes (i (- N 3)) (setf (aref Y i) 1))", ONE_SIZE, lambda A, N: {"Y": np.arange(N) < N - 3}),
+    "a negative count": Form(
+        "((A{f32}[N]) -> (Y{f32}[N])) (dotimes (i (- N 3)) (setf (aref Y i) 1))", ONE_SIZE, lambda A, N: {"Y": np.arange(N) < N - 3}
+    ),
     "negative bounds": Form("(() -> (Y{f32}[6])) (loop (i -3 3) (setf (aref Y (+ i 3)) i))", ({},), lambda: {"Y": np.arange(-3, 3)}),
     "by a number": Form(
         "((A{f32}[N]) -> (Y{f32}[N])) (loop (i (- N 1) -1 -2) (setf (aref Y i) (aref A i))) (loop (i 0 N 3) (incf (aref Y i) 10))",
@@ -262,7 +264,12 @@ FORMS: dict[str, Form] = {
           (dotimes (i M) (loop (p (aref R i) (aref R (+ i 1))) (incf (aref Y i) (* (aref V p) (aref X (aref J p))))))""",
         ({"M": 3, "K": 5, "N": 4},),
         spmv,
-        (CSR, CSR | {"R": np.array([0, 2, 2, 6], np.int32)}, CSR | {"J": np.array([0, 3, 1, 4, 2], np.int32)}, CSR | {"R": np.array([-1, 2, 2, 2], np.int32)}),
+        (
+            CSR,
+            CSR | {"R": np.array([0, 2, 2, 6], np.int32)},
+            CSR | {"J": np.array([0, 3, 1, 4, 2], np.int32)},
+            CSR | {"R": np.array([-1, 2, 2, 2], np.int32)},
+        ),
     ),
     "a linear recurrence": Form(
         "((A{f32}[N]) -> (Y{f32}[N])) (dotimes (once 1) (set x 0.5) (dotimes (i N) (set x (+ (* 0.9 x) (aref A i))) (setf (aref Y i) x)))",
@@ -335,7 +342,9 @@ def check(name: str, library: Any, place: Callable[[Any], Any] = lambda x: x) ->
                 buffers[p.name] = inputs[p.name].item()
                 continue
             buffers[p.name] = place(allocate(p, sizes))
-            buffers[p.name][...] = inputs[p.name] if p.role != "out" else np.full(1, 0xA5, np.uint8).repeat(p.dtype.bytes).view(numpy_dtype(p.dtype))[0]
+            buffers[p.name][...] = (
+                inputs[p.name] if p.role != "out" else np.full(1, 0xA5, np.uint8).repeat(p.dtype.bytes).view(numpy_dtype(p.dtype))[0]
+            )
         want = FORMS[name].python(**{k: v if v.shape else v.item() for k, v in inputs.items()}, **sizes)
         code = library.call(buffers, sizes)
         context = f"{name}, {sizes}, {inputs}"
