@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ..ir.dtypes import DType
 from .ast import PARAMETER_TYPES, Composite, Parameter, PortDecl, Test
 from .diagnostics import Collector, nearest, shorten
 from .names import composite_name, port_names
-from .ports import read_ports
+from .ports import MAX_PORTS, read_ports, type_named
 from .sexpr import Form, List, parse
 from .source import Place, error, whole
 from .toml import Document, Fields, Path, load
@@ -25,6 +26,8 @@ def read_toml(text: str, file: str) -> tuple[Composite, ...]:
     found: list[Composite | None] = []
     if isinstance(kind, list):
         tables = top.items("composite", dict)
+        if not kind:
+            raise error("E0110", "there is no composite in this file", document.place(("composite",)), "expected: tables [[composite]]")
         found = [_composite(document, path, path, collector) for path, _ in tables]
     elif top.get("composite", dict, required=False) is not None:
         found = [_composite(document, ("composite",), (), collector)]
@@ -61,6 +64,7 @@ def _composite(document: Document, path: Path, base: Path, collector: Collector)
                 raise error("E0118", "a composite needs an output", document.place((*path, "outputs")))
             ports, names = port_names(inputs, outputs, bare_is_input=True)
     parameters = _parameters(table.table("parameters"), collector)
+    types = _types(table.table("types"), ports, collector)
     body = _body(outer.table("implementation"), document, base, collector)
     test = _test(outer.table("test"), collector)
     schedules = _schedules(outer.table("schedule"))
@@ -81,12 +85,17 @@ def _composite(document: Document, path: Path, base: Path, collector: Collector)
         document.place((*path, "name")),
         source,
         document.text.source.file,
+        types,
     )
 
 
 def _ports(table: Fields, key: str, role: str, collector: Collector) -> list[PortDecl]:
     ports: list[PortDecl] = []
-    for path, _ in table.items(key, str, required=True):
+    items = table.items(key, str, required=True)
+    if len(items) > MAX_PORTS:
+        collector.add(error("E0106", f"{len(items)} ports; at most {MAX_PORTS} are allowed", table.document.place((*table.path, key))).diagnostics[0])
+        return []
+    for path, _ in items:
         with collector.catching():
             text = table.document.string(path)
             found = read_ports(parse(text), role)
@@ -174,6 +183,24 @@ def parameter_value(kind: str, value: Any, place: Place, name: str) -> Any:
     return (value,) if kind in ("axes", "ints") and integer else value
 
 
+def _types(fields: Fields | None, ports: tuple[PortDecl, ...], collector: Collector) -> dict[str, DType]:
+    """`[composite.types]`: what a type variable is where nothing binds it.  E0114 for an unknown dtype or variable."""
+    found: dict[str, DType] = {}
+    variables = [p.type.name for p in ports if p.type is not None and p.type.dtype is None]
+    for name in fields.value if fields else ():
+        text = fields.get(name, str) if fields else None
+        if text is None or fields is None:
+            continue
+        place = fields.document.place((*fields.path, name))
+        with collector.catching():
+            wanted = type_named(text, place)
+            if wanted is None or (ports and name not in variables):
+                what = f"`{shorten(text)}` is a type variable" if wanted is None else f"no port has the type variable `{shorten(name)}`"
+                raise error("E0114", what, place, 'expected: a dtype for a type variable of the ports, as in T = "i32"')
+            found[name] = wanted
+    return found
+
+
 def _test(fields: Fields | None, collector: Collector) -> Test:
     if fields is None:
         return Test()
@@ -224,6 +251,21 @@ def _as_sexpr(document: Document, base: Path, path: Path, name: str) -> str:
     table = _at(document, path)
     ports = " ".join(table["inputs"]), " ".join(table["outputs"])
     code = _at(document, base)["implementation"]["code"].strip("\n").rstrip()
-    parameters = "".join(f" ({k} {v.get('default', '')})" for k, v in table.get("parameters", {}).items())
+    parameters = "".join(f" ({k}{_literal(v.get('default'))})" for k, v in table.get("parameters", {}).items())
     body = "\n".join("  " + line if line else line for line in code.splitlines())
     return f"(composite {name} (({ports[0]}{' &key' + parameters if parameters else ''}) -> ({ports[1]}))\n{body})"
+
+
+def _literal(value: Any) -> str:
+    """A default in the other notation, with a space before it; nothing where there is none."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return " t" if value else " nil"
+        case list():
+            return f" ({''.join(map(_literal, value)).removeprefix(' ')})"
+        case str():
+            return ' "' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        case _:
+            return f" {value}"

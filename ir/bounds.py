@@ -184,7 +184,7 @@ def bounds(e: Expr, known: Known) -> tuple[int | None, int | None, int]:
 
 def fact(condition: Expr) -> list[Poly]:
     """What a comparison of integers says, as polynomials >= 0; nothing for other conditions."""
-    if condition.op not in ("less_than", "less_equal", "equal") or condition.args[0].dtype is not INDEX or not pl.is_position(condition):
+    if condition.op not in ("less_than", "less_equal", "equal") or condition.args[0].dtype is not INDEX or not condition.is_position:
         return []
     a, b = (pl.poly(x) for x in condition.args)
     if condition.op == "equal":

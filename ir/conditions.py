@@ -12,7 +12,7 @@ from . import polynomial as pl
 from .bounds import Known, fact
 from .dtypes import INDEX, bool_
 from .expr import FALSE, TRUE, Expr, call, const, make, postorder
-from .polynomial import Poly, is_position
+from .polynomial import Poly
 
 
 def compare(op: str, a: Expr, b: Expr, known: Known) -> Expr:
@@ -169,7 +169,7 @@ def _opposite(e: Expr, known: Known) -> Expr:
         return make("bit_not", bool_, (e,))
     opposite, swapped = _OPPOSITE[e.op]
     a, b = e.args[::-1] if swapped else e.args
-    return compare(opposite, a, b, known) if a.dtype is INDEX and is_position(e) else call(opposite, a, b)
+    return compare(opposite, a, b, known) if a.dtype is INDEX and e.is_position else call(opposite, a, b)
 
 
 _OPPOSITE = {"less_than": ("less_equal", True), "less_equal": ("less_than", True), "equal": ("not_equal", False), "not_equal": ("equal", False)}

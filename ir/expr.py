@@ -22,7 +22,8 @@
 
     INFIX   ::= |  ^  &  == != < <=  << >>  + -  * / // %      loosest first, as the rows bit_or bit_xor bit_and, equal not_equal less_than less_equal,
                                                                shift_left shift_right, add sub, mul div floordiv mod; `-x` is neg, `~x` bit_not
-    literal ::= INT | true | false | NUMBER:DTYPE              3   -1   0.5:f32   -0.0:f16   inf:f32   nan:f64   7:u8   (a bare integer is i64)
+    literal ::= INT | true | false | NUMBER:DTYPE              3   -1   0.5:f32   -0.0:f16   inf:f32   nan:f64   7:u8   (a bare integer is i64);
+                                                               of c64 a real number: 1.0:c64
     name    ::= [A-Za-z_][A-Za-z0-9_]* ("." [A-Za-z0-9_]+)*  |  STRING       in quotes where a keyword or another form could be meant
 
 Operators group to the left, comparisons not at all; `i < M & j < N` needs no parentheses.  On i64 a minus means what it means in Python on an `Expr`:
@@ -40,10 +41,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
-from weakref import KeyedRef
+from weakref import ref
 
 from .dtypes import INDEX, DType, bool_
-from .primops import OPS
+from .primops import OPS, result_of
 
 Scalar = int | float | bool
 
@@ -51,18 +52,19 @@ Scalar = int | float | bool
 class Expr:
     """One interned node.  Build it with the functions below, never directly."""
 
-    __slots__ = ("__weakref__", "args", "attr", "dtype", "is_const", "key", "names", "op", "poly", "position")
+    __slots__ = ("__weakref__", "args", "attr", "buffers", "dtype", "is_const", "is_position", "key", "names", "op", "poly")
     op: str  # const | axis | size | var | load | first | last | an operator of the table | a program-level form
     args: tuple[Expr, ...]
     attr: Any  # const: the value; axis: its number; size, var, load, first, last: the name; fold: the combiner; extract: the lane; ins: the name;
     # null: the buffer; overlap: the two buffers
     dtype: DType
     is_const: bool
-    names: frozenset[str]  # of all sizes, variables and positions ("$k" for axis k) in it
+    is_position: bool  # an i64 or bool expression of sizes, variables and positions alone: no values, which wrap
+    names: frozenset[str]  # of all sizes, variables, loops (in `first` and `last`) and positions ("$k" for axis k) in it
+    buffers: frozenset[str]  # that it loads from
     # what `polynomial.py` remembers of it, None before it was asked: a map beside the nodes would cost more than most answers
     key: str | None
     poly: Mapping[tuple[Expr, ...], int] | None
-    position: bool | None
 
     def __repr__(self) -> str:
         from .text import show_expr
@@ -106,15 +108,24 @@ class Expr:
         return call("equal", self, as_expr(other))
 
 
-_interned: dict[tuple[Any, ...], KeyedRef[tuple[Any, ...], Expr]] = {}  # a WeakValueDictionary without its calls: nothing here is iterated
+# The nodes that there are.  A WeakValueDictionary would pay for each that dies; here the dead are left lying until the table has doubled.
+_interned: dict[tuple[Any, ...], ref[Expr]] = {}
+_room = 1 << 14
 
 
-def _forget(reference: KeyedRef[tuple[Any, ...], Expr]) -> None:
-    if _interned.get(reference.key) is reference:  # else the same parts were made again meanwhile
-        del _interned[reference.key]
+def _sweep() -> None:
+    """Drop the dead.  Users stand behind their operands, and their keys hold them: from the end, one pass finds all."""
+    global _room
+    for key, reference in reversed(list(_interned.items())):
+        if reference() is None:
+            del _interned[key]
+    _room = max(_room, 2 * len(_interned))
 
 
 _NO_NAMES: frozenset[str] = frozenset()
+_NAMED = frozenset({"size", "var", "first", "last"})
+_LOADS = frozenset({"load", "vload", "gather"})
+_NO_POSITIONS = frozenset({"load", "bitcast", "null", "ins"})
 
 
 def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -> Expr:
@@ -127,16 +138,24 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -
         found = Expr.__new__(Expr)
         found.op, found.args, found.attr, found.dtype = op, args, attr, dtype
         found.is_const = op == "const"
-        found.key = found.poly = found.position = None
+        found.key = found.poly = None
+        position = (dtype is INDEX or dtype is bool_) and op not in _NO_POSITIONS
         if args:
-            names = args[0].names
-            for a in args[1:]:
+            names, buffers = args[0].names, args[0].buffers
+            for a in args:
+                position = position and a.is_position
                 if a.names is not names:
                     names = names | a.names
-            found.names = names
+                if a.buffers is not buffers:
+                    buffers = buffers | a.buffers
         else:
-            found.names = frozenset((str(attr),)) if op in ("size", "var") else frozenset((f"${attr}",)) if op == "axis" else _NO_NAMES
-        _interned[key] = KeyedRef(found, _forget, key)
+            names = frozenset((str(attr),)) if op in _NAMED else frozenset((f"${attr}",)) if op == "axis" else _NO_NAMES
+            buffers = _NO_NAMES
+        found.names, found.is_position = names, position
+        found.buffers = buffers | {str(attr)} if op in _LOADS else buffers
+        _interned[key] = ref(found)
+        if len(_interned) > _room:
+            _sweep()
     return found
 
 
@@ -145,7 +164,9 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -
 
 def const(value: Scalar, dtype: DType = INDEX) -> Expr:
     """A literal; the value is brought to the Python type of the dtype's kind (NaN has one representation)."""
-    if dtype.is_float:
+    if dtype is INDEX and type(value) is int:
+        return make("const", INDEX, (), value)
+    if dtype.is_inexact:
         value = float(value)
         value = float("nan") if value != value else value
     elif dtype.kind == "bool":
@@ -239,11 +260,11 @@ def call(name: str, *args: Expr, to: DType | None = None) -> Expr:
     if row.result == "to":
         assert to is not None
         return make(name, to, args)
-    operands = args[1:] if name == "where" else args
-    assert all(a.dtype is operands[0].dtype for a in operands), f"{name} on {[a.dtype for a in args]}"
-    result = operands[0].dtype
-    if row.result == "bool":
-        result = bool_.vector(result.lanes)
+    result = args[-1].dtype
+    for a in args[1:] if name == "where" else args:
+        assert a.dtype is result, f"{name} on {[a.dtype for a in args]}"
+    if row.result not in ("same", "select"):
+        result = result_of(row, (result,) * len(args))
     return make(name, result, args)
 
 
@@ -352,8 +373,15 @@ def postorder(*roots: Expr) -> Collection[Expr]:
     while stack:
         node = stack[-1]
         if node not in seen:
-            waiting = [a for a in reversed(node.args) if a not in seen] if node.args else ()
+            waiting: list[Expr] = []
+            for a in node.args:
+                if a not in seen:
+                    if a.args or waiting:
+                        waiting.append(a)
+                    else:
+                        seen[a] = None  # a leaf whose turn it is
             if waiting:
+                waiting.reverse()
                 stack += waiting
                 continue
             seen[node] = None
@@ -409,19 +437,18 @@ def substitute(root: Expr, mapping: Mapping[Expr, Expr]) -> Expr:
 
 def substitution(mapping: Mapping[Expr, Expr]) -> Callable[[Expr], Expr]:
     """The function that replaces leaves (or whole subexpressions) simultaneously; for many expressions, what they share is done once."""
-    touched = _NO_NAMES.union(*[k.names for k in mapping])
-    everywhere = not all(k.names for k in mapping)
+    named = _NO_NAMES.union(*[k.names for k in mapping])
+    loaded = _NO_NAMES.union(*[k.buffers for k in mapping if not k.names])
+    everywhere = any(not k.names and not k.buffers for k in mapping)
     done = dict(mapping)
 
     def change(root: Expr) -> Expr:
-        if not everywhere and touched.isdisjoint(root.names):  # it shares no name with what is replaced
-            return root
         stack = [root]
         while stack:
             node = stack[-1]
             if node not in done:
-                if not node.args or (not everywhere and touched.isdisjoint(node.names)):
-                    done[node] = node
+                if not everywhere and named.isdisjoint(node.names) and loaded.isdisjoint(node.buffers):
+                    done[node] = node  # it shares no name with what is replaced
                 else:
                     waiting = [a for a in node.args if a not in done]
                     if waiting:

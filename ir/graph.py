@@ -6,9 +6,9 @@
                 | port
                 | "derived" NAME "=" expr                     a size that `where` or the body defines
                 | "require" expr                              a precondition on the sizes
-    port      ::= ("in" | "out" | "inout" | "scalar") NAME ":" DTYPE shape ["order" INT…] ["strided" NAME…] ["index" expr] ["draw" STRING]
+    port      ::= ("in" | "out" | "inout" | "scalar") NAME ":" DTYPE shape ["order" INT…] ["strided" NAME…] ["index" expr] ["draw" STRING] ["pairs"]
     node      ::= "%" INT "=" op DTYPE shape [attribute…] operand*
-    op        ::= OP | ("reduce" | "scan" | "scatter") "." COMBINER | "input" | "const" | "iota" | "contiguous" | "gather" | "update" | "nest"
+    op        ::= OP | ("reduce" | "scan" | "scatter") "." COMBINER | "input" | "const" | "iota" | "contiguous" | "gather" | "update" | "nest" | "cascade" | "previous"
     shape     ::= "[" expr, … "]"                             the domain of the node: one extent an axis; $k is the position along axis k
     operand   ::= source [ "[" expr, … "]" [ "if" expr "else" value ] ]
     source    ::= "%" INT                                     the k-th expression gives the position along the source's axis k, as a
@@ -17,7 +17,8 @@
     value     ::= ["-"] (INT | FLOAT | "inf" | "nan") | "true" | "false"
     output    ::= "output" NAME "=" "%" INT
 
-The header's lines stand in the order above when shown; read, in any order that declares a name before its use.  Names in `strided` are sizes.  Expressions and
+The header's lines stand in the order above when shown; read, in any order that declares a name before its use.  Names in `strided` are sizes.
+`pairs`: kernels see a complex tensor as f32 with a last axis of 2, and a complex scalar NAME as the two scalars NAME.re and NAME.im.  Expressions and
 names are those of ir/expr.py.
 
 A node's value at a point of its domain:
@@ -39,6 +40,10 @@ A node's value at a point of its domain:
                                       the K-th result of a loop nest that is not raised to primops (see `Nest`); operands are identity views.  The block holds a line
                                       `operand` buffer for each operand, then `result` buffer for each result, notes, then statements, all in the grammar of ir/kernel.py
     nest result K as %n operand…      another result of the nest that node %n spells out
+    cascade result K over [expr,…] x… c…   the value of the K-th state: the states x are reductions over one axis, bodies of later ones may read earlier ones.  They may be computed
+                                      in one pass, tile by tile: when the earlier states move on, what state k has summed so far is multiplied by c_k, which says by how much.  The list
+                                      is the rows' extents; x_k is read over the rows followed by its other axes, c_k over the rows
+    previous x                        x; in a correction, the value that the state x had one tile before
 
 Invariants (`ir/verify/graph.py` has them as rules): shapes and views mention only declared sizes and $0 … $(rank-1) of the right domain; no two operands disagree in dtype
 except where the operator says so; nodes are acyclic because they are immutable.  Every position that a view reads is inside its source wherever its `if` holds: that takes
@@ -52,15 +57,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from .dtypes import INDEX, DType, bool_
+from .dtypes import INDEX, DType
 from .errors import NOWHERE, Span
 from .expr import Expr, Scalar, axis, size, substitute
-from .primops import OPS
+from .primops import OPS, result_of
 
 if TYPE_CHECKING:
     from .kernel import Nest
 
 Shape = tuple[Expr, ...]
+PARTS = ("re", "im")  # of a complex number; in memory re comes first
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,14 @@ class Port:
     index_limit: Expr | None = None  # used as an index into an axis of this extent: how a test draws it
     draw: str = "normal"  # how a test draws it: normal | uniform | positive | spd | index V | one of …
     span: Span = field(default=NOWHERE, compare=False)
+    pairs: bool = False  # complex, and in kernels its components (`passes/split_complex.py`)
+
+    @property
+    def values(self) -> tuple[tuple[str, DType], ...]:
+        """What kernels take for a scalar port, by name: itself, or its components."""
+        if not self.pairs:
+            return ((self.name, self.dtype),)
+        return tuple((f"{self.name}.{part}", self.dtype.part) for part in PARTS)
 
     @property
     def memory_order(self) -> tuple[int, ...]:
@@ -128,11 +142,11 @@ class Attr:
     value: Any = None  # const: the literal
     expr: Expr | None = None  # iota
     combiner: str = ""  # reduce, scan, scatter
-    extents: Shape = ()  # reduce: the reduced axes; gather: the view's extents; scatter, update: the domain of the updates
+    extents: Shape = ()  # reduce: the reduced axes; gather: the view's extents; scatter, update: the domain of the updates; cascade: the rows
     at: tuple[Expr, ...] = ()  # update: where each point goes
     axis: int = 0  # scan
     nest: Nest | None = None
-    result: int = 0  # nest: which of its results
+    result: int = 0  # nest, cascade: which of its results
 
 
 class Node:
@@ -201,10 +215,8 @@ def iota_node(expr: Expr, shape: Shape, span: Span = NOWHERE) -> Node:
 
 def elementwise(op: str, shape: Shape, *args: View, to: DType | None = None, span: Span = NOWHERE) -> Node:
     row = OPS[op]
-    operands = args[1:] if op == "where" else args
-    dtype = to if row.result == "to" else bool_ if row.result == "bool" else operands[0].dtype
-    assert dtype is not None and len(args) == row.arity
-    return make(op, dtype, shape, args, NO_ATTR, span)
+    assert len(args) == row.arity
+    return make(op, result_of(row, tuple(a.dtype for a in args), to), shape, args, NO_ATTR, span)
 
 
 def reduce_node(combiner: str, shape: Shape, extents: Shape, x: View, span: Span = NOWHERE) -> Node:
@@ -223,6 +235,17 @@ def scatter_node(combiner: str, base: View, updates: View, indices: tuple[View, 
     return make("scatter", base.dtype, shape, (base, updates, *indices), Attr(combiner=combiner, extents=extents), span)
 
 
+def previous_node(x: Node) -> Node:
+    return make("previous", x.dtype, x.shape, (identity(x),), span=x.span)
+
+
+def cascade_nodes(rows: Shape, states: tuple[View, ...], corrections: tuple[View, ...]) -> tuple[Node, ...]:
+    """One node for each state: see the head of this file."""
+    return tuple(
+        make("cascade", x.dtype, x.node.shape, (*states, *corrections), Attr(extents=rows, result=k), x.node.span) for k, x in enumerate(states)
+    )
+
+
 def update_node(base: View, value: View, extents: Shape, at: tuple[Expr, ...], shape: Shape, span: Span = NOWHERE) -> Node:
     return make("update", base.dtype, shape, (base, value), Attr(extents=extents, at=at), span)
 
@@ -237,7 +260,17 @@ def operand_domain(node: Node, k: int) -> Shape:
         return node.attr.extents
     if node.op == "nest":
         return node.args[k].node.shape
+    if node.op == "cascade":
+        return node.attr.extents + (state_axes(node, k)[1] if k < len(node.args) // 2 else ())
     return node.shape
+
+
+def state_axes(cascade: Node, k: int) -> tuple[tuple[int, ...], Shape]:
+    """Where each axis of state k stands among the rows and its further axes (in that order), and the extents of the further ones."""
+    view, rows = cascade.args[k], len(cascade.attr.extents)
+    places = tuple(e.attr for e in view.index)
+    extents = dict(zip(places, view.node.shape, strict=True))
+    return places, tuple(extents[j] for j in range(rows, len(places)))
 
 
 # ---- the whole
@@ -311,7 +344,7 @@ def users(graph: Graph) -> dict[Node, list[tuple[Node, int]]]:
 
 
 __all__ = [
-    "Attr", "Graph", "Node", "Port", "Shape", "Size", "View", "const_node", "elementwise", "gather_node", "identity", "input_node",
-    "iota_node", "make", "operand_domain", "postorder", "reduce_node", "rewrite", "scalar", "scan_node", "scatter_node", "size",
-    "update_node", "users",
+    "Attr", "Graph", "Node", "Port", "Shape", "Size", "View", "cascade_nodes", "const_node", "elementwise", "gather_node", "identity", "input_node",
+    "iota_node", "make", "operand_domain", "postorder", "previous_node", "reduce_node", "rewrite", "scalar", "scan_node", "scatter_node", "size",
+    "state_axes", "update_node", "users",
 ]  # fmt: skip

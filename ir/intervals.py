@@ -5,10 +5,6 @@ from __future__ import annotations
 Interval = tuple[int | None, int | None]
 
 
-def times(a: int | None, c: int) -> int | None:
-    return None if a is None else a * c
-
-
 def least(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else min(a, b)
 

@@ -28,6 +28,8 @@ A rank-0 register buffer is a mutable scalar; loads and stores of it have no ind
 Indices are logical; the position in memory is Σ index·stride with the buffer's strides (row-major where none are given).
 Names of axes: a split of `i` makes `i.0` and `i.1`; names are unique within a kernel.  `first(axis)` and `last(axis)` may stand in conditions.
 
+Complex numbers: up to `passes/split_complex.py` buffers and expressions may be c64; after it ports of c64 are `pairs` (see ir/graph.py) and nothing else is.
+
 A *Nest* is a piece of the same language before scheduling: the body of a composite in the loop style.
 """
 
@@ -39,7 +41,7 @@ from operator import is_
 
 from .dtypes import DType
 from .errors import NOWHERE, Span
-from .expr import ONE, ZERO, Expr, product, substitution
+from .expr import ONE, ZERO, Expr, const, product, substitution
 from .graph import Port, Shape, Size
 
 KINDS = ("serial", "parallel", "reduce", "unroll", "vector", "workshare", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z")
@@ -193,7 +195,8 @@ class Module:
 
 
 def port_buffer(port: Port) -> Buffer:
-    """Strides follow the memory order; a strided port takes its leading strides from the sizes that `strided` names."""
+    """Strides follow the memory order; a strided port takes its leading strides from the sizes that `strided` names.  In pairs, the components are the last,
+    innermost axis, and the given strides still count complex elements."""
     from .expr import size
 
     strides: dict[int, Expr] = {}
@@ -204,10 +207,22 @@ def port_buffer(port: Port) -> Buffer:
         strides[k] = size(port.strided[place]) if place < len(port.strided) else inner
         inner = strides[k] * port.shape[k]
     row_major = order == tuple(range(len(order))) and not port.strided
-    return Buffer(port.name, port.dtype, port.shape, "global", () if row_major else tuple(strides[k] for k in range(len(order))))
+    listed = () if row_major else tuple(strides[k] for k in range(len(order)))
+    if port.pairs:
+        return Buffer(port.name, port.dtype.part, (*port.shape, const(2)), "global", (*(s * 2 for s in listed), ONE) if listed else ())
+    return Buffer(port.name, port.dtype, port.shape, "global", listed)
 
 
 # ---- walking
+
+
+def with_body(s: Loop | While | Region, body: Block) -> Stmt:
+    """The statement around another block; itself where that is its own."""
+    if body is s.body:
+        return s
+    if isinstance(s, Loop):
+        return Loop(s.axis, s.start, s.stop, body, s.kind, s.step, s.span)
+    return While(s.condition, body, s.limit) if isinstance(s, While) else Region(body)
 
 
 def statements(block: Block) -> Iterator[Stmt]:
@@ -253,17 +268,17 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
             case Loop():
                 start, stop, step, body = change(s.start), change(s.stop), change(s.step), map_expressions(s.body, change)
                 same = body is s.body and start is s.start and stop is s.stop and step is s.step
-                return s if same else replace(s, start=start, stop=stop, step=step, body=body)
+                return s if same else Loop(s.axis, start, stop, body, s.kind, step, s.span)
             case Let():
                 value = change(s.value)
-                return s if value is s.value else replace(s, value=value)
+                return s if value is s.value else Let(s.name, value)
             case Alloc():
                 b = s.buffer
                 shape, strides = several(b.shape), several(b.strides)
                 return s if shape == b.shape and strides == b.strides else Alloc(replace(b, shape=shape, strides=strides))
             case Store():
                 index, value = several(s.index), change(s.value)
-                return s if index == s.index and value is s.value else replace(s, index=index, value=value)
+                return s if index == s.index and value is s.value else Store(s.buffer, index, value, s.combiner, s.span)
             case If():
                 return If(change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change))
             case While():
@@ -289,11 +304,11 @@ def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:
     for s in block:
         match s:
             case Loop() | While() | Region():
-                s = replace(s, body=map_block(s.body, change))
+                s = with_body(s, map_block(s.body, change))
             case If():
-                s = replace(s, body=map_block(s.body, change), orelse=map_block(s.orelse, change))
+                s = If(s.condition, map_block(s.body, change), map_block(s.orelse, change))
             case _:
                 pass
         changed = change(s)
         result.extend((s,) if changed is None else changed)
-    return tuple(result)
+    return block if len(result) == len(block) and all(map(is_, result, block)) else tuple(result)

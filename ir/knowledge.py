@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from copy import copy
 from math import gcd
 from typing import NamedTuple, Self
 
@@ -11,7 +10,7 @@ from . import polynomial as pl
 from .dtypes import INDEX
 from .expr import Expr, postorder
 from .graph import Size
-from .intervals import BINARY, Interval, least, most, product, times
+from .intervals import BINARY, Interval, least, most, product
 from .polynomial import Poly
 from .witness import Point, points
 
@@ -27,6 +26,7 @@ class Range(NamedTuple):
 
 
 _UNKNOWN = Range()
+_NO_NAMES: frozenset[str] = frozenset()
 
 
 class Knowledge:
@@ -37,6 +37,8 @@ class Knowledge:
         self.ranges = {n: _range(r) for n, r in ranges.items()}
         self.zeros: tuple[Expr, ...] = ()  # expressions known to be 0 (x % d of a precondition)
         self.base: Self | None = None  # what is proven there holds here
+        self.outer: Self | None = None  # answers for what mentions no name in `inner`
+        self.inner = _NO_NAMES
         self._forget()
         self._forget_ranges()
         self.facts: tuple[Poly, ...] = ()
@@ -55,18 +57,34 @@ class Knowledge:
         self._ranks: dict[Expr, tuple[int, int, str]] = {}
         self._ends: dict[Expr, tuple[Poly | None, Poly | None]] = {}
 
-    def with_ranges(self, more: Mapping[str, Range | tuple[End, End, int]]) -> Self:
+    def _copy(self) -> Self:
+        result = type(self).__new__(type(self))
+        result.__dict__.update(self.__dict__)
+        return result
+
+    def with_ranges(self, more: Mapping[str, Range | tuple[End, End, int]], within: Self | None = None) -> Self:
         """Also these names, inner to those known so far (they are eliminated first).  A name known before is a new variable from here on: what was known
-        of the old one is forgotten."""
+        of the old one is forgotten.
+
+        `within` answers for what mentions none of the names, even if it knows a little less of it.
+        """
         outer = self._without(frozenset(more.keys() & self.ranges.keys()))
         added = {n: _range(r) for n, r in more.items()}
-        result = copy(outer)
+        result = outer._copy()
         result.ranges = {**outer.ranges, **added}
         result.base = outer
         result._forget()
         result._forget_ranges()
-        result._learn([_not_empty(r) for r in added.values()])
+        learned = result._learn([_not_empty(r) for r in added.values()])
+        result.outer, result.inner = within or (None if learned else self), frozenset(added)
         return result
+
+    def home(self, e: Expr) -> Self:
+        """Who answers for an expression: what is remembered far out need not be found again in every scope inside."""
+        known = self
+        while known.outer is not None and known.inner.isdisjoint(e.names):
+            known = known.outer
+        return known
 
     def _without(self, names: frozenset[str]) -> Self:
         """Without what mentions these names."""
@@ -85,9 +103,9 @@ class Knowledge:
     def with_multiple(self, name: str, multiple: int) -> Self:
         """The same variable, now known to be a multiple of this too."""
         r = self.ranges.get(name, Range())
-        result = copy(self)
+        result = self._copy()
         result.ranges = {**self.ranges, name: Range(r.min, r.max, r.multiple * multiple // gcd(r.multiple, multiple))}
-        result.base = self
+        result.base, result.outer = self, None
         result._forget()
         result._forget_ranges()
         return result
@@ -97,19 +115,19 @@ class Knowledge:
         facts = [f for f in more if not pl.is_constant(f)]
         if not facts and not zeros:
             return self
-        result = copy(self)
-        result.zeros, result.base = (*self.zeros, *zeros), self
+        result = self._copy()
+        result.zeros, result.base, result.outer = (*self.zeros, *zeros), self, None
         result._forget()
-        result._learn(facts)
-        return result
+        return result if result._learn(facts) or zeros else self
 
     def with_domain(self, shape: Iterable[Expr]) -> Self:
         """Also the positions $0, $1, … of a domain that is not empty."""
         return self.with_ranges({f"${k}": Range(0, e + -1) for k, e in enumerate(shape)})
 
-    def _learn(self, facts: Iterable[Poly]) -> None:
-        """Take in facts (polynomials >= 0): what bounds one name by a number goes into its range, the rest is kept, also what follows for the factors of
+    def _learn(self, facts: Iterable[Poly]) -> bool:
+        """Whether there was something to learn.  Takes in facts (polynomials >= 0): what bounds one name by a number goes into its range, the rest is kept, also what follows for the factors of
         a product: a·b >= 1 says a >= 1 where no factor is negative, and x // d >= 1 says x >= d.  So a loop over B·ceil(N / 8) trips says that N >= 1."""
+        before = self.ranges
         pending = [f for f in facts if not pl.is_constant(f)]
         kept: list[Poly] = []
         while pending:
@@ -126,6 +144,7 @@ class Knowledge:
             kept.append(f)
         if kept:
             self.facts = (*self.facts, *kept)
+        return bool(kept) or self.ranges is not before
 
     def _factors(self, product: list[Expr]) -> list[Poly]:
         """What product >= 1 says of its factors."""
@@ -171,15 +190,15 @@ class Knowledge:
             known = known.base
         for k in reversed(chain):
             base = k.base
-            k._points = [p for p in (k._extended(old, base) for old in (points() if base is None else base._points or ())) if p is not None]
+            new = {n: r for n, r in k.ranges.items() if base is None or base.ranges.get(n) is not r}
+            extended = [k._extended(old, base, new) for old in (points() if base is None else base._points or ())]
+            k._points = [p for p in extended if p is not None]
         return self._points or []
 
-    def _extended(self, old: Point, base: Knowledge | None) -> Point | None:
+    def _extended(self, old: Point, base: Knowledge | None, new: Mapping[str, Range]) -> Point | None:
         """A point of `base` with values for the names that are new here; None where what is new here rules it out."""
         point = old
-        for n, r in self.ranges.items():
-            if base is not None and base.ranges.get(n) is r:
-                continue
+        for n, r in new.items():
             low, high = (point.of(end) if isinstance(end, Expr) else end for end in (r.min, r.max))
             if (low is None and r.min is not None) or (high is None and r.max is not None):
                 return None
@@ -254,10 +273,11 @@ class Knowledge:
         low: int | None = 0
         high: int | None = 0
         for m, c in p.items():
-            a, b = product([self.atom_interval(x) for x in m])
-            a, b = (times(a, c), times(b, c)) if c > 0 else (times(b, c), times(a, c))
-            low = None if low is None or a is None else low + a
-            high = None if high is None or b is None else high + b
+            a, b = product([self.atom_interval(x) for x in m]) if len(m) != 1 else self.atom_interval(m[0])
+            if c < 0:
+                a, b = b, a
+            low = None if low is None or a is None else low + a * c
+            high = None if high is None or b is None else high + b * c
         return low, high
 
     def atom_interval(self, a: Expr) -> Interval:

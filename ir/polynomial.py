@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from math import gcd
 
-from .dtypes import INDEX, bool_
+from .dtypes import INDEX
 from .expr import ZERO, Expr, const, make, postorder
 
 Monomial = tuple[Expr, ...]
@@ -34,19 +34,6 @@ def key(e: Expr) -> str:
 def name(e: Expr) -> str:
     """The name that `Known` has a range of a leaf by ("$k" for axis k), "" for what has none."""
     return e.attr if e.op in ("size", "var") else f"${e.attr}" if e.op == "axis" else ""
-
-
-def is_position(e: Expr) -> bool:
-    """An i64 or bool expression of sizes, variables and positions alone: no values, which wrap."""
-    if e.position is None:
-        for n in postorder(e):
-            if n.position is not None:
-                continue
-            if n.args:
-                n.position = (n.dtype is INDEX or n.dtype is bool_) and n.op not in ("load", "bitcast") and all(is_position(a) for a in n.args)
-            else:
-                n.position = n.op in ("size", "axis", "first", "last") or (n.op in ("const", "var") and (n.dtype is INDEX or n.dtype is bool_))
-    return bool(e.position)
 
 
 def constant(value: int) -> Poly:

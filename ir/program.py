@@ -184,6 +184,15 @@ class Program:
         return {s.name: s for s in self.sizes}
 
 
+def with_body(s: For | While | Region, body: Block) -> Stmt:
+    """The statement around another block; itself where that is its own."""
+    if body is s.body:
+        return s
+    if isinstance(s, For):
+        return For(s.var, s.start, s.stop, body, s.step, s.pragma, s.serial_if)
+    return While(s.condition, body) if isinstance(s, While) else Region(body, s.serial_if)
+
+
 def statements(block: Block) -> Iterator[Stmt]:
     """Every statement, outer before inner, in order."""
     stack = list(reversed(block))
@@ -229,7 +238,7 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
         match s:
             case Define():
                 value = optional(s.value)
-                return s if value is s.value else replace(s, value=value)
+                return s if value is s.value else Define(s.name, s.dtype, value, s.mutable)
             case Assign():
                 value = change(s.value)
                 return s if value is s.value else Assign(s.name, value)
@@ -266,9 +275,9 @@ def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:
     for s in block:
         match s:
             case For() | While() | Region():
-                s = replace(s, body=map_block(s.body, change))
+                s = with_body(s, map_block(s.body, change))
             case If():
-                s = replace(s, body=map_block(s.body, change), orelse=map_block(s.orelse, change))
+                s = If(s.condition, map_block(s.body, change), map_block(s.orelse, change))
             case _:
                 pass
         changed = change(s)

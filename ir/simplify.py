@@ -9,7 +9,7 @@ Values of other dtypes are left alone, the positions inside them (the indices of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import gcd
 
 from . import polynomial as pl
@@ -18,7 +18,7 @@ from .conditions import BOOLEAN, compare, conjuncts
 from .dtypes import INDEX, bool_
 from .expr import FALSE, TRUE, ZERO, Expr, call, make
 from .graph import Size
-from .polynomial import Poly, is_position
+from .polynomial import Poly
 
 KnownLike = Known | Mapping[str, "Range | tuple[Expr | int | None, Expr | int | None, int] | Size"]
 _LINEAR = frozenset({"add", "sub", "mul", "neg"})
@@ -26,7 +26,9 @@ _LINEAR = frozenset({"add", "sub", "mul", "neg"})
 
 def simplify(e: Expr, known: KnownLike | None = None) -> Expr:
     """The simplest form that the rules give; the same object for expressions that they prove equal by normal form."""
-    known = as_known(known)
+    if not e.args:
+        return e
+    known = as_known(known).home(e)
     memo = known.memo
     found = memo.get(e)
     if found is not None:
@@ -37,14 +39,14 @@ def simplify(e: Expr, known: KnownLike | None = None) -> Expr:
         if n in memo:
             stack.pop()
             continue
-        if not n.args:
-            memo[n] = n
+        if known.outer is not None and known.inner.isdisjoint(n.names):
+            memo[n] = simplify(n, known.outer)
             continue
         terms = _terms(n)
-        waiting = [a for a in (n.args if terms is None else pl.atoms(terms)) if a not in memo]
+        waiting = _unknown(n.args if terms is None else pl.atoms(terms), memo)
         whole = pl.composed(terms, memo) if terms is not None and not waiting else None
         if whole is None and not waiting:
-            waiting = [a for a in n.args if a not in memo]
+            waiting = _unknown(n.args, memo)
         if waiting:
             stack += waiting
             continue
@@ -52,6 +54,18 @@ def simplify(e: Expr, known: KnownLike | None = None) -> Expr:
         memo[n] = result
         memo.setdefault(result, result)
     return memo[e]
+
+
+def _unknown(parts: Sequence[Expr], memo: dict[Expr, Expr]) -> list[Expr]:
+    """What is not in the memo; leaves are as they are."""
+    waiting: list[Expr] = []
+    for a in parts:
+        if a not in memo:
+            if a.args:
+                waiting.append(a)
+            else:
+                memo[a] = a
+    return waiting
 
 
 def _terms(n: Expr) -> Poly | None:
@@ -105,7 +119,7 @@ def _step(n: Expr, args: tuple[Expr, ...], known: Known) -> Expr:
         return make(n.op, INDEX, args) if made is None else pl.expr(regrouped(made, known))
     if n.dtype is bool_ and n.op in BOOLEAN:
         return BOOLEAN[n.op](args, known)
-    if not all(is_position(a) for a in args):
+    if not all(a.is_position for a in args):
         return n if args == n.args else make(n.op, n.dtype, args, n.attr)
     if n.dtype is INDEX and n.op in ("floordiv", "mod"):
         x, d = (pl.poly(a) for a in args)
@@ -125,12 +139,13 @@ def regrouped(p: Poly, known: Known) -> Poly:
     changed: Poly | None = p if any(a.args for m in p for a in m) else None
     while changed is not None:
         p = changed
-        candidates = ((m, a) for m in p for a in m if a.op in ("floordiv", "mod") and is_position(a))
+        candidates = ((m, a) for m in p for a in m if a.op in ("floordiv", "mod") and a.is_position)
         changed = next((found for m, a in candidates if (found := _regroup(p, m, a, known)) is not None), None)
     return p
 
 
 def _regroup(p: Poly, m: pl.Monomial, a: Expr, known: Known) -> Poly | None:
+    known = known.home(a)
     x, d = (pl.poly(arg) for arg in a.args)
     if len(d) != 1:
         return None

@@ -19,7 +19,7 @@ from ..ir.conditions import conjuncts
 from ..ir.dtypes import INDEX
 from ..ir.expr import ONE, ZERO, Expr, both, maximum, minimum, postorder, var
 from ..ir.kernel import Alloc, Block, Loop, Stmt, expressions, map_expressions, statements
-from ..ir.polynomial import coefficient, degree, expr, is_constant, is_position, poly, scaled
+from ..ir.polynomial import coefficient, degree, expr, is_constant, poly, scaled
 from ..ir.simplify import assuming, prove_le, simplify
 from .renaming import unique_locals
 
@@ -61,7 +61,7 @@ def _cuts(loop: Loop, known: Known) -> list[Expr]:
     found: list[Expr] = []
     for s in statements(loop.body):
         for n in postorder(*expressions(s)):
-            if n.op == "where" and is_position(n.args[0]):
+            if n.op == "where" and n.args[0].is_position:
                 for c in conjuncts(n.args[0]):
                     at = _turning(c, var(loop.axis))
                     if at is not None:

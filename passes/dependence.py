@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
 from ..ir.expr import Expr, both, postorder, substitute, var
-from ..ir.polynomial import Poly, atoms, constant, is_position, name, plus, poly, scaled
+from ..ir.polynomial import Poly, atoms, constant, name, plus, poly, scaled
 from ..ir.simplify import assuming, prove
 from .domains import Trip, within
 from .emptiness import is_empty
@@ -109,7 +109,7 @@ def is_data(e: Expr) -> bool:
 
 def positional(guard: Expr | None) -> Expr | None:
     """The conjuncts of a guard that speak of positions alone."""
-    return None if guard is None else both(*(c for c in conjuncts(guard) if is_position(c) and not is_data(c)))
+    return None if guard is None else both(*(c for c in conjuncts(guard) if c.is_position and not is_data(c)))
 
 
 __all__ = ["Access", "Dependences", "is_data", "positional"]

@@ -10,6 +10,7 @@ it were inlined: its *uses*, each in the kernel of a real node (the root), at an
     reduction    inlined where its uses in one kernel are inside no more loops than it has points, so that it is computed once: the epilogue of a matmul,
                  the statistics of a row (softmax, layer norm); real where it would be computed again (a chain of matmuls), under a mask or a
                  gather, by several kernels, outside of all parallel loops, or (a contraction, which wants tiles) inside another reduction
+    cascade      inlined, all its results together, on the same conditions; its states are always computed inside of it, and what they read too unless somebody else reads it
     the others   `scan`, `scatter`, `update`, `nest` and outputs are real by themselves; inputs, constants and iotas never need to be
 
 A node with more than MAX_USES different uses is real: a stencil of a stencil of a stencil must not grow without bound.
@@ -20,10 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..ir.bounds import Known
-from ..ir.expr import Expr, axis, leaves, substitute, var
-from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, users
+from ..ir.expr import ZERO, Expr, axis, leaves, substitute, var
+from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, rewrite, state_axes, users
 from ..ir.primops import OPS
-from ..ir.simplify import simplify
+from ..ir.simplify import prove_le, simplify
 from ..ir.target import Options, Target
 from .costs import nominal, operation, points, read, write
 
@@ -33,7 +34,9 @@ MAX_USES = 8
 
 
 def fuse(ir: Graph, target: Target, options: Options) -> Graph:
-    real = _every_operator(ir) if options.level == 0 else _Planner(ir).real()
+    if options.level == 0:
+        ir = _without_cascades(ir)
+    real = _every_operator(ir) if options.level == 0 else _planned(ir)
     outputs = {n for _, n in ir.outputs}
     done: dict[Node, Node] = {}
     stored: dict[Node, Node] = {}  # what the users of a node read
@@ -44,6 +47,11 @@ def fuse(ir: Graph, target: Target, options: Options) -> Graph:
         if node in real and node not in outputs:
             stored[node] = make("contiguous", node.dtype, node.shape, (identity(done[node]),), span=node.span)
     return ir.with_outputs(tuple(done[n] for _, n in ir.outputs))
+
+
+def _without_cascades(graph: Graph) -> Graph:
+    """Each state a reduction by itself again."""
+    return rewrite(graph, lambda n: n.args[n.attr.result].node if n.op == "cascade" else None)
 
 
 def _every_operator(graph: Graph) -> set[Node]:
@@ -58,6 +66,18 @@ def _every_operator(graph: Graph) -> set[Node]:
     return {n for n in found if n.op not in LEAVES | STRUCTURAL and not inside_a_reduction(n) and not stored_already(n)}
 
 
+def _planned(graph: Graph) -> set[Node]:
+    """What is made real.  Statistics of a row that would stand beside a contraction in one kernel are made real after all: a contraction wants to be alone with its tiles."""
+    apart: frozenset[Node] = frozenset()
+    while True:
+        planner = _Planner(graph, apart)
+        real = planner.real()
+        beside = frozenset(n for n in planner.beside_contractions() if n not in real)
+        if not beside:
+            return real
+        apart |= beside
+
+
 @dataclass(frozen=True, slots=True)
 class _Use:
     """Where a value would be computed: in the kernel of `root`, at `index` (over the variables of `loops`), inside `loops`, outermost first."""
@@ -68,11 +88,13 @@ class _Use:
     parallel: int  # how many of the loops are the root's own
     spread: bool  # the root's kernel has loops of its own, so work outside of them all would be done by one thread, or by each
     covered: bool = False  # under a mask or at positions that data decides
+    kept: bool = False  # in a tile of a cascade, which keeps it for all positions of the tile
 
 
 class _Planner:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, apart: frozenset[Node]) -> None:
+        self.graph, self.apart = graph, apart
+        self.reductions: dict[tuple[Node, int], dict[Node, int]] = {}  # computed in the kernels of a root, and inside how many loops
         self.values = nominal(graph.size_info())
         self.known = Known(graph.size_info())
         self.uses: dict[Node, dict[_Use, None]] = {n: {} for n in graph.nodes()}
@@ -80,6 +102,12 @@ class _Planner:
         self.operations: dict[Node, float] = {}  # of a node with its pointwise operands
         self.reads: dict[Node, float] = {}  # cost of what it reads from memory, each source once
         self.variables = 0
+        self.results: dict[tuple[View, ...], list[Node]] = {}  # of each cascade
+        self.states: set[Node] = set()
+        for n in self.uses:
+            if n.op == "cascade":
+                self.results.setdefault(n.args, []).append(n)
+                self.states.update(a.node for a in n.args[: len(n.args) // 2])
 
     def real(self) -> set[Node]:
         nodes = self.graph.nodes()
@@ -87,9 +115,12 @@ class _Planner:
             self.estimate(n)
         chosen: set[Node] = set()
         for n in reversed(nodes):
-            if n.op in LEAVES:
+            if n.op in LEAVES or n in self.states:
                 continue
-            if n in self.outputs or n.op in STRUCTURAL:
+            if n.op == "cascade":
+                if n is self.results[n.args][0]:  # the first of them in order: all users of all are known
+                    chosen.update(self.cascade(self.results[n.args]))
+            elif n in self.outputs or n.op in STRUCTURAL:
                 self.root(n)
             elif self.wants_memory(n):
                 chosen.add(n)
@@ -98,6 +129,45 @@ class _Planner:
                 for use in self.uses[n]:
                     self.inlined(n, use)
         return chosen
+
+    def cascade(self, results: list[Node]) -> list[Node]:
+        """Compute a cascade where its results are used, or (the results to be made real) in a kernel of its own."""
+        rows = len(results[0].attr.extents)
+        uses: dict[_Use, None] = {}
+        for n in results:
+            places, _ = state_axes(n, n.attr.result)
+            for u in self.uses[n]:
+                at = dict(zip(places, u.index, strict=True))
+                uses.setdefault(replace(u, index=tuple(at[j] for j in range(rows))))
+        placed = {(u.root, u.index): self.placed(u) for u in uses}
+        if len(placed) == 1 and not any(u.covered for u in uses) and not any(n in self.outputs for n in results):
+            ((around, reducing),) = placed.values()
+            fits = self.trips(around) <= points(results[0].attr.extents, self.values)
+            if fits and not reducing and (around or not any(u.spread for u in uses)):
+                self.inside_cascade(results[0], next(iter(uses)))
+                return []
+        loops = self.fresh(results[0].attr.extents)
+        self.inside_cascade(results[0], _Use((results[0], 0), tuple(v for v, _ in loops), loops, len(loops), bool(loops)))
+        return [n for n in results if n not in self.outputs]
+
+    def inside_cascade(self, n: Node, use: _Use) -> None:
+        """What the states of a cascade read is used once for each position of a tile, however many further axes a state has."""
+        around, _ = self.placed(use)
+        along = self.fresh(n.args[0].node.attr.extents)
+        for k, view in enumerate(n.args[: len(n.args) // 2]):
+            places, extents = state_axes(n, k)
+            further = self.fresh(extents)
+            point = (*use.index, *(v for v, _ in further))
+            index = (*(point[j] for j in places), *(v for v, _ in along))
+            self.reading(view.node, 0, replace(use, index=index, loops=(*around, *along, *further), parallel=len(around) + len(along), kept=True))
+
+    def beside_contractions(self) -> list[Node]:
+        """Reductions that are computed in fewer loops than a contraction in the same kernel."""
+        found = []
+        for inside in self.reductions.values():
+            deep = max((depth for n, depth in inside.items() if self.is_contraction(n)), default=0)
+            found += [n for n, depth in inside.items() if depth < deep]
+        return found
 
     def estimate(self, n: Node) -> None:
         pointwise = [a.node for a in n.args if a.node.op in OPS or a.node.op == "gather"]
@@ -114,7 +184,9 @@ class _Planner:
             return False
         if len(uses) > MAX_USES:
             return True
-        return self.reduction_wants_memory(n) if n.op == "reduce" else self.pointwise_wants_memory(n)
+        if n.op != "reduce":
+            return self.pointwise_wants_memory(n)
+        return n in self.apart or self.reduction_wants_memory(n)
 
     def pointwise_wants_memory(self, n: Node) -> bool:
         own = points(n.shape, self.values)
@@ -184,6 +256,7 @@ class _Planner:
         around, _ = self.placed(use)
         use = replace(use, loops=around, parallel=min(use.parallel, len(around)))
         if n.op == "reduce":
+            self.reductions.setdefault(use.root, {})[n] = len(around)
             reduced = self.fresh(n.attr.extents)
             index = (*use.index, *(v for v, _ in reduced))
             self.reading(n, 0, replace(use, index=index, loops=(*around, *reduced)))
@@ -203,5 +276,6 @@ class _Planner:
         mapping = {axis(a): e for a, e in enumerate(use.index)}
         known = self.known.with_ranges({v.attr: (0, extent - 1, 1) for v, extent in use.loops})
         index = tuple(simplify(substitute(e, mapping), known) for e in view.index)
-        covered = use.covered or view.domain is not None
+        inside = use.kept and all(prove_le(ZERO, e, known) and prove_le(e, n - 1, known) for e, n in zip(index, view.node.shape, strict=True))
+        covered = use.covered or (view.domain is not None and not inside)
         self.uses[view.node].setdefault(replace(use, index=index, covered=covered))

@@ -38,6 +38,7 @@ from ..ir.program import (
     expressions,
     map_expressions,
     statements,
+    with_body,
 )
 from ..ir.target import Options, Target
 from .lower.names import Names
@@ -74,12 +75,12 @@ def _used(body: Block) -> Block:
                 continue
             match s:
                 case For() | While() | Region():
-                    result.append(replace(s, body=block(s.body)))
+                    result.append(with_body(s, block(s.body)))
                 case If():
                     result.append(If(s.condition, block(s.body), block(s.orelse)))
                 case _:
                     result.append(s)
-            read.update(n.attr for n in postorder(*expressions(s)) if n.op == "var")
+            read.update(*[e.names for e in expressions(s)])
         return tuple(reversed(result))
 
     return block(body)
@@ -96,11 +97,11 @@ def _order(block: Block, depth: Mapping[str, int], level: int) -> Block:
         s = _ordered(s, depth, level)
         match s:
             case For():
-                result.append(replace(s, body=_order(s.body, {**depth, s.var: level + 1}, level + 1)))
+                result.append(with_body(s, _order(s.body, {**depth, s.var: level + 1}, level + 1)))
             case While():
-                result.append(replace(s, body=_order(s.body, depth, level + 1)))
+                result.append(with_body(s, _order(s.body, depth, level + 1)))
             case Region():
-                result.append(replace(s, body=_order(s.body, depth, level)))
+                result.append(with_body(s, _order(s.body, depth, level)))
             case If():
                 result.append(If(s.condition, _order(s.body, depth, level), _order(s.orelse, depth, level)))
             case _:
@@ -144,13 +145,7 @@ def ordered_sum(address: Expr, depth: Mapping[str, int], level: int) -> Expr:
 
 
 def _level(e: Expr, depth: Mapping[str, int], level: int) -> int:
-    return max((_leaf_level(n, depth, level) for n in postorder(e)), default=0)
-
-
-def _leaf_level(n: Expr, depth: Mapping[str, int], level: int) -> int:
-    if n.op == "var":
-        return depth.get(n.attr, level)
-    return level if n.op in MEMORY else 0
+    return level if e.buffers else max([depth.get(name, level) for name in e.names], default=0)
 
 
 # ---- 2. out of the loops
@@ -170,9 +165,9 @@ def _outward(block: Block, fresh: Temporaries, weight: dict[Expr, float]) -> Blo
                     known[e] = var(let.name, let.dtype)
                 if isinstance(s, For):
                     s = replace(s, stop=known.get(s.stop, s.stop))
-                result.append(replace(s, body=_outward(_substituted(s.body, known), fresh, weight)))
+                result.append(with_body(s, _outward(_substituted(s.body, known), fresh, weight)))
             case Region():
-                result.append(replace(s, body=_outward(s.body, fresh, weight)))
+                result.append(with_body(s, _outward(s.body, fresh, weight)))
             case If():
                 result.append(If(s.condition, _outward(s.body, fresh, weight), _outward(s.orelse, fresh, weight)))
             case _:
@@ -185,14 +180,14 @@ def _bound(s: For | While) -> list[Expr]:
     if not isinstance(s, For) or not any(n.op in DEAR for n in postorder(s.stop)):
         return []
     changing = {t.name for t in statements(s.body) if isinstance(t, Assign)}
-    return [] if any(n.op in MEMORY or (n.op == "var" and n.attr in changing) for n in postorder(s.stop)) else [s.stop]
+    return [] if s.stop.buffers or not changing.isdisjoint(s.stop.names) else [s.stop]
 
 
 def _without(known: dict[Expr, Expr], assigned: set[str]) -> dict[Expr, Expr]:
     """The temporaries that hold once these variables change."""
     if not assigned:
         return known
-    return {e: t for e, t in known.items() if not any(n.op == "var" and n.attr in assigned for n in postorder(e))}
+    return {e: t for e, t in known.items() if assigned.isdisjoint(e.names)}
 
 
 def _substituted(block: Block, known: Mapping[Expr, Expr]) -> Block:
@@ -214,10 +209,11 @@ def _unchanging(loop: For | While, weight: dict[Expr, float]) -> list[Expr]:
             if n in seen or not n.args:
                 continue
             seen.add(n)
-            fixed = n.names.isdisjoint(changing)
-            if fixed and n.op != "broadcast" and n.dtype.kind != "bool" and _weight(n, weight) >= WORTH:
+            fixed = not n.buffers and n.names.isdisjoint(changing)
+            worth = _weight(n, weight) if fixed else WORTH
+            if fixed and worth >= WORTH and n.op != "broadcast" and n.dtype.kind != "bool":
                 found[n] = None
-            else:
+            elif not 0 <= worth < WORTH:  # else no part of it is worth more
                 stack.extend(reversed(n.args))
     return list(found)
 

@@ -9,8 +9,8 @@ condition fails, it is computed in a temporary and copied at the end (`A + Aᵀ`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
 from ..ir.bounds import Known
 from ..ir.expr import Expr, const, load, postorder, var
@@ -20,8 +20,7 @@ from .nest_body import Names, NestBody
 from .renaming import rename_buffers
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """The statements that make some versions.  `starts`: a version begins as a copy of another; `before`: kernels that run first."""
 
     writes: tuple[str, ...]
@@ -40,8 +39,7 @@ class Piece:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     kernels: tuple[tuple[Block, tuple[str, ...]], ...]  # statements and notes, in launch order
     temps: tuple[Buffer, ...]
 

@@ -16,7 +16,6 @@ from ..ir.conditions import conjuncts
 from ..ir.dtypes import INDEX, bool_
 from ..ir.expr import ONE, TRUE, ZERO, Expr, Scalar, axis, both, call, const, maximum, postorder, substitute
 from ..ir.graph import Node, Shape, View, const_node, elementwise, gather_node, identity, iota_node, reduce_node, scan_node
-from ..ir.polynomial import is_position
 from ..ir.primops import COMBINERS
 from ..ir.simplify import assuming, prove, simplify
 from .dependence import positional
@@ -212,7 +211,7 @@ def places(axes: Iterable[Expr]) -> dict[Expr, Expr]:
 
 def is_plain(e: Expr) -> bool:
     """An integer or a condition of loop variables and sizes alone (not a literal, which any operator takes as it is)."""
-    if e.is_const or e.dtype not in (INDEX, bool_) or not is_position(e):
+    if e.is_const or e.dtype not in (INDEX, bool_) or not e.is_position:
         return e.is_const and e.dtype is INDEX
     return not any(n.op == "var" and n.attr.startswith("%") for n in postorder(e))
 

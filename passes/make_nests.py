@@ -24,11 +24,12 @@ from dataclasses import replace
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX
 from ..ir.expr import axis, both, cast, load, substitute
-from ..ir.graph import Graph, Node, identity, make
+from ..ir.graph import Graph, Node, identity, make, state_axes
 from ..ir.kernel import Block, Buffer, Kernel, Module, Store, statements
 from ..ir.simplify import assuming
 from ..ir.target import Options, Target
 from .borders import split_borders
+from .cascade import why_not
 from .homes import Piece, bind, loads, zeros_block
 from .nest_body import OUTPUT_AXES, Names, NestBody
 from .renaming import defined, rename_buffers, unique_locals
@@ -92,13 +93,22 @@ class _Maker:
             if self.options.level > 0 and not self.target.gpu:  # there, a mask is cheap and one loop a grid
                 block = split_borders(block, self.known, Names((*locals_.taken, *names.values())).fresh)
             used = loads(block).keys() | {s.buffer for s in statements(block) if isinstance(s, Store)}
+            if len(kernels) == len(plan.kernels) - 1 and self.options.level > 1:
+                notes = (*notes, *why_not(graph))
             kernels.append(Kernel(f"{graph.name}_{len(kernels)}", tuple(n for n in order if n in used and n not in self.scalars), block, notes=notes))
         return Module(graph.name, graph.sizes, graph.ports, temps, tuple(kernels), graph.derived, graph.requires, graph.documentation, graph.source)
 
     # ---- pieces
 
     def _group(self, node: Node) -> list[Node]:
-        """The real nodes that one piece computes: all results of a nest, else the node alone."""
+        """The real nodes that one piece computes: all results of a nest or of a cascade, else the node alone."""
+        if node.op == "contiguous" and node.args[0].node.op == "cascade" and node.args[0].is_identity:
+            args = node.args[0].node.args
+            return [
+                n
+                for n in self.real
+                if n.op == "contiguous" and n.args[0].is_identity and n.args[0].node.op == "cascade" and n.args[0].node.args == args
+            ]
         if node.op != "nest":
             return [node]
         return [n for n in self.real if n.op == "nest" and n.attr.nest == node.attr.nest and n.args == node.args]
@@ -119,11 +129,27 @@ class _Maker:
                 return self._scatter(node)
             case "update":
                 return self._update(node)
+            case "contiguous" if len(group) > 1:
+                return self._results(group)
             case _:
                 body = self._body(node)
                 with body.nest(node.shape) as point:
                     body.store(self.version[node], point, body.value(node, point))
-                return Piece((self.version[node],), body.block)
+                return Piece((self.version[node],), body.block, notes=tuple(body.notes))
+
+    def _results(self, group: list[Node]) -> Piece:
+        """Several results of one cascade, stored side by side inside the loops over its rows."""
+        body = self._body(None)
+        first = group[0].args[0].node
+        with body.nest(first.attr.extents) as rows:
+            for n in group:
+                state = n.args[0].node
+                places, extents = state_axes(state, state.attr.result)
+                with body.nest(extents) as further:
+                    both = (*rows, *further)
+                    point = tuple(both[j] for j in places)
+                    body.store(self.version[n], point, body.value(state, point))
+        return Piece(tuple(self.version[n] for n in group), body.block, notes=tuple(body.notes))
 
     def _scan(self, node: Node) -> Piece:
         """The scanned axis innermost and serial, its running value in a scalar; the other axes parallel."""
@@ -158,11 +184,11 @@ class _Maker:
         """Add how the result starts: as a copy of a tensor in memory, or as something that is computed."""
         base, name = node.args[0], self.version[node]
         if base.is_identity and base.node.shape == node.shape and base.node in self.version:
-            return replace(piece, starts=((name, self.version[base.node]),))
+            return piece._replace(starts=((name, self.version[base.node]),))
         body = self._body(None)
         with body.nest(node.shape) as point:
             body.store(name, point, body.read(base, point))
-        return replace(piece, before=(body.block,))
+        return piece._replace(before=(body.block,))
 
     def _nest(self, node: Node, group: list[Node]) -> Piece:
         """The statements as they stand; a result that is an operand too starts as a copy of it, another one as zeros."""

@@ -14,22 +14,21 @@ Walks over the graph are generators on an explicit stack: a chain of ten thousan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, DType, bool_
 from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, axis, both, call, cast, const, load, make, postorder, substitute, var
-from ..ir.graph import Node, Shape, View
+from ..ir.graph import Node, Shape, View, state_axes
 from ..ir.kernel import Alloc, Block, Buffer, Check, If, Let, Loop, Stmt, Store
-from ..ir.polynomial import is_position
 from ..ir.primops import COMBINERS, OPS
 from ..ir.program import BAD_INDEX
 from ..ir.simplify import assuming, prove, simplify
+from .nest_cascade import CascadeLoops
+from .walk import Walk, run
 
 Point = tuple[Expr, ...]
-Walk = Generator["Walk", Any, Any]
 
 OUTPUT_AXES = "ijklmno"
 REDUCED_AXES = "pqrstuvw"
@@ -85,6 +84,9 @@ class NestBody:
         self.current = self.root
         self.where: dict[str, Scope] = {}  # the scope in which a loop variable, a `let` or an accumulator is defined
         self.memo: dict[tuple[Node, Point, Expr | None, Expr | None], Expr] = {}
+        self.kept: dict[tuple[Node, Point], Expr] = {}  # values that are in a tile of a cascade now, computed wherever the tile's positions are
+        self.notes: list[str] = []  # for `--why`
+        self.cascades: dict[tuple[tuple[View, ...], Point], CascadeLoops] = {}
         self.lets: dict[Expr, Expr] = {}  # value -> the name that it has in an outer scope
         self.inside: dict[Expr, list[Expr] | None] = {}  # load -> the guards under one of which its index is inside; None = always
 
@@ -245,7 +247,7 @@ class NestBody:
         """A `let` for a computed value that is the same at every position of some inner loop of its user."""
         if value.op not in OPS or value.dtype in (INDEX, bool_) or (value.op == "cast" and not value.args[0].args):
             return value
-        scope = self.placed(*index)
+        scope = self.placed(*index, value)
         if scope.depth >= self.current.depth:
             return value
         found = self.lets.get(value)
@@ -258,7 +260,7 @@ class NestBody:
 
     def _node(self, node: Node, point: Point, guard: Expr | None, assumed: Expr | None) -> Walk:
         key = (node, point, guard, assumed)
-        found = self.memo.get(key)
+        found = self.kept.get((node, point)) or self.memo.get(key)
         if found is None:
             name = self.home(node)
             found = (yield self._computed(node, point, guard, assumed)) if name is None else self._load(node, name, point, guard)
@@ -288,10 +290,12 @@ class NestBody:
             return (yield self._reduce(node, point, guard))
         if node.op == "gather":
             return (yield self._gather(node, point, guard))
+        if node.op == "cascade":
+            return (yield self._cascade(node, point, guard))
         operands: list[Expr] = []
         for k, a in enumerate(node.args):
             tested = assumed if node.op == "where" else None
-            if node.op == "where" and k > 0 and is_position(operands[0]):
+            if node.op == "where" and k > 0 and operands[0].is_position:
                 tested = both(tested, operands[0] if k == 1 else simplify(call("bit_not", operands[0])))
             operands.append((yield self._read(a, point, guard, tested)))
         if node.op == "contiguous":
@@ -315,6 +319,19 @@ class NestBody:
             scope.body.append(If(guard, tuple(inner.body)))
         self.current = user
         return load(acc, node.dtype)
+
+    def _cascade(self, node: Node, point: Point, guard: Expr | None) -> Walk:
+        assert guard is None, "fuse makes what is read under a mask real"
+        places, _ = state_axes(node, node.attr.result)
+        at = dict(zip(places, point, strict=True))
+        rows = tuple(at[j] for j in range(len(node.attr.extents)))
+        found = self.cascades.get((node.args, rows))
+        if found is None:
+            user, self.current = self.current, self.placed(*rows)
+            found = self.cascades[node.args, rows] = CascadeLoops(self, node, rows)
+            yield found.loops()
+            self.current = user
+        return found.value(node.attr.result, point)
 
     def _gather(self, node: Node, point: Point, guard: Expr | None) -> Walk:
         positions = []
@@ -340,18 +357,3 @@ class NestBody:
         if not self.unchecked:
             scope.body.append(Check(inside if guard is None else call("bit_or", call("bit_not", guard), inside), BAD_INDEX))
         return index
-
-
-def run(walk: Walk) -> Any:
-    """Drive a walk whose steps yield further walks, on a stack of our own."""
-    stack, result = [walk], None
-    while stack:
-        try:
-            step = stack[-1].send(result)
-        except StopIteration as stop:
-            stack.pop()
-            result = stop.value
-        else:
-            stack.append(step)
-            result = None
-    return result

@@ -9,11 +9,9 @@ not loaded anyway stays under its condition; where that would write out an expre
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..ir.dtypes import INDEX
 from ..ir.expr import Expr, always, is_lazy, postorder, substitute, substitution, var
-from ..ir.program import Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, expressions, map_expressions
+from ..ir.program import Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, expressions, map_expressions, with_body
 from .lower.names import Names
 
 MEMORY = ("load", "vload", "gather")
@@ -53,7 +51,7 @@ def share(block: Block, fresh: Temporaries) -> Block:
         run = []
         match s:
             case For() | While() | Region():
-                result.append(replace(s, body=share(s.body, fresh)))
+                result.append(with_body(s, share(s.body, fresh)))
             case If():
                 result.append(If(s.condition, share(s.body, fresh), share(s.orelse, fresh)))
             case _:
@@ -64,6 +62,8 @@ def share(block: Block, fresh: Temporaries) -> Block:
 
 def _run(run: list[Stmt], fresh: Temporaries) -> Block:
     """One run of simple statements with its lets."""
+    if not _repeats(run):
+        return tuple(run)
     changed = {s.name for s in run if isinstance(s, Assign)} | {s.buffer for s in run if isinstance(s, StoreTo)}
     plan = _Plan(run, changed)
     result: list[Stmt] = []
@@ -83,6 +83,24 @@ def _run(run: list[Stmt], fresh: Temporaries) -> Block:
     return tuple(result)
 
 
+def _repeats(run: list[Stmt]) -> bool:
+    """Whether anything that could have a name occurs twice: most runs are done here."""
+    seen: set[Expr] = set()
+    for s in run:
+        roots = expressions(s)
+        for n in postorder(*roots):
+            for a in n.args:
+                if a.args and a.op != "broadcast":
+                    if a in seen:
+                        return True
+                    seen.add(a)
+        for e in roots:
+            if e.args and e in seen:
+                return True
+            seen.add(e)
+    return False
+
+
 class _Plan:
     """How often, and whether under a condition, the statements of a run use each subexpression."""
 
@@ -94,9 +112,9 @@ class _Plan:
         self._uses: dict[tuple[int, Expr], int] = {}
         self._always: set[tuple[int, Expr]] = set()
         seen: set[tuple[int, Expr]] = set()
-        for place, s in enumerate(run):
+        orders = [postorder(*expressions(s)) for s in run]
+        for place, (s, order) in enumerate(zip(run, orders, strict=True)):
             roots = expressions(s)
-            order = list(postorder(*roots))
             for n in order:
                 self._describe(n)
             used = [*roots, *(a for n in order if self._first(place, n, seen) for a in n.args)]
@@ -104,15 +122,14 @@ class _Plan:
                 key = self._key(place, e)
                 self._uses[key] = self._uses.get(key, 0) + 1
             self._always.update(self._key(place, n) for n in always(*roots))
-        for place, s in enumerate(run):
-            for n in postorder(*expressions(s)):
+        for place, order in enumerate(orders):
+            for n in order:
                 key = self._key(place, n)
                 own = n.op in MEMORY and key not in self._always
                 self._guarded[key] = own or any(self._guarded[self._key(place, a)] for a in n.args)
 
     def _describe(self, n: Expr) -> None:
-        fixed = not ((n.op in MEMORY or n.op == "var") and n.attr in self._changed)
-        self._stable[n] = fixed and all(self._stable[a] for a in n.args)
+        self._stable[n] = self._changed.isdisjoint(n.names) and self._changed.isdisjoint(n.buffers)
         self._weight[n] = 1 + sum(self._weight[a] for a in n.args) if n.args else 0
 
     def _first(self, place: int, n: Expr, seen: set[tuple[int, Expr]]) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ..ir.bounds import Known, Range
 from ..ir.dtypes import INDEX
-from ..ir.expr import FALSE, TRUE, Expr, call, postorder, substitute, var
+from ..ir.expr import FALSE, TRUE, Expr, call, substitute, var
 from ..ir.graph import Size
 from ..ir.program import Block, Define, For, If, Program, Region, Stmt, While, map_expressions
 from ..ir.simplify import assuming, simplify
@@ -58,7 +58,7 @@ def simplify_block(block: Block, known: Known) -> Block:
 
 def _is_fixed(e: Expr, known: Known) -> bool:
     """Built of sizes, loop variables and lets of such: the same wherever it stands."""
-    return all(n.op not in ("load", "var") or (n.op == "var" and n.attr in known.ranges) for n in postorder(e))
+    return not e.buffers and e.names <= known.ranges.keys()
 
 
 def _statement(s: Stmt, known: Known) -> Block:
@@ -97,12 +97,12 @@ def _loop(s: For, known: Known) -> Block:
 
 
 def inside_loop(s: For, known: Known, runs: Expr | None = None) -> Known:
-    """What is known in the body of a loop: its trips, and that there are any."""
+    """What is known in the body of a loop: its trips, and that there are any.  What does not mention its variable is judged as outside, once for all loops."""
     if not s.step.is_const:
         return known
     up = s.step.attr > 0
     range_ = Range(s.start, s.stop - 1, s.step.attr if s.start.is_const and s.start.attr == 0 else 1) if up else Range(s.stop + 1, s.start)
-    return assuming(known, s.start.lt(s.stop) if runs is None else runs).with_ranges({s.var: range_})
+    return assuming(known, s.start.lt(s.stop) if runs is None else runs).with_ranges({s.var: range_}, within=known)
 
 
 def _is_last(start: Expr, stop: Expr, step: Expr, known: Known) -> bool:

@@ -280,7 +280,7 @@ class _Versions:
         result = lift.lift(value, None, event.loops)
         if not (event.combiner and reduced):
             return result
-        if self.options.strict and dtype.is_float and event.combiner in ("add", "mul"):
+        if self.options.strict and dtype.is_inexact and event.combiner in ("add", "mul"):
             raise NotTensor("--strict keeps the order in which floats are accumulated", event.span)
         return lift.folded_over(event.combiner, result, reduced)
 

@@ -11,7 +11,7 @@ from luminal.ir import simplify as rules
 from luminal.ir.bounds import Known, bounds
 from luminal.ir.dtypes import INDEX, bool_, i32
 from luminal.ir.expr import FALSE, TRUE, ZERO, Expr, axis, both, call, const, load, maximum, minimum, postorder, size, total, var, where
-from luminal.ir.simplify import assuming, is_position, prove, prove_equal, prove_le, simplify
+from luminal.ir.simplify import assuming, prove, prove_equal, prove_le, simplify
 
 N, M, K, B = map(size, "NMKB")
 I, J, P, V, W = map(var, "ijpvw")  # noqa: E741
@@ -295,7 +295,7 @@ def test_values_are_not_positions():
     loaded = load("A", INDEX, (I * 4 + J) // 4)
     known = Known(RANGES)
     e = (loaded * 4 + J) // 4
-    assert not is_position(e)
+    assert not e.is_position
     assert simplify(e, known) is call("floordiv", loaded_at(I) * 4 + J, const(4))
     assert simplify(call("less_than", loaded, loaded + 1), known) is not TRUE
     narrow = call("add", load("B", i32, I + 0), const(1, i32))

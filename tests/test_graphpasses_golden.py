@@ -93,9 +93,9 @@ def test_a_deep_chain_is_neither_slow_nor_too_deep():
     for k in range(3000):
         node = elementwise(("sin", "neg", "exp")[k % 3], (n,), identity(node))
     graph = Graph("deep", (Size("N"),), (x, y), (("Y", node),))
-    began = time.perf_counter()
+    began = time.process_time()
     module = make_nests(fuse(simplify(raise_loops(graph, TARGET, Options()), TARGET, Options()), TARGET, Options()), TARGET, Options())
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 20  # seconds; what is quadratic takes minutes
     assert len(module.kernels) == 1
     assert max(len(show(module).splitlines()[k]) for k in range(10)) < 400
     assert sum(1 for _ in statements(module.kernels[0].body)) > 100

@@ -150,6 +150,12 @@ CASES: dict[str, dict[str, list[Break]]] = {
             ("%4 = add f32[M] %1 %3", "%4 = nest f32[M] result 1 n %1:\n  operand x: f32[M]\n  result z: f32[M]"),
             ("%4 = add f32[M] %1 %3", "%4 = nest f32[M] result 0 n %1:\n  operand x: f32[N]\n  result z: f32[M]"),
         ],
+        "cascades": [
+            ("%4 = add f32[M] %1 %3", "%4 = cascade f32[M] result 1 over [M] %1 %3"),
+            ("%4 = add f32[M] %1 %3", "%4 = cascade f32[M] result 0 over [M] %3 %1"),
+            ("%4 = add f32[M] %1 %3", "%4 = cascade f32[M] result 0 over [N] %1 %3"),
+            ("%4 = add f32[M] %1 %3", "%4 = cascade f32[M] result 0 over [M] %1[M - 1 - $0] %3"),
+        ],
     },
     "kernels": {
         "buffers": [("temp t: f32[M]", "temp t: f32[M] stack"), ("kernel second", "kernel first"), lambda x: replace(x, temps=(*x.temps, x.temps[0]))],

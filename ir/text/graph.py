@@ -15,7 +15,7 @@ from .parse import Scope, expression, expression_list
 from .tokens import UNKNOWN, Line, Source, Token
 from .words import plain, quoted, word
 
-_STRUCTURE = ("input", "const", "iota", "contiguous", "reduce", "scan", "gather", "scatter", "update", "nest")
+_STRUCTURE = ("input", "const", "iota", "contiguous", "reduce", "scan", "gather", "scatter", "update", "nest", "cascade", "previous")
 _COMBINING = ("reduce", "scan", "scatter")
 
 
@@ -59,6 +59,8 @@ def _head(node: Node, nests: dict[Nest, int]) -> str:
             text += f" over {show_list(a.extents)}"
         case "update":
             text += f" over {show_list(a.extents)} at {show_list(a.at)}"
+        case "cascade":
+            text += f" result {a.result} over {show_list(a.extents)}"
         case "nest" if a.nest is not None:
             text += f" result {a.result} " + (f"as %{nests[a.nest]}" if a.nest in nests else word(a.nest.name))
         case _:
@@ -155,6 +157,11 @@ class _GraphReader:
                 if nest is None:
                     line.fail(f"{token.text} is no nest", token)
                 return Attr(nest=nest, result=result), False
+            case "cascade":
+                line.expect("result")
+                result = line.integer()
+                line.expect("over")
+                return Attr(extents=expression_list(line, self.scope), result=result), False
             case "reduce" | "gather" | "scatter" | "update":
                 line.expect("over")
                 extents = expression_list(line, self.scope)

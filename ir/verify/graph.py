@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..dtypes import INDEX, bool_
 from ..expr import Expr
-from ..graph import NO_ATTR, Attr, Graph, Node, operand_domain
+from ..graph import NO_ATTR, Attr, Graph, Node, operand_domain, state_axes
 from ..kernel import Nest
 from ..primops import COMBINERS, OPS
 from .expressions import literal_of, mistyped, operands_of
@@ -18,8 +18,9 @@ from .rule import Rule, repeated
 _CARRIES: dict[str, tuple[str, ...]] = {
     "input": ("name",), "const": ("value",), "iota": ("expr",), "contiguous": (), "reduce": ("combiner", "extents"), "scan": ("combiner", "axis"),
     "gather": ("extents",), "scatter": ("combiner", "extents"), "update": ("extents", "at"), "nest": ("nest", "result"),
+    "cascade": ("extents", "result"), "previous": (),
 }  # fmt: skip
-_OPERANDS = {"input": 0, "const": 0, "iota": 0, "contiguous": 1, "reduce": 1, "scan": 1, "update": 2}
+_OPERANDS = {"input": 0, "const": 0, "iota": 0, "contiguous": 1, "reduce": 1, "scan": 1, "update": 2, "previous": 1}
 _FIELDS = tuple(Attr.__dataclass_fields__)
 _AS_OPERAND = ("contiguous", "reduce", "scan", "gather", "scatter", "update")  # have the dtype of their first operand
 
@@ -103,7 +104,7 @@ def _domains(graph: Graph) -> Iterator[str]:
                 continue
             if view.domain.dtype is not bool_:
                 yield f"{_at(graph, node)}: the domain of operand {k} is {view.domain.dtype}"
-            kinds = (bool,) if view.dtype.kind == "bool" else (int, float) if view.dtype.is_float else (int,)
+            kinds = (bool,) if view.dtype.kind == "bool" else (int, float) if view.dtype.is_inexact else (int,)
             if type(view.fill) not in kinds:
                 yield f"{_at(graph, node)}: operand {k} of {view.dtype} is filled with {view.fill!r}"
 
@@ -185,6 +186,28 @@ def _nests(graph: Graph) -> Iterator[str]:
             yield from (f"nest {nest.name}: {text}" for text in body_findings(Nested(nest, known)))
 
 
+def _cascades(graph: Graph) -> Iterator[str]:
+    for node in graph.nodes():
+        if node.op != "cascade":
+            continue
+        count, rows = len(node.args) // 2, node.attr.extents
+        if len(node.args) != 2 * count or not 0 <= node.attr.result < count:
+            yield f"{_at(graph, node)} is state {node.attr.result} of {len(node.args)} operands"
+            continue
+        over = {a.node.attr.extents for a in node.args[:count]}
+        if len(over) != 1 or any(a.node.op != "reduce" for a in node.args[:count]):
+            yield f"{_at(graph, node)}: its states are no reductions over one axis"
+        for k, a in enumerate(node.args[:count]):
+            places = [e.attr for e in a.index if e.op == "axis"]
+            if a.domain is not None or sorted(places) != list(range(a.node.rank)):
+                yield f"{_at(graph, node)}: state {k} is read through more than an order of its axes"
+            elif any(a.node.shape[n] is not rows[j] for n, j in enumerate(state_axes(node, k)[0]) if j < len(rows)):
+                yield f"{_at(graph, node)}: state {k} has other rows"
+        state = node.args[node.attr.result].node
+        if state.dtype is not node.dtype or state.shape != node.shape:
+            yield f"{_at(graph, node)} differs from its state: {state.dtype}{list(state.shape)}"
+
+
 RULES: tuple[Rule, ...] = (
     *header_rules(Graph),
     Rule("operators", "every node is a row of the table or of structure", _operators),
@@ -196,5 +219,6 @@ RULES: tuple[Rule, ...] = (
     Rule("expressions", "expressions are well typed", _expressions),
     Rule("inputs", "an input is a declared port, with its dtype and shape", _inputs),
     Rule("outputs", "every port to write has one value, of its dtype and shape", _outputs),
+    Rule("cascades", "the states of a cascade are reductions over one axis with the same rows", _cascades),
     Rule("nests", "a nest fits its operands and results, and its statements are valid", _nests),
 )

@@ -34,12 +34,15 @@ def races(body: Body) -> Iterator[str]:
 
 
 def accumulations(body: Body) -> Iterator[str]:
-    """Vector axes are apart: they accumulate into lanes, which are combined in a fixed order."""
+    """Vector axes are apart: they accumulate into lanes, which are combined in a fixed order.  So are a thread's private buffers, once an iteration has stored there."""
+    private = {p.stmt.buffer.name for p in body.places if isinstance(p.stmt, Alloc) and p.stmt.buffer.space == "private"}
     for loop, places in _concurrent(body):
         if loop.kind == "vector":
             continue
         inner = _declared_inside(places)
         for p in places:
+            if loop.kind == "workshare" and isinstance(p.stmt, Store) and p.stmt.buffer in private and not _accumulates(p.stmt):
+                inner.add(p.stmt.buffer)
             s = p.stmt
             if (
                 isinstance(s, Store)

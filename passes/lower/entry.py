@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...ir import kernel as k
 from ...ir import program as p
@@ -126,8 +126,7 @@ def magnitudes(e: Expr) -> list[Expr]:
 # ---- temporaries
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(NamedTuple):
     """The memory that a temporary lives in, perhaps after another of the same size."""
 
     name: str

@@ -11,8 +11,6 @@ not run all the same, so it moves under the check:
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir import program as p
 
 
@@ -30,11 +28,11 @@ def protect(body: p.Block, team: bool) -> p.Block:
 def _inside(s: p.Stmt, team: bool) -> p.Stmt:
     match s:
         case p.For():
-            return replace(s, body=protect(s.body, team or s.pragma == "parallel"))
+            return p.with_body(s, protect(s.body, team or s.pragma == "parallel"))
         case p.Region():
-            return replace(s, body=protect(s.body, True))
+            return p.with_body(s, protect(s.body, True))
         case p.While():
-            return replace(s, body=protect(s.body, team))
+            return p.with_body(s, protect(s.body, team))
         case p.If():
             return p.If(s.condition, protect(s.body, team), protect(s.orelse, team))
         case _:

@@ -6,14 +6,15 @@ loops and regions are judged by `threads.py`, `block` and `thread` loops by `gri
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from ...ir import kernel as k
 from ...ir import polynomial as pl
 from ...ir import program as p
 from ...ir.dtypes import INDEX
 from ...ir.errors import CompilerBug, Unsupported
-from ...ir.expr import FALSE, ONE, ZERO, Expr, always, call, leaves, load, postorder, rebuild, substitute, total, var
+from ...ir.expr import FALSE, ONE, ZERO, Expr, always, call, load, postorder, rebuild, substitute, total, var
 from ...ir.primops import COMBINERS
 from ...ir.target import Target
 from .names import Names
@@ -22,8 +23,7 @@ STACK_BYTES = 16 << 10  # a local buffer of constant size above this goes to the
 PRAGMAS = {"serial": "", "reduce": ""}  # the other kinds keep their names
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a buffer of the kernel level lives: in the memory `name`, or in a variable of that name."""
 
     buffer: k.Buffer
@@ -31,8 +31,7 @@ class Place:
     scalar: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(NamedTuple):
     var: Expr
     start: Expr
     stop: Expr
@@ -57,8 +56,7 @@ def span(b: k.Buffer) -> Expr:
     return pl.expr(pl.poly(total((extent - 1) * stride for extent, stride in zip(b.shape, b.strides, strict=True)) + 1))
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """What the names of the kernel level stand for here; a block works on a copy."""
 
     values: dict[str, Expr]  # lets and loop variables
@@ -70,9 +68,15 @@ class Scope:
 
     def flat(self, e: Expr) -> Expr:
         """`e` with flat addresses, variables for scalars, and comparisons for first and last."""
+        values = self.values.keys()  # the loop variables of `axes` are among them
+        if not e.buffers and values.isdisjoint(e.names):
+            return e
         done: dict[Expr, Expr] = {}
         for n in postorder(e):
-            args = tuple(done[a] for a in n.args)
+            if not n.buffers and values.isdisjoint(n.names):
+                done[n] = n
+                continue
+            args = tuple([done[a] for a in n.args])
             match n.op:
                 case "var":
                     done[n] = self.values.get(n.attr, n)
@@ -108,7 +112,7 @@ class Flattener:
                 result.extend(lets)
             for t in self.statement(s, scope):
                 defined = result[-1] if result else None
-                if isinstance(t, p.Assign) and defined == p.Define(t.name, t.value.dtype, None, mutable=True) and t.name not in names_in(t.value):
+                if isinstance(t, p.Assign) and defined == p.Define(t.name, t.value.dtype, None, mutable=True) and t.name not in t.value.names:
                     result[-1] = p.Define(t.name, t.value.dtype, t.value, mutable=True)
                 else:
                     result.append(t)
@@ -116,7 +120,7 @@ class Flattener:
 
     def eager(self, s: k.Store | k.Let, scope: Scope, visited: Positions) -> tuple[p.Block, k.Store | k.Let]:
         """In a vector loop: guarded loads that are sure to be inside their buffer come before the statement, so that a choice lane by lane is no branch."""
-        choices = [n for n in postorder(s.value) if n.op == "where" and names_in(n.args[0]) & self._lanes]
+        choices = [n for n in postorder(s.value) if n.op == "where" and not self._lanes.isdisjoint(n.args[0].names)]
         lets: list[p.Stmt] = []
         names: dict[Expr, Expr] = {}
         for n in dict.fromkeys(n for c in choices for n in postorder(c.args[1], c.args[2]) if n.op == "load" and n.args):
@@ -156,7 +160,7 @@ class Flattener:
         before: list[p.Stmt] = []
         bounds = [scope.flat(e) for e in (s.start, s.stop, s.step)]
         for place, bound in enumerate(bounds):
-            if any(n.op == "load" or n.attr in self._variables for n in postorder(bound) if n.op in ("load", "var")):
+            if bound.buffers or not self._variables.isdisjoint(bound.names):
                 bounds[place] = var(self.names.fresh(f"{s.axis}.{('start', 'stop', 'step')[place]}"))
                 before.append(p.Define(bounds[place].attr, INDEX, bound))
         axis = Axis(var(self.names.fresh(s.axis)), *bounds)
@@ -215,10 +219,6 @@ class Flattener:
         return p.Scratch(name, b.dtype, count, b.align or 64)
 
 
-def names_in(e: Expr) -> frozenset[str]:
-    return frozenset(n.attr for n in postorder(e) if n.op in ("var", "load"))
-
-
 Positions = frozenset[tuple[Expr, Expr]]
 
 
@@ -236,7 +236,7 @@ def performed(block: k.Block, scope: Scope) -> Positions:
                 place = scope.places.get(name)  # None: allocated further down in this block
                 if place is not None:
                     found.update(zip(index, place.buffer.shape, strict=True))
-    return frozenset((i, extent) for i, extent in found if not leaves(i, "load"))
+    return frozenset((i, extent) for i, extent in found if not i.buffers)
 
 
 def store(s: k.Store, scope: Scope) -> p.Stmt:

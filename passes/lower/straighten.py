@@ -5,39 +5,38 @@ Only in vector loops, and only where the lanes' own variable is divided: what li
 
 from __future__ import annotations
 
-from dataclasses import replace
+from operator import is_
 
 from ...ir.bounds import Known
 from ...ir.expr import Expr, postorder, var
-from ...ir.program import Block, For, If, Region, Stmt, While, expressions, map_expressions, statements
+from ...ir.program import Block, For, If, Region, Stmt, While, expressions, map_expressions, statements, with_body
 from ...ir.simplify import simplify
 from ..simplify_index import inside_loop
 
 
-def straighten(block: Block, known: Known) -> Block:
-    return tuple(_statement(s, known) for s in block)
+def straighten(block: Block, known: Known, loops: tuple[For, ...] = ()) -> Block:
+    """`loops` are those around the block; what they say is worked out where it is asked for."""
+    changed = [_statement(s, known, loops) for s in block]
+    return block if all(map(is_, changed, block)) else tuple(changed)
 
 
-def _statement(s: Stmt, known: Known) -> Stmt:
+def _statement(s: Stmt, known: Known, loops: tuple[For, ...]) -> Stmt:
     match s:
         case For(pragma="vector"):
             lane = var(s.var)
             if not any(divides(e, lane) for t in statements(s.body) for e in expressions(t)):
                 return s
-            inside = inside_loop(s, known)
-            return replace(s, body=map_expressions(s.body, lambda e: simplify(e, inside) if divides(e, lane) else e))
+            for loop in (*loops, s):
+                known = inside_loop(loop, known)
+            return with_body(s, map_expressions(s.body, lambda e: simplify(e, known) if divides(e, lane) else e))
         case For():
-            return replace(s, body=straighten(s.body, inside_loop(s, known))) if holds_vectors(s.body) else s
+            return with_body(s, straighten(s.body, known, (*loops, s)))
         case While() | Region():
-            return replace(s, body=straighten(s.body, known))
+            return with_body(s, straighten(s.body, known, loops))
         case If():
-            return If(s.condition, straighten(s.body, known), straighten(s.orelse, known))
+            return If(s.condition, straighten(s.body, known, loops), straighten(s.orelse, known, loops))
         case _:
             return s
-
-
-def holds_vectors(block: Block) -> bool:
-    return any(isinstance(s, For) and s.pragma == "vector" for s in statements(block))
 
 
 def divides(e: Expr, lane: Expr) -> bool:

@@ -27,11 +27,11 @@ def _statement(s: p.Stmt, wanted: bool, inside: str) -> p.Block:
         case p.For(pragma="parallel") if wanted and not inside and (condition := little_work((s,))) is not TRUE:
             return (replace(s, body=_block(s.body, wanted, "parallel"), serial_if=condition),)
         case p.For(pragma="workshare") if wanted and inside == "region":
-            return (replace(s, body=_block(s.body, wanted, "workshare")),)
+            return (p.with_body(s, _block(s.body, wanted, "workshare")),)
         case p.For(pragma="parallel" | "workshare"):
             return (replace(s, body=_block(s.body, wanted, inside), pragma=""),)
         case p.For() | p.While():
-            return (replace(s, body=_block(s.body, wanted, inside)),)
+            return (p.with_body(s, _block(s.body, wanted, inside)),)
         case p.If():
             return (p.If(s.condition, _block(s.body, wanted, inside), _block(s.orelse, wanted, inside)),)
         case p.Region() if wanted and not inside and (condition := little_work(s.body)) is not TRUE:

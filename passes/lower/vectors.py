@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from ...ir.dtypes import DType
 from ...ir.expr import INDEX, ZERO, Expr, broadcast, call, const, fold, gather, load, make, postorder, ramp, substitute, var, vload
 from ...ir.primops import COMBINERS
-from ...ir.program import Array, Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, expressions, statements
+from ...ir.program import Array, Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, expressions, statements, with_body
 from ...ir.target import Target
 from .affine import difference, divide, slope
 
@@ -46,7 +46,7 @@ def vectorise(body: Block, target: Target) -> Block:
 
 
 def loads_of(*roots: Expr) -> list[Expr]:
-    return [n for n in postorder(*roots) if n.op == "load"]
+    return [n for n in postorder(*(e for e in roots if e.buffers)) if n.op == "load"]
 
 
 class _Attempt:
@@ -69,7 +69,7 @@ class _Attempt:
         self.scalar_access(s)
         match s:
             case For() | While() | Region():
-                return (replace(s, body=self.block(s.body)),)
+                return (with_body(s, self.block(s.body)),)
             case If():
                 return (If(s.condition, self.block(s.body), self.block(s.orelse)),)
             case _:
@@ -113,7 +113,7 @@ class _Attempt:
                     lanes = self.lanes[s.name]
                     return replace(s, dtype=s.dtype.vector(lanes), count=s.count // lanes)
                 case For() | While() | Region():
-                    return replace(s, body=self.arrays_of_vectors(s.body))
+                    return with_body(s, self.arrays_of_vectors(s.body))
                 case If():
                     return If(s.condition, self.arrays_of_vectors(s.body), self.arrays_of_vectors(s.orelse))
                 case _:
@@ -213,8 +213,7 @@ class _Lanes:
     # ---- expressions
 
     def varies(self, e: Expr) -> bool:
-        names = {self.loop.var, *self.wide}
-        return any(n.op in ("var", "load") and n.attr in names for n in postorder(e))
+        return self.loop.var in e.names or not (self.wide.isdisjoint(e.names) and self.wide.isdisjoint(e.buffers))
 
     def slope(self, address: Expr) -> Expr | None:
         return slope(address, var(self.loop.var), self.varies)
@@ -305,4 +304,4 @@ ONE_STEP = const(1, INDEX)
 
 def in_memory(d: DType) -> bool:
     """Whether vectors of this dtype are loaded and stored; complex numbers are pairs."""
-    return d.kind != "complex"
+    return not d.is_complex

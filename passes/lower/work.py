@@ -6,18 +6,20 @@ An estimate only: `x // 8` counts as x/8 and `min(8, x)` as 8, so that the trips
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
 from math import ceil
 
 from ...ir import program as p
+from ...ir.dtypes import INDEX
 from ...ir.expr import TRUE, Expr, postorder, product, size, total
 
 FORK = 1 << 19  # operations, most of them on vectors, that take about as long as waking the threads saves
+EPSILON = 1e-9  # what divisions may be off by, so that a quotient that is whole counts as whole
+MOST = 1e60  # more than any amount of work; products of extents may be as large as they like
 COSTS: dict[str, int] = dict.fromkeys(
     ("exp", "exp2", "expm1", "log", "log2", "log1p", "sin", "cos", "tan", "pow", "tanh", "sinh", "cosh", "erf", "asin", "acos", "atan"), 16
 )
 
-Estimate = dict[tuple[str, ...], Fraction]  # sorted names -> coefficient
+Estimate = dict[tuple[str, ...], float]  # sorted names -> coefficient
 
 
 def little_work(body: p.Block) -> Expr | None:
@@ -28,8 +30,8 @@ def little_work(body: p.Block) -> Expr | None:
     if not leading:
         return TRUE if sum(work.values()) < FORK else None
     least = min(leading.values())
-    amount = total(product(map(size, m)) * ceil(c / least) for m, c in leading.items())
-    return amount.lt(max(1, int(FORK / least)))
+    amount = total(product(map(size, m)) * ceil(c / least - EPSILON) for m, c in leading.items())
+    return amount.lt(max(1, int(FORK / least + EPSILON)))
 
 
 def _divides(m: tuple[str, ...], n: tuple[str, ...]) -> bool:
@@ -37,14 +39,16 @@ def _divides(m: tuple[str, ...], n: tuple[str, ...]) -> bool:
 
 
 def _block(body: p.Block, stops: Mapping[str, Estimate]) -> Estimate:
-    result: Estimate = {(): Fraction(0)}
+    result: Estimate = {(): 0}
     for s in body:
         match s:
             case p.For():
                 stop = _bound(_estimate(s.stop, stops), stops)
                 start = _bound(_estimate(s.start, stops), stops)
                 step = s.step.attr if s.step.is_const else 1
-                trips = {m: c / step for m, c in _sum(stop, _times(start, {(): Fraction(-1)})).items()}
+                trips = _sum(stop, start, -1)
+                if step != 1:
+                    trips = {m: c / step for m, c in trips.items()}
                 result = _sum(result, _times(trips, _block(s.body, {**stops, s.var: stop})))
             case p.While() | p.Region():
                 result = _sum(result, _block(s.body, stops))
@@ -53,8 +57,7 @@ def _block(body: p.Block, stops: Mapping[str, Estimate]) -> Estimate:
                 fails = all(isinstance(t, p.Fail) for t in s.body)
                 result = _sum(result, _block(s.orelse if fails else s.body, stops))
             case _:
-                cost = sum(COSTS.get(e.op, 1) for e in postorder(*p.expressions(s)) if e.args and e.dtype.name != "i64")
-                result = _sum(result, {(): Fraction(cost)})
+                result[()] += sum([COSTS.get(e.op, 1) for e in postorder(*p.expressions(s)) if e.args and e.dtype is not INDEX])
     return result
 
 
@@ -65,17 +68,17 @@ def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:
         args = [done[a] for a in n.args]
         match n.op:
             case "const" if not n.dtype.is_float:
-                done[n] = {(): Fraction(int(n.attr))}
+                done[n] = {(): _clipped(n.attr)}
             case "size" | "var" if n.op == "size" or n.attr in stops:
-                done[n] = {(n.attr,): Fraction(1)}
+                done[n] = {(n.attr,): 1}
             case "add":
-                done[n] = _sum(*args)
+                done[n] = _sum(args[0], args[1])
             case "mul":
-                done[n] = _times(*args)
+                done[n] = _times(args[0], args[1])
             case "floordiv" if n.args[1].is_const and n.args[1].attr > 0:
                 divisor = n.args[1].attr
-                fraction = {m: c / divisor for m, c in args[0].items()}
-                rounding = Fraction(0) if len(fraction) > 1 else fraction.get((), Fraction(0))  # (x + 7) // 8 is about x / 8
+                fraction: Estimate = {m: c / divisor for m, c in args[0].items()}
+                rounding = 0 if len(fraction) > 1 else fraction.get((), 0)  # (x + 7) // 8 is about x / 8
                 done[n] = fraction | {(): rounding}
             case "min" | "mod":
                 done[n] = next((a for x, a in zip(n.args[::-1], args[::-1], strict=True) if x.is_const), args[0])
@@ -84,13 +87,13 @@ def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:
             case "max":
                 done[n] = next((a for x, a in zip(n.args, args, strict=True) if not x.is_const), args[0])
             case _:
-                done[n] = {(): Fraction(1)}
+                done[n] = {(): 1}
     return done[e]
 
 
 def _bound(e: Estimate, stops: Mapping[str, Estimate]) -> Estimate:
     """Loop variables replaced: by where they stop in a positive term, by 0 in a negative one."""
-    result: Estimate = {(): Fraction(0)}
+    result: Estimate = {(): 0}
     for m, c in e.items():
         term: Estimate = {tuple(n for n in m if n not in stops): c}
         for name in (n for n in m if n in stops):
@@ -99,10 +102,15 @@ def _bound(e: Estimate, stops: Mapping[str, Estimate]) -> Estimate:
     return result
 
 
-def _sum(a: Estimate, b: Estimate) -> Estimate:
+def _clipped(x: float) -> float:
+    return min(max(x, -MOST), MOST)
+
+
+def _sum(a: Estimate, b: Estimate, times: int = 1) -> Estimate:
+    """a + times · b"""
     result = dict(a)
     for m, c in b.items():
-        result[m] = result.get(m, Fraction(0)) + c
+        result[m] = result.get(m, 0) + c * times
     return result
 
 
@@ -111,5 +119,5 @@ def _times(a: Estimate, b: Estimate) -> Estimate:
     for m, c in a.items():
         for n, d in b.items():
             key = tuple(sorted(m + n))
-            result[key] = result.get(key, Fraction(0)) + c * d
+            result[key] = result.get(key, 0) + _clipped(c * d)
     return result

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import copysign
+from typing import NamedTuple
 
 from ...ir.dtypes import DType
 from ...ir.expr import axis, const
@@ -25,8 +25,7 @@ Term = str | tuple["Term", ...]
 Bound = dict[str, View]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     pattern: str
     replacement: str
     kind: str = "any"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ...ir import polynomial as pl
 from ...ir.bounds import Known, Range, bounds
-from ...ir.expr import ONE, ZERO, Expr, minimum, postorder, var
+from ...ir.expr import ONE, ZERO, Expr, minimum, var
 from ...ir.kernel import Loop, Stmt
 from ...ir.simplify import prove_le
 
@@ -18,17 +18,12 @@ def minus(a: Expr, b: Expr) -> Expr:
     return pl.expr(pl.plus(pl.poly(a), pl.poly(b), -1))
 
 
-def mentions(e: Expr, axis: str) -> bool:
-    v = var(axis)
-    return any(n is v for n in postorder(e))
-
-
 def stride(e: Expr, axis: str) -> int | None:
     """How far `e` moves when `axis` takes one step; None where that is no constant."""
     v = var(axis)
     found = 0
     for monomial, coefficient in pl.poly(e).items():
-        if any(mentions(a, axis) for a in monomial):
+        if any(axis in a.names for a in monomial):
             if monomial != (v,):
                 return None
             found = coefficient

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ...ir.kernel import Kernel
 from ...ir.target import Options, Target
+from .cascades import cascade
 from .contractions import contract
 from .gpu import grid
 from .plan import Plan
@@ -19,7 +20,7 @@ def automatic(kernel: Kernel, facts: Facts, target: Target, options: Options) ->
     A plan that a step refuses is dropped whole, and the next simpler one is tried; the unscheduled kernel is always right.
     """
     reasons: list[str] = []
-    for attempt in (_gpu,) if target.gpu else (_contraction, _vectors):
+    for attempt in (_gpu,) if target.gpu else (_cascade, _contraction, _vectors):
         plan = Plan(kernel, facts, target, options)
         try:
             if attempt(plan):
@@ -32,6 +33,10 @@ def automatic(kernel: Kernel, facts: Facts, target: Target, options: Options) ->
 def _gpu(plan: Plan) -> bool:
     grid(plan)
     return True
+
+
+def _cascade(plan: Plan) -> bool:
+    return cascade(plan)
 
 
 def _contraction(plan: Plan) -> bool:

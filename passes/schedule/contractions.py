@@ -1,6 +1,6 @@
 """The plan for kernels with reuse in two directions: register tiles, packed panels, cache blocks, one team of threads.
 
-    for p.0                                    blocks of the reduction; partial sums live in the output
+    for p.0                                    blocks of the reduction; partial sums live in the output, or else in a buffer of tiles
       pack the column operand (workshare)      panels [column.0, p.1, columns], shared
       for row blocks (workshare)
         pack the row operand                   panels [tiles, p.1, rows], one a thread
@@ -12,16 +12,14 @@ The layout of the loops is that of Goto and van de Geijn (2008); which axis take
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ...ir.expr import Expr
-from ...ir.kernel import If, Loop, Store, statements
 from . import roles
-from .affine import constant_extent, stride
 from .cost import Blocking, blocking
 from .plan import Plan
 from .roles import Contraction
-from .tree import StepError, all_loops, loads_in, names_in, touched
+from .tiles import RegisterTile
+from .tree import all_loops
 
 
 def contract(plan: Plan) -> bool:
@@ -45,17 +43,20 @@ class _Contract:
     batch: str = ""
     row: str = ""
     depth: str = ""  # the reduction axis inside a block
+    homeless: str = ""  # why the output cannot hold the results between blocks
     at: str = ""  # the loop inside which panels are packed; "" is the kernel
+    tiles: RegisterTile = field(init=False)
     work: str = ""  # the loop whose iterations the threads share
 
     def run(self) -> None:
         self.one_axis_each()
         self.block_reduction()
         self.tile()
-        self.stage_columns()
+        self.tiles.stage_columns(self.roles.column_operands, (self.batch,) if self.batch else (), self.at)
         self.team()
-        self.stage_rows()
-        self.finish_tiles()
+        order = "rows" if len(self.roles.rows) > 1 else ""
+        self.tiles.stage_rows(self.roles.row_operands, f"{self.row}.0.1", self.work, order)
+        self.tiles.finish()
         self.plan.do("region")
         self.plan.note(*self.block.reasons)
 
@@ -78,18 +79,14 @@ class _Contract:
         return name
 
     def block_reduction(self) -> None:
-        """Split the reduction where it may be longer than a block; the output holds the partial results if it can."""
+        """Split the reduction where it may be longer than a block; the output holds the partial results if it can, else `tile` finds them a place."""
         plan = self.plan
         length = plan.extent(self.depth)
         if length is not None and length <= self.block.depth:
             return
-        outside = self.batch or self.row
         plan.do("split", self.depth, self.block.depth)
         self.at, self.depth = f"{self.depth}.0", f"{self.depth}.1"
-        refused = plan.tried("accumulate", self.at, into=self.roles.output, outside=outside)
-        if refused:
-            plan.note(f"partial results need memory of their own: {refused}")
-            plan.do("accumulate", self.at, outside=outside)
+        self.homeless = plan.tried("accumulate", self.at, into=self.roles.output, outside=self.batch or self.row)
 
     def tile(self) -> None:
         plan, row, column = self.plan, self.row, self.roles.column
@@ -101,103 +98,14 @@ class _Contract:
         plan.do("reorder", f"{row}.0", f"{column}.0", f"{row}.1", f"{column}.1")
         plan.do("split", f"{row}.0", self.block.tiles)
         plan.do("reorder", f"{row}.0.0", f"{column}.0", f"{row}.0.1")
-        plan.do("expand", self.roles.accumulator.name, f"{row}.1", f"{column}.1")
-        plan.do("fission", f"{row}.1", f"{column}.1")
-        r, c = self.compute()
-        plan.do("reorder", self.depth, r, c)
-
-    def compute(self) -> tuple[str, str]:
-        """The row and column axes of the nest that accumulates."""
-        for loops in self.plan.around_store(self.roles.accumulator.name):
-            names = [x.axis for x in loops]
-            if self.depth in names:
-                names.remove(self.depth)
-                return names[-2], names[-1]
-        raise StepError("the reduction has disappeared")
-
-    # ---- packing
-
-    def stage_columns(self) -> None:
-        plan, column = self.plan, f"{self.roles.column}.0"
-        for buffer in self.roles.column_operands:
-            _, c = self.compute()
-            axes = (*((self.batch,) if self.batch else ()), column, self.depth, c)
-            if not self.reads(buffer, c):
-                continue
-            before = plan.kernel
-            plan.do("stage", buffer, *axes, at=self.at, space="shared")
-            packed = plan.newest(before)
-            (loops,) = plan.around_store(packed)
-            *outer, deep, inner = (x.axis for x in loops if x.axis.endswith(".s"))
-            if self.consecutive(packed, inner):
-                plan.tried("interior", deep, inner)
-                plan.do("vectorize", inner)
-            if self.batch:
-                plan.do("collapse", *outer)
-
-    def stage_rows(self) -> None:
-        plan = self.plan
-        for buffer in self.roles.row_operands:
-            r, _ = self.compute()
-            if self.reads(buffer, r):
-                tiles = f"{self.row}.0.1"
-                order = {"order": f"{tiles},{r},{self.depth}"} if len(self.roles.rows) > 1 else {}
-                plan.do("stage", buffer, tiles, self.depth, r, at=self.work, **order)
-
-    def reads(self, buffer: str, axis: str) -> bool:
-        """Whether the accumulating nest still reads the buffer at positions that depend on the axis."""
-        nest = self.plan.loop(self.depth)
-        return any(n.attr == buffer and axis in names_in(n) for s in statements((nest,)) if isinstance(s, Store) for n in loads_in(s.value))
-
-    def consecutive(self, packed: str, axis: str) -> bool:
-        """Whether what is copied into `packed` moves by one element with the axis, for all that is read."""
-        for s in statements(self.plan.kernel.body):
-            if isinstance(s, Store) and s.buffer == packed:
-                moving = [self.address(n) for n in loads_in(s.value) if axis in names_in(n)]
-                return all(stride(a, axis) == 1 for a in moving)
-        return False
-
-    def address(self, load: Expr) -> Expr:
-        return self.plan.facts.buffers[load.attr].address(load.args)
+        if self.homeless:  # by now it is a tile that is kept, padded, so that it comes and goes without a guard
+            plan.note(f"partial results need memory of their own: {self.homeless}")
+            plan.do("accumulate", self.at, outside=self.batch or f"{row}.0.0")
+        self.tiles = RegisterTile(plan, self.roles.accumulator.name, row, column, self.depth)
+        self.tiles.accumulate()
 
     def team(self) -> None:
         """One parallel loop over batch and row blocks."""
         self.work = f"{self.row}.0.0"
         if self.batch:
             self.work = self.collapsed((self.batch, self.work))
-
-    # ---- the tile's nests
-
-    def finish_tiles(self) -> None:
-        """Take the guards out of the interior, let borders go through a tile in memory, and mark what is unrolled and what is a vector."""
-        plan, acc = self.plan, self.roles.accumulator.name
-        border: set[str] = set()
-        while nests := self.tile_nests(acc):  # steps make new nests: rounds until all are marked
-            for outer, inner in nests:
-                if outer.axis in border:
-                    plan.do("spill", acc, outer.axis)
-                elif (isinstance(inner.body[0], If) and not plan.tried("unswitch", outer.axis)) or self.interior(outer.axis, inner.axis, border):
-                    continue
-                elif all(isinstance(s, Store) for s in inner.body) and constant_extent(inner) is not None:
-                    plan.do("vectorize", inner.axis)
-                    plan.do("unroll", outer.axis)
-                else:
-                    plan.do("spill", acc, outer.axis)
-
-    def tile_nests(self, acc: str) -> list[tuple[Loop, Loop]]:
-        """The two-deep nests over the register tile that are not marked yet."""
-        found = []
-        for outer in all_loops(self.plan.kernel.body):
-            inner = outer.body[0]
-            if len(outer.body) != 1 or not isinstance(inner, Loop) or any(isinstance(s, Loop) for s in inner.body):
-                continue
-            if outer.kind == inner.kind == "parallel" and acc in touched((inner,)):
-                found.append((outer, inner))
-        return found
-
-    def interior(self, outer: str, inner: str, border: set[str]) -> bool:
-        before = {x.axis for x in all_loops(self.plan.kernel.body)}
-        if self.plan.tried("interior", outer, inner):
-            return False
-        border.update(x.axis for x in all_loops(self.plan.kernel.body) if x.axis not in before)
-        return True

@@ -6,7 +6,7 @@ what is worth a vector.  Blocks depend on sizes and target alone, never on the n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...ir.dtypes import DType
 from ...ir.target import Target
@@ -19,8 +19,7 @@ TILE = 16  # side of a GPU block over two axes
 SQUARE = 32  # side of a transposition's tile: 32 lines of one operand, 32 of the other, in the first cache
 
 
-@dataclass(frozen=True, slots=True)
-class Blocking:
+class Blocking(NamedTuple):
     """Register tile rows × columns, depth of a panel, tiles of a row block; and why."""
 
     rows: int

@@ -8,7 +8,7 @@ from ...ir.expr import ZERO, Expr, make, rewrite, substitute, var
 from ...ir.graph import Shape
 from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, substitute_block
 from .affine import constant_extent, extent, minus, upper
-from .tree import Facts, StepError, buffers_in, fresh, names_in, names_taken, nest, path_to, rename, replace_in, replace_loop, written
+from .tree import Facts, StepError, fresh, names_taken, nest, path_to, rename, replace_in, replace_loop, touched, written
 
 
 def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
@@ -46,8 +46,8 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
         loop = loops[axis]
         length = extent(loop)
         bound = upper(length, facts.known) if constant_extent(loop) is None else None
-        if bound is None and names_in(length) & set(loops):
-            raise StepError(f"expand: the extent of `{axis}` depends on {', '.join(sorted(names_in(length) & set(loops)))}")
+        if bound is None and length.names & set(loops):
+            raise StepError(f"expand: the extent of `{axis}` depends on {', '.join(sorted(length.names & set(loops)))}")
         shape.append(length if bound is None else ZERO + bound)
         position.append(var(axis) if loop.start is ZERO else minus(var(axis), loop.start))
     old = alloc.buffer
@@ -70,7 +70,7 @@ def _prefixed(block: Block, buffer: str, prefix: Shape) -> Block:
     return map_block(map_expressions(block, lambda e: rewrite(e, rule)), store)
 
 
-def fission(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
+def fission(kernel: Kernel, facts: Facts, *axes: str, around: tuple[str, ...] = ()) -> Kernel:
     """The loops around each statement of their body, one after the other.
 
         for i in 0 .. N:          for i in 0 .. N:
@@ -78,28 +78,49 @@ def fission(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
           T                →      for i.b in 0 .. N:
                                     T
 
-    `axes` are a perfect nest of parallel loops: no iteration needs what another does, so all of S may come before all of T.  A buffer that the body allocates is
-    expanded before; a `let` is repeated where it is used, unless it reads what the body writes after it.
+    `axes` are a perfect nest of parallel loops: no iteration needs what another does, so all of S may come before all of T.  A buffer that the body allocates and
+    several parts use is expanded before; a `let` is repeated where it is used, unless it reads what the body writes after it.  With `around`, only the statements that are
+    the loops over these axes get loops of their own; what stands between them stays together.
     """
     loops = nest(kernel, axes)
     for loop in loops:
         if loop.kind != "parallel":
             raise StepError(f"fission: the iterations of `{loop.axis}` ({loop.kind}) are not known to be independent")
-    body = _inline_lets(loops[-1].body)
-    for s in body:
-        if isinstance(s, Alloc):
-            raise StepError(f"fission: `{s.buffer.name}` lives inside `{axes[-1]}`; expand it first")
+    body = parts_of(loops[-1].body, around)
     if len(body) < 2:
         raise StepError(f"fission: `{axes[-1]}` holds one statement only")
     taken = names_taken(kernel)
     pieces: list[Stmt] = []
-    for s in body:
+    for part in body:
         names = {x.axis: fresh(x.axis, taken) if pieces else x.axis for x in loops}
-        piece = rename((s,), names)
+        piece = rename(part, names)
         for loop in reversed(loops):
             piece = (replace(loop, axis=names[loop.axis], start=_renamed(loop.start, names), stop=_renamed(loop.stop, names), body=piece),)
         pieces += piece
     return replace_loop(kernel, axes[0], lambda _: tuple(pieces))
+
+
+def parts_of(block: Block, around: tuple[str, ...] = ()) -> list[Block]:
+    """The parts that `fission` makes of a body, each with the buffers that it alone uses.  StepError where a buffer is used by two."""
+    flat = _inline_lets(block)
+    parts: list[list[Stmt]] = []
+    together = False
+    for s in flat:
+        if isinstance(s, Alloc):
+            continue
+        alone = not around or (isinstance(s, Loop) and s.axis in around)
+        if alone or not together:
+            parts.append([])
+        parts[-1].append(s)
+        together = not alone
+    for s in reversed(flat):
+        if isinstance(s, Alloc):
+            users = [part for part in parts if s.buffer.name in touched(tuple(part))]
+            if len(users) > 1 or not around:
+                raise StepError(f"fission: `{s.buffer.name}` is used by several parts; expand it first")
+            if users:
+                users[0].insert(0, s)
+    return [tuple(part) for part in parts]
 
 
 def _renamed(e: Expr, names: dict[str, str]) -> Expr:
@@ -112,7 +133,7 @@ def _inline_lets(block: Block) -> Block:
     result: list[Stmt] = []
     for k, s in enumerate(block):
         if isinstance(s, Let):
-            bad = sorted(buffers_in(s.value) & written(block[k + 1 :]))
+            bad = sorted(s.value.buffers & written(block[k + 1 :]))
             if bad:
                 raise StepError(f"fission: `{s.name}` reads `{bad[0]}`, which the body writes after it")
             values[var(s.name, s.value.dtype)] = substitute(s.value, values)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir import polynomial as pl
+from ...ir.dtypes import INDEX
 from ...ir.expr import TRUE, ZERO, Expr, both, const, postorder, rewrite, substitute, where
-from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, statements
+from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, statements, with_body
 from .affine import bounded, constant_extent, minus
-from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, loads_in, names_in, names_taken, nest, rename, replace_loop, simple
+from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, less, loads_in, names_taken, nest, rename, replace_loop, simple
 
 
 def pad_block(block: Block, condition: Expr, axis: str) -> Block:
@@ -20,7 +21,7 @@ def pad_block(block: Block, condition: Expr, axis: str) -> Block:
     depends = {axis}
 
     def dependent(*exprs: Expr) -> bool:
-        return any(n.op == "load" or (n.op in ("var", "first", "last") and n.attr in depends) for n in postorder(*exprs))
+        return any(e.buffers or not depends.isdisjoint(e.names) for e in exprs)
 
     def guarded(e: Expr, choice: bool) -> Expr:
         """`choice`: whether e is evaluated may depend on the axis; then so may each of its loads."""
@@ -70,7 +71,7 @@ def pad_block(block: Block, condition: Expr, axis: str) -> Block:
     return walk(block, False)
 
 
-def interior(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
+def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0) -> Kernel:
     """One test for a whole nest in place of one an element.
 
         for i in 0 .. 14:                        if (b + 14) <= M:
@@ -83,7 +84,7 @@ def interior(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
                                                        C[b + i.b, j.b] = …
 
     `axes` are a perfect nest; the guards (`if` or the condition of a `where`) that are tested outside are comparisons `e < S` with `e` linear in axes of
-    constant extent and S independent of them.  At the border an `if` on a single axis becomes that loop's bound; a `where` stays.
+    constant extent and S independent of them; with clamps=1, positions `min(e, S - 1)` become `e` too.  At the border an `if` on a single axis becomes that loop's bound; a `where` stays.
     """
     loops = nest(kernel, axes)
     last_value: dict[str, int] = {}
@@ -93,22 +94,32 @@ def interior(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
             last_value[loop.axis] = extent - 1
     inner = set(axes) | {s.axis for s in statements(loops[-1].body) if isinstance(s, Loop)}
     proofs: dict[Expr, Expr] = {}  # guard -> the condition under which it holds for the whole nest
+    inside: dict[Expr, Expr] = {}  # guard, or position that is kept from running over -> what it is there
     for s in statements(loops[-1].body):
         for e in expressions(s):
             for n in postorder(e):
-                if n.op == "less_than" and n not in proofs:
-                    proof = _holds_everywhere(n, last_value, inner)
+                for guard, value in _guards(n, inner if clamps else set()):
+                    proof = None if n in proofs else _holds_everywhere(guard, last_value, inner)
                     if proof is not None:
-                        proofs[n] = proof
+                        proofs[n], inside[n] = proof, value
     if not proofs:
         raise StepError(f"no guard of `{axes[0]}` can be tested outside the loop")
     condition = both(*dict.fromkeys(proofs.values()))
     assert condition is not None
     taken = names_taken(kernel)
-    facts_true = dict.fromkeys(proofs, TRUE)
-    main = _drop_true(map_expressions((loops[0],), lambda e: simple(substitute(e, facts_true))))
+    main = _drop_true(map_expressions((loops[0],), lambda e: simple(substitute(e, inside))))
     border = _bound_loops(copy((loops[0],), taken), len(loops))
     return replace_loop(kernel, axes[0], lambda loop: (If(condition, main, border),))
+
+
+def _guards(n: Expr, axes: set[str]) -> list[tuple[Expr, Expr]]:
+    """The comparison `e < S` that an expression makes, and what the expression is where it holds: true; or e, of `min(e, S - 1)` with e on some of the axes."""
+    if n.op == "less_than":
+        return [(n, TRUE)]
+    if n.op == "min" and n.dtype is INDEX:
+        a, b = n.args
+        return [(less(e, end + 1), e) for e, end in ((a, b), (b, a)) if e.names & axes and not end.names & axes]
+    return []
 
 
 def _holds_everywhere(guard: Expr, last_value: dict[str, int], inner: set[str]) -> Expr | None:
@@ -121,7 +132,7 @@ def _holds_everywhere(guard: Expr, last_value: dict[str, int], inner: set[str]) 
         if len(monomial) == 1 and monomial[0].op == "var" and monomial[0].attr in last_value:
             mentioned = True
             left[()] += max(0, factor * last_value[monomial[0].attr])
-        elif any(names_in(a) & inner or loads_in(a) for a in monomial):
+        elif any(a.names & inner or a.buffers for a in monomial):
             return None
         elif not monomial:
             left[()] += factor
@@ -140,7 +151,7 @@ def _drop_true(block: Block) -> Block:
                 continue
             s = If(s.condition, _drop_true(s.body), _drop_true(s.orelse))
         elif isinstance(s, Loop):
-            s = replace(s, body=_drop_true(s.body))
+            s = with_body(s, _drop_true(s.body))
         result.append(s)
     return tuple(result)
 
@@ -170,7 +181,7 @@ def _bound_loops(block: Block, depth: int) -> Block:
     rest = both(*left)
     body = body if rest is None else (If(rest, body),)
     for loop in reversed(loops):
-        body = (replace(loop, body=body),)
+        body = (with_body(loop, body),)
     return body
 
 
@@ -179,7 +190,7 @@ def _as_bound(guard: Expr, axes: list[str]) -> tuple[int, Expr] | None:
     if guard.op != "less_than":
         return None
     form = pl.poly(minus(*guard.args))
-    inside = [m for m in form if any(names_in(a) & set(axes) for a in m)]
+    inside = [m for m in form if any(a.names & set(axes) for a in m)]
     if len(inside) != 1 or form[inside[0]] != 1 or len(inside[0]) != 1 or inside[0][0].op != "var":
         return None
     (variable,) = inside[0]
@@ -205,7 +216,7 @@ def unswitch(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     if len(body) != 1 or not isinstance(body[0], If):
         raise StepError(f"the nest of `{axis}` does not hold exactly one `if`")
     choice = body[0]
-    if names_in(choice.condition) & {loop.axis for loop in loops}:
+    if choice.condition.names & {loop.axis for loop in loops}:
         raise StepError(f"the condition depends on the loops that it should leave: {choice.condition}")
     changed = {s.buffer for s in statements(loops[-1].body) if isinstance(s, Store)}
     if any(n.attr in changed for n in loads_in(choice.condition)):
@@ -215,7 +226,7 @@ def unswitch(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
 
     def around(inner: Block) -> Block:
         for loop in reversed(loops):
-            inner = (replace(loop, body=inner),)
+            inner = (with_body(loop, inner),)
         return inner
 
     orelse = rename(around(choice.orelse), {x.axis: fresh(x.axis, taken) for x in loops}) if choice.orelse else ()

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, mod, substitute, var
-from ...ir.kernel import Block, If, Kernel, Let, Loop, Store, map_block, map_expressions, statements
+from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, mod, var
+from ...ir.kernel import Barrier, Block, If, Kernel, Let, Loop, Store, map_block, statements, substitute_block, with_body
 from ...ir.simplify import simplify
 from .affine import at_least, bounded, constant_extent, extent, inside, is_multiple, minus
 from .guards import pad_block
-from .tree import Facts, StepError, around, copy, find, fresh, index, less, local_buffers, names_in, names_taken, nest, replace_in, replace_loop
+from .tree import Facts, StepError, around, copy, find, fresh, index, less, local_buffers, names_taken, nest, replace_in, replace_loop
 
 TAILS = ("guard", "cut", "pad", "perfect")
 _PLAIN = ("serial", "parallel", "reduce")
@@ -29,7 +29,7 @@ def _plain(loop: Loop, step: str) -> Loop:
 def _at(block: Block, loop: Loop, value: Expr) -> Block:
     """The loop's body with its variable at `value`; `first` and `last` of the axis become comparisons."""
     mapping = {var(loop.axis): value, first(loop.axis): value.eq(loop.start), last(loop.axis): value.eq(loop.stop - 1)}
-    return map_expressions(block, lambda e: substitute(e, mapping) if loop.axis in names_in(e) else e)
+    return substitute_block(block, mapping)
 
 
 def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "guard") -> Kernel:
@@ -110,12 +110,12 @@ def reorder(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
             if order.index(axis) > order.index(other):
                 _may_swap(loops[other], loops[axis], facts)
     for place, axis in enumerate(axes):
-        bad = (names_in(loops[axis].start) | names_in(loops[axis].stop)) & set(axes[place:])
+        bad = (loops[axis].start.names | loops[axis].stop.names) & set(axes[place:])
         if bad:
             raise StepError(f"reorder: the bounds of `{axis}` depend on {', '.join(sorted(bad))}")
     body = loop.body
     for axis in reversed(axes):
-        body = (replace(loops[axis], body=body),)
+        body = (with_body(loops[axis], body),)
     return replace_loop(kernel, top, lambda _: body)
 
 
@@ -143,7 +143,7 @@ def collapse(kernel: Kernel, facts: Facts, a: str, b: str) -> Kernel:
         _plain(loop, "collapse")
     if outer.kind != inner.kind:
         raise StepError(f"collapse: `{a}` is {outer.kind}, `{b}` is {inner.kind}")
-    if a in names_in(inner.start) | names_in(inner.stop):
+    if a in inner.start.names | inner.stop.names:
         raise StepError(f"collapse: the bounds of `{b}` depend on `{a}`")
     name = fresh(f"{a}_{b}", names_taken(kernel))
     width = extent(inner)
@@ -173,12 +173,16 @@ def unroll(kernel: Kernel, facts: Facts, axis: str, factor: int = 0) -> Kernel:
     """Mark a loop of constant extent to be unrolled; with a factor, split it (tail=cut) and mark the inner part.
 
     for i in 0 .. 4:      →   for i in 0 .. 4 unroll:
+
+    There is no barrier inside: it stands in plain loops only.
     """
     if factor:
         kernel, axis = split(kernel, facts, axis, factor, "cut"), f"{axis}.1"
     loop = _plain(find(kernel, axis), "unroll")
     if constant_extent(loop) is None:
         raise StepError(f"unroll: the extent of `{axis}` is not constant; give a factor")
+    if any(isinstance(s, Barrier) for s in statements(loop.body)):
+        raise StepError(f"unroll: there is a barrier inside `{axis}`")
     return replace_loop(kernel, axis, lambda x: (replace(x, kind="unroll"),))
 
 
@@ -200,7 +204,7 @@ def vectorize(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
             raise StepError(f"vectorize: `{axis}` holds a {type(s).__name__.lower()}; only stores and lets can be vectors")
         if not isinstance(s, Store) or s.combiner not in ("add", "mul") or not s.value.dtype.is_float:
             continue
-        if facts.strict and loop.kind == "reduce" and not any(axis in names_in(e) for e in s.index):
+        if facts.strict and loop.kind == "reduce" and not any(axis in e.names for e in s.index):
             raise StepError(f"vectorize: folding `{s.buffer}` across lanes changes the order of the sum, and --strict forbids it")
     return replace_loop(kernel, axis, lambda x: (replace(x, kind="vector"),))
 
@@ -217,7 +221,7 @@ def parallel(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     loop = find(kernel, axis)
     if loop.kind != "parallel":
         raise StepError(f"parallel: the iterations of `{axis}` are not known to be independent")
-    kernel = replace_loop(kernel, axis, lambda x: (replace(x, body=_serial(x.body)),))
+    kernel = replace_loop(kernel, axis, lambda x: (with_body(x, _serial(x.body)),))
     for s in around(kernel, axis)[:-1]:
         if isinstance(s, Loop) and s.kind == "parallel":
             current = find(kernel, s.axis)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ...ir.expr import ZERO, Expr, load, postorder, substitute, var
 from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Loop, Stmt, Store, expressions, map_expressions, statements
-from .tree import Facts, StepError, find, loads_in, local_buffers, names_in, path_to, replace_in, touched, written
+from .tree import Facts, StepError, find, loads_in, local_buffers, path_to, replace_in, touched, written
 
 
 def compute_at(kernel: Kernel, facts: Facts, buffer: str, axis: str) -> Kernel:
@@ -86,12 +86,7 @@ def _used_at(consumer: Stmt, loop: Loop, buffer: str) -> tuple[Expr, ...]:
     inside = {s.axis for s in statements(loop.body) if isinstance(s, Loop)}
     used = [n for s in statements((consumer,)) for n in loads_in(*expressions(s)) if n.attr == buffer]
     here = [n for s in statements(loop.body) for n in loads_in(*expressions(s)) if n.attr == buffer]
-    if (
-        len(used) != len(here)
-        or len(set(used)) != 1
-        or names_in(used[0]) & inside
-        or any(n.attr == buffer for e in used[0].args for n in loads_in(e))
-    ):
+    if len(used) != len(here) or len(set(used)) != 1 or used[0].names & inside or any(n.attr == buffer for e in used[0].args for n in loads_in(e)):
         raise StepError(f"compute_at: `{buffer}` is not used at one position of `{loop.axis}` alone")
     for s in statements(loop.body):
         conditional = [b for b in (s.body, s.orelse) if buffer in touched(b)] if isinstance(s, If) else []

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.dtypes import DType
-from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, last, load, maximum, var
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_block, statements
+from ...ir.expr import ONE, ZERO, Expr, call, ceildiv, const, first, last, load, maximum, var, where
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_block, statements, substitute_block, with_body
 from ...ir.primops import COMBINERS
 from ...ir.simplify import prove_equal
-from .affine import at_least, constant_extent, minus
-from .tree import Facts, StepError, around, fresh, loads_in, local_buffers, names_in, names_taken, reads, replace_in, replace_loop, written
+from .affine import at_least, constant_extent, minus, upper
+from .tree import Facts, StepError, around, fresh, loads_in, local_buffers, names_taken, reads, replace_in, replace_loop, written
 
 
 def identity(combiner: str, dtype: DType) -> Expr:
@@ -22,26 +22,39 @@ def identity(combiner: str, dtype: DType) -> Expr:
 
 
 def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside: str = "") -> Kernel:
-    """Move a block loop of a reduction outside the parallel loops; between blocks the accumulator lives in memory.
+    """Move a block loop of a reduction outside the parallel loops; between blocks the partial results live in memory.
 
         for i parallel:                                     for p.0 in 0 .. max(1, ceil(K / 512)):
           alloc acc                                           for i parallel:
           acc[] = 0                                             alloc acc
-          for p.0 in 0 .. ceil(K / 512) reduce:                 if first(p.0):
-            for p.1 in 0 .. min(512, K - 512·p.0) reduce:         acc[] = 0
-              acc[] add= A[i, 512·p.0 + p.1]          →         else:
-          C[i] = f(acc[])                                         acc[] = C[i]
-                                                                for p.1 in 0 .. min(512, K - 512·p.0) reduce:
-                                                                  acc[] add= A[i, 512·p.0 + p.1]
-                                                                if last(p.0):
-                                                                  C[i] = f(acc[])
+          for p.0 in 0 .. ceil(K / 512) reduce:                 acc[] = 0
+            for p.1 in 0 .. min(512, K - 512·p.0) reduce:       for p.1 in 0 .. min(512, K - 512·p.0) reduce:
+              acc[] add= A[i, 512·p.0 + p.1]          →           acc[] add= A[i, 512·p.0 + p.1]
+          C[i] = f(acc[])                                       if last(p.0):
+                                                                  C[i] = f(where(first(p.0), acc[], C[i] + acc[]))
                                                                 else:
-                                                                  C[i] = acc[]
+                                                                  C[i] = where(first(p.0), acc[], C[i] + acc[])
 
-    `into` names the output that holds the partial results: the only thing stored after the loop, once, with the accumulator's dtype, and read nowhere.  Where the
-    epilogue is `C[i] = C[i] + acc[]` (the reduction's own operator), each block does just that; this changes the order of a float sum, so --strict
-    refuses it.  Without `into`, a shared buffer over the parallel axes holds them, for any epilogue.  `outside` is the parallel loop to move across (default: the
-    outermost); the loops from there to `axis` are parallel and hold nothing else.
+    `into` names the output that holds the partial results: the only thing stored after the loop, once, with the accumulator's dtype, and read nowhere.  Where f
+    is nothing the two stores are one.  Where the epilogue is `C[i] = C[i] + acc[]` (the reduction's own operator), each block does just that.  Both change the
+    order of a sum: under --strict a float sum takes up where the block before left it, as it does without `into`, and `C[i] = C[i] + acc[]` is refused.
+
+        for i parallel:              alloc acc.partial: f32[M] shared
+          …                →         for p.0 in 0 .. max(1, ceil(K / 512)):
+                                       for i parallel:
+                                         alloc acc
+                                         if first(p.0):
+                                           acc[] = 0
+                                         else:
+                                           acc[] = acc.partial[i]
+                                         …
+                                         if last(p.0):
+                                           C[i] = f(acc[])
+                                         else:
+                                           acc.partial[i] = acc[]
+
+    Without `into`, a shared buffer over the parallel axes holds the partial results, for any epilogue; over padded tiles it needs no guards.  `outside` is the
+    parallel loop to move across (default: the outermost); the loops from there to `axis` are parallel and hold nothing else.
     """
     path = around(kernel, axis)
     block_loop = path[-1]
@@ -78,19 +91,20 @@ def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside:
         if any(n.attr == into for n in reads(kernel.body)) or store.combiner:
             _require_own_operator(store, block_loop, value, facts)
             middle: Block = (*start, *body, *after)
-        else:
+        elif facts.strict and not _in_any_order(block_loop, acc.dtype):
             middle = _first_last(axis, into, index, value, start, body, after, acc)
+        else:
+            so_far = where(first(axis), value, call(COMBINERS[_combiner(block_loop)].op, load(into, acc.dtype, *index), value))
+            done = substitute_block(after, {value: so_far})
+            middle = (*start, *body, *_at_last(axis, done, Store(into, index, so_far)))
     else:
         name = fresh(f"{acc.name}.partial", names_taken(kernel))
         index = tuple(var(x.axis) for x in loops)
-        for x in loops:
-            if x.start is not ZERO or names_in(x.stop) & {y.axis for y in loops}:
-                raise StepError(f"accumulate: the partial results of `{x.axis}` have no fixed extent")
-        head = (Alloc(Buffer(name, acc.dtype, tuple(x.stop for x in loops), "shared", align=64)),)
+        head = (Alloc(Buffer(name, acc.dtype, tuple(_extent_outside(x, loops, facts) for x in loops), "shared", align=64)),)
         middle = _first_last(axis, name, index, value, start, body, after, acc)
     nest: Block = (*allocs, *middle)
     for x in reversed(loops):
-        nest = (replace(x, body=nest),)
+        nest = (with_body(x, nest),)
     return replace(kernel, body=replace_in(kernel.body, loops[0], (*head, replace(block_loop, stop=trips, body=nest, kind="serial"))))
 
 
@@ -116,7 +130,7 @@ def _at_least_once(loop: Loop, facts: Facts) -> tuple[Expr, Block]:
     if len(loop.body) == 1 and isinstance(inner, Loop) and inner.stop.op == "min" and inner.stop.args[0].is_const:
         factor = inner.stop.args[0].attr
         length = minus(inner.stop.args[1], var(loop.axis) * -factor)
-        if prove_equal(loop.stop, ceildiv(length, factor), facts.known) and loop.axis not in names_in(length):
+        if prove_equal(loop.stop, ceildiv(length, factor), facts.known) and loop.axis not in length.names:
             return maximum(ONE, loop.stop), loop.body
     raise StepError(f"accumulate: `{loop.axis}` may run no block at all; split the reduction with tail=guard")
 
@@ -128,9 +142,22 @@ def _only_store(kernel: Kernel, buffer: str, after: Block) -> Store:
     return stores[0]
 
 
+def _combiner(loop: Loop) -> str:
+    """The one combiner that the loop accumulates with."""
+    combiners = sorted({s.combiner for s in statements((loop,)) if isinstance(s, Store)})
+    if len(combiners) != 1:
+        raise StepError(f"accumulate: `{loop.axis}` accumulates by {', '.join(combiners)}; one combiner is needed")
+    return combiners[0]
+
+
+def _in_any_order(loop: Loop, dtype: DType) -> bool:
+    """Whether the order of what is accumulated makes no difference."""
+    return not dtype.is_float or _combiner(loop) not in ("add", "mul")
+
+
 def _require_own_operator(store: Store, loop: Loop, value: Expr, facts: Facts) -> None:
     """The store is `C[…] = C[…] ∘ acc[]` with the reduction's operator ∘, or the same written as an accumulation."""
-    (combiner,) = {s.combiner for s in statements((loop,)) if isinstance(s, Store)}
+    combiner = _combiner(loop)
     own = load(store.buffer, store.value.dtype, *store.index)
     if store.combiner:
         plain = store.combiner == combiner and store.value is value
@@ -139,13 +166,27 @@ def _require_own_operator(store: Store, loop: Loop, value: Expr, facts: Facts) -
         plain = e.op == COMBINERS[combiner].op and (e.args == (own, value) or e.args == (value, own))
     if not plain:
         raise StepError(f"accumulate: `{store.buffer}` is read by an epilogue that is more than `{combiner}=`; leave out `into`")
-    if facts.strict and value.dtype.is_float and combiner in ("add", "mul"):
+    if facts.strict and not _in_any_order(loop, value.dtype):
         raise StepError("accumulate: adding block by block changes the order of the sum, and --strict forbids it")
+
+
+def _extent_outside(loop: Loop, loops: list[Loop], facts: Facts) -> Expr:
+    """The extent of one of the loops as it is known before all of them."""
+    bound = upper(loop.stop, facts.known) if constant_extent(loop) is None else None
+    if loop.start is not ZERO or (bound is None and loop.stop.names & {x.axis for x in loops}):
+        raise StepError(f"accumulate: the partial results of `{loop.axis}` have no fixed extent")
+    return loop.stop if bound is None else const(bound)
 
 
 def _first_last(axis: str, into: str, index: tuple[Expr, ...], value: Expr, start: Block, body: Block, after: Block, acc: Buffer) -> Block:
     resume = Store(acc.name, (), load(into, acc.dtype, *index))
-    return (If(first(axis), start, (resume,)), *body, If(last(axis), after, (Store(into, index, value),)))
+    return (If(first(axis), start, (resume,)), *body, *_at_last(axis, after, Store(into, index, value)))
+
+
+def _at_last(axis: str, finish: Block, keep: Store) -> Block:
+    """`finish` after the last block, `keep` after the others."""
+    only = finish[0] if len(finish) == 1 else None
+    return finish if isinstance(only, Store) and replace(only, span=keep.span) == keep else (If(last(axis), finish, (keep,)),)
 
 
 def rfactor(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
@@ -183,7 +224,7 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
         if any(n.attr in changed for n in loads_in(*expressions(s))):
             raise StepError(f"rfactor: `{axis}` reads what it accumulates")
         if isinstance(s, Store):
-            if not s.combiner or any(names_in(e) & inner_axes for e in s.index):
+            if not s.combiner or any(e.names & inner_axes for e in s.index):
                 raise StepError(f"rfactor: `{s.buffer}` is not accumulated into one place")
             if facts.strict and s.value.dtype.is_float and s.combiner in ("add", "mul"):
                 raise StepError("rfactor: lane by lane changes the order of the sum, and --strict forbids it")

@@ -6,17 +6,16 @@ Nothing here knows an operation by name.  A kernel is looked at as its *chain*, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...ir.dtypes import DType
 from ...ir.expr import ONE, ZERO, Expr
 from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Store, expressions, statements
 from .affine import stride
-from .tree import Facts, loads_in, local_buffers, names_in
+from .tree import Facts, loads_in, local_buffers
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """The chain of parallel loops and what is inside it."""
 
     chain: tuple[Loop, ...]
@@ -59,7 +58,7 @@ def units(addresses: Iterable[Expr], axis: str) -> int:
 
 def moving(addresses: Iterable[Expr], axis: str) -> int:
     """How many of the addresses depend on the axis."""
-    return sum(axis in names_in(a) for a in addresses)
+    return sum(axis in a.names for a in addresses)
 
 
 def widest(block: Block) -> DType | None:
@@ -70,8 +69,7 @@ def widest(block: Block) -> DType | None:
     return max(found, key=lambda d: d.bits, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Contraction:
+class Contraction(NamedTuple):
     """A reduction whose operands each miss kept axes that others have: what is loaded once can be used many times.
 
     C[batch, rows, column] = f(Σ over `reduced` of A[batch, rows, reduced] ∘ B[batch, reduced, column])
@@ -100,9 +98,9 @@ def contraction(kernel: Kernel, facts: Facts) -> Contraction | None:
     if acc.shape or not reduced or len(stores) != 1 or stores[0].buffer not in facts.buffers or not _plain(form.body):
         return None
     kept = form.axes
-    if any(names_in(x.stop) & {*kept, *(r.axis for r in reduced)} for x in (*form.chain, *reduced)):
+    if any(x.stop.names & {*kept, *(r.axis for r in reduced)} for x in (*form.chain, *reduced)):
         return None
-    operands = [(n.attr, names_in(n) & set(kept)) for s in inner for n in loads_in(*expressions(s)) if n.attr != acc.name]
+    operands = [(n.attr, n.names & set(kept)) for s in inner for n in loads_in(*expressions(s)) if n.attr != acc.name]
     if any(b == stores[0].buffer for b, _ in operands):
         return None
     column = _column(kept, operands, facts.buffers[stores[0].buffer].address(stores[0].index))

@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.expr import ZERO, Expr, both, call, const, load, make, rewrite, substitute, var, where
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_block, map_expressions, statements
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_block, map_expressions, statements, with_body
 from .affine import constant_extent, upper
 from .tree import (
     Facts,
     StepError,
-    buffers_in,
     children,
     find,
     fresh,
     loads_in,
     local_buffers,
-    names_in,
     names_taken,
     path_to,
     replace_in,
@@ -73,21 +71,21 @@ def stage(
         if loop.start is not ZERO or a not in inside:
             raise StepError(f"stage: `{a}` does not start at 0, or is not inside `{at or 'the kernel'}`")
         bound = upper(loop.stop, facts.known) if constant_extent(loop) is None else None
-        if bound is None and names_in(loop.stop) & inside:
-            raise StepError(f"stage: the extent of `{a}` is not known outside {', '.join(sorted(names_in(loop.stop) & inside))}")
+        if bound is None and loop.stop.names & inside:
+            raise StepError(f"stage: the extent of `{a}` is not known outside {', '.join(sorted(loop.stop.names & inside))}")
         shape.append(loop.stop if bound is None else ZERO + bound)
     packed = Buffer(fresh(name or f"{buffer}.packed", taken), value.dtype, tuple(shape), space, align=align)
     copying: Block = (Store(packed.name, tuple(var(new[a]) for a in axes), substitute(copied, to_new)),)
     for place in range(len(order) - 1, -1, -1):
         loop = find(kernel, order[place])
-        bad = names_in(loop.stop) & (inside - set(order[:place]))
+        bad = loop.stop.names & (inside - set(order[:place]))
         if bad:
             raise StepError(f"stage: the extent of `{loop.axis}` depends on {', '.join(sorted(bad))}")
         copying = (Loop(new[loop.axis], ZERO, substitute(loop.stop, to_new), copying, "parallel"),)
     replacement = {value: load(packed.name, value.dtype, *(var(a) for a in axes))}
-    used = map_expressions((top,), lambda e: substitute(e, replacement) if buffer in buffers_in(e) else e)
+    used = map_expressions((top,), lambda e: substitute(e, replacement) if buffer in e.buffers else e)
     changed = replace_in(scope, top, (Alloc(packed), *copying, *used))
-    return replace_loop(kernel, at, lambda loop: (replace(loop, body=changed),)) if at else replace(kernel, body=changed)
+    return replace_loop(kernel, at, lambda loop: (with_body(loop, changed),)) if at else replace(kernel, body=changed)
 
 
 def _axes_inside(scope: Block) -> set[str]:
@@ -102,7 +100,7 @@ def _staged_value(kernel: Kernel, scope: Block, buffer: str, axes: tuple[str, ..
     inside = {*_axes_inside(scope), *(s.name for s in statements(scope) if isinstance(s, Let))} - set(axes)
 
     def movable(e: Expr) -> bool:
-        return not names_in(e) & inside and buffers_in(e).isdisjoint(changed)
+        return not e.names & inside and e.buffers.isdisjoint(changed)
 
     found: dict[Expr, tuple[Stmt, Expr]] = {}
     for top in scope:
@@ -113,7 +111,7 @@ def _staged_value(kernel: Kernel, scope: Block, buffer: str, axes: tuple[str, ..
             stack = list(expressions(s))
             while stack:
                 n = stack.pop()
-                if buffer not in buffers_in(n):
+                if buffer not in n.buffers:
                     continue
                 if movable(n):
                     condition = both(*conditions)
@@ -178,7 +176,7 @@ def spill(kernel: Kernel, facts: Facts, buffer: str, axis: str) -> Kernel:
             inner = (Loop(own[k], ZERO, old.shape[k], inner, "parallel"),)
         return inner
 
-    reads_it = any(buffer in buffers_in(e) for s in statements((loop,)) for e in expressions(s)) or any(
+    reads_it = any(buffer in e.buffers for s in statements((loop,)) for e in expressions(s)) or any(
         isinstance(s, Store) and s.buffer == buffer and s.combiner for s in statements((loop,))
     )
     writes_it = buffer in written((loop,))

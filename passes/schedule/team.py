@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.kernel import Alloc, Barrier, Block, If, Kernel, Let, Loop, Region, Stmt, Store, statements
-from .tree import Facts, StepError, all_loops, loads_in, names_in
+from ...ir.kernel import Alloc, Barrier, Block, If, Kernel, Let, Loop, Region, Stmt, Store, statements, with_body
+from .tree import Facts, StepError, all_loops, loads_in
 
 
 def region(kernel: Kernel, facts: Facts, axis: str = "") -> Kernel:
@@ -37,8 +37,8 @@ def region(kernel: Kernel, facts: Facts, axis: str = "") -> Kernel:
     def hoisted(s: Alloc) -> bool:
         if s.buffer.space not in ("shared", "private"):
             return False
-        inner = {n for e in s.buffer.shape for n in names_in(e)}
-        if inner or any(loads_in(e) for e in s.buffer.shape):
+        inner = {n for e in s.buffer.shape for n in e.names} - facts.sizes.keys()
+        if inner or any(e.buffers for e in s.buffer.shape):
             raise StepError(f"region: the extents of `{s.buffer.name}` depend on {', '.join(sorted(inner)) or 'data'}")
         (shared if s.buffer.space == "shared" else private).append(s)
         return True
@@ -64,7 +64,7 @@ def region(kernel: Kernel, facts: Facts, axis: str = "") -> Kernel:
             if isinstance(s, Loop) and s.kind == "parallel":
                 result += [replace(s, kind="workshare", body=work(s.body)), Barrier()]
             elif isinstance(s, Loop) and s.kind == "serial":
-                result.append(replace(s, body=skeleton(s.body)))
+                result.append(with_body(s, skeleton(s.body)))
             elif isinstance(s, If):
                 if loads_in(s.condition):
                     raise StepError("region: a condition outside the parallel loops reads memory")
@@ -96,7 +96,7 @@ def region(kernel: Kernel, facts: Facts, axis: str = "") -> Kernel:
             if isinstance(s, Loop) and s.axis == axis:
                 result += wrapped((s,))
             elif isinstance(s, Loop):
-                result.append(replace(s, body=walk(s.body)))
+                result.append(with_body(s, walk(s.body)))
             elif isinstance(s, If):
                 result.append(If(s.condition, walk(s.body), walk(s.orelse)))
             else:

@@ -6,15 +6,30 @@ Names of axes, lets and local buffers are unique within a kernel, so a step addr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import is_
-from weakref import WeakKeyDictionary
 
 from ...ir.bounds import Known
 from ...ir.expr import Expr, as_expr, call, make, postorder, rewrite, var
 from ...ir.graph import Size
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Module, Region, Stmt, Store, While, expressions, map_expressions, statements
+from ...ir.kernel import (
+    Alloc,
+    Block,
+    Buffer,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Module,
+    Region,
+    Stmt,
+    Store,
+    While,
+    expressions,
+    map_expressions,
+    statements,
+    with_body,
+)
 
 
 class StepError(Exception):
@@ -52,19 +67,36 @@ def all_loops(block: Block) -> list[Loop]:
     return [s for s in statements(block) if isinstance(s, Loop)]
 
 
+def around(kernel: Kernel, axis: str) -> tuple[Stmt, ...]:
+    """What encloses the loop over `axis`, outermost first, the loop itself last; a StepError that lists the axes where there is none."""
+    path = _path_to_loop(kernel.body, axis)
+    if path is None:
+        raise StepError(f"no axis `{axis}`; the kernel has {', '.join(loop.axis for loop in all_loops(kernel.body)) or 'none'}")
+    return tuple(reversed(path))
+
+
+def _path_to_loop(block: Block, axis: str) -> list[Stmt] | None:
+    """As `around`, innermost first; not by `path_to`, because no other walk is taken as often."""
+    for s in block:
+        if isinstance(s, Loop):
+            found = [] if s.axis == axis else _path_to_loop(s.body, axis)
+        elif isinstance(s, If):
+            found = _path_to_loop(s.body, axis)
+            if found is None and s.orelse:
+                found = _path_to_loop(s.orelse, axis)
+        else:
+            found = _path_to_loop(s.body, axis) if isinstance(s, (While, Region)) else None
+        if found is not None:
+            found.append(s)
+            return found
+    return None
+
+
 def find(kernel: Kernel, axis: str) -> Loop:
     """The loop over `axis`, or a StepError that lists the axes there are."""
-    stack = list(reversed(kernel.body))  # not by `statements`: no other walk is taken as often
-    while stack:
-        s = stack.pop()
-        if isinstance(s, Loop):
-            if s.axis == axis:
-                return s
-            stack += reversed(s.body)
-        else:
-            for body in reversed(children(s)):
-                stack += reversed(body)
-    raise StepError(f"no axis `{axis}`; the kernel has {', '.join(loop.axis for loop in all_loops(kernel.body)) or 'none'}")
+    loop = around(kernel, axis)[-1]
+    assert isinstance(loop, Loop)
+    return loop
 
 
 def path_to(block: Block, wanted: Callable[[Stmt], bool]) -> tuple[Stmt, ...]:
@@ -79,32 +111,35 @@ def path_to(block: Block, wanted: Callable[[Stmt], bool]) -> tuple[Stmt, ...]:
     return ()
 
 
-def around(kernel: Kernel, axis: str) -> tuple[Stmt, ...]:
-    """What encloses the loop over `axis`, outermost first, the loop itself last."""
-    find(kernel, axis)
-    return path_to(kernel.body, lambda s: isinstance(s, Loop) and s.axis == axis)
+def replace_at(block: Block, path: Sequence[Stmt], new: Block) -> Block:
+    """The block with the last statement of a path through it replaced; only what is on the path is made anew."""
+    for k in range(len(path) - 1, 0, -1):
+        parent, old = path[k - 1], path[k]
+        if isinstance(parent, If) and any(s is old for s in parent.body):
+            new = (If(parent.condition, _spliced(parent.body, old, new), parent.orelse),)
+        elif isinstance(parent, If):
+            new = (If(parent.condition, parent.body, _spliced(parent.orelse, old, new)),)
+        else:
+            assert isinstance(parent, (Loop, While, Region))
+            new = (with_body(parent, _spliced(parent.body, old, new)),)
+    return _spliced(block, path[0], new)
+
+
+def _spliced(block: Block, old: Stmt, new: Block) -> Block:
+    place = next(k for k, s in enumerate(block) if s is old)
+    return (*block[:place], *new, *block[place + 1 :])
 
 
 def replace_in(block: Block, old: Stmt, new: Block) -> Block:
     """The block with the one statement that *is* `old` (identity) replaced."""
-    result: list[Stmt] = []
-    for s in block:
-        if s is old:
-            result.extend(new)
-        elif isinstance(s, If):
-            body, orelse = replace_in(s.body, old, new), replace_in(s.orelse, old, new)
-            result.append(s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse))
-        elif isinstance(s, (Loop, While, Region)):
-            body = replace_in(s.body, old, new)
-            result.append(s if body is s.body else replace(s, body=body))
-        else:
-            result.append(s)
-    return block if len(result) == len(block) and all(map(is_, result, block)) else tuple(result)
+    return replace_at(block, path_to(block, lambda s: s is old), new)
 
 
 def replace_loop(kernel: Kernel, axis: str, change: Callable[[Loop], Block]) -> Kernel:
-    loop = find(kernel, axis)
-    return replace(kernel, body=replace_in(kernel.body, loop, change(loop)))
+    path = around(kernel, axis)
+    loop = path[-1]
+    assert isinstance(loop, Loop)
+    return replace(kernel, body=replace_at(kernel.body, path, change(loop)))
 
 
 def nest(kernel: Kernel, axes: tuple[str, ...]) -> tuple[Loop, ...]:
@@ -125,34 +160,8 @@ def local_buffers(kernel: Kernel) -> dict[str, Buffer]:
 # ---- what a piece reads and writes
 
 
-_mentioned: WeakKeyDictionary[Expr, tuple[frozenset[str], frozenset[str]]] = WeakKeyDictionary()
-
-
-def _mentions(e: Expr) -> tuple[frozenset[str], frozenset[str]]:
-    """Names and buffers of an expression, remembered: steps ask again and again."""
-    found = _mentioned.get(e)
-    if found is None:
-        for n in postorder(e):
-            if n not in _mentioned:
-                names, buffers = [_mentioned[a][0] for a in n.args], [_mentioned[a][1] for a in n.args]
-                own = (n.attr,) if n.op in ("var", "first", "last") else ()
-                _mentioned[n] = (frozenset(own).union(*names), frozenset((n.attr,) if n.op == "load" else ()).union(*buffers))
-        found = _mentioned[e]
-    return found
-
-
-def names_in(e: Expr) -> frozenset[str]:
-    """The loop variables and lets that an expression mentions (also by `first` and `last`)."""
-    return _mentions(e)[0]
-
-
-def buffers_in(e: Expr) -> frozenset[str]:
-    """The buffers that an expression loads from."""
-    return _mentions(e)[1]
-
-
 def loads_in(*exprs: Expr) -> list[Expr]:
-    return [n for n in postorder(*exprs) if n.op == "load"]
+    return [n for n in postorder(*(e for e in exprs if e.buffers)) if n.op == "load"]
 
 
 def reads(block: Block) -> list[Expr]:
@@ -165,7 +174,7 @@ def written(block: Block) -> set[str]:
 
 
 def touched(block: Block) -> set[str]:
-    return written(block).union(*(buffers_in(e) for s in statements(block) for e in expressions(s)))
+    return written(block).union(*[e.buffers for s in statements(block) for e in expressions(s)])
 
 
 def bound_names(block: Block) -> list[str]:
@@ -217,17 +226,17 @@ def rename(block: Block, names: Mapping[str, str]) -> Block:
     def one(s: Stmt) -> Stmt:
         match s:
             case Loop():
-                return replace(s, axis=names.get(s.axis, s.axis), body=walk(s.body))
+                return Loop(names.get(s.axis, s.axis), s.start, s.stop, walk(s.body), s.kind, s.step, s.span)
             case While() | Region():
-                return replace(s, body=walk(s.body))
+                return with_body(s, walk(s.body))
             case If():
-                return replace(s, body=walk(s.body), orelse=walk(s.orelse))
+                return If(s.condition, walk(s.body), walk(s.orelse))
             case Let():
                 return Let(names.get(s.name, s.name), s.value)
             case Alloc():
-                return Alloc(replace(s.buffer, name=names.get(s.buffer.name, s.buffer.name)))
+                return Alloc(replace(s.buffer, name=names[s.buffer.name])) if s.buffer.name in names else s
             case Store():
-                return replace(s, buffer=names.get(s.buffer, s.buffer))
+                return replace(s, buffer=names[s.buffer]) if s.buffer in names else s
             case _:
                 return s
 
@@ -235,7 +244,7 @@ def rename(block: Block, names: Mapping[str, str]) -> Block:
         return tuple(one(s) for s in b)
 
     def changed(e: Expr) -> Expr:
-        return e if names_in(e).isdisjoint(names) and buffers_in(e).isdisjoint(names) else rewrite(e, rule)
+        return e if e.names.isdisjoint(names) and e.buffers.isdisjoint(names) else rewrite(e, rule)
 
     return map_expressions(walk(block), changed)
 
@@ -275,7 +284,7 @@ def unique(kernel: Kernel) -> Kernel:
             elif isinstance(s, If):
                 result.append(replace(s, body=walk(s.body), orelse=walk(s.orelse)))
             elif isinstance(s, (While, Region)):
-                result.append(replace(s, body=walk(s.body)))
+                result.append(with_body(s, walk(s.body)))
             else:
                 result.append(s)
         return tuple(result)

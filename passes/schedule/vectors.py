@@ -13,7 +13,7 @@ from ...ir.kernel import Alloc, Block, Loop, Store, statements
 from . import cost, roles
 from .affine import same_position, stride
 from .plan import Plan
-from .tree import StepError, all_loops, find, names_in
+from .tree import StepError, all_loops, find
 
 
 def vectors(plan: Plan) -> None:
@@ -29,7 +29,7 @@ def vectors(plan: Plan) -> None:
         if column is not None and roles.units(addresses, column) > along and _column(plan, column):
             return
         for x in inner:
-            _row(plan, x)
+            vectors_along(plan, x)
     _threads(plan)
 
 
@@ -56,7 +56,7 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
         return
     stores = [plan.facts.buffers[s.buffer].address(s.index) for s in statements(form.body) if isinstance(s, Store) and s.buffer in plan.facts.buffers]
     axis = roles.vector_axis(form.axes, stores) or roles.vector_axis(form.axes, addresses) or form.axes[-1]
-    strided = [a for a in addresses if axis in names_in(a) and stride(a, axis) != 1]
+    strided = [a for a in addresses if axis in a.names and stride(a, axis) != 1]
     across = [a for a in form.axes if a != axis and roles.units(strided, a) > 0]
     order = (*(a for a in form.axes if a != axis), axis)
     if across and _squares(plan, across[-1], axis):
@@ -103,7 +103,7 @@ def _strip(plan: Plan, axis: str, width: int) -> None:
 # ---- rows
 
 
-def _row(plan: Plan, loop: Loop) -> None:
+def vectors_along(plan: Plan, loop: Loop) -> None:
     """Vectors along an innermost loop inside a row."""
     axis, width = loop.axis, _width(plan, loop.body)
     extent = plan.extent(axis)

@@ -1,0 +1,371 @@
+"""graph → graph: reductions over one axis whose bodies depend on earlier reductions over it become one pass with corrections.
+
+    m = max_p s                                    m = max_p s
+    l = Σ_p exp(s − m)                             l = Σ_p exp(s − m)            corrected by exp(previous m − m)
+    o = Σ_p exp(s − m) / l · v            →        a = Σ_p exp(s − m) · v        corrected by exp(previous m − m)
+                                                   o = a / l
+
+1. R factors leave a sum by distributivity: Σ x · r = r · Σ x.
+2. A sum whose body is then separable (`separate.py`) becomes a state of a *cascade*, beside the reductions that it depends on.  While the axis is worked off tile by tile,
+   the earlier states are those of what was seen so far; when they move, the sum is multiplied by a factor that depends on their old and new values alone.
+3. States, and what they are made of, are f32 where they were smaller floats; casts between floats are transparent.
+4. Exponents are subtracted before they are exponentiated, exp(previous m − m), and each exponential is taken relative to the extreme of its own argument, so nothing overflows.
+   Where the extreme is that of nothing yet (−∞: all masked so far) exponentials are relative to 0 and give 0; a row that is masked to the end sums to 0, and 0 / 0 is NaN, as it is
+   without this pass.
+
+Nothing here knows an operation by name but `exp` and `exp2`.  What is not separable stays as it is; `why_not` says which factor is in the way.  The pass uses real algebra on
+float sums, so --strict leaves it out.  (The rule is that of "online" softmax, Milakov and Gimelshein, 2018, and of FlashAttention, Dao et al., 2022, for any separable body.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..ir.bounds import Known
+from ..ir.dtypes import INDEX, DType, f32
+from ..ir.expr import ONE, ZERO, Expr, axis, both, leaves
+from ..ir.graph import (
+    Graph,
+    Node,
+    Shape,
+    View,
+    cascade_nodes,
+    const_node,
+    elementwise,
+    identity,
+    iota_node,
+    make,
+    operand_domain,
+    postorder,
+    previous_node,
+    reduce_node,
+    rewrite,
+    scalar,
+)
+from ..ir.primops import OPS
+from ..ir.simplify import assuming, prove_le
+from ..ir.target import Options, Target
+from .separate import Body, Exponent, Mixed, Pulled, Term, beside, guarded, unguarded, varying_in
+from .walk import Walk, run
+
+
+def cascade(ir: Graph, target: Target, options: Options) -> Graph:
+    """See the head of this file."""
+    nodes = ir.nodes()
+    if options.strict or sum(n.op == "reduce" for n in nodes) < 2 or any(n.op == "cascade" for n in nodes):
+        return ir
+    found = _Finder(ir)
+    separated = rewrite(ir, found.rule)
+    groups = _groups(separated, found, target)
+    return _Redirected(groups, found).graph(separated) if groups else separated
+
+
+def why_not(graph: Graph) -> tuple[str, ...]:
+    """What keeps reductions of this graph, which depend on one another over one axis, from being one pass; a sentence each."""
+    found = _Finder(graph)
+    bare = rewrite(graph, lambda n: n.args[0].node if n.op == "contiguous" and n.args[0].is_identity and n.args[0].node.shape == n.shape else None)
+    rewrite(bare, found.rule)
+    return tuple(dict.fromkeys(found.reasons))
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A reduction that depends on earlier ones over its axis, separably."""
+
+    node: Node
+    earlier: tuple[Node, ...]
+    places: tuple[int, ...]  # for each axis of the earlier ones: which axis of this one
+    exponents: tuple[Exponent, ...]
+
+
+@dataclass(eq=False)
+class _Group:
+    rows: Shape
+    states: list[Node] = field(default_factory=list)  # in topological order
+    places: dict[Node, tuple[int, ...]] = field(default_factory=dict)  # state → which of its axes each row axis is
+
+
+def earlier_reductions(n: Node) -> dict[Node, tuple[int, ...] | None]:
+    """Reductions over as long an axis that the body of `n` reads at the same position all along it: node → which axis of `n` each of its axes is (None: no order of axes)."""
+    found: dict[Node, tuple[int, ...] | None] = {}
+    varying = frozenset(axis(n.rank + k) for k in range(len(n.attr.extents)))
+    seen: set[tuple[Node, tuple[Any, ...]]] = set()
+    stack = [n.args[0]]
+    while stack:
+        view = stack.pop()
+        node = view.node
+        if (node, view.index) in seen:
+            continue
+        seen.add((node, view.index))
+        if node.op in OPS:
+            mapping = {axis(k): e for k, e in enumerate(view.index)}
+            stack.extend(a.through(mapping) for a in node.args)
+        elif node.op == "reduce" and node.attr.extents == n.attr.extents:
+            plain = all(e.op == "axis" and e not in varying for e in view.index) and len(set(view.index)) == len(view.index)
+            places = tuple(e.attr for e in view.index) if plain and view.domain is None else None
+            if any(varying.intersection(leaves(e, "axis")) for e in view.index):
+                continue  # read along the axis: a vector as any other
+            found[node] = places if found.get(node, places) == places else None
+    return found
+
+
+class _Finder:
+    """The rewrite of step 1 and 2; remembers the states that it made and what was in the way."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.known = assuming(Known(graph.size_info()), both(*graph.requires))
+        self.states: dict[Node, _State] = {}
+        self.reasons: list[str] = []
+
+    def rule(self, n: Node) -> Node | None:
+        if n.op != "reduce" or not n.dtype.is_float:
+            return None
+        earlier = earlier_reductions(n)
+        if not earlier:
+            return None
+        body = Body(frozenset(earlier))
+        varying = frozenset(axis(n.rank + k) for k in range(len(n.attr.extents)))
+        factors: list[Pulled] = []
+        if n.attr.combiner == "add" and n.args[0].domain is None:
+            rest, found = run(body.pull_operand(n.args[0], varying))
+            if found and rest is not None:
+                n, factors = reduce_node("add", n.shape, n.attr.extents, rest, n.span), found
+        try:
+            n = self.separated(n, varying)
+        except Mixed as reason:
+            place = f" (line {n.span.line})" if n.span.line else ""
+            self.reasons.append(f"no cascade: {reason}{place}")
+        result = n
+        for f in factors:
+            result = elementwise(
+                "div" if f.inverse else "mul", n.shape, identity(_as(wide(n.dtype), result)), _view_as(wide(n.dtype), f.view), span=n.span
+            )
+        if factors:
+            result = self.or_nothing(result, n)
+        return _as(n.dtype, result)
+
+    def or_nothing(self, result: Node, n: Node) -> Node:
+        """A sum over no elements is 0, also where the factors that were taken out of it are not finite then (1 / 0)."""
+        empty: View | None = None
+        for e in n.attr.extents:
+            if not prove_le(ONE, e, self.known):
+                here = identity(elementwise("equal", (), scalar(iota_node(e, ())), scalar(const_node(0, INDEX))))
+                empty = here if empty is None else identity(elementwise("bit_or", (), empty, here))
+        if empty is None:
+            return result
+        return elementwise("where", result.shape, empty, scalar(const_node(0.0, result.dtype)), identity(result), span=n.span)
+
+    def separated(self, n: Node, varying: frozenset[Any]) -> Node:
+        """The reduction with guarded R terms, remembered as a state; itself where it depends on no earlier one."""
+        earlier = earlier_reductions(n)
+        if not earlier:
+            return n
+        if n.attr.combiner != "add":
+            raise Mixed(f"a {n.attr.combiner} of what depends on an earlier reduction")
+        places = set(earlier.values())
+        body = n.args[0]
+        if len(places) != 1 or None in places or body.domain is not None:
+            raise Mixed("the rows of the reductions are not the same axes")
+        (place,) = places
+        assert place is not None
+        node, within = run(Body(frozenset(earlier)).separate(body.node, varying_in(body, varying)))
+        exponents = [e.through(body, False) for e in within]
+        for e in exponents:
+            for t in e.moving:
+                self.anchored(t, e, n)
+        new = reduce_node("add", n.shape, n.attr.extents, View(node, body.index), n.span)
+        self.states[new] = _State(new, tuple(earlier), place, tuple(exponents))
+        return new
+
+    def anchored(self, t: Term, e: Exponent, n: Node) -> None:
+        """The term is the extreme of an X term beside it (or an extreme of that and of what does not vary): then no exponential is above 1, and one relative to nothing is 0."""
+        v = unguarded(t.view)
+        candidates = [v] if v.node.op == "reduce" else [a.through({axis(k): x for k, x in enumerate(v.index)}) for a in v.node.args]
+        wanted = "max" if t.sign < 0 else "min"
+        for c in candidates:
+            r = c.node
+            if r.op != "reduce" or r.attr.combiner != wanted or (v.node is not r and v.node.op != wanted):
+                continue
+            mapping = {axis(k): x for k, x in enumerate(c.index)} | {axis(r.rank + k): axis(n.rank + k) for k in range(len(n.attr.extents))}
+            if beside(t, r.args[0].through(mapping), e.fixed):
+                return
+        raise Mixed(f"an exponent is taken relative to a value that is no {wanted}imum of it")
+
+
+def wide(d: DType) -> DType:
+    """What a cascade computes in: f32 for every float below it."""
+    return f32 if d.is_float and d.bits < 32 else d
+
+
+def _as(d: DType, n: Node) -> Node:
+    return n if n.dtype is d else elementwise("cast", n.shape, identity(n), to=d, span=n.span)
+
+
+def _view_as(d: DType, v: View) -> View:
+    if v.node.op == "const" and v.domain is None:
+        return View(const_node(v.node.attr.value, d), v.index)
+    return v if v.dtype is d else View(_as(d, v.node), v.index, v.domain, v.fill)
+
+
+def _groups(graph: Graph, found: _Finder, target: Target) -> dict[Node, _Group]:
+    """State → the cascade that it belongs to, for all that can be computed in one pass."""
+    nodes = graph.nodes()
+    states = {n: found.states[n] for n in nodes if n in found.states}
+    group: dict[Node, _Group] = {}
+    for n in nodes:
+        s = states.get(n)
+        if s is None:
+            continue
+        first = s.earlier[0]
+        if first not in group:
+            g = _Group(first.shape)
+            g.places[first] = tuple(range(first.rank))
+            g.states.append(first)
+            group[first] = g
+        g = group[first]
+        rows = tuple(s.places[j] for j in g.places[first])
+        same = all(r.rank == len(g.rows) and r in group and group[r] is g and tuple(s.places[j] for j in g.places[r]) == rows for r in s.earlier)
+        further = [e for a, e in enumerate(n.shape) if a not in rows]
+        if not same or _needs_finished(n, g):
+            found.reasons.append("no cascade: a reduction needs what an earlier one gives in the end")
+            continue
+        if target.gpu and any(not e.is_const for e in further):
+            found.reasons.append("no cascade: a thread of a GPU has no memory of its own for as many sums as the sizes say")
+            continue
+        g.states.append(n)
+        g.places[n] = rows
+        group[n] = g
+    return {n: g for n, g in group.items() if len(g.states) > 1}
+
+
+def _needs_finished(n: Node, g: _Group) -> bool:
+    """Whether the body reads a state of the group through something that is no pointwise operator: then that state must be finished first."""
+    inside = set(g.states)
+    stack, seen, leaves_ = [n.args[0].node], set(), []
+    while stack:
+        m = stack.pop()
+        if m in seen or m in inside:
+            continue
+        seen.add(m)
+        if m.op in OPS:
+            stack.extend(a.node for a in m.args)
+        else:
+            leaves_.append(m)
+    return any(m in inside for m in postorder(*leaves_))
+
+
+class _Redirected:
+    """The graph in which everybody outside of a cascade reads its states through it; inside, states read one another as they are."""
+
+    def __init__(self, groups: dict[Node, _Group], found: _Finder) -> None:
+        self.groups, self.states, self.known = groups, found.states, found.known
+        self.done: dict[tuple[Node, _Group | None], Node] = {}
+        self.cascades: dict[_Group, tuple[Node, ...]] = {}
+
+    def graph(self, graph: Graph) -> Graph:
+        return graph.with_outputs(tuple(run(self.visit(n, None)) for _, n in graph.outputs))
+
+    def visit(self, n: Node, inside: _Group | None) -> Walk:
+        """What stands for a node, read by what is outside of all cascades or inside of one; inside, small floats are computed in f32."""
+        key = (n, inside)
+        if key not in self.done:
+            group = self.groups.get(n)
+            if group is not None and group is not inside:
+                result = _as(n.dtype, (yield self.result(n, group)))
+            elif n.op == "cast" and inside is None and n.args[0].is_identity and n.args[0].node in self.groups and n.dtype is wide(n.args[0].dtype):
+                result = yield self.result(n.args[0].node, self.groups[n.args[0].node])  # not rounded to the small float on the way
+            else:
+                result = yield self.rebuilt(n, inside)
+            self.done[key] = result
+        return self.done[key]
+
+    def result(self, n: Node, group: _Group) -> Walk:
+        if group not in self.cascades:
+            self.cascades[group] = yield self.cascade(group)
+        return self.cascades[group][group.states.index(n)]
+
+    def rebuilt(self, n: Node, inside: _Group | None) -> Walk:
+        widened = inside is not None and (n.op in OPS or n.op in ("reduce", "previous")) and n.op != "bitcast"
+        args = []
+        for k, a in enumerate(n.args):
+            new = View((yield self.visit(a.node, inside if widened else None)), a.index, a.domain, a.fill)
+            new = _view_as(wide(a.dtype) if widened else a.dtype, new)
+            args.append(self.unmasked(new, operand_domain(n, k)) if widened else new)
+        d = wide(n.dtype) if widened else n.dtype
+        if n.op == "cast" and args[0].dtype is d and args[0].is_identity and args[0].node.shape == n.shape:
+            return args[0].node
+        same = d is n.dtype and all(a.node is b.node for a, b in zip(args, n.args, strict=True))
+        return n if same else make(n.op, d, n.shape, tuple(args), n.attr, n.span)
+
+    def unmasked(self, v: View, shape: Shape) -> View:
+        """A computed value under a mask as a choice, where it may be computed everywhere: then the choice can be kept with the value."""
+        if v.domain is None or v.node.op not in (*OPS, "reduce"):
+            return v
+        known = self.known.with_domain(shape)
+        if not all(prove_le(ZERO, e, known) and prove_le(e, n - 1, known) for e, n in zip(v.index, v.node.shape, strict=True)):
+            return v
+        test = _condition(v.domain, shape)
+        if test is None:
+            return v
+        return identity(elementwise("where", shape, identity(test), View(v.node, v.index), scalar(const_node(v.fill, v.dtype)), span=v.node.span))
+
+    def cascade(self, group: _Group) -> Walk:
+        states, corrections = [], []
+        for n in group.states:
+            rows = group.places[n]
+            others = [a for a in range(n.rank) if a not in rows]
+            index = tuple(axis(rows.index(a) if a in rows else len(rows) + others.index(a)) for a in range(n.rank))
+            states.append(View((yield self.visit(n, group)), index))
+            c = _correction(n, self.states[n], rows, group) if n in self.states else const_node(1.0, n.dtype)
+            c = yield self.visit(c, group)
+            corrections.append(identity(c))
+        return cascade_nodes(group.rows, tuple(states), tuple(corrections))
+
+
+def _condition(e: Expr, shape: Shape) -> Node | None:
+    """A condition on positions as a node of this shape; None where it has no such form."""
+    if e.op in ("bit_and", "bit_or", "bit_not"):
+        parts = [_condition(a, shape) for a in e.args]
+    elif e.op in ("less_than", "less_equal", "equal", "not_equal"):
+        parts = [iota_node(a, shape) for a in e.args]
+    else:
+        return None
+    views = [identity(p) for p in parts if p is not None]
+    return elementwise(e.op, shape, *views) if len(views) == len(parts) else None
+
+
+def _correction(n: Node, state: _State, rows: tuple[int, ...], group: _Group) -> Node:
+    """By what the sum so far is multiplied when the earlier states move: Π exp(Σ ± scales · (now − previous)), over the rows."""
+    to_rows = {axis(a): axis(j) for j, a in enumerate(rows)}
+    result: View | None = None
+    for e in state.exponents:
+        moved: View | None = None
+        for t in e.moving:
+            view = t.view.through(to_rows)
+            now = guarded(view, float("-inf") if t.sign < 0 else float("inf"))
+            last = unguarded(view)
+            before = View(_before(last.node, frozenset(state.earlier)), last.index)
+            difference = (now, before) if t.sign > 0 else (before, now)
+            term = identity(elementwise("sub", group.rows, *difference))
+            for s in t.scales:
+                term = identity(elementwise("div" if s.inverse else "mul", group.rows, term, s.view.through(to_rows)))
+            moved = term if moved is None else identity(elementwise("add", group.rows, moved, term))
+        if moved is not None:
+            factor = identity(elementwise(e.base, group.rows, moved))
+            result = factor if result is None else identity(elementwise("mul", group.rows, result, factor))
+    assert result is not None
+    return result.node
+
+
+def _before(node: Node, earlier: frozenset[Node]) -> Node:
+    """The node with its earlier reductions as they were one tile before."""
+    done: dict[Node, Node] = {}
+    for n in postorder(node):
+        if n in earlier:
+            done[n] = previous_node(n)
+        elif n.op in OPS:
+            done[n] = make(n.op, n.dtype, n.shape, tuple(View(done[a.node], a.index, a.domain, a.fill) for a in n.args), n.attr, n.span)
+        else:
+            done[n] = n
+    return done[node]

@@ -1,0 +1,321 @@
+"""The loops of a cascade: the reduced axis in tiles; in each, what the states need is computed, then the states move, in their order.
+
+    m[] = -inf; l[] = 0; a[e] = 0
+    for p.0 in tiles:
+      for p.1: s[p.1] = Σ_d Q[i, d] · K[p, d]              kept for the tile: it holds a reduction
+      now = max(m, max over p.1 of s[p.1])
+      by = exp(m − now)
+      for p.1: e[p.1] = exp(s[p.1] − now)                  kept: a state with further axes would compute it again for each of their positions
+      l = l · by + Σ over p.1 of e[p.1]
+      for e: a[e] = a[e] · by + Σ over p.1 of e[p.1] · V[p, e]
+      m = now
+
+Inside a tile every reduction is exact; there is one correction a tile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..ir.expr import Expr, axis, call, ceildiv, const, leaves, load, minimum, rewrite, substitute, var
+from ..ir.graph import Node, View, postorder, state_axes
+from ..ir.kernel import Alloc, Buffer, Let
+from ..ir.primops import COMBINERS, OPS
+from ..ir.simplify import prove_le, simplify
+from .costs import operation
+from .walk import Walk
+
+if TYPE_CHECKING:
+    from .nest_body import NestBody, Point
+
+STEP = 64  # a tile that holds scores is worked off in multiples of this: vectors and register tiles without tails
+COLUMNS = 32  # and a further axis of a state in multiples of this
+TILE = 128  # positions of the axis: long enough that one correction a tile is nothing, short enough that tiles of a few dozen rows stay in the first caches
+LONG_TILE = 4096  # where nothing is kept for a tile: what is read again is in the first cache still, and a correction a tile costs nothing
+_ALONG = var("%along")  # stands for the position along the axis while accesses are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    """A value that is kept for a whole tile: the node, the position that it is read at (over the rows and `_ALONG`), its buffer."""
+
+    node: Node
+    index: Point
+    buffer: str
+
+
+class CascadeLoops:
+    """One cascade at one point of its rows, written into the current scope of a kernel's body."""
+
+    def __init__(self, body: NestBody, cascade: Node, rows: Point) -> None:
+        self.body, self.cascade, self.rows = body, cascade, rows
+        count = len(cascade.args) // 2
+        self.states = [a.node for a in cascade.args[:count]]
+        self.corrections = cascade.args[count:]
+        self.further = [state_axes(cascade, k) for k in range(count)]  # places of the axes, extents of those that are no rows
+        self.names = [body.names.fresh("acc") for _ in self.states]
+        used = postorder(*(a.node for s in self.states for a in s.args), *(c.node for c in self.corrections))
+        nodes = list(used)
+        self.read = {n for n in nodes if n in self.states}
+        self.before = {n.args[0].node: n for n in nodes if n.op == "previous"}
+        self.wanted: list[tuple[Node, Point]] = []  # what some state wants to be kept, inner ones first
+        self.staged: list[_Staged] = []
+        self.padded = False
+        self.tile = TILE
+        self.length = const(TILE)  # of the current tile
+
+    def value(self, k: int, point: Point) -> Expr:
+        """State k at a point of its own axes, after the loops."""
+        places, extents = self.further[k]
+        rows = len(self.rows)
+        at = dict(zip(places, point, strict=True))
+        return load(self.names[k], self.states[k].dtype, *(at[rows + j] for j in range(len(extents))))
+
+    def loops(self) -> Walk:
+        from .nest_body import REDUCED_AXES
+
+        body, outer = self.body, self.body.current
+        order = sorted(range(len(self.states)), key=lambda k: bool(self.further[k][1]) and self.states[k] not in self.read)
+        self.wanted = list(dict.fromkeys(key for k in order for key in self.wants(k)))
+        self.padded = any(self.is_score(node) for node, _ in self.wanted)
+        self.tile = TILE if self.wanted else LONG_TILE
+        self.body.notes.append(self.note())
+        for k, state in enumerate(self.states):
+            self.start(k, state)
+        *before, extent = self.states[0].attr.extents
+        around, position = [], []
+        for e in before:
+            around.append(body.current)
+            position.append(body.enter(e, "serial", REDUCED_AXES))
+        around.append(body.current)
+        tile = body.enter(simplify(ceildiv(extent, self.tile), body.current.known), "serial", REDUCED_AXES)
+        self.length = simplify(minimum(const(self.tile), extent - tile * self.tile), body.current.known)
+        outside = dict(body.kept)  # what is kept below is kept for one tile
+        for state, node in self.before.items():
+            body.kept[node, self.point(state)] = load(self.names[self.states.index(state)], state.dtype)
+        for k in order:
+            yield self.move(k, self.states[k], (*position, tile * self.tile))
+        for k in order:
+            if self.states[k] in self.read:
+                body.store(self.names[k], (), body.kept[self.states[k], self.point(self.states[k])])
+        body.kept = outside
+        for scope in reversed(around):
+            body.leave(scope)
+        assert body.current is outer
+
+    def note(self) -> str:
+        """What `--why` says of the loops."""
+        corrected = sum(c.node.op != "const" for c in self.corrections)
+        kept = "; scores and what is made of them stay in the tile" if self.padded else ""
+        return f"{len(self.states)} reductions over one axis in one pass, {corrected} of them corrected when an earlier one moves{kept}"
+
+    def start(self, k: int, state: Node) -> None:
+        from .nest_body import identity_of
+
+        body, extents = self.body, self.further[k][1]
+        body.where[self.names[k]] = body.current
+        shape = self.rounded(extents, COLUMNS)
+        body.current.body.append(Alloc(Buffer(self.names[k], state.dtype, shape, "private" if extents else "register")))
+        with body.nest(shape) as at:
+            body.store(self.names[k], at, identity_of(state.attr.combiner, state.dtype))
+
+    def point(self, state: Node) -> Point:
+        """Where a state without further axes is read."""
+        places, _ = self.further[self.states.index(state)]
+        return tuple(self.rows[j] for j in places)
+
+    def named(self, name: str, value: Expr) -> Expr:
+        """A scalar of the tile (no `let`: a schedule may keep one for each of many rows)."""
+        body = self.body
+        fresh = body.names.fresh(name)
+        body.where[fresh] = body.current
+        body.current.body.append(Alloc(Buffer(fresh, value.dtype, (), "register")))
+        body.store(fresh, (), value)
+        return load(fresh, value.dtype)
+
+    # ---- one state in one tile
+
+    def move(self, k: int, state: Node, start: Point) -> Walk:
+        from .nest_body import REDUCED_AXES
+
+        body, tile, extents = self.body, self.body.current, self.further[k][1]
+        reached = dict.fromkeys((node, index) for node, index, _ in self.reads(k))
+        for node, index in self.wanted:
+            if (node, index) in reached and not any(s.node is node and s.index == index for s in self.staged):
+                yield self.stage(node, index, start)
+        by = None
+        if self.corrections[k].node.op != "const":
+            factor = self.corrections[k].node
+            if (factor, self.rows) not in body.kept:
+                body.kept[factor, self.rows] = self.named("by", (yield body._read(self.corrections[k], self.rows, None)))
+            by = body.kept[factor, self.rows]
+        with body.nest(self.rounded(extents, COLUMNS)) as at:
+            further = self.clamped(at, extents)
+            inside = body.current
+            part = body.accumulator(inside, state.dtype, state.attr.combiner)
+            padded = self.padded and not extents
+            inner = body.enter(self.rounded((self.length,), STEP)[0] if padded else self.length, "reduce", REDUCED_AXES)
+            along = self.seed(start, inner, padded)
+            value = yield body._read(state.args[0], (*self.at(k, further), *start[:-1], along), None)
+            if padded:
+                value = self.within(start, inner, value, state)
+            body.store(part, (), value, state.attr.combiner)
+            body.leave(inside)
+            old, total = load(self.names[k], state.dtype, *at), load(part, state.dtype)
+            new = call(COMBINERS[state.attr.combiner].op, old if by is None else call("mul", old, by), total)
+            if state not in self.read:
+                body.store(self.names[k], at, new)
+        assert body.current is tile
+        if state in self.read:
+            body.kept[state, self.point(state)] = self.named("now", new)
+
+    def at(self, k: int, further: Point) -> Point:
+        """A point of state k's own axes."""
+        places, _ = self.further[k]
+        both = (*self.rows, *further)
+        return tuple(both[j] for j in places)
+
+    # ---- tiles without tails: positions beyond the end are worked off too, on values of the last one, and left out of the reductions
+
+    def rounded(self, extents: Point, step: int) -> Point:
+        """The last extent rounded up to a multiple of `step`, where the cascade is padded."""
+        if not self.padded or not extents:
+            return extents
+        return (*extents[:-1], simplify(ceildiv(extents[-1], step) * step, self.body.current.known))
+
+    def clamped(self, at: Point, extents: Point) -> Point:
+        if not self.padded or not at:
+            return at
+        return (*at[:-1], simplify(minimum(at[-1], extents[-1] - 1), self.body.current.known))
+
+    def within(self, start: Point, inner: Expr, value: Expr, state: Node) -> Expr:
+        """The value, or what changes nothing, beyond the end; the value itself is computed everywhere."""
+        from .nest_body import identity_of
+
+        body = self.body
+        scope, name = body.current, body.names.fresh("t")
+        scope.body.append(Let(name, body.shared(value, scope)))
+        body.where[name] = scope
+        inside = simplify((start[-1] + inner).lt(state.attr.extents[-1]), scope.known)
+        return call("where", inside, var(name, value.dtype), identity_of(state.attr.combiner, state.dtype))
+
+    # ---- what is kept for a tile
+
+    def wants(self, k: int) -> list[tuple[Node, Point]]:
+        """What the body of a state reads that wants to be computed once a tile, inner ones first: the largest values that hold a reduction and depend on no state; and, where the
+        state has further axes, the largest that do not move with them and cost more than a load."""
+        further = bool(self.further[k][1])
+        found: dict[tuple[Node, Point], None] = {}
+        inside: set[Node] = set()  # of something that is kept
+        for node, index, fixed in self.reads(k):
+            if not fixed:
+                continue
+            if self.is_score(node):
+                if node not in inside:
+                    found.setdefault((node, index))
+                inside.update(a.node for a in node.args)
+            elif further and node.op in OPS and node not in inside and operation(node.op) > 1:
+                found.setdefault((node, index))
+                inside.update(n for n in self.pointwise(node) if not self.is_score(n))
+        return list(reversed(found))
+
+    def reads(self, k: int) -> list[tuple[Node, Point, bool]]:
+        """The nodes that the body of a state is made of, outer ones first, where they are read, and whether that is one position for all positions of the state's further axes."""
+        _, extents = self.further[k]
+        state = self.states[k]
+        moving = {f"%{j}" for j in range(len(extents))} | {f"%r{j}" for j in range(len(state.attr.extents) - 1)}
+        further = tuple(var(f"%{j}") for j in range(len(extents)))
+        serial = [var(f"%r{j}") for j in range(len(state.attr.extents) - 1)]
+        found: dict[tuple[Node, Point], bool] = {}
+        queue: list[tuple[View, Point]] = [(state.args[0], (*self.at(k, further), *serial, _ALONG))]
+        for view, user in queue:
+            node = view.node
+            if self.body.home(node) is not None or node in self.states:
+                continue
+            mapping = {axis(a): e for a, e in enumerate(user)}
+            index = tuple(simplify(substitute(e, mapping), self.body.current.known) for e in view.index)
+            names = {v.attr for e in index for v in leaves(e, "var")}
+            fixed = _ALONG.attr in names and not names & moving
+            if (node, index) in found or (view.domain is not None and not (fixed and self.inside(index, node))):
+                continue  # outside its mask it may not even be defined
+            found[node, index] = fixed
+            if node.op in OPS:
+                queue.extend((a, index) for a in node.args)
+        return [(node, index, fixed) for (node, index), fixed in found.items()]
+
+    def pointwise(self, node: Node) -> set[Node]:
+        stack, seen = [node], set()
+        while stack:
+            n = stack.pop()
+            if n not in seen:
+                seen.add(n)
+                stack.extend(a.node for a in n.args if n.op in OPS)
+        return seen
+
+    def is_score(self, node: Node) -> bool:
+        """Whether a value holds a reduction of its own, and no state."""
+        stack, seen, holds = [node], set(), False
+        while stack:
+            n = stack.pop()
+            if n in self.states:
+                return False
+            if n not in seen and self.body.home(n) is None:
+                seen.add(n)
+                holds = holds or n.op == "reduce"
+                stack.extend(a.node for a in n.args if n.op in OPS)
+        return holds
+
+    def inside(self, index: Point, node: Node) -> bool:
+        """Whether a position is inside the node wherever along the axis it is."""
+        extent = self.states[0].attr.extents[-1]
+        known = self.body.current.known.with_ranges({_ALONG.attr: (0, extent - 1, 1)})
+        return all(prove_le(const(0), e, known) and prove_le(e, n - 1, known) for e, n in zip(index, node.shape, strict=True))
+
+    def stage(self, node: Node, index: Point, start: Point) -> Walk:
+        from .nest_body import OUTPUT_AXES
+
+        body, tile = self.body, self.body.current
+        name = body.names.fresh("tile")
+        tile.body.append(Alloc(Buffer(name, node.dtype, (const(self.tile),), "private")))
+        body.where[name] = tile
+        inner = body.enter(self.rounded((self.length,), STEP)[0], "parallel", OUTPUT_AXES)
+        along = self.seed(start, inner, self.padded)
+        value = yield body._computed(node, self.filled(index, along), None, None)
+        body.store(name, (inner,), self.eager(value) if self.padded else value)
+        body.leave(tile)
+        self.staged.append(_Staged(node, index, name))
+
+    def eager(self, value: Expr) -> Expr:
+        """Choices by position between values that are there anyway: both are taken first, so that a choice is no branch."""
+        body, scope = self.body, self.body.current
+
+        def named(e: Expr) -> Expr:
+            if not leaves(e, "load"):
+                return e
+            name = body.names.fresh("t")
+            scope.body.append(Let(name, body.shared(e, scope)))
+            body.where[name] = scope
+            return var(name, e.dtype)
+
+        def rule(n: Expr) -> Expr | None:
+            if n.op != "where" or not n.args[0].is_position:
+                return None
+            return call("where", n.args[0], named(n.args[1]), named(n.args[2]))
+
+        return rewrite(value, rule)
+
+    def seed(self, start: Point, inner: Expr, padded: bool) -> Expr:
+        """What is staged is read from its buffer at this position of the tile; gives the position along the axis."""
+        known = self.body.current.known
+        along = start[-1] + inner
+        if padded:
+            along = minimum(along, self.states[0].attr.extents[-1] - 1)
+        along = simplify(along, known)
+        for s in self.staged:
+            self.body.kept[s.node, self.filled(s.index, along)] = load(s.buffer, s.node.dtype, inner)
+        return along
+
+    def filled(self, index: Point, along: Expr) -> Point:
+        known = self.body.current.known
+        return tuple(simplify(substitute(e, {_ALONG: along}), known) for e in index)

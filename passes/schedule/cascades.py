@@ -1,0 +1,166 @@
+"""The plan for a serial loop over tiles, inside rows, that holds contractions: many rows share each tile.
+
+    for p in tiles, for batch (workshare)        pack what the contractions read along their columns, for all rows: panels, shared
+    for batch and row blocks (workshare)
+      pack what moves with the rows alone        once a block, one panel a thread
+      for rows: start the states
+      for p in tiles
+        for rows, columns: a contraction         register tiles, as in `contractions.py`
+        for rows: what is left of a tile         vectors along the tile or along the rows
+        …
+      for rows: the results
+
+A row that is computed alone streams everything that it reads from memory or from the second cache; a block of rows reads each panel once.  Nothing here knows what the loops
+compute: it is the layout of FlashAttention-2 (Dao, 2023) that comes out where they are those of attention.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...ir.expr import ZERO
+from ...ir.kernel import Alloc, If, Loop, Store, expressions, statements
+from . import roles
+from .cost import Blocking, blocking
+from .distribute import parts_of
+from .plan import Plan
+from .roles import Contraction
+from .tiles import RegisterTile
+from .tree import all_loops, find, loads_in, touched
+from .vectors import vectors_along
+
+ROW_TILES = 4  # register tiles of a row block: a panel of columns is read once for each of them, the tile's scores stay in the first caches
+
+
+def cascade(plan: Plan) -> bool:
+    """Schedule such a kernel; False (and an unchanged plan) where it is none."""
+    form = roles.shape(plan.kernel)
+    steps = [s for s in form.body if isinstance(s, Loop) and s.kind == "serial"]
+    if not form.chain or len(steps) != 1 or plan.target.vector_bytes == 0 or any(x.start is not ZERO for x in form.chain):
+        return False
+    (along,) = steps
+    nests = [n for s in along.body if isinstance(s, Loop) and (n := contraction_of(s, plan)) is not None]
+    rows = _rows(form.axes, nests, plan)
+    if not nests or not rows:
+        return False
+    _Cascade(plan, along.axis, nests, form.axes[: len(form.axes) - len(rows)], rows, blocking(plan.target, nests[0].accumulator.dtype)).run()
+    return True
+
+
+def contraction_of(loop: Loop, plan: Plan) -> Contraction | None:
+    """A loop over columns, each with a scalar reduction: its roles, as far as they can be told without the rows."""
+    reduced = [s for s in loop.body if isinstance(s, Loop)]
+    allocs = [s.buffer for s in loop.body if isinstance(s, Alloc)]
+    if loop.kind != "parallel" or len(reduced) != 1 or len(allocs) != 1 or allocs[0].shape or reduced[0].kind != "reduce":
+        return None
+    inner = reduced[0]
+    if any(isinstance(s, Loop) for s in inner.body) or inner.start is not ZERO or loop.start is not ZERO:
+        return None
+    stores = [s for s in loop.body if isinstance(s, Store) and s.buffer != allocs[0].name]
+    loads = [n for s in inner.body for n in loads_in(*expressions(s)) if n.attr != allocs[0].name]
+    column = tuple(dict.fromkeys(n.attr for n in loads if loop.axis in n.names and n.attr in plan.facts.buffers))
+    row = tuple(dict.fromkeys(n.attr for n in loads if loop.axis not in n.names))
+    if len(stores) != 1 or not column or not row:
+        return None
+    return Contraction((), (), loop.axis, (inner.axis,), row, column, allocs[0], stores[0].buffer)
+
+
+def _rows(chain: tuple[str, ...], nests: list[Contraction], plan: Plan) -> tuple[str, ...]:
+    """The innermost kept axes that no column operand moves with: all of these rows read the same columns."""
+    columns = {(n.column, b) for n in nests for b in n.column_operands}
+    used: set[str] = set()
+    for s in statements(plan.kernel.body):
+        for n in loads_in(*expressions(s)):
+            if any(b == n.attr and axis in n.names for axis, b in columns):
+                used |= n.names
+    rows: list[str] = []
+    for axis in reversed(chain):
+        if axis in used:
+            break
+        rows.insert(0, axis)
+    return tuple(rows)
+
+
+@dataclass
+class _Cascade:
+    plan: Plan
+    along: str  # the serial loop over tiles
+    nests: list[Contraction]
+    batch_axes: tuple[str, ...]
+    row_axes: tuple[str, ...]
+    block: Blocking
+    tiles: list[RegisterTile] = field(default_factory=list)
+
+    def run(self) -> None:
+        plan = self.plan
+        batch, row = self.collapsed(self.batch_axes), self.collapsed(self.row_axes)
+        height = plan.extent(row)
+        rows = self.block.rows if height is None else max(1, min(self.block.rows, height))
+        plan.do("split", row, rows * ROW_TILES, tail="pad")
+        self.block_rows(f"{row}.1")
+        for nest in self.nests:
+            self.tile(nest, rows)
+        outer = (batch, self.along) if batch else (self.along,)
+        for t, nest in zip(self.tiles, self.nests, strict=True):
+            t.stage_columns(nest.column_operands, outer)
+        work = self.collapsed((batch, f"{row}.0")) if batch else f"{row}.0"
+        for t, nest in zip(self.tiles, self.nests, strict=True):
+            t.stage_rows(tuple(b for b in nest.row_operands if b in plan.facts.buffers), f"{t.row}.0", work)
+        for t in self.tiles:
+            t.finish()
+        self.rest()
+        plan.do("region")
+        plan.note(
+            f"blocks of {rows * ROW_TILES} rows share each tile along `{self.along}`; register tiles of {rows}×{self.block.columns}, panels of columns packed once for all rows"
+        )
+
+    def collapsed(self, axes: tuple[str, ...]) -> str:
+        name = axes[0] if axes else ""
+        for axis in axes[1:]:
+            before = {x.axis for x in all_loops(self.plan.kernel.body)}
+            self.plan.do("collapse", name, axis)
+            name = next(x.axis for x in all_loops(self.plan.kernel.body) if x.axis not in before)
+        return name
+
+    def block_rows(self, row: str) -> None:
+        """The loop over the rows of a block goes inside the loop over tiles, and around each contraction of it and what stands between them."""
+        plan = self.plan
+        self.distribute(row, (self.along,))
+        inner = next(x.axis for x in all_loops(plan.kernel.body) if len(x.body) == 1 and isinstance(x.body[0], Loop) and x.body[0].axis == self.along)
+        plan.do("reorder", self.along, inner)
+        self.distribute(inner, tuple(n.column for n in self.nests))
+
+    def distribute(self, axis: str, around: tuple[str, ...]) -> None:
+        """Fission around some loops; what several parts use is kept for every row."""
+        plan = self.plan
+        body = find(plan.kernel, axis).body
+        bare = tuple(s for s in body if not isinstance(s, Alloc))
+        parts = parts_of(bare, around)
+        for s in body:
+            if isinstance(s, Alloc) and sum(s.buffer.name in touched(part) for part in parts) > 1:
+                plan.do("expand", s.buffer.name, axis)
+        plan.do("fission", axis, around=",".join(around))
+
+    def tile(self, nest: Contraction, rows: int) -> None:
+        """Register tiles for one contraction: [row, column] → [row.0, column.0, row.1, column.1]."""
+        plan, column = self.plan, nest.column
+        row = next(x.axis for x in all_loops(plan.kernel.body) if len(x.body) == 1 and isinstance(x.body[0], Loop) and x.body[0].axis == column)
+        plan.do("split", row, rows, tail="perfect")
+        plan.do("split", column, self.block.columns, tail="pad")
+        plan.do("reorder", f"{row}.0", f"{column}.0", f"{row}.1", f"{column}.1")
+        t = RegisterTile(plan, nest.accumulator.name, row, column, nest.reduced[0])
+        t.accumulate()
+        self.tiles.append(t)
+
+    def rest(self) -> None:
+        """Vectors for what is no contraction."""
+        plan = self.plan
+        for x in roles.innermost(plan.kernel.body):
+            if x.kind not in ("parallel", "reduce") or not plan.has(x.axis):
+                continue
+            guarded = isinstance(x.body[0], If)
+            if guarded:
+                outer = [o.axis for o in all_loops(plan.kernel.body) if len(o.body) == 1 and o.body[0] is x]
+                plan.tried("interior", *outer, x.axis)
+                x = find(plan.kernel, x.axis)
+            vectors_along(plan, x)

@@ -1,0 +1,128 @@
+"""One contraction in register tiles: how its accumulator becomes a tile, how its operands are packed, how its borders are taken apart.
+
+Used by the plans that know where such a contraction stands: `contractions.py` (a kernel that is one) and `cascades.py` (several inside a loop over tiles).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ir.expr import Expr, postorder
+from ...ir.kernel import If, Loop, Store, expressions, statements
+from .affine import constant_extent, stride
+from .plan import Plan
+from .tree import StepError, all_loops, loads_in, touched
+
+
+@dataclass
+class RegisterTile:
+    """`row` and `column` are split already: `row.1` and `column.1` are the tile; `depth` is the reduction inside it."""
+
+    plan: Plan
+    accumulator: str
+    row: str
+    column: str
+    depth: str
+
+    def accumulate(self) -> None:
+        """The scalar accumulator becomes the tile, and the reduction runs outside of it."""
+        plan = self.plan
+        plan.do("expand", self.accumulator, f"{self.row}.1", f"{self.column}.1")
+        plan.do("fission", f"{self.row}.1", f"{self.column}.1")
+        r, c = self.compute()
+        plan.do("reorder", self.depth, r, c)
+
+    def compute(self) -> tuple[str, str]:
+        """The row and column axes of the nest that accumulates."""
+        for loops in self.plan.around_store(self.accumulator):
+            names = [x.axis for x in loops]
+            if self.depth in names:
+                names.remove(self.depth)
+                return names[-2], names[-1]
+        raise StepError("the reduction has disappeared")
+
+    # ---- packing
+
+    def stage_columns(self, buffers: tuple[str, ...], outer: tuple[str, ...], at: str = "") -> None:
+        """Panels of columns, one for each position of the `outer` axes, packed by all threads together inside the loop over `at` (none: at the start of the kernel)."""
+        plan = self.plan
+        for buffer in buffers:
+            _, c = self.compute()
+            if not self.reads(buffer, c):
+                continue
+            before = plan.kernel
+            plan.do("stage", buffer, *outer, f"{self.column}.0", self.depth, c, at=at, space="shared")
+            packed = plan.newest(before)
+            (loops,) = plan.around_store(packed)
+            *around, deep, inner = (x.axis for x in loops if x.axis.endswith(".s"))
+            staged = plan.kernel
+            clamped = any(n.op == "min" for s in statements((plan.loop(inner),)) for n in postorder(*expressions(s)))
+            plan.tried("interior", deep, inner, clamps=1 if clamped else "")
+            if self.consecutive(packed, inner):
+                plan.do("vectorize", inner)
+            else:
+                plan.kernel = staged
+            for _ in around[1:]:
+                loops = plan.around_store(packed)[0]
+                first, second = [x.axis for x in loops if ".s" in x.axis][:2]
+                if plan.tried("collapse", first, second):
+                    break
+
+    def stage_rows(self, buffers: tuple[str, ...], tiles: str, at: str, order: str = "") -> None:
+        """Panels of rows, [tiles, depth, row], one copy for each iteration of `at`."""
+        for buffer in buffers:
+            r, _ = self.compute()
+            if self.reads(buffer, r):
+                self.plan.do("stage", buffer, tiles, self.depth, r, at=at, order=order and f"{tiles},{r},{self.depth}")
+
+    def reads(self, buffer: str, axis: str) -> bool:
+        """Whether the accumulating nest still reads the buffer at positions that depend on the axis."""
+        nest = self.plan.loop(self.depth)
+        return any(n.attr == buffer and axis in n.names for s in statements((nest,)) if isinstance(s, Store) for n in loads_in(s.value))
+
+    def consecutive(self, packed: str, axis: str) -> bool:
+        """Whether what is copied into `packed` moves by one element with the axis, for all that is read."""
+        for s in statements(self.plan.kernel.body):
+            if isinstance(s, Store) and s.buffer == packed:
+                moving = [self.address(n) for n in loads_in(s.value) if axis in n.names]
+                return all(stride(a, axis) == 1 for a in moving)
+        return False
+
+    def address(self, load: Expr) -> Expr:
+        return self.plan.facts.buffers[load.attr].address(load.args)
+
+    # ---- the tile's nests
+
+    def finish(self) -> None:
+        """Take the guards out of the interior, let borders go through a tile in memory, and mark what is unrolled and what is a vector."""
+        plan, acc = self.plan, self.accumulator
+        border: set[str] = set()
+        while nests := self.nests(acc):  # steps make new nests: rounds until all are marked
+            for outer, inner in nests:
+                if outer.axis in border:
+                    plan.do("spill", acc, outer.axis)
+                elif (isinstance(inner.body[0], If) and not plan.tried("unswitch", outer.axis)) or self.interior(outer.axis, inner.axis, border):
+                    continue
+                elif all(isinstance(s, Store) for s in inner.body) and constant_extent(inner) is not None:
+                    plan.do("vectorize", inner.axis)
+                    plan.do("unroll", outer.axis)
+                else:
+                    plan.do("spill", acc, outer.axis)
+
+    def nests(self, acc: str) -> list[tuple[Loop, Loop]]:
+        """The two-deep nests over the register tile that are not marked yet."""
+        found = []
+        for outer in all_loops(self.plan.kernel.body):
+            inner = outer.body[0]
+            if len(outer.body) != 1 or not isinstance(inner, Loop) or any(isinstance(s, Loop) for s in inner.body):
+                continue
+            if outer.kind == inner.kind == "parallel" and acc in touched((inner,)):
+                found.append((outer, inner))
+        return found
+
+    def interior(self, outer: str, inner: str, border: set[str]) -> bool:
+        before = {x.axis for x in all_loops(self.plan.kernel.body)}
+        if self.plan.tried("interior", outer, inner):
+            return False
+        border.update(x.axis for x in all_loops(self.plan.kernel.body) if x.axis not in before)
+        return True

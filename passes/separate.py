@@ -1,0 +1,232 @@
+"""The algebra behind cascades: what of a reduction's body varies along the reduced axis, and what earlier reductions over it do to the rest.
+
+A body is looked at as a product whose factors are X (vary along the axis), R (earlier reductions, the same at every position of it) or exponentials of sums of
+both.  R factors come out of a sum by distributivity (`pull`).  What remains is *separable* where R stands only in exponents, as a term that is added to X
+terms: then  Σ exp(x − m′) = exp(m − m′) · Σ exp(x − m), so a sum over what was seen so far moves to a new m by one factor (`separate`).
+
+    exp(s − m) / l · v      pull: 1 / l;    separate: exp, term −m beside s
+    exp(tanh(s − m))        not separable: `tanh` mixes both
+
+Every function works in the domain of the node that it looks at; `varying` are the $ axes of that domain which move with the reduced axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..ir.expr import Expr, axis, leaves
+from ..ir.graph import Node, View, const_node, elementwise, identity, make, scalar
+from ..ir.primops import OPS
+from .rules.pattern import same_view, through
+from .walk import Walk
+
+Axes = frozenset[Expr]
+EXPONENTIALS = ("exp", "exp2")
+
+
+class Mixed(Exception):
+    """A body that is not separable; the message says which factor is in the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """An R factor of a product, over the domain of the body; divided by where `inverse`.  Casts between floats that stood around it are left out."""
+
+    view: View
+    inverse: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """`sign · scales · view` inside an exponent."""
+
+    view: View
+    sign: int
+    scales: tuple[Pulled, ...]
+
+    def through(self, outer: View) -> Term:
+        return Term(_through(outer, self.view), self.sign, tuple(Pulled(_through(outer, s.view), s.inverse) for s in self.scales))
+
+
+@dataclass(frozen=True, slots=True)
+class Exponent:
+    """The R terms of one exponential factor, and the X terms beside them."""
+
+    base: str
+    moving: tuple[Term, ...]
+    fixed: tuple[Term, ...]
+
+    def through(self, outer: View, inverse: bool) -> Exponent:
+        sign = -1 if inverse else 1
+        terms = [tuple(Term(t.view, t.sign * sign, t.scales).through(outer) for t in ts) for ts in (self.moving, self.fixed)]
+        return Exponent(self.base, *terms)
+
+
+def varying_in(view: View, varying: Axes) -> Axes:
+    """The axes of the view's source that move with the reduced axis."""
+    return frozenset(axis(k) for k, e in enumerate(view.index) if varying.intersection(leaves(e, "axis")))
+
+
+def _through(outer: View, inner: View) -> View:
+    moved = through(outer, inner)
+    assert moved is not None  # a masked view is never looked into
+    return moved
+
+
+def _moves(view: View, varying: Axes) -> bool:
+    return bool(varying_in(view, varying)) or (view.domain is not None and bool(varying.intersection(leaves(view.domain, "axis"))))
+
+
+class Body:
+    """The body of one reduction; `earlier` are the reductions that count as R."""
+
+    def __init__(self, earlier: frozenset[Node]) -> None:
+        self.earlier = earlier
+        self.nothing = float("inf") if any(r.attr.combiner == "min" for r in earlier) else float("-inf")
+        self.holds: dict[Node, bool] = {}
+
+    def has_r(self, node: Node) -> bool:
+        """Whether R stands anywhere in the pointwise part of a node."""
+        stack = [(node, False)]
+        while stack:
+            n, done = stack.pop()
+            if n in self.holds:
+                continue
+            if n in self.earlier or n.op not in OPS:
+                self.holds[n] = n in self.earlier
+            elif done:
+                self.holds[n] = any(self.holds[a.node] for a in n.args)
+            else:
+                stack.append((n, True))
+                stack.extend((a.node, False) for a in n.args)
+        return self.holds[node]
+
+    # ---- distributivity
+
+    def pull(self, node: Node, varying: Axes) -> Walk:
+        """(rest, factors): the node is the product of `rest` (a view over its domain; None is 1) and R factors that do not vary."""
+        if node.op in ("mul", "div") or (node.op in ("recip", "neg", "cast") and node.dtype.is_float and node.args[0].dtype.is_float):
+            rests, factors = [], []
+            for k, a in enumerate(node.args):
+                inverse = node.op == "recip" or (node.op == "div" and k == 1)
+                rest, found = yield self.pull_operand(a, varying)
+                rests.append(rest)
+                factors += [Pulled(f.view, f.inverse != inverse) for f in found]
+            return (self._product(node, rests) if factors else identity(node)), factors
+        if node.op == "where" and self._is_zero(node.args[2]) and not self.has_r(node.args[0].node):
+            rest, factors = yield self.pull_operand(node.args[1], varying)
+            if factors:
+                one = scalar(const_node(1.0, node.dtype)) if rest is None else rest
+                return identity(elementwise("where", node.shape, node.args[0], one, node.args[2], span=node.span)), factors
+        return identity(node), []
+
+    def pull_operand(self, a: View, varying: Axes) -> Walk:
+        if not self.has_r(a.node):
+            return a, []
+        if not _moves(a, varying):
+            return None, [Pulled(a, False)]
+        if a.domain is not None:
+            return a, []
+        rest, factors = yield self.pull(a.node, varying_in(a, varying))
+        return (None if rest is None else _through(a, rest)), [Pulled(_through(a, f.view), f.inverse) for f in factors]
+
+    def _product(self, node: Node, rests: list[View | None]) -> View | None:
+        if node.op == "mul":
+            left = [r for r in rests if r is not None]
+            if len(left) < 2:
+                return left[0] if left else None
+        elif rests[-1] is None and node.op != "neg":
+            return rests[0] if node.op == "div" else None
+        one = scalar(const_node(1.0, node.dtype))
+        if node.op == "div" and rests[0] is None:
+            assert rests[1] is not None
+            return identity(elementwise("recip", node.shape, rests[1], span=node.span))
+        return identity(elementwise(node.op, node.shape, *(one if r is None else r for r in rests), to=node.dtype, span=node.span))
+
+    def _is_zero(self, view: View) -> bool:
+        return view.node.op == "const" and view.domain is None and view.node.attr.value == 0
+
+    # ---- exponents
+
+    def separate(self, node: Node, varying: Axes) -> Walk:
+        """(the node with its R terms guarded, its exponents); Mixed where R stands anywhere else."""
+        if node.op in EXPONENTIALS:
+            arg, terms = yield self._terms(node.args[0], varying)
+            moving = tuple(t for t in terms if self.has_r(t.view.node))
+            fixed = tuple(t for t in terms if not self.has_r(t.view.node))
+            return elementwise(node.op, node.shape, arg, span=node.span), [Exponent(node.op, moving, fixed)]
+        product = node.op in ("mul", "div", "recip", "neg") or (node.op == "cast" and node.dtype.is_float and node.args[0].dtype.is_float)
+        masked = node.op == "where" and self._is_zero(node.args[2]) and not self.has_r(node.args[0].node)
+        if not product and not masked:
+            raise Mixed(f"`{node.op}` mixes what varies along the axis with an earlier reduction over it")
+        args, found = [], []
+        for k, a in enumerate(node.args):
+            if self.has_r(a.node):
+                if not _moves(a, varying):
+                    raise Mixed(f"a factor of `{node.op}` is an earlier reduction that stays inside the sum")
+                if a.domain is not None:
+                    raise Mixed("an earlier reduction is read under a mask")
+                inner, exponents = yield self.separate(a.node, varying_in(a, varying))
+                inverse = node.op == "recip" or (node.op == "div" and k == 1)
+                found += [e.through(a, inverse) for e in exponents]
+                a = View(inner, a.index)
+            args.append(a)
+        return make(node.op, node.dtype, node.shape, tuple(args), node.attr, node.span), found
+
+    def _terms(self, view: View, varying: Axes) -> Walk:
+        """(the view with its R terms guarded, its terms), of a sum in an exponent."""
+        if not self.has_r(view.node):
+            return view, [Term(view, 1, ())]
+        if not _moves(view, varying):
+            return guarded(view, self.nothing), [Term(view, 1, ())]
+        node, inner = view.node, varying_in(view, varying)
+        if view.domain is not None:
+            raise Mixed("an exponent is read under a mask")
+        if node.op in ("add", "sub", "neg") or (node.op == "cast" and node.dtype.is_float and node.args[0].dtype.is_float):
+            args, found = [], []
+            for k, a in enumerate(node.args):
+                arg, terms = yield self._terms(a, inner)
+                sign = -1 if node.op == "neg" or (node.op == "sub" and k == 1) else 1
+                args.append(arg)
+                found += [Term(t.view, t.sign * sign, t.scales) for t in terms]
+        elif node.op in ("mul", "div"):
+            summed = [k for k, a in enumerate(node.args) if self.has_r(a.node)]
+            other = [a for k, a in enumerate(node.args) if k not in summed]
+            if len(summed) != 1 or _moves(other[0], inner) or (node.op == "div" and summed != [0]):
+                raise Mixed(f"`{node.op}` in an exponent multiplies an earlier reduction by what varies along the axis")
+            arg, terms = yield self._terms(node.args[summed[0]], inner)
+            args = [arg if k in summed else a for k, a in enumerate(node.args)]
+            found = [Term(t.view, t.sign, (*t.scales, Pulled(other[0], node.op == "div"))) for t in terms]
+        else:
+            raise Mixed(f"`{node.op}` in an exponent mixes what varies along the axis with an earlier reduction over it")
+        changed = make(node.op, node.dtype, node.shape, tuple(args), node.attr, node.span)
+        return View(changed, view.index), [t.through(view) for t in found]
+
+
+def guarded(v: View, end: float) -> View:
+    """Where an earlier extreme is still what it is of nothing (−∞ of a maximum: all was masked so far), 0 instead: exponentials relative to it are then 0, not NaN."""
+    if unguarded(v) is not v:
+        return v
+    node, d = v.node, v.node.dtype
+    nothing = elementwise("equal", node.shape, identity(node), scalar(const_node(end, d)))
+    return View(elementwise("where", node.shape, identity(nothing), scalar(const_node(0.0, d)), identity(node)), v.index, v.domain, v.fill)
+
+
+def unguarded(v: View) -> View:
+    """The extreme that a guard is made of: x of `where(isinf(x), 0, x)` and of `where(x = −∞, 0, x)`."""
+    node = v.node
+    if node.op == "where" and v.domain is None and node.args[0].domain is None and node.args[1].node.op == "const":
+        test, x = node.args[0], node.args[2]
+        if test.node.op in ("isinf", "equal") and same_view(_through(test, test.node.args[0]), x):
+            return _through(v, x)
+    return v
+
+
+def beside(term: Term, body: View, fixed: Iterable[Term]) -> bool:
+    """Whether an exponent holds, with the opposite sign and the same scales, the very value whose extreme the R term is."""
+    return any(same_view(t.view, body) and t.sign == -term.sign and _same(t.scales, term.scales) for t in fixed)
+
+
+def _same(a: tuple[Pulled, ...], b: tuple[Pulled, ...]) -> bool:
+    return len(a) == len(b) and all(same_view(x.view, y.view) and x.inverse == y.inverse for x, y in zip(a, b, strict=True))

@@ -1,0 +1,217 @@
+"""Cascades: naive composites of every shape that the rule covers, before and after it; what is not separable; and the kernels that come out, on clang."""
+
+import random
+from typing import Any
+
+import luminal
+import numpy as np
+import pytest
+from compilers import needs_cc
+from luminal.ir.expr import size
+from luminal.ir.graph import Graph
+from luminal.ir.target import Options
+from luminal.ir.text import read, show
+from luminal.ir.verify import verify
+from luminal.passes.cascade import cascade, why_not
+from luminal.passes.fuse import fuse
+from luminal.passes.legalize import legalize
+from luminal.passes.make_nests import make_nests
+from luminal.passes.raise_loops import raise_loops
+from luminal.passes.simplify import simplify
+from running import TARGET, agree, composite, draw, meaning, outputs
+
+SEED = 11
+OPTIONS = Options(level=2)
+QKV = "Q{T}[H N D] K{T}[H M D] V{T}[H M E]"
+PLACES = "(setf i (unsqueeze (iota N) :axis 1)) (setf j (iota M))"
+
+
+def attention(scores: str = "", more: str = "", t: str = "f32") -> str:
+    """softmax(scores(Q Kᵀ / √D)) V, as a researcher would write it first."""
+    ports = QKV.replace("{T}", "{" + t + "}")
+    return f"""(({ports}{more}) -> (O{{{t}}}[H N E]))
+      (setf s (* (einsum "hid,hjd->hij" Q K) (rsqrt D))) {scores}
+      (return (einsum "hij,hje->hie" (softmax s :axis -1) V))"""
+
+
+# name -> (composite, kernels)
+ONE_PASS: dict[str, tuple[str, int]] = {
+    "softmax": ("((X{f32}[M N]) -> (Y{f32}[M N])) (return (softmax X :axis -1))", 1),
+    "log softmax": ("((X{f32}[M N]) -> (Y{f32}[M N])) (return (log_softmax X :axis -1))", 1),
+    "logsumexp": ("((X{f32}[M N]) -> (Y{f32}[M])) (return (logsumexp X :axis 1))", 1),
+    "cross-entropy": (
+        "((X{f32}[M N] I{i64}[M]) -> (Y{f32}[M])) (return (- (logsumexp X :axis 1) (squeeze (take-along X (unsqueeze I :axis 1) :axis 1) :axis 1)))",
+        1,
+    ),
+    "minimum": ("((X{f32}[M N]) -> (Y{f32}[M])) (return (sum (exp (- (min X :axis 1 :keepdims t) X)) :axis 1))", 1),
+    "base 2": (
+        "((X{f32}[M N] V{f32}[M N]) -> (Y{f32}[M])) (setf e (exp2 (- X (max X :axis 1 :keepdims t)))) (return (/ (sum (* e V) :axis 1) (sum e :axis 1)))",
+        1,
+    ),
+    "scaled exponent": (
+        "((X{f32}[M N] V{f32}[M N] A{f32}[M]) -> (Y{f32}[M])) (setf a (unsqueeze A :axis 1)) (setf e (exp (* (+ 1 (* a a)) (- X (max X :axis 1 :keepdims t))))) (return (/ (sum (* e V) :axis 1) (sum e :axis 1)))",
+        1,
+    ),
+    "attention": (attention(), 1),
+    "causal": (attention(f"{PLACES} (setf s (where (<= j (+ i (- M N))) s -inf))"), 1),
+    "sliding window": (attention(f"{PLACES} (setf s (where (and (<= j i) (< (- i j) 5)) s -inf))"), 1),
+    "bias": (attention("(setf s (+ s B))", " B{f32}[N M]"), 1),
+    "bias of each head, causal": (attention(f"{PLACES} (setf s (where (<= j i) (+ s B) -inf))", " B{f32}[H N M]"), 1),
+    "ALiBi": (attention(f"{PLACES} (setf s (+ s (* (unsqueeze A :axis (1 2)) (cast f32 (- j i)))))", " A{f32}[H]"), 1),
+    "soft cap": (attention("(setf s (* 30 (tanh (/ s 30))))"), 1),
+    "soft cap, causal": (attention(f"{PLACES} (setf s (* 30 (tanh (/ s 30)))) (setf s (where (<= j i) s -inf))"), 1),
+    "scale of each head": (attention("(setf s (* s (unsqueeze A :axis (1 2))))", " A{f32}[H]"), 1),
+    "bf16": (attention(t="bf16"), 1),
+    "f16": (attention(t="f16"), 1),
+    "f16 with casts": (
+        '((Q{f16}[H N D] K{f16}[H M D] V{f16}[H M E]) -> (O{f16}[H N E])) (setf s (* (einsum "hid,hjd->hij" (cast f32 Q) (cast f32 K)) (rsqrt D))) '
+        '(setf p (cast f16 (softmax s :axis -1))) (return (cast f16 (einsum "hij,hje->hie" (cast f32 p) (cast f32 V))))',
+        1,
+    ),
+    "grouped queries": (
+        "((Q{f32}[H G N D] K{f32}[H M D] V{f32}[H M E]) -> (O{f32}[H G N E])) "
+        '(return (einsum "hgij,hje->hgie" (softmax (* (einsum "hgid,hjd->hgij" Q K) (rsqrt D)) :axis -1) V))',
+        1,
+    ),
+    "heads inside": (
+        '((Q{f32}[N H D] K{f32}[M H D] V{f32}[M H E]) -> (O{f32}[N H E])) (return (einsum "hij,jhe->ihe" (softmax (einsum "ihd,jhd->hij" Q K) :axis -1) V))',
+        1,
+    ),
+    "sink": (
+        '((Q{f32}[H N D] K{f32}[H M D] V{f32}[H M E] G{f32}[H]) -> (O{f32}[H N E])) (setf s (* (einsum "hid,hjd->hij" Q K) (rsqrt D))) (setf g (unsqueeze G :axis (1 2))) '
+        "(setf mx (max (max s :axis -1 :keepdims t) g)) (setf p (exp (- s mx))) "
+        '(return (/ (einsum "hij,hje->hie" p V) (+ (sum p :axis -1 :keepdims t) (exp (- g mx)))))',
+        1,
+    ),
+    "one query": (
+        '((Q{f32}[H D] K{f32}[H M D] V{f32}[H M E]) -> (O{f32}[H E])) (return (einsum "hj,hje->he" (softmax (* (einsum "hd,hjd->hj" Q K) (rsqrt D)) :axis -1) V))',
+        1,
+    ),
+    "by distance": (
+        "((Q{f32}[N D] K{f32}[M D] V{f32}[M E]) -> (O{f32}[N E])) (setf d (- (unsqueeze Q :axis 1) (unsqueeze K :axis 0))) "
+        "(return (matmul (softmax (- (sum (* d d) :axis 2)) :axis -1) V))",
+        1,
+    ),
+    "with its logsumexp": (
+        '((Q{f32}[H N D] K{f32}[H M D] V{f32}[H M E]) -> (O{f32}[H N E] L{f32}[H N])) (setf s (* (einsum "hid,hjd->hij" Q K) (rsqrt D))) '
+        '(return (einsum "hij,hje->hie" (softmax s :axis -1) V) (logsumexp s :axis -1))',
+        3,
+    ),
+}
+TAKEN_OUT = {  # R factors leave the sum; nothing is left to be corrected
+    "norm, then product": "((X{f32}[M N] W{f32}[N K]) -> (Y{f32}[M K])) (return (matmul (* X (rsqrt (+ 1e-5 (mean (* X X) :axis 1 :keepdims t)))) W))",
+    "normalised, then dot": "((X{f32}[M N] Y{f32}[M N]) -> (Z{f32}[M])) (return (sum (* (/ X (sqrt (sum (* X X) :axis 1 :keepdims t))) Y) :axis 1))",
+}
+NOT_SEPARABLE = {
+    "tanh": ("((X{f32}[M N]) -> (Y{f32}[M])) (return (sum (tanh (- X (max X :axis 1 :keepdims t))) :axis 1))", "`tanh` mixes"),
+    "product": ("((X{f32}[M N]) -> (Y{f32}[M])) (return (sum (exp (* X (max X :axis 1 :keepdims t))) :axis 1))", "multiplies an earlier reduction by"),
+    "rounding": ("((X{f32}[M N] W{f32}[M N]) -> (Y{f32}[M])) (return (sum (* W (round (* X (max (abs X) :axis 1 :keepdims t)))) :axis 1))", "`round` mixes"),
+    "another maximum": ("((X{f32}[M N] W{f32}[M N]) -> (Y{f32}[M])) (return (sum (exp (- W (max X :axis 1 :keepdims t))) :axis 1))", "no maximum of it"),
+}  # fmt: skip
+
+
+def naive(text: str) -> Graph:
+    return composite(f"(composite naive {text})")
+
+
+def before(text: str) -> Graph:
+    return simplify(raise_loops(naive(text), TARGET, OPTIONS), TARGET, OPTIONS)
+
+
+def after(graph: Graph) -> Graph:
+    found = cascade(graph, TARGET, OPTIONS)
+    verify(found)
+    assert show(read(show(found), "graph")) == show(found)
+    assert cascade(found, TARGET, OPTIONS).outputs == found.outputs
+    return found
+
+
+def inputs_of(graph: Graph, sizes: dict[str, int], seed: int) -> dict[str, Any]:
+    """Normal values; every third seed with masked elements, every third with huge ones, in what is exponentiated."""
+    found = draw(graph, sizes, seed)
+    for name, x in found.items():
+        if name in "XB" and x.dtype.kind == "f":
+            flat = x.reshape(-1)
+            if seed % 3 == 1:
+                flat[::3] = -np.inf
+                flat[: x.shape[-1]] = -np.inf  # a row of nothing else
+            elif seed % 3 == 2:
+                flat *= 1e4
+    return found
+
+
+@pytest.mark.parametrize("name", ONE_PASS)
+def test_one_pass_means_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("luminal.passes.nest_cascade.LONG_TILE", 64)  # so that small tensors have several tiles
+    text, kernels = ONE_PASS[name]
+    graph = naive(text)
+    found = after(before(text))
+    assert any(n.op == "cascade" for n in found.nodes()) and not why_not(found)
+    fused = fuse(found, TARGET, OPTIONS)
+    module = make_nests(fused, TARGET, OPTIONS)
+    verify(module)
+    assert len(module.kernels) == kernels, show(module)
+    assert not any({size("N"), size("M")} <= set(t.shape) for t in module.temps), "scores in memory"
+    legal = legalize(module, TARGET, OPTIONS)
+    rng = random.Random(f"{SEED} {name}")
+    for seed in range(3):
+        sizes = {s.name: rng.choice((1, 2, 3, 5)) for s in graph.sizes}
+        sizes |= {"M" if "M" in sizes and "D" in sizes else "N": rng.choice((0, 1, 63, 64, 65, 127, 129))}
+        print(f"seed {seed}, sizes {sizes}")
+        inputs = inputs_of(graph, sizes, seed)
+        want = meaning(graph, inputs, sizes)
+        agree(meaning(found, inputs, sizes), want, graph, f"{name}, the graph, seed {seed}, sizes {sizes}")
+        agree(outputs(legal, inputs, sizes, seed), want, graph, f"{name}, the nests, seed {seed}, sizes {sizes}")
+
+
+@pytest.mark.parametrize("name", TAKEN_OUT)
+def test_factors_leave_a_sum(name: str) -> None:
+    graph = before(TAKEN_OUT[name])
+    found = after(graph)
+    assert found.outputs != graph.outputs and not any(n.op == "cascade" for n in found.nodes())
+    sizes = {s.name: 5 for s in graph.sizes}
+    for n in (0, 1, 7):
+        inputs = draw(graph, sizes | {"N": n}, n)
+        agree(meaning(found, inputs, sizes | {"N": n}), meaning(graph, inputs, sizes | {"N": n}), graph, name)
+
+
+@pytest.mark.parametrize("name", NOT_SEPARABLE)
+def test_what_is_not_separable_stays_and_says_why(name: str) -> None:
+    text, reason = NOT_SEPARABLE[name]
+    found = after(before(text))
+    assert not any(n.op == "cascade" for n in found.nodes())
+    (said,) = why_not(found)
+    assert reason in said
+
+
+def test_strict_keeps_the_order_of_sums() -> None:
+    graph = before(ONE_PASS["attention"][0])
+    assert cascade(graph, TARGET, Options(level=2, strict=True)) is graph
+
+
+def exact(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+    s = np.einsum("hid,hjd->hij", *(x.astype(np.float64) for x in (q, k))) / np.sqrt(q.shape[-1])
+    if mask is not None:
+        s = np.where(mask, s, -np.inf)
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return np.einsum("hij,hje->hie", e / e.sum(-1, keepdims=True), v.astype(np.float64))
+
+
+@needs_cc
+@pytest.mark.parametrize("causal", [False, True])
+def test_compiled_attention(causal: bool) -> None:
+    """Tiles, blocks of rows and their borders, on clang; a row that is masked to its end is NaN, and huge scores do not overflow."""
+    f = luminal.compile(f"(composite naive {ONE_PASS['sliding window' if causal else 'attention'][0]})", runtime="clang")
+    rng = np.random.default_rng(SEED)
+    for n, m, d, e in [(1, 1, 1, 1), (5, 64, 3, 33), (57, 129, 16, 16), (24, 191, 8, 32), (113, 127, 5, 40), (2, 300, 64, 64)]:
+        q, k, v = (rng.standard_normal((2, *x)).astype(np.float32) for x in ((n, d), (m, d), (m, e)))
+        q[0] *= 100
+        i, j = np.arange(n)[:, None], np.arange(m)
+        with np.errstate(all="ignore"):
+            want = exact(q, k, v, (j <= i) & (i - j < 5) if causal else None)
+        got = f(q, k, v)
+        assert np.array_equal(np.isnan(got), np.isnan(want))
+        scores = (
+            100 * np.abs(q[0] / 100 @ k[0].T).max() if n else 0.0
+        )  # an exponential carries the rounding of its argument, which is as large as this
+        assert np.nanmax(np.abs(got - want), initial=0) < 4 * np.finfo(np.float32).eps * (1 + scores), (n, m, d, e)
