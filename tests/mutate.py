@@ -77,7 +77,7 @@ def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
                 other = copy.deepcopy(node)
                 other.test = ast.UnaryOp(ast.Not(), other.test)
                 yield "condition", other
-        case ast.Call(args=[a, b, *_]) if not node.keywords and isinstance(node.func, ast.Name) and node.func.id in ("min", "max"):
+        case ast.Call(args=[_, _, *_]) if not node.keywords and isinstance(node.func, ast.Name) and node.func.id in ("min", "max"):
             other = copy.deepcopy(node)
             other.func = ast.Name("max" if node.func.id == "min" else "min", ast.Load())
             yield "min/max", other
