@@ -16,7 +16,7 @@ from .ir.errors import LuminalError, SourceError, UsageError
 from .ir.target import Options, Target
 
 if TYPE_CHECKING:
-    from .dsl import Scope
+    from .dsl import Instance, Scope
     from .dsl.ast import Composite
     from .ir.errors import Diagnostic
     from .ir.graph import Graph
@@ -183,9 +183,8 @@ class Compilation:
         """SourceError where the composite is wrong; UsageError where only what it is compiled for (`-D`) does not fit it."""
         from . import dsl
 
-        s = self.settings
+        s, instance = self.settings, self._instance
         self.scope = scope = dsl.Scope(self.unit.composites, tuple(map(Path, s.include)))
-        instance = dsl.Instance(dtypes=s.dtype, parameters=s.parameters, sizes=s.sizes, ranks=s.ranks, given=s.given, assume=s.assume)
         try:
             return dsl.elaborate(composite, scope, instance, self.warnings)
         except SourceError as wrong:
@@ -197,6 +196,26 @@ class Compilation:
                 raise wrong from None
             given = ", ".join(f"{name}={value}" for name, value in {**s.sizes, **s.parameters}.items())
             raise UsageError(f"-D {given} does not fit {composite.name}: {wrong}") from None
+
+    @property
+    def _instance(self) -> Instance:
+        from . import dsl
+
+        s = self.settings
+        return dsl.Instance(dtypes=s.dtype, parameters=s.parameters, sizes=s.sizes, ranks=s.ranks, given=s.given, assume=s.assume)
+
+    def opinion(self) -> tuple[Graph, Graph] | None:
+        """The second opinion that the composite's `[test] code` holds, as a graph of the same ports: as written, and with its loops raised.  None where there is none."""
+        from . import dsl
+        from .passes.pipeline import run_pipeline
+
+        other = None if self.composite is None else dsl.second_opinion(self.composite)
+        if other is None:
+            return None
+        self.elaborate()
+        assert self.scope is not None
+        graph = dsl.elaborate(other, self.scope, self._instance)
+        return graph, run_pipeline(graph, "graph", self.target, self.options, stop_after="raise_loops")
 
     @property
     def dependencies(self) -> tuple[Path, ...]:

@@ -56,12 +56,12 @@ def ops(name: str | None, include: tuple[str, ...], as_json: bool) -> int:
 
 
 def library() -> dict[str, list[Composite]]:
-    """Family (a folder of the library) -> its composites, both in alphabetical order."""
+    """Family (a folder of the library) -> its composites, both in alphabetical order; of a file with several the last, which the others serve."""
     from .. import dsl
 
     found: dict[str, list[Composite]] = {}
     for path in sorted(OPS_FOLDER.glob("*/*.toml")):
-        found.setdefault(path.parent.name, []).extend(dsl.read_file(path))
+        found.setdefault(path.parent.name, []).append(dsl.read_file(path)[-1])
     return found
 
 

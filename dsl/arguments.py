@@ -125,13 +125,12 @@ def read(evaluator: Evaluator, form: Form, operand: Operand) -> Any:
 
 
 def read_many(evaluator: Evaluator, forms: Sequence[Form], operand: Operand) -> tuple[Any, ...]:
-    if operand.kind in ("sizes", "axes"):
-        one = size if operand.kind == "sizes" else axis
-        if len(forms) == 1:
-            whole = listed(evaluator, forms[0], one)
-            if whole is not None:
-                return whole
-        return tuple(one(evaluator, f) for f in forms)
+    if operand.kind == "sizes":
+        whole = listed(evaluator, forms[0], size) if len(forms) == 1 else None
+        return sizes(evaluator, forms) if whole is None else whole
+    if operand.kind == "axes":
+        whole = listed(evaluator, forms[0], axis) if len(forms) == 1 else None
+        return tuple(axis(evaluator, f) for f in forms) if whole is None else whole
     problems = Problems()
     found = []
     for f in forms:
@@ -180,10 +179,31 @@ def axis(evaluator: Evaluator, form: Form) -> int:
     return found.attr
 
 
+def sizes(evaluator: Evaluator, forms: Sequence[Form]) -> tuple[Expr, ...]:
+    """Sizes one by one; `~` stands for all that it stands for in the ports."""
+    found: list[Expr] = []
+    for f in forms:
+        if is_tilde(f):
+            leading = evaluator.frame.leading
+            if leading is None:
+                raise error("E0503", "`~` stands for nothing here: no port of this composite has it", f.place)
+            found.extend(leading)
+        else:
+            found.append(size(evaluator, f))
+    return tuple(found)
+
+
+def is_tilde(form: Form) -> bool:
+    return isinstance(form, Symbol) and form.name == "~"
+
+
 def listed(evaluator: Evaluator, form: Form, one: Any) -> tuple[Any, ...] | None:
-    """A list of integers: written out (unless its head is an arithmetic operator), or a parameter of type ints; None where the form is no list."""
+    """A list of integers: written out (unless its head is an arithmetic operator), a parameter of type ints, or `~` of sizes; None where the form is no list."""
     if isinstance(form, List) and form.bracket != "{" and (form.bracket == "[" or not is_expression(form)):
-        return tuple(one(evaluator, f) for f in form.items if not isinstance(f, Comma))
+        items = [f for f in form.items if not isinstance(f, Comma)]
+        return sizes(evaluator, items) if one is size else tuple(one(evaluator, f) for f in items)
+    if is_tilde(form) and one is size:
+        return sizes(evaluator, [form])
     if isinstance(form, Symbol):
         value = anything(evaluator, form)
         if isinstance(value, tuple) and all(isinstance(v, int) for v in value):
@@ -238,27 +258,32 @@ def text(evaluator: Evaluator, form: Form) -> str:
 
 
 def type_(evaluator: Evaluator, form: Form) -> DType:
-    """A dtype, a type variable of the composite, or a parameter of type dtype."""
+    """A dtype, a type variable of the composite, or anything whose value is a dtype: a parameter, a name, `(if (= T f64) f64 f32)`."""
     if isinstance(form, Symbol):
         frame = evaluator.frame
         if form.name in frame.dtypes:
             return frame.dtypes[form.name]
-        found = frame.parameters.get(form.name)
-        if isinstance(found, DType):
-            return found
+        found = frame.resolve(form.name, form.place)
+        if found is not None and isinstance(found.value, DType):
+            return found.value
         known = dtype(form.name)
         if known is not None and known.lanes == 1:
             return known
         from ..ir.dtypes import DTYPES
 
         raise error("E0114", f"unknown type `{shorten(form.name)}`", form.place, *nearest(form.name, [*DTYPES, *frame.dtypes]))
+    value = evaluator.value(form) if isinstance(form, List) else None
+    if isinstance(value, DType):
+        return value
     raise mismatch(form, "type")
 
 
 def range_(evaluator: Evaluator, form: Form) -> Any:
-    """`_` for all, an integer (drops the axis), or (start stop [step]) with `_` for what is left out."""
+    """`_` for all, an integer (drops the axis), (start stop [step]) with `_` for what is left out, or `~` for all axes that nothing else is given for."""
     if isinstance(form, Symbol) and form.name == "_":
         return None
+    if is_tilde(form):
+        return ...
     if not isinstance(form, List) or is_expression(form):
         return size(evaluator, form)
     if not 2 <= len(form.items) <= 3:
@@ -267,7 +292,10 @@ def range_(evaluator: Evaluator, form: Form) -> Any:
     return (parts[0], parts[1], parts[2] if len(parts) == 3 else None)
 
 
-def pair(evaluator: Evaluator, form: Form) -> tuple[Any, Any]:
+def pair(evaluator: Evaluator, form: Form) -> Any:
+    """(before after), `_` for (0 0), or `~` for (0 0) at every axis that nothing else is given for."""
+    if isinstance(form, Symbol) and form.name in ("_", "~"):
+        return ... if form.name == "~" else (0, 0)
     found = listed(evaluator, form, size)
     if found is None or len(found) != 2:
         raise mismatch(form, "pairs", "expected: (before after) for each axis")

@@ -36,8 +36,6 @@ def call_composite(evaluator: Evaluator, form: List, composite: Composite) -> An
     """The value of `(composite operand… :keyword value…)`: a tensor, or a tuple where it has several outputs.
 
     A name given at a port that is updated in place stands for the new value afterwards."""
-    session = evaluator.session
-    frame = Frame(composite)
     given: list[tuple[PortDecl, Form, Tensor]] = []
     values: dict[str, Any] = {}
     ports, keywords = split_call(form, composite)
@@ -49,25 +47,35 @@ def call_composite(evaluator: Evaluator, form: List, composite: Composite) -> An
         with problems:
             values[parameter.name] = parameter_value_of(evaluator, parameter, f)
     problems.finish()
-    with session.entered(composite, form.place):
-        frame.parameters = parameters_of(composite, {k: v for k, v in values.items() if v is not None}, form.place)
-        present = {p.name for p, _, _ in given}
-        frame.given = {p.name: p.name in present for p in composite.inputs if p.optional}
-        unifier = Unifier(session, frame)
-        unifier.types([(p, x, f.place) for p, f, x in given])
-        for p, f, x in given:
-            frame.scopes[0][p.name] = unifier.port(p, x, f.place)
-        _constraints(evaluator, unifier, composite, form.place)
-        unifier.finish()
-        inner = Evaluator(session, frame)
-        try:
-            results = run_body(inner, unifier)
-        except SourceError as e:
-            raise _from_callee(e, composite, evaluator.frame.composite, form.place) from None
+    results = apply_composite(evaluator, composite, [(p, x, f.place) for p, f, x in given], values, form.place)
     for p, f, _ in given:
         if p.role == "inout" and isinstance(f, Symbol):
             _update(evaluator, f, results[composite.outputs.index(p.name)])
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def apply_composite(
+    evaluator: Evaluator, composite: Composite, given: Sequence[tuple[PortDecl, Tensor, Place]], values: dict[str, Any], place: Place
+) -> list[Tensor]:
+    """The outputs of a composite for these tensors at its ports and these values of its parameters."""
+    session = evaluator.session
+    frame = Frame(composite)
+    with session.entered(composite, place):
+        frame.parameters = parameters_of(composite, {k: v for k, v in values.items() if v is not None}, place)
+        present = {p.name for p, _, _ in given}
+        frame.given = {p.name: p.name in present for p in composite.inputs if p.optional}
+        unifier = Unifier(session, frame)
+        unifier.types(given)
+        for p, x, where in given:
+            frame.scopes[0][p.name] = unifier.port(p, x, where)
+        _constraints(evaluator, unifier, composite, place)
+        unifier.finish()
+        frame.leading = unifier.broadcast(place) if unifier.leading else None
+        frame.declare_outputs(frame.leading or ())
+        try:
+            return run_body(Evaluator(session, frame), unifier)
+        except SourceError as e:
+            raise _from_callee(e, composite, evaluator.frame.composite, place) from None
 
 
 def split_call(form: List, composite: Composite) -> tuple[list[tuple[PortDecl, Form]], list[tuple[Parameter, Form]]]:

@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..ir.build import Builder
+from ..ir.dtypes import dtype, i64
 from ..ir.tensor import BuildError
 from . import arguments
 from .diagnostics import nearest, shorten
 from .frame import Broken, Frame, Silenced, unknown
 from .names import unique
-from .operators import TABLE, truth
+from .operators import DRAWN, TABLE, truth
 from .sexpr import Form, Keyword, List, Number, String, Symbol
 from .source import error
 
@@ -56,6 +57,9 @@ class Evaluator:
     def name(self, form: Symbol) -> Any:
         found = self.frame.resolve(form.name, form.place)
         if found is None:
+            known = dtype(form.name)
+            if known is not None and known.lanes == 1:
+                return known
             self._unassigned(form)
             raise unknown(form.name, self.frame, form.place)
         value = found.value
@@ -208,10 +212,12 @@ def body_value(evaluator: Evaluator, forms: tuple[Form, ...], form: List) -> Any
 
 
 def element(evaluator: Evaluator, form: List) -> Any:
-    """`(aref T i…)`: plain integers pick (fewer than T has axes leave the rest), integer tensors gather."""
+    """`(aref T i…)`: plain integers pick (fewer than T has axes leave the rest), integer tensors gather.  `(aref list k)` of a parameter that is a list."""
     items = form.items
     if len(items) < 2:
         raise error("E0501", "`aref` takes a tensor and its indices", form.place, "expected: (aref T i…)")
+    if isinstance(items[1], Symbol) and is_list(found := arguments.anything(evaluator, items[1])):
+        return list_element(evaluator, form, found)
     base = arguments.tensor(evaluator, items[1])
     indices = [arguments.tensor(evaluator, f) for f in items[2:]]
     check_rank(form, base.rank, len(indices))
@@ -225,12 +231,52 @@ def element(evaluator: Evaluator, form: List) -> Any:
     return evaluator.builder.gather_at(base, indices)
 
 
+def is_list(value: Any) -> bool:
+    """The value of a parameter of type ints or axes."""
+    return isinstance(value, tuple) and all(isinstance(v, int) for v in value)
+
+
+def list_element(evaluator: Evaluator, form: List, values: tuple[int, ...]) -> Any:
+    if len(form.items) != 3:
+        raise error("E0505", f"a list has one index, found {len(form.items) - 2}", form.place, "expected: (aref list k)")
+    k = arguments.axis(evaluator, form.items[2])
+    if not 0 <= k < len(values):
+        raise error("E0319", f"there is no element {k} in {shorten(form.items[1].source_text)}, a list of {len(values)}", form.items[2].place)
+    return evaluator.builder.constant(values[k])
+
+
+def length(evaluator: Evaluator, form: List) -> Any:
+    """`(length list)`: how many numbers a parameter of type ints or axes has."""
+    values = arguments.anything(evaluator, form.items[1]) if len(form.items) == 2 else None
+    if not is_list(values):
+        raise error("E0503", "`length` takes a parameter that is a list", form.place, "expected: (length axes)")
+    return evaluator.builder.constant(len(values))
+
+
 def check_rank(form: List, rank: int, found: int) -> None:
     if found > rank:
         name = shorten(form.items[1].source_text)
         raise error("E0505", f"`{name}` has {rank} ax{'i' if rank == 1 else 'e'}s, found {found} indices", form.place)
 
 
+def drawn(evaluator: Evaluator, form: List) -> Any:
+    """`(rand (M N) :seed s :dtype f32)`, `randn`: the library composite of that name on the positions of a tensor, in row-major order."""
+    from .calls import apply_composite
+
+    head = (form.head or "").lower()
+    operands, keywords = arguments.bind(evaluator, form, DRAWN[head])
+    composite = evaluator.session.scope.library(head)
+    b, (shape,) = evaluator.builder, operands
+    b.span = form.place.span
+    position, seed = b.row_major(shape), keywords["seed"]
+    if seed is None:
+        raise error("E0504", f"`{head}` needs a seed", form.place, "help: the same seed gives the same numbers: (rand (M N) :seed 1)")
+    if seed.weak != "int" and not seed.dtype.is_integer:
+        raise error("E0318", f"a seed of dtype {seed.dtype}", form.place, "help: (cast i64 s)")
+    given = [(composite.ports[0], b.cast(position, i64), form.place), (composite.ports[1], b.cast(seed, i64), form.place)]
+    return apply_composite(evaluator, composite, given, {"dtype": keywords["dtype"]}, form.place)[0]
+
+
 SPECIAL: dict[str, Callable[[Evaluator, List], Any]] = {
-    "given": given, "if": conditional, "values": several, "progn": sequence, "let": let, "aref": element,
+    "given": given, "if": conditional, "values": several, "progn": sequence, "let": let, "aref": element, "length": length, "rand": drawn, "randn": drawn,
 }  # fmt: skip

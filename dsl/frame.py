@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..ir.dtypes import DType
+from ..ir.dtypes import DType, dtype
 from ..ir.expr import Expr
 from ..ir.graph import Shape
 from .ast import Composite
@@ -39,7 +39,7 @@ class Silenced(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a name resolves to: `space` is local, port, size, parameter, literal; `key` the name as it was declared."""
+    """What a name resolves to: `space` is local, port, size, parameter, dtype, literal; `key` the name as it was declared."""
 
     space: str
     key: str
@@ -55,8 +55,10 @@ class Frame:
     dtypes: dict[str, DType] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
     given: dict[str, bool] = field(default_factory=dict)  # of the optional ports
+    leading: Shape | None = None  # what `~` stands for; None where no port has it
     scopes: list[dict[str, Any]] = field(default_factory=lambda: [{}])
     returned: list[Any] | None = None
+    returned_early: bool = False  # by a `return` in the branch of a compile-time `if`
     last: Any = None  # the value of the last expression statement
     declared: dict[str, tuple[Shape, DType]] = field(default_factory=dict)  # outputs of their own whose shape is known before the body runs
 
@@ -86,7 +88,7 @@ class Frame:
             self.scopes.pop()
 
     def resolve(self, name: str, place: Place) -> Found | None:
-        """Exact spelling first, then a unique folded one; locals from the inside out, then ports, sizes, parameters, literals.
+        """Exact spelling first, then a unique folded one; locals from the inside out, then ports, sizes, parameters, type variables, literals, dtypes.
         E0202 where a folded name fits several of one kind."""
         spaces: list[tuple[str, dict[str, Any]]] = [("local", s) for s in reversed(self.scopes)]
         spaces += [("size", self.sizes), ("parameter", self.parameters)]
@@ -98,7 +100,12 @@ class Frame:
             if key is not None:
                 return Found(space, key, names[key])
         low = name.lower()
-        return Found("literal", low, LITERALS[low]) if low in LITERALS else None
+        if name in self.dtypes:
+            return Found("dtype", name, self.dtypes[name])
+        if low in LITERALS:
+            return Found("literal", low, LITERALS[low])
+        known = dtype(name)
+        return Found("dtype", known.name, known) if known is not None and known.lanes == 1 else None
 
     def assign(self, name: str, value: Any, place: Place) -> None:
         """`(setf name value)`: the visible local or port of that name, else a new local of the innermost body."""

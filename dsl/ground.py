@@ -45,6 +45,7 @@ class Ground:
         self.block: list[Stmt] = []
         self.bodies: list[list[Stmt]] = [self.block]
         self.outside: dict[tuple[int, str], Memory] = {}
+        self.unset: dict[tuple[int, str], Symbol] = {}  # outputs without a value yet, where they are named first
         self.written: dict[str, tuple[Memory, Symbol]] = {}
         self.counts = count_targets(form)
         self.count = 0  # of statements
@@ -98,6 +99,7 @@ class Ground:
             shape, dtype = declared
             self.outside[place] = Memory(self.outer(key), shape, place)
             self.kinds.start(place, dtype)
+            self.unset[place] = name
         return self.outside[place]
 
     def buffer(self, memory: Memory, space: str = "global") -> Buffer:
@@ -177,26 +179,29 @@ class Ground:
         """The visible scalar variable of this name; None where there is none.  E0610 for what is no variable."""
         found = self.frame.resolve(name.name, name.place)
         if found is None or found.space != "local":
-            key, memory = name.name, self.output(name)
-            if memory is None:
-                return None
-        else:
-            key, value = found.key, found.value
-            if isinstance(value, Plain):
-                if value.loop:
-                    raise error("E0610", f"the loop variable `{key}` cannot be assigned", name.place)
-                return None
-            if value is BROKEN:
-                raise Silenced
-            memory = self.memory(found) if isinstance(value, Tensor) else value
+            memory = self.output(name)
+            return memory if memory is None else self.element_only(memory, name)
+        value = found.value
+        if isinstance(value, Plain):
+            if value.loop:
+                raise error("E0610", f"the loop variable `{found.key}` cannot be assigned", name.place)
+            return None
+        if value is BROKEN:
+            raise Silenced
+        memory = self.memory(found) if isinstance(value, Tensor) else value
         if not isinstance(memory, Memory):
-            raise error("E0610", f"`{key}` is no variable", name.place)
+            raise error("E0610", f"`{found.key}` is no variable", name.place)
+        return self.element_only(memory, name)
+
+    @staticmethod
+    def element_only(memory: Memory, name: Symbol) -> Memory:
+        """The memory where it is a scalar; E0607 for a tensor."""
         if memory.shape:
             raise error(
                 "E0607",
-                f"`{key}` is a whole tensor; inside a loop its elements are assigned",
+                f"`{name.name}` is a whole tensor; inside a loop its elements are assigned",
                 name.place,
-                f"help: (setf (aref {key} {' '.join('ijklmnpq'[: len(memory.shape)])}) …)",
+                f"help: (setf (aref {name.name} {' '.join('ijklmnpq'[: len(memory.shape)])}) …)",
             )
         return memory
 
@@ -206,7 +211,15 @@ class Ground:
         to = self.kinds.dtype(memory.key)
         if not value.weak and value.expr.dtype is not to:
             raise error(
-                "E0301", f"`{shorten(name.source_text)}` is {to}, its new value {value.expr.dtype}", (form or self.form).place, f"help: (cast {to} …)"
+                "E0301",
+                f"`{shorten(name.source_text)}` is {to}, its new value {value.expr.dtype}",
+                (form or self.form).place,
+                "help: (real …), (imag …) or (abs …)" if value.expr.dtype.is_complex else f"help: (cast {to} …)",
+            )
+        if combiner in ("max", "min") and to.is_complex:
+            place = (form or self.form).place
+            raise error(
+                "E0303", f"`{shorten(name.source_text)}` is c64, and complex numbers have no order", place, "help: compare (abs z) or (real z)"
             )
         if combiner and to.kind == "bool":
             raise error("E0303", f"`{shorten(name.source_text)}` is bool and cannot be accumulated", (form or self.form).place)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..ir.dtypes import DType
 from ..ir.expr import FALSE, TRUE, ZERO, Expr, call, const
 from ..ir.kernel import Check
 from ..ir.program import BAD_INDEX
@@ -33,7 +34,7 @@ class LoopValues:
         self.guards: list[Expr] = []
 
     def value(self, form: Form) -> Any:
-        """A Scalar, or a compile-time bool or str.  SourceError E0201, E0203, E0301 …, E0607."""
+        """A Scalar, or a compile-time bool, str or DType.  SourceError E0201, E0203, E0301 …, E0607."""
         match form:
             case Number(value=value):
                 return number(value)
@@ -52,7 +53,14 @@ class LoopValues:
 
     def scalar(self, form: Form) -> Scalar:
         """A value that is a number or a truth value."""
+        return self._scalar(form, self.value(form))
+
+    def binding(self, form: Form) -> DType | Plain:
+        """What a name may stand for: a dtype, or a number that stays as it is."""
         value = self.value(form)
+        return value if isinstance(value, DType) else Plain(self._scalar(form, value))
+
+    def _scalar(self, form: Form, value: Any) -> Scalar:
         if isinstance(value, bool):
             return Scalar(TRUE if value else FALSE)
         if not isinstance(value, Scalar):
@@ -100,7 +108,7 @@ class LoopValues:
                 return fixed if fixed is not None else self.whole(form, self.walk.memory(found))
             case Expr():
                 return Scalar(value, "int")
-            case bool() | str():
+            case bool() | str() | DType():
                 return value
             case int() | float():
                 return number(value)
@@ -187,9 +195,9 @@ class LoopValues:
         for f in forms:
             with problems:
                 value = self.value(f)
-                if not isinstance(value, (Scalar, bool, str)):
+                if not isinstance(value, (Scalar, bool, str, DType)):
                     raise error("E0503", f"expected a number, found `{shorten(f.source_text)}`", f.place)
-                values.append(value)
+                values.append(value.name if isinstance(value, DType) else value)
         problems.finish()
         return values
 

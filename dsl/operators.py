@@ -5,9 +5,12 @@ A signature lists operands by kind, then keywords; it is what a diagnostic shows
     x y …      a tensor (weak numbers and literals included)          x+       one or more, as a tuple
     axis       one compile-time integer                               axes     an integer, a list, or absent (None)
     size       an integer expression of sizes                         sizes+   sizes one by one, or one list, as a tuple
-    ranges+    `_`, an integer, or (start stop [step]), one an axis   pairs+   (before after), one an axis
+    ranges+    `_`, an integer, or (start stop [step]), one an axis   pairs+   `_` or (before after), one an axis
+               (in both `~` once: as many `_` as axes are left)
     flag       t or nil                                               literal  a number known at compile time
     type       a dtype                                                text     a string, or a bare word
+
+In sizes and shapes `~` stands for the extents that it stands for in the ports.
 """
 
 from __future__ import annotations
@@ -17,8 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..ir import complex_values
 from ..ir.build import Builder
-from ..ir.dtypes import bool_
+from ..ir.dtypes import DType, bool_
 from ..ir.tensor import BuildError, Tensor
 
 KINDS = {
@@ -91,12 +95,20 @@ def folded(op: str) -> Callable[[Builder, tuple[Tensor, ...]], Tensor]:
     return run
 
 
+def horner(b: Builder, x: Tensor, terms: tuple[Tensor, ...]) -> Tensor:
+    """Σ terms[k] · x^k by fma from the highest power down."""
+    result = terms[-1]
+    for c in terms[-2::-1]:
+        result = b.elementwise("fma", result, x, c)
+    return result
+
+
 def subtract(b: Builder, xs: tuple[Tensor, ...]) -> Tensor:
     return b.elementwise("neg", xs[0]) if len(xs) == 1 else folded("sub")(b, xs)
 
 
 def divide(b: Builder, xs: tuple[Tensor, ...]) -> Tensor:
-    integers = [x for x in xs if not x.dtype.is_float]
+    integers = [x for x in xs if not x.dtype.is_inexact]
     if integers and len(integers) == len(xs) and not (len(xs) == 1 and xs[0].weak):
         raise BuildError("E0303", "`/` is not defined on integers", "help: `floordiv` rounds down; `(cast f32 x)` divides as floats")
     return b.elementwise("recip", xs[0]) if len(xs) == 1 else folded("div")(b, xs)
@@ -121,7 +133,9 @@ def compare(op: str, swap: bool = False) -> Callable[..., Any]:
 
 
 def constant_of(x: Any) -> int | float | bool | str | None:
-    """The value of a literal or of a plain integer without sizes; None for everything else."""
+    """The value of a literal or of a plain integer without sizes, the name of a dtype; None for everything else."""
+    if isinstance(x, DType):
+        return x.name
     if isinstance(x, (bool, str)):
         return x
     if isinstance(x, Tensor) and x.weak and not x.shape:
@@ -180,22 +194,46 @@ def extreme(op: str) -> Callable[..., Tensor]:
 
 
 def shift(b: Builder, x: Tensor, count: Tensor) -> Tensor:
-    """`ash`: to the left for a positive count, to the right (keeping the sign) for a negative one."""
+    """`ash`: to the left for a positive count, to the right (keeping the sign) for a negative one.  The count may have a signed dtype of its own, so
+    that unsigned numbers are shifted to the right too."""
     known = constant_of(count)
     if isinstance(known, int):
         return b.elementwise("shift_left" if known >= 0 else "shift_right", x, b.constant(abs(known)))
-    left, right = b.elementwise("shift_left", x, count), b.elementwise("shift_right", x, b.elementwise("neg", count))
+    back, ahead = b.elementwise("neg", count), count
+    if not count.weak and not x.weak and count.dtype.kind == "int" and count.dtype is not x.dtype:
+        # a distance beyond the width stays one in the other dtype
+        back, ahead = (b.cast(b.elementwise("min", c, b.constant(x.dtype.bits)), x.dtype) for c in (back, ahead))
+    left, right = b.elementwise("shift_left", x, ahead), b.elementwise("shift_right", x, back)
     return b.where(b.elementwise("less_than", count, b.constant(0)), right, left)
+
+
+def per_axis(x: Tensor, given: tuple[Any, ...], whole: Any) -> tuple[Any, ...]:
+    """One entry an axis: `...` (a `~` in the text) is as many `whole` ones as axes are left."""
+    places = [k for k, entry in enumerate(given) if entry is ...]
+    if not places:
+        return given
+    if len(places) > 1:
+        raise BuildError("E0503", "`~` stands here twice", "expected: at most one `~`, for the axes that nothing else is given for")
+    k, left = places[0], x.rank - len(given) + 1
+    if left < 0:
+        raise BuildError("E0313", f"{len(given) - 1} entries for a tensor of rank {x.rank}")
+    return (*given[:k], *[whole] * left, *given[k + 1 :])
 
 
 UNARY = "sqrt exp exp2 expm1 log log2 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf floor ceil round trunc abs sign neg recip rsqrt isnan isinf"
 for _name in UNARY.split():
     define(_name, "x", row(_name))
+define("complex", "re im", complex_values.compose)
+for _name in ("real", "imag"):
+    define(_name, "z", lambda b, z, _part=_name: complex_values.part(b, _part, z))
+define("conj", "z", complex_values.conjugate)
+define("angle", "z", row("angle"))
 define("+", "x+", folded("add"))
 define("*", "x+", folded("mul"))
 define("-", "x+", subtract)
 define("/", "x+", divide)
 define("fma wmma", "a b c", row("fma"))
+define("horner", "x c+", horner)
 define("mod", "x y", row("mod"))
 define("floordiv", "x y", row("floordiv"))
 define("pow", "x y", lambda b, x, y: b.pow(x, y))
@@ -250,8 +288,8 @@ define("expand", "x d:sizes+", lambda b, x, d: b.expand(x, d))
 define("transpose", "x axis:axes+", lambda b, x, order: b.transpose(x, order))
 define("squeeze", "x", lambda b, x, axis: b.squeeze(x, axis), axis=("axes", None))
 define("unsqueeze", "x", lambda b, x, axis: b.unsqueeze(x, 0 if axis is None else axis), axis=("axes", None))
-define("slice", "x range:ranges+", lambda b, x, ranges: b.slice(x, ranges))
-define("pad", "x width:pairs+", lambda b, x, widths, value: b.pad(x, widths, value), value=("literal", 0))
+define("slice", "x range:ranges+", lambda b, x, ranges: b.slice(x, per_axis(x, ranges, None)))
+define("pad", "x width:pairs+", lambda b, x, widths, value: b.pad(x, per_axis(x, widths, (0, 0)), value), value=("literal", 0))
 define("concat", "x+", lambda b, xs, axis: b.concat(xs, axis), axis=("axis", 0))
 define("stack", "x+", lambda b, xs, axis: b.stack(xs, axis), axis=("axis", 0))
 define("split", "x size:sizes+", lambda b, x, sizes, axis: b.split(x, sizes, axis), axis=("axis", 0))
@@ -277,5 +315,13 @@ define("iota", "n:size", lambda b, n: b.iota(n))
 define("full", "shape:shape value", lambda b, shape, value, dtype: b.full(shape, value, dtype), dtype=("type", None))
 define("zeros", "shape:shape", lambda b, shape, dtype: b.zeros(shape, dtype), dtype=("type", None))
 define("ones", "shape:shape", lambda b, shape, dtype: b.ones(shape, dtype), dtype=("type", None))
-define("cast", "type:type? x", lambda b, to, x: b.cast(x, to))
-define("bitcast", "type:type? x", lambda b, to, x: b.bitcast(x, to))
+define("cast", "type:type x", lambda b, to, x: b.cast(x, to))
+define("bitcast", "type:type x", lambda b, to, x: b.bitcast(x, to))
+
+# composites of the library on the positions of a tensor: `evaluate.drawn`
+DRAWN = {
+    name: Operator(
+        name, (Operand("shape", "shape"),), {k: Operand(k, kind, required=False) for k, kind in (("seed", "tensor"), ("dtype", "type"))}, lambda: None
+    )
+    for name in ("rand", "randn")
+}

@@ -96,7 +96,7 @@ def _statement(values: LoopValues, form: Form, composite: Composite) -> Any:
         case "return" if isinstance(form, List) and len(form.items) == 2:
             frame.returned = [values.scalar(form.items[1])]
         case "setf" | "set" if isinstance(form, List) and len(form.items) == 3 and isinstance(form.items[1], Symbol):
-            frame.assign(form.items[1].name, Plain(values.scalar(form.items[2])), form.place)
+            frame.assign(form.items[1].name, values.binding(form.items[2]), form.place)
         case "let" if isinstance(form, List):
             pairs = [(name.name, Plain(values.scalar(value))) for name, value in let_pairs(form)]
             with frame.scope() as inner:

@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import Any
 
 from ..ir.dtypes import INDEX, DType, bool_, f32, f64
-from ..ir.expr import Expr, call, cast, const, floordiv, leaves, make, maximum, minimum, mod, postorder
-from ..ir.primops import OPS
+from ..ir.expr import ZERO, Expr, call, cast, const, floordiv, leaves, make, maximum, minimum, mod, postorder
+from ..ir.primops import OPS, accepts
 from ..ir.tensor import BuildError
 from .operators import UNARY
 
@@ -40,6 +40,9 @@ def retype(x: Scalar, to: DType) -> Expr:
         return x.expr
     if to is bool_:
         raise BuildError("E0301", "bool is expected here, found a plain number", "help: compare it, as in (/= x 0)")
+    if to.is_complex:
+        real = retype(x, f32)
+        return const(real.attr, to) if real.is_const else cast(to, real)
     if x.weak == "float" and not to.is_float:
         raise BuildError("E0302", f"a float literal beside {to}", f"help: (cast f32 …) of the {to}, or (cast {to} …) of the float")
     if x.weak == "float":
@@ -90,7 +93,8 @@ def unify(xs: Sequence[Scalar], what: str) -> tuple[list[Expr], str]:
         to = own[0].expr.dtype
         other = next((x for x in own if x.expr.dtype is not to), None)
         if other is not None:
-            raise BuildError("E0301", f"`{what}` on {to} and {other.expr.dtype}", f"help: nothing is converted silently; (cast {to} …)")
+            wider = other.dtype if other.dtype.is_complex else to
+            raise BuildError("E0301", f"`{what}` on {to} and {other.dtype}", f"help: nothing is converted silently; (cast {wider} …)")
         return [retype(x, to) for x in xs], ""
     if any(x.weak == "float" for x in xs):
         return [float_of(x).expr for x in xs], "float"
@@ -105,27 +109,33 @@ _INDEX: dict[str, Callable[..., Expr]] = {
 def apply(op: str, xs: Sequence[Scalar], what: str) -> Scalar:
     """A row of the operator table on scalars; `what` is its name in the source.  E0301, E0302, E0303."""
     row = OPS[op]
-    if row.accepts == "float":
+    if any(x.dtype.is_complex for x in xs):
+        from .complex_scalars import special
+
+        found = special(op, xs, what)
+        if found is not None:
+            return found
+    if row.accepts in ("float", "smooth"):
         xs = [float_of(x) for x in xs] if all(x.weak for x in xs) else xs
     args, weak = unify(xs, what)
-    kind = args[0].dtype.kind
-    accepted = {"any": True, "float": kind == "float", "integer": kind in ("int", "uint"), "number": kind != "bool", "bits": kind != "float"}[
-        row.accepts
-    ]
-    if not accepted:
-        notes = (
-            ("help: `floordiv` rounds down; `(cast f32 x)` divides as floats",)
-            if op in ("div", "recip")
-            else ("help: (cast f32 …)",)
-            if row.accepts == "float"
-            else ()
-        )
+    if not accepts(row, args[0].dtype):
+        notes: tuple[str, ...] = ()
+        if args[0].dtype.is_complex:
+            notes = (
+                ("help: complex numbers have no order: compare (abs z) or (real z)",)
+                if row.accepts == "ordered"
+                else ("help: take (real z), (imag z) or (abs z)",)
+            )
+        elif op in ("div", "recip"):
+            notes = ("help: `floordiv` rounds down; `(cast f32 x)` divides as floats",)
+        elif row.accepts in ("float", "smooth"):
+            notes = ("help: (cast f32 …)",)
         raise BuildError("E0303", f"`{what}` is not defined on {args[0].dtype}", *notes)
     if weak == "int" and op in _INDEX:
         return Scalar(_INDEX[op](*args), "int")
     if weak == "float" and row.result == "bool":
         args = [retype(Scalar(a, "float"), f32) for a in args]
-    return Scalar(call(op, *args), weak if row.result == "same" else "")
+    return Scalar(call(op, *args), weak if row.result in ("same", "part") else "")
 
 
 def chain(op: str, xs: Sequence[Scalar], what: str) -> Scalar:
@@ -140,6 +150,14 @@ def truth(x: Scalar) -> Expr:
     if x.weak or x.expr.dtype is not bool_:
         raise BuildError("E0303", f"a condition must be bool, found {x.dtype}", "help: compare it, as in (/= x 0)")
     return x.expr
+
+
+def _horner(xs: Sequence[Scalar], what: str) -> Scalar:
+    """Σ xs[k + 1] · xs[0]^k by fma from the highest power down."""
+    result = xs[-1]
+    for c in xs[-2:0:-1]:
+        result = apply("fma", [result, xs[0], c], what)
+    return result
 
 
 def _subtract(xs: Sequence[Scalar], what: str) -> Scalar:
@@ -179,7 +197,10 @@ def _shift(xs: Sequence[Scalar], what: str) -> Scalar:
     if count.expr.is_const:
         to_left = count.expr.attr >= 0
         return apply("shift_left" if to_left else "shift_right", [x, Scalar(const(abs(count.expr.attr)), "int")], what)
-    left, right = apply("shift_left", xs, what), apply("shift_right", [x, apply("neg", [count], what)], what)
+    ahead, back = count, apply("neg", [count], what)
+    if not x.weak and not count.weak and count.dtype.kind == "int" and count.dtype is not x.dtype:
+        ahead, back = (cast_to(apply("min", [c, Scalar(const(x.dtype.bits), "int")], what), x.dtype) for c in (ahead, back))
+    left, right = apply("shift_left", [x, ahead], what), apply("shift_right", [x, back], what)
     negative = apply("less_than", [count, Scalar(const(0), "int")], what)
     return choose(negative, right, left)
 
@@ -191,15 +212,20 @@ def choose(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
 
 def cast_to(x: Scalar, to: DType) -> Scalar:
     """A conversion that the user asked for."""
-    if x.weak and (x.weak == "int" or to.is_float) and to is not bool_:
+    if x.weak and (x.weak == "int" or to.is_inexact) and to is not bool_:
         return Scalar(retype(x, to))
+    if x.dtype.is_complex and not to.is_complex:
+        if to is bool_:
+            return apply("not_equal", [x, Scalar(ZERO, "int")], "cast")
+        raise BuildError("E0303", f"`cast` from c64 to {to}: a complex number has two parts", "help: (real z), (imag z) or (abs z)")
     return Scalar(cast(to, strong(x)))
 
 
 def bitcast_to(x: Scalar, to: DType) -> Scalar:
     value = strong(x)
-    if value.dtype.bits != to.bits:
-        raise BuildError("E0303", f"`bitcast` of {value.dtype} to {to}", "note: the two differ in size")
+    if value.dtype.bits != to.bits or (value.dtype is not to and (value.dtype.is_complex or to.is_complex)):
+        reason = "the two differ in size" if value.dtype.bits != to.bits else "a complex number has two parts"
+        raise BuildError("E0303", f"`bitcast` of {value.dtype} to {to}", f"note: {reason}")
     return Scalar(value if value.dtype is to else call("bitcast", value, to=to))
 
 
@@ -215,11 +241,20 @@ def _chain(op: str) -> Apply:
     return lambda xs, what: chain(op, xs, what)
 
 
+def _complex(name: str) -> Apply:
+    def run(xs: Sequence[Scalar], what: str) -> Scalar:
+        from .complex_scalars import FORMS
+
+        return FORMS[name](xs, what)
+
+    return run
+
+
 # name → (least and greatest number of operands, what it does)
 SCALARS: dict[str, tuple[int, int, Apply]] = {
     **{name: (1, 1, _row(name)) for name in UNARY.split()},
     "+": (1, _INF, _chain("add")), "*": (1, _INF, _chain("mul")), "-": (1, _INF, _subtract), "/": (1, _INF, _divide),
-    "fma": (3, 3, _row("fma")), "wmma": (3, 3, _row("fma")),
+    "horner": (2, _INF, _horner), "fma": (3, 3, _row("fma")), "wmma": (3, 3, _row("fma")),
     "mod": (2, 2, _row("mod")), "floordiv": (2, 2, _row("floordiv")), "pow": (2, 2, _row("pow")),
     "max": (2, _INF, _chain("max")), "min": (2, _INF, _chain("min")),
     "<": (2, _INF, _compare("less_than", False)), "<=": (2, _INF, _compare("less_equal", False)),
@@ -228,6 +263,7 @@ SCALARS: dict[str, tuple[int, int, Apply]] = {
     "not": (1, 1, lambda xs, what: Scalar(call("bit_not", truth(xs[0])))),
     "logand": (1, _INF, _chain("bit_and")), "logor": (1, _INF, _chain("bit_or")), "logxor": (1, _INF, _chain("bit_xor")), "lognot": (1, 1, _row("bit_not")),
     "ash": (2, 2, _shift),
+    "complex": (2, 2, _complex("complex")), "angle": (1, 1, _row("angle")), **{name: (1, 1, _complex(name)) for name in ("real", "imag", "conj")},
 }  # fmt: skip
 
 

@@ -35,6 +35,12 @@ class Scope:
                 break
         return found
 
+    def library(self, name: str) -> Composite:
+        """The composite of the standard library that a form of the language is made of."""
+        found = _pick(self._composites(self._index(LIBRARY)[fold(name)]), name)
+        assert found is not None
+        return found
+
     def find_local(self, name: str, beside: Composite) -> Composite | None:
         """The same, of the file of `beside` only."""
         group = next((cs for cs in (self.local, *self._read.values()) if beside in cs), ())

@@ -20,9 +20,12 @@ UPDATES = {"incf": "add", "decf": "sub", "mulcf": "mul", "divcf": "div", "maxf":
 
 
 def execute(evaluator: Evaluator, form: Form) -> None:
-    """Run one statement in the evaluator's frame; an expression leaves its value in `frame.last`."""
+    """Run one statement in the evaluator's frame; an expression leaves its value in `frame.last`.  Nothing behind a `return` that a compile-time `if`
+    chose is run; behind any other one nothing may stand."""
     frame = evaluator.frame
     if frame.returned is not None:
+        if frame.returned_early:
+            return
         raise error("E0602", "this is never reached: it stands behind `return`", form.place)
     statement = STATEMENTS.get((form.head or "").lower()) if isinstance(form, List) else None
     frame.last = None
@@ -192,6 +195,7 @@ def conditional(evaluator: Evaluator, form: List) -> None:
         chosen = items[2] if condition else items[3] if len(items) == 4 else None
         if chosen is not None:
             execute(evaluator, chosen)
+            evaluator.frame.returned_early = evaluator.frame.returned is not None
     elif any(is_statement(f) for f in items[2:]):
         run_nest(evaluator, form)
     else:

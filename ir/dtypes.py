@@ -27,6 +27,20 @@ class DType:
         return self.kind == "float"
 
     @property
+    def is_complex(self) -> bool:
+        return self.kind == "complex"
+
+    @property
+    def is_inexact(self) -> bool:
+        """A float or a complex number: results are rounded."""
+        return self.kind in ("float", "complex")
+
+    @property
+    def part(self) -> DType:
+        """What a component of a complex number is (f32 of c64); every other type itself."""
+        return f32 if self.is_complex else self
+
+    @property
     def is_integer(self) -> bool:
         """Signed or unsigned integer; bool is neither integer nor float."""
         return self.kind in ("int", "uint")
@@ -37,16 +51,16 @@ class DType:
 
     @property
     def min(self) -> int | float:
-        """Smallest value: -inf for floats, the exact integer otherwise, 0 for bool."""
+        """Smallest value: -inf for floats (the 8-bit e4m3 has no infinities: -448), the exact integer otherwise, 0 for bool."""
         if self.is_float:
-            return float("-inf")
+            return -self.max
         return -(1 << (self.bits - 1)) if self.kind == "int" else 0
 
     @property
     def max(self) -> int | float:
-        """Largest value: inf for floats, the exact integer otherwise, 1 for bool."""
+        """Largest value: inf for floats (e4m3: 448), the exact integer otherwise, 1 for bool."""
         if self.is_float:
-            return float("inf")
+            return 448.0 if self.element.name == "f8e4m3" else float("inf")
         if self.kind == "bool":
             return 1
         return (1 << (self.bits - (self.kind == "int"))) - 1
@@ -80,7 +94,7 @@ c64 = DType("c64", "complex", 64)
 DTYPES: dict[str, DType] = {d.name: d for d in (f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u64, u32, u16, u8, bool_, c64)}
 INDEX = i64  # sizes, loop variables and positions
 
-_EPSILON = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7, "f8e4m3": 2.0**-3, "f8e5m2": 2.0**-2}
+_EPSILON = {"f64": 2.0**-52, "f32": 2.0**-23, "c64": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7, "f8e4m3": 2.0**-3, "f8e5m2": 2.0**-2}
 _ALIASES = {
     "double": "f64", "float": "f32", "half": "f16", "int": "i32", "boolean": "bool", "complex": "c64", "bfloat16": "bf16",
     "fp64": "f64", "fp32": "f32", "fp16": "f16", "float64": "f64", "float32": "f32", "float16": "f16",

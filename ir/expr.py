@@ -22,7 +22,8 @@
 
     INFIX   ::= |  ^  &  == != < <=  << >>  + -  * / // %      loosest first, as the rows bit_or bit_xor bit_and, equal not_equal less_than less_equal,
                                                                shift_left shift_right, add sub, mul div floordiv mod; `-x` is neg, `~x` bit_not
-    literal ::= INT | true | false | NUMBER:DTYPE              3   -1   0.5:f32   -0.0:f16   inf:f32   nan:f64   7:u8   (a bare integer is i64)
+    literal ::= INT | true | false | NUMBER:DTYPE              3   -1   0.5:f32   -0.0:f16   inf:f32   nan:f64   7:u8   (a bare integer is i64);
+                                                               of c64 a real number: 1.0:c64
     name    ::= [A-Za-z_][A-Za-z0-9_]* ("." [A-Za-z0-9_]+)*  |  STRING       in quotes where a keyword or another form could be meant
 
 Operators group to the left, comparisons not at all; `i < M & j < N` needs no parentheses.  On i64 a minus means what it means in Python on an `Expr`:
@@ -43,7 +44,7 @@ from typing import Any
 from weakref import ref
 
 from .dtypes import INDEX, DType, bool_
-from .primops import OPS
+from .primops import OPS, result_of
 
 Scalar = int | float | bool
 
@@ -165,7 +166,7 @@ def const(value: Scalar, dtype: DType = INDEX) -> Expr:
     """A literal; the value is brought to the Python type of the dtype's kind (NaN has one representation)."""
     if dtype is INDEX and type(value) is int:
         return make("const", INDEX, (), value)
-    if dtype.is_float:
+    if dtype.is_inexact:
         value = float(value)
         value = float("nan") if value != value else value
     elif dtype.kind == "bool":
@@ -262,8 +263,8 @@ def call(name: str, *args: Expr, to: DType | None = None) -> Expr:
     result = args[-1].dtype
     for a in args[1:] if name == "where" else args:
         assert a.dtype is result, f"{name} on {[a.dtype for a in args]}"
-    if row.result == "bool":
-        result = bool_.vector(result.lanes)
+    if row.result not in ("same", "select"):
+        result = result_of(row, (result,) * len(args))
     return make(name, result, args)
 
 

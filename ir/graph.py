@@ -6,7 +6,7 @@
                 | port
                 | "derived" NAME "=" expr                     a size that `where` or the body defines
                 | "require" expr                              a precondition on the sizes
-    port      ::= ("in" | "out" | "inout" | "scalar") NAME ":" DTYPE shape ["order" INT…] ["strided" NAME…] ["index" expr] ["draw" STRING]
+    port      ::= ("in" | "out" | "inout" | "scalar") NAME ":" DTYPE shape ["order" INT…] ["strided" NAME…] ["index" expr] ["draw" STRING] ["pairs"]
     node      ::= "%" INT "=" op DTYPE shape [attribute…] operand*
     op        ::= OP | ("reduce" | "scan" | "scatter") "." COMBINER | "input" | "const" | "iota" | "contiguous" | "gather" | "update" | "nest" | "cascade" | "previous"
     shape     ::= "[" expr, … "]"                             the domain of the node: one extent an axis; $k is the position along axis k
@@ -17,7 +17,8 @@
     value     ::= ["-"] (INT | FLOAT | "inf" | "nan") | "true" | "false"
     output    ::= "output" NAME "=" "%" INT
 
-The header's lines stand in the order above when shown; read, in any order that declares a name before its use.  Names in `strided` are sizes.  Expressions and
+The header's lines stand in the order above when shown; read, in any order that declares a name before its use.  Names in `strided` are sizes.
+`pairs`: kernels see a complex tensor as f32 with a last axis of 2, and a complex scalar NAME as the two scalars NAME.re and NAME.im.  Expressions and
 names are those of ir/expr.py.
 
 A node's value at a point of its domain:
@@ -37,7 +38,7 @@ A node's value at a point of its domain:
     update over [expr,…] at [expr,…] base value      base with value(p) stored at position at(p), for every p of the listed domain; `at` is affine and injective
     nest result K NAME operand… ":" block
                                       the K-th result of a loop nest that is not raised to primops (see `Nest`); operands are identity views.  The block holds a line
-                                      `operand` buffer for each operand, then `result` buffer for each result, then statements, all in the grammar of ir/kernel.py
+                                      `operand` buffer for each operand, then `result` buffer for each result, notes, then statements, all in the grammar of ir/kernel.py
     nest result K as %n operand…      another result of the nest that node %n spells out
     cascade result K over [expr,…] x… c…   the value of the K-th state: the states x are reductions over one axis, bodies of later ones may read earlier ones.  They may be computed
                                       in one pass, tile by tile: when the earlier states move on, what state k has summed so far is multiplied by c_k, which says by how much.  The list
@@ -56,15 +57,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from .dtypes import INDEX, DType, bool_
+from .dtypes import INDEX, DType
 from .errors import NOWHERE, Span
 from .expr import Expr, Scalar, axis, size, substitute
-from .primops import OPS
+from .primops import OPS, result_of
 
 if TYPE_CHECKING:
     from .kernel import Nest
 
 Shape = tuple[Expr, ...]
+PARTS = ("re", "im")  # of a complex number; in memory re comes first
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,14 @@ class Port:
     index_limit: Expr | None = None  # used as an index into an axis of this extent: how a test draws it
     draw: str = "normal"  # how a test draws it: normal | uniform | positive | spd | index V | one of …
     span: Span = field(default=NOWHERE, compare=False)
+    pairs: bool = False  # complex, and in kernels its components (`passes/split_complex.py`)
+
+    @property
+    def values(self) -> tuple[tuple[str, DType], ...]:
+        """What kernels take for a scalar port, by name: itself, or its components."""
+        if not self.pairs:
+            return ((self.name, self.dtype),)
+        return tuple((f"{self.name}.{part}", self.dtype.part) for part in PARTS)
 
     @property
     def memory_order(self) -> tuple[int, ...]:
@@ -205,10 +215,8 @@ def iota_node(expr: Expr, shape: Shape, span: Span = NOWHERE) -> Node:
 
 def elementwise(op: str, shape: Shape, *args: View, to: DType | None = None, span: Span = NOWHERE) -> Node:
     row = OPS[op]
-    operands = args[1:] if op == "where" else args
-    dtype = to if row.result == "to" else bool_ if row.result == "bool" else operands[0].dtype
-    assert dtype is not None and len(args) == row.arity
-    return make(op, dtype, shape, args, NO_ATTR, span)
+    assert len(args) == row.arity
+    return make(op, result_of(row, tuple(a.dtype for a in args), to), shape, args, NO_ATTR, span)
 
 
 def reduce_node(combiner: str, shape: Shape, extents: Shape, x: View, span: Span = NOWHERE) -> Node:

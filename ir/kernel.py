@@ -28,6 +28,8 @@ A rank-0 register buffer is a mutable scalar; loads and stores of it have no ind
 Indices are logical; the position in memory is Σ index·stride with the buffer's strides (row-major where none are given).
 Names of axes: a split of `i` makes `i.0` and `i.1`; names are unique within a kernel.  `first(axis)` and `last(axis)` may stand in conditions.
 
+Complex numbers: up to `passes/split_complex.py` buffers and expressions may be c64; after it ports of c64 are `pairs` (see ir/graph.py) and nothing else is.
+
 A *Nest* is a piece of the same language before scheduling: the body of a composite in the loop style.
 """
 
@@ -39,7 +41,7 @@ from operator import is_
 
 from .dtypes import DType
 from .errors import NOWHERE, Span
-from .expr import ONE, ZERO, Expr, product, substitution
+from .expr import ONE, ZERO, Expr, const, product, substitution
 from .graph import Port, Shape, Size
 
 KINDS = ("serial", "parallel", "reduce", "unroll", "vector", "workshare", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z")
@@ -150,6 +152,7 @@ class Nest:
     operands: tuple[Buffer, ...]
     results: tuple[Buffer, ...]
     body: Block
+    notes: tuple[str, ...] = ()  # why it is not raised, for `--why`
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +195,8 @@ class Module:
 
 
 def port_buffer(port: Port) -> Buffer:
-    """Strides follow the memory order; a strided port takes its leading strides from the sizes that `strided` names."""
+    """Strides follow the memory order; a strided port takes its leading strides from the sizes that `strided` names.  In pairs, the components are the last,
+    innermost axis, and the given strides still count complex elements."""
     from .expr import size
 
     strides: dict[int, Expr] = {}
@@ -203,7 +207,10 @@ def port_buffer(port: Port) -> Buffer:
         strides[k] = size(port.strided[place]) if place < len(port.strided) else inner
         inner = strides[k] * port.shape[k]
     row_major = order == tuple(range(len(order))) and not port.strided
-    return Buffer(port.name, port.dtype, port.shape, "global", () if row_major else tuple(strides[k] for k in range(len(order))))
+    listed = () if row_major else tuple(strides[k] for k in range(len(order)))
+    if port.pairs:
+        return Buffer(port.name, port.dtype.part, (*port.shape, const(2)), "global", (*(s * 2 for s in listed), ONE) if listed else ())
+    return Buffer(port.name, port.dtype, port.shape, "global", listed)
 
 
 # ---- walking

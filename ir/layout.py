@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def layout(port: Port, sizes: Mapping[str, int]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Shape and strides (in elements) by logical axis, and the number of elements from the first to one past the last."""
-    buffer = port_buffer(port)
+    """Shape and strides (in elements, complex ones too) by logical axis, and the number of elements from the first to one past the last."""
+    buffer = port_buffer(replace(port, pairs=False))
     shape = tuple(evaluate(e, sizes) for e in buffer.shape)
     strides = tuple(evaluate(buffer.stride(k), sizes) for k in range(len(shape)))
     span = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
@@ -26,11 +27,25 @@ def layout(port: Port, sizes: Mapping[str, int]) -> tuple[tuple[int, ...], tuple
 
 def as_array(port: Port, sizes: Mapping[str, int], flat: numpy.ndarray) -> numpy.ndarray:
     """The logical view of a flat array of `span` elements."""
+    shape, strides, _ = layout(port, sizes)
+    return strided(flat, shape, strides)
+
+
+def strided(array: numpy.ndarray, shape: tuple[int, ...], strides: tuple[int, ...]) -> numpy.ndarray:
+    """The memory of `array` from its first element, read with this shape and these strides (in elements)."""
     from numpy.lib.stride_tricks import as_strided
 
-    shape, strides, _ = layout(port, sizes)
-    item = flat.dtype.itemsize
-    return as_strided(flat, shape, tuple(s * item for s in strides), writeable=True)
+    item = array.itemsize
+    # as bits, because NumPy cannot do it with every type of ml_dtypes
+    return as_strided(array.view(f"u{item}"), shape, tuple(s * item for s in strides)).view(array.dtype)
+
+
+def components(array: numpy.ndarray) -> numpy.ndarray:
+    """The memory of a complex array as real numbers, with a last axis of 2."""
+    import numpy
+
+    real = numpy.real(array)
+    return numpy.lib.stride_tricks.as_strided(real, (*array.shape, 2), (*array.strides, real.itemsize))
 
 
 def allocator(port: Port, sizes: Mapping[str, int]) -> Callable[[], numpy.ndarray]:
@@ -41,9 +56,7 @@ def allocator(port: Port, sizes: Mapping[str, int]) -> Callable[[], numpy.ndarra
     element = numpy_dtype(port.dtype)
     if not port.strided and not port.order:
         return partial(numpy.empty, shape, element)
-    item = element.itemsize
-    steps = tuple(s * item for s in strides)
-    return lambda: numpy.lib.stride_tricks.as_strided(numpy.zeros(max(span, 1), element), shape, steps)
+    return lambda: strided(numpy.zeros(max(span, 1), element), shape, strides)
 
 
 def allocate(port: Port, sizes: Mapping[str, int]) -> numpy.ndarray:

@@ -81,7 +81,7 @@ class Reductions(Reshape):
 
     def needs_float(self, what: str, x: Tensor) -> Tensor:
         x = self.strong(x)
-        if not x.dtype.is_float:
+        if not x.dtype.is_inexact:
             raise BuildError("E0303", f"{what} of {x.dtype}", f"cast to a float dtype first, as in ({what} (cast f32 x))")
         return x
 
@@ -107,7 +107,7 @@ class Reductions(Reshape):
         return self.argument("min", x, axis, keepdims)
 
     def logsumexp(self, x: Tensor, axes: Axes = None, keepdims: bool = False) -> Tensor:
-        """log Σ exp x, shifted by the maximum (not by an infinite one, which would make NaN of ±inf)."""
+        """log Σ exp x (of reals), shifted by the maximum (not by an infinite one, which would make NaN of ±inf)."""
         x = self.needs_float("logsumexp", x)
         top = self.reduce("max", x, axes, keepdims=True)
         shift = self.where(self.elementwise("isinf", top), self.constant(0), top)

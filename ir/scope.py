@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from .bounds import Known
 from .errors import NOWHERE, Span
-from .expr import FALSE, TRUE, Expr, as_expr, both
+from .expr import FALSE, TRUE, Expr, as_expr, both, substitute
 from .graph import Shape, Size
 from .polynomial import poly
 from .simplify import assuming, prove_equal, simplify
@@ -25,6 +25,9 @@ class Scope:
         self.requires: list[Expr] = []
         self.span: Span = NOWHERE
         self._scopes: dict[Shape, Known] = {}
+        self._equal: dict[Expr, Expr] = {}  # sizes that a precondition says are expressions of others
+        for fact in self.facts:
+            self._learn(fact)
 
     # ---- proofs on sizes
 
@@ -41,14 +44,14 @@ class Scope:
 
     def tidy(self, e: Int, shape: Shape = (), condition: Expr | None = None) -> Expr:
         """The expression simplified; `shape` gives the extents that its $ axes run through, `condition` what holds wherever it is used."""
-        return simplify(as_expr(e), assuming(self.known(shape), condition))
+        return simplify(substitute(as_expr(e), self._equal), assuming(self.known(shape), condition))
 
     def proves(self, condition: Expr, shape: Shape = ()) -> bool:
         return self.tidy(condition, shape) is TRUE
 
     def same(self, a: Int, b: Int) -> bool:
         """The two integer expressions over sizes are provably equal."""
-        return prove_equal(as_expr(a), as_expr(b), self.known())
+        return prove_equal(substitute(as_expr(a), self._equal), substitute(as_expr(b), self._equal), self.known())
 
     def require(self, condition: Expr, code: str, message: str, *notes: str) -> None:
         """Nothing where the condition over sizes is proven, BuildError where it is refuted, else one more precondition in `requires`."""
@@ -58,6 +61,15 @@ class Scope:
         if condition is not TRUE:
             self.requires.append(condition)
             self._scopes.clear()
+            self._learn(condition)
+
+    def _learn(self, condition: Expr) -> None:
+        """Of a precondition C == 3 * G, that C is 3 * G from here on: polynomials are then compared by what they are made of."""
+        for name, value in (condition.args, condition.args[::-1]) if condition.op == "equal" else ():
+            value = substitute(value, self._equal)
+            if name.op == "size" and name.attr not in value.names:
+                self._equal = {**{k: substitute(v, {name: value}) for k, v in self._equal.items()}, name: value}
+                return
 
     def check_same(self, a: Int, b: Int, what: str) -> None:
         """E0311 unless the two sizes are provably equal."""

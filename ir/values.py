@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from . import complex_values
 from .dtypes import INDEX, DType, bool_, f32
 from .errors import CompilerBug
 from .expr import FALSE, ONE, TRUE, ZERO, Expr, Scalar, as_expr, axis, call, const, product
 from .graph import Node, Port, Shape, View, const_node, elementwise, identity, input_node, iota_node
 from .graph import make as make_node
-from .primops import OPS
+from .primops import ACCEPTS, OPS, accepts
 from .scope import Scope
 from .tensor import BuildError, Int, Tensor, show, show_shape
 
@@ -22,10 +23,6 @@ _PLAIN_DIVISION: dict[str, Callable[[Expr, Expr], Expr]] = {"floordiv": lambda a
 _PLAIN_COMPARE = frozenset({"less_than", "less_equal", "equal", "not_equal"})
 _LITERAL: dict[str, Callable[..., float]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "neg": lambda a: -a,
-}  # fmt: skip
-_ACCEPTS: dict[str, tuple[str, ...]] = {
-    "any": ("float", "int", "uint", "bool"), "float": ("float",), "integer": ("int", "uint"), "number": ("float", "int", "uint"),
-    "bits": ("int", "uint", "bool"),
 }  # fmt: skip
 
 
@@ -59,6 +56,13 @@ class Values(Scope):
     def iota(self, extent: Int) -> Tensor:
         """0, 1, …, extent-1: plain integers of shape [extent]."""
         return self.integer(axis(0), (self.extent(extent),))
+
+    def row_major(self, shape: Sequence[Int]) -> Tensor:
+        """0, 1, … in row-major order: plain integers of this shape."""
+        position: Expr = ZERO
+        for k, extent in enumerate(shape):
+            position = position * extent + axis(k)
+        return self.integer(position, shape)
 
     def mask(self, condition: Expr, shape: Shape) -> Tensor:
         """A bool tensor that is true where the condition on the positions $k holds: a masked view of the constant true."""
@@ -106,6 +110,15 @@ class Values(Scope):
     def retype(self, x: Tensor, to: DType) -> Tensor:
         """A weak number in a dtype of its own; E0302 for a float literal that meets an integer dtype, E0301 for a number that meets bool."""
         assert x.weak
+        if to.is_complex:
+            real = self.retype(x, f32)
+            view = real.view
+            node = (
+                const_node(view.node.attr.value, to, self.span)
+                if view.node.op == "const"
+                else elementwise("cast", view.node.shape, identity(view.node), to=to)
+            )
+            return Tensor(View(node, view.index, view.domain, view.fill), x.shape)
         if x.weak == "float" and not to.is_float:
             raise BuildError("E0302", f"a float literal beside {to}", f"cast the {to} operand to a float dtype first, as in (cast f32 x)")
         if to.kind == "bool":
@@ -128,7 +141,8 @@ class Values(Scope):
             to = strong[0].dtype
             for x in strong:
                 if x.dtype is not to:
-                    raise BuildError("E0301", f"{what} are {to} and {x.dtype}", "note: dtypes are never converted silently", f"try (cast {to} …)")
+                    wider = x.dtype if x.dtype.is_complex else to
+                    raise BuildError("E0301", f"{what} are {to} and {x.dtype}", "note: dtypes are never converted silently", f"try (cast {wider} …)")
             return tuple(self.retype(x, to) if x.weak else x for x in xs)
         if all(x.weak == "int" for x in xs):
             return xs
@@ -149,10 +163,12 @@ class Values(Scope):
         """The value in another dtype; a constant is converted at once."""
         if x.weak == "int" and to.kind != "bool":
             return self.retype(x, to)
-        if x.weak == "float" and to.is_float:
+        if x.weak == "float" and to.is_inexact:
             return self.retype(x, to)
         if x.dtype is to:
             return self.strong(x)
+        if x.dtype.is_complex:
+            return complex_values.cast_from(self, x, to)
         view = x.view
         if view.node.op == "const" and not x.dtype.is_float:
             return Tensor(View(const_node(literal(view.node.attr.value, to), to, self.span), (), view.domain, literal(view.fill, to)), x.shape)
@@ -160,8 +176,8 @@ class Values(Scope):
 
     def bitcast(self, x: Tensor, to: DType) -> Tensor:
         """The same bits as a dtype of the same width; E0303."""
-        if x.dtype.bits != to.bits or "bool" in (x.dtype.kind, to.kind):
-            raise BuildError("E0303", f"bitcast from {x.dtype} to {to}: both must be numbers of one width")
+        if x.dtype.bits != to.bits or {"bool", "complex"} & {x.dtype.kind, to.kind}:
+            raise BuildError("E0303", f"bitcast from {x.dtype} to {to}: both must be real numbers of one width")
         return self.strong(x) if x.dtype is to else self.of(elementwise("bitcast", x.shape, x.view, to=to, span=self.span))
 
     # ---- shapes
@@ -207,8 +223,12 @@ class Values(Scope):
             raise CompilerBug("build", f"{op} has a method of its own")
         if op == "pow":
             return self.pow(*xs)
+        if any(x.dtype.is_complex for x in xs):
+            found = complex_values.special(self, op, xs)
+            if found is not None:
+                return found
         xs = self.unify(*xs, what=f"the operands of {op}")
-        if row.accepts == "float" and xs[0].weak == "int" and op != "div":
+        if row.accepts in ("float", "smooth") and xs[0].weak == "int" and op != "div":
             xs = tuple(self.weak_float(x) for x in xs)
         self.check_accepts(op, xs[0].dtype)
         shape = self.broadcast_shape(*(x.shape for x in xs))
@@ -217,13 +237,18 @@ class Values(Scope):
         if folded is not None:
             return folded
         result = self.of(elementwise(op, shape, *(x.view for x in xs), span=self.span))
-        return Tensor(result.view, shape, xs[0].weak if row.result == "same" else "")
+        return Tensor(result.view, shape, xs[0].weak if row.result in ("same", "part") else "")
 
     def check_accepts(self, op: str, dtype: DType) -> None:
         """E0303 unless the operator takes the dtype."""
-        if dtype.kind in _ACCEPTS[OPS[op].accepts]:
+        if accepts(OPS[op], dtype):
             return
-        note = "use floordiv, or cast to a float dtype first" if op == "div" else f"{op} takes {' '.join(_ACCEPTS[OPS[op].accepts])}; cast first"
+        if dtype.is_complex:
+            note = (
+                "complex numbers have no order: compare (abs z) or (real z)" if OPS[op].accepts == "ordered" else "take (real z), (imag z) or (abs z)"
+            )
+            raise BuildError("E0303", f"{op} does not take {dtype}", note)
+        note = "use floordiv, or cast to a float dtype first" if op == "div" else f"{op} takes {' '.join(ACCEPTS[OPS[op].accepts])}; cast first"
         raise BuildError("E0303", f"{op} does not take {dtype}", note)
 
     def fold_plain(self, op: str, xs: tuple[Tensor, ...], shape: Shape) -> Tensor | None:
@@ -308,8 +333,10 @@ class Values(Scope):
     def pow(self, x: Tensor, y: Tensor) -> Tensor:
         """x ** y.  A small integer literal as exponent becomes multiplications (an exact square, a reciprocal for floats where negative)."""
         exponent = None if y.integer is None or y.rank else y.integer
-        if exponent is not None and exponent.is_const and abs(exponent.attr) <= 64 and (exponent.attr >= 0 or x.dtype.is_float):
+        if exponent is not None and exponent.is_const and abs(exponent.attr) <= 64 and (exponent.attr >= 0 or x.dtype.is_inexact):
             return self.integer_power(x, exponent.attr)
+        if x.dtype.is_complex or y.dtype.is_complex:
+            return complex_values.power(self, x, y)
         x, y = self.unify(x, y, what="the operands of pow")
         self.check_accepts("pow", x.dtype)
         shape = self.broadcast_shape(x.shape, y.shape)
@@ -318,7 +345,7 @@ class Values(Scope):
 
     def integer_power(self, x: Tensor, n: int) -> Tensor:
         """By repeated squaring; x ** 0 is 1."""
-        self.check_accepts("pow", x.dtype)
+        self.check_accepts("mul", x.dtype)
         if n < 0:
             return self.elementwise("recip", self.integer_power(x, -n))
         result: Tensor | None = None

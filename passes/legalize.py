@@ -4,7 +4,7 @@
     acc[] add= A[i, p] * B[p, j]        →       acc[] add= cast.f32(A[i, p]) * cast.f32(B[p, j])
     C[i, j] = acc[]                             C[i, j] = cast.f16(acc[])
 
-A float type that the target stores but does not compute with (f16, bf16) is computed in f32: loads and by-value scalars are cast on the way in, stores on the way out, register buffers
+A float type that the target stores but does not compute with (f16, bf16, f8e4m3, f8e5m2) is computed in f32: loads and by-value scalars are cast on the way in, stores on the way out, register buffers
 and lets become f32.  An explicit cast to the small type still rounds.  Then every derived operator that the target does not spell is decomposed (`ir/decompose.py`).
 
 Raises Unsupported for a buffer or a value of a type that the target does not have.
@@ -18,7 +18,24 @@ from ..ir.decompose import expand
 from ..ir.dtypes import DType, f32, numpy_dtype
 from ..ir.errors import Unsupported
 from ..ir.expr import Expr, call, cast, const, load, make, postorder, var
-from ..ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Module, Region, Stmt, Store, While, expressions, map_expressions, statements, with_body
+from ..ir.kernel import (
+    Alloc,
+    Block,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Module,
+    Region,
+    Stmt,
+    Store,
+    While,
+    expressions,
+    map_expressions,
+    port_buffer,
+    statements,
+    with_body,
+)
 from ..ir.primops import COMBINERS
 from ..ir.target import Options, Target
 
@@ -39,7 +56,7 @@ def one(kernel: Kernel, module: Module, target: Target) -> Kernel:
 def small_types(kernel: Kernel, module: Module, target: Target) -> bool:
     """Whether the kernel holds any value of a type that is only stored."""
     held = [module.buffer(name).dtype for name in kernel.buffers] + [s.buffer.dtype for s in statements(kernel.body) if isinstance(s, Alloc)]
-    held += [p.dtype for p in module.ports if p.role == "scalar"]
+    held += [d for p in module.ports if p.role == "scalar" for _, d in p.values]
     found = [n.dtype for s in statements(kernel.body) for e in expressions(s) for n in postorder(e)]
     return any(d.is_float and d.name not in target.arithmetic for d in (*held, *found))
 
@@ -57,9 +74,9 @@ class _Promotion:
 
     def __init__(self, module: Module, target: Target) -> None:
         self.target = target
-        self.scalars = {p.name for p in module.ports if p.role == "scalar"}
+        self.scalars = {name for p in module.ports if p.role == "scalar" for name, _ in p.values}
         self.registers: set[str] = set()
-        self.stored: dict[str, DType] = {p.name: p.dtype for p in module.ports} | {t.name: t.dtype for t in module.temps}
+        self.stored: dict[str, DType] = {p.name: port_buffer(p).dtype for p in module.ports} | {t.name: t.dtype for t in module.temps}
 
     def is_small(self, d: DType) -> bool:
         return d.is_float and d.name not in self.target.arithmetic

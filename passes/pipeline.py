@@ -34,10 +34,17 @@ class Pass:
 
 PIPELINE: tuple[Pass, ...] = (
     Pass("raise_loops", "graph", "graph", "first: whatever is tensor algebra must look like it before anything matches on it"),
+    Pass("widen_scatters", "graph", "graph", "before simplify, which then merges its casts with those that are there"),
     Pass("simplify", "graph", "graph", "before fusing, so that dead and repeated work is not counted as traffic"),
     Pass("cascade", "graph", "graph", "before fusing: passes over an axis that become one need no tensor between them", frozenset({2, 3})),
     Pass("fuse", "graph", "graph", "last on the graph: it only marks what is made real, with every rewrite already done"),
     Pass("make_nests", "graph", "kernel", "one kernel for each node made real; loops are in logical order, nothing is scheduled"),
+    Pass(
+        "split_complex",
+        "kernel",
+        "kernel",
+        "as soon as there are kernels, whether a tensor or a loop made them: nothing after it knows complex numbers",
+    ),
     Pass("legalize", "kernel", "kernel", "before scheduling, so that a register budget counts the operations that are really emitted"),
     Pass("schedule", "kernel", "kernel", "at -O0 and -O1 only what the target demands (GPU axes), from -O2 the automatic schedule"),
     Pass("lower", "kernel", "program", "flat addresses and vectors; from here on nothing is decided"),

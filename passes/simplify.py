@@ -145,7 +145,7 @@ def _holds(wide: DType, narrow: DType) -> bool:
 
 def _folded(n: Node) -> View | None:
     """An operator on integer or bool literals, computed; wrapped to the dtype as the operator does."""
-    if not n.args or any(a.node.op != "const" or a.domain is not None or a.dtype.is_float for a in n.args) or n.dtype.is_float:
+    if not n.args or any(a.node.op != "const" or a.domain is not None or a.dtype.is_inexact for a in n.args) or n.dtype.is_inexact:
         return None
     if n.op not in _FOLDED:
         return None

@@ -55,7 +55,8 @@ def described_parameters(program: Program, names: dict[str, str], e: Expressions
     lines = [*(program.documentation.strip() or program.name).split("\n"), ""]
     width = max((len(n) for n in names.values()), default=0)
     for p in program.ports:
-        lines.append(f"{names[p.name]:<{width}}  {port_words(p, e)}")
+        label = ", ".join(names[name] for name, _ in p.values) if p.role == "scalar" else names[p.name]
+        lines.append(f"{label:<{width}}  {port_words(p, e)}")
     for s in program.sizes:
         bounds = [f">= {s.min}"] + ([f"<= {s.max}"] if s.max < (1 << 62) - 1 else []) + ([f"a multiple of {s.multiple}"] if s.multiple != 1 else [])
         lines.append(f"{names[s.name]:<{width}}  size, {', '.join(bounds)}")
@@ -71,7 +72,10 @@ def described_parameters(program: Program, names: dict[str, str], e: Expressions
 
 def port_words(p: Port, e: Expressions) -> str:
     shape = ", ".join(words(x, e) for x in p.shape)
-    kinds = {"f16": " (bits of an IEEE half)", "bf16": " (bits of a bfloat16)", "bool": " (bytes 0 and 1)", "c64": " (pairs of floats)"}
+    kinds = {
+        "f16": " (bits of an IEEE half)", "bf16": " (bits of a bfloat16)", "f8e4m3": " (bits of an OCP E4M3, no infinities)", "f8e5m2": " (bits of an OCP E5M2)",
+        "bool": " (bytes 0 and 1)", "c64": " (real part, imaginary part)",
+    }  # fmt: skip
     text = f"{_ROLES[p.role]}, {p.dtype.name}{kinds.get(p.dtype.name, '')}"
     return text if p.role == "scalar" else f"{text} [{shape}], {layout(p)}"
 

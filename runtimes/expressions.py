@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 
 from ..ir.decompose import DECOMPOSITIONS, expand
 from ..ir.dtypes import DTYPES, INDEX, DType, bool_, f32
-from ..ir.errors import CompilerBug
+from ..ir.errors import CompilerBug, Unsupported
 from ..ir.expr import Expr, postorder
+from ..ir.primops import OPS
 from . import Description
 from .helpers import Helpers, Types
-from .literals import literal
+from .literals import SMALL, literal
 from .spelling import ADD, ANY, ANY_MASK, ARGUMENT, MUL, POSTFIX, UNARY, Need, Text, parse
 
 _LIMIT = 100_000  # characters of one expression: more means that shared subexpressions were not named
@@ -78,7 +79,7 @@ class Expressions:
         """A vector of bools as a mask of this width."""
         to = self._integers(bits, lanes)
         if t.mask == ANY_MASK:
-            return self._fill("mask", (t,), to, to)
+            return self._fill("mask", (t,), to, to)._replace(mask=bits)
         return t if t.mask == bits else Text(f"__builtin_convertvector({t.text}, {self.types.spell(to)})", POSTFIX, bits)
 
     def as_bytes(self, t: Text, lanes: int) -> Text:
@@ -220,28 +221,27 @@ class Expressions:
         return self._convert(args[0], e.args[0].dtype, e.dtype)
 
     def _convert(self, x: Text, source: DType, to: DType) -> Text:
-        small = ("f16", "bf16", "f8e4m3", "f8e5m2")
         lanes = to.lanes
-        if to.kind == "bool" and source.element.name in small:
+        if to.kind == "bool" and source.element.name in SMALL:
             return self._convert(self._convert(x, source, f32.vector(lanes)), f32.vector(lanes), to)
         if to.kind == "bool":
             bits = 0 if lanes == 1 else source.bits
             return self._fill("cast_to_bool", (x,), to, source)._replace(mask=bits)
         if source.kind == "bool":
-            if to.element.name in small:
+            if to.element.name in SMALL:
                 return self._convert(self._convert(x, source, f32.vector(lanes)), f32.vector(lanes), to)
             if lanes == 1:
                 return self._fill("cast", (x,), to, source)
             mask = self.as_mask(x, to.bits, lanes)
             return Text(f"__builtin_convertvector(-{mask.within(Need(UNARY))}, {self.types.spell(to)})", POSTFIX)
         # f32 holds every small float exactly; on the way down f64 keeps its own road, so that nothing is rounded twice
-        if source.element.name in small and to.element is not f32:
+        if source.element.name in SMALL and to.element is not f32:
             return self._convert(self._convert(x, source, f32.vector(lanes)), f32.vector(lanes), to)
-        if to.element.name in small and source.is_integer:
-            # an integer that f32 would round is beyond f16's range, but not beyond bf16's
+        if to.element.name in SMALL and source.is_integer:
+            # an integer that f32 would round is beyond the range of f16 and f8, but not beyond bf16's
             middle = DTYPES["f64"].vector(lanes) if source.bits >= 32 and to.element.name == "bf16" else f32.vector(lanes)
             return self._convert(self._convert(x, source, middle), middle, to)
-        if source.element.name in small or to.element.name in small:
+        if source.element.name in SMALL or to.element.name in SMALL:
             return self._fill("cast_small", (x,), to, source)
         if source.is_float and to.is_integer:
             if lanes > 1 and to.bits > source.bits:
@@ -338,6 +338,8 @@ class Expressions:
         for key in keys:
             if key in self._spell:
                 return self._spell[key]
+        if op in OPS and OPS[op].primop:
+            raise Unsupported(op, f"the runtime {self._description.name} spells no `{op}` of {operand.name}")
         raise CompilerBug("render", f"the runtime spells no `{op}` of {operand.name}; legalize should have decomposed it")
 
     def _fill(

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 import struct
+from typing import NamedTuple
 
 from ..ir.dtypes import DType
 
 
 def literal(value: int | float | bool, dtype: DType) -> str:
-    """`0.1f`, `3`, `5u`, `INT64_C(9000000000)`, `INFINITY`, `0x3c00` (a 16-bit float by its bits)."""
+    """`0.1f`, `3`, `5u`, `INT64_C(9000000000)`, `INFINITY`, `0x3c00` (a float of 16 or 8 bits by its bits)."""
     if dtype.kind == "bool":
         return "1" if value else "0"
-    if dtype.name == "f16":
-        return f"0x{half_bits(float(value)):04x}"
-    if dtype.name == "bf16":
-        return f"0x{bfloat_bits(float(value)):04x}"
+    if dtype.name in SMALL:
+        return f"0x{small_bits(float(value), dtype):0{dtype.bytes * 2}x}"
     if dtype.is_float:
         return _float(float(value), dtype)
     return _integer(int(value), dtype)
@@ -50,19 +49,33 @@ def round_f32(value: float) -> float:
         return math.copysign(math.inf, value)
 
 
-def half_bits(value: float) -> int:
-    """The bits of the nearest f16."""
-    if math.isnan(value):
-        return 0x7E00
-    try:
-        return struct.unpack("<H", struct.pack("<e", value))[0]
-    except OverflowError:
-        return 0x7C00 if value > 0 else 0xFC00
+class Small(NamedTuple):
+    """A float type that is handled by its bits."""
+
+    digits: int  # stored bits of the mantissa
+    bias: int  # of the exponent
+    top: int  # the first pattern above the finite numbers: infinity, or NaN where there is none
+    nan: int
 
 
-def bfloat_bits(value: float) -> int:
-    """The bits of the nearest bf16 to the nearest f32 (as ml_dtypes does)."""
+SMALL = {
+    "f16": Small(10, 15, 0x7C00, 0x7E00),
+    "bf16": Small(7, 127, 0x7F80, 0x7FC0),
+    "f8e4m3": Small(3, 7, 0x7F, 0x7F),
+    "f8e5m2": Small(2, 15, 0x7C, 0x7E),
+}
+
+
+def small_bits(value: float, dtype: DType) -> int:
+    """The bits of the nearest value of a small float type to the nearest f32, ties to even, `top` past the range (as NumPy and ml_dtypes do)."""
+    form = SMALL[dtype.name]
     if math.isnan(value):
-        return 0x7FC0
-    bits = struct.unpack("<I", struct.pack("<f", round_f32(value)))[0]
-    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+        return form.nan
+    size = abs(value if dtype.name == "f16" else round_f32(value))
+    bits = form.top
+    if not math.isinf(size):
+        exponent = max(math.frexp(size)[1] - 1, 1 - form.bias) if size else 1 - form.bias
+        # round() of a float is exact, with ties to even; a normal number's leading bit adds one to the exponent
+        steps = round(math.ldexp(size, form.digits - exponent))
+        bits = min(((exponent + form.bias - 1) << form.digits) + steps, form.top)
+    return bits | (1 << (dtype.bits - 1) if math.copysign(1, value) < 0 else 0)

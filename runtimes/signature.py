@@ -9,6 +9,7 @@ int32_t PREFIXname_shape(sizes, int64_t *derived) where sizes are derived
 from __future__ import annotations
 
 from ..ir.expr import Expr, size, substitute, var
+from ..ir.kernel import port_buffer
 from ..ir.program import Block, Define, If, Param, Program, Scratch
 
 _UNLIMITED = (1 << 62) - 1
@@ -19,8 +20,13 @@ SATURATING = {"add.index": "@sum_of({0}, {1})", "mul.index": "@product_of({0}, {
 
 def parameters(program: Program) -> tuple[Param, ...]:
     """The entry's parameters: ports as declared, then the free sizes.  No `restrict`: C++ has none, and the entry checks overlaps."""
-    ports = tuple(Param(p.name, p.dtype, pointer=p.role != "scalar", const=p.role in ("in", "scalar"), may_alias=True) for p in program.ports)
-    return ports + size_parameters(program)
+    ports: list[Param] = []
+    for p in program.ports:
+        if p.role == "scalar":
+            ports += [Param(name, d, const=True, may_alias=True) for name, d in p.values]
+        else:
+            ports.append(Param(p.name, port_buffer(p).dtype, pointer=True, const=p.role == "in", may_alias=True))
+    return (*ports, *size_parameters(program))
 
 
 def size_parameters(program: Program) -> tuple[Param, ...]:

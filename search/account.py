@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ..ir.expr import Expr, evaluate, substitute, total, var
@@ -81,7 +81,7 @@ def account(nests: Module, program: Program, sizes: Mapping[str, int]) -> Accoun
         )
         for w in found
     )  # fmt: skip
-    roles = [(port_buffer(p), p.role) for p in nests.ports] + [(t, "temp") for t in nests.temps]
+    roles = [(port_buffer(replace(p, pairs=False)), p.role) for p in nests.ports] + [(t, "temp") for t in nests.temps]
     workspace = None if program.workspace is None else simplify(program.workspace)
     return Account(
         nests.name, dict(sizes), tuple(buffer(b, role, sizes) for b, role in roles), kernels,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -43,6 +44,8 @@ def _values(port: Port, shape: tuple[int, ...], sizes: Mapping[str, int], rng: n
         return rng.integers(0, max(limit, 1), shape)
     if port.dtype.kind == "bool":
         return rng.integers(0, 2, shape)
+    if port.dtype.is_complex and kind != "one":
+        return _complex_values(port, shape, sizes, rng)
     if kind == "one":  # "one of 1 2 3"
         return rng.choice(numpy.array([float(v) for v in rest.split()[1:]]), shape)
     if port.dtype.is_integer:
@@ -59,3 +62,15 @@ def _values(port: Port, shape: tuple[int, ...], sizes: Mapping[str, int], rng: n
         n = shape[-1]
         return square @ square.swapaxes(-1, -2) / max(n, 1) + numpy.eye(n)
     raise UsageError(f"port {port.name}: no way to draw inputs is called {port.draw!r}; there are normal, uniform, positive, spd, index V, one of …")
+
+
+def _complex_values(port: Port, shape: tuple[int, ...], sizes: Mapping[str, int], rng: numpy.random.Generator) -> numpy.ndarray:
+    """Both parts drawn alike; `spd` is Hermitian."""
+    import numpy
+
+    real = replace(port, dtype=port.dtype.part)
+    if port.draw == "spd":
+        square = _complex_values(replace(port, draw="normal"), shape, sizes, rng)
+        n = shape[-1]
+        return square @ square.conj().swapaxes(-1, -2) / max(n, 1) + numpy.eye(n)
+    return _values(real, shape, sizes, rng) + 1j * _values(real, shape, sizes, rng)

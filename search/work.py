@@ -5,7 +5,7 @@ Counted on the kernels before they are scheduled, where a loop nest is what it c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..ir.expr import ONE, ZERO, Expr, evaluate, postorder, product, substitute, total, var
@@ -62,7 +62,8 @@ class _Counter:
     sizes: Mapping[str, int]
     flops: list[Expr] = field(default_factory=list)
     additions: list[Expr] = field(default_factory=list)
-    touched: dict[tuple[str, str], list[Expr]] = field(default_factory=dict)  # (reads | writes, buffer) -> elements of each access
+    # (reads | writes, buffer) -> elements of each access, by its constant indices: those that differ in one touch different elements
+    touched: dict[tuple[str, str], dict[tuple[tuple[int, Expr], ...], list[Expr]]] = field(default_factory=dict)
     at_least: bool = False
 
     def work(self) -> Work:
@@ -71,7 +72,7 @@ class _Counter:
         parts: dict[str, dict[str, Expr]] = {"reads": {}, "writes": {}}
         for (way, name), elements in self.touched.items():
             buffer = self.module.buffer(name)
-            parts[way][name] = simplify(self.smaller(buffer, elements) * buffer.dtype.bytes)
+            parts[way][name] = simplify(self.smaller(buffer, elements.values()) * buffer.dtype.bytes)
         return Work(self.kernel.name, parts["reads"], parts["writes"], simplify(total(self.flops)), simplify(total(self.additions)), self.at_least)
 
     def placed(self, block: Block, trips: dict[Expr, tuple[Expr, Expr]]) -> Iterator[tuple[Stmt, dict[Expr, tuple[Expr, Expr]]]]:
@@ -115,7 +116,8 @@ class _Counter:
     def touch(self, way: str, buffer: str, index: tuple[Expr, ...], trips: dict[Expr, tuple[Expr, Expr]]) -> None:
         """An access to `buffer`, which may be local: that costs nothing."""
         if buffer in self.kernel.buffers:
-            self.touched.setdefault((way, buffer), []).append(self.points(trips, set(postorder(*index))))
+            fixed = tuple((k, e) for k, e in enumerate(index) if e.is_const)
+            self.touched.setdefault((way, buffer), {}).setdefault(fixed, []).append(self.points(trips, set(postorder(*index))))
 
     def points(self, trips: dict[Expr, tuple[Expr, Expr]], used: set[Expr] | None) -> Expr:
         """How often something inside these loops runs, or how many different positions it names: only loops whose variable is `used` count.
@@ -137,11 +139,11 @@ class _Counter:
             counts.append(count)
         return simplify(product(counts) // halves)
 
-    def smaller(self, buffer: Buffer, elements: list[Expr]) -> Expr:
-        """All elements of the buffer, or as many as the widest access names, whichever is less on nominal sizes."""
+    def smaller(self, buffer: Buffer, accesses: Iterable[list[Expr]]) -> Expr:
+        """All elements of the buffer, or as many as the widest accesses name, whichever is less on nominal sizes."""
         whole = buffer.elements
-        widest = max(elements, key=lambda e: evaluate(e, self.sizes))
-        return whole if evaluate(whole, self.sizes) <= evaluate(widest, self.sizes) else widest
+        named = total(max(elements, key=lambda e: evaluate(e, self.sizes)) for elements in accesses)
+        return whole if evaluate(whole, self.sizes) <= evaluate(named, self.sizes) else named
 
 
 __all__ = ["Work", "work_of"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from luminal.ir.dtypes import DTYPES, bf16, bool_, f16, f32, f64, i64, numpy_dtype
+from luminal.ir.dtypes import DTYPES, bf16, bool_, f8e4m3, f8e5m2, f16, f32, f64, i64, numpy_dtype
 from luminal.ir.expr import call, cast, const, floordiv, load, make, size, var
 from luminal.ir.graph import Port, Size
 from luminal.ir.primops import OPS
@@ -18,6 +18,7 @@ from luminal.runtimes import find
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 
+SMALL = (f16, bf16, f8e4m3, f8e5m2)
 FLOATS, INTEGERS = (f64, f32), tuple(DTYPES[n] for n in ("i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"))
 N = size("N")
 COUNT = 64 * 9 + 5  # vectors and a scalar tail
@@ -290,9 +291,9 @@ def cast_reference(x, to):
         return x.astype(kind)
 
 
-@pytest.mark.parametrize("source", [*FLOATS, f16, bf16, *INTEGERS, bool_], ids=str)
+@pytest.mark.parametrize("source", [*FLOATS, *SMALL, *INTEGERS, bool_], ids=str)
 def test_casts(source, tmp_path):
-    targets = [d for d in (*FLOATS, f16, bf16, *INTEGERS, bool_) if d is not source]
+    targets = [d for d in (*FLOATS, *SMALL, *INTEGERS, bool_) if d is not source]
     functions = [pointwise(f"k_{d}", [("X", source)], (f"o_{d}", d), lambda r, c, d=d: cast(d.vector(c), r(0))) for d in targets]
     library = build(tmp_path, f"casts_{source}", functions)
     data = {"X": values(source, 3)}
@@ -308,7 +309,7 @@ def test_casts(source, tmp_path):
 @pytest.mark.parametrize(("march", "width"), [("x86-64", 16), ("x86-64-v3", 32)])
 def test_casts_on_a_smaller_machine(march, width, tmp_path):
     """gcc 12 fails (internal compiler error) where two comparisons of vectors wider than the machine's are combined: no cast may widen what it compares."""
-    targets = [d for d in (f64, f16, bf16, *INTEGERS, bool_) if d is not f32]
+    targets = (f64, *SMALL, *INTEGERS, bool_)
     functions = [pointwise(f"k_{d}", [("X", f32)], (f"o_{d}", d), lambda r, c, d=d: cast(d.vector(c), r(0)), width) for d in targets]
     library = build(tmp_path, "casts_small", functions, MARCH=march)
     data, outs = {"X": values(f32, 3)}, {f"o_{d}": np.zeros(COUNT, numpy_dtype(d)) for d in targets}
@@ -317,15 +318,18 @@ def test_casts_on_a_smaller_machine(march, width, tmp_path):
         assert np.array_equal(outs[f"o_{d}"].view(f"u{d.bytes}"), cast_reference(data["X"], d).view(f"u{d.bytes}")) or d.is_float
 
 
-def test_every_half_and_every_halfway_point(tmp_path):
-    """f16 and bf16 to f32 and back are the identity on every value; ties and neighbours of ties round as NumPy does."""
-    for small in (f16, bf16):
-        kind = numpy_dtype(small)
-        every = np.arange(1 << 16, dtype=np.uint16).view(kind)
+def test_every_small_float_and_every_halfway_point(tmp_path):
+    """Small floats to f32 and back are the identity on every value; ties and neighbours of ties round as NumPy and ml_dtypes do."""
+    for small in SMALL:
+        kind, bits = numpy_dtype(small), np.uint16 if small.bytes == 2 else np.uint8
+        every = np.resize(np.arange(1 << small.bits).astype(bits), 1 << 16).view(kind)
         wide = every.astype(np.float32)
         with np.errstate(all="ignore"):
             halfway = ((wide.astype(np.float64) + np.roll(wide, 1).astype(np.float64)) / 2).astype(np.float32)
             near = np.concatenate([wide, halfway, np.nextafter(halfway, np.float32(np.inf)), np.nextafter(halfway, np.float32(-np.inf))])
+        halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+        patterns = np.random.default_rng(SEED).integers(0, 1 << 32, 1 << 16, dtype=np.uint32).view(np.float32)
+        near = np.concatenate([near, halves, patterns])
         functions = [
             pointwise("down", [("X", f32)], ("Y", small), lambda r, c, small=small: cast(small.vector(c), r(0))),
             pointwise("fall", [("D", f64)], ("Z", small), lambda r, c, small=small: cast(small.vector(c), r(0))),
@@ -337,8 +341,8 @@ def test_every_half_and_every_halfway_point(tmp_path):
             assert library.call({"X": near, "D": near.astype(np.float64), "Y": y, "Z": z, "U": u}, {"N": len(near)}) == 0
             expected = near.astype(kind)
         real = near == near
-        np.testing.assert_array_equal(y.view(np.uint16)[real], expected.view(np.uint16)[real])
-        np.testing.assert_array_equal(z.view(np.uint16)[real], expected.view(np.uint16)[real])
+        np.testing.assert_array_equal(y.view(bits)[real], expected.view(bits)[real])
+        np.testing.assert_array_equal(z.view(bits)[real], expected.view(bits)[real])
         assert np.isnan(y[~real].astype(np.float32)).all() and np.isnan(u[~real]).all()
         np.testing.assert_array_equal(u[real], expected[real].astype(np.float32))
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import luminal.runtimes
 import numpy as np
 import pytest
-from luminal.ir.dtypes import bf16, bool_, f16, f32, f64, i8, i32, i64, u32, u64
+from luminal.ir.dtypes import bf16, bool_, f8e4m3, f8e5m2, f16, f32, f64, i8, i32, i64, numpy_dtype, u32, u64
 from luminal.ir.expr import ONE, ZERO, call, const, evaluate, floordiv, load, maximum, minimum, mod, size, var
 from luminal.ir.graph import Port, Size
 from luminal.ir.program import Call, Define, Fail, For, Function, If, Param, Program, Scratch, StoreTo
 from luminal.ir.target import Target
 from luminal.ir.version import VERSION
 from luminal.runtimes import find
-from luminal.runtimes.literals import literal, round_f32
+from luminal.runtimes.literals import literal, round_f32, small_bits
 from luminal.runtimes.names import Names, c_name
 
 GCC = shutil.which("gcc")
@@ -94,10 +94,22 @@ def test_float_literals_are_the_shortest_that_read_back():
         "0.1f", "1.0f", "-0.0f", "1e+30f", "INFINITY", "-INFINITY", "NAN",
     ]  # fmt: skip
     assert [literal(v, f64) for v in (0.1, 1, 1e300)] == ["0.1", "1.0", "1e+300"]
+    assert [literal(1.0, f8e4m3), literal(-1e9, f8e4m3), literal(1e9, f8e5m2)] == ["0x38", "0xff", "0x7c"]
     assert [literal(1.0, f16), literal(-2.0, bf16), literal(1e9, f16)] == ["0x3c00", "0xc000", "0x7c00"]
     assert [literal(-(1 << 31), i32), literal(-(1 << 63), i64), literal(1 << 40, i64), literal(7, u32), literal(1 << 40, u64), literal(-3, i8), literal(True, bool_)] == [
         "INT32_MIN", "INT64_MIN", "INT64_C(1099511627776)", "7u", "UINT64_C(1099511627776)", "-3", "1",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("d", [f16, bf16, f8e4m3, f8e5m2], ids=str)
+def test_small_literals_round_as_memory_does(d):
+    """Every value is its own literal; random numbers round as NumPy and ml_dtypes do."""
+    kind, bits = numpy_dtype(d), np.uint16 if d.bytes == 2 else np.uint8
+    every = np.arange(1 << d.bits).astype(bits).view(kind).astype(np.float32)
+    drawn = np.random.default_rng(11).standard_normal(2000).astype(np.float32) * np.float32(2.0) ** np.arange(-30, 20, 0.025, dtype=np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for x in (every[every == every], drawn):
+            assert [small_bits(float(v), d) for v in x] == x.astype(kind).view(bits).tolist()
 
 
 def spelled(expression, port=f32):

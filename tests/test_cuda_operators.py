@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 from cuda_unit import Unit, check, compiled, needs_host, target, unit
 from luminal.ir.build import Builder, Tensor
-from luminal.ir.dtypes import DTYPES, DType, bf16, bool_, f16, f32, f64, numpy_dtype
+from luminal.ir.dtypes import DTYPES, DType, bf16, bool_, c64, f8e4m3, f8e5m2, f16, f32, f64, numpy_dtype
 from luminal.ir.expr import size
 from luminal.ir.graph import Graph, Port, Size
-from luminal.ir.primops import COMBINERS, OPS
+from luminal.ir.primops import COMBINERS, OPS, accepts
 from luminal.runtimes.cuda import nvrtc
 from test_cuda_composites import nvrtc_version
 
-FLOATS = (f64, f32, f16, bf16)
+FLOATS = (f64, f32, f16, bf16, f8e4m3, f8e5m2)
 INTEGERS = tuple(DTYPES[n] for n in ("i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"))
-ALL = (*FLOATS, *INTEGERS, bool_)
+ALL = (*FLOATS, *INTEGERS, bool_, c64)
 N, SEED = size("N"), 20261121
-ACCEPTS = {"any": "float int uint bool", "float": "float", "integer": "int uint", "number": "float int uint", "bits": "int uint bool"}
 
 
 class Table:
@@ -47,7 +46,7 @@ def rows(d: DType) -> Graph:
     t = Table(f"rows_{d}", d, {"C": bool_})
     b, (x, y, z) = t.builder, (t.inputs[n] for n in "XYZ")
     for op in OPS.values():
-        if d.kind not in ACCEPTS[op.accepts] or op.result == "to":
+        if not accepts(op, d) or op.result == "to":
             continue
         if op.name == "where":
             t.add("where", b.where(t.inputs["C"], x, y))
@@ -55,10 +54,10 @@ def rows(d: DType) -> Graph:
             t.add("floordiv", b.elementwise("floordiv", x, b.where(b.elementwise("isinf", y), x, y)))
         else:
             t.add(op.name, b.elementwise(op.name, *(x, y, z)[: op.arity]))
-    for to in ALL:
+    for to in ALL if d is not c64 else (bool_,):
         if to is not d:
             t.add(f"cast_{to}", b.cast(x, to))
-        if to.bits == d.bits and to is not d and bool_ not in (to, d):
+        if to.bits == d.bits and to is not d and not {bool_, c64} & {to, d}:
             t.add(f"bits_{to}", b.bitcast(x, to))
     return t.graph()
 
@@ -67,18 +66,16 @@ def structure(d: DType) -> Graph:
     """Reductions, scans, iota, gather and scatter; what is made real."""
     t = Table(f"structure_{d}", d, {"I": DTYPES["i32"]})
     b, x, y = t.builder, t.inputs["X"], t.inputs["Y"]
-    combiners = [
-        c for c in COMBINERS.values() if d.kind in ACCEPTS[OPS[c.op].accepts] and not (d is bool_ and c.name in ("add", "mul", "max", "min"))
-    ]
-    if not d.is_float:
+    combiners = [c for c in COMBINERS.values() if accepts(OPS[c.op], d) and not (d is bool_ and c.name in ("add", "mul", "max", "min"))]
+    if not d.is_inexact:
         combiners = [c for c in combiners if c.name not in ("and", "or") or d is bool_]
     for c in combiners:
         t.add(f"all_{c.name}", b.reduce(c.name, x, (0,)))
         t.add(f"scan_{c.name}", b.scan(c.name, x, 0))
     t.add("gather", b.gather(x, t.inputs["I"]))
-    t.add("scatter", b.scatter(y, t.inputs["I"], x, combine="max" if d is not bool_ else "set"))
+    t.add("scatter", b.scatter(y, t.inputs["I"], x, combine="set" if d is bool_ else "add" if d is c64 else "max"))
     t.add("flip", b.flip(x))
-    t.add("real", b.elementwise("equal", b.contiguous(b.elementwise("max", x, y)), y))
+    t.add("real", b.elementwise("equal", b.contiguous(b.elementwise("add" if d is c64 else "max", x, y)), y))
     if d is not bool_:
         t.add("iota", b.elementwise("add", b.cast(b.iota(N), d), y))
     return t.graph()
@@ -90,6 +87,9 @@ def values(d: DType, count: int, salt: int) -> Any:
     kind = numpy_dtype(d)
     if d is bool_:
         return rng.integers(0, 2, count).astype(bool)
+    if d is c64:
+        parts = values(f32, count, salt), rng.permutation(values(f32, count, salt + 7))
+        return np.stack(parts, axis=-1).view(kind)[:, 0]
     small = rng.integers(0 if d.kind == "uint" else -12, 13, count).astype(kind)
     if d.is_float:
         small = (small.astype(np.float64) / 4).astype(kind)
@@ -102,7 +102,7 @@ def values(d: DType, count: int, salt: int) -> Any:
 
 @pytest.fixture(scope="module")
 def graphs() -> dict[str, Graph]:
-    found = [rows(d) for d in ALL] + [structure(d) for d in (f32, f16, DTYPES["i32"], DTYPES["u8"], bool_)]
+    found = [rows(d) for d in ALL] + [structure(d) for d in (f32, f16, DTYPES["i32"], DTYPES["u8"], bool_, c64)]
     return {f"{g.name}_": g for g in found}
 
 
@@ -123,7 +123,7 @@ def test_rows(d: DType, count: int, graphs: dict[str, Graph], built: Unit) -> No
 
 @needs_host
 @pytest.mark.parametrize("count", [1, 37, 300])
-@pytest.mark.parametrize("d", [f32, f16, DTYPES["i32"], DTYPES["u8"], bool_], ids=str)
+@pytest.mark.parametrize("d", [f32, f16, DTYPES["i32"], DTYPES["u8"], bool_, c64], ids=str)
 def test_structure(d: DType, count: int, graphs: dict[str, Graph], built: Unit) -> None:
     graph = graphs[f"structure_{d}_"]
     rng = np.random.default_rng(SEED)
@@ -133,6 +133,6 @@ def test_structure(d: DType, count: int, graphs: dict[str, Graph], built: Unit) 
 
 
 @pytest.mark.skipif(not nvrtc_version(), reason="NVRTC is not installed")
-@pytest.mark.parametrize("d", [f64, f32, f16, bf16, DTYPES["i64"], DTYPES["i8"], DTYPES["u16"], bool_], ids=str)
+@pytest.mark.parametrize("d", [f64, f32, f16, bf16, f8e4m3, f8e5m2, DTYPES["i64"], DTYPES["i8"], DTYPES["u16"], bool_, c64], ids=str)
 def test_nvrtc_takes_every_row(d: DType, built: Unit) -> None:
     assert nvrtc.compile_text(built.sources[f"rows_{d}_"], "sm_75", "ptx" if d is f64 else "cubin", [])

@@ -304,3 +304,60 @@ def test_the_same_text_gives_the_same_graph() -> None:
 
     text = "(composite f ((A{f32}[M N]) -> Y) (return (layer_norm (gelu A))))"
     assert show(graph_of(text)) == show(graph_of(text))
+
+
+@pytest.mark.parametrize(("T", "wide"), [("f64", "f64"), ("f32", "f32"), ("bf16", "f32")])
+def test_dtypes_are_compared_and_chosen_at_compile_time(T: str, wide: str) -> None:
+    (c, g) = read(
+        """(composite f ((X{T}[N]) -> (Y{T}[N]))
+          (setf to (if (= T f64) f64 f32))
+          (return (cast T (horner (cast to X) 1.0 2.0 (if (= T "bf16") 3 4)))))
+        (composite g ((X{T}[N]) -> (Y{T}[N]))
+          (dotimes (i N) (setf (aref Y i) (cast T (horner (cast (if (= T f64) f64 f32) (aref X i)) 1.0 2.0 (if (= T bf16) 3 4))))))"""
+    )
+    for composite in (c, g):
+        graph = elaborate(composite, Scope((c, g)), Instance({"T": T}))
+        assert {n.dtype.name for n in graph.nodes() if n.op == "fma"} <= {wide}
+        found = np.asarray(evaluate(graph, {"X": np.array([0.5, 2.0])}, {"N": 2})["Y"].value)
+        assert found.tolist() == [1 + 2 * x + (3 if T == "bf16" else 4) * x * x for x in (0.5, 2.0)]
+
+
+# ---- leading axes
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3])
+def test_a_tilde_in_the_code_stands_for_the_leading_axes(rank: int) -> None:
+    text = """(composite f ((X{f32}[~ N](where N >= 1)) -> Y)
+      (return (+ (reshape (expand (unsqueeze (slice X ~ (1 _)) :axis -1) ~ (- N 1) 2) (~ (* 2 (- N 1))))
+                 (pad (zeros (~ (- N 1)) :dtype f32) ~ (0 (- N 1))))))"""
+    x = draw(*(2, 3, 1)[:rank], 5)
+    same(
+        run(text, {f"batch_{k}" if rank > 1 else "batch": n for k, n in enumerate(x.shape[:-1])}, {"ranks": rank}, X=x), np.repeat(x[..., 1:], 2, -1)
+    )
+
+
+def test_a_tilde_in_a_callee_stands_for_the_axes_of_the_call() -> None:
+    text = """(composite twice ((X{T}[~ N]) -> (Y{T}[~ (* 2 N)])) (return (reshape (expand (unsqueeze X :axis -1) ~ N 2) ~ (* 2 N))))
+      (composite f ((X{f32}[M K N]) -> Y) (return (twice X)))"""
+    x = draw(2, 3, 4)
+    same(run(text, X=x), np.repeat(x, 2, -1))
+
+
+def test_a_tilde_alone_is_a_whole_shape() -> None:
+    x = draw(2, 3)
+    text = "(composite f ((X{f32}[~]) -> Y) (return (+ (zeros ~ :dtype f32) (expand (reshape (reshape X -1) ~) ~) (full (~) 0.5))))"
+    same(run(text, {"batch_0": 2, "batch_1": 3}, {"ranks": 2}, X=x), x + 0.5)
+
+
+def test_a_callee_may_store_into_its_output_in_loops() -> None:
+    text = """(composite twice ((X{T}[~ N]) -> (Y{T}[~ N])) (setf Y X) (incf Y X))
+      (composite reversed ((X{T}[M]) -> (Y{T}[M])) (dotimes (i M) (setf (aref Y i) (aref X (- (- M 1) i)))))
+      (composite f ((X{f32}[M]) -> Y) (return (twice (reversed X))))"""
+    x = draw(5)
+    same(run(text, X=x), 2 * x[::-1])
+
+
+def test_a_type_variable_has_the_default_that_the_composite_gives_it() -> None:
+    (c,) = read('[composite]\nname = "f"\ninputs = ["A{T}[N]"]\noutputs = ["Y{T}[N]"]\ntypes.T = "i32"\n[implementation]\ncode = "(return (lognot A))"\n')
+    assert elaborate(c, Scope((c,))).port("Y").dtype.name == "i32"
+    assert elaborate(c, Scope((c,)), Instance({"T": "u8"})).port("Y").dtype.name == "u8"

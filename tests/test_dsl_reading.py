@@ -167,7 +167,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 
 def test_random_damage_never_ends_in_anything_but_a_diagnostic() -> None:
-    seed = 11
+    seed = 5
     print("seed", seed)
     rng = random.Random(seed)
     root = Path(__file__).parent.parent
@@ -235,7 +235,7 @@ def test_random_programs_end_in_a_graph_or_a_diagnostic() -> None:
 
     graphs = 0
     for _ in range(400):
-        text = f"(composite f ((A{{f32}}[M N] B{{i64}}[M N] s{{f32}}[]) -> (Y{{f32}}[M N])) {form(3)} (return {form(3)}))"
+        text = f"(composite f ((A{{f32}}[M N] B{{i64}}[M N] s{{f32}}[]) -> (Y{{f32}}[M N])) {form(rng.randrange(4))} (return {form(rng.randrange(4))}))"
         try:
             composites = read(text)
             graphs += bool(elaborate(composites[0], Scope(composites)).outputs)

@@ -40,14 +40,13 @@ def node(term, d: DType, ports):
 
 
 def accepted(term, d: DType) -> bool:
-    from luminal.ir.primops import OPS
+    from luminal.ir.primops import OPS, accepts
 
     if not isinstance(term, tuple):
         return True
-    kinds = {"any": True, "float": d.is_float, "integer": d.is_integer, "number": d.is_float or d.is_integer, "bits": not d.is_float}
     if term[0] == "where":
         return all(accepted(t, bool_ if k == 0 else d) for k, t in enumerate(term[1:]))
-    return kinds[OPS[term[0]].accepts] and all(accepted(t, d) for t in term[1:])
+    return accepts(OPS[term[0]], d) and all(accepted(t, d) for t in term[1:])
 
 
 @pytest.mark.parametrize(("rule", "d"), CASES, ids=lambda x: x.pattern if hasattr(x, "pattern") else str(x))

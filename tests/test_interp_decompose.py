@@ -11,11 +11,11 @@ from luminal.ir.decompose import DECOMPOSITIONS, decompose, expand
 from luminal.ir.dtypes import DTYPES, bf16, bool_, f16, f32, f64, i8, i64, numpy_dtype, u8
 from luminal.ir.interpret.meaning import VALUE
 from luminal.ir.interpret.stepwise import evaluate
-from luminal.ir.primops import OPS
+from luminal.ir.primops import OPS, accepts
 
 L = np.longdouble
 APPROXIMATE = ("exp2", "log2", "sin")  # the primops that are not correctly rounded
-FUNCTIONS = [n for n in DECOMPOSITIONS if OPS[n].accepts == "float" or n == "pow"]
+FUNCTIONS = [n for n in DECOMPOSITIONS if OPS[n].accepts in ("float", "smooth") or n == "pow"]
 SPECIAL = [
     0.0,
     -0.0,
@@ -122,12 +122,7 @@ def test_floats(name, d):
 
 def taken(name, d):
     """Whether the operator takes this dtype (float powers are in test_floats)."""
-    accepts = OPS[name].accepts
-    if d.kind == "bool":
-        return accepts in ("any", "bits")
-    if d.is_float:
-        return accepts in ("any", "number") and name != "pow"
-    return accepts in ("any", "number", "bits", "integer")
+    return accepts(OPS[name], d) and not (d.is_float and name in FUNCTIONS)
 
 
 KINDS = [DTYPES[k] for k in ("i8", "u8", "i64", "u64", "bool", "f32", "f64")]

@@ -107,6 +107,31 @@ def test_reductions_and_scans(combiner, reference, tiling):
     np.testing.assert_array_equal(empty, [{"add": 0, "mul": 1, "max": -np.inf, "min": np.inf}[combiner]] * 5)
 
 
+@pytest.mark.parametrize("m", [1, 4])
+def test_a_position_whose_factor_is_zero_at_these_sizes(m, tiling):
+    """$0 · (M - 1) // 3 does not depend on the position where M is 1."""
+    p = port("A", f32, M)
+    view = g.View(g.input_node(p), ((AX[0] * M - AX[0]) // 3,))
+    x = np.arange(m, dtype=np.float32)
+    y = evaluate(graph([p], y=g.elementwise("neg", (ex.const(4),), view)), {"A": x}, {"M": m})["y"].value
+    np.testing.assert_array_equal(y, -x[np.arange(4) * (m - 1) // 3])
+
+
+@pytest.mark.parametrize("d", [f16, bf16], ids=str)
+def test_a_product_inside_a_sum_may_be_stored_in_its_dtype(d):
+    """Three factors, one sum: what the inner product is rounded to before the sum is within the bound."""
+    ports = [port(name, d, N, K) for name in "abc"]
+    a, b, c = map(g.input_node, ports)
+    inner = g.elementwise("mul", (N, K), *same(b, c))
+    total = g.reduce_node("add", (N,), (K,), g.identity(g.elementwise("mul", (N, K), *same(a, inner))))
+    rng = np.random.default_rng(3)
+    x, y, z = (rng.standard_normal((500, 9)).astype(numpy_dtype(d)) for _ in ports)
+    stored = (y.astype(np.float32) * z.astype(np.float32)).astype(numpy_dtype(d))
+    actual = (x.astype(np.float32) * stored.astype(np.float32)).sum(1).astype(numpy_dtype(d))
+    verdict = judge(actual, evaluate(graph(ports, y=total), {"a": x, "b": y, "c": z}, {"N": 500, "K": 9})["y"], d)
+    assert verdict.ok and verdict.ill_count == 0, verdict
+
+
 def softmax(x):
     top = g.reduce_node("max", (M,), (N,), g.identity(x))
     e = g.elementwise("exp", (M, N), g.identity(g.elementwise("sub", (M, N), g.identity(x), g.View(top, (AX[0],)))))

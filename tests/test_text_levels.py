@@ -70,7 +70,7 @@ LITERALS = [
     (const(1), "1"), (const(True, bool_), "true"), (const(1.0, f64), "1.0:f64"), (const(1.0, f32), "1.0:f32"), (const(-0.0, f32), "-0.0:f32"),
     (const(0.0, f32), "0.0:f32"), (const(math.inf, f16), "inf:f16"), (const(-math.inf, f16), "-inf:f16"), (const(math.nan, f32), "nan:f32"),
     (const(0.1, f64), "0.1:f64"), (const(5e-324, f64), "5e-324:f64"), (const(1e300, f64), "1e+300:f64"), (const(-128, i8), "-128:i8"), (const(2**64 - 1, u64), "18446744073709551615:u64"),
-    (const(7, u8), "7:u8"), (const(-(2**63)), "-9223372036854775808"), (const(2.0, f32.vector(4)), "2.0:f32x4"), (const(False, bool_.vector(4)), "false:boolx4"), (const(3, c64), "3:c64"),
+    (const(7, u8), "7:u8"), (const(-(2**63)), "-9223372036854775808"), (const(2.0, f32.vector(4)), "2.0:f32x4"), (const(False, bool_.vector(4)), "false:boolx4"), (const(3, c64), "3.0:c64"),
 ]  # fmt: skip
 
 
@@ -146,6 +146,8 @@ def test_the_header_survives() -> None:
         g.Port("i", i64, (M,), "in", index_limit=N, draw="one of 1 2"),
         g.Port("alpha", f32, (), "scalar"),
         g.Port("C", f32, (M, M), "inout"),
+        g.Port("Z", c64, (M, N), "in", (1, 0), ("ldz",), pairs=True),
+        g.Port("w", c64, (), "scalar", pairs=True),
     )
     graph = g.Graph(
         "h", (g.Size("M", 1, 99, 3), g.Size("N")), ports, (("C", g.make("contiguous", f32, (M, M), (g.scalar(g.input_node(ports[2])),))),),

@@ -33,11 +33,12 @@ LN2 = math.log(2.0)
 _RANGE = {  # largest finite value and smallest subnormal
     "f64": (np.longdouble(1.7976931348623157e308), np.longdouble(5e-324)), "f32": (3.4028234663852886e38, 2.0**-149), "f16": (65504.0, 2.0**-24),
     "bf16": (3.3895313892515355e38, 2.0**-133), "f8e4m3": (448.0, 2.0**-9), "f8e5m2": (57344.0, 2.0**-16),
+    "c64": (3.4028234663852886e38, 2.0**-149),
 }  # fmt: skip
 
 
 def largest(d: DType) -> Any:
-    """The largest finite value of a float dtype."""
+    """The largest finite value of a float dtype, or of a part of a complex one."""
     return _RANGE[d.name][0]
 
 
@@ -130,6 +131,14 @@ def _floordiv(v: Array, x: list[Array], e: list[Array]) -> Array:
     return _unless_zero(x[1], e[1], np.maximum.reduce(corners))
 
 
+def _floored(v: Array, x: list[Array], to: DType) -> Array:
+    """The quotient may be rounded before it is floored, so that it may reach the integer beside it."""
+    q = x[0] / x[1]
+    near = (epsilon(to) * np.abs(q) + smallest(to)) / 2
+    steps = [np.abs(np.floor(q + s * near) - v) for s in (-1, 1)]
+    return np.where(np.isfinite(q), np.maximum(*steps), 0.0)
+
+
 def _unless_zero(divisor: Array, e: Array, result: Array) -> Array:
     return np.where((e > 0) & (np.abs(divisor) <= e), np.inf, result)
 
@@ -160,7 +169,7 @@ PROPAGATE: dict[str, Callable[..., Array]] = {
 # ---- results that are not floats
 
 
-def _compared(op: str, x: list[Array], e: list[Array]) -> Array:
+def compared(op: str, x: list[Array], e: list[Array]) -> Array:
     if op in ("isnan", "isinf"):
         return np.where(np.isinf(e[0]), np.inf, 0.0)
     reach = e[0] + e[1]
@@ -194,7 +203,7 @@ def _integer(op: str, x: list[Array], e: list[Array]) -> Array:
     return np.where(np.logical_or.reduce(np.broadcast_arrays(*[k > 0 for k in e])), np.inf, 0.0)
 
 
-def _selected(x: list[Array], e: list[Array]) -> Array:
+def selected(x: list[Array], e: list[Array]) -> Array:
     chosen = np.where(x[0], e[1], e[2])
     if not np.any(e[0] > 0):
         return chosen
@@ -228,23 +237,27 @@ def _cast(v: Array, x: Array, e: Array, source: DType, to: DType) -> Array:
 
 def error(op: str, v: Array, args: list[Array], errors: list[Error], source: DType, to: DType) -> Error:
     """The error of `v = op(args)` whose operands have these errors.  `source` is the dtype of the first operand."""
+    if source.is_complex or to.is_complex:
+        from .complex_bounds import error as complex_error
+
+        return complex_error(op, v, args, errors, source, to)
     exact = all(k is None for k in errors)
     row = OPS[op]
     if exact and (not to.is_float or row.ulp == 0):
         return None
+    if exact and op == "floordiv":
+        return settle(v, _floored(v, args, to), row.ulp, to, None)
     if exact:
         return own_rounding(v, row.ulp, to)
     e = [np.zeros(()) if k is None else k for k in errors]
-    if to.kind == "complex":
-        return e[-1]
     if op == "where":
-        result = _selected(args, e)
+        result = selected(args, e)
     elif op == "cast":
         result = _cast(v, args[0], e[0], source, to)
     elif op == "bitcast":
         result = np.where(e[0] > 0, np.inf, 0.0)
     elif row.result == "bool":
-        result = _compared(op, args, e)
+        result = compared(op, args, e)
     elif to.kind == "bool":
         result = _logical(op, args, e)
     elif to.is_integer:

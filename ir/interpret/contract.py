@@ -10,18 +10,21 @@ import math
 import numpy as np
 
 from ..dtypes import DType
-from .bounds import Error, epsilon, settle, smallest
+from .bounds import Error, epsilon, error, settle, smallest
+from .complex_bounds import PRODUCT
 from .meaning import Array
 from .reduce import Partial, accumulator, is_whole
 
 Factor = tuple[Array, Error]
 
 
-def multiply(a: Factor, b: Factor, d: DType, bounds: bool) -> Factor:
-    """The elementwise product of two factors, rounded as the accumulator is."""
+def multiply(a: Factor, b: Factor, d: DType, bounds: bool, wide: bool) -> Factor:
+    """The elementwise product of two factors, rounded as the accumulator is (`wide`: it is what is summed), or to `d` (it is a factor itself)."""
     v = a[0] * b[0]
-    if not bounds or (a[1] is None and b[1] is None and not d.is_float):
+    if not bounds or (a[1] is None and b[1] is None and not d.is_inexact):
         return v, None
+    if d.is_complex:
+        return v, error("mul", v, [a[0], b[0]], [a[1], b[1]], d, d)
     ea = np.zeros(()) if a[1] is None else a[1]
     eb = np.zeros(()) if b[1] is None else b[1]
     if not d.is_float:
@@ -29,17 +32,17 @@ def multiply(a: Factor, b: Factor, d: DType, bounds: bool) -> Factor:
     e = np.abs(a[0]) * eb + np.abs(b[0]) * ea + ea * eb
     e = np.where(np.isnan(e), np.inf, e)
     e = np.where(np.isfinite(v) | np.isinf(e), e, 0)
-    e = settle(v, e, 0.5, accumulator(d), (ea == 0) & (eb == 0))
+    e = settle(v, e, 0.5, accumulator(d) if wide else d, (ea == 0) & (eb == 0))
     return v, (e if np.any(e) else None)
 
 
 def sum_of_products(a: Factor, b: Factor, shape: tuple[int, ...], kept: int, d: DType, bounds: bool) -> Partial:
     """Σ a·b over the axes from `kept` on of the joint `shape`."""
     v = _matmul(a[0], b[0], shape, kept)
-    if not bounds or (not d.is_float and a[1] is None and b[1] is None):
+    if not bounds or (not d.is_inexact and a[1] is None and b[1] is None):
         return Partial(v)
     size_a, size_b = np.abs(a[0]), np.abs(b[0])
-    if not d.is_float:
+    if not d.is_inexact:
         ea, eb = (np.zeros(x.shape) if e is None else np.broadcast_to(e, x.shape) for x, e in (a, b))
         uncertain = _matmul((ea > 0).astype(np.float64), np.ones(size_b.shape), shape, kept) + _matmul(
             np.ones(size_a.shape), (eb > 0).astype(np.float64), shape, kept
@@ -53,7 +56,7 @@ def sum_of_products(a: Factor, b: Factor, shape: tuple[int, ...], kept: int, d: 
         return Partial(v, total, None, whole=True)
     acc = accumulator(d)
     terms = math.prod(shape[kept:])
-    spread = 0.5 * (epsilon(acc) * total + terms * float(smallest(acc)))
+    spread = (PRODUCT if d.is_complex else 0.5) * (epsilon(acc) * total + terms * float(smallest(acc)))
     for e, other in ((a[1], size_b if b[1] is None else size_b + b[1]), (b[1], size_a)):
         if e is not None:
             more = _matmul(np.broadcast_to(e, other.shape if e.ndim == 0 else e.shape), other, shape, kept)

@@ -64,13 +64,21 @@ def judge(actual: Any, expected: Bounded, dtype: DType) -> Verdict:
             apart = np.where(difference < 0, 2.0**63, difference.astype(np.float64))
         elif dtype.kind == "bool":
             apart = (got.astype(bool) != v).astype(np.float64)
+        elif dtype.is_complex:  # each part on its own
+            got = got.astype(v.dtype)
+            apart = np.maximum(*(_distance(g, w) for g, w in ((np.real(got), np.real(v)), (np.imag(got), np.imag(v)))))
         else:
             got = got.astype(v.dtype)
-            same = (got == v) | (np.isnan(got) & np.isnan(v))
-            apart = np.where(same, 0, np.abs(got - v)).astype(np.float64)
+            apart = _distance(got, v)
         ratio = np.where(apart == 0, 0, apart / bound)
         ratio = np.where(np.isnan(ratio), np.inf, ratio)
         apart, ratio = np.where(expected.ill, 0, apart), np.where(expected.ill, 0, ratio)
     worst = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
     largest = float(ratio[worst])
     return Verdict(largest <= 1, float(np.max(apart)), largest, ill_count, tuple(int(k) for k in worst))
+
+
+def _distance(a: Array, b: Array) -> Array:
+    """0 between two NaN and between an infinity and itself."""
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    return np.where(same, 0, np.abs(a - b)).astype(np.float64)

@@ -10,6 +10,7 @@ import numpy as np
 from .. import kernel as k
 from ..dtypes import DType, i64
 from ..expr import Expr, evaluate
+from ..layout import components
 from .judge import CheckFault
 from .scalars import COMBINE, storage
 from .statements import Statements
@@ -37,6 +38,10 @@ def run(
     written: list[tuple[Any, Any]] = []
     for p in module.ports:
         kind = storage(p.dtype, exact)
+        if p.pairs and p.role == "scalar":
+            number = np.asarray(buffers[p.name]).astype(kind)
+            memory.update((name, np.array(part)) for (name, _), part in zip(p.values, (np.real(number), np.imag(number)), strict=True))
+            continue
         if not p.shape:
             kept = np.asarray(buffers[p.name])
             array = kept if kept.dtype == kind and p.role != "scalar" else np.array(kept.astype(kind))
@@ -45,11 +50,12 @@ def run(
             array = kept if kept.dtype == kind else kept.astype(kind)
         if array is not kept and p.role in ("out", "inout"):
             written.append((kept, array))
+        array = components(array) if p.pairs else array
         memory[p.name] = Watched(p.name, array, support, p.role != "out") if check else array
     for t in module.temps:
         array = undefined(t.dtype, tuple(evaluate(e, sizes) for e in t.shape), exact)
         memory[t.name] = Watched(t.name, array, support, False) if check else array
-    scalars = {p.name: p.dtype for p in module.ports if p.role == "scalar"}
+    scalars = dict(v for p in module.ports if p.role == "scalar" for v in p.values)
     try:
         with np.errstate(all="ignore"):
             for kernel in module.kernels:
@@ -71,7 +77,7 @@ def run_block(body: k.Block, arrays: dict[str, Any], shapes: Mapping[str, k.Buff
 def undefined(d: DType, shape: tuple[int, ...], exact: bool) -> Any:
     """Memory with contents that show when they are used: NaN, or a pattern of bits."""
     kind = storage(d, exact)
-    return np.full(shape, np.nan if d.is_float else True if d.kind == "bool" else 0x5A, kind)
+    return np.full(shape, np.nan if d.is_inexact else True if d.kind == "bool" else 0x5A, kind)
 
 
 def translated(
@@ -84,7 +90,7 @@ def translated(
     check: bool,
     title: str,
 ) -> Any:
-    dtypes = {p.name: p.dtype for p in module.ports} | {t.name: t.dtype for t in module.temps}
+    dtypes = {p.name: k.port_buffer(p).dtype for p in module.ports} | {t.name: t.dtype for t in module.temps}
     return KernelTranslator(dtypes, exact, check).function(body, sorted(memory), sorted(sizes), scalars, title)
 
 

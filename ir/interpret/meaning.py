@@ -6,7 +6,7 @@ One table for all interpreters.  A function takes arrays in *working* form and g
     bool          numpy.bool_
     f32 and below float64: products of two are exact, and everything else carries 29 spare bits
     f64           longdouble (80 bits on x86)
-    c64           complex128; it is only moved, no operator of the table takes it
+    c64           complex128
 
 The functions look at the type of the array that they are given and nothing else, so the same row also serves float32 arrays
 (`ir/interpret/kernel.py` runs them in float64 and rounds once).  Call them under `numpy.errstate(all="ignore")`: division by zero,
@@ -30,7 +30,7 @@ def working(d: DType) -> np.dtype[Any]:
     """The NumPy type that exact evaluation of `d` happens in."""
     if d.is_float:
         return np.dtype(np.longdouble if d.bits == 64 else np.float64)
-    return np.dtype(np.complex128) if d.kind == "complex" else numpy_dtype(d)
+    return np.dtype(np.complex128) if d.is_complex else numpy_dtype(d)
 
 
 def rounded(values: Array, d: DType) -> Array:
@@ -38,7 +38,7 @@ def rounded(values: Array, d: DType) -> Array:
 
     The 8-bit e4m3 has no infinity: what overflows becomes NaN there.
     """
-    if not d.is_float:
+    if not d.is_inexact:
         return values
     return values.astype(numpy_dtype(d)).astype(working(d))
 
@@ -108,8 +108,28 @@ def _mod(x: Array, y: Array) -> Array:
 
 
 def _fma(a: Array, b: Array, c: Array) -> Array:
-    """In working precision: the rounding to the dtype comes after, once."""
-    return a * b + c
+    """In working precision: the rounding to the dtype comes after, once.  The product of two f64 needs 106 bits: what it loses is added back (Dekker 1971)."""
+    plain = np.asarray(a * b + c)
+    if plain.dtype != np.longdouble:
+        return plain
+    p, lost = _product(np.asarray(a), np.asarray(b))
+    s = p + c
+    t = s - p
+    whole = s + (((p - (s - t)) + (c - t)) + lost)
+    return np.where(np.isfinite(whole), whole, plain)
+
+
+def _product(a: Array, b: Array) -> tuple[Array, Array]:
+    """A longdouble product and its rounding error, by halves of the significand whose products are exact."""
+    factor = np.longdouble(2) ** ((np.finfo(np.longdouble).nmant + 2) // 2) + 1
+
+    def halves(x: Array) -> tuple[Array, Array]:
+        high = factor * x - (factor * x - x)
+        return high, x - high
+
+    p = a * b
+    (ah, al), (bh, bl) = halves(a), halves(b)
+    return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
 
 
 def _erf(x: Array) -> Array:
@@ -132,12 +152,32 @@ def _erf(x: Array) -> Array:
     return np.where(np.isnan(x), x, np.copysign(np.where(a < 3, low, high), x))
 
 
+# ---- complex numbers
+
+
+def _compose(x: Array, y: Array) -> Array:
+    """x + iy; not by arithmetic, in which an infinite y would spoil the real part."""
+    x, y = np.broadcast_arrays(x, y)
+    result = np.empty(x.shape, np.complex128)
+    result.real, result.imag = x, y
+    return result
+
+
+def _divide(x: Array, y: Array) -> Array:
+    """Of complex numbers x·conj(y) / |y|²; the parts of f32 leave room for the squares.  By zero each part is divided, as NumPy does."""
+    if np.asarray(y).dtype.kind != "c":
+        return np.divide(x, y)
+    square = np.real(y) ** 2 + np.imag(y) ** 2
+    above = np.where(square == 0, x, np.multiply(x, np.conjugate(y)))
+    return _compose(np.real(above) / square, np.imag(above) / square)
+
+
 VALUE: dict[str, Callable[..., Array]] = {
     "log2": np.log2,
     "exp2": np.exp2,
     "sin": np.sin,
     "sqrt": np.sqrt,
-    "recip": lambda x: np.divide(np.ones((), np.asarray(x).dtype), x),
+    "recip": lambda x: _divide(np.ones((), np.asarray(x).dtype), x),
     "add": np.add,
     "mul": np.multiply,
     "mod": _mod,
@@ -153,7 +193,7 @@ VALUE: dict[str, Callable[..., Array]] = {
     "shift_right": _shift_right,
     "sub": np.subtract,
     "neg": np.negative,
-    "div": np.divide,
+    "div": _divide,
     "min": np.minimum,
     "abs": np.abs,
     "sign": _sign,
@@ -185,6 +225,10 @@ VALUE: dict[str, Callable[..., Array]] = {
     "acosh": np.arccosh,
     "atanh": np.arctanh,
     "erf": _erf,
+    "complex": _compose,
+    "real": np.real,
+    "imag": np.imag,
+    "angle": np.angle,
 }
 
 

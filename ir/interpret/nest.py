@@ -42,9 +42,10 @@ def run_nest(nest: Nest, operands: list[Values], shapes: list[tuple[int, ...]], 
 
 
 def _moved(v: Array, e: Array, random: np.random.Generator) -> Array:
-    if v.dtype.kind != "f":
+    if v.dtype.kind not in "fc":
         return v
-    return v + np.where(np.isfinite(e), e, 0) * random.choice([-1.0, 1.0], v.shape)
+    directions = [-1.0, 1.0] if v.dtype.kind == "f" else [-1.0, 1.0, -1.0j, 1.0j]
+    return v + np.where(np.isfinite(e), e, 0) * random.choice(directions, v.shape)
 
 
 def _once(nest: Nest, operands: list[Array], shapes: list[tuple[int, ...]], sizes: Mapping[str, int], exact: bool) -> list[Array]:
@@ -64,7 +65,7 @@ def _bound(nest: Nest, k: int, v: Array, r: Array | None) -> Error:
     d = nest.results[k].dtype
     if r is None:
         return np.full(v.shape, np.inf)
-    if not d.is_float:
+    if not d.is_inexact:
         return np.where(r == v, 0.0, np.inf)
     apart = np.where((r == v) | (np.isnan(r) & np.isnan(v)), 0, np.abs(r - v))
     agree = np.isfinite(apart)

@@ -39,7 +39,7 @@ class Positions:
             if n.op == "axis":
                 form = 0, {n.attr: 1}
             elif not any(p is None or p[1] for p in parts):
-                form = self.number(n), {}
+                form = self.folded(n, [p[0] for p in parts if p is not None]), {}
             elif n.op in ("add", "sub", "neg") and None not in parts:
                 form = _combine(parts, (-1,) if n.op == "neg" else (1, -1) if n.op == "sub" else (1, 1))
             elif n.op == "mul" and None not in parts:
@@ -50,6 +50,14 @@ class Positions:
                     form = c0 * c1, {a: f * c0 for a, f in k1.items() if f * c0}
             forms[n] = form
         return forms[root]
+
+    def folded(self, n: Expr, parts: list[int]) -> int:
+        """The node's value by those of its operands.  Positions may stand below it: they do not matter where their factors are 0."""
+        if not n.args:
+            return self.number(n)
+        if n.op == "cast":
+            return parts[0]
+        return int(VALUE[n.op](*(np.asarray(p, working(a.dtype)) for p, a in zip(parts, n.args, strict=True))))
 
     def index(self, root: Expr, axes: list[Array]) -> Array:
         """An integer or boolean expression of the positions `axes` (arrays that broadcast together)."""

@@ -16,6 +16,7 @@ from .. import program as p
 from ..dtypes import DType, i64
 from ..errors import CompilerBug
 from ..expr import Expr
+from ..layout import components
 from .judge import CheckFault
 from .meaning import VALUE
 from .scalars import storage
@@ -46,6 +47,10 @@ def compiled(program: p.Program, *, check: bool = False, instructions: Mapping[s
         for port in program.ports:
             given = buffers[port.name]
             kind = storage(port.dtype, False)
+            if port.role == "scalar" and port.pairs:
+                number = np.asarray(given).astype(kind)
+                memory.update((name, part[()]) for (name, _), part in zip(port.values, (np.real(number), np.imag(number)), strict=True))
+                continue
             if port.role == "scalar":
                 memory[port.name] = int(given) if port.dtype is i64 else np.asarray(given).astype(kind)[()]
                 continue
@@ -53,6 +58,8 @@ def compiled(program: p.Program, *, check: bool = False, instructions: Mapping[s
             if given is not None and given.dtype != kind:
                 array = given.astype(kind)
                 copies.append((given, array))
+            if port.pairs and array is not None:
+                array = components(array).reshape(-1)
             memory[port.name] = Watched(port.name, array, support, port.role != "out") if check and array is not None else array
         try:
             with np.errstate(all="ignore"):
@@ -108,7 +115,7 @@ def fold(combine: Callable[[Any, Any], Any], x: Any) -> Any:
 def memory(d: DType, count: int) -> Any:
     """Undefined contents: NaN, or a pattern of bits."""
     shape = (count,) if d.lanes == 1 else (count, d.lanes)
-    return np.full(shape, np.nan if d.is_float else True if d.kind == "bool" else 0x5A, storage(d, False))
+    return np.full(shape, np.nan if d.is_inexact else True if d.kind == "bool" else 0x5A, storage(d, False))
 
 
 def overlap(a: Any, a_bytes: int, b: Any, b_bytes: int) -> bool:
@@ -145,9 +152,10 @@ class _ProgramTranslator(Statements):
             self.sizes[s.name] = self.fresh("n")
             self.line(f"{self.sizes[s.name]} = int(sizes_[{s.name!r}])")
         for port in self.program.ports:
-            name = self.fresh("b")
-            (self.names if port.role == "scalar" else self.buffers)[port.name] = name
-            self.line(f"{name} = memory_[{port.name!r}]")
+            for held in [n for n, _ in port.values] if port.role == "scalar" else [port.name]:
+                name = self.fresh("b")
+                (self.names if port.role == "scalar" else self.buffers)[held] = name
+                self.line(f"{name} = memory_[{held!r}]")
         self.block(self.program.entry)
         self.restore(kept)
         self.depth -= 1

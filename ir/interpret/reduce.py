@@ -46,7 +46,13 @@ def _run(ufunc: Any, x: Array, axes: Axes) -> Array:
 
 
 def is_whole(x: Array) -> bool:
+    """Integers, or Gaussian ones."""
     return bool(np.all(np.rint(x) == x))
+
+
+def growth(d: DType) -> float:
+    """By how much a factor of a running product may be off, as a factor: one rounding, for complex numbers that of a product."""
+    return 1 + (3 if d.is_complex else 1) * epsilon(accumulator(d))
 
 
 def partial(combiner: str, x: Array, e: Error, axes: Axes, d: DType, bounds: bool, running: bool = False) -> Partial:
@@ -54,7 +60,7 @@ def partial(combiner: str, x: Array, e: Error, axes: Axes, d: DType, bounds: boo
     fold = _run if running else _fold
     ufunc = UFUNC[combiner]
     value = fold(ufunc, x, axes)
-    if not bounds or (e is None and (not d.is_float or combiner in ("max", "min"))):
+    if not bounds or (e is None and (not d.is_inexact or combiner in ("max", "min"))):
         return Partial(value)
     if e is not None:
         e = np.broadcast_to(e, x.shape)
@@ -70,7 +76,7 @@ def partial(combiner: str, x: Array, e: Error, axes: Axes, d: DType, bounds: boo
         return Partial(value, fold(np.add, np.abs(x), axes), None if e is None else fold(np.add, e, axes), whole=e is None and is_whole(x))
     if combiner == "mul":
         size = np.abs(x)
-        upper = (size if e is None else size + e) * (1 + epsilon(accumulator(d)))
+        upper = (size if e is None else size + e) * growth(d)
         return Partial(
             value, fold(np.multiply, np.minimum(size, 1), axes), fold(np.multiply, upper, axes), fold(np.multiply, np.maximum(size, 1), axes)
         )
@@ -132,6 +138,8 @@ def finish(combiner: str, p: Partial, count: int | Array, d: DType, bounds: bool
         e = np.where(np.isnan(v) & np.isnan(p.high) & np.isnan(p.low), 0, e)
         e = np.where(p.extra > 0, np.inf, e) if p.extra is not None else e
     e = np.where(np.isnan(e), np.inf, e)
+    if d.is_complex:  # which part is infinite and which NaN depends on the order
+        e = np.where(np.isfinite(v), e, np.inf)
     rounds = 0.5 if acc is not d and combiner in ("add", "mul") else 0.0
     e = settle(v, e, rounds, d, e == 0)
     return v, (e if np.any(e) else None)

@@ -7,7 +7,7 @@ import numpy as np
 from ..dtypes import DType
 from .bounds import Error
 from .meaning import UFUNC, Array
-from .reduce import Partial, accumulator, finish, is_whole
+from .reduce import Partial, finish, growth, is_whole
 
 Values = tuple[Array, Error]
 
@@ -61,11 +61,11 @@ def scatter(
 
     v = combined(base[0], updates[0], ufunc)
     exact = base[1] is None and updates[1] is None
-    if not bounds or (exact and (not d.is_float or combiner in ("max", "min"))):
+    if not bounds or (exact and (not d.is_inexact or combiner in ("max", "min"))):
         return v, None
     e0, e1 = (np.zeros(()) if e is None else e for e in (base[1], updates[1]))
     count = combined(np.zeros(()), np.ones(()), np.add)
-    if not d.is_float:
+    if not d.is_inexact:
         touched = combined(e0, e1, np.add)
         return v, touched if combiner == "add" and d.is_integer else np.where(touched > 0, np.inf, 0.0)
     if combiner == "add":
@@ -77,7 +77,7 @@ def scatter(
         )
     elif combiner == "mul":
         size0, size1 = np.abs(base[0]), np.abs(updates[0])
-        grow = 1 + accumulator(d).epsilon
+        grow = growth(d)
         p = Partial(
             v, combined(np.minimum(size0, 1), np.minimum(size1, 1), np.multiply), combined(size0 + e0, (size1 + e1) * grow, np.multiply),
             combined(np.maximum(size0, 1), np.maximum(size1, 1), np.multiply),

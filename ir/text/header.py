@@ -53,7 +53,7 @@ def _show_port(p: Port) -> str:
         text += f" index {show_expr(p.index_limit)}"
     if p.draw != "normal":
         text += f" draw {quoted(p.draw)}"
-    return text
+    return text + " pairs" if p.pairs else text
 
 
 def show_buffer(b: Buffer) -> str:
@@ -145,15 +145,16 @@ def _read_port(line: Line, scope: Scope) -> Port:
         while line.token.kind == "int":
             order.append(line.integer())
     if line.accept("strided"):
-        while line.token.kind == "string" or (line.token.kind == "name" and line.token.text not in ("index", "draw")):
+        while line.token.kind == "string" or (line.token.kind == "name" and line.token.text not in ("index", "draw", "pairs")):
             strided.append(line.name())
     index = expression(line, scope) if line.accept("index") else None
     draw = line.string() if line.accept("draw") else "normal"
+    port = Port(name, d, shape, role, tuple(order), tuple(strided), index, draw, pairs=line.accept("pairs"))
     scope.sizes.update(strided)
-    scope.buffers[name] = d
+    scope.buffers[name] = d.part if port.pairs else d
     if role == "scalar":
-        scope.variables[name] = d
-    return Port(name, d, shape, role, tuple(order), tuple(strided), index, draw)
+        scope.variables.update(port.values)
+    return port
 
 
 def read_buffer(line: Line, scope: Scope) -> Buffer:

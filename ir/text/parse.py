@@ -109,7 +109,7 @@ class _Reader:
             given = line.dtype()
         if given is None:
             line.fail("a float literal needs its dtype, as in 0.5:f32", token)
-        if isinstance(value, float) > given.is_float or isinstance(value, bool) != (given.kind == "bool"):
+        if isinstance(value, float) > given.is_inexact or isinstance(value, bool) != (given.kind == "bool"):
             line.fail(f"{token.text} is no value of {given.name}", token, MISMATCH)
         if given.is_integer and not given.min <= value <= given.max:
             line.fail(f"{value} is outside {given.name}", token, MISMATCH)

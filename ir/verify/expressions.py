@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from weakref import WeakSet
 
 from ..dtypes import INDEX, DType, bool_
 from ..expr import Expr, postorder
-from ..primops import COMBINERS, OPS, Op
+from ..primops import COMBINERS, OPS, Op, accepts, result_of
 
-_ACCEPTS: dict[str, Callable[[DType], bool]] = {
-    "any": lambda d: True,
-    "float": lambda d: d.is_float or d.kind == "complex",
-    "integer": lambda d: d.is_integer,
-    "number": lambda d: d.kind != "bool",
-    "bits": lambda d: d.is_integer or d.kind == "bool",
-}
 VECTOR_FORMS = ("broadcast", "ramp", "extract", "vload", "gather", "fold", "ins", "null", "overlap")
 
 _well_typed: WeakSet[Expr] = WeakSet()  # nodes are immutable: what is once found right is right
@@ -44,7 +37,7 @@ def operands_of(row: Op, dtypes: tuple[DType, ...], result: DType) -> str:
         return f"{row.name} on " + " and ".join(d.name for d in values)
     if row.name == "where" and dtypes[0] not in (bool_, bool_.vector(values[0].lanes)):
         return f"the condition is {dtypes[0]}"
-    if not _ACCEPTS[row.accepts](values[0]):
+    if not accepts(row, values[0]):
         return f"{row.name} takes {row.accepts}, has {values[0]}"
     if row.result == "to":
         if result.lanes != values[0].lanes:
@@ -52,13 +45,13 @@ def operands_of(row: Op, dtypes: tuple[DType, ...], result: DType) -> str:
         if row.name == "bitcast" and result.bits != values[0].bits:
             return f"bitcast from {values[0].bits} to {result.bits} bits"
         return ""
-    expected = bool_.vector(values[0].lanes) if row.result == "bool" else values[0]
+    expected = result_of(row, dtypes)
     return "" if result is expected else f"{row.name} gives {expected}, is {result}"
 
 
 def literal_of(value: object, d: DType) -> str:
     """What is wrong with a literal of this dtype."""
-    kind = bool if d.kind == "bool" else float if d.is_float else int
+    kind = bool if d.kind == "bool" else float if d.is_inexact else int
     if type(value) is not kind:
         return f"the literal {value!r} of {d} is a Python {type(value).__name__}"
     if d.is_integer and not d.min <= value <= d.max:  # type: ignore[operator]

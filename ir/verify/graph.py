@@ -104,7 +104,7 @@ def _domains(graph: Graph) -> Iterator[str]:
                 continue
             if view.domain.dtype is not bool_:
                 yield f"{_at(graph, node)}: the domain of operand {k} is {view.domain.dtype}"
-            kinds = (bool,) if view.dtype.kind == "bool" else (int, float) if view.dtype.is_float else (int,)
+            kinds = (bool,) if view.dtype.kind == "bool" else (int, float) if view.dtype.is_inexact else (int,)
             if type(view.fill) not in kinds:
                 yield f"{_at(graph, node)}: operand {k} of {view.dtype} is filled with {view.fill!r}"
 

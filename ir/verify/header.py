@@ -58,6 +58,8 @@ def header_rules(level: type) -> tuple[Rule, ...]:
                 yield f"port {p.name} has the order {p.order} for {len(p.shape)} axes"
             if len(p.strided) > len(p.shape):
                 yield f"port {p.name} has more strides than axes"
+            if p.pairs and not p.dtype.is_complex:
+                yield f"port {p.name} of {p.dtype} has no pairs"
             if p.role == "scalar" and p.shape:
                 yield f"scalar {p.name} has {len(p.shape)} axes"
             for e in p.shape if p.index_limit is None else (*p.shape, p.index_limit):

@@ -22,7 +22,7 @@ class Subject:
         self.whole = module
         self.sizes = size_names(module.sizes, module.ports)
         buffers = {b.name: b for b in (*map(port_buffer, module.ports), *module.temps)}
-        variables = {p.name: p.dtype for p in module.ports if p.role == "scalar"}
+        variables = dict(v for p in module.ports if p.role == "scalar" for v in p.values)
         readonly = frozenset(p.name for p in module.ports if p.role in ("in", "scalar"))
         self.bodies = [Body(f"kernel {k.name}", k.body, buffers, variables, self.sizes, readonly, True) for k in module.kernels]
 

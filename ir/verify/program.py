@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ..dtypes import INDEX, DType, bool_
 from ..expr import Expr, postorder
+from ..kernel import port_buffer
 from ..program import (
     ERRORS,
     PRAGMAS,
@@ -68,8 +69,8 @@ class Subject:
             buffers = {p.name: Pointer(p.dtype, p.const) for p in f.params if p.pointer}
             variables = {p.name: p.dtype for p in f.params if not p.pointer}
             self._walk(f, f.body, (), buffers, variables, frozenset())
-        ports = {p.name: Pointer(p.dtype, p.role == "in") for p in program.ports if p.role != "scalar"}
-        scalars = {p.name: p.dtype for p in program.ports if p.role == "scalar"}
+        ports = {p.name: Pointer(port_buffer(p).dtype, p.role == "in") for p in program.ports if p.role != "scalar"}
+        scalars = dict(v for p in program.ports if p.role == "scalar" for v in p.values)
         self._walk(None, program.entry, (), ports, scalars, frozenset())
 
     def _walk(

@@ -19,9 +19,9 @@ from .vectors import vectorise
 
 def function(kernel: k.Kernel, name: str, module: k.Module, target: Target) -> p.Function:
     """Parameters: pointers to the buffers in the kernel's order (const where only read), then the scalars and the sizes that occur."""
-    scalars = [port for port in module.ports if port.role == "scalar"]
+    scalars = [value for port in module.ports if port.role == "scalar" for value in port.values]
     names = Names([s.name for s in (*module.sizes, *module.ports, *module.temps)])
-    places = {s.name: Place(k.Buffer(s.name, s.dtype, ()), s.name, scalar=True) for s in scalars}
+    places = {name: Place(k.Buffer(name, d, ()), name, scalar=True) for name, d in scalars}
     pointers = [module.buffer(n) for n in kernel.buffers if n not in places]
     places |= {b.name: Place(b, b.name) for b in pointers}
     body = Flattener(target, names).block(kernel.body, Scope({}, places, {}))
@@ -36,7 +36,7 @@ def function(kernel: k.Kernel, name: str, module: k.Module, target: Target) -> p
     written = {s.buffer for s in p.statements(body) if isinstance(s, p.StoreTo)}
     params = [
         *(p.Param(b.name, b.dtype, pointer=True, const=b.name not in written) for b in pointers),
-        *(p.Param(s.name, s.dtype) for s in scalars if ("var", s.name) in mentioned),
+        *(p.Param(name, d) for name, d in scalars if ("var", name) in mentioned),
         *(p.Param(s.name, INDEX) for s in module.sizes if ("size", s.name) in mentioned),
     ]
     return p.Function(name, tuple(params), body, blocks, block, fails=any(isinstance(s, p.Fail) for s in p.statements(body)))

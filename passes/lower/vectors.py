@@ -304,4 +304,4 @@ ONE_STEP = const(1, INDEX)
 
 def in_memory(d: DType) -> bool:
     """Whether vectors of this dtype are loaded and stored; complex numbers are pairs."""
-    return d.kind != "complex"
+    return not d.is_complex

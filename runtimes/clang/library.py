@@ -14,10 +14,11 @@ from ...ir.dtypes import DType
 from ...ir.errors import ToolError
 from ...ir.graph import Port
 from ...ir.program import Program
-from ..literals import bfloat_bits, half_bits
+from ..literals import SMALL, small_bits
 
 _SCALARS: dict[str, Any] = {
-    "f64": ctypes.c_double, "f32": ctypes.c_float, "f16": ctypes.c_uint16, "bf16": ctypes.c_uint16, "bool": ctypes.c_uint8,
+    "f64": ctypes.c_double, "f32": ctypes.c_float, "f16": ctypes.c_uint16, "bf16": ctypes.c_uint16,
+    "f8e4m3": ctypes.c_uint8, "f8e5m2": ctypes.c_uint8, "bool": ctypes.c_uint8,
     "i64": ctypes.c_int64, "i32": ctypes.c_int32, "i16": ctypes.c_int16, "i8": ctypes.c_int8,
     "u64": ctypes.c_uint64, "u32": ctypes.c_uint32, "u16": ctypes.c_uint16, "u8": ctypes.c_uint8,
 }  # fmt: skip
@@ -35,11 +36,11 @@ class Library:
         except (OSError, AttributeError) as error:
             raise ToolError(f"cannot load {symbol} from {path}: {error}") from None
         self._function.restype = ctypes.c_int32
-        arguments = [_SCALARS[p.dtype.name] if p.role == "scalar" else ctypes.c_void_p for p in program.ports]
+        arguments = [kind for p in program.ports for kind in ([_SCALARS[d.name] for _, d in p.values] if p.role == "scalar" else [ctypes.c_void_p])]
         self._function.argtypes = [*arguments, *(ctypes.c_int64 for _ in program.sizes), *(ctypes.c_void_p for _ in extra)]
         self.extra = extra  # pointers that stand behind the sizes: a stream
-        # how each port's argument is taken from what a caller gives
-        self.picks: list[tuple[str, Callable[[Any], Any]]] = [(p.name, _picker(p)) for p in program.ports]
+        # how each argument is taken from what a caller gives for a port
+        self.picks: list[tuple[str, Callable[[Any], Any]]] = [(p.name, pick) for p in program.ports for pick in _pickers(p)]
         self._sizes = [s.name for s in program.sizes]
 
     def arguments(self, buffers: Mapping[str, Any], sizes: Mapping[str, int]) -> list[Any]:
@@ -75,11 +76,19 @@ class Library:
         return seconds
 
 
-def _picker(port: Port) -> Callable[[Any], Any]:
-    """How an argument for this port is taken from what the caller gave."""
+def _pickers(port: Port) -> tuple[Callable[[Any], Any], ...]:
+    """How the arguments for this port are taken from what the caller gave: one, or the two parts of a complex number."""
     if port.role != "scalar":
-        return address_picker()
-    return {"f16": _half, "bf16": _bfloat}.get(port.dtype.name, _number(port.dtype))
+        return (address_picker(),)
+    return (_real, _imaginary) if port.pairs else (_number(port.dtype),)
+
+
+def _real(value: Any) -> float:
+    return complex(value).real
+
+
+def _imaginary(value: Any) -> float:
+    return complex(value).imag
 
 
 # The data pointer is the first field of NumPy's array object, behind CPython's head; reading it there takes a tenth of the time of `array.ctypes.data`.
@@ -108,13 +117,7 @@ def address_picker() -> Callable[[Any], int]:
     return _address if _trusted() else _slow_address
 
 
-def _half(value: Any) -> int:
-    return half_bits(float(value))
-
-
-def _bfloat(value: Any) -> int:
-    return bfloat_bits(float(value))
-
-
 def _number(dtype: DType) -> Callable[[Any], Any]:
+    if dtype.name in SMALL:
+        return lambda value: small_bits(float(value), dtype)
     return float if dtype.is_float else int

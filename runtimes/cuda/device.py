@@ -27,7 +27,9 @@ class Placed:
         self._written: list[tuple[Any, Any]] = []
         for port in program.ports:
             if port.role == "scalar":
-                self.scalars[port.name] = buffers[port.name]
+                value = buffers[port.name]
+                parts = (complex(value).real, complex(value).imag) if port.pairs else (value,)
+                self.scalars.update((name, part) for (name, _), part in zip(port.values, parts, strict=True))
                 continue
             host = _bytes(buffers[port.name], layout(port, sizes)[2] * port.dtype.bytes)
             # outputs too: what lies between the elements of a strided one stays as it is

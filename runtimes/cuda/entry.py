@@ -11,7 +11,7 @@ from ...ir import program as p
 from ...ir.dtypes import DType, bool_, numpy_dtype
 from ...ir.errors import CompilerBug
 from ...ir.expr import Expr, const, evaluate, rewrite
-from ..literals import bfloat_bits, half_bits
+from ..literals import SMALL, small_bits
 
 # At most the blocks that a launch may have, along x, y, z: kernels stride by the grid.
 _MAX_GRID = (2**31 - 1, 65535, 65535)
@@ -93,8 +93,8 @@ def can_fail(f: p.Function) -> bool:
 
 def by_value(dtype: DType, value: Any) -> Any:
     """A scalar as a launch takes it: a NumPy scalar of as many bytes as the kernel's parameter has, small floats by their bits."""
-    if dtype.name in ("f16", "bf16"):
-        return numpy.uint16((half_bits if dtype.name == "f16" else bfloat_bits)(float(value)))
+    if dtype.name in SMALL:
+        return (numpy.uint16 if dtype.bytes == 2 else numpy.uint8)(small_bits(float(value), dtype))
     return numpy.uint8(bool(value)) if dtype is bool_ else numpy_dtype(dtype).type(value)
 
 

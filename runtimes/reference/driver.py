@@ -85,6 +85,11 @@ class Driver:
     def environment(self, target: Target) -> dict[str, str]:
         return {}
 
+    def tools(self, target: Target, device: str | None) -> str:
+        import numpy
+
+        return f"no compiler: the program interpreted on NumPy {numpy.__version__}"
+
     def identity(self, target: Target) -> str:
         """The text depends on nothing but itself."""
         return self.name
@@ -130,7 +135,9 @@ def _flat(array: Any) -> Any:
         return None if array is None else array.reshape(1)
     import numpy
 
+    from ...ir.layout import strided
+
     if array.size == 0:
         return numpy.zeros(0, array.dtype)
     span = 1 + sum((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)) // array.itemsize
-    return numpy.lib.stride_tricks.as_strided(array, (span,), (array.itemsize,))
+    return strided(array, (span,), (1,))
