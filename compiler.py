@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .ir.errors import SourceError, UsageError
+from .ir.errors import LuminalError, SourceError, UsageError
 from .ir.target import Options, Target
 
 if TYPE_CHECKING:
-    from .dsl import Scope
+    from .dsl import Instance, Scope
     from .dsl.ast import Composite
     from .ir.errors import Diagnostic
     from .ir.graph import Graph
@@ -83,8 +83,11 @@ def open_input(text_or_path: str, settings: Settings, stdin: Callable[[], str] |
         return Unit("<text>", text_or_path, dsl.read(text_or_path, "<text>"))
     path = Path(text_or_path)
     if not path.suffix and not path.is_file():
-        found = sorted(p for folder in (*map(Path, settings.include), OPS_FOLDER) for p in folder.glob(f"**/{path.name}.toml"))
-        if path.name == text_or_path and found:
+        if path.is_dir():
+            raise UsageError(f"{text_or_path}: a folder; name the files in it (only `luminal check` takes folders)")
+        folders = (*map(Path, settings.include), OPS_FOLDER)
+        found = [p for folder in folders for p in sorted(folder.glob("**/*.toml")) if p.stem == text_or_path]
+        if found:
             path = found[0]
         else:
             raise UsageError(f"{text_or_path}: no such file, and no library composite of this name{_nearest(text_or_path)}")
@@ -171,15 +174,48 @@ class Compilation:
             if self.composite is None:
                 self.levels["source_graph"] = self.levels["graph"]
             else:
-                from . import dsl
-
-                s = self.settings
                 began = time.perf_counter()
-                self.scope = scope = dsl.Scope(self.unit.composites, tuple(map(Path, s.include)))
-                instance = dsl.Instance(dtypes=s.dtype, parameters=s.parameters, sizes=s.sizes, ranks=s.ranks, given=s.given, assume=s.assume)
-                self.levels["source_graph"] = dsl.elaborate(self.composite, scope, instance, self.warnings)
+                self.levels["source_graph"] = self._elaborated(self.composite)
                 self._saw("elaborate", "graph", self.levels["source_graph"], time.perf_counter() - began)
         return self.levels["source_graph"]
+
+    def _elaborated(self, composite: Composite) -> Graph:
+        """SourceError where the composite is wrong; UsageError where only what it is compiled for (`-D`) does not fit it."""
+        from . import dsl
+
+        s, instance = self.settings, self._instance
+        self.scope = scope = dsl.Scope(self.unit.composites, tuple(map(Path, s.include)))
+        try:
+            return dsl.elaborate(composite, scope, instance, self.warnings)
+        except SourceError as wrong:
+            if not (s.sizes or s.parameters):
+                raise
+            try:
+                dsl.elaborate(composite, scope, replace(instance, sizes={}, parameters={}))
+            except LuminalError:  # wrong with or without
+                raise wrong from None
+            given = ", ".join(f"{name}={value}" for name, value in {**s.sizes, **s.parameters}.items())
+            raise UsageError(f"-D {given} does not fit {composite.name}: {wrong}") from None
+
+    @property
+    def _instance(self) -> Instance:
+        from . import dsl
+
+        s = self.settings
+        return dsl.Instance(dtypes=s.dtype, parameters=s.parameters, sizes=s.sizes, ranks=s.ranks, given=s.given, assume=s.assume)
+
+    def opinion(self) -> tuple[Graph, Graph] | None:
+        """The second opinion that the composite's `[test] code` holds, as a graph of the same ports: as written, and with its loops raised.  None where there is none."""
+        from . import dsl
+        from .passes.pipeline import run_pipeline
+
+        other = None if self.composite is None else dsl.second_opinion(self.composite)
+        if other is None:
+            return None
+        self.elaborate()
+        assert self.scope is not None
+        graph = dsl.elaborate(other, self.scope, self._instance)
+        return graph, run_pipeline(graph, "graph", self.target, self.options, stop_after="raise_loops")
 
     @property
     def dependencies(self) -> tuple[Path, ...]:

@@ -89,8 +89,10 @@ class Function:
     def library(self) -> Library:
         """The loaded library, built when first asked for."""
         if self._library is None:
+            from .runtimes.registry import load
+
             c = self.compilation
-            self._library = c.runtime.load(c.library_path(), c.program, c.target, c.settings.prefix)
+            self._library = load(c.runtime, c.library_path(), c.program, c.target, c.settings.prefix)
         return self._library
 
     def __call__(self, *args: Any, **named: Any) -> Any:

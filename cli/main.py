@@ -21,6 +21,7 @@ COMMANDS = {
     "check": "check",
     "explain": "explain",
     "ops": "ops",
+    "test-runtime": "test_runtime",
     "show": "show",
     "new": "new",
     "doctor": "doctor",
@@ -93,7 +94,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if argv is None else argv)
     seldom_collect()
     for name in ("SIGTERM", "SIGHUP"):  # an orderly end, so that what was begun is cleared away
-        if hasattr(signal, name):
+        # what `nohup` has us ignore stays ignored
+        if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
             signal.signal(getattr(signal, name), _leave)
     try:
         status = run(arguments)

@@ -54,7 +54,7 @@ def subject_of(compilation: Compilation, log: list[str]) -> Any:
     graph = compilation.elaborate()
     return Subject(
         graph, compilation.program, compilation.library_path(log), s.runtime, compilation.runtime.name, s.target, s.config, s.portable, s.prefix,
-        len(compilation.module.kernels), compilation.levels.get("graph", graph),
+        len(compilation.module.kernels), compilation.levels.get("graph", graph), compilation.opinion(),
     )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def bindings(compilation: Compilation, given: dict[str, int | float]) -> list[tu
             f"--test: {graph.name} has no size or scalar {unknown[0]}"
             + (f"; nearest: {close[0]}" if close else f"; it has {', '.join([*names, *scalars]) or 'none'}")
         )
-    bound_scalars = {k: v for k, v in given.items() if k in scalars}
+    bound_scalars: dict[str, Any] = {k: v for k, v in given.items() if k in scalars}
     sizes = {k: v for k, v in given.items() if k not in scalars}
     for k, v in sizes.items():
         if not isinstance(v, int):
@@ -81,22 +81,26 @@ def bindings(compilation: Compilation, given: dict[str, int | float]) -> list[tu
         missing = [n for n in names if n not in sizes]
         if missing:
             raise UsageError(f"--test: {graph.name} also needs {', '.join(missing)}")
-        chosen = [{n: int(sizes[n]) for n in names}]
+        chosen = [({n: int(sizes[n]) for n in names}, {})]
     else:
-        chosen = own_sizes(compilation, names) or [dict(zip(names, odd, strict=False)) for odd in odd_sizes(compilation, names)]
-    for binding in chosen:
+        chosen = own_bindings(compilation, names, list(scalars)) or [
+            (dict(zip(names, odd, strict=False)), {}) for odd in odd_sizes(compilation, names)
+        ]
+    for binding, _ in chosen:
         check(compilation, binding)
-    return [(b, bound_scalars) for b in chosen]
+    return [(b, own | bound_scalars) for b, own in chosen]
 
 
-def own_sizes(compilation: Compilation, names: list[str]) -> list[dict[str, int]]:
-    """What the composite's `[test]` lists; under --assume, those that it admits."""
+def own_bindings(compilation: Compilation, names: list[str], scalars: list[str]) -> list[tuple[dict[str, int], dict[str, Any]]]:
+    """What the composite's `[test]` lists, sizes and scalar ports; under --assume, those that it admits."""
     if compilation.composite is None:
         return []
-    found = [{n: int(b[n]) for n in names} for b in compilation.composite.test.sizes if all(n in b for n in names)]
+    found = [
+        ({n: int(b[n]) for n in names}, {n: b[n] for n in scalars if n in b}) for b in compilation.composite.test.sizes if all(n in b for n in names)
+    ]
     if not compilation.settings.assume:
         return found
-    return [b for b in found if all(evaluate(r, b) for r in compilation.elaborate().requires)]
+    return [(b, own) for b, own in found if all(evaluate(r, b) for r in compilation.elaborate().requires)]
 
 
 def odd_sizes(compilation: Compilation, names: list[str]) -> list[tuple[int, ...]]:
@@ -158,6 +162,8 @@ def print_result(result: Result) -> None:
         if row.ill_conditioned:
             line += f"  ({row.ill_conditioned} of {row.points} points ill-conditioned, not judged)"
         click.echo(line)
+    if result.opinion:
+        click.echo(f"  the second opinion differs: {result.opinion}")
     if result.times:
         median = statistics.median(result.times)
         click.echo(

@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 
 ARITHMETIC = frozenset({"+", "-", "*", "/", "floordiv", "mod", "min", "max", "abs", "neg", "if"})
 
+MAX_OPERANDS = 1024
+
 
 def split(form: List) -> tuple[list[Form], dict[str, tuple[Keyword, Form]]]:
     """The operands of a call and its keywords; E0104 for a comma, E0502 for a keyword twice or without a value."""
     positional: list[Form] = []
     keywords: dict[str, tuple[Keyword, Form]] = {}
+    if len(form.items) > MAX_OPERANDS:
+        raise error("E0106", f"{len(form.items) - 1} operands; at most {MAX_OPERANDS} are allowed", form.items[0].place)
     rest = list(form.items[1:])
     while rest:
         item = rest.pop(0)

@@ -40,8 +40,8 @@ CODES: dict[str, Code] = {
     ),
     "E0106": _code(
         "too large",
-        "Limits that keep a compiler from being stopped by its input: files of 1 MiB, 40 000 words, nesting of 256 (inlined composites included), names of 255\n"
-        "characters, 64 composites that call one another.",
+        "Limits that keep a compiler from being stopped by its input: files of 1 MiB, 40 000 words and 1000 composites; nesting of 256; names of 255 characters; 64\n"
+        "composites that call one another, and 20 000 forms (both with inlined composites); 1024 ports and operands, 64 axes, 100 constraints; 500 statements in a nest.",
     ),
     "E0107": _code("not text", "Composites are UTF-8 text.  The file holds bytes that are not, or a NUL character."),
     "E0108": _code("not TOML", "The TOML reader stopped here.  Strings of several lines are written in triple quotes."),

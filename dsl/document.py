@@ -9,7 +9,7 @@ from ..ir.dtypes import DType
 from .ast import PARAMETER_TYPES, Composite, Parameter, PortDecl, Test
 from .diagnostics import Collector, nearest, shorten
 from .names import composite_name, port_names
-from .ports import read_ports, type_named
+from .ports import MAX_PORTS, read_ports, type_named
 from .sexpr import Form, List, parse
 from .source import Place, error, whole
 from .toml import Document, Fields, Path, load
@@ -26,6 +26,8 @@ def read_toml(text: str, file: str) -> tuple[Composite, ...]:
     found: list[Composite | None] = []
     if isinstance(kind, list):
         tables = top.items("composite", dict)
+        if not kind:
+            raise error("E0110", "there is no composite in this file", document.place(("composite",)), "expected: tables [[composite]]")
         found = [_composite(document, path, path, collector) for path, _ in tables]
     elif top.get("composite", dict, required=False) is not None:
         found = [_composite(document, ("composite",), (), collector)]
@@ -89,7 +91,11 @@ def _composite(document: Document, path: Path, base: Path, collector: Collector)
 
 def _ports(table: Fields, key: str, role: str, collector: Collector) -> list[PortDecl]:
     ports: list[PortDecl] = []
-    for path, _ in table.items(key, str, required=True):
+    items = table.items(key, str, required=True)
+    if len(items) > MAX_PORTS:
+        collector.add(error("E0106", f"{len(items)} ports; at most {MAX_PORTS} are allowed", table.document.place((*table.path, key))).diagnostics[0])
+        return []
+    for path, _ in items:
         with collector.catching():
             text = table.document.string(path)
             found = read_ports(parse(text), role)
@@ -245,6 +251,21 @@ def _as_sexpr(document: Document, base: Path, path: Path, name: str) -> str:
     table = _at(document, path)
     ports = " ".join(table["inputs"]), " ".join(table["outputs"])
     code = _at(document, base)["implementation"]["code"].strip("\n").rstrip()
-    parameters = "".join(f" ({k} {v.get('default', '')})" for k, v in table.get("parameters", {}).items())
+    parameters = "".join(f" ({k}{_literal(v.get('default'))})" for k, v in table.get("parameters", {}).items())
     body = "\n".join("  " + line if line else line for line in code.splitlines())
     return f"(composite {name} (({ports[0]}{' &key' + parameters if parameters else ''}) -> ({ports[1]}))\n{body})"
+
+
+def _literal(value: Any) -> str:
+    """A default in the other notation, with a space before it; nothing where there is none."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return " t" if value else " nil"
+        case list():
+            return f" ({''.join(map(_literal, value)).removeprefix(' ')})"
+        case str():
+            return ' "' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        case _:
+            return f" {value}"

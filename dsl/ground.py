@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from .evaluate import Evaluator
 
 
+def plain(name: str) -> str:
+    """A user's name as the levels below write one."""
+    base = re.sub(r"\W", "_", name)
+    return f"_{base}" if base[:1].isdigit() else base
+
+
 class Ground:
     """What one walk over a nest knows.  `block` is where statements go; `known` what holds there; the frame's inner scopes hold the nest's own names."""
 
@@ -39,15 +45,16 @@ class Ground:
         self.block: list[Stmt] = []
         self.bodies: list[list[Stmt]] = [self.block]
         self.outside: dict[tuple[int, str], Memory] = {}
+        self.unset: dict[tuple[int, str], Symbol] = {}  # outputs without a value yet, where they are named first
         self.written: dict[str, tuple[Memory, Symbol]] = {}
         self.counts = count_targets(form)
-        self.taken = {*evaluator.builder.sizes, *self.frame.visible(), *(p.name for p in self.frame.composite.ports)}
+        self.count = 0  # of statements
+        self.taken = {plain(n) for n in (*evaluator.builder.sizes, *self.frame.visible(), *(p.name for p in self.frame.composite.ports))}
         self.frame.scopes.append({})
 
     def fresh(self, name: str) -> str:
         """A name that nothing else in the nest has, as near to the user's as can be."""
-        base = re.sub(r"\W", "_", name)
-        base = base if not base[:1].isdigit() else f"_{base}"
+        base = plain(name)
         found, k = base, 1
         while found in self.taken:
             k += 1
@@ -65,11 +72,14 @@ class Ground:
         where = max(k for k, s in enumerate(self.frame.scopes) if s.get(found.key) is x)
         place = (where, found.key)
         if place not in self.outside:
-            name = re.sub(r"\W", "_", found.key)
-            used = [m.name for m in self.outside.values()]
-            self.outside[place] = Memory(name if name not in used and not name[:1].isdigit() else self.fresh(found.key), x.shape, place, x)
+            self.outside[place] = Memory(self.outer(found.key), x.shape, place, x)
             self.kinds.start(place, x.weak or x.dtype)
         return self.outside[place]
+
+    def outer(self, key: str) -> str:
+        """The name of a buffer from outside: its own where no other one has taken it."""
+        name = plain(key)
+        return name if name not in [m.name for m in self.outside.values()] else self.fresh(key)
 
     def output(self, name: Symbol) -> Memory | None:
         """The buffer of an output port of its own that has no value yet: it starts as zeros."""
@@ -87,8 +97,9 @@ class Ground:
                     "help: its sizes must stand in an input or a `where`, or give it a value first: (setf Y (zeros (M N)))",
                 )
             shape, dtype = declared
-            self.outside[place] = Memory(re.sub(r"\W", "_", key), shape, place)
+            self.outside[place] = Memory(self.outer(key), shape, place)
             self.kinds.start(place, dtype)
+            self.unset[place] = name
         return self.outside[place]
 
     def buffer(self, memory: Memory, space: str = "global") -> Buffer:
@@ -168,7 +179,8 @@ class Ground:
         """The visible scalar variable of this name; None where there is none.  E0610 for what is no variable."""
         found = self.frame.resolve(name.name, name.place)
         if found is None or found.space != "local":
-            return self.output(name) if found is None or found.space != "local" else None
+            memory = self.output(name)
+            return memory if memory is None else self.element_only(memory, name)
         value = found.value
         if isinstance(value, Plain):
             if value.loop:
@@ -179,12 +191,17 @@ class Ground:
         memory = self.memory(found) if isinstance(value, Tensor) else value
         if not isinstance(memory, Memory):
             raise error("E0610", f"`{found.key}` is no variable", name.place)
+        return self.element_only(memory, name)
+
+    @staticmethod
+    def element_only(memory: Memory, name: Symbol) -> Memory:
+        """The memory where it is a scalar; E0607 for a tensor."""
         if memory.shape:
             raise error(
                 "E0607",
-                f"`{found.key}` is a whole tensor; inside a loop its elements are assigned",
+                f"`{name.name}` is a whole tensor; inside a loop its elements are assigned",
                 name.place,
-                f"help: (setf (aref {found.key} {' '.join('ijklmnpq'[: len(memory.shape)])}) …)",
+                f"help: (setf (aref {name.name} {' '.join('ijklmnpq'[: len(memory.shape)])}) …)",
             )
         return memory
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .evaluate import Evaluator
 
 MAX_WALKS = 64
+MAX_STATEMENTS = 500  # of one nest: what depends on what is asked of every two of them
 
 
 def run_nest(evaluator: Evaluator, form: List) -> None:
@@ -64,6 +65,9 @@ class Walk(Ground):
     """One walk over a nest, statement by statement."""
 
     def statement(self, form: Form) -> None:
+        self.count += 1
+        if self.count > MAX_STATEMENTS:
+            raise error("E0106", f"more than {MAX_STATEMENTS} statements in one nest of loops", form.place)
         head = (form.head or "").lower() if isinstance(form, List) else ""
         run = STATEMENTS.get(head)
         if run is None or not isinstance(form, List):
@@ -222,7 +226,7 @@ class Walk(Ground):
         """`(incf place [e])` and its kin."""
         head = (form.head or "").lower()
         if not 2 <= len(form.items) <= 3 or (len(form.items) == 2 and head not in ("incf", "decf")):
-            raise error("E0601", f"this is not an `{head}`", form.place, f"expected: ({head} place {'[e]' if head in ('incf', 'decf') else 'e'})")
+            raise error("E0601", f"this is no `{head}`", form.place, f"expected: ({head} place {'[e]' if head in ('incf', 'decf') else 'e'})")
         place = form.items[1]
         value = self.values.scalar(form.items[2]) if len(form.items) == 3 else Scalar(ONE, "int")
         if isinstance(place, List) and place.head == "aref":
@@ -253,13 +257,17 @@ class Walk(Ground):
 
         if not self.written:
             raise error("E0605", f"this `{self.form.head}` has no effect: it stores into nothing", self.form.place)
+        never = next((name for (_, key), name in self.unset.items() if not any(m.key == (0, key) for m, _ in self.written.values())), None)
+        if never is not None:
+            raise error("E0604", f"the output `{shorten(never.name)}` has no value here", never.place)
         b = self.evaluator.builder
         for s in self.block:
             if isinstance(s, Check) and on_sizes_only(s):
                 b.require(s.condition, "E0319", "an index in this loop is always outside its axis")
         body = tuple(s for s in self.block if not (isinstance(s, Check) and on_sizes_only(s)))
-        inputs = [m for m in self.outside.values() if m.tensor is not None]
-        tensors = [(m, m.tensor) for m in inputs if m.tensor is not None]
+        # an output that has no value yet is zeros where it is only read
+        inputs = [m for m in self.outside.values() if m.tensor is not None or m.name not in self.written]
+        tensors = [(m, b.zeros(m.shape, self.kinds.dtype(m.key)) if m.tensor is None else m.tensor) for m in inputs]
         nodes = [b.node(b.retype(x, self.kinds.dtype(m.key)) if x.weak else x) for m, x in tensors]
         results = [(m, name) for m, name in self.written.values()]
         composite = self.frame.composite

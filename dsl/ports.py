@@ -20,6 +20,8 @@ from .sexpr import Comma, Form, Keyword, List, Number, Order, Symbol
 from .source import Place, error
 
 NAME = re.compile(r"[^\W\d][\w\-.]*")
+MAX_PORTS = 1024
+MAX_RANK = 64
 _COMPARE = {"=": "=", "==": "=", "/=": "/=", "!=": "/=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _SPLIT = re.compile(r"<=|>=|/=|!=|==|=|<|>|%")
 
@@ -34,6 +36,8 @@ def read_ports(forms: Sequence[Form], role: str) -> list[PortDecl]:
             continue
         port, at = _port(forms, at, role)
         ports.append(port)
+        if len(ports) > MAX_PORTS:
+            raise error("E0106", f"more than {MAX_PORTS} ports", port.place)
     return ports
 
 
@@ -126,6 +130,8 @@ def type_named(name: str, place: Place) -> DType | None:
 
 def _sizes(form: List) -> tuple[Form, ...]:
     found = tuple(f for f in form.items if not isinstance(f, Comma))
+    if len(found) > MAX_RANK:
+        raise error("E0106", f"{len(found)} axes; at most {MAX_RANK} are allowed", form.place)
     broadcast = [f for f in found if isinstance(f, Symbol) and f.name == "~"]
     if len(broadcast) > 1:
         raise error("E0115", "`~` may stand once in a port", broadcast[1].place)

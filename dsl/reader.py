@@ -12,6 +12,7 @@ from .names import fold
 from .source import Place, error, whole
 
 MAX_BYTES = 1 << 20
+MAX_COMPOSITES = 1000  # of one file
 
 
 def read(text: str, file: str = "<stdin>") -> tuple[Composite, ...]:
@@ -64,6 +65,8 @@ def _is_lisp(text: str) -> bool:
 
 def _check_names(composites: tuple[Composite, ...]) -> None:
     """Names within one file, and of the ports of each composite."""
+    if len(composites) > MAX_COMPOSITES:
+        raise error("E0106", f"{len(composites)} composites in one file; at most {MAX_COMPOSITES} are allowed", composites[MAX_COMPOSITES].place)
     collector = Collector()
     seen: dict[str, Composite] = {}
     for c in composites:

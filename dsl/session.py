@@ -16,6 +16,7 @@ from .sexpr import MAX_DEPTH, Form
 from .source import Place, diagnostic, error
 
 MAX_CALLS = 64
+MAX_FORMS = 20_000  # in one elaboration, those of inlined composites each time
 
 
 @dataclass(eq=False)
@@ -25,12 +26,16 @@ class Session:
     warnings: list[Diagnostic] = field(default_factory=list)
     stack: list[Composite] = field(default_factory=list)  # the composites that are being elaborated, outermost first
     depth: int = 0
+    forms: int = 0
 
     @contextmanager
     def nested(self, form: Form) -> Iterator[None]:
         """One level of nesting more, over all inlined bodies; E0106 where it is too deep for the stack."""
         self.depth += 1
+        self.forms += 1
         try:
+            if self.forms > MAX_FORMS:
+                raise error("E0106", f"more than {MAX_FORMS} forms, inlined composites included", form.place)
             if self.depth > MAX_DEPTH:
                 raise error("E0106", f"nested more than {MAX_DEPTH} deep, inlined composites included", form.place)
             yield

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..ir.expr import Expr, call, const, maximum, minimum
+from ..ir.bounds import Known
+from ..ir.expr import FALSE, Expr, call, const, maximum, minimum
 from ..ir.graph import Size
-from ..ir.simplify import prove
+from ..ir.simplify import assuming, prove, simplify
 from .ast import Composite, Constraint
 from .diagnostics import nearest, shorten
 from .names import fold, unique
 from .sexpr import Comma, Form, List, Number, Symbol
 from .source import Place, error
 
+MAX_CONSTRAINTS = 100
 MAX_EXTENT = 1 << 48  # of one axis and of the literal part of a tensor's elements
 
 _ARITHMETIC: dict[str, Callable[[Expr, Expr], Expr]] = {
@@ -87,6 +89,7 @@ class Sizes:
     free: dict[str, Size] = field(default_factory=dict)
     derived: dict[str, Expr] = field(default_factory=dict)
     requires: list[tuple[Expr, Place]] = field(default_factory=list)
+    known: Known | None = None  # what the constraints so far say together
 
 
 def solve(composite: Composite, fixed: Mapping[str, int], parameters: Mapping[str, object]) -> Sizes:
@@ -101,6 +104,8 @@ def solve(composite: Composite, fixed: Mapping[str, int], parameters: Mapping[st
                     names.add(s)
     inputs = set(names.all)
     constraints = [*(c for p in composite.ports for c in p.where), *composite.where]
+    if len(constraints) > MAX_CONSTRAINTS:
+        raise error("E0106", f"{len(constraints)} constraints; at most {MAX_CONSTRAINTS} are allowed", constraints[MAX_CONSTRAINTS].place)
     for c in constraints:
         for s in (*symbols(c.left), *symbols(c.right)):
             if s.name not in parameters:
@@ -212,17 +217,33 @@ def precondition(sizes: Sizes, c: Constraint, known: Callable[[Symbol], Expr]) -
             ">=": left.attr >= right.attr,
         }
         if not holds[c.op]:
-            raise error("E0307", f"this does not hold: {left.attr} {c.op} {right.attr}", c.place)
+            raise error("E0307", f"{_said(c)} does not hold: {left.attr} {c.op} {right.attr}", c.place)
         return
-    sizes.requires.append((_COMPARE[c.op](left, right), c.place))
-    _refine(sizes, c.op, left, right)
-    _refine(sizes, {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(c.op, c.op), right, left)
+    condition = _COMPARE[c.op](left, right)
+    known = sizes.known or Known(sizes.free)
+    if simplify(condition, known) is FALSE:
+        alone = simplify(condition, {n: Size(n) for n in sizes.free}) is FALSE
+        others = () if alone else ("note: the constraints before it say otherwise",)
+        raise error("E0307", f"{_said(c)} never holds", c.place, *others)
+    sizes.known = assuming(known, condition)
+    sizes.requires.append((condition, c.place))
+    for size in (_refine(sizes, c.op, left, right), _refine(sizes, _MIRRORED.get(c.op, c.op), right, left)):
+        if size is not None and size.min + -size.min % size.multiple > size.max:
+            raise error("E0307", f"with {_said(c)} no number is left for `{size.name}`", c.place)
 
 
-def _refine(sizes: Sizes, op: str, left: Expr, right: Expr) -> None:
-    """What the simple constraints say of one size: bounds, and M % 8 = 0."""
+def _said(c: Constraint) -> str:
+    """The constraint as it is written."""
+    return f"`{shorten(c.place.text.value[c.place.start : c.place.end])}`"
+
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def _refine(sizes: Sizes, op: str, left: Expr, right: Expr) -> Size | None:
+    """What the simple constraints say of one size: bounds, and M % 8 = 0.  Gives the size."""
     if not right.is_const:
-        return
+        return None
     value = right.attr
     if left.op == "mod" and left.args[0].op == "size" and left.args[1].is_const and op == "=" and value == 0:
         known = sizes.free[left.args[0].attr]
@@ -233,6 +254,8 @@ def _refine(sizes: Sizes, op: str, left: Expr, right: Expr) -> None:
     if left.op == "size" and op in (">", ">=", "="):
         known = sizes.free[left.attr]
         sizes.free[known.name] = replace(known, min=max(known.min, value + (op == ">")))
+    about = left.args[0] if left.op == "mod" else left
+    return sizes.free[about.attr] if about.op == "size" else None
 
 
 def _lcm(a: int, b: int) -> int:

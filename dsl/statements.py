@@ -143,7 +143,7 @@ def update(evaluator: Evaluator, form: List) -> None:
     """`(incf place [e])` and its kin; without `e` by 1."""
     head = (form.head or "").lower()
     if not 2 <= len(form.items) <= 3 or (len(form.items) == 2 and head not in ("incf", "decf")):
-        raise error("E0601", f"this is not an `{head}`", form.place, f"expected: ({head} place {'[e]' if head in ('incf', 'decf') else 'e'})")
+        raise error("E0601", f"this is no `{head}`", form.place, f"expected: ({head} place {'[e]' if head in ('incf', 'decf') else 'e'})")
     place = form.items[1]
     value = arguments.tensor(evaluator, form.items[2]) if len(form.items) == 3 else evaluator.builder.constant(1)
     if isinstance(place, List) and place.head == "aref":

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from .diagnostics import Collector, nearest, shorten
+from .diagnostics import LIMIT, Collector, nearest, shorten
 from .source import Place, Text, diagnostic, error, whole
 
 MAX_CHARACTERS = 1 << 20
 Path = tuple[str | int, ...]
+KEY = -1  # behind a path: the key itself, not its value
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +53,24 @@ def load(file: str, text: str) -> Document:
     try:
         return Document(content, tomli.loads(text))
     except tomli.TOMLDecodeError as e:
-        at = min(e.pos, max(0, len(text) - 1))
-        raise error("E0108", f"this is not TOML: {e.msg[:1].lower()}{e.msg[1:]}", Place(content, at, at + 1)) from None
+        raise error("E0108", f"this is not TOML: {_words(e.msg)}", _stopped(content, e.msg, e.pos)) from None
     except RecursionError:
         raise error("E0106", "TOML arrays or tables are nested too deeply", Place(content, 0, 1)) from None
+
+
+def _stopped(text: Text, message: str, at: int) -> Place:
+    """Where the reader stopped; of what is there for the second time, the whole line."""
+    at = min(at, max(0, len(text.value) - 1))
+    if message.startswith("Cannot "):
+        line = text.value.rfind("\n", 0, at) + 1
+        return Place(text, line, max(line + 1, at))
+    return Place(text, at, at + 1)
+
+
+def _words(message: str) -> str:
+    """The reader's message, with keys as a user writes them in place of Python's tuples."""
+    message = re.sub(r"\(('[^()]*',?)\)", lambda m: "`" + ".".join(re.findall(r"'([^']*)'", m[1])) + "`", message)
+    return message[:1].lower() + message[1:]
 
 
 class Fields:
@@ -100,15 +115,11 @@ class Fields:
 
     def finish(self) -> None:
         """Report the keys that nobody asked for."""
-        for key in self.value:
-            if key not in self.known:
-                where = f" in [{_dotted(self.path)}]" if self.path else ""
-                self._report(
-                    "E0109",
-                    f"unknown key `{shorten(key)}`{where}",
-                    (*self.path, key),
-                    *(nearest(key, self.known) or (f"expected: {', '.join(self.known)}",)),
-                )
+        unknown = [key for key in self.value if key not in self.known]
+        for key in unknown[:LIMIT]:  # more are not shown anyway
+            where = f" in [{_dotted(self.path)}]" if self.path else ""
+            help_ = nearest(key, self.known) or (f"expected: {', '.join(self.known)}",)
+            self._report("E0109", f"unknown key `{shorten(key)}`{where}", (*self.path, key, KEY), *help_)
 
     def _report(self, code: str, message: str, path: Path, *notes: str) -> None:
         self.collector.add(diagnostic(code, message, self.document.place(path), *notes))
@@ -180,6 +191,7 @@ def _locate(text: str) -> dict[Path, tuple[int, int]]:
         elif node.type == "pair":
             inner = (*path, *keys(node.children[0]))
             note(inner, node.children[-1])
+            note((*inner, KEY), node.children[0])
             stack.append((node.children[-1], inner))
         elif node.type == "array":
             values = [c for c in node.named_children if c.type != "comment"]

@@ -12,6 +12,10 @@ from .tensor import BuildError, Tensor, show_shape
 _GUESS = 1 << 10  # stands for a symbolic extent when contraction orders are compared
 
 
+MAX_LETTERS = 1000
+MAX_OPERANDS = 64  # the order of contraction is searched for
+
+
 class Contractions(Reductions):
     """See `Builder`."""
 
@@ -41,6 +45,10 @@ class Contractions(Reductions):
     def einsum(self, spec: str, *xs: Tensor) -> Tensor:
         """np.einsum, any number of operands, repeated and dropped indices, `...`, and the implicit output of a spec without `->`; E0311, E0313, E0316.
         More than two operands are contracted pairwise, the smallest intermediate first."""
+        if len(xs) > MAX_OPERANDS or len(spec) > MAX_LETTERS:
+            raise BuildError(
+                "E0316", f"einsum of {len(xs)} operands and {len(spec)} characters; at most {MAX_OPERANDS} and {MAX_LETTERS} are allowed"
+            )
         inputs, output = self.read_spec(spec, xs)
         parts = [self.strong(x) for x in self.unify(*xs, what="the operands of einsum")]
         extents: dict[str, Expr] = {}

@@ -38,7 +38,7 @@ A node's value at a point of its domain:
     update over [expr,…] at [expr,…] base value      base with value(p) stored at position at(p), for every p of the listed domain; `at` is affine and injective
     nest result K NAME operand… ":" block
                                       the K-th result of a loop nest that is not raised to primops (see `Nest`); operands are identity views.  The block holds a line
-                                      `operand` buffer for each operand, then `result` buffer for each result, then statements, all in the grammar of ir/kernel.py
+                                      `operand` buffer for each operand, then `result` buffer for each result, notes, then statements, all in the grammar of ir/kernel.py
     nest result K as %n operand…      another result of the nest that node %n spells out
     cascade result K over [expr,…] x… c…   the value of the K-th state: the states x are reductions over one axis, bodies of later ones may read earlier ones.  They may be computed
                                       in one pass, tile by tile: when the earlier states move on, what state k has summed so far is multiplied by c_k, which says by how much.  The list

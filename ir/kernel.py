@@ -152,6 +152,7 @@ class Nest:
     operands: tuple[Buffer, ...]
     results: tuple[Buffer, ...]
     body: Block
+    notes: tuple[str, ...] = ()  # why it is not raised, for `--why`
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ class Movement(Values):
 
     def moved(self, x: Tensor, index: Sequence[Expr], shape: Sequence[Expr], condition: Expr | None = None, fill: Scalar = 0) -> Tensor:
         """x read at `index` (positions along x's axes over the new $ axes), and the fill outside the condition."""
-        extents = tuple(self.tidy(e) for e in shape)
+        extents = tuple(self.extent(e) for e in shape)
         if condition is not None:
             condition = self.tidy(condition, extents)
         if condition is not None and x.view.domain is not None and not self.same_fill(x, fill):
@@ -24,7 +24,7 @@ class Movement(Values):
         view = x.view.through({place(k): e for k, e in enumerate(index)})
         domain = both(view.domain, condition)
         # what is known of the positions includes the condition: outside it nothing is read
-        view = View(view.node, tuple(self.tidy(e, extents, domain) for e in view.index), None, 0)
+        view = View(view.node, tuple(self.within_reach(self.tidy(e, extents, domain), "the position") for e in view.index), None, 0)
         moved = Tensor(view, extents, x.weak)
         if domain is None:
             return moved
@@ -167,6 +167,7 @@ class Movement(Values):
     def tile(self, x: Tensor, counts: Sequence[Int]) -> Tensor:
         """np.tile."""
         rank = max(x.rank, len(counts))
+        self.check_rank(rank)
         wide = self.expand(x, (*[ONE] * (rank - x.rank), *x.shape))
         times = [ONE] * (rank - len(counts)) + [self.tidy(c) for c in counts]
         for c in times:

@@ -19,6 +19,7 @@ class Reshape(Movement):
 
     def reshape(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
         """One extent may be -1; E0315.  `[N] → [N / 4, 4]` (and a -1 that needs it) adds the precondition N % 4 == 0."""
+        self.check_rank(len(shape))
         wanted = self.wanted_shape(x.shape, [self.tidy(e) for e in shape])
         self.check_elements(x.shape, wanted)
         return self.moved(x, self.positions(x.shape, wanted), wanted)

@@ -8,8 +8,12 @@ from .bounds import Known
 from .errors import NOWHERE, Span
 from .expr import FALSE, TRUE, Expr, as_expr, both, substitute
 from .graph import Shape, Size
+from .polynomial import poly
 from .simplify import assuming, prove_equal, simplify
 from .tensor import BuildError, Int, show
+
+FARTHEST = 1 << 48  # elements that a position may be away
+MAX_RANK = 64
 
 
 class Scope:
@@ -71,6 +75,19 @@ class Scope:
         """E0311 unless the two sizes are provably equal."""
         if not self.same(a, b):
             raise BuildError("E0311", f"{what}: {show(a)} and {show(b)} are not provably equal")
+
+    def extent(self, e: Int) -> Expr:
+        """A new axis's extent, simplified; E0306 where its numbers alone are beyond any memory (and 64 bits would overflow)."""
+        return self.within_reach(self.tidy(e), "the extent")
+
+    def within_reach(self, e: Expr, what: str) -> Expr:
+        if any(abs(c) > FARTHEST for c in poly(e).values()):
+            raise BuildError("E0306", f"{what} {show(e)} is beyond 2^48")
+        return e
+
+    def check_rank(self, rank: int) -> None:
+        if rank > MAX_RANK:
+            raise BuildError("E0313", f"{rank} axes; at most {MAX_RANK} are allowed")
 
     def axis_number(self, axis: int, rank: int) -> int:
         """A user's axis as 0 <= axis < rank; E0312."""

@@ -36,7 +36,7 @@ class BuildError(LuminalError):
         super().__init__(message)
         self.code = code
         self.message = message
-        self.notes = notes
+        self.notes = tuple(n if n.startswith(("help: ", "note: ", "expected: ", "found: ")) else f"help: {n}" for n in notes)
 
 
 @dataclass(frozen=True, slots=True)

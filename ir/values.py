@@ -55,7 +55,7 @@ class Values(Scope):
 
     def iota(self, extent: Int) -> Tensor:
         """0, 1, …, extent-1: plain integers of shape [extent]."""
-        return self.integer(axis(0), (self.tidy(extent),))
+        return self.integer(axis(0), (self.extent(extent),))
 
     def row_major(self, shape: Sequence[Int]) -> Tensor:
         """0, 1, … in row-major order: plain integers of this shape."""
@@ -142,7 +142,7 @@ class Values(Scope):
             for x in strong:
                 if x.dtype is not to:
                     wider = x.dtype if x.dtype.is_complex else to
-                    raise BuildError("E0301", f"{what} are {to} and {x.dtype}", "dtypes are never converted silently", f"try (cast {wider} …)")
+                    raise BuildError("E0301", f"{what} are {to} and {x.dtype}", "note: dtypes are never converted silently", f"try (cast {wider} …)")
             return tuple(self.retype(x, to) if x.weak else x for x in xs)
         if all(x.weak == "int" for x in xs):
             return xs
@@ -203,8 +203,9 @@ class Values(Scope):
         """Broadcast to `shape`, aligned at the last axis; -1 keeps an extent; E0310, E0313."""
         if len(shape) < x.rank:
             raise BuildError("E0313", f"rank {x.rank} does not expand to rank {len(shape)}")
+        self.check_rank(len(shape))
         new = len(shape) - x.rank
-        wanted = tuple(x.shape[k - new] if e == -1 and k >= new else self.tidy(e) for k, e in enumerate(shape))
+        wanted = tuple(x.shape[k - new] if e == -1 and k >= new else self.extent(e) for k, e in enumerate(shape))
         if self.broadcast_shape(x.shape, wanted) != wanted and not all(
             self.same(a, b) for a, b in zip(self.broadcast_shape(x.shape, wanted), wanted, strict=True)
         ):

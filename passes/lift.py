@@ -9,15 +9,19 @@ variables of its user.  So the body of the loop gemm becomes the very nodes that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..ir.bounds import Known
+from ..ir.conditions import conjuncts
 from ..ir.dtypes import INDEX, bool_
-from ..ir.expr import TRUE, ZERO, Expr, Scalar, axis, both, call, maximum, postorder, substitute
-from ..ir.graph import Node, Shape, View, const_node, elementwise, gather_node, identity, iota_node, reduce_node
+from ..ir.expr import ONE, TRUE, ZERO, Expr, Scalar, axis, both, call, const, maximum, postorder, substitute
+from ..ir.graph import Node, Shape, View, const_node, elementwise, gather_node, identity, iota_node, reduce_node, scan_node
+from ..ir.primops import COMBINERS
 from ..ir.simplify import assuming, prove, simplify
-from .dependence import positional, within
-from .loop_events import NotTensor, Sum, Trip, unstamped
+from .dependence import positional
+from .domains import NotTensor, Trip, within
+from .loop_events import Events
+from .loop_records import Scan, Sum, Unknown, unstamped
 from .nest_body import identity_of
 
 
@@ -29,6 +33,7 @@ class Operand:
     index: tuple[Expr, ...] = ()
     domain: Expr | None = None
     fill: Scalar = 0
+    runs: tuple[Trip, ...] = ()  # the loops that it stands in: only where they run its index is inside
 
     @property
     def variables(self) -> set[Expr]:
@@ -45,43 +50,61 @@ class Lift:
     """`boxes`: all loop variables with their greatest numbers of trips, in the order that axes take.  `source(stamped name)`: the tensor that a load reads, and its shape.
     `known`: of sizes and of the variables."""
 
-    def __init__(self, boxes: dict[Expr, Expr], known: Known, source: Callable[[str], tuple[Node, Shape]], sums: dict[Expr, Sum]) -> None:
-        self.source, self.sums = source, sums
+    def __init__(self, boxes: dict[Expr, Expr], known: Known, source: Callable[[Expr], tuple[Node, Shape]], found: Events, strict: bool) -> None:
+        self.source, self.found, self.strict, self.outside = source, found, strict, known
         self.order = {v: simplify(maximum(count, 0), known) for v, count in boxes.items()}
-        self.known = within(known, tuple(Trip(v, count) for v, count in boxes.items()))
+        self.boxes = boxes
+        self.known = known  # where the expression at hand stands
         self.checked: set[Expr] = set()  # what the gathers check
-        self.memo: dict[Expr, Operand] = {}
+        self.frame: tuple[Trip, ...] = ()  # the loops that it stands in
+        self.memo: dict[Expr, Operand] = {}  # of its parts
+        self.values: dict[Expr, Operand] = {}  # of the variables that stand for definitions
 
-    def lift(self, root: Expr, guard: Expr | None) -> Operand:
-        """The operand that gives `root` wherever `guard` holds; elsewhere it may give anything."""
-        pending = [(root, guard)]
-        for s in self.sums_of(root):
-            pending.append((self.summed(s), s.guard))
-        for e, g in reversed(pending):
-            contexts = self.contexts(e, g)
-            for n in postorder(e):
-                if n in contexts and n not in self.memo:
-                    self.memo[n] = self.one(n, contexts[n])
+    def inside(self, loops: Iterable[Trip]) -> Known:
+        """What is known inside these loops, whose variables run through their boxes."""
+        return within(self.outside, tuple(Trip(t.var, self.boxes[t.var]) for t in loops))
+
+    def view(self, x: Operand, axes: Iterable[Expr], mapping: Mapping[Expr, Expr] | None = None) -> View:
+        """The operand read by a node over these axes, which may be fewer than the loops that it stands in; what then need not be inside is not read."""
+        over = list(axes)
+        left = [t for t in x.runs if t.var not in over]
+        if left:
+            known = self.inside(t for t in x.runs if t.var in over)
+            if not prove(_within(x.index, x.node.shape), assuming(known, x.domain)):
+                x = replace(x, domain=both(x.domain, *(ONE.le(self.boxes[t.var]) for t in left)))
+        return x.view(places(over) if mapping is None else mapping)
+
+    def lift(self, root: Expr, guard: Expr | None, loops: tuple[Trip, ...]) -> Operand:
+        """The operand that gives `root` inside of `loops` wherever `guard` holds; elsewhere it may give anything."""
+        for v in self.found.definitions(root):
+            d = self.found.defined[v]
+            if v not in self.values:
+                body = self.folded(d)
+                start = self.one_frame(d.start, d.guard, (*d.around, d.loop)) if isinstance(d, Scan) else None
+                operand = self.one_frame(body, d.guard, (*d.around, *d.loops))
+                self.values[v] = self.scanned(d, operand, start) if start is not None and isinstance(d, Scan) else self.reduced(d, operand)
+        return self.one_frame(root, guard, loops)
+
+    def one_frame(self, root: Expr, guard: Expr | None, loops: tuple[Trip, ...]) -> Operand:
+        """An expression in one place, where the definitions that it mentions are lifted."""
+        self.known, self.memo, self.frame = self.inside(loops), {}, loops
+        contexts = self.contexts(root, guard)
+        for n in postorder(root):
+            if n in contexts:
+                self.memo[n] = self.one(n, contexts[n])
         return self.memo[root]
 
-    def sums_of(self, root: Expr) -> list[Sum]:
-        """The sums inside, outer ones before those that they are made of."""
-        found: dict[Expr, None] = {}
-        pending = [root]
-        while pending:
-            for n in postorder(pending.pop()):
-                if n in self.sums:
-                    found.pop(n, None)
-                    found[n] = None
-                    pending.append(self.sums[n].body)
-        return [self.sums[n] for n in sorted(found, key=list(self.sums).index, reverse=True)]
+    def folded(self, d: Sum | Scan | Unknown) -> Expr:
+        """What is combined over the whole box of the loops: nothing where a loop has fewer trips than its box."""
+        if isinstance(d, Unknown):
+            raise NotTensor(d.why, d.span)
+        if self.strict and d.dtype.is_float and d.combiner in ("add", "mul"):
+            raise NotTensor("--strict keeps the order in which floats are accumulated")
+        return self.masked(d.body, d.loops, d.around, identity_of(d.combiner, d.dtype))
 
-    def summed(self, s: Sum) -> Expr:
-        """What is summed over the whole box of the loops: nothing where a loop has fewer trips than its box."""
-        return self.masked(s.body, s.loops, identity_of(s.combiner, s.dtype))
-
-    def masked(self, value: Expr, loops: Iterable[Trip], otherwise: Expr) -> Expr:
-        short = both(*(c for c in (t.var.lt(t.count) for t in loops) if not prove(c, self.known)))
+    def masked(self, value: Expr, loops: tuple[Trip, ...], around: tuple[Trip, ...], otherwise: Expr) -> Expr:
+        known = self.inside((*around, *loops))
+        short = both(*(c for c in (t.var.lt(t.count) for t in loops) if not prove(c, known)))
         return value if short is None else call("where", short, value, otherwise)
 
     def contexts(self, root: Expr, guard: Expr | None) -> dict[Expr, Expr | None]:
@@ -102,9 +125,8 @@ class Lift:
 
     def one(self, n: Expr, context: Expr | None) -> Operand:
         """One subexpression whose operands are lifted."""
-        if n in self.sums:
-            s = self.sums[n]
-            return self.reduced(s.combiner, self.memo[self.summed(s)], [t.var for t in s.loops])
+        if n in self.values:
+            return self.values[n]
         if n.op == "load":
             return self.load(n, context)
         if n.is_const:
@@ -122,39 +144,58 @@ class Lift:
     def apply(self, n: Expr, operands: list[Operand]) -> Operand:
         """The operator of `n` on operands."""
         axes = self.axes({v for o in operands for v in o.variables})
-        views = [o.view(places(axes)) for o in operands]
+        views = [self.view(o, axes) for o in operands]
         return Operand(elementwise(n.op, self.shape(axes), *views, to=n.dtype), tuple(axes))
 
-    def reduced(self, combiner: str, body: Operand, over: list[Expr]) -> Operand:
+    def folded_over(self, combiner: str, body: Operand, over: list[Expr]) -> Operand:
         axes = [v for v in self.axes(body.variables) if v not in over]
-        node = reduce_node(combiner, self.shape(axes), self.shape(over), body.view(places([*axes, *over])))
+        node = reduce_node(combiner, self.shape(axes), self.shape(over), self.view(body, [*axes, *over]))
         return Operand(node, tuple(axes))
 
+    def reduced(self, d: Sum | Scan | Unknown, body: Operand) -> Operand:
+        assert isinstance(d, Sum)
+        return self.folded_over(d.combiner, body, [t.var for t in d.loops])
+
+    def scanned(self, d: Scan, body: Operand, start: Operand) -> Operand:
+        """The running value: of the trip before this one, unless `d` is inclusive; `start` has its part in it."""
+        t = d.loop.var
+        axes = self.axes({t, *body.variables})
+        node = scan_node(d.combiner, axes.index(t), self.view(body, axes), self.shape(axes))
+        nothing = identity_of(d.combiner, d.dtype)
+        if d.inclusive:
+            running = Operand(node, tuple(axes))
+        else:
+            running = Operand(node, tuple(v - 1 if v is t else v for v in axes), ONE.le(t), nothing.attr)
+        if d.start is nothing:
+            return running
+        return self.apply(call(COMBINERS[d.combiner].op, nothing, const(1, d.dtype)), [start, running])
+
     def load(self, n: Expr, context: Expr | None) -> Operand:
-        node, shape = self.source(n.attr)
+        node, shape = self.source(n)
         if node.op == "const":
             return Operand(node)
         if not all(is_plain(e) for e in n.args):
             return self.gather(n, node, shape, context)
-        inside = both(*(both(ZERO.le(e), e.lt(extent)) for e, extent in zip(n.args, shape, strict=True)))
+        inside = _within(n.args, shape)
         domain = None
-        if inside is not None and not prove(inside, self.known):
+        if not prove(inside, self.known):
             domain = None if context is None else simplify(context, self.known)
             if domain is None or not prove(inside, assuming(self.known, context)):
-                raise NotTensor(f"{unstamped(n.attr)[0]} is read at positions that are not proven to be inside it")
+                name = unstamped(n.attr)[0]
+                raise NotTensor(f"{self.found.shown(name, n.args)} is not proven to be inside of {name}")
         known = assuming(self.known, domain)
-        return Operand(node, tuple(simplify(e, known) for e in n.args), domain)
+        return Operand(node, tuple(simplify(e, known) for e in n.args), domain, 0, self.frame if n.args else ())
 
     def gather(self, n: Expr, node: Node, shape: Shape, context: Expr | None) -> Operand:
         """A load at positions that are data; the node checks them."""
         if context is not None:
-            raise NotTensor(f"{unstamped(n.attr)[0]} is read at positions that are data, under a condition")
+            raise NotTensor(f"{self.found.shown(unstamped(n.attr)[0], n.args)} is read at a position that is data, under a condition")
         operands = []
         for e, extent in zip(n.args, shape, strict=True):
             operands.append(self.plain(e) if is_plain(e) else self.memo[e])
             self.checked |= {simplify(ZERO.le(e), self.known), simplify(e.lt(extent), self.known)}
         axes = self.axes({v for o in operands for v in o.variables})
-        views = tuple(o.view(places(axes)) for o in operands)
+        views = tuple(self.view(o, axes) for o in operands)
         return Operand(gather_node(identity(node), shape, views, self.shape(axes)), tuple(axes))
 
     def axes(self, variables: set[Expr]) -> list[Expr]:
@@ -175,5 +216,13 @@ def is_plain(e: Expr) -> bool:
     return not any(n.op == "var" and n.attr.startswith("%") for n in postorder(e))
 
 
+def _within(index: Iterable[Expr], shape: Shape) -> Expr:
+    return both(TRUE, *(both(ZERO.le(e), e.lt(extent)) for e, extent in zip(index, shape, strict=True))) or TRUE
+
+
 def _either(a: Expr | None, b: Expr | None) -> Expr | None:
-    return None if a is None or b is None else call("bit_or", a, b)
+    """What is known where one of the two holds: what they have in common, if that is something."""
+    if a is None or b is None:
+        return None
+    of_b = conjuncts(b)
+    return both(*(c for c in conjuncts(a) if c in of_b)) or call("bit_or", a, b)

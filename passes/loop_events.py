@@ -2,153 +2,110 @@
 
     event    for every point of `loops`, where `guard` holds:  buffer[index] = value   (or combined into it)
     read     a load that some value contains, with the loops and the guard that it stands in
+    test     a run-time check of an index
 
-Loops are normalised: their variables count trips (v = start + step·t), so every one runs from 0 to its number of trips.  Scalars are gone: a `let` or a
-local variable is replaced by its value, and a local accumulator by a *sum* (of any combiner), a variable `%k` defined in `Events.sums`:
+Loops are normalised: their variables count trips (v = start + step·t), so every one runs from 0 to its number of trips.  Scalars are gone: a `let`, a local
+variable or a tensor without axes is replaced by its value.  What a loop accumulates is a variable `%k` that stands for a definition (`Events.defined`):
 
-    alloc acc[] ; acc[] = 0 ; for p in 0 .. K: acc[] add= A[i, p]          acc[] ≡ %0 with %0 = Σ over p < K of A[i, p]
+    acc = 0 ; for p in 0 .. K: acc += A[i, p]                 acc ≡ %0 with %0 = Σ over p < K of A[i, p]                     Sum
+    acc = 0 ; for j in 0 .. N: acc += A[j] ; B[j] = acc       acc ≡ %0 + A[j], the running value, with %0 the sum so far     Scan
+    n = 0   ; for j in 0 .. N: B[n] = A[j] ; n += 2           n ≡ 2·j
+    for i in 1 .. N: X[i] = X[i - 1] + A[i]                   X[i] = X[0] + the running sum of A
+
+A local array that is made anew in each iteration gets an axis for each loop around it.  What cannot be said at all (the bounds are data, a value is carried
+from one iteration to the next) is a variable too, *unknown*, with the reason; events that depend on one stay loops.
 
 A load is stamped with the number of events before it (`A@2`): an event changes memory, and a scalar may hold what was there before.
-
-`NotTensor` says why a nest is no list of events: a `while`, a value carried from one iteration to the next, a local array inside a loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import replace
 
-from ..ir.dtypes import DType
+from ..ir.bounds import Known
+from ..ir.dtypes import INDEX, DType
 from ..ir.errors import NOWHERE, CompilerBug, Span
-from ..ir.expr import ONE, Expr, both, call, floordiv, load, make, postorder, rewrite, var
+from ..ir.expr import ONE, TRUE, Expr, both, call, ceildiv, load, maximum, postorder, rewrite, substitute, var
 from ..ir.graph import Shape
 from ..ir.kernel import Alloc, Block, Check, If, Let, Loop, Nest, Store, While, statements
-from ..ir.primops import COMBINERS
-from .nest_body import identity_of
-
-
-class NotTensor(Exception):
-    """Why a nest is left as it is; the message is what `--why` prints."""
-
-    def __init__(self, message: str, span: Span = NOWHERE) -> None:
-        super().__init__(message)
-        self.span = span
-
-
-@dataclass(frozen=True, slots=True)
-class Trip:
-    """One loop: `var` runs from 0 to `count`, which may mention the variables of loops around it, and be negative where there are none."""
-
-    var: Expr
-    count: Expr
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    buffer: str
-    index: tuple[Expr, ...]
-    value: Expr
-    combiner: str
-    loops: tuple[Trip, ...]
-    guard: Expr | None
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    buffer: str
-    after: int  # how many events stand before it
-    index: tuple[Expr, ...]
-    loops: tuple[Trip, ...]
-    guard: Expr | None
-
-
-@dataclass(frozen=True, slots=True)
-class Sum:
-    """The values of `body` at all points of `loops` (where `guard`, that of the statement, holds), combined."""
-
-    combiner: str
-    dtype: DType
-    loops: tuple[Trip, ...]
-    body: Expr
-    guard: Expr | None
-
-
-@dataclass(frozen=True, slots=True)
-class Test:
-    """A run-time check of an index."""
-
-    condition: Expr
-    code: int
-    loops: tuple[Trip, ...]
-    span: Span
-
-
-def stamped(buffer: str, after: int) -> str:
-    return f"{buffer}@{after}"
-
-
-def unstamped(name: str) -> tuple[str, int]:
-    buffer, _, after = name.rpartition("@")
-    return buffer, int(after)
-
-
-@dataclass
-class _Carried:
-    """The value of a scalar that an iteration has not set itself; what is accumulated into it meanwhile."""
-
-    terms: list[tuple[str, Expr]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class _Lost:
-    """A value that cannot be said: `why` completes the sentence “the value of x …”."""
-
-    why: str
-
-
-Value = Expr | _Carried | _Lost
+from ..ir.polynomial import coefficient, degree, divided, plus, poly, times
+from ..ir.polynomial import expr as from_poly
+from ..ir.simplify import prove, simplify
+from .accumulations import combined, mentions, peeled
+from .domains import NotTensor, Trip, box
+from .loop_records import Event, Read, Scan, Sum, Test, Unknown, stamped, unstamped
+from .recurrences import recurrences
 
 
 class Events:
-    """The events of a nest in program order, the reads, and the definitions of the sums."""
+    """The events of a nest in program order, the loads in them, and the definitions of the variables `%k`."""
 
-    def __init__(self, nest: Nest) -> None:
+    def __init__(self, nest: Nest, known: Known) -> None:
+        self.known = known
         self.arrays: dict[str, tuple[DType, Shape]] = {b.name: (b.dtype, b.shape) for b in (*nest.operands, *nest.results)}
-        self.scalars: dict[str, DType] = {}  # the nest's own variables
+        self.scalars: dict[str, DType] = {}  # variables, and the tensors without axes that the nest sets
+        self.private: dict[str, tuple[Trip, ...]] = {}  # local arrays inside loops: the loops whose axes they were given
         self.events: list[Event] = []
-        self.reads: dict[Read, None] = {}
-        self.sums: dict[Expr, Sum] = {}
+        self.loads: dict[Expr, dict[Read, None]] = {}  # a stamped load -> where it stands
+        self.defined: dict[Expr, Sum | Scan | Unknown] = {}
         self.tests: list[Test] = []
-        self.loops: dict[Expr, Loop] = {}  # by the variable of their trips
+        self.loops: dict[Expr, Loop | While] = {}  # by the variable of their trips
+        self.starts: dict[Expr, tuple[Expr, Expr]] = {}  # by the same: the loop variable's first value, and its step
         self._loops: tuple[Trip, ...] = ()
         self._guard: Expr | None = None
-        self._env: dict[str, Value] = {}
+        self._env: dict[str, Expr] = {}
         self._variables = 0
+        ports = [b for b in nest.results if not b.shape]
+        for b in ports:
+            self.scalars[b.name] = b.dtype
+            self._env[b.name] = self._load(b.name, b.dtype, ())
+        first = dict(self._env)
         self._block(nest.body)
+        for b in ports:
+            stores = tuple(id(s) for s in statements(nest.body) if isinstance(s, Store) and s.buffer == b.name)
+            if self._env[b.name] is not first[b.name]:
+                self.events.append(Event(b.name, (), self._env[b.name], "", (), None, self._span(nest.body, b.name), stores))
+        recurrences(self)
+
+    @staticmethod
+    def _span(body: Block, name: str) -> Span:
+        return next(s.span for s in statements(body) if isinstance(s, Store) and s.buffer == name)
 
     # ---- expressions
+
+    def fresh(self, dtype: DType) -> Expr:
+        """A new variable `%k`."""
+        self._variables += 1
+        return var(f"%{self._variables - 1}", dtype)
+
+    def unknown(self, dtype: DType, why: str, span: Span, *parts: Expr) -> Expr:
+        v = self.fresh(dtype)
+        self.defined[v] = Unknown(why, span, parts)
+        return v
+
+    def _load(self, buffer: str, dtype: DType, index: tuple[Expr, ...]) -> Expr:
+        n = load(stamped(buffer, len(self.events)), dtype, *index)
+        self.loads.setdefault(n, {})[Read(buffer, len(self.events), index, self._loops, self._guard)] = None
+        return n
 
     def _value(self, e: Expr, span: Span = NOWHERE) -> Expr:
         """`e` with scalars and variables replaced, loads stamped and recorded."""
 
         def leaf(n: Expr) -> Expr | None:
             if n.op == "var" or (n.op == "load" and n.attr in self.scalars):
-                found = self._env.get(n.attr, n)
-                if isinstance(found, _Carried):
-                    raise NotTensor(f"the value of {n.attr} is carried from one iteration to the next", span)
-                if isinstance(found, _Lost):
-                    raise NotTensor(f"the value of {n.attr} {found.why}", span)
-                return found
+                return self._env.get(n.attr, n)
             if n.op == "load":
-                self.reads[Read(n.attr, len(self.events), n.args, self._loops, self._guard)] = None
-                return load(stamped(n.attr, len(self.events)), n.dtype, *n.args)
+                return self._load(n.attr, n.dtype, self._place(n.attr, n.args))
             if n.op in ("first", "last"):
-                raise NotTensor("it asks for the first or the last iteration", span)
+                return self.unknown(n.dtype, "it asks for the first or the last iteration", span)
             return None
 
         return rewrite(e, leaf)
+
+    def _place(self, buffer: str, index: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return (*(t.var for t in self.private.get(buffer, ())), *index)
 
     # ---- statements
 
@@ -166,11 +123,12 @@ class Events:
                 case Loop():
                     self._loop(s)
                 case Check():
+                    condition = self._value(s.condition, s.span)
                     if self._guard is not None:
-                        raise NotTensor("an index is checked under a condition", s.span)
-                    self.tests.append(Test(self._value(s.condition, s.span), s.code, self._loops, s.span))
+                        condition = call("bit_or", call("bit_not", self._guard), condition)
+                    self.tests.append(Test(condition, s.code, self._loops, len(self.events), id(s), s.span))
                 case While():
-                    raise NotTensor("nobody knows how often a `while` runs")
+                    self._while(s)
                 case _:
                     raise CompilerBug("raise_loops", f"{type(s).__name__} in a nest")
 
@@ -178,56 +136,39 @@ class Events:
         b = s.buffer
         if not b.shape:
             self.scalars[b.name] = b.dtype
-            self._env[b.name] = _Lost("is not set")
-        elif self._loops:
-            raise NotTensor(f"the local array {b.name} is made anew in each iteration")
-        else:
-            self.arrays[b.name] = (b.dtype, b.shape)
+            self._env[b.name] = self.unknown(b.dtype, f"{b.name} is not set", NOWHERE)
+            return
+        extents: dict[Expr, Expr] = {}
+        for t in self._loops:
+            try:
+                extents[t.var] = box(t, extents, self.known)
+            except NotTensor:
+                extents[t.var] = t.count
+        self.private[b.name] = self._loops
+        self.arrays[b.name] = (b.dtype, (*(simplify(maximum(e, 0), self.known) for e in extents.values()), *b.shape))
 
     def _store(self, s: Store) -> None:
-        s = accumulating(s)
-        value = self._value(s.value, s.span)
-        if s.buffer not in self.scalars:
-            index = tuple(self._value(e, s.span) for e in s.index)
-            self.events.append(Event(s.buffer, index, value, s.combiner, self._loops, self._guard, s.span))
+        value, combiner = self._value(s.value, s.span), s.combiner
+        if s.buffer in self.scalars:
+            self._env[s.buffer] = combined(combiner, self._env[s.buffer], value) if combiner else value
             return
-        old = self._env[s.buffer]
-        if not s.combiner:
-            self._env[s.buffer] = value
-        elif isinstance(old, _Carried):
-            old.terms.append((s.combiner, value))
-        elif isinstance(old, _Lost):
-            raise NotTensor(f"the value of {s.buffer} {old.why}", s.span)
-        else:
-            self._env[s.buffer] = combined(s.combiner, old, value)
+        index = self._place(s.buffer, tuple(self._value(e, s.span) for e in s.index))
+        if not combiner:  # x = x + e and its kin
+            found = peeled(value, load(stamped(s.buffer, len(self.events)), value.dtype, *index))
+            if found is not None and found[0]:
+                combiner, value = found
+        self.events.append(Event(s.buffer, index, value, combiner, self._loops, self._guard, s.span, (id(s),)))
 
     def _if(self, s: If) -> None:
         condition = self._value(s.condition)
-        before = dict(self._env)
-        ends = []
+        before, ends = self._env, []
         for holds, body in ((condition, s.body), (call("bit_not", condition), s.orelse)):
-            self._env = {name: _Carried() if isinstance(v, _Carried) else v for name, v in before.items()}
-            entered = dict(self._env)
+            self._env = dict(before)
             with self._guarded(holds):
                 self._block(body)
-            for name, v in entered.items():
-                outer = before[name]
-                if isinstance(v, _Carried) and isinstance(outer, _Carried):
-                    for combiner, term in v.terms:
-                        nothing = identity_of(combiner, self.scalars[name])
-                        outer.terms.append((combiner, call("where", holds, term, nothing)))
-            ends.append((entered, self._env))
-        (entered_a, a), (entered_b, b) = ends
-        for name, outer in before.items():
-            kept = a[name] is entered_a[name] and b[name] is entered_b[name]
-            x, y = a[name], b[name]
-            if kept:
-                before[name] = outer
-            elif isinstance(x, Expr) and isinstance(y, Expr):
-                before[name] = call("where", condition, x, y)
-            else:
-                before[name] = _Lost("is set by some iterations only")
-        self._env = before
+            ends.append(self._env)
+        a, b = ends
+        self._env = {name: a[name] if a[name] is b[name] else call("where", condition, a[name], b[name]) for name in before}
 
     @contextmanager
     def _guarded(self, condition: Expr | None) -> Iterator[None]:
@@ -236,92 +177,199 @@ class Events:
         yield
         self._guard = outer
 
+    # ---- loops
+
     def _loop(self, s: Loop) -> None:
         start, stop, step = (self._value(e, s.span) for e in (s.start, s.stop, s.step))
-        if not step.is_const:
-            raise NotTensor(f"the step of the loop over {s.axis} is known at run time only", s.span)
-        t = var(f"{s.axis}~{self._variables}")
-        self._variables += 1
-        span = stop - start if step.attr > 0 else start - stop
-        size = abs(step.attr)
-        count = span if size == 1 else floordiv(span + (size - 1), make("const", ONE.dtype, (), size))
-        if any(n.op == "load" or n in self.sums for n in postorder(count)):
-            raise NotTensor(f"the bounds of the loop over {s.axis} are data", s.span)
-        self.loops[t] = s
-        outer = self._env
-        written = [name for name in dict.fromkeys(b.buffer for b in statements(s.body) if isinstance(b, Store)) if name in outer]
-        carried = {name: _Carried() for name in written}
-        self._env = {**outer, **carried, s.axis: start + t * step}
-        loops = self._loops
-        self._loops = (*loops, Trip(t, count))
-        self._block(s.body)
-        after = self._env
-        self._loops = loops
-        self._env = outer
-        for name, c in carried.items():
-            if after[name] is not c:
-                outer[name] = _Lost("is what the last iteration leaves")
-            elif c.terms:
-                self._accumulated(name, c, Trip(t, count), s.span)
-
-    def _accumulated(self, name: str, c: _Carried, trip: Trip, span: Span) -> None:
-        """Behind the loop, a scalar holds what it held before, combined with a sum over the loop."""
-        combiners = dict.fromkeys(combiner for combiner, _ in c.terms)
-        if len(combiners) > 1:
-            raise NotTensor(f"{name} is accumulated in different ways", span)
-        (combiner,) = combiners
-        body = c.terms[0][1]
-        for _, term in c.terms[1:]:
-            body = combined(combiner, body, term)
-        loops = (trip,)
-        inner = self.sums.get(body)
-        if inner is not None and inner.combiner == combiner:
-            loops, body = (trip, *inner.loops), inner.body
-        total = var(f"%{len(self.sums)}", self.scalars[name])
-        self.sums[total] = Sum(combiner, self.scalars[name], loops, body, self._guard)
-        old = self._env[name]
-        if isinstance(old, _Carried):
-            old.terms.append((combiner, total))
-        elif isinstance(old, _Lost):
-            raise NotTensor(f"the value of {name} {old.why}", span)
+        t = var(f"{s.axis}~{len(self.loops)}")
+        data = [e for e in (start, stop, step) if self.is_data(e)]
+        way = 1 if prove(ONE.le(step), self.known) else -1 if prove(step.le(-1), self.known) else 0
+        if data or not way:
+            why = f"the bounds of the loop over {s.axis} are data" if data else f"the step of the loop over {s.axis} is known at run time only"
+            count = self.unknown(INDEX, why, s.span, start, stop, step)
+            at = start + t * step if not data else self.unknown(INDEX, why, s.span, start, stop, step, t)
         else:
-            self._env[name] = total if old is identity_of(combiner, total.dtype) else combined(combiner, old, total)
+            count = ceildiv(stop - start, step) if way > 0 else ceildiv(start - stop, -step)
+            at = start + t * step
+        self.starts[t] = (start, step)
+        self._trips(s, Trip(t, simplify(count, self.known)), {s.axis: at}, s.body, "")
+
+    def _while(self, s: While) -> None:
+        t = var(f"while~{len(self.loops)}")
+        why = "nobody knows how often a `while` runs"
+        parts = [] if s.limit is None else [self._value(s.limit)]
+        count = self.unknown(INDEX, why, NOWHERE, *parts)
+        self._trips(s, Trip(t, count), {}, s.body, why, s.condition)
+
+    def _trips(self, s: Loop | While, trip: Trip, own: dict[str, Expr], body: Block, lost: str, condition: Expr = TRUE) -> None:
+        """The body once, for every trip; then what it leaves in the scalars.  `lost`: why that cannot be said."""
+        outer, loops, span = self._env, self._loops, s.span if isinstance(s, Loop) else NOWHERE
+        written = [name for name in dict.fromkeys(b.buffer for b in statements(body) if isinstance(b, Store)) if name in outer]
+        entry = {name: self.fresh(self.scalars[name]) for name in written}
+        first = len(self.events)
+        self.loops[trip.var] = s
+        self._env = {**outer, **entry, **own}
+        self._loops = (*loops, trip)
+        tested = self._value(condition)
+        if tested is not TRUE:
+            known = self.defined[trip.count]
+            assert isinstance(known, Unknown)
+            self.defined[trip.count] = replace(known, parts=(*known.parts, tested))
+        self._block(body)
+        after = {name: self._env[name] for name in written}
+        self._env, self._loops = outer, loops
+        self._counters(trip, entry, after, lost)
+        for name in list(entry):
+            self._close(name, entry[name], after[name], trip, lost, first, span)
+
+    def _counters(self, trip: Trip, entry: dict[str, Expr], after: dict[str, Expr], lost: str) -> None:
+        """Scalars that a loop leaves as they were, and integers that it changes by the same in every trip: their values are known."""
+        for name, p in list(entry.items()):
+            found = peeled(after[name], p)
+            if found is None or (
+                found[0] and (lost or found[0] != "add" or p.dtype is not INDEX or self.is_data(found[1]) or mentions(found[1], trip.var))
+            ):
+                continue
+            combiner, by = found
+            before = self._env[name]
+            if combiner:
+                self._env[name] = before + by * simplify(maximum(trip.count, 0), self.known)
+            known = {p: before + by * trip.var if combiner else before}
+            self._replace(known)
+            del entry[name]
+            after.update((other, substitute(e, known)) for other, e in after.items())
+
+    def _close(self, name: str, p: Expr, v: Expr, trip: Trip, lost: str, first: int, span: Span) -> None:
+        """What a scalar holds behind the loop, and what its value on entry of an iteration was."""
+        before = self._env[name]
+        found = peeled(v, p)
+        if lost or found is None or self.is_unknown(found[1]):
+            carried = f"the value of {name} is carried from one iteration to the next"
+            self.defined[p] = Unknown(lost or carried, span, (v, before))
+            left = None if lost or mentions(v, p) else self._last(v, before, trip, first)
+            self._env[name] = (
+                self.unknown(p.dtype, lost or f"the value of {name} is what the last iteration leaves", span, v, before) if left is None else left
+            )
+            return
+        combiner, body = found
+        self.defined[p] = Scan(combiner, p.dtype, trip, before, body, self._guard, self._loops, False)
+        loops = (trip,)
+        inner = self.defined.get(body)
+        if isinstance(inner, Sum) and inner.combiner == combiner:
+            loops, body = (trip, *inner.loops), inner.body
+        total = self.fresh(p.dtype)
+        self.defined[total] = Sum(combiner, p.dtype, loops, body, self._guard, self._loops)
+        self._env[name] = combined(combiner, before, total)
+
+    def _last(self, v: Expr, before: Expr, trip: Trip, first: int) -> Expr | None:
+        """The value of the last trip, where no event of the loop changes what it reads."""
+        written = {e.buffer for e in self.events[first:]}
+        inner = {n for n in postorder(v) if n in self.defined}
+        if inner or any(n.op == "load" and unstamped(n.attr)[0] in written for n in postorder(v)) or self.is_data(trip.count):
+            return None
+        at = {trip.var: trip.count - 1}
+        runs = simplify(ONE.le(trip.count), self.known)
+        for n in postorder(v):
+            if n.op == "load":
+                moved = substitute(n, at)
+                places = self.loads.setdefault(moved, {})
+                places[Read(*unstamped(n.attr), moved.args, self._loops, both(self._guard, runs))] = None
+        return call("where", runs, substitute(v, at), before)
+
+    # ---- what is known of it afterwards
+
+    def _replace(self, known: dict[Expr, Expr]) -> None:
+        """Variables whose meaning was found out, everywhere."""
+
+        def of(e: Expr) -> Expr:
+            return substitute(e, known)
+
+        def trips(loops: Sequence[Trip]) -> tuple[Trip, ...]:
+            return tuple(Trip(t.var, of(t.count)) for t in loops)
+
+        def guard(e: Expr | None) -> Expr | None:
+            return None if e is None else of(e)
+
+        self.events = [replace(e, index=tuple(map(of, e.index)), value=of(e.value), loops=trips(e.loops), guard=guard(e.guard)) for e in self.events]
+        loads: dict[Expr, dict[Read, None]] = {}
+        for n, places in self.loads.items():
+            moved = loads.setdefault(of(n), {})
+            moved.update((Read(r.buffer, r.after, tuple(map(of, r.index)), trips(r.loops), guard(r.guard)), None) for r in places)
+        self.loads = loads
+        self.tests = [replace(t, condition=of(t.condition), loops=trips(t.loops)) for t in self.tests]
+        for v, d in self.defined.items():
+            match d:
+                case Sum():
+                    self.defined[v] = replace(d, loops=trips(d.loops), around=trips(d.around), body=of(d.body), guard=guard(d.guard))
+                case Scan():
+                    self.defined[v] = replace(
+                        d, loop=trips((d.loop,))[0], around=trips(d.around), start=of(d.start), body=of(d.body), guard=guard(d.guard)
+                    )
+                case Unknown():
+                    self.defined[v] = replace(d, parts=tuple(map(of, d.parts)))
+        self._loops, self._guard = trips(self._loops), guard(self._guard)
+        self._env = {name: of(e) for name, e in self._env.items()}
+
+    def definitions(self, *roots: Expr) -> list[Expr]:
+        """The variables `%k` that expressions depend on, each after those that it is made of."""
+        found: dict[Expr, None] = {}
+        entered: set[Expr] = set()  # an unknown may depend on itself
+        stack: list[tuple[Expr, bool]] = [(n, False) for r in reversed(roots) for n in reversed(list(postorder(r))) if n in self.defined]
+        while stack:
+            v, done = stack.pop()
+            if done:
+                found[v] = None
+            elif v not in entered:
+                entered.add(v)
+                stack.append((v, True))
+                d = self.defined[v]
+                exprs = (*d.parts, *(t.count for t in d.loops), *(() if d.guard is None else (d.guard,)))
+                stack += [(n, False) for e in exprs for n in postorder(e) if n in self.defined and n not in entered]
+        return list(found)
+
+    def expressions(self, k: int) -> tuple[Expr, ...]:
+        """All that the event depends on."""
+        e = self.events[k]
+        own = (e.value, *e.index, *(t.count for t in e.loops), *(() if e.guard is None else (e.guard,)))
+        parts: list[Expr] = []
+        for v in self.definitions(*own):
+            d = self.defined[v]
+            parts += [*d.parts, *(t.count for t in d.loops), *(() if d.guard is None else (d.guard,))]
+        return (*own, *parts)
+
+    def reads(self, k: int) -> list[Read]:
+        """The loads of an event, of all that its value is made of too."""
+        found = dict.fromkeys(n for n in postorder(*self.expressions(k)) if n.op == "load")
+        return [r for n in found for r in self.loads[n]]
+
+    def is_data(self, e: Expr) -> bool:
+        return any(n.op == "load" or (n.op == "var" and n.attr.startswith("%")) for n in postorder(e))
+
+    def is_unknown(self, *exprs: Expr) -> bool:
+        return any(isinstance(self.defined[v], Unknown) for v in self.definitions(*exprs))
+
+    def shown(self, buffer: str, index: Sequence[Expr]) -> str:
+        """An access in the names of the user's loops."""
+        own = list(index[len(self.private.get(buffer, ())) :])
+        for t, (start, step) in reversed(self.starts.items()):  # the start of an inner loop may hang on outer ones
+            loop = self.loops[t]
+            if isinstance(loop, Loop) and step.is_const and not self.is_data(start):
+                place = var(loop.axis) - start
+                if abs(step.attr) == 1:
+                    own = [substitute(e, {t: place * step}) for e in own]
+                else:
+                    own = [_in_place_of(step * t, place, t, e) for e in own]
+        return f"{buffer}[{', '.join(repr(simplify(e, self.known)) for e in own)}]" if own else buffer
 
 
-def combined(combiner: str, a: Expr, b: Expr) -> Expr:
-    return call(COMBINERS[combiner].op, a, b)
+def _in_place_of(product: Expr, place: Expr, t: Expr, e: Expr) -> Expr:
+    """e with the product of a number and t replaced, where t stands in it as a multiple of that."""
+    p = poly(simplify(e))
+    if degree(p, t) != 1:
+        return e
+    slope, rest = coefficient(p, t)
+    share, left = divided(slope, coefficient(poly(product), t)[0])
+    return e if left else from_poly(plus(rest, times(share, poly(place))))
 
 
-_BY_OPERATOR = {c.op: c.name for c in COMBINERS.values()} | {"min": "min"}
-
-
-def accumulating(s: Store) -> Store:
-    """x = x + e, x = e + x, x = x - e, x = a·b + x (fma), and so on for the other combiners, as an accumulation; other stores as they are."""
-    if s.combiner:
-        return s
-    own = [n for n in postorder(s.value) if n.op == "load" and n.attr == s.buffer and n.args == s.index]
-    if len(own) != 1:
-        return s
-    x, e = own[0], s.value
-    if e.op == "fma" and e.args[2] is x:
-        return _accumulation(s, x, "add", [call("mul", *e.args[:2])])
-    if e.op == "sub" and e.args[0] is x:
-        return _accumulation(s, x, "add", [call("neg", e.args[1])])
-    terms: list[Expr] = []
-    while e.op in _BY_OPERATOR and e.op == s.value.op:
-        a, b = e.args
-        inner, term = (a, b) if x in set(postorder(a)) else (b, a)
-        terms.append(term)
-        if inner is x:
-            return _accumulation(s, x, _BY_OPERATOR[e.op], terms[::-1])
-        e = inner
-    return s
-
-
-def _accumulation(s: Store, x: Expr, combiner: str, terms: list[Expr]) -> Store:
-    if any(x in set(postorder(t)) for t in terms):
-        return s
-    value = terms[0]
-    for t in terms[1:]:
-        value = combined(combiner, value, t)
-    return Store(s.buffer, s.index, value, combiner, s.span)
+__all__ = ["Events"]

@@ -184,11 +184,11 @@ class _Maker:
         """Add how the result starts: as a copy of a tensor in memory, or as something that is computed."""
         base, name = node.args[0], self.version[node]
         if base.is_identity and base.node.shape == node.shape and base.node in self.version:
-            return replace(piece, starts=((name, self.version[base.node]),))
+            return piece._replace(starts=((name, self.version[base.node]),))
         body = self._body(None)
         with body.nest(node.shape) as point:
             body.store(name, point, body.read(base, point))
-        return replace(piece, before=(body.block,))
+        return piece._replace(before=(body.block,))
 
     def _nest(self, node: Node, group: list[Node]) -> Piece:
         """The statements as they stand; a result that is an operand too starts as a copy of it, another one as zeros."""
@@ -210,7 +210,4 @@ class _Maker:
             written.append(version)
         names.update((b.name, version) for b, version in zip(nest.results, written, strict=True))
         block = unique_locals(nest.body, Names((*self.names.taken, *names)).fresh)
-        from .raise_loops import why_not
-
-        reason = why_not(node, self.graph, self.options)
-        return Piece(tuple(written), rename_buffers(block, names, self.scalars), tuple(starts), tuple(before), (reason,) if reason else ())
+        return Piece(tuple(written), rename_buffers(block, names, self.scalars), tuple(starts), tuple(before), nest.notes)

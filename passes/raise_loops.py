@@ -11,8 +11,9 @@ A nest is executed symbolically (`loop_events.py`), which gives a list of stores
     under a condition                        where(condition, new, old)
     scalars, local accumulators              gone, into the values
 
-All or nothing: a nest with one store that cannot be raised stays loops, those without dependences marked parallel; the reason (`why_not`) is noted on its
-kernel by `make_nests`.
+A nest is taken apart where no dependence is in the way (`loop_order.py`): what can be nodes becomes nodes, the rest stays loops, with those marked parallel whose
+iterations are independent (`concurrency.py`).  A nest of which nothing can be raised stays as it is written.  The reason is a note on the nest,
+and then on its kernel.
 """
 
 from __future__ import annotations
@@ -23,19 +24,22 @@ from typing import TYPE_CHECKING
 from ..ir.bounds import Known
 from ..ir.expr import both
 from ..ir.graph import Attr, Graph, Node, View, make, rewrite
-from ..ir.kernel import Block, If, Loop, Nest, Stmt
+from ..ir.kernel import Check, Nest, map_block
+from ..ir.program import BAD_INDEX
 from ..ir.simplify import assuming
 from ..ir.target import Options, Target
 
 if TYPE_CHECKING:
-    from .loop_events import NotTensor
+    from .dependence import Dependences
 
 
 def raise_loops(ir: Graph, target: Target, options: Options) -> Graph:
     """See the head of this file."""
     if not any(n.op == "nest" for n in ir.nodes()):
         return ir
-    known = _known(ir)
+    from .dependence import Dependences
+
+    pairs = Dependences(assuming(Known(ir.size_info()), both(*ir.requires)))
     raised: dict[tuple[Nest, tuple[View, ...]], tuple[Node, ...]] = {}
 
     def rule(n: Node) -> Node | None:
@@ -43,60 +47,37 @@ def raise_loops(ir: Graph, target: Target, options: Options) -> Graph:
             return None
         nest = n.attr.nest
         assert nest is not None
+        if nest.notes:  # looked at before
+            return None
         key = (nest, n.args)
         if key not in raised:
-            raised[key] = _raised(n, known, options)[0] or _parallel(nest, n.args, known)
+            raised[key] = _raised(n, pairs, options)
         return raised[key][n.attr.result]
 
-    return rewrite(ir, rule)
+    return rewrite(rewrite(ir, rule), lambda n: _parallel(n, pairs, options))
 
 
-def why_not(node: Node, graph: Graph, options: Options) -> str:
-    """What keeps a `nest` node from being raised, as a sentence; empty where nothing does."""
-    _, reason = _raised(node, _known(graph), options)
-    if reason is None:
-        return ""
-    place = f" (line {reason.span.line})" if reason.span.line else ""
-    return f"the loops stay loops: {reason}{place}"
+def _raised(node: Node, pairs: Dependences, options: Options) -> tuple[Node, ...]:
+    """The nodes of all results of a nest: what is left of it are nests too."""
+    from .tensor_form import tensor_form
+
+    nest = node.attr.nest
+    assert nest is not None
+    form = tensor_form(nest, tuple(a.node for a in node.args), pairs, options)
+    if form.nodes:
+        return form.nodes
+    whole = replace(nest, notes=form.notes)
+    return tuple(make("nest", b.dtype, b.shape, node.args, Attr(nest=whole, result=k), node.span) for k, b in enumerate(nest.results))
 
 
-def _known(graph: Graph) -> Known:
-    return assuming(Known(graph.size_info()), both(*graph.requires))
+def _parallel(node: Node, pairs: Dependences, options: Options) -> Node | None:
+    """A nest with its independent loops marked, and without the checks that nobody wants."""
+    from .concurrency import marked
 
-
-def _raised(node: Node, known: Known, options: Options) -> tuple[tuple[Node, ...], NotTensor | None]:
-    """The nodes of all results of a nest, or none and the reason."""
-    from .loop_events import NotTensor
-    from .tensor_form import results
-
-    assert node.attr.nest is not None
-    try:
-        return results(node.attr.nest, tuple(a.node for a in node.args), known, options), None
-    except NotTensor as reason:
-        return (), reason
-
-
-def _parallel(nest: Nest, args: tuple[View, ...], known: Known) -> tuple[Node, ...]:
-    """The results of a nest that is not raised; its loops without dependences are marked."""
-    from .dependence import independent
-    from .loop_events import Events, NotTensor
-
-    try:
-        free = independent(Events(nest), known)
-    except NotTensor:
-        free = set()
-    marked = replace(nest, body=_marked(nest.body, free)) if free else nest
-    return tuple(make("nest", b.dtype, b.shape, args, Attr(nest=marked, result=k)) for k, b in enumerate(nest.results))
-
-
-def _marked(block: Block, free: set[int]) -> Block:
-    found: list[Stmt] = []
-    for s in block:
-        match s:
-            case Loop():
-                found.append(replace(s, body=_marked(s.body, free), kind="parallel" if id(s) in free else s.kind))
-            case If():
-                found.append(replace(s, body=_marked(s.body, free), orelse=_marked(s.orelse, free)))
-            case _:
-                found.append(s)
-    return tuple(found)
+    nest = node.attr.nest
+    if nest is None:
+        return None
+    if options.unchecked:
+        nest = replace(nest, body=map_block(nest.body, lambda s: () if isinstance(s, Check) and s.code == BAD_INDEX else None))
+    nest = marked(nest, pairs)
+    return make("nest", node.dtype, node.shape, node.args, replace(node.attr, nest=nest), node.span)

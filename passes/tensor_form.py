@@ -1,71 +1,230 @@
-"""The tensor form of a loop nest: each store of `loop_events.py`, in order, as nodes over the box of its loops, and a new version of its tensor."""
+"""The tensor form of a loop nest: its events (`loop_events.py`), group by group (`loop_order.py`), as nodes over the boxes of their loops.
+
+    an event that stores every element       the value's node itself
+    one that stores a part                   update; over a constant, a view of the value that is the constant outside
+    X[e] ⊕= v, some loops not in e           X ⊕ reduce.⊕ of v over those loops
+    a group that stays loops                 a nest of the statements that it needs (`loop_slices.py`)
+
+Each gives a new version of the tensors that it stores into.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, field, replace
 
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
-from ..ir.dtypes import DType
-from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, call, const, load, postorder, substitute
-from ..ir.graph import Node, Shape, View, const_node, elementwise, identity, make, update_node
-from ..ir.kernel import Nest
+from ..ir.dtypes import DType, bool_
+from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, call, const, load, postorder, substitute
+from ..ir.graph import Attr, Node, Shape, View, const_node, elementwise, identity, make, update_node
+from ..ir.kernel import Alloc, Block, Nest, Stmt, Store, expressions, map_block, statements
 from ..ir.polynomial import coefficient, degree, poly
 from ..ir.polynomial import expr as from_poly
 from ..ir.primops import COMBINERS
 from ..ir.program import BAD_INDEX
-from ..ir.simplify import prove, prove_equal, prove_le, simplify
+from ..ir.simplify import prove, prove_equal, simplify
 from ..ir.target import Options
-from .dependence import check_order, within
+from .dependence import Dependences
+from .domains import NotTensor, Trip, box, within
 from .lift import Lift, Operand, places
-from .loop_events import Event, Events, NotTensor, Trip, stamped, unstamped
+from .loop_events import Events
+from .loop_order import Order
+from .loop_records import Event, stamped
+from .loop_slices import Slice
 from .nest_body import identity_of
 
 
-def results(nest: Nest, operands: tuple[Node, ...], known: Known, options: Options) -> tuple[Node, ...]:
-    """The nodes of a nest's results.  Raises NotTensor."""
-    found = Events(nest)
-    check_order(found, known)
-    state = _Versions(found, known, options)
-    for b in found.arrays:
-        dtype, _ = found.arrays[b]
-        state.history[b] = [(-1, const_node(const(0, dtype).attr, dtype))]
-    for b, node in zip(nest.operands, operands, strict=True):
-        state.history[b.name] = [(-1, node)]
-    for k, event in enumerate(found.events):
-        state.history[event.buffer].append((k, state.stored(k, event)))
-    state.check_tests()
-    return tuple(state.final(b.name) for b in nest.results)
+class Stuck(Exception):
+    """Found out on the way: event k cannot be a node."""
+
+    def __init__(self, k: int, reason: NotTensor) -> None:
+        super().__init__(str(reason))
+        self.k, self.reason = k, reason
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The nodes of a nest's results; none where nothing could be raised, for the reasons in `notes`."""
+
+    nodes: tuple[Node, ...]
+    notes: tuple[str, ...] = ()
+
+
+def tensor_form(nest: Nest, operands: tuple[Node, ...], pairs: Dependences, options: Options) -> Form:
+    known = pairs.known
+    found = Events(nest, known)
+    order = Order(found, pairs)
+    while True:
+        if len(order.stuck) == len(found.events):
+            return Form((), _notes(order.stuck.values()))
+        state = _Versions(nest, operands, found, order, known, options)
+        try:
+            if state.run() and len(order.stuck) < len(found.events):
+                return Form(tuple(state.final(b.name) for b in nest.results))
+        except Stuck as s:
+            order.stuck[s.k] = s.reason
+        except NotTensor as reason:
+            return Form((), _notes((reason,)))
+
+
+def _notes(reasons: Iterable[NotTensor]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(f"the loops stay loops: {r}" + (f" (line {r.span.line})" if r.span.line else "") for r in reasons))
 
 
 @dataclass
 class _Versions:
-    """Every version of every tensor so far, each with the event that made it."""
+    """Every version of every tensor so far, each with the events that made it."""
 
+    nest: Nest
+    operands: tuple[Node, ...]
     found: Events
+    order: Order
     known: Known
     options: Options
-    history: dict[str, list[tuple[int, Node]]] = field(default_factory=dict)
-    checked: set[Expr] = field(default_factory=set)
+    history: dict[str, list[tuple[frozenset[int], Node]]] = field(default_factory=dict)  # events since the version before, and the version
+    checked: set[Expr] = field(default_factory=set)  # by gathers
+    kept: set[int] = field(default_factory=set)  # checks in the groups that stay loops
 
-    def source(self, name: str) -> tuple[Node, Shape]:
-        """The tensor that a stamped load reads: a constant node stands for that constant everywhere."""
-        buffer, after = unstamped(name)
-        node = next(n for k, n in reversed(self.history[buffer]) if k < after)
+    def run(self) -> bool:
+        """All groups in order; False where they must be formed again, since one of them needs more."""
+        found, order = self.found, self.order
+        groups = order.groups()
+        loops = [g for g in groups if len(g) > 1 or g[0] in order.stuck]
+        for g in groups:
+            if len(g) > 1:
+                for k in g:
+                    order.stick(k, str(next((order.stuck[j] for j in g if j in order.stuck), "")))
+        slices = {g[0]: self._slice(g) for g in loops}
+        if self._more(loops, slices):
+            return False
+        for b in found.arrays:
+            dtype, _ = found.arrays[b]
+            self.history[b] = [(frozenset(), const_node(const(0, dtype).attr, dtype))]
+        for b, node in zip(self.nest.operands, self.operands, strict=True):
+            self.history[b.name] = [(frozenset(), node)]
+        for g in groups:
+            if g[0] in slices:
+                self._loops(g, slices[g[0]])
+                continue
+            (k,) = g
+            try:
+                node = self.stored(k, found.events[k])
+            except NotTensor as reason:
+                raise Stuck(k, reason) from None
+            self.history[found.events[k].buffer].append((frozenset((k,)), node))
+        self._check_tests()
+        return True
+
+    # ---- versions
+
+    def source(self, n: Expr) -> tuple[Node, Shape]:
+        """The version that a load reads: a constant node stands for that constant everywhere.  The newest that nothing after the load is in."""
+        buffer = n.attr.rpartition("@")[0]
+        after = {k for r in self.found.loads.get(n, ()) for k in self.order.seen[r][1]} if n in self.found.loads else set()
+        node = self.history[buffer][0][1]
+        for events, version in self.history[buffer]:
+            if events & after:
+                break
+            node = version
         return node, self.found.arrays[buffer][1]
 
-    def final(self, buffer: str) -> Node:
-        node = self.history[buffer][-1][1]
-        shape = self.found.arrays[buffer][1]
-        return _full(Operand(node), node.dtype, shape, {}) if node.op == "const" and shape else node
+    def head(self, buffer: str) -> Node:
+        return self.history[buffer][-1][1]
 
-    def check_tests(self) -> None:
-        """Every run-time check of the nest must be one that some gather makes."""
+    def final(self, buffer: str) -> Node:
+        return self._real(buffer, self.head(buffer))
+
+    def _real(self, buffer: str, node: Node) -> Node:
+        shape = self.found.arrays[buffer][1]
+        return _whole(View(node, ()), node.dtype, shape) if node.op == "const" and shape else node
+
+    # ---- groups that stay loops
+
+    def _slice(self, group: list[int]) -> Slice:
+        stores = [s for k in group for s in self.found.events[k].stores]
+        return Slice(self.nest.body, stores, frozenset(self.found.scalars))
+
+    def _more(self, loops: list[list[int]], slices: dict[int, Slice]) -> bool:
+        """What else must stay together with a group, or come behind it; True where that is news."""
+        order, events = self.order, self.found.events
+        before = len(order.together), len(order.before)
+        for g in loops:
+            names = {s.buffer for s in statements(slices[g[0]].body) if isinstance(s, Store)}
+            touched = {events[k].buffer for k in g} | {r.buffer for k in g for r in order.reads[k]}
+            for k, e in enumerate(events):
+                if k in g:
+                    continue
+                # a tensor without axes that is computed on the way, and a local array of one iteration
+                own = e.buffer in names and e.buffer in self.found.scalars
+                local = any(self.found.private.get(b) and b in touched for b in (e.buffer, *(r.buffer for r in order.reads[k])))
+                # and what is read between two stores of the group
+                between = any(before & {*g} and after & {*g} for before, after in (map(set, order.seen[r]) for r in order.reads[k]))
+                if own or local or between:
+                    order.together.append((g[0], k))
+                    order.stick(k, str(order.stuck[g[0]]))
+            stored = {events[k].buffer for k in g}
+            for k in g:
+                for r in order.reads[k]:
+                    if r.buffer in stored:
+                        order.before.update({(g[0], j): None for j in order.seen[r][1] if j not in g})
+        return before != (len(order.together), len(order.before))
+
+    def _loops(self, group: list[int], part: Slice) -> None:
+        """The group as a nest of its own."""
+        found = self.found
+        inside = {id(s) for s in statements(part.body) if isinstance(s, Store)}
+        self.kept |= part.checks
+        stored = dict.fromkeys(s.buffer for s in statements(part.body) if isinstance(s, Store) and s.buffer in found.arrays)
+        local = {s.buffer.name: s.buffer for s in statements(part.body) if isinstance(s, Alloc) and s.buffer.shape}
+        loaded = dict.fromkeys(n.attr for s in statements(part.body) for n in _loads(s) if n.attr in found.arrays)
+        alone = {
+            b for b in local
+            if all(set(e.stores) <= inside for e in found.events if e.buffer == b)
+            and all(k in group for k in range(len(found.events)) if any(r.buffer == b for r in self.order.reads[k]))
+        }  # fmt: skip
+        shapes = {b.name: b for b in (*self.nest.operands, *self.nest.results, *(replace(b, space="global") for b in local.values()))}
+        results = [b for b in stored if b not in alone]
+        operands: list[str] = []
+        args: list[Node] = []
+        for b in dict.fromkeys((*loaded, *results)):
+            if b in alone:
+                continue
+            node = self.head(b) if b in results else self._read_by(group, b)
+            if node.op == "const" and b in results:
+                continue  # starts as zeros
+            operands.append(b)
+            args.append(self._real(b, node))
+        notes = _notes(self.order.stuck[k] for k in group)
+        body = _without(part.body, local.keys() - alone)
+        nest = Nest(self.nest.name, tuple(shapes[b] for b in operands), tuple(shapes[b] for b in results), body, notes)
+        made = frozenset(group)
+        for j, b in enumerate(results):
+            node = make("nest", shapes[b].dtype, shapes[b].shape, tuple(map(identity, args)), Attr(nest=nest, result=j), found.events[group[0]].span)
+            self.history[b].append((made, node))
+
+    def _read_by(self, group: list[int], buffer: str) -> Node:
+        """The one version of a tensor that a group reads and does not store into."""
+        reads = [r for k in group for r in self.order.reads[k] if r.buffer == buffer]
+        after = {k for r in reads for k in self.order.seen[r][1]}
+        needed = {k for r in reads for k in self.order.seen[r][0]}
+        node, had = self.history[buffer][0][1], set()
+        for events, version in self.history[buffer]:
+            if events & after:
+                break
+            node, had = version, had | events
+        if not needed <= had:
+            raise NotTensor(f"{buffer} is read as it was at several times")
+        return node
+
+    def _check_tests(self) -> None:
+        """Every run-time check of the nest must be one that some gather makes, or stand in a group that stays loops."""
         for test in self.found.tests:
+            if test.check in self.kept or (self.options.unchecked and test.code == BAD_INDEX):
+                continue
             known = within(self.known, test.loops)
-            left = [c for c in conjuncts(simplify(test.condition, known)) if c is not TRUE and c not in self.checked]
-            if left and not (self.options.unchecked and test.code == BAD_INDEX):
-                raise NotTensor("an index is checked while it runs", test.span)
+            if any(c is not TRUE and c not in self.checked for c in conjuncts(simplify(test.condition, known))):
+                raise Stuck(min(test.after, len(self.found.events) - 1), NotTensor("an index is checked while it runs", test.span))
 
     # ---- one event
 
@@ -76,97 +235,121 @@ class _Versions:
         kept = [t for t in event.loops if t.var in mentioned]
         kept.sort(key=lambda t: next(d for d, e in enumerate(event.index) if t.var in set(postorder(e))))
         reduced = [t.var for t in event.loops if t.var not in mentioned]
-        lift = Lift(self.boxes(event, kept), self.known, self.source, self.found.sums)
+        lift = Lift(self.boxes(k, event, kept), self.known, self.source, self.found, self.options.strict)
         value = self.value(k, event, reduced, lift, dtype)
         self.checked |= lift.checked
         axes = [t.var for t in kept]
-        inverse = self.covering(event, axes, lift, shape)
-        if inverse is not None:
-            if event.combiner and reduced:
-                old, _ = self.source(stamped(event.buffer, k))
-                if old is not const_node(identity_of(event.combiner, dtype).attr, dtype):
-                    base = View(old, ()) if old.op == "const" else identity(old)
-                    return elementwise(COMBINERS[event.combiner].op, shape, base, value.view(inverse))
-            return _full(value, dtype, shape, inverse)
+        old = self.head(event.buffer)
+        covered = self.covering(event, axes, lift, shape)
+        if covered is not None and covered[1] is None:
+            if event.combiner and reduced and old is not const_node(identity_of(event.combiner, dtype).attr, dtype):
+                base = View(old, ()) if old.op == "const" else identity(old)
+                return elementwise(COMBINERS[event.combiner].op, shape, base, lift.view(value, axes, covered[0]))
+            return _whole(lift.view(value, axes, covered[0]), dtype, shape)
         if event.combiner and reduced:
-            old_value = lift.lift(load(stamped(event.buffer, k), dtype, *event.index), None)
+            old_value = lift.lift(_old(event, dtype), None, event.loops)
             value = lift.apply(call(COMBINERS[event.combiner].op, identity_of(event.combiner, dtype), const(1, dtype)), [old_value, value])
-        return self.updated(k, event, axes, lift, value, shape)
+        self.inside(event, lift.inside(event.loops), shape)
+        always = self.inside(event, lift.inside(kept), shape, False)
+        if covered is not None and (old.op == "const" or not always):
+            runs = () if always else (ONE.le(lift.boxes[v]) for v in reduced)  # else there may be no such element
+            return self.box_of(event, lift.view(value, axes, covered[0]), both(covered[1], *runs), old, shape)
+        if not always:
+            raise NotTensor(f"{event.buffer} has no such element where the loops do not run", event.span)
+        return self.updated(event, axes, lift, value, shape)
 
     def value(self, k: int, event: Event, reduced: list[Expr], lift: Lift, dtype: DType) -> Operand:
         """What is stored at each point of the kept loops; for an accumulation over loops, what is accumulated there."""
-        old = load(stamped(event.buffer, k), dtype, *event.index)
+        old = _old(event, dtype)
         value = event.value
         if event.combiner and not reduced:
             value = call(COMBINERS[event.combiner].op, old, value)
         otherwise = identity_of(event.combiner, dtype) if event.combiner and reduced else old
         if event.guard is not None:
             value = call("where", event.guard, value, otherwise)
-        value = lift.masked(value, event.loops, otherwise)
-        result = lift.lift(value, None)
+        value = lift.masked(value, event.loops, (), otherwise)
+        result = lift.lift(value, None, event.loops)
         if not (event.combiner and reduced):
             return result
         if self.options.strict and dtype.is_inexact and event.combiner in ("add", "mul"):
             raise NotTensor("--strict keeps the order in which floats are accumulated", event.span)
-        return lift.reduced(event.combiner, result, reduced)
+        return lift.folded_over(event.combiner, result, reduced)
 
-    def boxes(self, event: Event, kept: list[Trip]) -> dict[Expr, Expr]:
-        """The greatest number of trips of every loop over all iterations of the loops around it; kept ones first, in the order of the tensor's axes."""
-        loops = {t.var: t for s in self.found.sums.values() for t in s.loops}
-        for r in (*self.found.reads, *self.found.events):
-            loops.update((t.var, t) for t in r.loops)
+    def boxes(self, k: int, event: Event, kept: list[Trip]) -> dict[Expr, Expr]:
+        """The greatest number of trips of every loop that the event depends on, over all iterations of the loops around it; kept ones first, in the order
+        of the tensor's axes."""
+        found = self.found
+        defined = (t for v in found.definitions(*found.expressions(k)) for t in found.defined[v].loops)
+        loops = {t.var: t for t in (*event.loops, *(t for r in self.order.reads[k] for t in r.loops), *defined)}
         extents: dict[Expr, Expr] = {}
         for t in sorted(loops.values(), key=lambda t: int(t.var.attr.rpartition("~")[2])):
-            extents[t.var] = self.box(t, extents)
+            extents[t.var] = box(t, extents, self.known)
         first = [t.var for t in kept] + [t.var for t in event.loops if t not in kept]
         return {v: extents[v] for v in (*first, *(v for v in extents if v not in first))}
 
-    def box(self, t: Trip, extents: dict[Expr, Expr]) -> Expr:
-        """The greatest number of trips, by putting the variables of outer loops to one end."""
-        inside = within(self.known, tuple(Trip(v, e) for v, e in extents.items()))
-        count = simplify(t.count, inside)
-        for v in reversed(extents):
-            if v not in set(postorder(count)):
-                continue
-            ends = (substitute(count, {v: extents[v] - 1}), substitute(count, {v: ZERO}))
-            most = next((e for e in ends if prove_le(count, e, inside)), None)
-            if most is None:
-                raise NotTensor("the bounds of a loop are no linear function of those around it")
-            count = simplify(most, inside)
-        return count
-
-    def covering(self, event: Event, axes: list[Expr], lift: Lift, shape: Shape) -> dict[Expr, Expr] | None:
-        """The loop variables as functions of the position, where every element is stored; None for a part of the tensor."""
+    def covering(self, event: Event, axes: list[Expr], lift: Lift, shape: Shape) -> tuple[dict[Expr, Expr], Expr | None] | None:
+        """The loop variables as functions of the position, and the positions that are stored (None: all of them), where they are a box; else None."""
         inverse: dict[Expr, Expr] = {}
+        domain: Expr | None = None
         for d, (e, extent) in enumerate(zip(event.index, shape, strict=True)):
-            p = poly(e)
             inside = [v for v in axes if v in set(postorder(e))]
-            if len(inside) != 1 or inside[0] in inverse or degree(p, inside[0]) != 1:
-                return None
-            slope, offset = (from_poly(x) for x in coefficient(p, inside[0]))
-            least = offset if slope is ONE else offset + 1 - extent
-            if (
-                slope not in (ONE, const(-1))
-                or not prove_equal(least, ZERO, self.known)
-                or not prove_equal(lift.order[inside[0]], extent, self.known)
-            ):
-                return None
-            inverse[inside[0]] = slope * (axis(d) - offset)
-        return inverse
+            slope, least, count = ONE, e, ONE
+            if inside:
+                p, v = poly(e), inside[0]
+                if len(inside) != 1 or v in inverse or degree(p, v) != 1:
+                    return None
+                slope, offset = (from_poly(x) for x in coefficient(p, v))
+                if slope not in (ONE, const(-1)):
+                    return None
+                count = lift.order[v]
+                least = offset if slope is ONE else offset + 1 - count
+                inverse[v] = slope * (axis(d) - offset)
+            if not prove_equal(least, ZERO, self.known):
+                domain = both(domain, least.le(axis(d)))
+            if not prove_equal(least + count, extent, self.known):
+                domain = both(domain, axis(d).lt(least + count))
+        return inverse, domain
 
-    def updated(self, k: int, event: Event, axes: list[Expr], lift: Lift, value: Operand, shape: Shape) -> Node:
+    def inside(self, event: Event, known: Known, shape: Shape, demanded: bool = True) -> bool:
+        """Whether the event stores inside its tensor; NotTensor where that is demanded and not proven."""
         for e, extent in zip(event.index, shape, strict=True):
-            if not prove(call("bit_and", ZERO.le(e), e.lt(extent)), lift.known):
-                raise NotTensor(f"{event.buffer} is stored at positions that are not proven to be inside it", event.span)
-        old, _ = self.source(stamped(event.buffer, k))
+            if not prove(call("bit_and", ZERO.le(e), e.lt(extent)), known):
+                if demanded:
+                    raise NotTensor(f"{self.found.shown(event.buffer, event.index)} is not proven to be inside of {event.buffer}", event.span)
+                return False
+        return True
+
+    def box_of(self, event: Event, view: View, domain: Expr | None, old: Node, shape: Shape) -> Node:
+        """A box of the tensor is the value, the rest as it was."""
+        if old.op == "const" and view.domain is None:
+            return make("contiguous", old.dtype, shape, (View(view.node, view.index, domain, old.attr.value),), span=event.span)
+        condition = View(const_node(True, bool_), (), domain, False)
         base = View(old, ()) if old.op == "const" else identity(old)
-        at = tuple(substitute(simplify(e, lift.known), places(axes)) for e in event.index)
-        return update_node(base, value.view(places(axes)), lift.shape(axes), at, shape, event.span)
+        return elementwise("where", shape, condition, View(view.node, view.index, both(domain, view.domain), view.fill), base, span=event.span)
+
+    def updated(self, event: Event, axes: list[Expr], lift: Lift, value: Operand, shape: Shape) -> Node:
+        old = self.head(event.buffer)
+        base = View(old, ()) if old.op == "const" else identity(old)
+        at = tuple(substitute(simplify(e, lift.inside(event.loops)), places(axes)) for e in event.index)
+        return update_node(base, lift.view(value, axes), lift.shape(axes), at, shape, event.span)
 
 
-def _full(value: Operand, dtype: DType, shape: Shape, inverse: dict[Expr, Expr]) -> Node:
-    """The operand as a node of this shape."""
-    view = value.view(inverse)
+def _loads(s: Stmt) -> list[Expr]:
+    return [n for n in postorder(*expressions(s)) if n.op == "load"]
+
+
+def _without(block: Block, arrays: Set[str]) -> Block:
+    """Without the declarations of these local arrays, which are made outside."""
+    return map_block(block, lambda s: () if isinstance(s, Alloc) and s.buffer.name in arrays else None)
+
+
+def _old(event: Event, dtype: DType) -> Expr:
+    """The element before the event, as a load of the newest version."""
+    return load(stamped(event.buffer, -1), dtype, *event.index)
+
+
+def _whole(view: View, dtype: DType, shape: Shape) -> Node:
+    """The view as a node of this shape."""
     if view.is_identity and view.node.shape == shape and view.node.op != "const":
         return view.node
     return make("contiguous", dtype, shape, (view,))

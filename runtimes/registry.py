@@ -11,15 +11,21 @@ import hashlib
 import os
 import re
 import sys
+import traceback
 from functools import cache
 from importlib import import_module
+from inspect import get_annotations
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..ir.errors import UsageError
-from . import Description, Runtime
+from ..ir.errors import LuminalError, UsageError
+from . import Description, Library, Runtime
 from .description import describe, merge, read_description
+
+if TYPE_CHECKING:
+    from ..ir.program import Program
+    from ..ir.target import Target
 
 _HERE = Path(__file__).resolve().parent
 _PACKAGE = __name__.rpartition(".")[0]
@@ -44,7 +50,10 @@ def find(name_or_path: str | os.PathLike[str]) -> Runtime:
         return _at(folder)
     installed = _installed()
     if text in installed:
-        module = import_module(installed[text])
+        try:
+            module = import_module(installed[text])
+        except Exception as error:  # of code that is not ours
+            raise UsageError(f"the installed runtime `{text}` ({installed[text]}): {type(error).__name__}: {error}") from error
         return _at(Path(next(iter(module.__path__))), installed[text])
     near = difflib.get_close_matches(text, names(), 1)
     hint = f"did you mean `{near[0]}`?" if near else "known: " + ", ".join(names())
@@ -80,9 +89,41 @@ def _at(folder: Path, package: str | None = None) -> Runtime:
     description, folders = describe_folder(folder)
     for place in folders:
         if (place / "driver.py").is_file():
-            module = import_module(".driver", package if package and place == folder else _package(place))
-            return module.Driver(description, folders)
+            return driver(place / "driver.py", package if package and place == folder else _package(place), description, folders)
     raise UsageError(f"{folder} is no runtime: it has neither a driver.py nor `inherits` in its runtime.toml")
+
+
+def driver(file: Path, package: str, description: Description, folders: tuple[Path, ...]) -> Runtime:
+    """The `Driver` of a driver.py.  UsageError where it cannot be imported or made, or lacks something of the protocol."""
+    try:
+        found = import_module(".driver", package).Driver(description, folders)
+    except LuminalError:
+        raise
+    except Exception as error:  # of code that is not ours
+        raise UsageError(f"{file}: {type(error).__name__}: {error}{_line_in(error, file)}") from error
+    complete(found, Runtime, f"{file}: the class Driver")
+    return found
+
+
+def load(runtime: Runtime, path: Path, program: Program, target: Target, prefix: str) -> Library:
+    """The runtime's library.  UsageError where what a driver gives is none."""
+    found = runtime.load(path, program, target, prefix)
+    complete(found, Library, f"{runtime.folder / 'driver.py'}: what `load` gives")
+    return found
+
+
+def _line_in(error: BaseException, file: Path) -> str:
+    """Where in the file an exception was raised."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    return f" (line {lines[-1]})" if lines else ""
+
+
+def complete(found: object, protocol: type, what: str) -> None:
+    """UsageError that names what of a protocol an object lacks."""
+    wanted = [*get_annotations(protocol), *(name for name, value in vars(protocol).items() if callable(value) and name[0] != "_")]
+    lacks = [name for name in wanted if not hasattr(found, name)]
+    if lacks:
+        raise UsageError(f"{what} lacks {', '.join(f'`{name}`' for name in lacks)}; the protocol stands in luminal/runtimes/__init__.py")
 
 
 def _package(folder: Path) -> str:

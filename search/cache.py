@@ -40,7 +40,10 @@ def cached(parts: tuple[str, ...], suffix: str, make: Callable[[Path], None]) ->
     """The path of the product with this key, made by `make(path)` where it is not there yet.  ToolError where no folder can hold it."""
     key = key_of(parts)
     try:
-        return _product(cache_folder(), key, suffix, make)
+        folder = cache_folder()
+        if not folder.is_absolute():  # a user without a home folder: `~` stands for none
+            raise FileNotFoundError(2, "no home folder", str(folder))
+        return _product(folder, key, suffix, make)
     except (OSError, NotImplementedError):  # NotImplementedError: a file system without locks
         try:
             return _product(_stand_in(), key, suffix, make)

@@ -24,6 +24,7 @@ from luminal.runtimes.cuda.emit import entry_name
 from luminal.search.draw import draw
 
 ROOT = Path(__file__).parent.parent
+HAS_NVCC = bool(shutil.which("nvcc") and shutil.which("g++"))  # nvcc calls g++
 needs_host = pytest.mark.skipif(
     not any(shutil.which(c) for c in ("g++", "clang++", "clang++-14")), reason="the host shim needs a C++ compiler, and there is none on PATH"
 )

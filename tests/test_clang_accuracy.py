@@ -77,7 +77,7 @@ def test_within_two_ulp(d, wide, march, tmp_path):
         "accuracy", (Size("N", multiple=lanes),), ports, tuple(functions), tuple(Call(f"k_{name}", ("X", f"Y_{name}", N)) for name in NAMES)
     )
     path = tmp_path / "accuracy.so"
-    runtime.build(runtime.render(program, target, "lm_"), target, "shared", path, 60, [])
+    runtime.build(runtime.render(program, target, "lm_"), target, "shared", path, 240, [])
     x = inputs(kind)
     found = {f"Y_{name}": np.empty_like(x) for name in NAMES}
     assert len(x) % lanes == 0

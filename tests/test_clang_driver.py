@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from luminal.ir.expr import ZERO, call, cast, const, load, make, size, var, wher
 from luminal.ir.graph import Port, Size
 from luminal.ir.program import Array, Assign, Barrier, Call, Define, Fail, For, Function, If, Param, Program, Region, Scratch, StoreTo, While
 from luminal.runtimes import Rendered, find
+from processes import alive, waited
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 
@@ -42,7 +42,7 @@ def build(tmp_path, p, kind="shared", **config):
     target = runtime.target(None, {"CC": "gcc"} | config, False)
     path = tmp_path / f"{p.name}.{kind}"
     rendered = runtime.render(p, target, "lm_")
-    runtime.build(rendered, target, kind, path, 60, [])
+    runtime.build(rendered, target, kind, path, 240, [])
     return runtime.load(path, p, target, "lm_") if kind == "shared" else rendered
 
 
@@ -220,7 +220,7 @@ def test_sanitizers_find_nothing(tmp_path, p):
     (tmp_path / "main.c").write_text(MAIN.format(name=p.name))
     flags = ["-fsanitize=address,undefined", "-fopenmp", "-g"]
     subprocess.run(["gcc", *flags, "main.c", f"{p.name}.object", "-lm", "-o", "main"], cwd=tmp_path, check=True)
-    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0 and not done.stderr, done.stderr
 
 
@@ -256,16 +256,16 @@ def test_a_missing_compiler(tmp_path, monkeypatch):
 def test_a_compiler_that_hangs_is_ended_with_its_children(tmp_path):
     script = tmp_path / "slow-gcc"
     script.write_text(
-        f'#!/bin/sh\ncase "$1" in --version) echo gcc slow; exit;; -print*) echo none; exit;; esac\n(sleep 30; touch {tmp_path}/survived) &\nwait\n'
+        '#!/bin/sh\ncase "$1" in --version) echo gcc slow; exit;; -print*) echo none; exit;; esac\n'
+        f"sleep 300 &\necho $! > {tmp_path}/child.new; mv {tmp_path}/child.new {tmp_path}/child\nwait\n"
     )
     script.chmod(0o755)
     runtime = find("clang")
     target = runtime.target("x86-64-v3", {"CC": str(script)}, False)
-    began = time.monotonic()
-    with pytest.raises(TimeLimit, match=r"longer than 0\.3 s"):
-        runtime.build(Rendered("", "", ".c"), target, "shared", tmp_path / "x.so", 0.3, [])
-    assert time.monotonic() - began < 5
-    assert "sleep 30" not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=False).stdout.split("slow-gcc")[0]
+    with pytest.raises(TimeLimit, match="longer than 2 s"):
+        runtime.build(Rendered("", "", ".c"), target, "shared", tmp_path / "x.so", 2, [])
+    child = int((tmp_path / "child").read_text())
+    waited(lambda: not alive(child))
 
 
 def test_calls_from_many_threads(tmp_path):

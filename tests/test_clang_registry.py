@@ -5,8 +5,9 @@ from pathlib import Path
 import luminal.runtimes
 import pytest
 from luminal.ir.errors import UsageError
-from luminal.runtimes import find
+from luminal.runtimes import find, registry
 from luminal.runtimes.config import resolve_config
+from luminal.runtimes.registry import load
 
 CLANG = Path(luminal.runtimes.__file__).parent / "clang"
 
@@ -55,6 +56,74 @@ def test_a_folder_without_driver_or_toml(tmp_path):
     empty.mkdir()
     with pytest.raises(UsageError, match=r"no runtime\.toml"):
         find(empty)
+
+
+DRIVER = """
+class Driver:
+    source_suffix, library_kind = ".c", ("shared", ".so")
+
+    def __init__(self, description, folders):
+        self.name, self.folder = description.name, description.folder
+
+    def config_keys(self): ...
+    def target(self, name, config, portable): ...
+    def render(self, program, target, prefix): ...
+    def build(self, rendered, target, kind, path, timeout, log): ...
+    def load(self, path, program, target, prefix): return object()
+    def environment(self, target): ...
+    def identity(self, target): ...
+    def run_kind(self, device): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("driver", "message"),
+    [
+        (DRIVER.replace("def run_kind", "def run_kin").replace("source_suffix", "suffix"), "the class Driver lacks `source_suffix`, `run_kind`"),
+        ("class Drive: ...", "has no attribute 'Driver'"),
+        ("from ..clnag import nothing", "No module named"),
+        ("\n\nclass Driver:\n    def __init__(self, *rest):\n        raise OSError('not plugged in')", r"OSError: not plugged in \(line 5\)"),
+        ("class Driver", "SyntaxError"),
+    ],
+)
+def test_a_driver_that_is_none_is_told_by_its_file(tmp_path, driver, message):
+    with pytest.raises(UsageError, match=rf"driver\.py: .*{message}"):
+        find(folder(tmp_path, 'name = "mine"\n', driver))
+
+
+def test_what_a_driver_loads_is_looked_at_too(tmp_path):
+    runtime = find(folder(tmp_path, 'name = "mine"\n', DRIVER))
+    with pytest.raises(UsageError, match="what `load` gives lacks `picks`, `extra`, `function`, `bind`, `call`, `time`"):
+        load(runtime, tmp_path, None, None, "lm_")
+
+
+@pytest.fixture
+def installing(tmp_path, monkeypatch):
+    """Installs a package with an entry point of the runtimes' group, as far as Python can tell."""
+
+    def install(name, files):
+        for file, text in {f"{name}-1.0.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+                           f"{name}-1.0.dist-info/entry_points.txt": f"[{registry.GROUP}]\n{name} = {name}\n", **files}.items():  # fmt: skip
+            (tmp_path / file).parent.mkdir(exist_ok=True)
+            (tmp_path / file).write_text(text)
+        monkeypatch.syspath_prepend(tmp_path)
+        registry._installed.cache_clear()
+
+    yield install
+    registry._installed.cache_clear()
+
+
+def test_an_installed_runtime_is_found_by_its_name(installing):
+    installing("abacus", {"abacus/__init__.py": "", "abacus/runtime.toml": 'name = "abacus"\ninherits = "clang"\nindent = 4\n'})
+    assert find("abacus").name == "abacus" and "abacus" in registry.names() and find("abacus").target(None, {}, True).runtime == "abacus"
+    with pytest.raises(UsageError, match="did you mean `abacus`"):
+        find("abakus")
+
+
+def test_an_installed_runtime_that_cannot_be_imported(installing):
+    installing("sundial", {"sundial/__init__.py": "import no_such_module_anywhere\n"})
+    with pytest.raises(UsageError, match=r"installed runtime `sundial` \(sundial\): ModuleNotFoundError"):
+        find("sundial")
 
 
 def test_inheriting_in_a_circle(tmp_path):

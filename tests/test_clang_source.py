@@ -177,7 +177,7 @@ def test_positions_mean_what_they_mean(tmp_path):
     program = Program("p", (Size("M"), Size("N"), Size("K")), (Port("Y", i64, (const(300),), "out"),), (kernel,), (Call("k", ("Y", M, N, K)),))
     runtime = find("clang")
     target = runtime.target(None, {"CC": "gcc", "SANITIZE": "undefined"}, False)
-    runtime.build(render(program), target, "shared", tmp_path / "p.so", 60, [])
+    runtime.build(render(program), target, "shared", tmp_path / "p.so", 240, [])
     library = runtime.load(tmp_path / "p.so", program, target, "lm_")
     for sizes in ({"M": 0, "N": 1, "K": 2}, {"M": 17, "N": 3, "K": 100}, {"M": 64, "N": 64, "K": 1}):
         found = np.zeros(300, np.int64)

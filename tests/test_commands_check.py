@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def files(tmp_path: Path) -> dict[str, str]:
 
 def test_errors_of_every_composite_of_every_file_and_warnings(files: dict[str, str]) -> None:
     done = luminal("check", files["wrong"], files["unchanged"])
-    assert done.return_value == 1 and done.stdout == ""
+    assert done.return_value == 1 and done.stdout == "2 files, 3 composites: 2 errors, 1 warning in 2 files\n"
     assert [line.split(": ")[1] for line in done.stderr.splitlines() if ": error[" in line or ": warning[" in line] == [
         "error[E0201]", "error[E0203]", "warning[W0702]",
     ]  # fmt: skip
@@ -64,6 +65,21 @@ def test_the_library_and_the_samples_are_right() -> None:
     files = [str(p) for folder in ("ops", "samples") for p in sorted((ROOT / folder).glob("**/*.toml"))]
     done = luminal("check", *files)
     assert done.stderr == "" and done.return_value == 0 and len(files) > 30
+
+
+def test_a_folder_is_all_that_is_in_it() -> None:
+    done = luminal("check", str(ROOT / "samples"))
+    assert done.return_value == 0 and re.fullmatch(r"\d+ files, \d+ composites: nothing to say\n", done.stdout)
+    errors = ROOT / "tests" / "errors"
+    done = luminal("check", str(errors))
+    count = sum(1 for _ in errors.iterdir())
+    assert done.return_value == 1 and re.fullmatch(rf"{count} files, \d+ composites: (\d+) errors, \d+ warnings in {count} files\n", done.stdout)
+    assert done.stderr.count(": error[") >= count - 5, "none is left out"
+
+
+def test_a_folder_without_sources(tmp_path: Path) -> None:
+    done = luminal("check", str(tmp_path))
+    assert done.return_value == 2 and "no file below it" in done.stderr
 
 
 def test_compile_shows_warnings_once(files: dict[str, str]) -> None:

@@ -8,20 +8,20 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from compilers import HAS_CC
 from luminal.cli.dependencies import escaped
 from luminal.cli.main import COMMANDS, cli, prepare
 from luminal.compiler import Settings, compilations
 from luminal.ir.errors import UsageError
+from processes import PATIENCE, alive, started, waited
 
 ROOT = Path(__file__).parent.parent
 GEMM = str(ROOT / "samples/gemm.toml")
 PYTHON = [sys.executable, "-m", "luminal.cli"]
-HAS_CC = any(shutil.which(c) for c in ("clang", "gcc"))
 
 
 def luminal(*words: str, stdin: str = "") -> Result:
@@ -82,6 +82,58 @@ def test_parameters_by_definition() -> None:
         luminal("compile", GEMM, "-D", "K=1.5", "--emit", "graph")
 
 
+WHERE = """(composite halves ((X{T}[N](where N % 2 = 0)) -> (Y{T}[N])) (return X))
+(composite quarters ((X{T}[N]) -> Y) (return (reshape X -1 4)))
+(composite doubled ((X{T}[M] Y{T}[K](where K = (* 2 M))) -> (Z{T}[M])) (return X))
+(composite wrong ((X{T}[N]) -> (Y{T}[N])) (return (+ X 1 (* Z 2))))
+"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "fixed", "said"),
+    [
+        ("halves", ["N=3"], "-D N=3 does not fit halves: .*`N % 2 = 0` does not hold: 1 = 0"),
+        ("quarters", ["N=6"], "the elements do not divide"),
+        ("doubled", ["K=3", "M=2"], "-D K=3, M=2 does not fit doubled: .*3 = 4"),
+        ("doubled", ["K=3"], "never holds"),
+        ("halves", ["N=-2"], "the extent -2 is negative"),
+    ],
+)
+def test_a_definition_that_breaks_a_where_is_a_wrong_command_line(entry: str, fixed: list[str], said: str) -> None:
+    words = [w for f in fixed for w in ("-D", f)]
+    with pytest.raises(UsageError, match=said):
+        luminal("compile", "-", "--entry", entry, *words, "--emit", "graph", stdin=WHERE)
+
+
+def test_what_is_wrong_anyway_is_not_the_definitions_fault() -> None:
+    done = luminal("compile", "-", "--entry", "wrong", "-D", "N=3", "--emit", "graph", stdin=WHERE)
+    assert done.return_value == 1 and "error[E0201]: unknown name `Z`" in done.stderr
+
+
+def test_a_default_is_shown_in_the_notation_of_the_composite() -> None:
+    shown = luminal(
+        "compile",
+        "-",
+        "-D",
+        "count=3",
+        "--emit",
+        "ast",
+        stdin="""[composite]
+name = "f"
+inputs = ["A{f32}[N]"]
+outputs = ["A"]
+parameters.flag = { type = "bool", default = false }
+parameters.on = { type = "bool", default = true }
+parameters.axes = { type = "axes", default = [0, 1] }
+parameters.mode = { type = "string", default = 'a "b"' }
+parameters.count = { type = "int" }
+[implementation]
+code = "(return A)"
+""",
+    ).stdout
+    assert r"""&key (flag nil) (on t) (axes (0 1)) (mode "a \"b\"") (count)) -> """ in shown
+
+
 def test_an_intermediate_file_is_what_it_is(tmp_path: Path) -> None:
     file = tmp_path / "gemm.graph"
     luminal("compile", GEMM, "-o", str(file))
@@ -120,9 +172,9 @@ def test_too_little_memory_is_reported(tmp_path: Path) -> None:
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     words = ["compile", GEMM, "--test", "M=3, N=3, K=3", "--mem-limit", "1"]
     if HAS_CC:
-        done = subprocess.run([*PYTHON, *words], env=environment, capture_output=True, text=True, timeout=120)
+        done = subprocess.run([*PYTHON, *words], env=environment, capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 4 and "Traceback" not in done.stderr, done.stderr
-    done = subprocess.run([*PYTHON, *words, "--runtime", "reference"], env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*PYTHON, *words, "--runtime", "reference"], env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 3 and "CRASH" in done.stdout and "Traceback" not in done.stderr, done.stderr
 
 
@@ -137,18 +189,14 @@ def test_interrupted_it_leaves_nothing(number: int, status: int, tmp_path: Path)
                     f'case "$1" in -print*) echo none; exit;; esac\necho $$ > {marks}/pid\nsleep 60\n')  # fmt: skip
     slow.chmod(0o755)
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "CC": str(slow)}
-    process = subprocess.Popen([*PYTHON, "compile", GEMM, "-o", "gemm.so"], cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not (marks / "pid").exists() or not (marks / "pid").read_text().strip():
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(number)
-    _, said = process.communicate(timeout=30)
+    with started([*PYTHON, "compile", GEMM, "-o", "gemm.so"], cwd=folder, env=environment, stderr=subprocess.PIPE) as process:
+        compiler = int(waited(lambda: (marks / "pid").exists() and (marks / "pid").read_text()))
+        process.send_signal(number)
+        _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == status and "Traceback" not in said
     assert not list(folder.iterdir())
     assert not [p for p in cache.rglob("*") if p.is_file() and p.suffix != ".lock"]
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((marks / "pid").read_text()), 0)
+    waited(lambda: not alive(compiler))
 
 
 # ---- progress, completion, help
@@ -157,15 +205,14 @@ def test_interrupted_it_leaves_nothing(number: int, status: int, tmp_path: Path)
 def test_a_terminal_is_told_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     script = "import sys, time\nfrom luminal.cli import progress\nprogress.PATIENCE = 0.1\nwith progress.stage('building x'):\n    time.sleep(0.4)\nprint('end', file=sys.stderr)"
     ours, theirs = pty.openpty()
-    process = subprocess.Popen([sys.executable, "-c", script], stderr=theirs)
-    os.close(theirs)
     seen = b""
-    while b"end" not in seen:
-        seen += os.read(ours, 1000)
-    process.wait(timeout=30)
+    with started([sys.executable, "-c", script], stderr=theirs):
+        os.close(theirs)
+        while b"end" not in seen:
+            seen += os.read(ours, 1000)
     os.close(ours)
     assert "building x … 0 s" in seen.decode() and seen.decode().index("building x") < seen.decode().rindex("\r\x1b[K") < seen.decode().index("end")
-    piped = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, timeout=30)
+    piped = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, timeout=PATIENCE)
     assert piped.stderr == b"end\n"
 
 
@@ -177,7 +224,7 @@ def test_completion_scripts(shell: str) -> None:
 
 def test_commands_and_options_are_completed() -> None:
     environment = {**os.environ, "_LUMINAL_COMPLETE": "bash_complete", "COMP_WORDS": "luminal compile --ass", "COMP_CWORD": "2"}
-    done = subprocess.run(PYTHON, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(PYTHON, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout.strip() == "plain,--assume"
 
 

@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from cuda_unit import ROOT
+from cuda_unit import HAS_NVCC, ROOT
 from test_cuda_composites import nvrtc_version
 
 TEXT = (ROOT / "docs" / "cuda.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)((?: \S+=\S+)*)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 TOOLS = {
-    "nvcc": shutil.which("nvcc") is not None, "c++": shutil.which("c++") is not None, "device-compiler": bool(nvrtc_version() or shutil.which("nvcc")),
+    "nvcc": HAS_NVCC, "c++": shutil.which("c++") is not None, "device-compiler": bool(nvrtc_version() or HAS_NVCC),
 }  # fmt: skip
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from cuda_unit import ROOT, needs_host
+from cuda_unit import HAS_NVCC, ROOT, needs_host
 from luminal.cli.main import cli, prepare
 from luminal.runtimes.cuda import driver
 from test_cuda_composites import nvrtc_version
 
 GEMM, SOFTMAX = (str(ROOT / "samples" / f"{name}.toml") for name in ("gemm", "softmax"))
-needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on PATH")
-needs_device_compiler = pytest.mark.skipif(not nvrtc_version() and shutil.which("nvcc") is None, reason="neither nvcc nor NVRTC is here")
+needs_nvcc = pytest.mark.skipif(not (HAS_NVCC and shutil.which("nm")), reason="nvcc, the g++ that it calls, or nm is not on PATH")
+needs_device_compiler = pytest.mark.skipif(not nvrtc_version() and not HAS_NVCC, reason="neither nvcc nor NVRTC works here")
 
 
 def luminal(*words: str) -> Result:

@@ -186,7 +186,7 @@ def test_the_shim_stands_alone(tmp_path: Path, plain: Unit) -> None:
     subprocess.run([*command, "-c", "sum.cu", "-o", "sum.o"], cwd=tmp_path, check=True, timeout=120)
     linked = [*host_compiler("").command, "-x", "c++", "main.cpp", "-x", "none", "sum.o", "-o", "main", "-lm"]
     subprocess.run(linked, cwd=tmp_path, check=True, timeout=120)
-    assert subprocess.run([tmp_path / "main"], capture_output=True, text=True, timeout=60).stdout == "0 3 3\n"
+    assert subprocess.run([tmp_path / "main"], capture_output=True, text=True, timeout=240).stdout == "0 3 3\n"
 
 
 MAIN = """

@@ -35,6 +35,11 @@ def draw(graph: Graph, sizes: dict[str, int]) -> dict[str, Any]:
             continue
         if p.index_limit is not None:
             found[p.name] = random.integers(0, size_value(p.index_limit, sizes), shape)
+        elif p.name in sizes:  # a scalar that the test binds
+            found[p.name] = sizes[p.name]
+        elif p.draw == "spd":
+            square = random.standard_normal(shape)
+            found[p.name] = square @ square.T / shape[0] + np.eye(shape[0])
         elif p.draw == "positive":
             found[p.name] = random.uniform(0.1, 2, shape)
         else:

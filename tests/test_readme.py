@@ -11,10 +11,10 @@ from pathlib import Path
 import luminal
 import numpy as np
 import pytest
+from compilers import needs_cc
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "README.md").read_text()
-needs_cc = pytest.mark.skipif(not any(shutil.which(c) for c in ("gcc", "clang")), reason="no C compiler on PATH")
 
 
 def block(language: str, holding: str) -> str:
@@ -40,7 +40,7 @@ def test_the_emitted_kernel_is_the_one_shown() -> None:
     assert "\n".join(shown) in "\n".join(line.strip() for line in source.splitlines())
 
 
-@needs_cc
+@pytest.mark.skipif(not any(shutil.which(c) for c in ("gcc", "clang")), reason="no C compiler on PATH to link with")
 def test_the_c_program_links_and_runs(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "luminal.cli", "compile", str(ROOT / "samples" / "gemm.toml")], cwd=tmp_path, check=True, capture_output=True

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import luminal
 import numpy
 import pytest
 from compilers import needs_cc
+from processes import PATIENCE, alive, started, waited
 
 ROOT = Path(__file__).parent.parent
 ADD = "(composite add ((A{f32}[M N] B{f32}[M N]) -> (C{f32}[M N])) (return (+ A B)))"
@@ -119,35 +118,13 @@ def test_a_test_run_ends_with_its_parent(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "luminal.cli", "compile", "add.lisp", "--runtime", "./hangs", "--test", "--config", "DEBUG=1,OMP=0"]
     for end, status in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
         note.unlink(missing_ok=True)
-        # a shell that runs us in the background has us ignore interrupts
-        heeding = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
-        with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **heeding) as process:
+        with started(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             worker = int(waited(lambda: note.exists() and note.read_text()))
             process.send_signal(end)
-            said = process.communicate(timeout=60)[1]
+            said = process.communicate(timeout=PATIENCE)[1]
         assert process.returncode == status and "Traceback" not in said
         if sys.platform == "linux" or end != signal.SIGKILL:
             waited(lambda worker=worker: not alive(worker))
-
-
-def alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    stat = Path(f"/proc/{process}/stat")
-    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"  # a container's first process may not reap
-
-
-def waited(condition: object, seconds: float = 60) -> object:
-    """The condition's value as soon as it is true."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = condition()  # type: ignore[operator]
-        if value:
-            return value
-        time.sleep(0.02)
-    raise AssertionError("waited in vain")
 
 
 def test_a_runtime_of_one_file_does_all_that_its_parent_does(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from ..kernel import Buffer, Nest
 from ..primops import COMBINERS, OPS
 from .expressions import show_expr
 from .header import Header, read_buffer, read_header, show_buffer, show_header, show_list
-from .kernel import read_block, show_block
+from .kernel import read_block, read_strings, show_block
 from .parse import Scope, expression, expression_list
 from .tokens import UNKNOWN, Line, Source, Token
-from .words import plain, word
+from .words import plain, quoted, word
 
 _STRUCTURE = ("input", "const", "iota", "contiguous", "reduce", "scan", "gather", "scatter", "update", "nest", "cascade", "previous")
 _COMBINING = ("reduce", "scan", "scatter")
@@ -33,6 +33,7 @@ def show_graph(graph: Graph) -> str:
             lines.append(text + ":")
             lines += [f"  operand {show_buffer(b)}" for b in nest.operands]
             lines += [f"  result {show_buffer(b)}" for b in nest.results]
+            lines += [f"  note {quoted(n)}" for n in nest.notes]
             lines += show_block(nest.body, "  ")
         else:
             lines.append(text)
@@ -191,7 +192,8 @@ class _GraphReader:
             buffer.append(read_buffer(below, scope))
             scope.buffers[buffer[-1].name] = buffer[-1].dtype
             below.end()
-        return Nest(name, tuple(buffers["operand"]), tuple(buffers["result"]), read_block(self.source, line, scope))
+        notes = read_strings(self.source, line.indent, "note")
+        return Nest(name, tuple(buffers["operand"]), tuple(buffers["result"]), read_block(self.source, line, scope), notes)
 
 
 def _operator(line: Line) -> tuple[str, str]:

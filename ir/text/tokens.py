@@ -14,6 +14,7 @@ from .words import unquoted
 # Codes of the diagnostics of intermediate files.
 SYNTAX, UNKNOWN, MISMATCH = "E0901", "E0902", "E0903"
 MAX_DEPTH = 100  # of nested blocks, each of which costs a few frames of Python's stack; expressions have no limit
+MAX_NAME = 255
 
 T = TypeVar("T")
 
@@ -53,6 +54,8 @@ class Line:
             kind = m.lastgroup or ""
             if kind == "bad":
                 self.fail(f"{m[0]!r} begins no word", Token(kind, m[0], m.start() + 1))
+            if len(m[0]) > MAX_NAME and kind == "name":
+                self.fail(f"a name of {len(m[0])} characters; at most {MAX_NAME} are allowed", Token(kind, m[0][:MAX_NAME], m.start() + 1))
             if kind != "space":
                 self.tokens.append(Token(kind, m[0], m.start() + 1))
         self.tokens.append(Token("end", "", len(text) + 1))

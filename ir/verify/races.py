@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from ..expr import Expr, postorder, var
+from ..bounds import Known, Range
+from ..expr import Expr, leaves, postorder, substitute, var
 from ..kernel import Alloc, If, Loop, Store
 from ..polynomial import coefficient, is_constant, plus, poly
+from ..simplify import assuming, prove
 from .body import CONCURRENT, Body, Place
 
 Index = tuple[Expr, ...]
@@ -14,21 +16,21 @@ Index = tuple[Expr, ...]
 
 def races(body: Body) -> Iterator[str]:
     """For each axis whose iterations run at the same time: a load of a global or shared buffer that an enclosed statement stores to must be at an index that moves with the axis
-    as the stored one does.  A loop in order may read what it likes: its order is written down."""
+    as the stored one does, or apart from it.  A loop in order may read what it likes: its order is written down."""
     common = {b.name for b in body.buffers.values()} | {
         p.stmt.buffer.name for p in body.places if isinstance(p.stmt, Alloc) and p.stmt.buffer.space == "shared"
     }
     for loop, places in _concurrent(body):
         inner = _declared_inside(places)
-        stored = [(s.buffer, s.index) for p in places if isinstance(s := p.stmt, Store) and s.buffer in common and s.buffer not in inner]
+        stored = [(s, p) for p in places if isinstance(s := p.stmt, Store) and s.buffer in common and s.buffer not in inner]
         if not stored:
             continue
-        names = {name for name, _ in stored}
-        loaded = [n for p in places for n in p.names if n.op == "load" and n.attr in names]
-        for name, index in stored:
-            for n in loaded:
-                if n.attr == name and not _follows(body, loop, index, n.args):
-                    yield f"iterations of {loop.axis} ({loop.kind}) store {name}[{_list(index)}] and read {n!r}"
+        names = {s.buffer for s, _ in stored}
+        loaded = [(n, p) for p in places for n in p.names if n.op == "load" and n.attr in names]
+        for s, at in stored:
+            for n, there in loaded:
+                if n.attr == s.buffer and not _follows(body, loop, s.index, n.args) and not _apart(body, loop, (s.index, at), (n.args, there)):
+                    yield f"iterations of {loop.axis} ({loop.kind}) store {s.buffer}[{_list(s.index)}] and read {n!r}"
 
 
 def accumulations(body: Body) -> Iterator[str]:
@@ -85,6 +87,33 @@ def _follows(body: Body, loop: Loop, a: Index, b: Index) -> bool:
             continue  # a neighbour's place
         return True
     return False
+
+
+def _apart(body: Body, loop: Loop, a: tuple[Index, Place], b: tuple[Index, Place]) -> bool:
+    """Along some axis of the buffer the two indices differ in any two iterations, by the bounds of the loops."""
+    depth = a[1].around.index(loop)
+    renamed = {var(s.axis): var(f"{s.axis}'") for s in b[1].around[depth:] if isinstance(s, Loop)}
+    known = Known({})
+    for s in a[1].loops():
+        known = known.with_ranges({s.axis: _range(s, {}, body)})
+    for s in b[1].around[depth:]:
+        if isinstance(s, Loop):
+            known = known.with_ranges({f"{s.axis}'": _range(s, renamed, body)})
+    mine, other = var(loop.axis), renamed[var(loop.axis)]
+    return all(
+        any(
+            prove(x.lt(y), there) or prove(y.lt(x), there)
+            for x, y in zip(map(body.expanded, a[0]), (substitute(body.expanded(e), renamed) for e in b[0]), strict=True)
+        )
+        for there in (assuming(known, mine.lt(other)), assuming(known, other.lt(mine)))
+    )
+
+
+def _range(loop: Loop, renamed: Mapping[Expr, Expr], body: Body) -> Range:
+    start, stop, step = (substitute(body.expanded(e), renamed) for e in (loop.start, loop.stop, loop.step))
+    if not step.is_const or any(leaves(e, "load") for e in (start, stop)):
+        return Range()
+    return Range(start, stop - 1) if step.attr > 0 else Range(stop + 1, start)
 
 
 def _hidden(e: Expr, axis: Expr) -> bool:

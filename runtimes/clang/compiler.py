@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -127,7 +128,7 @@ def run(command: list[str], timeout: float | None, log: list[str], cwd: Path | N
     try:
         process = subprocess.Popen(
             command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-            env={**os.environ, "LC_ALL": "C"},
+            env={**os.environ, "LC_ALL": "C", **(_zig_folder() if "ziglang" in command else {})},
         )  # fmt: skip
     except OSError as error:
         raise ToolError(f"cannot run {shlex.join(command)}: {error.strerror}") from None
@@ -143,6 +144,22 @@ def run(command: list[str], timeout: float | None, log: list[str], cwd: Path | N
     if process.returncode != 0:
         raise ToolError(f"{shlex.join(command)}\nfailed with status {process.returncode}:\n{_tail(text)}")
     return text
+
+
+def _zig_folder() -> dict[str, str]:
+    """Where zig may keep what it builds for itself.  Where the user has no folder for that it stops, and where it cannot write it never ends: a temporary one of this
+    user's stands in."""
+    named, home = os.environ.get("ZIG_GLOBAL_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME"), os.environ.get("HOME")
+    if named or home:
+        folder = Path(named) if named else Path(home or "", ".cache", "zig")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            pass
+        else:
+            if os.access(folder, os.W_OK | os.X_OK):
+                return {}
+    return {"ZIG_GLOBAL_CACHE_DIR": str(Path(tempfile.gettempdir()) / f"luminal-zig-{os.getuid() if hasattr(os, 'getuid') else 'user'}")}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

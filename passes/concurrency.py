@@ -1,0 +1,62 @@
+"""The loops of a nest that stays loops: which have independent iterations, and may run in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..ir.expr import ONE, Expr
+from ..ir.kernel import Alloc, Block, If, Loop, Nest, Stmt, Store, While, statements
+from ..ir.verify.kernel import Nested
+from ..ir.verify.races import accumulations, races
+from .dependence import Access, Dependences
+from .loop_events import Events
+
+
+def marked(nest: Nest, pairs: Dependences) -> Nest:
+    """The nest with its independent loops parallel: those whose iterations are proven to touch different elements, and that later passes can follow."""
+    found = Events(nest, pairs.known)
+    free = {id(loop) for v, loop in found.loops.items() if isinstance(loop, Loop) and _independent(v, loop, found, pairs)}
+    for loop in [s for s in statements(nest.body) if id(s) in free]:
+        alone = replace(nest, body=_marked(nest.body, {id(loop)}))
+        body = Nested(alone, frozenset(pairs.known.ranges))
+        if any(True for _ in (*races(body), *accumulations(body))):
+            free.discard(id(loop))
+    return replace(nest, body=_marked(nest.body, free)) if free else nest
+
+
+def _independent(v: Expr, loop: Loop, found: Events, pairs: Dependences) -> bool:
+    own = {s.buffer.name for s in statements(loop.body) if isinstance(s, Alloc)}
+    shared = {s.buffer for s in statements(loop.body) if isinstance(s, Store)} - own
+    return loop.step is ONE and not any(name in found.scalars for name in shared) and not any(_conflicts(v, found, pairs))
+
+
+def _conflicts(v: Expr, found: Events, pairs: Dependences) -> Iterator[bool]:
+    """For each store inside the loop and each access to its buffer there: may two iterations touch one element?"""
+
+    def level(a: Access) -> int | None:
+        return next((k for k, t in enumerate(a.loops) if t.var is v), None)
+
+    reads = [r for places in found.loads.values() for r in places]
+    for w in found.events:
+        depth = level(w)
+        if depth is None:
+            continue
+        for a in (*reads, *found.events):
+            if a.buffer == w.buffer and level(a) == depth:
+                yield not (pairs.apart(w, a, depth) and pairs.apart(a, w, depth))
+
+
+def _marked(block: Block, free: set[int]) -> Block:
+    found: list[Stmt] = []
+    for s in block:
+        match s:
+            case Loop():
+                found.append(replace(s, body=_marked(s.body, free), kind="parallel" if id(s) in free else s.kind))
+            case While():
+                found.append(replace(s, body=_marked(s.body, free)))
+            case If():
+                found.append(replace(s, body=_marked(s.body, free), orelse=_marked(s.orelse, free)))
+            case _:
+                found.append(s)
+    return tuple(found)

@@ -1,0 +1,7 @@
+; E0501_if.lisp:7:11: error[E0501]: `if` takes 2 or 3 operands, found 1
+;     7 |   (return (if t)))
+;       |           ^^^^^^
+;       = expected: (if condition then [else])
+
+(composite f ((A{f32}[M N] B{f32}[M N]) -> (Y{f32}[M N]))
+  (return (if t)))
