@@ -6,6 +6,7 @@ Bounds are what was measured over these inputs, rounded up; NumPy's are NumPy's.
 from __future__ import annotations
 
 import csv
+import math
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,6 @@ def test_the_accuracy_set_of_numpy(name: str, dtype: str) -> None:
     np.testing.assert_array_max_ulp(compiled(name, "X", dtype)(x), expected, tolerance)
 
 
-@needs_cc
 def test_exact_functions_on_special_values() -> None:
     for dtype, kind in KINDS.items():
         x = values(kind)
@@ -177,3 +177,16 @@ def test_exact_functions_on_special_values() -> None:
             np.testing.assert_array_equal(z, f(x, y), err_msg=name)
             number = ~np.isnan(z)
             np.testing.assert_array_equal(np.signbit(z[number]), np.signbit(f(x, y)[number]), err_msg=f"sign of {name}")
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+def test_differences_that_do_not_cancel(dtype: str) -> None:
+    x = np.linspace(-9, 9, 1001).astype(KINDS[dtype]) ** 3 / 100
+    wide = x.astype(L)
+    shrunk, plus, below = compiled("tanhshrink squareplus log_sigmoid", "X", dtype)(x)
+    near = np.where(np.abs(wide) < 1, wide, 1)
+    # x cosh x - sinh x = Σ 2n x^(2n + 1) / (2n + 1)!
+    series = sum(2 * n * near ** (2 * n + 1) / math.factorial(2 * n + 1) for n in range(10, 0, -1)) / np.cosh(near)
+    judge("tanhshrink", steps(shrunk, np.where(near == wide, series, wide - np.tanh(wide))), 2, 4, x)
+    judge("squareplus", steps(plus, np.where(wide < 0, 2 / (np.sqrt(wide * wide + 4) - wide), (wide + np.sqrt(wide * wide + 4)) / 2)), 2, 3, x)
+    judge("log_sigmoid", steps(below, -np.logaddexp(-wide, 0)), 2, 3, x)
