@@ -21,6 +21,7 @@ COMMANDS = {
     "check": "check",
     "explain": "explain",
     "ops": "ops",
+    "test-runtime": "test_runtime",
     "show": "show",
     "new": "new",
     "doctor": "doctor",

@@ -93,6 +93,7 @@ class Composite:
     place: Place
     source_text: str  # as one S-expression, for the head of emitted files
     file: str
+    types: dict[str, DType] = field(default_factory=dict)  # type variable → what it is where nothing binds it; f32 for one that is not here
 
     @property
     def inputs(self) -> tuple[PortDecl, ...]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ..ir.dtypes import DType
 from .ast import PARAMETER_TYPES, Composite, Parameter, PortDecl, Test
 from .diagnostics import Collector, nearest, shorten
 from .names import composite_name, port_names
-from .ports import MAX_PORTS, read_ports
+from .ports import MAX_PORTS, read_ports, type_named
 from .sexpr import Form, List, parse
 from .source import Place, error, whole
 from .toml import Document, Fields, Path, load
@@ -63,6 +64,7 @@ def _composite(document: Document, path: Path, base: Path, collector: Collector)
                 raise error("E0118", "a composite needs an output", document.place((*path, "outputs")))
             ports, names = port_names(inputs, outputs, bare_is_input=True)
     parameters = _parameters(table.table("parameters"), collector)
+    types = _types(table.table("types"), ports, collector)
     body = _body(outer.table("implementation"), document, base, collector)
     test = _test(outer.table("test"), collector)
     schedules = _schedules(outer.table("schedule"))
@@ -83,6 +85,7 @@ def _composite(document: Document, path: Path, base: Path, collector: Collector)
         document.place((*path, "name")),
         source,
         document.text.source.file,
+        types,
     )
 
 
@@ -178,6 +181,24 @@ def parameter_value(kind: str, value: Any, place: Place, name: str) -> Any:
     if kind == "float" and isinstance(value, (int, float)):
         return float(value)
     return (value,) if kind in ("axes", "ints") and integer else value
+
+
+def _types(fields: Fields | None, ports: tuple[PortDecl, ...], collector: Collector) -> dict[str, DType]:
+    """`[composite.types]`: what a type variable is where nothing binds it.  E0114 for an unknown dtype or variable."""
+    found: dict[str, DType] = {}
+    variables = [p.type.name for p in ports if p.type is not None and p.type.dtype is None]
+    for name in fields.value if fields else ():
+        text = fields.get(name, str) if fields else None
+        if text is None or fields is None:
+            continue
+        place = fields.document.place((*fields.path, name))
+        with collector.catching():
+            wanted = type_named(text, place)
+            if wanted is None or (ports and name not in variables):
+                what = f"`{shorten(text)}` is a type variable" if wanted is None else f"no port has the type variable `{shorten(name)}`"
+                raise error("E0114", what, place, 'expected: a dtype for a type variable of the ports, as in T = "i32"')
+            found[name] = wanted
+    return found
 
 
 def _test(fields: Fields | None, collector: Collector) -> Test:

@@ -34,7 +34,7 @@ from .source import Place, Text
 class Instance:
     """What a composite is elaborated for; what is left out takes its default."""
 
-    dtypes: Mapping[str, DType | str] = field(default_factory=dict)  # of type variables; else f32
+    dtypes: Mapping[str, DType | str] = field(default_factory=dict)  # of type variables; else the composite's own defaults, or f32
     parameters: Mapping[str, Any] = field(default_factory=dict)  # else their defaults
     sizes: Mapping[str, int] = field(default_factory=dict)  # fixed by -D (also parameters, by name); the other sizes stay free
     ranks: int = 1  # axes that `~` stands for
@@ -87,7 +87,7 @@ def deep_stack() -> Iterator[None]:
 def _checked(composite: Composite, instance: Instance) -> Instance:
     """Names folded to the composite's own, dtypes by value, parameters complete.  UsageError for a binding of something that it does not have."""
     variables = list(dict.fromkeys(p.type.name for p in composite.ports if p.type is not None and p.type.dtype is None))
-    dtypes: dict[str, DType | str] = dict.fromkeys(variables, f32)
+    dtypes: dict[str, DType | str] = {v: composite.types.get(v, f32) for v in variables}
     for name, wanted in instance.dtypes.items():
         found = dtype(wanted) if isinstance(wanted, str) else wanted
         if name not in variables:

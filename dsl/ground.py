@@ -179,26 +179,29 @@ class Ground:
         """The visible scalar variable of this name; None where there is none.  E0610 for what is no variable."""
         found = self.frame.resolve(name.name, name.place)
         if found is None or found.space != "local":
-            key, memory = name.name, self.output(name)
-            if memory is None:
-                return None
-        else:
-            key, value = found.key, found.value
-            if isinstance(value, Plain):
-                if value.loop:
-                    raise error("E0610", f"the loop variable `{key}` cannot be assigned", name.place)
-                return None
-            if value is BROKEN:
-                raise Silenced
-            memory = self.memory(found) if isinstance(value, Tensor) else value
+            memory = self.output(name)
+            return memory if memory is None else self.element_only(memory, name)
+        value = found.value
+        if isinstance(value, Plain):
+            if value.loop:
+                raise error("E0610", f"the loop variable `{found.key}` cannot be assigned", name.place)
+            return None
+        if value is BROKEN:
+            raise Silenced
+        memory = self.memory(found) if isinstance(value, Tensor) else value
         if not isinstance(memory, Memory):
-            raise error("E0610", f"`{key}` is no variable", name.place)
+            raise error("E0610", f"`{found.key}` is no variable", name.place)
+        return self.element_only(memory, name)
+
+    @staticmethod
+    def element_only(memory: Memory, name: Symbol) -> Memory:
+        """The memory where it is a scalar; E0607 for a tensor."""
         if memory.shape:
             raise error(
                 "E0607",
-                f"`{key}` is a whole tensor; inside a loop its elements are assigned",
+                f"`{name.name}` is a whole tensor; inside a loop its elements are assigned",
                 name.place,
-                f"help: (setf (aref {key} {' '.join('ijklmnpq'[: len(memory.shape)])}) …)",
+                f"help: (setf (aref {name.name} {' '.join('ijklmnpq'[: len(memory.shape)])}) …)",
             )
         return memory
 

@@ -265,8 +265,9 @@ class Walk(Ground):
             if isinstance(s, Check) and on_sizes_only(s):
                 b.require(s.condition, "E0319", "an index in this loop is always outside its axis")
         body = tuple(s for s in self.block if not (isinstance(s, Check) and on_sizes_only(s)))
-        inputs = [m for m in self.outside.values() if m.tensor is not None]
-        tensors = [(m, m.tensor) for m in inputs if m.tensor is not None]
+        # an output that has no value yet is zeros where it is only read
+        inputs = [m for m in self.outside.values() if m.tensor is not None or m.name not in self.written]
+        tensors = [(m, b.zeros(m.shape, self.kinds.dtype(m.key)) if m.tensor is None else m.tensor) for m in inputs]
         nodes = [b.node(b.retype(x, self.kinds.dtype(m.key)) if x.weak else x) for m, x in tensors]
         results = [(m, name) for m, name in self.written.values()]
         composite = self.frame.composite

@@ -85,6 +85,10 @@ class Runtime(Protocol):
         """What the environment of a process must hold for `load` to work in it: a sanitizer's library.  ToolMissing where it is not there."""
         ...
 
+    def tools(self, target: Target, device: str | None) -> str:
+        """What builds here and where it runs, on one line without paths: for people who read a report.  ToolError where nothing can build."""
+        ...
+
     def identity(self, target: Target) -> str:
         """What the build depends on besides source and target: compiler path, version, flags.  Part of the cache key."""
         ...

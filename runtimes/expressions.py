@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 
 from ..ir.decompose import DECOMPOSITIONS, expand
 from ..ir.dtypes import DTYPES, INDEX, DType, bool_, f32
-from ..ir.errors import CompilerBug
+from ..ir.errors import CompilerBug, Unsupported
 from ..ir.expr import Expr, postorder
+from ..ir.primops import OPS
 from . import Description
 from .helpers import Helpers, Types
 from .literals import SMALL, literal
@@ -78,7 +79,7 @@ class Expressions:
         """A vector of bools as a mask of this width."""
         to = self._integers(bits, lanes)
         if t.mask == ANY_MASK:
-            return self._fill("mask", (t,), to, to)
+            return self._fill("mask", (t,), to, to)._replace(mask=bits)
         return t if t.mask == bits else Text(f"__builtin_convertvector({t.text}, {self.types.spell(to)})", POSTFIX, bits)
 
     def as_bytes(self, t: Text, lanes: int) -> Text:
@@ -337,6 +338,8 @@ class Expressions:
         for key in keys:
             if key in self._spell:
                 return self._spell[key]
+        if op in OPS and OPS[op].primop:
+            raise Unsupported(op, f"the runtime {self._description.name} spells no `{op}` of {operand.name}")
         raise CompilerBug("render", f"the runtime spells no `{op}` of {operand.name}; legalize should have decomposed it")
 
     def _fill(

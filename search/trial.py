@@ -17,6 +17,8 @@ from .child import Child
 from .draw import draw
 
 if TYPE_CHECKING:
+    import numpy
+
     from ..ir.program import Program
 
 
@@ -214,21 +216,14 @@ def _job(subject: Subject, sizes: dict[str, int], inputs: Mapping[str, Any], fol
     import numpy
 
     from ..ir import text
-    from ..ir.dtypes import numpy_dtype
 
     scalars: dict[str, Any] = {}
     for port in subject.program.ports:
         if port.role == "scalar":
             value = inputs[port.name]
             scalars[port.name] = [value.real, value.imag] if isinstance(value, complex) else value
-            continue
-        _, _, span = layout(port, sizes)
-        flat = numpy.zeros(max(span, 1), numpy_dtype(port.dtype))
-        if port.role == "out":  # an output starts as garbage, so that a kernel that forgets a point is found out
-            flat.view(numpy.uint8)[...] = 0xA5
         else:
-            as_array(port, sizes, flat)[...] = inputs[port.name]
-        numpy.save(folder / f"{port.name}.npy", flat.view(numpy.uint8))
+            numpy.save(folder / f"{port.name}.npy", in_memory(port, sizes, inputs.get(port.name)).view(numpy.uint8))
     program = folder / "composite.program"
     program.write_text(text.show(subject.program))
     return {
@@ -239,6 +234,20 @@ def _job(subject: Subject, sizes: dict[str, int], inputs: Mapping[str, Any], fol
 
 # Real operations of a complex one; of the others, one.
 _COMPLEX = {"add": 2, "sub": 2, "neg": 2, "mul": 6, "fma": 8, "div": 11, "recip": 6, "abs": 4}
+
+
+def in_memory(port: Port, sizes: Mapping[str, int], value: Any) -> numpy.ndarray:
+    """The flat array that a kernel is given for a port: at least one element, in memory order."""
+    import numpy
+
+    from ..ir.dtypes import numpy_dtype
+
+    flat = numpy.zeros(max(layout(port, sizes)[2], 1), numpy_dtype(port.dtype))
+    if port.role == "out":  # an output starts as garbage, so that a kernel that forgets a point is found out
+        flat.view(numpy.uint8)[...] = 0xA5
+    else:
+        as_array(port, sizes, flat)[...] = value
+    return flat
 
 
 def work_of(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:

@@ -137,6 +137,14 @@ def _floordiv(v: Array, x: list[Array], e: list[Array]) -> Array:
     return _unless_zero(x[1], e[1], np.maximum.reduce(corners))
 
 
+def _floored(v: Array, x: list[Array], to: DType) -> Array:
+    """The quotient may be rounded before it is floored, so that it may reach the integer beside it."""
+    q = x[0] / x[1]
+    near = (epsilon(to) * np.abs(q) + smallest(to)) / 2
+    steps = [np.abs(np.floor(q + s * near) - v) for s in (-1, 1)]
+    return np.where(np.isfinite(q), np.maximum(*steps), 0.0)
+
+
 def _unless_zero(divisor: Array, e: Array, result: Array) -> Array:
     return np.where((e > 0) & (np.abs(divisor) <= e), np.inf, result)
 
@@ -243,6 +251,8 @@ def error(op: str, v: Array, args: list[Array], errors: list[Error], source: DTy
     row = OPS[op]
     if exact and (not to.is_float or row.ulp == 0):
         return None
+    if exact and op == "floordiv":
+        return settle(v, _floored(v, args, to), row.ulp, to, None)
     if exact:
         return own_rounding(v, row.ulp, to)
     e = [np.zeros(()) if k is None else k for k in errors]

@@ -18,8 +18,8 @@ from .reduce import Partial, accumulator, is_whole
 Factor = tuple[Array, Error]
 
 
-def multiply(a: Factor, b: Factor, d: DType, bounds: bool) -> Factor:
-    """The elementwise product of two factors, rounded as its dtype is: an implementation may store it before the sum."""
+def multiply(a: Factor, b: Factor, d: DType, bounds: bool, wide: bool) -> Factor:
+    """The elementwise product of two factors, rounded as the accumulator is (`wide`: it is what is summed), or to `d` (it is a factor itself)."""
     v = a[0] * b[0]
     if not bounds or (a[1] is None and b[1] is None and not d.is_inexact):
         return v, None
@@ -32,7 +32,7 @@ def multiply(a: Factor, b: Factor, d: DType, bounds: bool) -> Factor:
     e = np.abs(a[0]) * eb + np.abs(b[0]) * ea + ea * eb
     e = np.where(np.isnan(e), np.inf, e)
     e = np.where(np.isfinite(v) | np.isinf(e), e, 0)
-    e = settle(v, e, 0.5, d, (ea == 0) & (eb == 0))
+    e = settle(v, e, 0.5, accumulator(d) if wide else d, (ea == 0) & (eb == 0))
     return v, (e if np.any(e) else None)
 
 

@@ -44,6 +44,7 @@ def evaluate(graph: Graph, inputs: Mapping[str, Any], sizes: Mapping[str, int], 
     """
     with np.errstate(all="ignore"):
         evaluator = _Evaluator(graph, inputs, sizes, bounds)
+        evaluator.check_empty(graph)
         return {name: evaluator.output(node) for name, node in graph.outputs}
 
 
@@ -92,6 +93,20 @@ class _Evaluator(Positions):
             return Bounded(v, np.broadcast_to(np.zeros(()), shape), np.broadcast_to(np.zeros((), bool), shape))
         e = np.broadcast_to(e, shape)
         return Bounded(v, e, np.isinf(e))
+
+    def check_empty(self, graph: Graph) -> None:
+        """What has no elements is asked for by nobody; the indices that lead into it, or into a table without rows, are outside all the same."""
+        for node in graph.nodes():
+            if node.op == "scatter" and 0 in self.extents(node.shape):
+                self.check(node.args[2:], self.extents(node.shape), self.extents(node.attr.extents))
+            elif node.op == "gather" and 0 in self.extents(node.shape):
+                self.check(node.args[1:], self.extents(node.attr.extents), self.extents(node.shape))
+
+    def check(self, indices: tuple[View, ...], extents: tuple[int, ...], domain: tuple[int, ...]) -> None:
+        """Each index on its own, over the axes that it depends on."""
+        for view, n in zip(indices, extents, strict=True):
+            over = tuple((0, m if k in axes_of(view) else 1) for k, m in enumerate(domain))
+            self.drive(self.positions((view,), (n,), over))  # type: ignore[arg-type]
 
     def drive(self, root: Pull) -> Values:
         """Run a generator and those that it asks for, on a stack of our own."""
@@ -316,7 +331,7 @@ class _Evaluator(Positions):
             product_: Values | None = None
             for k in group:
                 v, e = yield from self.read(factors[k], joint)
-                product_ = (v, e) if product_ is None else multiply(product_, (v, e), d, self.bounds)
+                product_ = (v, e) if product_ is None else multiply(product_, (v, e), d, self.bounds, len(factors) == 2)
             assert product_ is not None
             merged.append(product_)
         if len(merged) == 2:

@@ -108,8 +108,28 @@ def _mod(x: Array, y: Array) -> Array:
 
 
 def _fma(a: Array, b: Array, c: Array) -> Array:
-    """In working precision: the rounding to the dtype comes after, once."""
-    return a * b + c
+    """In working precision: the rounding to the dtype comes after, once.  The product of two f64 needs 106 bits: what it loses is added back (Dekker 1971)."""
+    plain = np.asarray(a * b + c)
+    if plain.dtype != np.longdouble:
+        return plain
+    p, lost = _product(np.asarray(a), np.asarray(b))
+    s = p + c
+    t = s - p
+    whole = s + (((p - (s - t)) + (c - t)) + lost)
+    return np.where(np.isfinite(whole), whole, plain)
+
+
+def _product(a: Array, b: Array) -> tuple[Array, Array]:
+    """A longdouble product and its rounding error, by halves of the significand whose products are exact."""
+    factor = np.longdouble(2) ** ((np.finfo(np.longdouble).nmant + 2) // 2) + 1
+
+    def halves(x: Array) -> tuple[Array, Array]:
+        high = factor * x - (factor * x - x)
+        return high, x - high
+
+    p = a * b
+    (ah, al), (bh, bl) = halves(a), halves(b)
+    return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
 
 
 def _erf(x: Array) -> Array:

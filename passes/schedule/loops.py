@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, mod, var
-from ...ir.kernel import Block, If, Kernel, Let, Loop, Store, map_block, statements, substitute_block, with_body
+from ...ir.kernel import Barrier, Block, If, Kernel, Let, Loop, Store, map_block, statements, substitute_block, with_body
 from ...ir.simplify import simplify
 from .affine import at_least, bounded, constant_extent, extent, inside, is_multiple, minus
 from .guards import pad_block
@@ -173,12 +173,16 @@ def unroll(kernel: Kernel, facts: Facts, axis: str, factor: int = 0) -> Kernel:
     """Mark a loop of constant extent to be unrolled; with a factor, split it (tail=cut) and mark the inner part.
 
     for i in 0 .. 4:      →   for i in 0 .. 4 unroll:
+
+    There is no barrier inside: it stands in plain loops only.
     """
     if factor:
         kernel, axis = split(kernel, facts, axis, factor, "cut"), f"{axis}.1"
     loop = _plain(find(kernel, axis), "unroll")
     if constant_extent(loop) is None:
         raise StepError(f"unroll: the extent of `{axis}` is not constant; give a factor")
+    if any(isinstance(s, Barrier) for s in statements(loop.body)):
+        raise StepError(f"unroll: there is a barrier inside `{axis}`")
     return replace_loop(kernel, axis, lambda x: (replace(x, kind="unroll"),))
 
 

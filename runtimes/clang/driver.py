@@ -131,6 +131,10 @@ class Driver:
     def load(self, path: Path, program: Program, target: Target, prefix: str) -> Library:
         return Library(path, program, entry_name(prefix, program))
 
+    def tools(self, target: Target, device: str | None) -> str:
+        compiler = find_compiler(str(target.options.get("CC", "")))
+        return compiler.version + ("" if openmp_flags(compiler) is not None and target.threads else ", no OpenMP")
+
     def identity(self, target: Target) -> str:
         """The compiler's path and version and every flag."""
         compiler = find_compiler(str(target.options.get("CC", "")))

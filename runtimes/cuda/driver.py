@@ -171,6 +171,11 @@ class Driver:
     def environment(self, target: Target) -> dict[str, str]:
         return {}
 
+    def tools(self, target: Target, device: str | None) -> str:
+        if self.run_kind(device)[0] == "host":
+            return f"{host_compiler(str(target.options.get('CC', ''))).version}; on the CPU, under the host shim"
+        return f"{_device_compiler(self._nvcc(target)).strip().splitlines()[-1]}; on {device_count()} CUDA device{'s' * (device_count() != 1)}"
+
     def identity(self, target: Target) -> str:
         """Everything that may build: this machine, the host compiler and its version, the shim's text, nvcc's or NVRTC's version, all flags."""
         parts = [(self.folder / name).read_text(encoding="utf-8") for name in ("lm_host.h", "lm_race.h")]

@@ -85,6 +85,11 @@ class Driver:
     def environment(self, target: Target) -> dict[str, str]:
         return {}
 
+    def tools(self, target: Target, device: str | None) -> str:
+        import numpy
+
+        return f"no compiler: the program interpreted on NumPy {numpy.__version__}"
+
     def identity(self, target: Target) -> str:
         """The text depends on nothing but itself."""
         return self.name

@@ -1,0 +1,128 @@
+"""One subject at one dtype, in one layout, compiled in one way: its graphs and its program, or why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ...ir.errors import LuminalError, SourceError, TimeLimit, Unsupported
+from ...ir.graph import Graph
+from ...ir.primops import OPS
+from ...ir.program import Program
+from ...ir.target import Options, Target
+from .layouts import laid_out
+from .subjects import OWN, Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# how a subject is compiled: as ever; derived operators decomposed although the runtime spells them; unscheduled, so that nothing is a vector
+VARIANTS = ("", "decomposed", "scalar")
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """Which kernel: plain data, so that any process can make it."""
+
+    subject: str
+    kind: str
+    dtype: str
+    layout: str = "row"
+    variant: str = ""
+    instance: int = 0  # which binding of the subject's parameters
+
+    @property
+    def words(self) -> str:
+        """How a `--case` begins."""
+        return " ".join([self.layout, *([self.variant] if self.variant else []), *([f"instance={self.instance}"] if self.instance else [])])
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    spec: Spec
+    subject: Subject
+    graph: Graph  # before the passes: the reference
+    raised: Graph  # after those on the graph
+    program: Program
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why there is no kernel, or no library of it.  `what` names the primop, dtype or feature that is not supported."""
+
+    spec: Spec
+    status: str  # not supported | compiler error | time limit | dtype (the subject is not defined on it)
+    detail: str
+    what: str = ""
+
+
+def specs(subjects: Iterable[Subject], dtypes: Iterable[str], quick: bool) -> list[Spec]:
+    """Every kernel of a run, dtype by dtype.  Subjects without a dtype of their own choice come with the first dtype."""
+    found: list[Spec] = []
+    chosen = list(subjects)
+    for place, dtype in enumerate(dtypes):
+        for s in chosen:
+            if dtype in s.dtypes:
+                found += _of_subject(s, dtype, quick)
+            elif place == 0 and OWN in s.dtypes:
+                found += _of_subject(s, OWN, quick)
+    return found
+
+
+def _of_subject(s: Subject, dtype: str, quick: bool) -> list[Spec]:
+    if s.kind == "derived":
+        return [Spec(s.name, s.kind, dtype, variant=v) for v in (VARIANTS[:2] if quick else VARIANTS)]
+    if s.kind == "primop":
+        layouts = ("row",) if s.name in OPS or quick else ("row", "column", "permuted")
+        variants = ("", "scalar") if s.name in OPS and not quick else ("",)
+        return [Spec(s.name, s.kind, dtype, layout, v) for v in variants for layout in layouts]
+    first = Spec(s.name, s.kind, dtype)
+    if quick:
+        return [first, *([replace(first, layout="column")] if dtype == "f32" else [])]
+    return [Spec(s.name, s.kind, dtype, layout, "", k) for k in range(len(s.instances)) for layout in ("row", "column", "permuted")]
+
+
+def compiled(spec: Spec, subject: Subject, target: Target) -> Kernel | Refused | None:
+    """Bring a subject through the passes; None where this layout is no other than a plainer one's."""
+    from ...passes.pipeline import run_pipeline
+
+    if spec.dtype not in (OWN, *target.dtypes):
+        return Refused(spec, "not supported", f"the runtime {target.runtime} does not have {spec.dtype}", spec.dtype)
+    try:
+        graph = _graph(spec, subject, target)
+        if graph is None:
+            return None
+    except SourceError as error:
+        return Refused(spec, "dtype", str(error))
+    if spec.variant == "decomposed":
+        target = replace(target, native=frozenset(op for op in target.native if OPS[op].primop))
+    levels: dict[str, Any] = {}
+    try:
+        options = Options(level=0 if spec.variant == "scalar" else 2, schedules=subject.schedules)
+        program = run_pipeline(graph, "graph", target, options, lambda name, level, ir, seconds: levels.__setitem__(level, ir))
+    except Exception as error:  # a compiler that stumbles over one kernel is a result, and not the end of the run
+        return refusal(spec, error)
+    return Kernel(spec, subject, graph, levels["graph"], program)
+
+
+def refusal(spec: Spec, error: Exception) -> Refused:
+    """What a failure to compile means for the kernel that failed."""
+    if isinstance(error, Unsupported):
+        return Refused(spec, "not supported", str(error), error.what)
+    said = str(error) if isinstance(error, LuminalError) else f"{type(error).__name__}: {error}"
+    return Refused(spec, "time limit" if isinstance(error, TimeLimit) else "compiler error", said)
+
+
+def _graph(spec: Spec, subject: Subject, target: Target) -> Graph | None:
+    """Elaborated and laid out.  Leading axes become two where it takes more than one to have a layout.  A conversion goes to what the runtime has."""
+    parameters = {"dtypes": target.dtypes} if subject.kind != "composite" else subject.instances[spec.instance]
+    graph = subject.graph(spec.dtype, 1, parameters)
+    if spec.layout == "row":
+        return graph
+    found = laid_out(graph, spec.layout)
+    if found is None and subject.leading:
+        found = laid_out(subject.graph(spec.dtype, 2, parameters), spec.layout)
+    return found
+
+
+__all__ = ["VARIANTS", "Kernel", "Refused", "Spec", "compiled", "refusal", "specs"]

@@ -1,0 +1,119 @@
+"""What is tested: primops and derived operators as graphs of one node, and the composites of the library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ...dsl import Composite, Instance, Scope, elaborate, read_file
+from ...dsl.scope import LIBRARY
+from ...ir.dtypes import DTYPES, DType
+from ...ir.errors import SourceError
+from ...ir.graph import Graph
+from ...ir.primops import OPS, STRUCTURAL
+from .operators import elementwise_graph, structural_graph
+
+KINDS = ("primop", "derived", "composite")
+DTYPE_ORDER = tuple(DTYPES)
+OWN = "own"  # the dtype of a composite that has no type variable
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """`graph(dtype, ranks, parameters)`: elaborated for one dtype; SourceError where it does not take it.
+
+    `parameters` is one of `instances`; for an operator {"dtypes": what the runtime has}."""
+
+    name: str
+    kind: str  # primop | derived | composite
+    family: str
+    graph: Callable[[str, int, dict[str, Any]], Graph] = field(compare=False)
+    dtypes: tuple[str, ...]
+    test_sizes: tuple[dict[str, Any], ...] = ()
+    instances: tuple[dict[str, Any], ...] = ({},)  # bindings of compile-time parameters that are tried
+    schedules: dict[str, str] = field(default_factory=dict)
+    leading: bool = False  # it takes any number of leading axes
+
+
+@cache
+def subjects() -> tuple[Subject, ...]:
+    """Primops, derived operators, then the library by family and name."""
+    return (*(operator(name) for name in operators()), *library())
+
+
+def operators() -> list[str]:
+    """The 27 primops, then what is derived of them."""
+    return [*(n for n, op in OPS.items() if op.primop), *STRUCTURAL, *(n for n, op in OPS.items() if not op.primop)]
+
+
+def operator(name: str) -> Subject:
+    structural = name in STRUCTURAL
+
+    def graph(dtype: str, ranks: int, parameters: dict[str, Any]) -> Graph:
+        return structural_graph(name, DTYPES[dtype]) if structural else elementwise_graph(name, DTYPES[dtype], parameters["dtypes"])
+
+    primop = structural or OPS[name].primop
+    return Subject(name, "primop" if primop else "derived", "primops" if primop else "derived operators", graph, tuple(accepted(name)))
+
+
+def accepted(name: str) -> list[str]:
+    """The dtypes that an operator is defined on."""
+    if name == "iota":
+        return ["i64"]
+    accepts = OPS[name].accepts if name in OPS else "any"
+    fits: dict[str, Callable[[DType], bool]] = {
+        "any": lambda d: True,
+        "float": lambda d: d.is_float,
+        "integer": lambda d: d.is_integer,
+        "number": lambda d: d.is_float or d.is_integer,
+        "bits": lambda d: d.is_integer or d.kind == "bool",
+    }
+    return [n for n, d in DTYPES.items() if fits[accepts](d) and (d.kind != "complex" or name in ("where", "contiguous", "gather"))]
+
+
+def library(folder: Path = LIBRARY) -> list[Subject]:
+    return [_composite(path) for path in sorted(folder.glob("*/*.toml"))]
+
+
+def _composite(path: Path) -> Subject:
+    """The last composite of a file.  A file that cannot be read is a subject that raises what is wrong with it."""
+    try:
+        composites = read_file(path)
+    except SourceError as error:
+        return Subject(path.stem, "composite", path.parent.name, _raising(error), (OWN,))
+    composite = composites[-1]
+    variables = list(dict.fromkeys(p.type.name for p in composite.ports if p.type is not None and p.type.dtype is None))
+
+    def graph(dtype: str, ranks: int, parameters: dict[str, Any]) -> Graph:
+        instance = Instance(dtypes=dict.fromkeys(variables, dtype), parameters=parameters, ranks=ranks)
+        return elaborate(composite, Scope(composites), instance)
+
+    return Subject(
+        composite.name, "composite", path.parent.name, graph, DTYPE_ORDER if variables else (OWN,), composite.test.sizes, _instances(composite),
+        dict(composite.schedules), _leads(composite),
+    )  # fmt: skip
+
+
+def _raising(error: SourceError) -> Callable[[str, int, dict[str, Any]], Graph]:
+    def graph(dtype: str, ranks: int, parameters: dict[str, Any]) -> Graph:
+        raise error
+
+    return graph
+
+
+def _instances(composite: Composite) -> tuple[dict[str, Any], ...]:
+    """The parameters that the composite's own tests bind, each binding once; the defaults first where they suffice."""
+    names = {p.name for p in composite.parameters}
+    found: list[dict[str, Any]] = [] if any(p.required for p in composite.parameters) else [{}]
+    for binding in composite.test.sizes:
+        chosen = {k: tuple(v) if isinstance(v, list) else v for k, v in binding.items() if k in names}
+        if chosen not in found:
+            found.append(chosen)
+    return tuple(found)
+
+
+def _leads(composite: Composite) -> bool:
+    return any(getattr(form, "name", "") == "~" for p in composite.ports for form in p.sizes or ())

@@ -1,0 +1,298 @@
+"""Many kernels in one library: built together, run in one worker, each case judged by the reference."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from ...ir.dtypes import numpy_dtype
+from ...ir.errors import ToolError
+from ...ir.interpret.graph import evaluate
+from ...ir.interpret.judge import Bounded, CheckFault, IndexFault, judge
+from ...ir.layout import as_array
+from ...ir.merge import Merged, merge
+from ...ir.program import BAD_INDEX, ERRORS
+from ..cache import cached
+from ..child import Child, Outcome
+from ..trial import definition, in_memory
+from .distance import added, histogram, steps
+from .kernels import Kernel, Refused, Spec, compiled, refusal
+from .sizes import bindings
+from .subjects import Subject, subjects
+from .values import DRAWN, SPECIAL, inputs, is_elementwise, special_size, takes_special
+
+if TYPE_CHECKING:
+    from ...ir.graph import Graph
+    from ...ir.target import Target
+    from ...runtimes import Runtime
+
+PREFIX = "lm_"
+_KEPT, _KEPT_ELEMENTS = 16, 100_000  # results of the reference, and elements of one of them
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What all units of a run share; plain data."""
+
+    runtime: str
+    target: str | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+    quick: bool = False
+    timeout: float = 20.0  # seconds of one case
+    build_timeout: float = 300.0
+    mem_limit: int | None = None  # MiB of a worker and of a compiler
+    device: str | None = None
+    case: str = ""  # this one only
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    sizes: dict[str, int]
+    values: str  # drawn | special
+    kind: str  # class of the sizes
+
+    def words(self, spec: Spec) -> str:
+        """The case as `--case` takes it."""
+        return " ".join([spec.words, *(f"{k}={v}" for k, v in self.sizes.items()), *([SPECIAL] if self.values == SPECIAL else [])])
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of one kernel.  Plain data, so that it can be kept as JSON."""
+
+    spec: Spec
+    family: str
+    status: str = "passes"  # passes | mismatch | not supported | compiler error | crash | time limit | dtype
+    detail: str = ""
+    what: str = ""  # the primop, dtype or feature that is not supported
+    cases: int = 0
+    passed: int = 0
+    elementwise: bool = False
+    steps: dict[int, int] = field(default_factory=dict)  # elementwise floats: how many points are how many representable values off
+    allowed: dict[int, int] = field(default_factory=dict)  # the error bound at the points that are more than two steps off, in steps
+    ratio: float = 0.0  # the largest error in units of its bound
+    undecided: int = 0  # ill-conditioned points, not judged
+    points: int = 0
+    failed: str = ""  # the first case that does not pass
+
+
+_WORSE = ("passes", "not supported", "mismatch", "time limit", "crash", "compiler error")
+
+
+def run_unit(specs: Sequence[Spec], settings: Settings) -> list[Tally]:
+    """Compile, build and run every kernel of a unit; one that cannot be built does not keep the others from it.  ToolError where a tool is missing."""
+    from ... import runtimes
+
+    if settings.mem_limit:
+        from ...runtimes.limits import limit_memory
+
+        limit_memory(settings.mem_limit)
+    runtime = runtimes.find(settings.runtime)
+    target = runtime.target(settings.target, settings.config, False)
+    known = {(s.kind, s.name): s for s in subjects()}
+    found: dict[Spec, Tally] = {}
+    kernels: list[Kernel] = []
+    for spec in specs:
+        subject = known[spec.kind, spec.subject]
+        kernel = compiled(spec, subject, target)
+        if isinstance(kernel, Kernel):
+            kernels.append(kernel)
+        elif kernel is not None:
+            found[spec] = _refused(kernel, subject)
+    with worker(runtime, target) as child:
+        for part in built(kernels, runtime, target, settings):
+            if isinstance(part, Refused):
+                found[part.spec] = _refused(part, known[part.spec.kind, part.spec.subject])
+            else:
+                for tally in part.run(child):
+                    found[tally.spec] = tally
+    return [found[spec] for spec in specs if spec in found]
+
+
+def worker(runtime: Runtime, target: Target) -> Child:
+    """Threads that wait sleep: several workers share the machine, and nothing is timed."""
+    return Child({"OMP_WAIT_POLICY": "passive", **runtime.environment(target)})
+
+
+def _refused(refused: Refused, subject: Subject) -> Tally:
+    return Tally(refused.spec, subject.family, refused.status, refused.detail, refused.what)
+
+
+def built(
+    kernels: list[Kernel], runtime: Runtime, target: Target, settings: Settings, chosen: Callable[[Kernel, bool], list[Case]] | None = None
+) -> Iterator[Library | Refused]:
+    """Libraries that together hold every kernel that can be built: where one translation unit fails, its halves are tried apart."""
+    pending = [kernels] if kernels else []
+    kind, suffix = runtime.run_kind(settings.device)
+    while pending:
+        part = pending.pop(0)
+        merged = merge([k.program for k in part], "unit")
+        try:
+            rendered = runtime.render(merged.program, target, PREFIX)
+            key = (rendered.source, rendered.header, target.describe, kind, runtime.identity(target))
+            path = cached(key, suffix, lambda to, r=rendered: runtime.build(r, target, kind, to, settings.build_timeout, []))
+        except Exception as error:  # whose fault it is, the halves will tell
+            if isinstance(error, ToolError) and error.missing:
+                raise
+            if len(part) == 1:
+                yield refusal(part[0].spec, error)
+            else:
+                pending = [part[: len(part) // 2], part[len(part) // 2 :], *pending]
+            continue
+        yield Library(part, merged, path, settings, chosen or cases)
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A built unit and what it holds."""
+
+    kernels: list[Kernel]
+    merged: Merged
+    path: Path
+    settings: Settings
+    cases: Callable[[Kernel, bool], list[Case]]
+    known: dict[Any, dict[str, Bounded] | int] = field(default_factory=dict, compare=False)  # what the reference said of late
+
+    def run(self, child: Child) -> Iterator[Tally]:
+        from ...ir import text
+
+        with tempfile.TemporaryDirectory(prefix="luminal-unit-") as folder:
+            program = Path(folder) / "unit.program"
+            program.write_text(text.show(self.merged.program))
+            for k, kernel in enumerate(self.kernels):
+                yield self._kernel(k, kernel, child, program)
+
+    def _kernel(self, k: int, kernel: Kernel, child: Child, program: Path) -> Tally:
+        spec, graph = kernel.spec, kernel.graph
+        tally = Tally(spec, kernel.subject.family, elementwise=is_elementwise(kernel.raised))
+        for case in self.cases(kernel, self.settings.quick):
+            if self.settings.case and case.words(spec) != self.settings.case:
+                continue
+            given = self._inputs(graph, spec, case)
+            work = program.parent / "case"
+            work.mkdir()
+            try:
+                outcome = self._call(k, kernel, case, given, child, program, work)
+                status, detail = self._judged(kernel, case, given, outcome, work, tally)
+            except ToolError as error:
+                status, detail = "compiler error", str(error)
+            finally:
+                shutil.rmtree(work)
+            tally.cases += 1
+            tally.passed += status == "passes"
+            if status != "passes":
+                tally.failed = tally.failed or case.words(spec)
+                if _WORSE.index(status) > _WORSE.index(tally.status):
+                    tally.status, tally.detail, tally.failed = status, detail, case.words(spec)
+        return tally
+
+    def _inputs(self, graph: Graph, spec: Spec, case: Case) -> dict[str, Any]:
+        """The same for each variant of a kernel."""
+        seed = crc32(f"{spec.subject} {spec.dtype} {case.words(replace(spec, variant=''))}".encode())
+        return inputs(graph, case.sizes, case.values, seed)
+
+    def _expected(self, kernel: Kernel, case: Case, given: Mapping[str, Any]) -> dict[str, Bounded] | int:
+        """What the reference says: values with their bounds, or the error code.  Variants of a kernel follow each other, so small ones are kept for a while."""
+        meant = definition(kernel.graph, kernel.raised, case.sizes)
+        key = (meant, tuple(case.sizes.items()), case.values, kernel.spec.subject, kernel.spec.dtype)
+        if key not in self.known:
+            try:
+                found: dict[str, Bounded] | int = evaluate(meant, given, case.sizes)
+            except (IndexFault, CheckFault) as fault:
+                found = fault.code if isinstance(fault, CheckFault) else BAD_INDEX
+            if not isinstance(found, int) and sum(b.value.size for b in found.values()) > _KEPT_ELEMENTS:
+                return found
+            if len(self.known) >= _KEPT:
+                del self.known[next(iter(self.known))]
+            self.known[key] = found
+        return self.known[key]
+
+    def _call(self, k: int, kernel: Kernel, case: Case, given: Mapping[str, Any], child: Child, program: Path, work: Path) -> Outcome:
+        import numpy
+
+        names, settings = self.merged.ports[k], self.settings
+        scalars: dict[str, Any] = {}
+        counts: dict[str, int] = {}
+        for port in kernel.graph.ports:
+            if port.role == "scalar":
+                scalars[names[port.name]] = given[port.name]
+                continue
+            flat = in_memory(port, case.sizes, given.get(port.name))
+            counts[port.name] = len(flat)
+            numpy.save(work / f"{names[port.name]}.npy", flat.view(numpy.uint8))
+        job = {
+            "runtime": settings.runtime, "target": settings.target, "config": settings.config, "portable": False, "prefix": PREFIX,
+            "library": str(self.path), "program": str(program), "folder": str(work), "sizes": self.merged.bound(k, case.sizes, counts), "scalars": scalars, "runs": 0,
+        }  # fmt: skip
+        return child.run(job, settings.timeout)
+
+    def _judged(self, kernel: Kernel, case: Case, given: Mapping[str, Any], outcome: Outcome, work: Path, tally: Tally) -> tuple[str, str]:
+        if outcome.status in ("crash", "timeout"):
+            return ("crash" if outcome.status == "crash" else "time limit"), outcome.detail
+        k = self.kernels.index(kernel)
+        expected = self._expected(kernel, case, given)
+        if isinstance(expected, int):
+            right = outcome.status == "code" and outcome.code == expected
+            return (
+                ("passes", "") if right else ("mismatch", f"expected error code {expected} ({ERRORS.get(expected)}), the kernel gave {outcome.code}")
+            )
+        if outcome.status == "code":
+            return "mismatch", f"returned {outcome.code} ({ERRORS.get(outcome.code, 'unknown')})"
+        wrong: list[str] = []
+        for port in kernel.graph.ports:
+            if port.role in ("out", "inout"):
+                wrong += self._output(port, case, expected[port.name], work / f"{self.merged.ports[k][port.name]}.out.npy", tally)
+        return ("mismatch", "; ".join(wrong)) if wrong else ("passes", "")
+
+    def _output(self, port: Any, case: Case, expected: Bounded, file: Path, tally: Tally) -> list[str]:
+        import numpy
+
+        flat = numpy.load(file).view(numpy_dtype(port.dtype))
+        actual = as_array(port, case.sizes, flat)
+        verdict = judge(actual, expected, port.dtype)
+        tally.ratio = max(tally.ratio, verdict.max_bound_ratio)
+        tally.undecided += verdict.ill_count
+        tally.points += int(actual.size)
+        if tally.elementwise and port.dtype.is_float and actual.size:
+            distances = steps(actual, expected, port.dtype)
+            tally.steps = added(tally.steps, histogram(distances))
+            far = distances > 2
+            if far.any():
+                tally.allowed = added(tally.allowed, histogram(allowed(expected, port.dtype)[far]))
+        if verdict.ok:
+            return []
+        value = numpy.asarray(expected.value)[verdict.worst]
+        return [f"{port.name}{list(verdict.worst)} is {actual[verdict.worst]}, expected {value} (error {verdict.max_bound_ratio:.3g} of the bound)"]
+
+
+def allowed(expected: Bounded, dtype: Any) -> Any:
+    """The error bound of every judged point, in steps between numbers as large as its value."""
+    import ml_dtypes
+    import numpy
+
+    info = ml_dtypes.finfo(numpy_dtype(dtype))
+    judged = ~numpy.asarray(expected.ill)
+    with numpy.errstate(all="ignore"):
+        value = numpy.abs(numpy.asarray(expected.value)[judged].astype(numpy.float64))
+        unit = numpy.maximum(numpy.exp2(numpy.floor(numpy.log2(value))) * float(info.eps), float(info.smallest_subnormal))
+        found = numpy.broadcast_to(numpy.asarray(expected.bound), numpy.asarray(expected.ill).shape)[judged] / unit
+    return numpy.nan_to_num(numpy.ceil(found), nan=0, posinf=2.0**62).clip(0, 2.0**62).astype(numpy.int64)
+
+
+def cases(kernel: Kernel, quick: bool) -> list[Case]:
+    """Every case of a kernel."""
+    graph = kernel.graph
+    found = [Case(sizes, DRAWN, kind) for kind, sizes in bindings(graph, kernel.subject.test_sizes, quick)]
+    if takes_special(kernel.raised) and graph.sizes:
+        count = special_size(graph)
+        largest = max(found, key=lambda c: max(c.sizes.values(), default=0), default=None)
+        if len(graph.sizes) == 1:
+            found.append(Case({graph.sizes[0].name: count}, SPECIAL, "large"))
+        elif largest is not None:
+            found.append(Case(largest.sizes, SPECIAL, largest.kind))
+    return found
