@@ -207,7 +207,7 @@ class Values(Scope):
             raise BuildError("E0313", f"rank {x.rank} does not expand to rank {len(shape)}")
         self.check_rank(len(shape))
         new = len(shape) - x.rank
-        wanted = tuple(x.shape[k - new] if e == -1 and k >= new else self.extent(e) for k, e in enumerate(shape))
+        wanted = tuple(x.shape[k - new] if as_expr(e) is const(-1) and k >= new else self.extent(e) for k, e in enumerate(shape))
         if self.broadcast_shape(x.shape, wanted) != wanted and not all(
             self.same(a, b) for a, b in zip(self.broadcast_shape(x.shape, wanted), wanted, strict=True)
         ):
