@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from itertools import combinations
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import click
 
-from ..compiler import LEVELS, Compilation, Settings, Step, compilations
+from ..compiler import LEVELS, Compilation, Settings, Step, compilations, replace
 from ..ir.errors import Diagnostic, SourceError, UsageError
 from . import diagnostics
 from .dependencies import write_rule
@@ -37,7 +38,7 @@ MAX_PRESENCES = 8  # sets of optional ports that `--test` tries
 @click.option("--dtype", "dtypes", multiple=True, metavar="T=f16", help="Bind a type variable.")
 @click.option("--without", multiple=True, metavar="B", help="Compile for this optional port being absent.")
 @click.option("--test", "test", metavar='["M=100, N=100"]', help="Build, run in a child process, compare with the reference.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the drawn inputs.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the drawn inputs.")
 @click.option("--input", "given", multiple=True, metavar="A=FILE.npy", help="An input of the test run.")
 @click.option("--output", "kept", multiple=True, metavar="C=FILE.npy", help="Keep an output of the test run.")
 @click.option("-c", "--config", "config", multiple=True, metavar="KEY=VALUE,...", help="The runtime's own settings; see --help-config.")
@@ -53,7 +54,14 @@ MAX_PRESENCES = 8  # sets of optional ports that `--test` tries
 @click.option("-I", "include", multiple=True, metavar="DIR", help="Where called composites are looked up.")
 @click.option("-MD", "--write-dependencies", "dependencies", is_flag=True, help="Write beside the product what it was made of, as a rule for make.")
 @click.option("--prefix", default="lm_", show_default=True, help="Of the emitted function names.")
-@click.option("--timeout", type=float, default=120.0, show_default=True, metavar="S", help="Bound on the downstream compiler and on each test run.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=120.0,
+    show_default=True,
+    metavar="S",
+    help="Bound on the downstream compiler and on each test run.",
+)
 @click.option("--mem-limit", type=click.IntRange(1), metavar="MB", help="Bound on the memory of the downstream compiler and of each test run.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Of diagnostics.")
@@ -71,6 +79,7 @@ def compile_(**options: Any) -> int:
     if not options["inputs"]:
         raise UsageError("no input: a .toml or .lisp file, - for standard input, an intermediate file, or the name of a library composite")
     emitted = parse_emit(options["emit"])
+    consistent(options)
     if options["as_json"] and (emitted or options["print_after"] or options["stop_after"]) and options["output"] is None:
         raise UsageError("--json prints one object and nothing else: give --emit and its like an -o")
     if options["mem_limit"]:
@@ -90,8 +99,8 @@ def compile_(**options: Any) -> int:
                 and len(found) + len(options["inputs"]) > 2
             ):
                 raise UsageError(f"-o {options['output']}: one file for more than one composite; name a folder")
-            for compilation in found:
-                status = max(status, one(compilation, options, emitted, report))
+            for compilation, chosen in (with_parameters(c, options) for c in found):
+                status = max(status, one(compilation, chosen, emitted, report))
                 warn(compilation.warnings, options, report)
         except SourceError as error:
             warn(error.diagnostics, options, report)
@@ -102,6 +111,18 @@ def compile_(**options: Any) -> int:
     return status
 
 
+def with_parameters(compilation: Compilation, options: dict[str, Any]) -> tuple[Compilation, dict[str, Any]]:
+    """`--test` may bind parameters too, which are fixed as by `-D`; what is left of it stays with the options."""
+    names = [p.name for p in compilation.composite.parameters] if options["test"] and compilation.composite else []
+    bound = parse_bindings(options["test"]) if names else {}
+    given = {k: v for k, v in bound.items() if k in names}
+    if not given:
+        return compilation, options
+    settings = replace(compilation.settings, sizes={**compilation.settings.sizes, **given})
+    rest = ", ".join(f"{k}={v}" for k, v in bound.items() if k not in given)
+    return Compilation(compilation.unit, compilation.composite, settings, compilation.observer), {**options, "test": rest}
+
+
 def warn(found: list[Diagnostic], options: dict[str, Any], report: dict[str, Any]) -> None:
     """Diagnostics to stderr or into the report, each once in a run: composites of one file may call the same ones."""
     objects = diagnostics.as_objects(found)
@@ -110,6 +131,29 @@ def warn(found: list[Diagnostic], options: dict[str, Any], report: dict[str, Any
     if not options["as_json"]:
         each = list(dict.fromkeys(found))
         diagnostics.show([each[k] for k in fresh], diagnostics.wants_color(options["color"]))
+
+
+def consistent(options: dict[str, Any]) -> None:
+    """UsageError for options that contradict one another, or that would be without effect."""
+    if options["test"] is None:
+        for option, given in (("--input", options["given"]), ("--output", options["kept"]), ("--device", options["device"])):
+            if given:
+                raise UsageError(f"{option} is for a test run: it needs --test")
+    elif options["stop_after"]:
+        raise UsageError(f"--stop-after {options['stop_after']} and --test contradict: what is tested goes through all passes")
+    if options["emit"] and options["stop_after"]:
+        raise UsageError(f"--stop-after {options['stop_after']} and --emit contradict: both say what is shown")
+    if options["print_after"] not in (None, "all"):
+        from ..passes.pipeline import PIPELINE
+
+        names = [p.name for p in PIPELINE]
+        if options["print_after"] not in ("elaborate", *names):
+            raise UsageError(f"--print-after {options['print_after']}: no such pass; there are elaborate, {', '.join(names)}")
+    if not re.fullmatch(r"[A-Za-z_]\w*|", options["prefix"], re.ASCII):
+        raise UsageError(f"--prefix {options['prefix']}: expected the start of a C name: letters, digits and _")
+    for folder in options["include"]:
+        if not Path(folder).is_dir():
+            raise UsageError(f"-I {folder}: no such folder")
 
 
 def settings_of(options: dict[str, Any]) -> Settings:

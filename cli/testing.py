@@ -143,8 +143,9 @@ def inputs_of(texts: tuple[str, ...]) -> dict[str, Any]:
     for name, path in pairs(texts, "--input"):
         try:
             found[name] = numpy.load(path, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise UsageError(f"--input {name}={path}: {error}") from None
+        except (OSError, ValueError, EOFError) as error:
+            said = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+            raise UsageError(f"--input {name}={path}: {said}") from None
     return found
 
 
