@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from . import diagnostics
 from .dependencies import write_rule
 from .parse import parse_bindings, parse_config, parse_pairs, parse_value
 from .progress import stage
+
+MAX_PRESENCES = 8  # sets of optional ports that `--test` tries
 
 
 @click.command("compile")
@@ -33,6 +36,7 @@ from .progress import stage
     "--assume", multiple=True, metavar='"K % 16 = 0"', help="A precondition on the sizes: compiled for, and checked by the emitted function."
 )
 @click.option("--dtype", "dtypes", multiple=True, metavar="T=f16", help="Bind a type variable.")
+@click.option("--without", multiple=True, metavar="B", help="Compile for this optional port being absent.")
 @click.option("--test", "test", metavar='["M=100, N=100"]', help="Build, run in a child process, compare with the reference.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the drawn inputs.")
 @click.option("--input", "given", multiple=True, metavar="A=FILE.npy", help="An input of the test run.")
@@ -158,7 +162,7 @@ def settings_of(options: dict[str, Any]) -> Settings:
     return Settings(
         runtime=options["runtime"], target=options["target"], config=config, O=options["level"], strict=options["strict"], unchecked=options["unchecked"],
         sizes=parse_pairs(options["defines"], "-D", parse_value), dtype=parse_pairs(options["dtypes"], "--dtype", str), include=options["include"],
-        assume=options["assume"], entry=options["entry"], prefix=options["prefix"], portable=keeps, timeout=options["timeout"], device=options["device"],
+        assume=options["assume"], without=options["without"], entry=options["entry"], prefix=options["prefix"], portable=keeps, timeout=options["timeout"], device=options["device"],
     )  # fmt: skip
 
 
@@ -236,7 +240,8 @@ def one(compilation: Compilation, options: dict[str, Any], emitted: list[str], r
     if options["test"] is not None:
         from .testing import test
 
-        status = test(compilation, options, report, log)
+        for variant in presences(compilation):
+            status = max(status, test(variant, options, report, log))
     if options["verbose"]:
         for command in log:
             click.echo(command, err=True)
@@ -244,6 +249,15 @@ def one(compilation: Compilation, options: dict[str, Any], emitted: list[str], r
     if products and not options["as_json"] and not emitted:
         click.echo("wrote " + ", ".join(map(str, products)))
     return status
+
+
+def presences(compilation: Compilation) -> list[Compilation]:
+    """What `--test` covers: every set of optional ports may be absent (up to MAX_PRESENCES of them), unless --without says which are."""
+    optional = () if compilation.composite is None else compilation.composite.optional
+    if compilation.settings.without or not optional:
+        return [compilation]
+    absent = [names for count in range(len(optional) + 1) for names in combinations(optional, count)][:MAX_PRESENCES]
+    return [compilation, *(compilation.variant(names) for names in absent[1:])]
 
 
 def emit_levels(compilation: Compilation, levels: list[str], output: str | None, log: list[str]) -> list[Path]:

@@ -10,10 +10,10 @@ from typing import Any
 
 from ...dsl import Composite, Instance, Scope, elaborate, read_file
 from ...dsl.scope import LIBRARY
-from ...ir.dtypes import DTYPES, DType
+from ...ir.dtypes import DTYPES
 from ...ir.errors import SourceError
 from ...ir.graph import Graph
-from ...ir.primops import OPS, STRUCTURAL
+from ...ir.primops import ACCEPTS, OPS, STRUCTURAL
 from .operators import elementwise_graph, structural_graph
 
 KINDS = ("primop", "derived", "composite")
@@ -64,14 +64,7 @@ def accepted(name: str) -> list[str]:
     if name == "iota":
         return ["i64"]
     accepts = OPS[name].accepts if name in OPS else "any"
-    fits: dict[str, Callable[[DType], bool]] = {
-        "any": lambda d: True,
-        "float": lambda d: d.is_float,
-        "integer": lambda d: d.is_integer,
-        "number": lambda d: d.is_float or d.is_integer,
-        "bits": lambda d: d.is_integer or d.kind == "bool",
-    }
-    return [n for n, d in DTYPES.items() if fits[accepts](d) and (d.kind != "complex" or name in ("where", "contiguous", "gather"))]
+    return [n for n, d in DTYPES.items() if d.kind in ACCEPTS[accepts] and (d.kind != "complex" or name in ("where", "contiguous", "gather"))]
 
 
 def library(folder: Path = LIBRARY) -> list[Subject]:

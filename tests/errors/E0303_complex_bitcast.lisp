@@ -1,4 +1,4 @@
-; E0303_complex_bitcast.lisp:6:11: error[E0303]: bitcast from c64 to u64: both must be real numbers of one width
+; E0303_complex_bitcast.lisp:6:11: error[E0303]: bitcast from c64 to u64: a complex number has two parts
 ;     6 |   (return (bitcast u64 A)))
 ;       |           ^^^^^^^^^^^^^^^
 
