@@ -10,7 +10,7 @@ from luminal.ir import polynomial as pl
 from luminal.ir import simplify as rules
 from luminal.ir.bounds import Known, bounds
 from luminal.ir.dtypes import INDEX, bool_, i32
-from luminal.ir.expr import FALSE, TRUE, ZERO, Expr, axis, both, call, const, load, maximum, minimum, postorder, size, total, var, where
+from luminal.ir.expr import FALSE, TRUE, ZERO, Expr, axis, both, call, cast, const, load, maximum, minimum, postorder, size, total, var, where
 from luminal.ir.simplify import assuming, prove, prove_equal, prove_le, simplify
 
 N, M, K, B = map(size, "NMKB")
@@ -361,3 +361,16 @@ def test_a_remainder_inside_stays_where_its_divisor_may_be_0() -> None:
 def test_comparisons_with_numbers_have_one_form() -> None:
     assert str(simplify(ZERO.lt(N))) == "1 <= N" and simplify(ZERO.lt(N)) is simplify(const(1).le(N))
     assert str(simplify(M.lt(N))) == "M < N" and simplify((M + 1).le(N)) is simplify(M.lt(N))
+
+
+def test_a_range_with_one_end_says_nothing_of_the_other() -> None:
+    known = Known({"N": (0, None, 1)})
+    for ends in ((None, N - 1, 1), (N * -1, None, 1)):
+        assert not prove(ZERO.lt(N), known.with_ranges({"i": ends}))
+    assert prove(ZERO.lt(N), known.with_ranges({"i": (0, N - 1, 1)}))
+
+
+def test_a_truth_value_as_a_number() -> None:
+    truth = cast(INDEX, I.lt(J))
+    assert bounds(truth, Known({}))[:2] == (0, 1)
+    assert prove(truth.le(const(1))) and not prove(const(1).le(truth)) and not prove(truth.le(ZERO))
