@@ -37,7 +37,11 @@ def test_a_composite_is_shown_with_formula_code_and_decomposition() -> None:
 
 @pytest.mark.parametrize("composite", [c for members in library().values() for c in members], ids=lambda c: c.name)
 def test_every_composite_becomes_primops(composite: object) -> None:
-    primops = {name for name in OPS if OPS[name].primop} | STRUCTURAL.keys() | {"max_reduce.min", "max_reduce.mul", "max_reduce.and", "max_reduce.or", "update", "nest"}
+    primops = (
+        {name for name in OPS if OPS[name].primop}
+        | STRUCTURAL.keys()
+        | {"max_reduce.min", "max_reduce.mul", "max_reduce.and", "max_reduce.or", "update", "nest"}
+    )
     assert set(json.loads(luminal("ops", composite.name, "--json"))["primops"]) <= primops  # type: ignore[attr-defined]
 
 
