@@ -245,6 +245,8 @@ def statements(block: Block) -> Iterator[Stmt]:
     while stack:
         s = stack.pop()
         yield s
+        if isinstance(s, (Store, Let, Alloc)):  # the most of them
+            continue
         if isinstance(s, (Loop, While, Region)):
             stack += reversed(s.body)
         elif isinstance(s, If):

@@ -101,7 +101,7 @@ class NestBody:
         if extent is ONE and start is ZERO:
             return ZERO
         name = self.names.fresh(*letters)
-        known = assuming(self.current.known.with_ranges({name: (start, extent - 1, 1)}), start.lt(extent))
+        known = self.current.known.with_ranges({name: (start, extent - 1, 1)})
         self.current = self.where[name] = Scope(self.current, known, name, extent, kind, start)
         return var(name)
 

@@ -256,4 +256,4 @@ def _redirected(block: Block, old: str, new: str) -> Block:
     def store(s: Stmt) -> Block | None:
         return (replace(s, buffer=new),) if isinstance(s, Store) and s.buffer == old else None
 
-    return map_block(map_expressions(block, lambda e: rewrite(e, rule)), store)
+    return map_block(map_expressions(block, lambda e: rewrite(e, rule) if old in e.buffers else e), store)
