@@ -273,8 +273,11 @@ def drawn(evaluator: Evaluator, form: List) -> Any:
         raise error("E0504", f"`{head}` needs a seed", form.place, "help: the same seed gives the same numbers: (rand (M N) :seed 1)")
     if seed.weak != "int" and not seed.dtype.is_integer:
         raise error("E0318", f"a seed of dtype {seed.dtype}", form.place, "help: (cast i64 s)")
+    wanted = keywords["dtype"]
+    if wanted is not None and (not wanted.is_float or wanted.bits < 16):
+        raise error("E0303", f"`{head}` of {wanted}", form.place, "help: it makes f64 f32 f16 bf16")
     given = [(composite.ports[0], b.cast(position, i64), form.place), (composite.ports[1], b.cast(seed, i64), form.place)]
-    return apply_composite(evaluator, composite, given, {"dtype": keywords["dtype"]}, form.place)[0]
+    return apply_composite(evaluator, composite, given, {"dtype": wanted}, form.place)[0]
 
 
 SPECIAL: dict[str, Callable[[Evaluator, List], Any]] = {

@@ -284,8 +284,14 @@ class _Planner:
         if view.node.op in LEAVES:
             return
         mapping = {axis(a): e for a, e in enumerate(use.index)}
-        known = self.known.with_ranges({v.attr: (0, extent - 1, 1) for v, extent in use.loops})
-        index = tuple(simplify(substitute(e, mapping), known) for e in view.index)
-        inside = use.kept and all(prove_le(ZERO, e, known) and prove_le(e, n - 1, known) for e, n in zip(index, view.node.shape, strict=True))
+        index = tuple([substitute(e, mapping) for e in view.index])
+        extents = dict(use.loops)
+        inside = use.kept
+        if any(
+            extents.get(e) is not n for e, n in zip(index, view.node.shape, strict=True)
+        ):  # else each is the variable of a loop over the whole axis
+            known = self.known.with_ranges({v.attr: (0, extent - 1, 1) for v, extent in use.loops})
+            index = tuple([simplify(e, known) for e in index])
+            inside = inside and all(prove_le(ZERO, e, known) and prove_le(e, n - 1, known) for e, n in zip(index, view.node.shape, strict=True))
         covered = use.covered or (view.domain is not None and not inside)
         self.uses[view.node].setdefault(replace(use, index=index, covered=covered))

@@ -34,6 +34,8 @@ from .loop_records import Event, stamped
 from .loop_slices import Slice
 from .nest_body import identity_of
 
+_IN_MEMORY = frozenset({"nest", "update", "scatter", "scan"})
+
 
 class Stuck(Exception):
     """Found out on the way: event k cannot be a node."""
@@ -51,14 +53,15 @@ class Form:
     notes: tuple[str, ...] = ()
 
 
-def tensor_form(nest: Nest, operands: tuple[Node, ...], pairs: Dependences, options: Options) -> Form:
+def tensor_form(nest: Nest, operands: tuple[Node, ...], pairs: Dependences, inout: frozenset[str], options: Options) -> Form:
+    """`inout`: the ports that are updated in place."""
     known = pairs.known
     found = Events(nest, known)
     order = Order(found, pairs)
     while True:
         if len(order.stuck) == len(found.events):
             return Form((), _notes(order.stuck.values()))
-        state = _Versions(nest, operands, found, order, known, options)
+        state = _Versions(nest, operands, found, order, known, inout, options)
         try:
             if state.run() and len(order.stuck) < len(found.events):
                 return Form(tuple(state.final(b.name) for b in nest.results))
@@ -81,6 +84,7 @@ class _Versions:
     found: Events
     order: Order
     known: Known
+    inout: frozenset[str]
     options: Options
     history: dict[str, list[tuple[frozenset[int], Node]]] = field(default_factory=dict)  # events since the version before, and the version
     checked: set[Expr] = field(default_factory=set)  # by gathers
@@ -251,12 +255,17 @@ class _Versions:
             value = lift.apply(call(COMBINERS[event.combiner].op, identity_of(event.combiner, dtype), const(1, dtype)), [old_value, value])
         self.inside(event, lift.inside(event.loops), shape)
         always = self.inside(event, lift.inside(kept), shape, False)
-        if covered is not None and (old.op == "const" or not always):
+        if covered is not None and not (always and self.changes_in_place(event.buffer, old)):
             runs = () if always else (ONE.le(lift.boxes[v]) for v in reduced)  # else there may be no such element
             return self.box_of(event, lift.view(value, axes, covered[0]), both(covered[1], *runs), old, shape)
         if not always:
             raise NotTensor(f"{event.buffer} has no such element where the loops do not run", event.span)
         return self.updated(event, axes, lift, value, shape)
+
+    def changes_in_place(self, buffer: str, old: Node) -> bool:
+        """A store to a part changes what is there.  What is computed anew anyway, or copied, is made in one pass with a choice in it."""
+        own = old.op == "input" and old.attr.name in self.inout and old is self.history[buffer][0][1]
+        return own or old.op in _IN_MEMORY
 
     def value(self, k: int, event: Event, reduced: list[Expr], lift: Lift, dtype: DType) -> Operand:
         """What is stored at each point of the kept loops; for an accumulation over loops, what is accumulated there."""
@@ -301,7 +310,7 @@ class _Versions:
                 slope, offset = (from_poly(x) for x in coefficient(p, v))
                 if slope not in (ONE, const(-1)):
                     return None
-                count = lift.order[v]
+                count = lift.boxes[v]  # negative for none: then the bounds of the box contradict each other
                 least = offset if slope is ONE else offset + 1 - count
                 inverse[v] = slope * (axis(d) - offset)
             if not prove_equal(least, ZERO, self.known):

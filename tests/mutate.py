@@ -25,13 +25,13 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 # module -> the tests that are to notice, the quickest first
 SUBJECTS = {
-    "ir/simplify.py": ("test_build_simplify.py", "test_simplify_index.py", "test_build_graph.py"),
-    "ir/conditions.py": ("test_build_simplify.py", "test_simplify_index.py", "test_build_graph.py"),
-    "ir/knowledge.py": ("test_build_simplify.py", "test_speed_witness.py", "test_simplify_index.py", "test_build_graph.py"),
-    "ir/bounds.py": ("test_build_simplify.py", "test_simplify_index.py", "test_build_graph.py"),
-    "ir/polynomial.py": ("test_build_simplify.py", "test_simplify_index.py", "test_build_graph.py"),
-    "ir/witness.py": ("test_speed_witness.py", "test_build_simplify.py", "test_simplify_index.py"),
-    "ir/intervals.py": ("test_build_simplify.py", "test_simplify_index.py"),
+    "ir/simplify.py": ("test_simplify_index.py", "test_build_graph.py", "test_build_simplify.py"),
+    "ir/conditions.py": ("test_simplify_index.py", "test_build_graph.py", "test_build_simplify.py"),
+    "ir/knowledge.py": ("test_speed_witness.py", "test_simplify_index.py", "test_build_graph.py", "test_build_simplify.py"),
+    "ir/bounds.py": ("test_simplify_index.py", "test_build_graph.py", "test_build_simplify.py"),
+    "ir/polynomial.py": ("test_simplify_index.py", "test_build_graph.py", "test_build_simplify.py"),
+    "ir/witness.py": ("test_speed_witness.py", "test_simplify_index.py", "test_build_simplify.py"),
+    "ir/intervals.py": ("test_simplify_index.py", "test_build_simplify.py"),
     "ir/movement.py": ("test_build_graph.py", "test_dsl_meaning.py"),
     "ir/reshape.py": ("test_build_graph.py", "test_dsl_meaning.py"),
     "ir/indexing.py": ("test_build_graph.py", "test_dsl_meaning.py"),
@@ -77,7 +77,7 @@ def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
                 other = copy.deepcopy(node)
                 other.test = ast.UnaryOp(ast.Not(), other.test)
                 yield "condition", other
-        case ast.Call(args=[a, b, *_]) if not node.keywords and isinstance(node.func, ast.Name) and node.func.id in ("min", "max"):
+        case ast.Call(args=[_, _, *_]) if not node.keywords and isinstance(node.func, ast.Name) and node.func.id in ("min", "max"):
             other = copy.deepcopy(node)
             other.func = ast.Name("max" if node.func.id == "min" else "min", ast.Load())
             yield "min/max", other
@@ -162,7 +162,9 @@ def main() -> None:
             if options.verbose or not by:
                 print(f"{k + 1:4}/{len(chosen)} {by or 'SURVIVES':<26} {module} {words}", flush=True)
     killed = len(chosen) - len(survivors)
-    print(f"{killed} of {len(chosen)} mutants noticed ({100 * killed / len(chosen):.0f} %), of {len(every)}; seed {options.seed}, {time.monotonic() - began:.0f} s")
+    print(
+        f"{killed} of {len(chosen)} mutants noticed ({100 * killed / len(chosen):.0f} %), of {len(every)}; seed {options.seed}, {time.monotonic() - began:.0f} s"
+    )
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import pytest
 from compilers import needs_cc
 from luminal.ir.expr import size
 from luminal.ir.graph import Graph
+from luminal.ir.kernel import Loop, statements
 from luminal.ir.target import Options
 from luminal.ir.text import read, show
 from luminal.ir.verify import verify
@@ -197,6 +198,19 @@ def test_what_is_not_separable_stays_and_says_why(name: str) -> None:
     assert not any(n.op == "cascade" for n in found.nodes())
     (said,) = why_not(found)
     assert reason in said
+
+
+@pytest.mark.parametrize(
+    ("name", "elastic"), [("attention", False), ("bias", False), ("causal", True), ("sliding window", True), ("soft cap, causal", True)]
+)
+def test_tiles_of_masked_scores_are_skipped(name: str, elastic: bool) -> None:
+    """The loop over tiles ends (and begins) where a row's mask lets it; a mask whose fill changes something would not."""
+    module = make_nests(fuse(after(before(ONE_PASS[name][0])), TARGET, OPTIONS), TARGET, OPTIONS)
+    loops = [s for k in module.kernels for s in statements(k.body) if isinstance(s, Loop)]
+    assert any(s.kind == "elastic" for s in loops) == elastic
+    text = ONE_PASS[name][0].replace("-inf", "-1000")
+    module = make_nests(fuse(after(before(text)), TARGET, OPTIONS), TARGET, OPTIONS)
+    assert not any(s.kind == "elastic" for k in module.kernels for s in statements(k.body) if isinstance(s, Loop))
 
 
 def test_strict_keeps_the_order_of_sums() -> None:
