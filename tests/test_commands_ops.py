@@ -52,6 +52,14 @@ def test_counts_are_of_nodes() -> None:
     assert operators(graph, native=()) == {"mul": 3, "add": 1}
 
 
+def test_complex_numbers_are_counted_in_components() -> None:
+    (c,) = read("(composite f ((A{c64}[N] B{c64}[N]) -> (Y{c64}[N])) (return (* A (conj B))))", "f.lisp")
+    graph = elaborate(c, Scope((c,)))
+    assert operators(graph) == {"real": 1, "imag": 1, "neg": 1, "complex": 1, "mul": 1}
+    # -im is im · -1; then (ac - bd) + (ad + bc) i, where x - y is x + y · -1
+    assert operators(graph, native=()) == {"mul": 6, "add": 2}
+
+
 def test_operators_of_the_language_and_unknown_names() -> None:
     assert luminal("ops", "einsum").startswith("(einsum ")
     with pytest.raises(UsageError, match="nearest: softmax"):
