@@ -63,6 +63,8 @@ def bindings(compilation: Compilation, given: dict[str, int | float]) -> list[tu
     graph = compilation.elaborate()
     names = [s.name for s in graph.sizes]
     scalars = {p.name: p for p in graph.ports if p.role == "scalar"}
+    if compilation.settings.without:  # what only an absent port has is bound for the others
+        given = {k: v for k, v in given.items() if k in names or k in scalars or k not in everywhere(compilation)}
     unknown = [k for k in given if k not in names and k not in scalars]
     if unknown:
         from difflib import get_close_matches
@@ -89,6 +91,12 @@ def bindings(compilation: Compilation, given: dict[str, int | float]) -> list[tu
     for binding, _ in chosen:
         check(compilation, binding)
     return [(b, own | bound_scalars) for b, own in chosen]
+
+
+def everywhere(compilation: Compilation) -> list[str]:
+    """The sizes and scalars of the composite with all its optional ports."""
+    graph = compilation.variant(()).elaborate()
+    return [*(s.name for s in graph.sizes), *(p.name for p in graph.ports if p.role == "scalar")]
 
 
 def own_bindings(compilation: Compilation, names: list[str], scalars: list[str]) -> list[tuple[dict[str, int], dict[str, Any]]]:
@@ -135,8 +143,9 @@ def inputs_of(texts: tuple[str, ...]) -> dict[str, Any]:
     for name, path in pairs(texts, "--input"):
         try:
             found[name] = numpy.load(path, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise UsageError(f"--input {name}={path}: {error}") from None
+        except (OSError, ValueError, EOFError) as error:
+            said = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+            raise UsageError(f"--input {name}={path}: {said}") from None
     return found
 
 

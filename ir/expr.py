@@ -116,7 +116,9 @@ _room = 1 << 14
 def _sweep() -> None:
     """Drop the dead.  Users stand behind their operands, and their keys hold them: from the end, one pass finds all."""
     global _room
-    for key, reference in reversed(list(_interned.items())):
+    entries = list(_interned.items())
+    while entries:  # not a loop over them, which would hold every key to its end
+        key, reference = entries.pop()
         if reference() is None:
             del _interned[key]
     _room = max(_room, 2 * len(_interned))
@@ -130,8 +132,7 @@ _NO_POSITIONS = frozenset({"load", "bitcast", "null", "ins"})
 
 def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -> Expr:
     """The one expression with these parts.  No folding happens here."""
-    bits = struct.pack("<d", attr) if type(attr) is float else attr
-    key = (op, dtype.name, args, type(attr), bits)
+    key = (op, dtype, args, attr) if op != "const" else (dtype, type(attr), struct.pack("<d", attr) if type(attr) is float else attr)
     reference = _interned.get(key)
     found = None if reference is None else reference()
     if found is None:

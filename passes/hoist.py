@@ -155,17 +155,20 @@ def _outward(block: Block, fresh: Temporaries, weight: dict[Expr, float]) -> Blo
     result: list[Stmt] = []
     known: dict[Expr, Expr] = {}  # what earlier loops of this block left in temporaries
     for s in block:
-        known = _without(known, {t.name for t in statements((s,)) if isinstance(t, Assign)})
-        (s,) = _substituted((s,), known)
+        if known:
+            known = _without(known, {t.name for t in statements((s,)) if isinstance(t, Assign)})
+            (s,) = _substituted((s,), known)
         match s:
             case For() | While():
+                new: dict[Expr, Expr] = {}
                 for e in [*_bound(s), *_unchanging(s, weight)]:
                     let = fresh.define(e)
                     result.append(let)
-                    known[e] = var(let.name, let.dtype)
-                if isinstance(s, For):
-                    s = replace(s, stop=known.get(s.stop, s.stop))
-                result.append(with_body(s, _outward(_substituted(s.body, known), fresh, weight)))
+                    new[e] = var(let.name, let.dtype)
+                if isinstance(s, For) and s.stop in new:
+                    s = replace(s, stop=new[s.stop])
+                result.append(with_body(s, _outward(_substituted(s.body, new), fresh, weight)))
+                known = {**known, **new}
             case Region():
                 result.append(with_body(s, _outward(s.body, fresh, weight)))
             case If():
@@ -177,7 +180,7 @@ def _outward(block: Block, fresh: Temporaries, weight: dict[Expr, float]) -> Blo
 
 def _bound(s: For | While) -> list[Expr]:
     """The end of a loop, where it is dear and is the same on every trip."""
-    if not isinstance(s, For) or not any(n.op in DEAR for n in postorder(s.stop)):
+    if not isinstance(s, For) or not s.stop.args or not any(n.op in DEAR for n in postorder(s.stop)):
         return []
     changing = {t.name for t in statements(s.body) if isinstance(t, Assign)}
     return [] if s.stop.buffers or not changing.isdisjoint(s.stop.names) else [s.stop]

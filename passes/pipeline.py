@@ -27,9 +27,9 @@ class Pass:
     reason: str
     levels: frozenset[int] = frozenset({0, 1, 2, 3})
 
-    def run(self, ir: IR, target: Target, options: Options) -> IR:
-        function: Callable[[IR, Target, Options], IR] = getattr(import_module(f".{self.name}", __package__), self.name)
-        return function(ir, target, options)
+    def load(self) -> Callable[[IR, Target, Options], IR]:
+        """The pass itself; its module is imported when it is first asked for."""
+        return getattr(import_module(f".{self.name}", __package__), self.name)
 
 
 PIPELINE: tuple[Pass, ...] = (
@@ -39,12 +39,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("cascade", "graph", "graph", "before fusing: passes over an axis that become one need no tensor between them", frozenset({2, 3})),
     Pass("fuse", "graph", "graph", "last on the graph: it only marks what is made real, with every rewrite already done"),
     Pass("make_nests", "graph", "kernel", "one kernel for each node made real; loops are in logical order, nothing is scheduled"),
-    Pass(
-        "split_complex",
-        "kernel",
-        "kernel",
-        "as soon as there are kernels, whether a tensor or a loop made them: nothing after it knows complex numbers",
-    ),
+    Pass("split_complex", "kernel", "kernel", "once for what tensors and what loops have made: nothing after it knows complex numbers"),
     Pass("legalize", "kernel", "kernel", "before scheduling, so that a register budget counts the operations that are really emitted"),
     Pass("schedule", "kernel", "kernel", "at -O0 and -O1 only what the target demands (GPU axes), from -O2 the automatic schedule"),
     Pass("lower", "kernel", "program", "flat addresses and vectors; from here on nothing is decided"),
@@ -77,17 +72,17 @@ def run_pipeline(
     passes = [p for p in PIPELINE if LEVELS.index(p.source) >= LEVELS.index(start)] if start != "program" else []
     if stop_level is not None:
         passes = [p for p in passes if LEVELS.index(p.result) <= LEVELS.index(stop_level)]
-    for p in passes:
-        if options.level in p.levels:
-            began = perf_counter()
-            ir = p.run(ir, target, options)
-            seconds = perf_counter() - began
-            try:
-                verify(ir)
-            except CompilerBug as bug:
-                raise CompilerBug(p.name, str(bug)) from bug
-            if observer is not None:
-                observer(p.name, p.result, ir, seconds)
-        if p.name == stop_after:
-            break
+    if stop_after in [p.name for p in passes]:
+        passes = passes[: [p.name for p in passes].index(stop_after) + 1]
+    # loaded before the clock starts: what a pass costs is not what Python's imports cost
+    for p, run in [(p, p.load()) for p in passes if options.level in p.levels]:
+        began = perf_counter()
+        ir = run(ir, target, options)
+        seconds = perf_counter() - began
+        try:
+            verify(ir)
+        except CompilerBug as bug:
+            raise CompilerBug(p.name, str(bug)) from bug
+        if observer is not None:
+            observer(p.name, p.result, ir, seconds)
     return ir

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from textwrap import dedent, indent
 
-from luminal.ir.program import Program
+from luminal.ir.bounds import Known
+from luminal.ir.expr import ZERO, const, size, var
+from luminal.ir.graph import Size
+from luminal.ir.program import For, Program
+from luminal.ir.simplify import prove, simplify
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read, show
 from luminal.passes.hoist import hoist
-from luminal.passes.simplify_index import simplify_index
+from luminal.passes.simplify_index import inside_loop, simplify_index
 
 TARGET = Target("clang", "test", "a test machine")
 HEAD = (
@@ -304,3 +308,16 @@ def test_unused_lets_go() -> None:
         y[0] = x[1]
         """,
     )
+
+
+def test_what_does_not_mention_the_loop_is_judged_outside_of_it() -> None:
+    """Once for all loops: the answers of the inner scope are those of the outer one, the same objects."""
+    n, i = size("N"), var("i")
+    outside = Known({"N": Size("N", 1)})
+    inside = inside_loop(For("i", ZERO, n // 8, ()), outside)
+    deeper = inside_loop(For("j", ZERO, const(4), ()), inside)
+    assert deeper.home(n // 8 * 8) is outside
+    assert deeper.home(i * 8 + n) is inside
+    assert deeper.home(i * 8 + var("j")) is deeper
+    assert simplify((n + 7) // 8 + i, deeper) is simplify((n + 7) // 8 + i, inside)
+    assert prove((i * 8).lt(n), deeper)  # what the loop says of its own variable is known all the same

@@ -36,13 +36,29 @@ class _Memory(Exception):
 
 def vectorise(body: Block, target: Target) -> Block:
     """The body without `vector` loops; on a target without vectors they are plain loops."""
-    memory: set[str] = set()
+    memory = touched_by_scalars(body)
     while True:
         attempt = _Attempt(target, memory)
         try:
             return attempt.arrays_of_vectors(attempt.block(body))
         except _Memory as found:
             memory.add(found.name)
+
+
+def touched_by_scalars(body: Block) -> set[str]:
+    """What statements outside of all vector loops load and store."""
+    found: set[str] = set()
+    for s in body:
+        if isinstance(s, For) and s.pragma == "vector":
+            continue
+        found.update(*[e.buffers for e in expressions(s)])
+        if isinstance(s, StoreTo):
+            found.add(s.buffer)
+        elif isinstance(s, If):
+            found |= touched_by_scalars(s.body) | touched_by_scalars(s.orelse)
+        elif isinstance(s, (For, While, Region)):
+            found |= touched_by_scalars(s.body)
+    return found
 
 
 def loads_of(*roots: Expr) -> list[Expr]:
@@ -76,6 +92,8 @@ class _Attempt:
                 return (s,)
 
     def scalar_access(self, s: Stmt) -> None:
+        if not self.arrays:
+            return
         touched = [n.attr for n in loads_of(*expressions(s))] + ([s.buffer] if isinstance(s, StoreTo) else [])
         for name in touched:
             if name in self.arrays:

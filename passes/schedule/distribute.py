@@ -67,7 +67,7 @@ def _prefixed(block: Block, buffer: str, prefix: Shape) -> Block:
     def store(s: Stmt) -> Block | None:
         return (replace(s, index=(*prefix, *s.index)),) if isinstance(s, Store) and s.buffer == buffer else None
 
-    return map_block(map_expressions(block, lambda e: rewrite(e, rule)), store)
+    return map_block(map_expressions(block, lambda e: rewrite(e, rule) if buffer in e.buffers else e), store)
 
 
 def fission(kernel: Kernel, facts: Facts, *axes: str, around: tuple[str, ...] = ()) -> Kernel:

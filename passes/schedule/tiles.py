@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir.expr import Expr, postorder
-from ...ir.kernel import If, Loop, Store, expressions, statements
+from ...ir.kernel import If, Let, Loop, Store, expressions, statements
 from .affine import constant_extent, stride
 from .plan import Plan
 from .tree import StepError, all_loops, loads_in, touched
@@ -103,7 +103,7 @@ class RegisterTile:
                     plan.do("spill", acc, outer.axis)
                 elif (isinstance(inner.body[0], If) and not plan.tried("unswitch", outer.axis)) or self.interior(outer.axis, inner.axis, border):
                     continue
-                elif all(isinstance(s, Store) for s in inner.body) and constant_extent(inner) is not None:
+                elif all(isinstance(s, (Store, Let)) for s in inner.body) and constant_extent(inner) is not None:
                     plan.do("vectorize", inner.axis)
                     plan.do("unroll", outer.axis)
                 else:

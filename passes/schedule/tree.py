@@ -80,9 +80,11 @@ def _path_to_loop(block: Block, axis: str) -> list[Stmt] | None:
     for s in block:
         if isinstance(s, Loop):
             found = [] if s.axis == axis else _path_to_loop(s.body, axis)
+        elif isinstance(s, (Store, Let, Alloc)):
+            continue
         elif isinstance(s, If):
             found = _path_to_loop(s.body, axis)
-            if found is None and s.orelse:
+            if found is None:
                 found = _path_to_loop(s.orelse, axis)
         else:
             found = _path_to_loop(s.body, axis) if isinstance(s, (While, Region)) else None

@@ -1,0 +1,47 @@
+"""Interned expressions: one object for equal parts, what each knows of itself, and the table that forgets the dead."""
+
+from __future__ import annotations
+
+from luminal.ir import expr as ex
+from luminal.ir.dtypes import INDEX, bool_, f32, f64
+from luminal.ir.expr import axis, call, const, first, load, make, size, substitute, var, vload, where
+
+
+def test_equal_parts_are_one_object_and_others_are_not() -> None:
+    assert size("N") + 1 is size("N") + 1
+    assert size("N") is not var("N")
+    literals = [const(1), const(1.0, f32), const(1.0, f64), const(True, bool_), const(0.0, f32), const(-0.0, f32), const(0)]
+    assert len({id(e) for e in literals}) == len(literals)
+    assert const(float("nan"), f32) is const(float("nan"), f32)
+
+
+def test_the_dead_are_swept_and_the_living_stay() -> None:
+    kept = [size("N") * k + load("A", INDEX, var("i") + k) for k in range(100)]
+    assert all(((size("forgotten") + k) * 3).names == {"forgotten"} for k in range(2, 100))
+    ex._sweep()
+    living = [reference() for reference in ex._interned.values()]
+    assert not any(e is None or "forgotten" in e.names for e in living)
+    for k, e in enumerate(kept):
+        assert size("N") * k + load("A", INDEX, var("i") + k) is e
+        assert make(e.op, e.dtype, e.args, e.attr) is e
+
+
+def test_an_expression_knows_its_names_buffers_and_whether_it_is_a_position() -> None:
+    i, n = var("i"), size("N")
+    e = where(first("p"), load("A", f32, i * n, axis(0)), vload("B", f32, 1, n))
+    assert e.names == {"i", "N", "$0", "p"}
+    assert e.buffers == {"A", "B"}
+    assert not e.is_position
+    assert (i * n // 4).lt(n).is_position
+    assert not (load("at", INDEX, i) + n).is_position
+    assert not call("add", load("A", f32, i), const(1.0, f32)).is_position
+
+
+def test_substitution_finds_leaves_loops_loads_and_constants() -> None:
+    i, j, scalar = var("i"), var("j"), load("acc", f32)
+    e = where(first("p"), scalar, load("A", f32, i + 3))
+    assert substitute(e, {i: j}) is where(first("p"), scalar, load("A", f32, j + 3))
+    assert substitute(e, {first("p"): i.eq(0)}) is where(i.eq(0), scalar, load("A", f32, i + 3))
+    assert substitute(e, {scalar: load("B", f32, i), i: j}) is where(first("p"), load("B", f32, i), load("A", f32, j + 3))
+    assert substitute(e, {const(3): const(4)}) is where(first("p"), scalar, load("A", f32, i + 4))
+    assert substitute(e, {var("k"): j}) is e
