@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 import pytest
 from luminal.ir.graph import Graph
+from luminal.ir.kernel import Loop
 from luminal.ir.target import Options
 from luminal.passes.make_nests import make_nests
 from luminal.passes.raise_loops import raise_loops
+from luminal.passes.schedule.loops import reorder
+from luminal.passes.schedule.tree import Facts, StepError
 from running import TARGET, agree, composite, draw, meaning, outputs
 
 
@@ -82,3 +85,20 @@ def test_case(name: str) -> None:
         want = meaning(before, inputs, sizes)
         agree(meaning(graph, inputs, sizes), want, before, f"{name} as a graph, {sizes}")
         agree(outputs(module, inputs, sizes, n), want, before, f"{name} as kernels, {sizes}")
+
+
+def test_a_loop_that_is_independent_inside_another_stays_inside_it() -> None:
+    """The columns of one row may run in any order, but not before the row above is whole."""
+    text = "((Y{f32}[M N]) -> (Y)) (loop (i 1 M) (dotimes (j N) (setf (aref Y i j) (- 1 (* (aref Y i j) (aref Y (- i 1) 0))))))"
+    _, graph = raised(text)
+    (kernel,) = make_nests(graph, TARGET, Options()).kernels
+    outer = kernel.body[0]
+    assert isinstance(outer, Loop) and outer.kind == "serial"
+    inner = outer.body[0]
+    assert isinstance(inner, Loop) and inner.kind == "parallel"
+    facts = Facts.of(make_nests(graph, TARGET, Options()))
+    with pytest.raises(StepError, match="only inside a loop in order"):
+        reorder(kernel, facts, inner.axis, outer.axis)
+    _, graph = raised(text.replace("(aref Y (- i 1) 0)", "(aref Y (- i 1) j)"))
+    (kernel,) = make_nests(graph, TARGET, Options()).kernels
+    assert reorder(kernel, facts, inner.axis, outer.axis).body[0].kind == "parallel"  # type: ignore[union-attr]
