@@ -155,7 +155,16 @@ class Compilation:
         if unit.level:
             from .ir import text
 
-            ignored = [option for option, given in (("-D", settings.sizes), ("--dtype", settings.dtype), ("--without", settings.without), ("--assume", settings.assume)) if given]
+            ignored = [
+                option
+                for option, given in (
+                    ("-D", settings.sizes),
+                    ("--dtype", settings.dtype),
+                    ("--without", settings.without),
+                    ("--assume", settings.assume),
+                )
+                if given
+            ]
             if ignored:
                 raise UsageError(f"{unit.name}: {ignored[0]} is for composites; an intermediate file is compiled as it stands")
             self.levels[unit.level] = text.read_valid(unit.text, unit.name)

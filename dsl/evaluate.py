@@ -248,7 +248,7 @@ def list_element(evaluator: Evaluator, form: List, values: tuple[int, ...]) -> A
 def length(evaluator: Evaluator, form: List) -> Any:
     """`(length list)`: how many numbers a parameter of type ints or axes has."""
     values = arguments.anything(evaluator, form.items[1]) if len(form.items) == 2 else None
-    if not is_list(values):
+    if values is None or not is_list(values):
         raise error("E0503", "`length` takes a parameter that is a list", form.place, "expected: (length axes)")
     return evaluator.builder.constant(len(values))
 

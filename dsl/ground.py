@@ -45,6 +45,7 @@ class Ground:
         self.block: list[Stmt] = []
         self.bodies: list[list[Stmt]] = [self.block]
         self.outside: dict[tuple[int, str], Memory] = {}
+        self.unset: dict[tuple[int, str], Symbol] = {}  # outputs without a value yet, where they are named first
         self.written: dict[str, tuple[Memory, Symbol]] = {}
         self.counts = count_targets(form)
         self.count = 0  # of statements
@@ -98,6 +99,7 @@ class Ground:
             shape, dtype = declared
             self.outside[place] = Memory(self.outer(key), shape, place)
             self.kinds.start(place, dtype)
+            self.unset[place] = name
         return self.outside[place]
 
     def buffer(self, memory: Memory, space: str = "global") -> Buffer:

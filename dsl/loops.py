@@ -257,6 +257,9 @@ class Walk(Ground):
 
         if not self.written:
             raise error("E0605", f"this `{self.form.head}` has no effect: it stores into nothing", self.form.place)
+        never = next((name for (_, key), name in self.unset.items() if not any(m.key == (0, key) for m, _ in self.written.values())), None)
+        if never is not None:
+            raise error("E0604", f"the output `{shorten(never.name)}` has no value here", never.place)
         b = self.evaluator.builder
         for s in self.block:
             if isinstance(s, Check) and on_sizes_only(s):

@@ -76,6 +76,4 @@ def cast_from(b: Values, x: Tensor, to: DType) -> Tensor:
     """A complex tensor in another dtype: as a condition only; E0303."""
     if to is bool_:
         return b.elementwise("not_equal", x, b.constant(0))
-    raise BuildError(
-        "E0303", f"cast from c64 to {to}: a complex number has two parts", "help: (real z), (imag z) or (abs z)"
-    )
+    raise BuildError("E0303", f"cast from c64 to {to}: a complex number has two parts", "help: (real z), (imag z) or (abs z)")

@@ -250,7 +250,11 @@ class Values(Scope):
                 "complex numbers have no order: compare (abs z) or (real z)" if OPS[op].accepts == "ordered" else "take (real z), (imag z) or (abs z)"
             )
             raise BuildError("E0303", f"{op} does not take {dtype}", note)
-        note = "use floordiv, or cast to a float dtype first" if op == "div" else f"{op} takes {' '.join(k for k in ACCEPTS[OPS[op].accepts] if k != 'complex')}; cast first"
+        note = (
+            "use floordiv, or cast to a float dtype first"
+            if op == "div"
+            else f"{op} takes {' '.join(k for k in ACCEPTS[OPS[op].accepts] if k != 'complex')}; cast first"
+        )
         raise BuildError("E0303", f"{op} does not take {dtype}", note)
 
     def fold_plain(self, op: str, xs: tuple[Tensor, ...], shape: Shape) -> Tensor | None:

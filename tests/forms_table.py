@@ -45,15 +45,6 @@ def wide(dtype: str) -> str:
     return "i64" if dtype == "bool" or (dtype in INTEGER and dtype not in ("i64", "u64")) else dtype
 
 
-def unary(**named: Callable[..., Any]) -> list[Form]:
-    return [Form(f"({name} {code})", f, FLOAT) for name, (code, f) in named.items()]
-
-
-def near(x: Any) -> Any:
-    """Into [-1, 1]."""
-    return x / 4
-
-
 ARITHMETIC = [
     Form("(+ A)", lambda A: A), Form("(+ A B)", lambda A, B: A + B), Form("(+ A B C 2)", lambda A, B, C: A + B + C + 2),
     Form("(* A B)", lambda A, B: A * B), Form("(* A B 3 C)", lambda A, B, C: A * B * 3 * C), Form("(+ A V)", lambda A, V: A + V), Form("(* z A)", lambda z, A: z * A),

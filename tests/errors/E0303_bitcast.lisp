@@ -1,4 +1,4 @@
-; E0303_bitcast.lisp:6:11: error[E0303]: bitcast from f32 to u64: both must be real numbers of one width
+; E0303_bitcast.lisp:6:11: error[E0303]: bitcast from f32 to u64: both must be numbers of one width
 ;     6 |   (return (bitcast u64 A)))
 ;       |           ^^^^^^^^^^^^^^^
 
