@@ -43,7 +43,7 @@ class Settings:
     parameters: dict[str, Any] = field(default_factory=dict)
     ranks: int = 1  # how many leading axes `~` stands for
     assume: tuple[str, ...] = ()  # preconditions on the sizes
-    given: tuple[str, ...] | None = None  # optional ports that are passed; None: all of them
+    without: tuple[str, ...] = ()  # optional ports that are absent
     include: tuple[str, ...] = ()
     entry: str | None = None
     prefix: str = "lm_"
@@ -155,10 +155,23 @@ class Compilation:
         if unit.level:
             from .ir import text
 
-            ignored = [option for option, given in (("-D", settings.sizes), ("--dtype", settings.dtype), ("--assume", settings.assume)) if given]
+            ignored = [
+                option
+                for option, given in (
+                    ("-D", settings.sizes),
+                    ("--dtype", settings.dtype),
+                    ("--without", settings.without),
+                    ("--assume", settings.assume),
+                )
+                if given
+            ]
             if ignored:
                 raise UsageError(f"{unit.name}: {ignored[0]} is for composites; an intermediate file is compiled as it stands")
             self.levels[unit.level] = text.read_valid(unit.text, unit.name)
+
+    def variant(self, without: tuple[str, ...]) -> Compilation:
+        """The same composite where these optional ports are absent: kernels and a C function of their own."""
+        return Compilation(self.unit, self.composite, replace(self.settings, without=without), self.observer)
 
     @property
     def options(self) -> Options:
@@ -202,7 +215,15 @@ class Compilation:
         from . import dsl
 
         s = self.settings
-        return dsl.Instance(dtypes=s.dtype, parameters=s.parameters, sizes=s.sizes, ranks=s.ranks, given=s.given, assume=s.assume)
+        from .dsl.names import fold
+
+        optional = () if self.composite is None else self.composite.optional
+        absent = {fold(name): name for name in s.without}
+        unknown = [name for folded, name in absent.items() if folded not in map(fold, optional)]
+        if unknown:
+            raise UsageError(f"--without {unknown[0]}: {self.unit.name} has no such optional port; it has {', '.join(optional) or 'none'}")
+        given = tuple(name for name in optional if fold(name) not in absent)
+        return dsl.Instance(dtypes=s.dtype, parameters=s.parameters, sizes=s.sizes, ranks=s.ranks, given=given, assume=s.assume)
 
     def opinion(self) -> tuple[Graph, Graph] | None:
         """The second opinion that the composite's `[test] code` holds, as a graph of the same ports: as written, and with its loops raised.  None where there is none."""

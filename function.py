@@ -24,6 +24,7 @@ def compile(
     *,
     dtype: dict[str, str] | None = None,
     sizes: dict[str, int] | None = None,
+    without: tuple[str, ...] = (),
     assume: tuple[str, ...] = (),
     config: dict[str, Any] | None = None,
     target: str | None = None,
@@ -44,7 +45,7 @@ def compile(
     """
     settings = Settings(
         runtime=runtime, target=target, config=dict(config or {}), O=O, strict=strict, unchecked=unchecked, sizes=dict(sizes or {}), dtype=dict(dtype or {}),
-        parameters=parameters, assume=tuple(assume), include=tuple(include), entry=entry, prefix=prefix, portable=portable, timeout=timeout, device=device,
+        parameters=parameters, without=tuple(without), assume=tuple(assume), include=tuple(include), entry=entry, prefix=prefix, portable=portable, timeout=timeout, device=device,
     )  # fmt: skip
     found = compilations(str(source), settings)
     if len(found) != 1:
@@ -55,6 +56,7 @@ def compile(
 class Function:
     """A compiled composite.  Call it with its input ports, by position or by name; `C=out` gives an output's array; sizes that no array has are keywords.
 
+    An optional port that is left out or None is absent: kernels of their own are compiled for it when it is first so called.
     Returns the outputs (one array, or a tuple); an in-place port is mutated and returned.  Raises TypeError / ValueError that name the port.
     """
 
@@ -63,8 +65,11 @@ class Function:
         self.__name__ = compilation.name
         self._library: Library | None = None
         self._plans: dict[tuple[Any, ...], Any] = {}
+        self._variants: dict[tuple[str, ...], Function] = {}
+        optional = () if compilation.composite is None else compilation.composite.optional
         graph = compilation.program
         self._ports = graph.ports
+        self._optional = tuple(p.name for p in graph.ports if p.name in optional)
         self._sizes = tuple(s.name for s in graph.sizes)
         self._inputs = tuple(p for p in graph.ports if p.role != "out")
         self._outputs = tuple(p for p in graph.ports if p.role in ("out", "inout"))
@@ -100,6 +105,12 @@ class Function:
             plan = self._plans.get(_kinds(args))
             if plan is not None:
                 return plan(args)
+        variant, passed, named = self._variant(args, named)
+        if variant is not self:
+            found = variant(*passed, **named)
+            if not named and len(passed) == len(args):
+                self._adopt(variant, args)
+            return found
         given = self._bind(args, named)
         arrays, sizes, common = self._arrange(given, named)
         code = self.library.call(arrays, sizes)
@@ -118,8 +129,28 @@ class Function:
 
     def bound(self, *args: Any, **named: Any) -> Callable[[], int]:
         """The call with its arrays fixed (outputs included, allocated where not given), for many runs over the same memory; gives the C function's error code."""
+        variant, passed, named = self._variant(args, named)
+        if variant is not self:
+            return variant.bound(*passed, **named)
         arrays, sizes, _ = self._arrange(self._bind(args, named), named)
         return self.library.bind(arrays, sizes)
+
+    def _variant(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Function, tuple[Any, ...], dict[str, Any]]:
+        """The function for the optional ports that this call leaves out, and the call's arguments without them."""
+        passed = {p.name: a for p, a in zip(self._inputs, args, strict=False)} | named
+        absent = tuple(name for name in self._optional if passed.get(name) is None)
+        if not absent:
+            return self, args, named
+        if absent not in self._variants:
+            self._variants[absent] = Function(self.compilation.variant((*self.compilation.settings.without, *absent)))
+        kept = tuple([a for p, a in zip(self._inputs, args, strict=False) if p.name not in absent])
+        return self._variants[absent], kept + args[len(self._inputs) :], {k: v for k, v in named.items() if k not in absent}
+
+    def _adopt(self, variant: Function, args: tuple[Any, ...]) -> None:
+        """Calls like this one go to the variant's plan at once."""
+        plan = variant._plans.get(_kinds(args))
+        if plan is not None and len(self._plans) < 64:
+            self._plans[_kinds(args)] = plan
 
     def _arrange(self, given: dict[str, Any], named: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int], tuple[int, ...] | None]:
         """The arrays of a call as the library takes them, the sizes, and the leading axes that were made one."""

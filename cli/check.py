@@ -103,10 +103,11 @@ def counted(number: int, what: str) -> str:
 
 
 def with_errors(compilation: Compilation, found: list[Diagnostic]) -> None:
-    """Elaborate; errors and warnings are added to `found`."""
+    """Elaborate, also the second opinion of a test; errors and warnings are added to `found`."""
     try:
         if compilation.composite is not None:
             compilation.elaborate()
+            compilation.opinion()
     except SourceError as error:
         found += error.diagnostics
     found += compilation.warnings

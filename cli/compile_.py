@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ..compiler import LEVELS, Compilation, Settings, Step, compilations
+from ..compiler import LEVELS, Compilation, Settings, Step, compilations, replace
 from ..ir.errors import Diagnostic, SourceError, UsageError
 from . import diagnostics
 from .dependencies import write_rule
 from .parse import parse_bindings, parse_config, parse_pairs, parse_value
 from .progress import stage
+
+MAX_PRESENCES = 8  # sets of optional ports that `--test` tries
 
 
 @click.command("compile")
@@ -32,8 +36,9 @@ from .progress import stage
     "--assume", multiple=True, metavar='"K % 16 = 0"', help="A precondition on the sizes: compiled for, and checked by the emitted function."
 )
 @click.option("--dtype", "dtypes", multiple=True, metavar="T=f16", help="Bind a type variable.")
+@click.option("--without", multiple=True, metavar="B", help="Compile for this optional port being absent.")
 @click.option("--test", "test", metavar='["M=100, N=100"]', help="Build, run in a child process, compare with the reference.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the drawn inputs.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the drawn inputs.")
 @click.option("--input", "given", multiple=True, metavar="A=FILE.npy", help="An input of the test run.")
 @click.option("--output", "kept", multiple=True, metavar="C=FILE.npy", help="Keep an output of the test run.")
 @click.option("-c", "--config", "config", multiple=True, metavar="KEY=VALUE,...", help="The runtime's own settings; see --help-config.")
@@ -49,7 +54,14 @@ from .progress import stage
 @click.option("-I", "include", multiple=True, metavar="DIR", help="Where called composites are looked up.")
 @click.option("-MD", "--write-dependencies", "dependencies", is_flag=True, help="Write beside the product what it was made of, as a rule for make.")
 @click.option("--prefix", default="lm_", show_default=True, help="Of the emitted function names.")
-@click.option("--timeout", type=float, default=120.0, show_default=True, metavar="S", help="Bound on the downstream compiler and on each test run.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=120.0,
+    show_default=True,
+    metavar="S",
+    help="Bound on the downstream compiler and on each test run.",
+)
 @click.option("--mem-limit", type=click.IntRange(1), metavar="MB", help="Bound on the memory of the downstream compiler and of each test run.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Of diagnostics.")
@@ -67,6 +79,7 @@ def compile_(**options: Any) -> int:
     if not options["inputs"]:
         raise UsageError("no input: a .toml or .lisp file, - for standard input, an intermediate file, or the name of a library composite")
     emitted = parse_emit(options["emit"])
+    consistent(options)
     if options["as_json"] and (emitted or options["print_after"] or options["stop_after"]) and options["output"] is None:
         raise UsageError("--json prints one object and nothing else: give --emit and its like an -o")
     if options["mem_limit"]:
@@ -86,8 +99,8 @@ def compile_(**options: Any) -> int:
                 and len(found) + len(options["inputs"]) > 2
             ):
                 raise UsageError(f"-o {options['output']}: one file for more than one composite; name a folder")
-            for compilation in found:
-                status = max(status, one(compilation, options, emitted, report))
+            for compilation, chosen in (with_parameters(c, options) for c in found):
+                status = max(status, one(compilation, chosen, emitted, report))
                 warn(compilation.warnings, options, report)
         except SourceError as error:
             warn(error.diagnostics, options, report)
@@ -96,6 +109,18 @@ def compile_(**options: Any) -> int:
         report["ok"] = status == 0
         click.echo(json.dumps(report))
     return status
+
+
+def with_parameters(compilation: Compilation, options: dict[str, Any]) -> tuple[Compilation, dict[str, Any]]:
+    """`--test` may bind parameters too, which are fixed as by `-D`; what is left of it stays with the options."""
+    names = [p.name for p in compilation.composite.parameters] if options["test"] and compilation.composite else []
+    bound = parse_bindings(options["test"]) if names else {}
+    given = {k: v for k, v in bound.items() if k in names}
+    if not given:
+        return compilation, options
+    settings = replace(compilation.settings, sizes={**compilation.settings.sizes, **given})
+    rest = ", ".join(f"{k}={v}" for k, v in bound.items() if k not in given)
+    return Compilation(compilation.unit, compilation.composite, settings, compilation.observer), {**options, "test": rest}
 
 
 def warn(found: list[Diagnostic], options: dict[str, Any], report: dict[str, Any]) -> None:
@@ -108,13 +133,36 @@ def warn(found: list[Diagnostic], options: dict[str, Any], report: dict[str, Any
         diagnostics.show([each[k] for k in fresh], diagnostics.wants_color(options["color"]))
 
 
+def consistent(options: dict[str, Any]) -> None:
+    """UsageError for options that contradict one another, or that would be without effect."""
+    if options["test"] is None:
+        for option, given in (("--input", options["given"]), ("--output", options["kept"]), ("--device", options["device"])):
+            if given:
+                raise UsageError(f"{option} is for a test run: it needs --test")
+    elif options["stop_after"]:
+        raise UsageError(f"--stop-after {options['stop_after']} and --test contradict: what is tested goes through all passes")
+    if options["emit"] and options["stop_after"]:
+        raise UsageError(f"--stop-after {options['stop_after']} and --emit contradict: both say what is shown")
+    if options["print_after"] not in (None, "all"):
+        from ..passes.pipeline import PIPELINE
+
+        names = [p.name for p in PIPELINE]
+        if options["print_after"] not in ("elaborate", *names):
+            raise UsageError(f"--print-after {options['print_after']}: no such pass; there are elaborate, {', '.join(names)}")
+    if not re.fullmatch(r"[A-Za-z_]\w*|", options["prefix"], re.ASCII):
+        raise UsageError(f"--prefix {options['prefix']}: expected the start of a C name: letters, digits and _")
+    for folder in options["include"]:
+        if not Path(folder).is_dir():
+            raise UsageError(f"-I {folder}: no such folder")
+
+
 def settings_of(options: dict[str, Any]) -> Settings:
     config = parse_config(options["config"])
     keeps = options["test"] is None
     return Settings(
         runtime=options["runtime"], target=options["target"], config=config, O=options["level"], strict=options["strict"], unchecked=options["unchecked"],
         sizes=parse_pairs(options["defines"], "-D", parse_value), dtype=parse_pairs(options["dtypes"], "--dtype", str), include=options["include"],
-        assume=options["assume"], entry=options["entry"], prefix=options["prefix"], portable=keeps, timeout=options["timeout"], device=options["device"],
+        assume=options["assume"], without=options["without"], entry=options["entry"], prefix=options["prefix"], portable=keeps, timeout=options["timeout"], device=options["device"],
     )  # fmt: skip
 
 
@@ -192,7 +240,8 @@ def one(compilation: Compilation, options: dict[str, Any], emitted: list[str], r
     if options["test"] is not None:
         from .testing import test
 
-        status = test(compilation, options, report, log)
+        for variant in presences(compilation):
+            status = max(status, test(variant, options, report, log))
     if options["verbose"]:
         for command in log:
             click.echo(command, err=True)
@@ -200,6 +249,15 @@ def one(compilation: Compilation, options: dict[str, Any], emitted: list[str], r
     if products and not options["as_json"] and not emitted:
         click.echo("wrote " + ", ".join(map(str, products)))
     return status
+
+
+def presences(compilation: Compilation) -> list[Compilation]:
+    """What `--test` covers: every set of optional ports may be absent (up to MAX_PRESENCES of them), unless --without says which are."""
+    optional = () if compilation.composite is None else compilation.composite.optional
+    if compilation.settings.without or not optional:
+        return [compilation]
+    absent = [names for count in range(len(optional) + 1) for names in combinations(optional, count)][:MAX_PRESENCES]
+    return [compilation, *(compilation.variant(names) for names in absent[1:])]
 
 
 def emit_levels(compilation: Compilation, levels: list[str], output: str | None, log: list[str]) -> list[Path]:

@@ -18,7 +18,7 @@ def show(diagnostics: Iterable[Diagnostic], color: bool) -> None:
     if found:
         from .. import dsl
 
-        click.echo(dsl.render_diagnostics(found, color=color), err=True)
+        click.echo(dsl.render_diagnostics(found, color=color), err=True, color=color)  # click would take colours out of what goes to a file
 
 
 def as_objects(diagnostics: Iterable[Diagnostic]) -> list[dict[str, Any]]:

@@ -39,7 +39,12 @@ class Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         module = COMMANDS.get(cmd_name)
         if module is None:
-            return None
+            if ctx.resilient_parsing:  # completion
+                return None
+            from difflib import get_close_matches
+
+            near = get_close_matches(cmd_name, COMMANDS, 1)
+            raise UsageError(f"there is no command {cmd_name}; " + (f"nearest: {near[0]}" if near else f"there are {', '.join(COMMANDS)}"))
         from importlib import import_module
 
         return getattr(import_module(f".{module}", __package__), module)
@@ -66,8 +71,9 @@ def prepare(argv: Sequence[str]) -> list[str]:
 
             try:
                 words.extend(shlex.split(Path(word[1:]).read_text(), comments=True))
-            except (OSError, ValueError, UnicodeDecodeError) as error:
-                raise UsageError(f"{word}: {error}") from None
+            except (OSError, ValueError) as error:
+                said = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+                raise UsageError(f"{word}: {said}") from None
         else:
             words.append(word)
     if words and words[0] in ("-i", "--input-file"):

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..ir.errors import UsageError
 
-_PAIR = re.compile(r"""\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*("[^"]*"|'[^']*'|[^,\s"']+)\s*(?:,|;|$|(?=\s))""")
+_PAIR = re.compile(r"""\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*("[^"]*"|'[^']*'|\[[^]]*\]|\([^)]*\)|[^,\s"']+)\s*(?:,|;|$|(?=\s))""")
 
 
 def split_pairs(text: str, what: str) -> list[tuple[str, str]]:
@@ -58,8 +58,10 @@ def parse_pairs(texts: Iterable[str], option: str, convert: Callable[[str], Any]
     return found
 
 
-def parse_value(text: str) -> int | float | bool | str:
-    """A size or a parameter of `-D`: an integer, a float, true or false; anything else is a word."""
+def parse_value(text: str) -> int | float | bool | str | list[int]:
+    """A size or a parameter of `-D`: an integer, a float, true or false, a list of integers `[2,1]` or `(2 1)`; anything else is a word."""
+    if text[:1] in ("[", "("):
+        return [int(word) for word in re.split(r"[\s,]+", text[1:-1].strip()) if word]
     if text in ("true", "t", "false", "nil"):
         return text in ("true", "t")
     for convert in (int, float):

@@ -10,7 +10,7 @@ import click
 
 from ..compiler import Compilation
 from ..ir.errors import UsageError
-from ..ir.expr import evaluate
+from ..ir.expr import Expr, evaluate
 from .parse import parse_bindings
 from .progress import stage
 
@@ -63,6 +63,8 @@ def bindings(compilation: Compilation, given: dict[str, int | float]) -> list[tu
     graph = compilation.elaborate()
     names = [s.name for s in graph.sizes]
     scalars = {p.name: p for p in graph.ports if p.role == "scalar"}
+    if compilation.settings.without:  # what only an absent port has is bound for the others
+        given = {k: v for k, v in given.items() if k in names or k in scalars or k not in everywhere(compilation)}
     unknown = [k for k in given if k not in names and k not in scalars]
     if unknown:
         from difflib import get_close_matches
@@ -91,6 +93,12 @@ def bindings(compilation: Compilation, given: dict[str, int | float]) -> list[tu
     return [(b, own | bound_scalars) for b, own in chosen]
 
 
+def everywhere(compilation: Compilation) -> list[str]:
+    """The sizes and scalars of the composite with all its optional ports."""
+    graph = compilation.variant(()).elaborate()
+    return [*(s.name for s in graph.sizes), *(p.name for p in graph.ports if p.role == "scalar")]
+
+
 def own_bindings(compilation: Compilation, names: list[str], scalars: list[str]) -> list[tuple[dict[str, int], dict[str, Any]]]:
     """What the composite's `[test]` lists, sizes and scalar ports; under --assume, those that it admits."""
     if compilation.composite is None:
@@ -100,7 +108,7 @@ def own_bindings(compilation: Compilation, names: list[str], scalars: list[str])
     ]
     if not compilation.settings.assume:
         return found
-    return [(b, own) for b, own in found if all(evaluate(r, b) for r in compilation.elaborate().requires)]
+    return [(b, own) for b, own in found if all(holds(r, b) for r in compilation.elaborate().requires)]
 
 
 def odd_sizes(compilation: Compilation, names: list[str]) -> list[tuple[int, ...]]:
@@ -109,7 +117,7 @@ def odd_sizes(compilation: Compilation, names: list[str]) -> list[tuple[int, ...
     candidates = [tuple(base + 2 * k for k in range(len(names))) for base in (1, 3, 7, 13)] + [
         (n,) * len(names) for n in (1, 2, 4, 8, 16, 24, 32, 64, 96)
     ]
-    fit = [c for c in candidates if all(evaluate(r, dict(zip(names, c, strict=True))) for r in graph.requires)]
+    fit = [c for c in candidates if all(holds(r, dict(zip(names, c, strict=True))) for r in graph.requires)]
     if not fit:
         raise UsageError(f"--test: no small sizes meet the preconditions of {graph.name}; name them")
     return fit[:3]
@@ -124,8 +132,16 @@ def check(compilation: Compilation, binding: dict[str, int]) -> None:
                 f"--test: {size.name}={value}: expected {size.min} <= {size.name}" + (f", a multiple of {size.multiple}" if size.multiple > 1 else "")
             )
     for condition in graph.requires:
-        if not evaluate(condition, binding):
+        if not holds(condition, binding):
             raise UsageError(f"--test: the sizes break the precondition {condition!r} of {graph.name}")
+
+
+def holds(condition: Expr, binding: dict[str, int]) -> bool:
+    """A precondition in which something is divided by a size that is 0 does not hold."""
+    try:
+        return bool(evaluate(condition, binding))
+    except ZeroDivisionError:
+        return False
 
 
 def inputs_of(texts: tuple[str, ...]) -> dict[str, Any]:
@@ -135,8 +151,9 @@ def inputs_of(texts: tuple[str, ...]) -> dict[str, Any]:
     for name, path in pairs(texts, "--input"):
         try:
             found[name] = numpy.load(path, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise UsageError(f"--input {name}={path}: {error}") from None
+        except (OSError, ValueError, EOFError) as error:
+            said = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+            raise UsageError(f"--input {name}={path}: {said}") from None
     return found
 
 

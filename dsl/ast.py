@@ -99,6 +99,11 @@ class Composite:
     def inputs(self) -> tuple[PortDecl, ...]:
         return tuple(p for p in self.ports if p.is_input)
 
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """The names of the ports that may be absent."""
+        return tuple(p.name for p in self.ports if p.optional)
+
     def port(self, name: str) -> PortDecl:
         return next(p for p in self.ports if p.name == name)
 

@@ -215,8 +215,9 @@ def _graph(composite: Composite, session: Session, frame: Frame, sizes: Sizes, p
     declared = tuple(_with_limit(ports[p.name], limits) for p in composite.ports if p.name in ports)
     defined = {n: e for n, e in frame.sizes.items() if n not in sizes.free and n not in instance_sizes(sizes, frame)}
     requires = dict.fromkeys([*(e for e, _ in sizes.requires), *b.requires])
+    absent = [n for n, there in frame.given.items() if not there]
     return Graph(
-        composite.name,
+        "_".join([composite.name, *(["without", *absent] if absent else [])]),
         tuple(sizes.free.values()),
         declared,
         tuple(outputs),

@@ -248,7 +248,7 @@ def list_element(evaluator: Evaluator, form: List, values: tuple[int, ...]) -> A
 def length(evaluator: Evaluator, form: List) -> Any:
     """`(length list)`: how many numbers a parameter of type ints or axes has."""
     values = arguments.anything(evaluator, form.items[1]) if len(form.items) == 2 else None
-    if not is_list(values):
+    if values is None or not is_list(values):
         raise error("E0503", "`length` takes a parameter that is a list", form.place, "expected: (length axes)")
     return evaluator.builder.constant(len(values))
 
@@ -273,8 +273,11 @@ def drawn(evaluator: Evaluator, form: List) -> Any:
         raise error("E0504", f"`{head}` needs a seed", form.place, "help: the same seed gives the same numbers: (rand (M N) :seed 1)")
     if seed.weak != "int" and not seed.dtype.is_integer:
         raise error("E0318", f"a seed of dtype {seed.dtype}", form.place, "help: (cast i64 s)")
+    wanted = keywords["dtype"]
+    if wanted is not None and (not wanted.is_float or wanted.bits < 16):
+        raise error("E0303", f"`{head}` of {wanted}", form.place, "help: it makes f64 f32 f16 bf16")
     given = [(composite.ports[0], b.cast(position, i64), form.place), (composite.ports[1], b.cast(seed, i64), form.place)]
-    return apply_composite(evaluator, composite, given, {"dtype": keywords["dtype"]}, form.place)[0]
+    return apply_composite(evaluator, composite, given, {"dtype": wanted}, form.place)[0]
 
 
 SPECIAL: dict[str, Callable[[Evaluator, List], Any]] = {

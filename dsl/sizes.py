@@ -220,12 +220,12 @@ def precondition(sizes: Sizes, c: Constraint, known: Callable[[Symbol], Expr]) -
             raise error("E0307", f"{_said(c)} does not hold: {left.attr} {c.op} {right.attr}", c.place)
         return
     condition = _COMPARE[c.op](left, right)
-    known = sizes.known or Known(sizes.free)
-    if simplify(condition, known) is FALSE:
+    so_far = sizes.known or Known(sizes.free)
+    if simplify(condition, so_far) is FALSE:
         alone = simplify(condition, {n: Size(n) for n in sizes.free}) is FALSE
         others = () if alone else ("note: the constraints before it say otherwise",)
         raise error("E0307", f"{_said(c)} never holds", c.place, *others)
-    sizes.known = assuming(known, condition)
+    sizes.known = assuming(so_far, condition)
     sizes.requires.append((condition, c.place))
     for size in (_refine(sizes, c.op, left, right), _refine(sizes, _MIRRORED.get(c.op, c.op), right, left)):
         if size is not None and size.min + -size.min % size.multiple > size.max:

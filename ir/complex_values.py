@@ -42,7 +42,7 @@ def compose(b: Values, re: Tensor, im: Tensor) -> Tensor:
     """re + i·im, of f32 or plain numbers; E0303."""
     for x in (re, im):
         if not x.weak and x.dtype is not f32:
-            raise BuildError("E0303", f"a complex number is made of two f32, not of {x.dtype}", "try (cast f32 …)")
+            raise BuildError("E0303", f"a complex number is made of two f32, not of {x.dtype}", "help: (cast f32 …)")
     return b.elementwise("complex", *(b.retype(x, f32) if x.weak else x for x in (re, im)))
 
 
@@ -76,6 +76,4 @@ def cast_from(b: Values, x: Tensor, to: DType) -> Tensor:
     """A complex tensor in another dtype: as a condition only; E0303."""
     if to is bool_:
         return b.elementwise("not_equal", x, b.constant(0))
-    raise BuildError(
-        "E0303", f"cast from c64 to {to}: a complex number has two parts", "take one with (real z) or (imag z), or the size with (abs z)"
-    )
+    raise BuildError("E0303", f"cast from c64 to {to}: a complex number has two parts", "help: (real z), (imag z) or (abs z)")

@@ -19,7 +19,7 @@
                 | "barrier"                                                the threads of the region wait for one another
                 | "check" expr "code" INT                                  leave with this error code where the condition is false
 
-KIND of an axis: serial (the default) · parallel (iterations independent: any order, any thread) · reduce (accumulations only: any order up to rounding) ·
+KIND of an axis: serial (the default) · elastic (in order; iterations beyond the bounds, as far as other iterations of the loops around have them, would change nothing) · parallel (iterations independent: any order, any thread) · reduce (accumulations only: any order up to rounding) ·
 unroll · vector (constant extent, no dependence but accumulations into lanes) · workshare (iterations of a region's loop divided among its threads) ·
 block.x/y/z and thread.x/y/z (GPU).
 SPACE: register (constant extents; expected to live in registers) · private (one a thread) · shared (one a team: allocated before its region) · stack (small, constant).
@@ -44,7 +44,21 @@ from .errors import NOWHERE, Span
 from .expr import ONE, ZERO, Expr, const, product, substitution
 from .graph import Port, Shape, Size
 
-KINDS = ("serial", "parallel", "reduce", "unroll", "vector", "workshare", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z")
+KINDS = (
+    "serial",
+    "elastic",
+    "parallel",
+    "reduce",
+    "unroll",
+    "vector",
+    "workshare",
+    "block.x",
+    "block.y",
+    "block.z",
+    "thread.x",
+    "thread.y",
+    "thread.z",
+)
 SPACES = ("global", "register", "private", "shared", "stack")
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .dtypes import DTYPES, INDEX
-from .expr import Expr, call, const, make, rewrite, size, substitution, total, var
+from .expr import Expr, call, const, make, rewrite, size, substitute, substitution, total, var
 from .graph import Port, Size
 from .program import Block, Call, Function, If, Program, map_block, map_expressions
 
@@ -41,7 +41,7 @@ class Merged:
 
 def merge(programs: Sequence[Program], name: str) -> Merged:
     """See the head of this file.  All programs are for one target."""
-    pool: dict[tuple[str, str], int] = {}  # (role, dtype) -> how many ports of it the whole has
+    pool: Pool = {}
     ports: list[dict[str, str]] = []
     sizes: list[dict[str, str]] = []
     functions: list[Function] = []
@@ -57,8 +57,8 @@ def merge(programs: Sequence[Program], name: str) -> Merged:
         ports.append(names)
         sizes.append(own)
     shared = tuple(
-        Port(name := _pooled(role, dtype, k), DTYPES[dtype], () if role == "scalar" else (size(f"{name}.n"),), role)
-        for (role, dtype), count in sorted(pool.items())
+        Port(name := _pooled(role, dtype, pairs, k), DTYPES[dtype], () if role == "scalar" else (size(f"{name}.n"),), role, pairs=pairs)
+        for (role, dtype, pairs), count in sorted(pool.items())
         for k in range(count)
     )
     free = (Size(WHICH), *(Size(new) for own in sizes for new in own.values()), *(Size(f"{p.name}.n") for p in shared if p.shape))
@@ -67,20 +67,23 @@ def merge(programs: Sequence[Program], name: str) -> Merged:
     return Merged(whole, tuple(ports), tuple(sizes))
 
 
-def _shared(program: Program, pool: dict[tuple[str, str], int]) -> dict[str, str]:
+Pool = dict[tuple[str, str, bool], int]  # (role, dtype, pairs) -> how many ports of it the whole has
+
+
+def _shared(program: Program, pool: Pool) -> dict[str, str]:
     """The program's ports by their names in the whole, which grows by those that it has not."""
-    counts: dict[tuple[str, str], int] = {}
+    counts: Pool = {}
     names: dict[str, str] = {}
     for p in program.ports:
-        key = ("out" if p.role == "inout" else p.role, p.dtype.name)
+        key = ("out" if p.role == "inout" else p.role, p.dtype.name, p.pairs)
         names[p.name] = _pooled(*key, counts.get(key, 0))
         counts[key] = counts.get(key, 0) + 1
         pool[key] = max(pool.get(key, 0), counts[key])
     return names
 
 
-def _pooled(role: str, dtype: str, k: int) -> str:
-    return f"{role}.{dtype}.{k}"
+def _pooled(role: str, dtype: str, pairs: bool, k: int) -> str:
+    return f"{role}.{dtype}{'.pairs' if pairs else ''}.{k}"
 
 
 def _renamed(f: Function, name: str, sizes: Mapping[str, str], change: Any) -> Function:
@@ -90,11 +93,13 @@ def _renamed(f: Function, name: str, sizes: Mapping[str, str], change: Any) -> F
 
 
 def _entry(program: Program, k: int, ports: Mapping[str, str], change: Any) -> Block:
-    scalars: dict[Expr, Expr] = {var(p.name, p.dtype): var(ports[p.name], p.dtype) for p in program.ports if p.role == "scalar"}
-    by_value = substitution(scalars) if scalars else lambda e: e
+    by_value = [
+        (old, new) for p in program.ports if p.role == "scalar" for old, new in zip(p.values, replace(p, name=ports[p.name]).values, strict=True)
+    ]
+    scalars: dict[Expr, Expr] = {var(*old): var(*new) for old, new in by_value}
 
     def expression(e: Expr) -> Expr:
-        return rewrite(by_value(change(e)), name_buffers)
+        return rewrite(substitute(change(e), scalars), name_buffers)
 
     def name_buffers(n: Expr) -> Expr | None:
         if n.op == "null" and n.attr in ports:

@@ -186,11 +186,11 @@ class Movement(Values):
 
     # ---- masks
 
-    def pad(self, x: Tensor, widths: Sequence[tuple[Int, Int]], value: Scalar | Tensor = 0) -> Tensor:
-        """(before, after) for each axis; outside x the value is read; E0313, E0317."""
+    def pad(self, x: Tensor, widths: Sequence[tuple[Int, Int]], value: Scalar | Tensor | None = None) -> Tensor:
+        """(before, after) for each axis; outside x the value (0 or false where none is given) is read; E0313, E0317."""
         if len(widths) != x.rank:
             raise BuildError("E0313", f"{len(widths)} pairs of widths for a tensor of rank {x.rank}")
-        fill = self.fill_value(x, value)
+        fill = literal(0, x.dtype) if value is None else self.fill_value(x, value)
         index: list[Expr] = []
         shape: list[Expr] = []
         conditions: list[Expr] = []

@@ -17,6 +17,7 @@ Monomial = tuple[Expr, ...]
 Poly = Mapping[Monomial, int]
 
 MOST_TERMS = 64  # a product that would have more is kept as an atom
+MOST_FACTORS = 16  # and so is one with a longer monomial: repeated squaring doubles it every time
 _LINEAR = frozenset({"add", "sub", "mul", "neg"})
 
 
@@ -74,10 +75,11 @@ def times(a: Poly, b: Poly) -> Poly:
 
 
 def combined(op: str, args: list[Poly]) -> Poly | None:
-    """add, sub, mul or neg of polynomials; None where a product would have too many terms."""
+    """add, sub, mul or neg of polynomials; None where a product would have too many terms or factors."""
     if op == "mul":
         small = min(len(a) for a in args) <= 1 or len(args[0]) * len(args[1]) <= MOST_TERMS
-        return times(args[0], args[1]) if small else None
+        short = sum(max(map(len, a), default=0) for a in args) <= MOST_FACTORS
+        return times(args[0], args[1]) if small and short else None
     if op == "neg":
         return scaled(args[0], -1)
     return plus(args[0], args[1], 1 if op == "add" else -1)
@@ -112,7 +114,7 @@ def poly(e: Expr) -> Poly:
 
 
 def composed(p: Poly, by: Mapping[Expr, Expr]) -> Poly | None:
-    """The polynomial with other expressions in the place of its atoms; None where a product would have too many terms."""
+    """The polynomial with other expressions in the place of its atoms; None where a product would have too many terms or factors."""
     if all(by[a] is a for m in p for a in m):
         return p
     result: Poly = {}

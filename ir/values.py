@@ -176,8 +176,10 @@ class Values(Scope):
 
     def bitcast(self, x: Tensor, to: DType) -> Tensor:
         """The same bits as a dtype of the same width; E0303."""
-        if x.dtype.bits != to.bits or {"bool", "complex"} & {x.dtype.kind, to.kind}:
-            raise BuildError("E0303", f"bitcast from {x.dtype} to {to}: both must be real numbers of one width")
+        if x.dtype is not to and (x.dtype.is_complex or to.is_complex):
+            raise BuildError("E0303", f"bitcast from {x.dtype} to {to}: a complex number has two parts")
+        if x.dtype.bits != to.bits or "bool" in (x.dtype.kind, to.kind):
+            raise BuildError("E0303", f"bitcast from {x.dtype} to {to}: both must be numbers of one width")
         return self.strong(x) if x.dtype is to else self.of(elementwise("bitcast", x.shape, x.view, to=to, span=self.span))
 
     # ---- shapes
@@ -205,7 +207,7 @@ class Values(Scope):
             raise BuildError("E0313", f"rank {x.rank} does not expand to rank {len(shape)}")
         self.check_rank(len(shape))
         new = len(shape) - x.rank
-        wanted = tuple(x.shape[k - new] if e == -1 and k >= new else self.extent(e) for k, e in enumerate(shape))
+        wanted = tuple(x.shape[k - new] if as_expr(e) is const(-1) and k >= new else self.extent(e) for k, e in enumerate(shape))
         if self.broadcast_shape(x.shape, wanted) != wanted and not all(
             self.same(a, b) for a, b in zip(self.broadcast_shape(x.shape, wanted), wanted, strict=True)
         ):
@@ -248,7 +250,11 @@ class Values(Scope):
                 "complex numbers have no order: compare (abs z) or (real z)" if OPS[op].accepts == "ordered" else "take (real z), (imag z) or (abs z)"
             )
             raise BuildError("E0303", f"{op} does not take {dtype}", note)
-        note = "use floordiv, or cast to a float dtype first" if op == "div" else f"{op} takes {' '.join(ACCEPTS[OPS[op].accepts])}; cast first"
+        note = (
+            "use floordiv, or cast to a float dtype first"
+            if op == "div"
+            else f"{op} takes {' '.join(k for k in ACCEPTS[OPS[op].accepts] if k != 'complex')}; cast first"
+        )
         raise BuildError("E0303", f"{op} does not take {dtype}", note)
 
     def fold_plain(self, op: str, xs: tuple[Tensor, ...], shape: Shape) -> Tensor | None:

@@ -6,19 +6,18 @@
                                                                Y[i1] = Z[i1 - M]
 
 Only in kernels without reductions: a contraction wants one nest, whose tails its schedule masks.  A cut is a bound of the loop's variable that a condition of a
-`where` compares it with, free of other variables; cuts whose order is not provable, and more than MAX_PARTS parts, are left to the mask.
+`where` compares it with, free of other variables; more than MAX_PARTS parts are left to the mask.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
 from ..ir.dtypes import INDEX
-from ..ir.expr import ONE, ZERO, Expr, maximum, minimum, postorder, var
+from ..ir.expr import ONE, ZERO, Expr, both, maximum, minimum, postorder, var
 from ..ir.kernel import Alloc, Block, Loop, Stmt, expressions, map_expressions, statements
 from ..ir.polynomial import coefficient, degree, expr, is_constant, poly, scaled
 from ..ir.simplify import assuming, prove_le, simplify
@@ -38,17 +37,21 @@ def split_borders(block: Block, known: Known, fresh: Callable[[str], str]) -> Bl
 def _split(s: Stmt, known: Known, fresh: Callable[[str], str]) -> Block:
     if not isinstance(s, Loop) or s.step is not ONE or s.start is not ZERO:
         return (s,)
-    borders = [ZERO, *_cuts(s, known), s.stop]
+    cuts = _cuts(s, known)
     parts: list[Stmt] = []
-    for start, stop in pairwise(borders):
+    start = ZERO
+    for at in (*cuts, s.stop):
+        # an empty part may end before it starts; the next one starts where the last cut so far is
+        stop = at if prove_le(at, s.stop, known) else simplify(minimum(at, s.stop), known)
         part: Stmt = replace(s, start=start, stop=stop)
         if parts:
             (part,) = unique_locals((part,), fresh)
         assert isinstance(part, Loop)
         v = part.axis
-        inside = assuming(known.with_ranges({v: (start, stop - 1, 1)}), var(v).lt(stop))
-        body = map_expressions(part.body, lambda e, inside=inside: simplify(e, inside)) if len(borders) > 2 else part.body
+        inside = assuming(known.with_ranges({v: (start, stop - 1, 1)}), both(var(v).lt(stop), var(v).lt(s.stop)))
+        body = map_expressions(part.body, lambda e, inside=inside: simplify(e, inside)) if cuts else part.body
         parts.append(replace(part, body=tuple(t for b in body for t in _split(b, inside, fresh))))
+        start = at if prove_le(start, at, known) else simplify(maximum(start, at), known)
     return tuple(parts)
 
 
@@ -62,17 +65,13 @@ def _cuts(loop: Loop, known: Known) -> list[Expr]:
                 for c in conjuncts(n.args[0]):
                     at = _turning(c, var(loop.axis))
                     if at is not None:
-                        at = simplify(at, known)
-                        low = at if prove_le(ZERO, at, known) else maximum(at, 0)
-                        found.append(simplify(low if prove_le(low, extent, known) else minimum(low, extent), known))
+                        found.append(simplify(at, known))
     cuts: list[Expr] = []
     for at in dict.fromkeys(found):
-        if at is ZERO or at is extent:
+        if prove_le(at, ZERO, known) or prove_le(extent, at, known):
             continue
-        before = [c for c in cuts if prove_le(c, at, known)]
-        after = [c for c in cuts if c not in before and prove_le(at, c, known)]
-        if len(before) + len(after) == len(cuts):
-            cuts = [*before, at, *after]
+        after = [c for c in cuts if prove_le(at, c, known)]
+        cuts = [*(c for c in cuts if c not in after), at, *after]
     return cuts
 
 

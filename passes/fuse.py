@@ -21,10 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..ir.bounds import Known
-from ..ir.expr import ZERO, Expr, axis, leaves, substitute, var
+from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, leaves, substitute, var
 from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, rewrite, state_axes, users
 from ..ir.primops import OPS
-from ..ir.simplify import prove_le, simplify
+from ..ir.simplify import assuming, prove, prove_le, simplify
 from ..ir.target import Options, Target
 from .costs import nominal, operation, points, read, write
 
@@ -143,12 +143,22 @@ class _Planner:
         if len(placed) == 1 and not any(u.covered for u in uses) and not any(n in self.outputs for n in results):
             ((around, reducing),) = placed.values()
             fits = self.trips(around) <= points(results[0].attr.extents, self.values)
-            if fits and not reducing and (around or not any(u.spread for u in uses)):
-                self.inside_cascade(results[0], next(iter(uses)))
+            use = next(iter(uses))
+            if fits and not reducing and (around or not any(u.spread for u in uses)) and self.unguarded(use, len(around), results[0].attr.extents):
+                self.inside_cascade(results[0], use)
                 return []
         loops = self.fresh(results[0].attr.extents)
         self.inside_cascade(results[0], _Use((results[0], 0), tuple(v for v, _ in loops), loops, len(loops), bool(loops)))
         return [n for n in results if n not in self.outputs]
+
+    def unguarded(self, use: _Use, depth: int, extents: Shape) -> bool:
+        """Whether a value may be computed outside of the inner loops of its use without asking first whether they run: it is read inside whatever they do."""
+        if depth == len(use.loops):
+            return True
+        around = use.loops[:depth]
+        known = assuming(self.known, both(*self.graph.requires)).with_ranges({v.attr: (0, extent - 1, 1) for v, extent in around})
+        known = assuming(known, both(*(ONE.le(extent) for _, extent in around)))
+        return prove(both(*(both(ZERO.le(e), e.lt(n)) for e, n in zip(use.index, extents, strict=True))) or TRUE, known)
 
     def inside_cascade(self, n: Node, use: _Use) -> None:
         """What the states of a cascade read is used once for each position of a tile, however many further axes a state has."""

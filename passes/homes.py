@@ -1,7 +1,7 @@
 """Where the versions of tensors live: ports, memory taken over from an older version, temporaries; and in which order the pieces run.
 
 The graph is SSA: `update`, `scatter` and a nest give a *new version* of a tensor.  A version may take over the memory of the one that it starts from
-when nobody else reads that one and what its own statements read of it is read before it is overwritten (`in_place`).  The version that an `inout`
+when everybody else who reads that one can do so before, and what its own statements read of it is read before it is overwritten (`in_place`).  The version that an `inout`
 port ends with is computed in the port's memory on the same condition, with every other reader of the old contents ordered before; where the
 condition fails, it is computed in a temporary and copied at the end (`A + Aᵀ` into A).
 """
@@ -125,7 +125,8 @@ class _Binder:
         self.readers: dict[str, list[int]] = {}
         for k, piece in enumerate(pieces):
             for name in piece.reads:
-                self.readers.setdefault(name, []).append(k)
+                if name not in piece.writes:
+                    self.readers.setdefault(name, []).append(k)
         self.after: list[set[int]] = [{self.writer[r] for r in piece.reads if r in self.writer} - {k} for k, piece in enumerate(pieces)]
         self.home: dict[str, str] = {b.name: outputs.get(b.name, b.name) for b in versions}
 
@@ -152,14 +153,17 @@ class _Binder:
         return Plan(tuple(kernels), tuple(b for b in self.buffers.values() if b.name in homes))
 
     def take_over(self) -> None:
-        """Versions that replace one which nobody else reads share its memory; from the last to the first, so that a chain ends in one home."""
+        """Versions share the memory of the one that they start from, where its other readers can run before; from the last to the first, so that a chain
+        ends in one home."""
         for k in range(len(self.pieces) - 1, -1, -1):
             piece = self.pieces[k]
             for version, source in piece.starts:
-                lone = self.readers[source] == [k] and sum(s == source for _, s in piece.starts) == 1
+                once = sum(s == source for _, s in piece.starts) == 1 and self.home.get(source) == source
                 own = source in self.writer and source not in self.outputs
-                if lone and own and in_place(piece.block, source, version):
+                others = [j for j in self.readers.get(source, ()) if j != k]
+                if once and own and in_place(piece.block, source, version) and not any(self.depends(j, k) for j in others):
                     self.home[source] = self.home[version]
+                    self.after[k].update(others)
 
     def settle(self, version: str, port: str) -> bool:
         """Compute `version` in the memory of its inout port, or (False) in a temporary of its own."""

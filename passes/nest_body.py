@@ -57,10 +57,10 @@ class Names:
 class Scope:
     """The inside of one loop, or of the kernel (depth 0)."""
 
-    __slots__ = ("around", "axis", "body", "depth", "extent", "kind", "known")
+    __slots__ = ("around", "axis", "body", "depth", "extent", "kind", "known", "start")
 
-    def __init__(self, around: Scope | None, known: Known, axis_name: str = "", extent: Expr = ZERO, kind: str = "") -> None:
-        self.around, self.axis, self.extent, self.kind = around, axis_name, extent, kind
+    def __init__(self, around: Scope | None, known: Known, axis_name: str = "", extent: Expr = ZERO, kind: str = "", start: Expr = ZERO) -> None:
+        self.around, self.axis, self.start, self.extent, self.kind = around, axis_name, start, extent, kind
         self.depth = 0 if around is None else around.depth + 1
         self.known = known  # of sizes and of the variables of the loops around
         self.body: list[Stmt] = []
@@ -96,13 +96,13 @@ class NestBody:
 
     # ---- scopes
 
-    def enter(self, extent: Expr, kind: str, letters: str) -> Expr:
-        """Open a loop inside the current scope; gives its variable (of an extent of 1 there is no loop, and the position is 0)."""
-        if extent is ONE:
+    def enter(self, extent: Expr, kind: str, letters: str, start: Expr = ZERO) -> Expr:
+        """Open a loop from `start` up to `extent` inside the current scope; gives its variable (of an extent of 1 there is no loop, and the position is 0)."""
+        if extent is ONE and start is ZERO:
             return ZERO
         name = self.names.fresh(*letters)
-        known = self.current.known.with_ranges({name: (0, extent - 1, 1)})
-        self.current = self.where[name] = Scope(self.current, known, name, extent, kind)
+        known = self.current.known.with_ranges({name: (start, extent - 1, 1)})
+        self.current = self.where[name] = Scope(self.current, known, name, extent, kind, start)
         return var(name)
 
     def leave(self, around: Scope) -> None:
@@ -110,7 +110,7 @@ class NestBody:
         scope = self.current
         if scope is around:
             return
-        around.body.append(Loop(scope.axis, ZERO, scope.extent, tuple(scope.body), scope.kind))
+        around.body.append(Loop(scope.axis, scope.start, scope.extent, tuple(scope.body), scope.kind))
         self.current = around
 
     @contextmanager

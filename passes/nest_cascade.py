@@ -18,9 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..ir.expr import Expr, axis, call, ceildiv, const, leaves, load, minimum, rewrite, substitute, var
+from ..ir.conditions import conjuncts
+from ..ir.expr import ZERO, Expr, axis, call, ceildiv, const, floordiv, leaves, load, maximum, minimum, rewrite, substitute, var
 from ..ir.graph import Node, View, postorder, state_axes
 from ..ir.kernel import Alloc, Buffer, Let
+from ..ir.polynomial import coefficient, degree, expr, is_constant, poly, scaled
 from ..ir.primops import COMBINERS, OPS
 from ..ir.simplify import prove_le, simplify
 from .costs import operation
@@ -33,6 +35,7 @@ STEP = 64  # a tile that holds scores is worked off in multiples of this: vector
 COLUMNS = 32  # and a further axis of a state in multiples of this
 TILE = 128  # positions of the axis: long enough that one correction a tile is nothing, short enough that tiles of a few dozen rows stay in the first caches
 LONG_TILE = 4096  # where nothing is kept for a tile: what is read again is in the first cache still, and a correction a tile costs nothing
+INF = float("inf")
 _ALONG = var("%along")  # stands for the position along the axis while accesses are looked at
 
 
@@ -89,7 +92,10 @@ class CascadeLoops:
             around.append(body.current)
             position.append(body.enter(e, "serial", REDUCED_AXES))
         around.append(body.current)
-        tile = body.enter(simplify(ceildiv(extent, self.tile), body.current.known), "serial", REDUCED_AXES)
+        first, end = yield self.bounds(extent)
+        kind = "serial" if first is ZERO and end is extent else "elastic"
+        tiles = simplify(ceildiv(end, self.tile), body.current.known)
+        tile = body.enter(tiles, kind, REDUCED_AXES, simplify(floordiv(first, const(self.tile)), body.current.known))
         self.length = simplify(minimum(const(self.tile), extent - tile * self.tile), body.current.known)
         outside = dict(body.kept)  # what is kept below is kept for one tile
         for state, node in self.before.items():
@@ -109,6 +115,61 @@ class CascadeLoops:
         corrected = sum(c.node.op != "const" for c in self.corrections)
         kept = "; scores and what is made of them stay in the tile" if self.padded else ""
         return f"{len(self.states)} reductions over one axis in one pass, {corrected} of them corrected when an earlier one moves{kept}"
+
+    def bounds(self, extent: Expr) -> Walk:
+        """From where to where along the axis there is anything: masked scores, which give every state what changes nothing, are left out where that is seen from the rows."""
+        low, high = ZERO, extent
+        for node, index in self.wanted:
+            if not (self.padded and node.op == "where" and node.args[2].node.op == "const" and node.args[2].domain is None):
+                continue
+            if not all(self.nothing(state, node) for state in self.states):
+                continue
+            at = tuple(simplify(substitute(e, {_ALONG: var(_ALONG.attr)}), self.body.current.known) for e in index)
+            condition = yield self.body._read(node.args[0], at, None)
+            for c in conjuncts(condition):
+                if c.op not in ("less_than", "less_equal") or not c.is_position:
+                    continue
+                p = poly(c.args[1] + c.args[0] * -1)  # >= 0, or > 0
+                if degree(p, _ALONG) != 1:
+                    continue
+                slope, rest = coefficient(p, _ALONG)
+                strict = 1 if c.op == "less_than" else 0
+                if not is_constant(slope) or abs(slope[()]) != 1:
+                    continue
+                if slope[()] < 0:
+                    high = minimum(high, expr(rest) + 1 - strict)
+                else:
+                    low = maximum(low, expr(scaled(rest, -1)) + strict)
+        known = self.body.current.known
+        return simplify(low, known), simplify(high, known)
+
+    def nothing(self, state: Node, score: Node) -> bool:
+        """Whether the state does not change where the score is its fill: an exponential of -inf is 0, a product with 0 is 0 (a weight of 0 is dropped, whatever it weighs)."""
+        fill = score.args[2].node.attr.value
+        value: dict[Node, float | None] = {}
+        for n in postorder(state.args[0].node):
+            args = [value[a.node] if a.domain is None else None for a in n.args] if n.op in OPS else []
+            if n is score:
+                value[n] = fill
+            elif n.op == "const":
+                value[n] = n.attr.value
+            elif n.op == "cast":
+                value[n] = args[0] if n.dtype.is_float else None
+            elif n.op in ("add", "sub") and args[0] in (INF, -INF) and args[1] not in (INF, -INF):
+                value[n] = args[0]
+            elif n.op == "add" and args[1] in (INF, -INF) and args[0] not in (INF, -INF):
+                value[n] = args[1]
+            elif n.op == "sub" and args[1] in (INF, -INF) and args[0] not in (INF, -INF):
+                value[n] = -args[1]  # type: ignore[operator]
+            elif n.op in ("exp", "exp2"):
+                value[n] = 0.0 if args[0] == -INF else None
+            elif n.op == "mul":
+                value[n] = 0.0 if 0 in args else None
+            elif n.op == "div":
+                value[n] = 0.0 if args[0] == 0 else None
+            else:
+                value[n] = None
+        return state.args[0].domain is None and value[state.args[0].node] == {"add": 0.0, "max": -INF, "min": INF}.get(state.attr.combiner, INF)
 
     def start(self, k: int, state: Node) -> None:
         from .nest_body import identity_of

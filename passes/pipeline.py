@@ -39,12 +39,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("cascade", "graph", "graph", "before fusing: passes over an axis that become one need no tensor between them", frozenset({2, 3})),
     Pass("fuse", "graph", "graph", "last on the graph: it only marks what is made real, with every rewrite already done"),
     Pass("make_nests", "graph", "kernel", "one kernel for each node made real; loops are in logical order, nothing is scheduled"),
-    Pass(
-        "split_complex",
-        "kernel",
-        "kernel",
-        "as soon as there are kernels, whether a tensor or a loop made them: nothing after it knows complex numbers",
-    ),
+    Pass("split_complex", "kernel", "kernel", "once for what tensors and what loops have made: nothing after it knows complex numbers"),
     Pass("legalize", "kernel", "kernel", "before scheduling, so that a register budget counts the operations that are really emitted"),
     Pass("schedule", "kernel", "kernel", "at -O0 and -O1 only what the target demands (GPU axes), from -O2 the automatic schedule"),
     Pass("lower", "kernel", "program", "flat addresses and vectors; from here on nothing is decided"),

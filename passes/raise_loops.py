@@ -40,6 +40,7 @@ def raise_loops(ir: Graph, target: Target, options: Options) -> Graph:
     from .dependence import Dependences
 
     pairs = Dependences(assuming(Known(ir.size_info()), both(*ir.requires)))
+    inout = frozenset(p.name for p in ir.ports if p.role == "inout")
     raised: dict[tuple[Nest, tuple[View, ...]], tuple[Node, ...]] = {}
 
     def rule(n: Node) -> Node | None:
@@ -51,28 +52,29 @@ def raise_loops(ir: Graph, target: Target, options: Options) -> Graph:
             return None
         key = (nest, n.args)
         if key not in raised:
-            raised[key] = _raised(n, pairs, options)
+            raised[key] = _raised(n, pairs, inout, options)
         return raised[key][n.attr.result]
 
-    return rewrite(rewrite(ir, rule), lambda n: _parallel(n, pairs, options))
+    return rewrite(rewrite(ir, rule), lambda n: _parallel(n, pairs, target, options))
 
 
-def _raised(node: Node, pairs: Dependences, options: Options) -> tuple[Node, ...]:
+def _raised(node: Node, pairs: Dependences, inout: frozenset[str], options: Options) -> tuple[Node, ...]:
     """The nodes of all results of a nest: what is left of it are nests too."""
     from .tensor_form import tensor_form
 
     nest = node.attr.nest
     assert nest is not None
-    form = tensor_form(nest, tuple(a.node for a in node.args), pairs, options)
+    form = tensor_form(nest, tuple(a.node for a in node.args), pairs, inout, options)
     if form.nodes:
         return form.nodes
     whole = replace(nest, notes=form.notes)
     return tuple(make("nest", b.dtype, b.shape, node.args, Attr(nest=whole, result=k), node.span) for k, b in enumerate(nest.results))
 
 
-def _parallel(node: Node, pairs: Dependences, options: Options) -> Node | None:
+def _parallel(node: Node, pairs: Dependences, target: Target, options: Options) -> Node | None:
     """A nest with its independent loops marked, and without the checks that nobody wants."""
     from .concurrency import marked
+    from .local_arrays import made_global
 
     nest = node.attr.nest
     if nest is None:
@@ -80,4 +82,6 @@ def _parallel(node: Node, pairs: Dependences, options: Options) -> Node | None:
     if options.unchecked:
         nest = replace(nest, body=map_block(nest.body, lambda s: () if isinstance(s, Check) and s.code == BAD_INDEX else None))
     nest = marked(nest, pairs)
+    if target.gpu:
+        nest = made_global(nest)
     return make("nest", node.dtype, node.shape, node.args, replace(node.attr, nest=nest), node.span)

@@ -169,12 +169,13 @@ def _unfolded(s: Stmt, fresh: Temporaries) -> Block:
         return (s,)
     before: list[Stmt] = []
     names: dict[Expr, Expr] = {}
+    inside: set[Expr] = set()  # parts of a choice that is written already
     certain = set(always(*roots))
     for n in reversed(list(postorder(*roots))):
-        inside_another = any(n in postorder(*w.args) for w in names)
-        if is_lazy(n) and n in certain and not inside_another and any(a.op in MEMORY for a in postorder(*n.args[1:])):
+        if is_lazy(n) and n in certain and n not in inside and any(a.op in MEMORY for a in postorder(*n.args[1:])):
             name = fresh.variable(n)
             sides = [share((Assign(name.name, a),), fresh) for a in n.args[1:]]
             before += [name, If(n.args[0], sides[0], sides[1])]
             names[n] = var(name.name, n.dtype)
+            inside.update(postorder(*n.args))
     return (*before, *map_expressions((s,), lambda e: substitute(e, names)))

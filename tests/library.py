@@ -79,7 +79,9 @@ def inputs_of(case: Case, graph: Graph, sizes: Mapping[str, int]) -> dict[str, A
 
 
 def wide(x: Any) -> Any:
-    """Floats in double precision, where expected values are computed; all else as it is."""
+    """Floats and complex numbers in double precision, where expected values are computed; all else as it is."""
+    if isinstance(x, Array) and x.dtype.kind == "c":
+        return x.astype(np.complex128)
     return x.astype(np.float64) if isinstance(x, Array) and x.dtype.kind in "fV" else x  # V: those of ml_dtypes
 
 
@@ -98,9 +100,9 @@ def check(case: Case) -> None:
         for (name, _), wanted in zip(graph.outputs, expected if isinstance(expected, tuple) else (expected,), strict=True):
             actual = np.asarray(found[name].value)
             assert actual.shape == np.shape(wanted), f"{case.id}: {name} is {actual.shape}, expected {np.shape(wanted)}"
-            if graph.port(name).dtype.is_float:
+            if graph.port(name).dtype.is_float or graph.port(name).dtype.is_complex:
                 with np.errstate(over="ignore"):  # the interpreter's numbers reach further than a double
-                    actual = actual.astype(float)
+                    actual = actual.astype(complex if graph.port(name).dtype.is_complex else float)
                 np.testing.assert_allclose(
                     actual, wanted, rtol=case.tolerance, atol=case.tolerance, err_msg=f"{case.id} {name} {dict(sizes)}, seed {SEED}"
                 )

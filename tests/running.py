@@ -36,8 +36,10 @@ def draw(graph: Graph, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
         if p.role == "out":
             continue
         shape = tuple(evaluate(e, sizes) for e in p.shape)
-        if p.dtype.is_float:
+        if p.dtype.is_inexact:
             values = rng.standard_normal(shape)
+            if p.dtype.is_complex:
+                values = values + 1j * rng.standard_normal(shape)
         elif p.dtype.kind == "bool":
             values = rng.integers(0, 2, shape)
         else:

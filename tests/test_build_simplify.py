@@ -10,7 +10,7 @@ from luminal.ir import polynomial as pl
 from luminal.ir import simplify as rules
 from luminal.ir.bounds import Known, bounds
 from luminal.ir.dtypes import INDEX, bool_, i32
-from luminal.ir.expr import FALSE, TRUE, ZERO, Expr, axis, both, call, const, load, maximum, minimum, postorder, size, total, var, where
+from luminal.ir.expr import FALSE, TRUE, ZERO, Expr, axis, both, call, cast, const, load, maximum, minimum, postorder, size, total, var, where
 from luminal.ir.simplify import assuming, prove, prove_equal, prove_le, simplify
 
 N, M, K, B = map(size, "NMKB")
@@ -337,3 +337,40 @@ def test_depth_is_not_pythons():
 def test_conditions_table_is_whole():
     assert set(conditions.BOOLEAN) == {"bit_and", "bit_or", "bit_not"}
     assert all(e.dtype is bool_ for e in (TRUE, FALSE))
+
+
+def test_a_choice_between_the_same() -> None:
+    x = load("X", i32, I)
+    assert simplify(where(load("C", bool_, I), x, x)) is x
+    assert simplify(where(TRUE, x, const(1, i32))) is x and simplify(where(FALSE, const(1, i32), x)) is x
+
+
+def test_a_precondition_on_a_remainder_is_about_that_remainder() -> None:
+    known = assuming(Known({"N": (0, None, 1), "M": (0, None, 1), "K": (1, None, 1), "B": (1, None, 1)}), (N % K).eq(0))
+    assert simplify((N // K) * K, known) is N and simplify(N % K, known) is ZERO
+    for x, d in ((M, K), (N, B), (N + 1, K)):
+        assert simplify((x // d) * d, known) is not simplify(x, known) and simplify(x % d, known) is not ZERO
+
+
+def test_a_remainder_inside_stays_where_its_divisor_may_be_0() -> None:
+    e = (W % (N * 4)) % 4
+    assert simplify(e, {"N": (1, None, 1)}) is simplify(W % 4)
+    assert simplify(e, {"N": (0, None, 1)}) is not simplify(W % 4)
+
+
+def test_comparisons_with_numbers_have_one_form() -> None:
+    assert str(simplify(ZERO.lt(N))) == "1 <= N" and simplify(ZERO.lt(N)) is simplify(const(1).le(N))
+    assert str(simplify(M.lt(N))) == "M < N" and simplify((M + 1).le(N)) is simplify(M.lt(N))
+
+
+def test_a_range_with_one_end_says_nothing_of_the_other() -> None:
+    known = Known({"N": (0, None, 1)})
+    for ends in ((None, N - 1, 1), (N * -1, None, 1)):
+        assert not prove(ZERO.lt(N), known.with_ranges({"i": ends}))
+    assert prove(ZERO.lt(N), known.with_ranges({"i": (0, N - 1, 1)}))
+
+
+def test_a_truth_value_as_a_number() -> None:
+    truth = cast(INDEX, I.lt(J))
+    assert bounds(truth, Known({}))[:2] == (0, 1)
+    assert prove(truth.le(const(1))) and not prove(const(1).le(truth)) and not prove(truth.le(ZERO))

@@ -9,6 +9,7 @@ import pytest
 from compilers import needs_cc
 from luminal.ir.expr import size
 from luminal.ir.graph import Graph
+from luminal.ir.kernel import Loop, statements
 from luminal.ir.target import Options
 from luminal.ir.text import read, show
 from luminal.ir.verify import verify
@@ -164,6 +165,21 @@ def test_one_pass_means_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> 
         agree(outputs(legal, inputs, sizes, seed), want, graph, f"{name}, the nests, seed {seed}, sizes {sizes}")
 
 
+def test_a_cascade_that_is_read_where_nothing_proves_it_inside() -> None:
+    """Heads h of H = G · (H // G): that h // (H // G) < G is beyond the prover, so outside of the loop over e it would want a guard; it gets a kernel of its own."""
+    graph = naive(
+        "((Q{f32}[H N D] K{f32}[G M D](where H % G = 0) V{f32}[G M E]) -> (O{f32}[H N E])) (setf q (reshape Q G -1 N D)) "
+        '(return (reshape (einsum "hgij,hje->hgie" (softmax (einsum "hgid,hjd->hgij" q K) :axis -1) V) H N E))'
+    )
+    module = make_nests(fuse(after(simplify(raise_loops(graph, TARGET, OPTIONS), TARGET, OPTIONS)), TARGET, OPTIONS), TARGET, OPTIONS)
+    verify(module)
+    assert any("in one pass" in note for kernel in module.kernels for note in kernel.notes)
+    for e in (0, 5):
+        sizes = {"H": 6, "G": 3, "N": 2, "D": 3, "M": 7, "E": e}
+        inputs = draw(graph, sizes, SEED)
+        agree(outputs(legalize(module, TARGET, OPTIONS), inputs, sizes, SEED), meaning(graph, inputs, sizes), graph, f"E = {e}")
+
+
 @pytest.mark.parametrize("name", TAKEN_OUT)
 def test_factors_leave_a_sum(name: str) -> None:
     graph = before(TAKEN_OUT[name])
@@ -182,6 +198,19 @@ def test_what_is_not_separable_stays_and_says_why(name: str) -> None:
     assert not any(n.op == "cascade" for n in found.nodes())
     (said,) = why_not(found)
     assert reason in said
+
+
+@pytest.mark.parametrize(
+    ("name", "elastic"), [("attention", False), ("bias", False), ("causal", True), ("sliding window", True), ("soft cap, causal", True)]
+)
+def test_tiles_of_masked_scores_are_skipped(name: str, elastic: bool) -> None:
+    """The loop over tiles ends (and begins) where a row's mask lets it; a mask whose fill changes something would not."""
+    module = make_nests(fuse(after(before(ONE_PASS[name][0])), TARGET, OPTIONS), TARGET, OPTIONS)
+    loops = [s for k in module.kernels for s in statements(k.body) if isinstance(s, Loop)]
+    assert any(s.kind == "elastic" for s in loops) == elastic
+    text = ONE_PASS[name][0].replace("-inf", "-1000")
+    module = make_nests(fuse(after(before(text)), TARGET, OPTIONS), TARGET, OPTIONS)
+    assert not any(s.kind == "elastic" for k in module.kernels for s in statements(k.body) if isinstance(s, Loop))
 
 
 def test_strict_keeps_the_order_of_sums() -> None:

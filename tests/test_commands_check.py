@@ -82,6 +82,17 @@ def test_a_folder_without_sources(tmp_path: Path) -> None:
     assert done.return_value == 2 and "no file below it" in done.stderr
 
 
+def test_the_second_opinion_of_a_test_is_looked_at(tmp_path: Path) -> None:
+    file = tmp_path / "f.toml"
+    text = '[composite]\nname = "f"\ninputs = ["A{f32}[N]"]\noutputs = ["A"]\n[implementation]\ncode = "(return (* 2 A))"\n[test]\ncode = "(lambda (A K) (setf A (+ A B)))"\n'
+    file.write_text(text)
+    assert ":8:20: error[E0201]: `K` is neither a port nor a size" in luminal("check", str(file)).stderr
+    file.write_text(text.replace("(A K)", "(A N)"))
+    assert "error[E0201]: unknown name `B`" in luminal("check", str(file)).stderr
+    file.write_text(text.replace("(A K)", "(A N)").replace("A B", "A A"))
+    assert luminal("check", str(file)).stderr == ""
+
+
 def test_compile_shows_warnings_once(files: dict[str, str]) -> None:
     done = luminal("compile", files["unchanged"], "--runtime", "reference", "--emit", "graph", "--emit", "graph")
     assert done.stderr.count("warning[W0702]") == 1 and done.return_value == 0

@@ -37,7 +37,11 @@ def test_a_composite_is_shown_with_formula_code_and_decomposition() -> None:
 
 @pytest.mark.parametrize("composite", [c for members in library().values() for c in members], ids=lambda c: c.name)
 def test_every_composite_becomes_primops(composite: object) -> None:
-    primops = {name for name in OPS if OPS[name].primop} | STRUCTURAL.keys() | {"max_reduce.min", "max_reduce.mul", "max_reduce.and", "max_reduce.or", "update", "nest"}
+    primops = (
+        {name for name in OPS if OPS[name].primop}
+        | STRUCTURAL.keys()
+        | {"max_reduce.min", "max_reduce.mul", "max_reduce.and", "max_reduce.or", "update", "nest"}
+    )
     assert set(json.loads(luminal("ops", composite.name, "--json"))["primops"]) <= primops  # type: ignore[attr-defined]
 
 
@@ -46,6 +50,14 @@ def test_counts_are_of_nodes() -> None:
     graph = elaborate(c, Scope((c,)))
     assert operators(graph) == {"mul": 2, "sub": 1}
     assert operators(graph, native=()) == {"mul": 3, "add": 1}
+
+
+def test_complex_numbers_are_counted_in_components() -> None:
+    (c,) = read("(composite f ((A{c64}[N] B{c64}[N]) -> (Y{c64}[N])) (return (* A (conj B))))", "f.lisp")
+    graph = elaborate(c, Scope((c,)))
+    assert operators(graph) == {"real": 1, "imag": 1, "neg": 1, "complex": 1, "mul": 1}
+    # -im is im · -1; then (ac - bd) + (ad + bc) i, where x - y is x + y · -1
+    assert operators(graph, native=()) == {"mul": 6, "add": 2}
 
 
 def test_operators_of_the_language_and_unknown_names() -> None:

@@ -16,8 +16,8 @@ SHIFT = "(composite s ((X{f32}[N]) -> (X)) (return (pad (slice X (0 (- N 1))) (1
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        (SAMPLES / "reverse.toml", "reverse_0: the loops stay loops: X is read where another iteration stores it (line 15)"),
-        (SAMPLES / "floyd_warshall.toml", "floyd_warshall_0: the loops stay loops: D is read where another iteration stores it (line 18)"),
+        (SAMPLES / "reverse.toml", "reverse_0: the loops stay loops: X[N - n - 1] is read where another iteration stores X[n] (line 15)"),
+        (SAMPLES / "floyd_warshall.toml", "floyd_warshall_0: the loops stay loops: D[i, k] is read where another iteration stores D[i, j] (line 18)"),
         (HISTOGRAM, "h_0: the loops stay loops: where C is stored is data"),
         (SHIFT, "a copy into `X`: its old contents were read to the end"),
     ],

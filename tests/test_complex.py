@@ -56,16 +56,6 @@ LOOPS = {
 }
 
 
-def complex_draw(graph: Any, sizes: dict[str, int], seed: int) -> dict[str, Any]:
-    inputs = draw(graph, sizes, seed)
-    rng = np.random.default_rng([SEED, seed])
-    for p in graph.ports:
-        if p.name in inputs and p.dtype is c64:
-            shape = inputs[p.name].shape
-            inputs[p.name] = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(np.complex64)
-    return inputs
-
-
 def unsplit(graph: Any, level: int) -> Module:
     return run_pipeline(graph, "graph", TARGET, Options(level=level), stop_after="make_nests")
 
@@ -81,7 +71,7 @@ def test_the_split_keeps_the_meaning(name: str, level: int) -> None:
     print("seed", SEED)
     for seed, n in enumerate((0, 1, 5)):
         sizes = {s.name: n for s in graph.sizes}
-        inputs = complex_draw(graph, sizes, seed)
+        inputs = draw(graph, sizes, seed)
         want = evaluate(graph, inputs, sizes)
         agree(outputs(whole, inputs, sizes, seed), want, graph, f"{name} in complex numbers")
         agree(outputs(split, inputs, sizes, seed), want, graph, f"{name} in components")
@@ -101,7 +91,7 @@ def test_loops_and_tensors_end_in_the_same_kernel() -> None:
 def test_the_definition_refuses_what_is_off() -> None:
     """The bound is of each part: a right modulus with a wrong part does not pass, nor does a sum that is off in one part."""
     graph = composite("(composite t ((X{c64}[N] Y{c64}[N]) -> (A{c64}[N] B{c64}[])) (return (* X Y) (sum X)))")
-    inputs = complex_draw(graph, {"N": 50}, 0)
+    inputs = draw(graph, {"N": 50}, 0)
     expected = evaluate(graph, inputs, {"N": 50})
     x, y = inputs["X"], inputs["Y"]
     assert judge(x * y, expected["A"], c64).ok and judge(x.sum(), expected["B"], c64).ok

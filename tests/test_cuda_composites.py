@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cuda_unit import ROOT, Unit, check, compiled, inputs_of, needs_host, target, unit
@@ -43,20 +44,22 @@ def built(found: dict[str, Compilation], tmp_path_factory: pytest.TempPathFactor
     return unit(tmp_path_factory.mktemp("cuda") / "all.so", {prefix: c.program for prefix, c in found.items()}, target())
 
 
-def sizes_of(c: Compilation) -> list[dict[str, int]]:
+def sizes_of(c: Compilation) -> list[tuple[dict[str, int], dict[str, Any]]]:
+    """Sizes, and the scalar ports that the test binds."""
     names = [s.name for s in c.elaborate().sizes]
+    scalars = [p.name for p in c.elaborate().ports if p.role == "scalar"]
     assert c.composite is not None
-    declared = [{n: int(b[n]) for n in names} for b in c.composite.test.sizes if all(n in b for n in names)]
-    return declared or [dict.fromkeys(names, n) for n in (2, 14)]
+    declared = [({n: int(b[n]) for n in names}, {n: b[n] for n in scalars if n in b}) for b in c.composite.test.sizes if all(n in b for n in names)]
+    return declared or [(dict.fromkeys(names, n), {}) for n in (2, 14)]
 
 
 @needs_host
 @pytest.mark.parametrize("prefix", [*map(name_of, (*SAMPLES, *LIBRARY)), *(f"{n}_{d}_" for n, d in SMALL)])
 def test_right_under_the_shim(prefix: str, found: dict[str, Compilation], built: Unit) -> None:
     graph = found[prefix].elaborate()
-    for sizes in sizes_of(found[prefix]):
+    for sizes, scalars in sizes_of(found[prefix]):
         if not any(v > 200 for v in sizes.values()):
-            check(built.library(prefix), graph, sizes, inputs_of(graph, sizes))
+            check(built.library(prefix), graph, sizes, inputs_of(graph, sizes) | scalars)
 
 
 @needs_host

@@ -85,7 +85,7 @@ def test_pools(named: dict[str, Any]) -> None:
     (x,) = drawn([2, 3, 11, 10])
     x -= 5  # a maximum over padding that is 0 would show
     pair = {key: [v, v] if isinstance(v, int) else v for key, v in ({"kernel": 3, "stride": 1, "padding": 0} | named).items()}
-    read_at = [pair["kernel"], pair["stride"], pair["padding"], (1, 1)]
+    read_at = (pair["kernel"], pair["stride"], pair["padding"], (1, 1))
     flat = x.reshape(6, 11, 10)
     top = windows(flat, *read_at, -np.inf).max((-2, -1))
     np.testing.assert_array_equal(run(library("maxpool2d", named), {"X": flat}), top)

@@ -14,6 +14,7 @@ from luminal.ir.expr import evaluate as size_value
 from luminal.ir.graph import Graph
 from luminal.ir.interpret.graph import evaluate
 from scipy import special
+from threefry import normal, threefry, uniform, words
 
 SEED = 7
 SAMPLES = sorted((Path(__file__).parent.parent / "samples").glob("*.toml"))
@@ -40,6 +41,8 @@ def draw(graph: Graph, sizes: dict[str, int]) -> dict[str, Any]:
         elif p.draw == "spd":
             square = random.standard_normal(shape)
             found[p.name] = square @ square.T / shape[0] + np.eye(shape[0])
+        elif p.dtype.is_integer:
+            found[p.name] = random.integers(-(2 ** (p.dtype.bits - 2)) if p.dtype.kind == "int" else 0, 2 ** (p.dtype.bits - 2), shape)
         elif p.draw == "positive":
             found[p.name] = random.uniform(0.1, 2, shape)
         else:
@@ -50,14 +53,6 @@ def draw(graph: Graph, sizes: dict[str, int]) -> dict[str, Any]:
 def outputs(graph: Graph, inputs: dict[str, Any], sizes: dict[str, int]) -> list[Array]:
     found = evaluate(graph, inputs, sizes)
     return [np.asarray(found[name].value) for name, _ in graph.outputs]
-
-
-def rms(x: Array, eps: float = 1e-6) -> Array:
-    return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps)
-
-
-def standard(x: Array, eps: float = 1e-5) -> Array:
-    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + eps)
 
 
 def attention(q: Array, k: Array, v: Array, causal: bool = False) -> Array:
@@ -86,21 +81,15 @@ def convolution(x: Array, k: Array, bias: Array) -> Array:
     )
 
 
-def gelu(x: Array) -> Array:
-    return 0.5 * x * (1 + special.erf(x / np.sqrt(2)))
-
-
 EXPECTED: dict[str, Callable[..., Any]] = {
-    "relu": lambda x: np.maximum(x, 0), "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x), "sigmoid": special.expit, "silu": lambda x: x * special.expit(x),
-    "gelu": gelu, "softplus": lambda x: np.logaddexp(x, 0), "elu": lambda x: np.where(x > 0, x, np.expm1(x)), "clamp": lambda x: np.clip(x, 0, 1),
-    "softmax": lambda x: special.softmax(x, -1), "log_softmax": lambda x: special.log_softmax(x, -1), "norm": lambda x: np.linalg.norm(x, axis=-1),
-    "sum_of_squares": lambda x: (x * x).sum(-1), "standardize": standard, "layer_norm": lambda x, w, b: standard(x) * w + b, "rms_norm": lambda x, w: rms(x) * w,
-    "linear": lambda x, w, b: x @ w.T + b, "attention": attention, "mse": lambda x, y: ((x - y) ** 2).mean(),
-    "cross_entropy": lambda x, i: (special.logsumexp(x, 1) - x[np.arange(len(i)), i]).mean(), "swiglu": lambda g, x: g * special.expit(g) * x,
+    "linear": lambda x, w, b: x @ w.T + b, "attention": attention,
     "matmul": np.matmul, "gemm": lambda a, b, c, alpha, beta: alpha * (a @ b) + beta * c, "matvec": lambda a, x: a @ x, "dot": np.dot, "outer": np.outer,
-    "trace": np.trace, "one_hot": lambda i: np.eye(10)[i], "embedding": lambda w, i: w[i], "rotary": rotary, "conv1d": convolution, "conv2d": convolution,
+    "trace": np.trace, "one_hot": lambda i: np.eye(10)[i], "embedding": lambda w, i: w[i], "rotary": rotary, "threefry": threefry, "random_bits": words,
+    "rand": lambda p, s: uniform(p, s, 24), "randn": normal, "conv1d": convolution, "conv2d": convolution,
     "conv3d": convolution, "maxpool2d": lambda x: windows(x, 3, 3).max((-2, -1)), "avgpool2d": lambda x: windows(x, 3, 3).mean((-2, -1)), "transpose2d": np.transpose,
 }  # fmt: skip
+
+NEAR = {"randn": 1e-6}  # it is made in f32, where 2π is rounded
 
 
 FILES = [p for p in sorted(LIBRARY.glob("*/*.toml")) if p.stem in EXPECTED]  # the families with a table of their own: test_ops_*.py
@@ -116,8 +105,8 @@ def test_library(path: Path) -> None:
         inputs = draw(graph, sizes)
         with np.errstate(all="ignore"):
             expected = EXPECTED[path.stem](*inputs.values())
-        for actual in outputs(graph, inputs, sizes):
-            np.testing.assert_allclose(actual.astype(float), expected, rtol=1e-12, atol=1e-12)
+        for actual, value in zip(outputs(graph, inputs, sizes), expected if isinstance(expected, tuple) else (expected,), strict=True):
+            np.testing.assert_allclose(actual.astype(float), value, rtol=1e-12, atol=NEAR.get(path.stem, 1e-12))
 
 
 def test_variants_of_library_composites() -> None:
@@ -126,14 +115,6 @@ def test_variants_of_library_composites() -> None:
     composite, scope = last(LIBRARY / "nn/attention.toml")
     graph = elaborate(composite, scope, Instance({"T": "f64"}, {"causal": True}))
     np.testing.assert_allclose(outputs(graph, {"Q": q, "K": k, "V": v}, sizes)[0].astype(float), attention(q, k, v, True), rtol=1e-12)
-    composite, scope = last(LIBRARY / "nn/layer_norm.toml")
-    graph = elaborate(composite, scope, Instance({"T": "f64"}, given=()))
-    np.testing.assert_allclose(outputs(graph, {"X": q[0]}, {"batch": 5, "N": 3})[0].astype(float), standard(q[0]), rtol=1e-12)
-    composite, scope = last(LIBRARY / "activation/gelu.toml")
-    graph = elaborate(composite, scope, Instance({"T": "f64"}, {"approximate": True}))
-    x = q.reshape(-1)
-    expected = 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
-    np.testing.assert_allclose(outputs(graph, {"X": x}, {"batch": 30})[0].astype(float), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)

@@ -358,6 +358,8 @@ def test_a_callee_may_store_into_its_output_in_loops() -> None:
 
 
 def test_a_type_variable_has_the_default_that_the_composite_gives_it() -> None:
-    (c,) = read('[composite]\nname = "f"\ninputs = ["A{T}[N]"]\noutputs = ["Y{T}[N]"]\ntypes.T = "i32"\n[implementation]\ncode = "(return (lognot A))"\n')
+    (c,) = read(
+        '[composite]\nname = "f"\ninputs = ["A{T}[N]"]\noutputs = ["Y{T}[N]"]\ntypes.T = "i32"\n[implementation]\ncode = "(return (lognot A))"\n'
+    )
     assert elaborate(c, Scope((c,))).port("Y").dtype.name == "i32"
     assert elaborate(c, Scope((c,)), Instance({"T": "u8"})).port("Y").dtype.name == "u8"

@@ -235,7 +235,9 @@ def test_random_programs_end_in_a_graph_or_a_diagnostic() -> None:
 
     graphs = 0
     for _ in range(400):
-        text = f"(composite f ((A{{f32}}[M N] B{{i64}}[M N] s{{f32}}[]) -> (Y{{f32}}[M N])) {form(rng.randrange(4))} (return {form(rng.randrange(4))}))"
+        text = (
+            f"(composite f ((A{{f32}}[M N] B{{i64}}[M N] s{{f32}}[]) -> (Y{{f32}}[M N])) {form(rng.randrange(4))} (return {form(rng.randrange(4))}))"
+        )
         try:
             composites = read(text)
             graphs += bool(elaborate(composites[0], Scope(composites)).outputs)

@@ -12,7 +12,7 @@ CASES = cases()
 NAMES = "asm double printf main for inline restrict errno int I NULL int32_t union template class new M_PI _Bool lm_f f N_ x-y x.y N2 status memcpy"
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_survived(name: str) -> None:
     outcome = attempt(CASES[name])

@@ -9,6 +9,7 @@ from luminal.ir import graph as g
 from luminal.ir import kernel as k
 from luminal.ir.dtypes import DTYPES, bf16, bool_, f8e4m3, f16, f32, f64, i8, i32, i64, numpy_dtype, u8, u32
 from luminal.ir.interpret import graph as interpreter
+from luminal.ir.interpret.bounds import largest, overflow
 from luminal.ir.interpret.graph import IndexFault, evaluate, judge
 from luminal.ir.interpret.judge import CheckFault
 from luminal.ir.interpret.meaning import VALUE
@@ -291,6 +292,18 @@ def test_bounds_hold_for_rounding_at_every_step(d):
         assert verdict.ok, (seed, verdict, [n.op for n in nodes])
         judged += 64 - verdict.ill_count
     assert judged > 60 * 64 * 0.5, judged
+
+
+@pytest.mark.parametrize("d", [f16, bf16, f8e4m3], ids=str)
+def test_what_rounds_to_the_largest_value_is_judged(d):
+    """An uncertain value at the top of a range overflows where it may reach half a place above it, not before."""
+    top = float(largest(d))
+    ports = [port(n, f32, N) for n in "ab"]
+    product = g.elementwise("mul", (N,), *same(*map(g.input_node, ports)))
+    a = np.array([top / 3, float(overflow(d)) / 3, -top / 3], np.float32)
+    r = evaluate(graph(ports, y=g.make("cast", d, (N,), tuple(same(product)))), {"a": a, "b": np.full(3, 3, np.float32)}, {"N": 3})["y"]
+    verdict = judge(np.array([top, top, -top]).astype(numpy_dtype(d)), r, d)
+    assert verdict.ok and verdict.ill_count == 1, verdict
 
 
 def test_deep_graphs_do_not_recurse():

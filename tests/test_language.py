@@ -10,7 +10,7 @@ import luminal
 import numpy as np
 import pytest
 from compilers import HAS_CC
-from luminal.cli.testing import odd_sizes, own_sizes
+from luminal.cli.testing import bindings
 from luminal.compiler import Compilation, Settings, Unit
 from luminal.dsl import Scope, elaborate, read, render_diagnostics
 from luminal.ir.dtypes import dtype, numpy_dtype
@@ -48,10 +48,8 @@ def test_an_example_means_what_its_kernels_do(k: int) -> None:
         c = Compilation(Unit("example", text, composites), composite, Settings(runtime="reference"))
         graph = c.elaborate()
         assert not c.warnings, render_diagnostics(c.warnings)
-        names = [s.name for s in graph.sizes]
-        bindings = own_sizes(c, names) or [dict(zip(names, found, strict=True)) for found in odd_sizes(c, names)]
-        for seed, sizes in enumerate(bindings):
-            inputs = draw(graph, sizes, seed)
+        for seed, (sizes, scalars) in enumerate(bindings(c, {})):
+            inputs = draw(graph, sizes, seed) | scalars
             found = outputs(c.module, inputs, sizes, seed)
             assert found is not None, f"{composite.name} {sizes}"
             for name, expected in evaluate(graph, inputs, sizes).items():
@@ -66,6 +64,7 @@ def operands() -> dict[str, Any]:
         "x": normal((3, 4)), "y": normal((3, 4)), "p": np.abs(normal((3, 4))) + 0.1, "u": rng.uniform(-0.9, 0.9, (3, 4)), "v": normal(4), "m": normal((4, 5)),
         "z": normal((2, 3, 4)), "w": normal((2, 4, 3)), "n": rng.integers(-9, 10, (3, 4)), "q": rng.integers(1, 6, (3, 4)), "c": rng.integers(0, 2, (3, 4)) > 0,
         "j": rng.integers(0, 3, 5), "k": rng.integers(0, 4, (3, 4)), "bits": rng.integers(0, 1 << 16, (3, 4)), "s": 0.5,
+        "g": normal((3, 4)) + 1j * normal((3, 4)), "h": normal((3, 4)) + 1j * normal((3, 4)),
     }  # fmt: skip
 
 
@@ -79,12 +78,13 @@ def test_every_row_of_a_table_is_what_numpy_says(runtime: str) -> None:
     types = {p.name: numpy_dtype(p.dtype) for p in function.compilation.program.ports}
     values = operands()
     given = {name: value if name == "s" else np.asarray(value).astype(types[name]) for name, value in values.items()}
-    exact = {name: np.asarray(v).astype(np.float64) if np.asarray(v).dtype == np.float32 else np.asarray(v) for name, v in given.items()}
+    wide = {np.dtype(np.float32): np.float64, np.dtype(np.complex64): np.complex128}
+    exact = {name: np.asarray(v).astype(wide.get(np.asarray(v).dtype, np.asarray(v).dtype)) for name, v in given.items()}
     for (form, numpy_form, _), got in zip(TABLES, function(**given), strict=True):
         want = np.asarray(eval(numpy_form, {"np": np, "special": special, **exact}))
         assert got.shape == want.shape, form
         assert got.dtype.kind == want.dtype.kind or {got.dtype.kind, want.dtype.kind} <= {"i", "u"}, (form, got.dtype, want.dtype)
-        if got.dtype.kind == "f":
+        if got.dtype.kind in "fc":
             np.testing.assert_allclose(got, want, rtol=2e-6, atol=2e-6, err_msg=form)
         else:
             np.testing.assert_array_equal(got, want.astype(got.dtype), err_msg=form)

@@ -16,7 +16,7 @@ from luminal.passes.raise_loops import raise_loops
 from random_nests import random_nest
 from running import TARGET, composite, draw, outputs
 
-SEEDS = 160
+SEEDS = 60
 
 
 def nests(graph: Graph) -> int:
@@ -29,7 +29,7 @@ def check(text: str, seed: int) -> Graph:
     verify(raised)
     module = make_nests(raised, TARGET, Options())
     verify(module)
-    for n in (0, 1, 2, 3, 6):
+    for n in (0, 1, 2, 5):
         inputs = draw(graph, {"N": n}, seed)
         want = evaluate(graph, inputs, {"N": n})
         got = evaluate(raised, inputs, {"N": n})

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 import struct
 
+import luminal
+import ml_dtypes
 import numpy as np
 import pytest
+from compilers import needs_cc
 from library import Array, Case, check
 
 
@@ -80,6 +83,16 @@ def any_bytes(q: Array) -> Array:
     return np.random.default_rng(12).integers(info.min, info.max + 1, q.shape).astype(q.dtype)
 
 
+def scaled_rows(x: Array, limit: float) -> tuple[Array, Array]:
+    scale = np.abs(x).max(-1) / limit
+    return x / scale[..., None], scale
+
+
+def f8_product(a: Array, b: Array, sa: Array, sb: Array) -> Array:
+    return a @ b.T * sa[:, None] * sb
+
+
+F8 = (("f8e4m3", ml_dtypes.float8_e4m3fn, 448.0), ("f8e5m2", ml_dtypes.float8_e5m2, 57344.0))
 FULL = {"A": any_bytes, "B": any_bytes}
 CASES = [
     Case("quantize_int8", affine, inputs={"X": lambda x: x * 50}),
@@ -93,6 +106,11 @@ CASES = [
     Case("requantize_int8", lambda x, s, z: affine(x * float(s), 1.0, z), inputs={"X": lambda x: x * 5}),
     Case("int8_matmul", product, inputs=FULL), Case("uint8_matmul", lambda a, b, za, zb: (a.astype(int) - za) @ (b.astype(int) - zb), inputs=FULL),
     Case("int8_linear", quantized_linear, inputs={"W": any_bytes}), Case("int8_linear", quantized_linear, given=(), inputs={"W": any_bytes}),
+    # exact evaluation does not round to f8; what the kernels store is tested below
+    *(Case("quantize_f8", lambda x, s, m=limit: np.clip(x / s, -m, m), {"format": name}, inputs={"X": lambda x: x * 300}) for name, _, limit in F8),
+    *(Case("quantize_f8_rows", lambda x, m=limit: scaled_rows(x, m), {"format": name}) for name, _, limit in F8),
+    Case("dequantize_f8", lambda q, s: q * s), Case("f8_matmul", f8_product),
+    Case("f8_linear", lambda x, w, s, b: x @ w.T * s + b), Case("f8_linear", lambda x, w, s: x @ w.T * s, given=()),
     Case("quantize_q8_0", lambda x: packed(x, q8_0, 34)), Case("quantize_q8_0", lambda x: packed(x, q8_0, 34), inputs={"X": 0}),
     Case("quantize_q4_0", lambda x: packed(x, q4_0, 18)),
     Case("dequantize_q8_0", from_q8_0, inputs={"B": valid}), Case("dequantize_q4_0", from_q4_0, inputs={"B": valid}),
@@ -123,3 +141,14 @@ def test_blocks_are_near_what_they_stand_for(name: str, unpacked: object, step: 
     back = unpacked(np.asarray(evaluate(graph, {"X": x}, sizes)["B"].value))  # type: ignore[operator]
     scale = np.abs(x.reshape(3, -1, 32)).max(-1).repeat(32, -1).reshape(x.shape) * step
     assert (np.abs(back - x) <= scale * 1.01).all()
+
+
+@needs_cc
+@pytest.mark.parametrize(("name", "kind", "limit"), F8, ids=["f8e4m3", "f8e5m2"])
+def test_bytes_of_f8(name: str, kind: type, limit: float) -> None:
+    """What a kernel stores is what ml_dtypes rounds to, the largest value included."""
+    x = np.random.default_rng(3).standard_normal((7, 53)).astype(np.float32) * 10
+    q, scale = luminal.compile("quantize_f8_rows", format=name)(x)
+    np.testing.assert_array_equal(scale, np.abs(x).max(-1) / np.float32(limit))
+    np.testing.assert_array_equal(q.view(np.uint8), np.clip(x / scale[:, None], -limit, limit).astype(kind).view(np.uint8))
+    assert (np.abs(q.astype(np.float32)).max(-1) == limit).all()

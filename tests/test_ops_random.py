@@ -85,6 +85,19 @@ def test_uniform_numbers_and_integers_are_those_of_the_bits() -> None:
     np.testing.assert_array_equal(i, [-3 + (a << 32 | b) % max(k, 1) for k, (a, b) in enumerate(pairs)])
 
 
+def test_the_numbers_of_positions() -> None:
+    """`rand` and `randn` by their positions, as the forms of these names call them."""
+    n = 50
+    pairs = [bits(p, SEED) for p in range(n)]
+    inputs = {"Position": np.arange(n), "Seed": SEED}
+    np.testing.assert_array_equal(np.transpose(run("random_bits", inputs, {"batch": n})), pairs)
+    np.testing.assert_array_equal(run("rand", inputs, {"batch": n})[0], [(a >> 8) / 2**24 for a, _ in pairs])
+    u, v = np.transpose(pairs)
+    expected = np.sqrt(-2 * np.log((u + 0.5) / 2**32)) * np.cos(2 * np.pi * v / 2**32)
+    np.testing.assert_allclose(run("randn", inputs, {"batch": n})[0].astype(float), expected, rtol=1e-6, atol=1e-6)  # π is that of f32
+    assert stats.kstest(run("randn", {"Position": np.arange(N), "Seed": SEED}, {"batch": N})[0].astype(float), stats.norm.cdf).pvalue > LEAST
+
+
 def full(value: float) -> Array:
     return np.full(N, value)
 

@@ -112,8 +112,8 @@ def cases_of(file: Path, place: int, level: int) -> list[Case]:
     settings = Settings(config={"SANITIZE": "all"}, prefix=f"c{place}_", O=level)
     (compilation,) = compilations(str(file), settings)
     cases = []
-    for k, sizes in enumerate([*(sizes for sizes, _ in bindings(compilation, {})), *nothing(compilation)]):
-        inputs = {p.name: draw(p, sizes, SEED) for p in compilation.elaborate().ports if p.role != "out"}
+    for k, (sizes, scalars) in enumerate([*bindings(compilation, {}), *((sizes, {}) for sizes in nothing(compilation))]):
+        inputs = {p.name: draw(p, sizes, SEED) for p in compilation.elaborate().ports if p.role != "out"} | scalars
         cases.append(Case(f"{file.stem}_{place}_{k}", compilation, f"c{place}_{compilation.name}", sizes, inputs))
     return cases
 

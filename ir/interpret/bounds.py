@@ -42,6 +42,12 @@ def largest(d: DType) -> Any:
     return _RANGE[d.name][0]
 
 
+def overflow(d: DType) -> Any:
+    """The least magnitude that rounds beyond the largest finite value: that, and half of its last place."""
+    top = largest(d)
+    return top + type(top)(d.epsilon) * 2.0 ** (math.frexp(top)[1] - 2)
+
+
 def smallest(d: DType) -> Any:
     """The smallest subnormal of a float dtype."""
     return _RANGE[d.name][1]
@@ -297,7 +303,7 @@ def own_rounding(v: Array, ulp: float, to: DType) -> Error:
 def settle(v: Array, propagated: Array, ulp: float, to: DType, certain: Array | None) -> Array:
     """Add the operation's own error.  `certain` says where the operands are exact: there a correctly rounded result that fits has none.
 
-    A value that is exactly inf or NaN has no error of its own; a finite one beyond the dtype's range is undecided.
+    A value that is exactly inf or NaN has no error of its own; a finite one that may round beyond the dtype's range is undecided.
     """
     magnitude = np.abs(v)
     result = propagated
@@ -309,7 +315,7 @@ def settle(v: Array, propagated: Array, ulp: float, to: DType, certain: Array | 
     finite = np.isfinite(magnitude)
     if not finite.all():
         result = np.where(finite, result, propagated)
-    undecided = finite & (magnitude + result > largest(to))
+    undecided = finite & (magnitude + (propagated if ulp <= 0.5 else result) >= overflow(to))
     if undecided.any() or to is f8e4m3:
         result = np.where(undecided | _unspellable(v, to), np.inf, result)
     return np.asarray(result, np.float64)

@@ -48,6 +48,21 @@ def evaluate(graph: Graph, inputs: Mapping[str, Any], sizes: Mapping[str, int], 
         return {name: evaluator.output(node) for name, node in graph.outputs}
 
 
+def reads_outside(graph: Graph, inputs: Mapping[str, Any], sizes: Mapping[str, int]) -> bool:
+    """Whether some index of the graph is outside, be it in a value that no output has a use for: whether a kernel computes those (and so reports them) is its own affair."""
+    with np.errstate(all="ignore"):
+        evaluator = _Evaluator(graph, inputs, sizes, True)
+        try:
+            for node in graph.nodes():
+                if node.op == "gather":
+                    evaluator.check(node.args[1:], evaluator.extents(node.attr.extents), evaluator.extents(node.shape))
+                elif node.op == "scatter":
+                    evaluator.check(node.args[2:], evaluator.extents(node.shape), evaluator.extents(node.attr.extents))
+        except IndexFault:
+            return True
+    return False
+
+
 class _Evaluator(Positions):
     def __init__(self, graph: Graph, inputs: Mapping[str, Any], sizes: Mapping[str, int], bounds: bool) -> None:
         super().__init__(sizes)
@@ -427,4 +442,4 @@ def _bytes(values: Values) -> int:
     return values[0].nbytes + (0 if values[1] is None else values[1].nbytes)
 
 
-__all__ = ["Bounded", "IndexFault", "Verdict", "evaluate", "judge"]
+__all__ = ["Bounded", "IndexFault", "Verdict", "evaluate", "judge", "reads_outside"]

@@ -170,7 +170,7 @@ def _barrier(body: Body, around: tuple[object, ...]) -> Iterator[str]:
         yield "a barrier outside any region"
     own = {p.stmt.buffer.name for p in body.places if isinstance(p.stmt, Alloc) and p.stmt.buffer.space != "shared"}
     for a in inner:
-        if isinstance(a, Loop) and a.kind not in ("serial", "reduce"):
+        if isinstance(a, Loop) and a.kind not in ("serial", "elastic", "reduce"):
             yield f"a barrier inside the {a.kind} axis {a.axis}"
         place = next((p for p in body.places if p.stmt is a), None)
         if isinstance(a, (If, While, Loop)) and place is not None and any(n.op == "load" and n.attr in own for n in place.names):

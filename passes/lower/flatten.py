@@ -20,7 +20,7 @@ from ...ir.target import Target
 from .names import Names
 
 STACK_BYTES = 16 << 10  # a local buffer of constant size above this goes to the heap
-PRAGMAS = {"serial": "", "reduce": ""}  # the other kinds keep their names
+PRAGMAS = {"serial": "", "elastic": "", "reduce": ""}  # the other kinds keep their names
 
 
 class Place(NamedTuple):

@@ -27,7 +27,7 @@ def schedule(ir: Module, target: Target, options: Options) -> Module:
 
 def is_scheduled(kernel: Kernel) -> bool:
     """Whether somebody has decided already: the kernel records steps, or holds what only steps (or a hand) put there."""
-    plain = ("serial", "parallel", "reduce")
+    plain = ("serial", "elastic", "parallel", "reduce")
     decided = any(isinstance(s, (Region, Barrier)) or (isinstance(s, Loop) and s.kind not in plain) for s in statements(kernel.body))
     return bool(kernel.schedule) or decided
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ...ir import polynomial as pl
 from ...ir.bounds import Known, Range, bounds
-from ...ir.expr import ONE, ZERO, Expr, minimum, var
+from ...ir.expr import ONE, ZERO, Expr, call, minimum, var
 from ...ir.kernel import Loop, Stmt
 from ...ir.simplify import prove_le
 
@@ -43,6 +43,25 @@ def constant_extent(loop: Loop) -> int | None:
 
 def extent(loop: Loop) -> Expr:
     return loop.stop if loop.start is ZERO else minus(loop.stop, loop.start)
+
+
+def extreme(e: Expr, axis: str, low: Expr, high: Expr, largest: bool) -> Expr | None:
+    """The largest (or smallest) value of a monotone expression for `low` <= axis <= `high`; None where it is not seen to be monotone."""
+    if axis not in e.names:
+        return e
+    if e.op == "var":
+        return high if largest else low
+    rising = {"add": (True, True), "sub": (True, False), "min": (True, True), "max": (True, True)}.get(e.op)
+    if e.op == "floordiv" and e.args[1].is_const and e.args[1].attr > 0:
+        rising = (True, True)
+    elif e.op == "mul" and e.args[1].is_const:
+        rising = (e.args[1].attr >= 0, True)
+    elif e.op == "mul" and e.args[0].is_const:
+        rising = (True, e.args[0].attr >= 0)
+    if rising is None:
+        return None
+    args = [extreme(a, axis, low, high, largest == up) for a, up in zip(e.args, rising, strict=True)]
+    return None if any(a is None for a in args) else call(e.op, *(a for a in args if a is not None))
 
 
 def upper(e: Expr, known: Known) -> int | None:

@@ -35,7 +35,7 @@ ROW_TILES = 4  # register tiles of a row block: a panel of columns is read once 
 def cascade(plan: Plan) -> bool:
     """Schedule such a kernel; False (and an unchanged plan) where it is none."""
     form = roles.shape(plan.kernel)
-    steps = [s for s in form.body if isinstance(s, Loop) and s.kind == "serial"]
+    steps = [s for s in form.body if isinstance(s, Loop) and s.kind in ("serial", "elastic")]
     if not form.chain or len(steps) != 1 or plan.target.vector_bytes == 0 or any(x.start is not ZERO for x in form.chain):
         return False
     (along,) = steps

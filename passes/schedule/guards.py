@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ...ir import polynomial as pl
 from ...ir.dtypes import INDEX
-from ...ir.expr import TRUE, ZERO, Expr, both, const, postorder, rewrite, substitute, where
+from ...ir.expr import TRUE, ZERO, Expr, both, const, minimum, postorder, rewrite, substitute, var, where
 from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, statements, with_body
 from .affine import bounded, constant_extent, minus
 from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, less, loads_in, names_taken, nest, rename, replace_loop, simple
@@ -56,6 +56,10 @@ def pad_block(block: Block, condition: Expr, axis: str) -> Block:
                         result[-1] = replace(result[-1], body=(*result[-1].body, s))
                     else:
                         result.append(If(condition, (s,)))
+                case Loop() if s.kind == "elastic" and dependent(s.start, s.stop):  # beyond the end it runs as it does at the last position
+                    last = {var(axis): minimum(var(axis), condition.args[1] - 1)}
+                    body = walk(s.body, choice)
+                    result.append(replace(s, start=substitute(s.start, last), stop=substitute(s.stop, last), body=body))
                 case Loop():
                     if dependent(s.start, s.stop):
                         depends.add(s.axis)

@@ -10,7 +10,9 @@ from dataclasses import replace
 from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, mod, var
 from ...ir.kernel import Barrier, Block, If, Kernel, Let, Loop, Store, map_block, statements, substitute_block, with_body
 from ...ir.simplify import simplify
-from .affine import at_least, bounded, constant_extent, extent, inside, is_multiple, minus
+from ...ir.verify.body import Body
+from ...ir.verify.races import overwrites, races
+from .affine import at_least, bounded, constant_extent, extent, extreme, inside, is_multiple, minus
 from .guards import pad_block
 from .tree import Facts, StepError, around, copy, find, fresh, index, less, local_buffers, names_taken, nest, replace_in, replace_loop
 
@@ -88,6 +90,8 @@ def reorder(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
           for j in 0 .. N:   →      for i in 0 .. M:
             S                         S
 
+    An elastic loop whose bounds depend on a loop that it leaves runs over all that this loop's iterations have.
+
     The axes are a perfect nest.  Two loops may change places where one of them is parallel, or both are reductions (not under --strict: the order of a float sum
     changes), and where neither's bounds depend on the other.
     """
@@ -111,12 +115,40 @@ def reorder(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
                 _may_swap(loops[other], loops[axis], facts)
     for place, axis in enumerate(axes):
         bad = (loops[axis].start.names | loops[axis].stop.names) & set(axes[place:])
-        if bad:
+        if bad and loops[axis].kind == "elastic":
+            loops[axis] = _stretched(loops[axis], [loops[a] for a in axes if a in bad])
+        elif bad:
             raise StepError(f"reorder: the bounds of `{axis}` depend on {', '.join(sorted(bad))}")
     body = loop.body
     for axis in reversed(axes):
         body = (with_body(loops[axis], body),)
-    return replace_loop(kernel, top, lambda _: body)
+    result = replace_loop(kernel, top, lambda _: body)
+    outwards = [
+        axis for place, axis in enumerate(axes) if any(loops[o].kind == "serial" and order.index(o) < order.index(axis) for o in axes[place + 1 :])
+    ]
+    if outwards:
+        _still_independent(result, facts, outwards)
+    return result
+
+
+def _still_independent(kernel: Kernel, facts: Facts, axes: list[str]) -> None:
+    """A loop that is parallel inside one iteration of a loop in order need not be so around it.  StepError."""
+    laid = Body(kernel.name, kernel.body, facts.buffers, {}, frozenset(facts.sizes), frozenset(), False)
+    found = next((f for f in (*races(laid, axes), *overwrites(laid, axes))), None)
+    if found is not None:
+        raise StepError(f"reorder: they are parallel only inside a loop in order: {found}")
+
+
+def _stretched(loop: Loop, inside: list[Loop]) -> Loop:
+    """An elastic loop over all positions that it has for some iteration of these loops."""
+    start, stop = loop.start, loop.stop
+    for other in inside:
+        low, high = other.start, other.stop - 1
+        ends = (extreme(start, other.axis, low, high, largest=False), extreme(stop, other.axis, low, high, largest=True))
+        if ends[0] is None or ends[1] is None:
+            raise StepError(f"reorder: how the bounds of `{loop.axis}` move with `{other.axis}` is not known")
+        start, stop = ends[0], ends[1]
+    return replace(loop, start=start, stop=stop, kind="serial")
 
 
 def _may_swap(a: Loop, b: Loop, facts: Facts) -> None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from ...ir.expr import ZERO, Expr, both, call, const, load, make, rewrite, substitute, var, where
 from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_block, map_expressions, statements, with_body
-from .affine import constant_extent, upper
+from ...ir.simplify import simplify
+from .affine import constant_extent, extreme, upper
 from .tree import (
     Facts,
     StepError,
@@ -52,7 +53,8 @@ def stage(
     `axes` are the loops over which the copy extends, in its memory order; `at` is the loop whose iterations each make a copy (none: once, before everything);
     `order` is the order of the copying loops, if another.  What is staged is the largest subexpression that reads `buffer` and depends, inside `at`, on the axes
     alone: casts, guards of padded axes and any other pointwise prologue are done once, while copying.  The kernel does not write what is staged; there
-    is one such subexpression inside `at`; the bounds of the axes depend on nothing inside `at` but on earlier axes.
+    is one such subexpression inside `at`; the bounds of the axes depend on nothing inside `at` but on earlier axes, or are monotone in other
+    loops: then the copy holds what any of their iterations reads.
     """
     if space not in SPACES:
         raise StepError(f"stage: no space `{space}`")
@@ -66,8 +68,9 @@ def stage(
     to_new = {var(a): var(n) for a, n in new.items()}
     inside = _axes_inside(scope)
     shape: list[Expr] = []
+    reached: dict[str, Loop] = {}
     for a in axes:
-        loop = find(kernel, a)
+        loop = reached[a] = _reached(kernel, a, inside - set(axes), facts)
         if loop.start is not ZERO or a not in inside:
             raise StepError(f"stage: `{a}` does not start at 0, or is not inside `{at or 'the kernel'}`")
         bound = upper(loop.stop, facts.known) if constant_extent(loop) is None else None
@@ -77,7 +80,7 @@ def stage(
     packed = Buffer(fresh(name or f"{buffer}.packed", taken), value.dtype, tuple(shape), space, align=align)
     copying: Block = (Store(packed.name, tuple(var(new[a]) for a in axes), substitute(copied, to_new)),)
     for place in range(len(order) - 1, -1, -1):
-        loop = find(kernel, order[place])
+        loop = reached[order[place]]
         bad = loop.stop.names & (inside - set(order[:place]))
         if bad:
             raise StepError(f"stage: the extent of `{loop.axis}` depends on {', '.join(sorted(bad))}")
@@ -86,6 +89,20 @@ def stage(
     used = map_expressions((top,), lambda e: substitute(e, replacement) if buffer in e.buffers else e)
     changed = replace_in(scope, top, (Alloc(packed), *copying, *used))
     return replace_loop(kernel, at, lambda loop: (with_body(loop, changed),)) if at else replace(kernel, body=changed)
+
+
+def _reached(kernel: Kernel, axis: str, others: set[str], facts: Facts) -> Loop:
+    """The loop over an axis, over all positions that it has for some iteration of the loops among `others` that its bounds depend on."""
+    loop = find(kernel, axis)
+    for name in sorted((loop.start.names | loop.stop.names) & others):
+        around = find(kernel, name)
+        if around.start.names & others or around.stop.names & others:
+            continue
+        low, high = around.start, around.stop - 1
+        start, stop = extreme(loop.start, name, low, high, largest=False), extreme(loop.stop, name, low, high, largest=True)
+        if start is not None and stop is not None:
+            loop = replace(loop, start=simplify(start, facts.known), stop=simplify(stop, facts.known))
+    return loop
 
 
 def _axes_inside(scope: Block) -> set[str]:

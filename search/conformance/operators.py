@@ -22,7 +22,7 @@ from ...ir.graph import (
     scan_node,
     scatter_node,
 )
-from ...ir.primops import OPS
+from ...ir.primops import COMBINERS, OPS, accepts
 
 M, N, K = size("M"), size("N"), size("K")
 
@@ -49,14 +49,13 @@ def structural_graph(name: str, dtype: DType) -> Graph:
     x = Port("X", dtype, (M, N), "in")
     node = input_node(x)
     sizes = (Size("M"), Size("N"))
-    if name == "sum_reduce":
-        return _graph(name, sizes, [x], [("add", reduce_node("or" if dtype is bool_ else "add", (M,), (N,), identity(node)))])
-    if name == "max_reduce":
-        combiners = ("and", "or") if dtype is bool_ else ("max", "min", "mul")
+    if name in ("sum_reduce", "max_reduce"):
+        combiners = ("or",) if dtype is bool_ else ("add",)
+        if name == "max_reduce":
+            combiners = ("and", "or") if dtype is bool_ else tuple(c for c in _combiners(dtype) if c != "add")
         return _graph(name, sizes, [x], [(c, reduce_node(c, (M,), (N,), identity(node))) for c in combiners])
     if name == "scan":
-        combiners = ("max", "min") if dtype is bool_ else ("add", "max", "min", "mul")
-        return _graph(name, sizes, [x], [(c, scan_node(c, 1, identity(node), (M, N))) for c in combiners])
+        return _graph(name, sizes, [x], [(c, scan_node(c, 1, identity(node), (M, N))) for c in _combiners(dtype)])
     if name == "contiguous":
         turned = View(node, (axis(1), axis(0)))
         shifted = View(node, (axis(0), axis(1) - ONE), ONE.le(axis(1)), False if dtype is bool_ else 0)
@@ -70,11 +69,15 @@ def structural_graph(name: str, dtype: DType) -> Graph:
         rows = Port("I", i64, (K,), "in", index_limit=M)
         picked = gather_node(identity(node), (M, N), (View(input_node(rows), (axis(0),)), View(_column(), (axis(0), axis(1)))), (K, N))
         return _graph(name, (*sizes, Size("K")), [x, rows], [("out", picked)])
-    combiners = ("set", "max", "min") if dtype is bool_ else ("set", "add", "max", "min", "mul")
+    combiners = ("set", *_combiners(dtype))
     rows, updates = Port("I", i64, (K,), "in", index_limit=M), Port("U", dtype, (K, N), "in")
     where = (View(input_node(rows), (axis(0),)), View(_column(), (axis(0), axis(1))))
     found = [(c, scatter_node(c, identity(node), identity(input_node(updates)), where, (K, N), (M, N))) for c in combiners]
     return _graph(name, (*sizes, Size("K")), [x, rows, updates], found)
+
+
+def _combiners(dtype: DType) -> tuple[str, ...]:
+    return tuple(c for c in ("add", "max", "min", "mul") if accepts(OPS[COMBINERS[c].op], dtype))
 
 
 def _column() -> Node:

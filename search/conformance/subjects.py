@@ -10,10 +10,10 @@ from typing import Any
 
 from ...dsl import Composite, Instance, Scope, elaborate, read_file
 from ...dsl.scope import LIBRARY
-from ...ir.dtypes import DTYPES, DType
+from ...ir.dtypes import DTYPES
 from ...ir.errors import SourceError
 from ...ir.graph import Graph
-from ...ir.primops import OPS, STRUCTURAL
+from ...ir.primops import OPS, STRUCTURAL, accepts
 from .operators import elementwise_graph, structural_graph
 
 KINDS = ("primop", "derived", "composite")
@@ -63,15 +63,8 @@ def accepted(name: str) -> list[str]:
     """The dtypes that an operator is defined on."""
     if name == "iota":
         return ["i64"]
-    accepts = OPS[name].accepts if name in OPS else "any"
-    fits: dict[str, Callable[[DType], bool]] = {
-        "any": lambda d: True,
-        "float": lambda d: d.is_float,
-        "integer": lambda d: d.is_integer,
-        "number": lambda d: d.is_float or d.is_integer,
-        "bits": lambda d: d.is_integer or d.kind == "bool",
-    }
-    return [n for n, d in DTYPES.items() if fits[accepts](d) and (d.kind != "complex" or name in ("where", "contiguous", "gather"))]
+    found = [d for d in DTYPES.values() if name not in OPS or accepts(OPS[name], d)]
+    return [d.name for d in found if d.kind != "complex" or name not in ("cast", "bitcast")]
 
 
 def library(folder: Path = LIBRARY) -> list[Subject]:

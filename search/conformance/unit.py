@@ -12,7 +12,7 @@ from zlib import crc32
 
 from ...ir.dtypes import numpy_dtype
 from ...ir.errors import ToolError
-from ...ir.interpret.graph import evaluate
+from ...ir.interpret.graph import evaluate, reads_outside
 from ...ir.interpret.judge import Bounded, CheckFault, IndexFault, judge
 from ...ir.layout import as_array
 from ...ir.merge import Merged, merge
@@ -241,6 +241,8 @@ class Library:
             return (
                 ("passes", "") if right else ("mismatch", f"expected error code {expected} ({ERRORS.get(expected)}), the kernel gave {outcome.code}")
             )
+        if outcome.status == "code" and outcome.code == BAD_INDEX and reads_outside(kernel.graph, given, case.sizes):
+            return "passes", ""
         if outcome.status == "code":
             return "mismatch", f"returned {outcome.code} ({ERRORS.get(outcome.code, 'unknown')})"
         wrong: list[str] = []
