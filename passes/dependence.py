@@ -6,9 +6,11 @@ their positions differ there is proven by the bounds of the variables, along som
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
-from ..ir.expr import Expr, both, postorder, substitute, var
+from ..ir.expr import Expr, both, postorder, substitution, var
 from ..ir.polynomial import Poly, atoms, constant, is_constant, name, plus, poly, scaled
 from ..ir.simplify import assuming, prove
 from .domains import Trip, within
@@ -25,6 +27,7 @@ class Dependences:
     def __init__(self, known: Known) -> None:
         self.known = known
         self._apart: dict[tuple[object, ...], bool] = {}
+        self._domains: dict[tuple[Trip, ...], Known] = {}
 
     def meet(self, earlier: Access, later: Access) -> bool:
         """May an iteration of `earlier` and a strictly later one of `later` (in their common loops) touch the same element?"""
@@ -38,8 +41,13 @@ class Dependences:
         """With equal variables before `level` and a's variable smaller there (where it is a loop of both), the positions are proven to differ along some axis."""
         key = (a.index, a.loops, a.guard, b.index, b.loops, b.guard, level)
         if key not in self._apart:
-            self._apart[key] = _prove_apart(a, b, level, self.known)
+            self._apart[key] = _prove_apart(a, b, level, self._inside)
         return self._apart[key]
+
+    def _inside(self, loops: tuple[Trip, ...]) -> Known:
+        if loops not in self._domains:
+            self._domains[loops] = within(self.known, loops)
+        return self._domains[loops]
 
 
 def _elsewhere(a: Access, b: Access) -> bool:
@@ -47,17 +55,22 @@ def _elsewhere(a: Access, b: Access) -> bool:
     return any(x.is_const and y.is_const and x is not y for x, y in zip(a.index, b.index, strict=True))
 
 
-def _prove_apart(a: Access, b: Access, level: int, known: Known) -> bool:
+def _prove_apart(a: Access, b: Access, level: int, inside_of: Callable[[tuple[Trip, ...]], Known]) -> bool:
     renamed = {t.var: var(f"{t.var.attr}'") for t in b.loops[level:]}
-    pairs = [(x, substitute(y, renamed)) for x, y in zip(a.index, b.index, strict=True)]
+    rename = substitution(renamed)
+    pairs = [(x, rename(y)) for x, y in zip(a.index, b.index, strict=True)]
     pairs = [(x, y) for x, y in pairs if not is_data(x) and not is_data(y)]
     same = [plus(poly(x), poly(y), -1) for x, y in pairs]
     if not any(same) or any(p and is_constant(p) for p in same):
         return any(same)
-    loops = (*a.loops, *(Trip(renamed[t.var], substitute(t.count, renamed)) for t in b.loops[level:]))
-    guard_b = None if b.guard is None else substitute(b.guard, renamed)
+    if level < _common(a, b):
+        t, u = a.loops[level].var, renamed[b.loops[level].var]
+        if any(len(p) == 2 and p.get((t,), 0) == -p.get((u,), 0) != 0 for p in same):
+            return True  # the positions differ by as much as the variables, and these differ
+    loops = (*a.loops, *[Trip(renamed[t.var], rename(t.count)) for t in b.loops[level:]])
+    guard_b = None if b.guard is None else rename(b.guard)
     smaller = a.loops[level].var.lt(renamed[b.loops[level].var]) if level < _common(a, b) else None
-    inside = assuming(within(known, loops), both(smaller, positional(a.guard), positional(guard_b)))
+    inside = assuming(inside_of(loops), both(smaller, positional(a.guard), positional(guard_b)))
     limits = _limits(inside, same)
     empty = is_empty(same, limits)
     if empty is not None and (empty or all(_plain(p) for p in (*same, *limits))):
@@ -79,7 +92,7 @@ def _limits(known: Known, about: list[Poly]) -> list[Poly]:
     seen: set[Expr] = set()
     found += known.facts
     while waiting:
-        for n in (n for e in atoms(waiting.pop()) for n in postorder(e)):
+        for n in [n for e in atoms(waiting.pop()) for n in (postorder(e) if e.args else (e,))]:
             if n in seen or not name(n):
                 continue
             seen.add(n)
@@ -109,7 +122,7 @@ def _common(a: Access, b: Access) -> int:
 
 def is_data(e: Expr) -> bool:
     """It depends on memory."""
-    return any(n.op == "load" or (n.op == "var" and n.attr.startswith("%")) for n in postorder(e))
+    return bool(e.buffers) or any(name.startswith("%") for name in e.names)
 
 
 def positional(guard: Expr | None) -> Expr | None:

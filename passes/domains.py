@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ..ir.bounds import Known
 from ..ir.errors import NOWHERE, Span
 from ..ir.expr import ZERO, Expr, both, postorder, substitute
+from ..ir.polynomial import atoms, poly
 from ..ir.simplify import assuming, prove_le, simplify
 
 
@@ -29,7 +30,8 @@ class Trip:
 def within(known: Known, loops: tuple[Trip, ...]) -> Known:
     """What is known inside loops that run at least once."""
     known = known.with_ranges({t.var.attr: (0, t.count - 1, 1) for t in loops})
-    return assuming(known, both(*(t.var.lt(t.count) for t in loops)))
+    # of a count that is a sum of products the range says all
+    return assuming(known, both(*(t.var.lt(t.count) for t in loops if any(a.args for a in atoms(poly(t.count))))))
 
 
 def box(t: Trip, extents: dict[Expr, Expr], known: Known) -> Expr:

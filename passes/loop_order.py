@@ -43,8 +43,11 @@ class Order:
 
     # ---- one event
 
-    def stick(self, k: int, message: str) -> None:
-        self.stuck.setdefault(k, NotTensor(message, self.found.events[k].span))
+    def stick(self, k: int, *message: str | Event | Read) -> None:
+        """Event k stays, for the first reason that is found; an access in the message is shown as it was written."""
+        if k not in self.stuck:
+            words = [part if isinstance(part, str) else self.found.shown(part.buffer, part.index) for part in message]
+            self.stuck[k] = NotTensor(" ".join(words), self.found.events[k].span)
 
     def _unknown(self, k: int) -> None:
         """What cannot be said at all."""
@@ -64,12 +67,9 @@ class Order:
         kept = tuple(t for t in w.loops if t.var in mentioned)
         one = replace(w, loops=kept)
         if not w.combiner and len(kept) < len(w.loops):
-            self.stick(k, f"{self._place(w)} is stored again by later iterations of a loop")
+            self.stick(k, w, "is stored again by later iterations of a loop")
         elif self.pairs.meet(one, one):
-            self.stick(k, f"two iterations may store the same element: {self._place(w)}")
-
-    def _place(self, a: Event | Read) -> str:
-        return self.found.shown(a.buffer, a.index)
+            self.stick(k, "two iterations may store the same element:", w)
 
     # ---- two events
 
@@ -82,9 +82,7 @@ class Order:
             back = pairs.meet(later, w)
             if forth and back:
                 self.together.append((k, j))
-                self.stick(
-                    j, f"{self._place(w)} and {self._place(later)} are stored by two statements, in an order that changes from element to element"
-                )
+                self.stick(j, w, "and", later, "are stored by two statements, in an order that changes from element to element")
             elif forth or back:
                 self.before[(k, j) if forth else (j, k)] = None
 
@@ -100,7 +98,7 @@ class Order:
             if (first and second) or (j == k and (first or (later and r.after == j))):
                 if j != k:
                     self.together.append((j, k))
-                self.stick(k, f"{self._place(r)} is read where another iteration stores {self._place(w)}")
+                self.stick(k, r, "is read where another iteration stores", w)
             if j != k and first:
                 self.before[j, k] = None
             if first:

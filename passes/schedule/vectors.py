@@ -38,13 +38,16 @@ def _width(plan: Plan, body: Block) -> int:
 
 
 def _threads(plan: Plan) -> None:
-    """The outermost parallel loop gets the threads; with two loops or more inside it, the next is collapsed into it, in case the first is short."""
-    form = roles.shape(plan.kernel)
-    if not form.chain:
+    """The outermost parallel loop of more than one trip gets the threads; with two loops or more inside it, the next is collapsed into it, in case the first is short."""
+    axes = roles.shape(plan.kernel).axes
+    single = next((k for k, axis in enumerate(axes) if plan.extent(axis) != 1), len(axes))
+    if single == len(axes):  # the loops inside keep the threads
+        for axis in axes:
+            plan.do("serial", axis)
         return
-    outer = form.axes[0]
-    if len(form.chain) > 2 and not plan.tried("collapse", outer, form.axes[1]):
-        outer = roles.shape(plan.kernel).axes[0]
+    outer = axes[single]
+    if len(axes) - single > 2 and not plan.tried("collapse", outer, axes[single + 1]):
+        outer = roles.shape(plan.kernel).axes[single]
     plan.do("parallel", outer)
 
 
