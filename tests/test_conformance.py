@@ -176,7 +176,10 @@ def test_a_right_runtime_passes_and_the_report_says_on_what(tmp_path: Path) -> N
     assert done.return_value == 0 and not done.stderr
     text, table = report.read_text(), json.loads(report.with_suffix(".json").read_text())
     shown = [(r["kind"], r["name"], r.get("form", "")) for r in table["rows"]]
-    assert shown[:3] == [("primop", "sum_reduce", ""), ("derived", "exp", ""), ("derived", "exp", "decomposed")] and ("composite", "softmax", "") in shown
+    assert (
+        shown[:3] == [("primop", "sum_reduce", ""), ("derived", "exp", ""), ("derived", "exp", "decomposed")]
+        and ("composite", "softmax", "") in shown
+    )
     assert all(r["cases"] == r["passed"] >= 5 for r in table["rows"])
     assert "| exp | ✓ |" in text and "## What fails" not in text
     for what in (table["target"], table["tools"], table["machine"], table["library"], table["folder"], table["command"]):
@@ -241,7 +244,11 @@ def test_a_runtime_without_a_primop_is_told_which(tmp_path: Path) -> None:
     (folder / "driver.py").write_text(driver)
     code, found = rows("--runtime", str(folder), "--ops", "sqrt", "--ops", "mul", "--ops", "norm", "--dtype", "f32", "--quick")
     assert code == 0
-    assert {r["name"]: (r["status"], r.get("what")) for r in found} == {"mul": ("passes", None), "sqrt": ("not supported", "sqrt"), "norm": ("not supported", "sqrt")}
+    assert {r["name"]: (r["status"], r.get("what")) for r in found} == {
+        "mul": ("passes", None),
+        "sqrt": ("not supported", "sqrt"),
+        "norm": ("not supported", "sqrt"),
+    }
 
 
 # ---- interrupted runs

@@ -4,8 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.expr import ZERO, Expr, both, call, const, load, make, rewrite, substitute, var, where
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_block, map_expressions, statements, with_body
+from ...ir.expr import ZERO, Expr, both, call, const, load, make, postorder, rewrite, substitute, var, where
+from ...ir.kernel import (
+    Alloc,
+    Block,
+    Buffer,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Region,
+    Stmt,
+    Store,
+    expressions,
+    map_block,
+    map_expressions,
+    statements,
+    with_body,
+)
 from ...ir.simplify import simplify
 from .affine import constant_extent, extreme, upper
 from .tree import (
@@ -53,12 +69,14 @@ def stage(
     `axes` are the loops over which the copy extends, in its memory order; `at` is the loop whose iterations each make a copy (none: once, before everything);
     `order` is the order of the copying loops, if another.  What is staged is the largest subexpression that reads `buffer` and depends, inside `at`, on the axes
     alone: casts, guards of padded axes and any other pointwise prologue are done once, while copying.  The kernel does not write what is staged; there
-    is one such subexpression inside `at`; the bounds of the axes depend on nothing inside `at` but on earlier axes, or are monotone in other
+    is one such subexpression inside `at`, and all its uses are inside the axes; memory that all threads share is not allocated inside a region; the bounds of the axes depend on nothing inside `at` but on earlier axes, or are monotone in other
     loops: then the copy holds what any of their iterations reads.
     """
     if space not in SPACES:
         raise StepError(f"stage: no space `{space}`")
     scope = find(kernel, at).body if at else kernel.body
+    if space == "shared" and at and any(isinstance(s, Region) for s in path_to(kernel.body, lambda s: isinstance(s, Loop) and s.axis == at)):
+        raise StepError(f"stage: `{at}` is inside a region, where each thread would allocate memory that all share")
     order = order or axes
     if sorted(order) != sorted(axes):
         raise StepError(f"stage: order {', '.join(order)} is not an order of {', '.join(axes)}")
@@ -85,6 +103,10 @@ def stage(
         if bad:
             raise StepError(f"stage: the extent of `{loop.axis}` depends on {', '.join(sorted(bad))}")
         copying = (Loop(new[loop.axis], ZERO, substitute(loop.stop, to_new), copying, "parallel"),)
+    for s, outer in walk_paths((top,)):
+        around = {x.axis for x in outer if isinstance(x, Loop)}
+        if any(value in postorder(e) for e in expressions(s) if buffer in e.buffers) and not set(axes) <= around:
+            raise StepError(f"stage: what is staged is also read outside {', '.join(sorted(set(axes) - around))}")
     replacement = {value: load(packed.name, value.dtype, *(var(a) for a in axes))}
     used = map_expressions((top,), lambda e: substitute(e, replacement) if buffer in e.buffers else e)
     changed = replace_in(scope, top, (Alloc(packed), *copying, *used))
