@@ -122,7 +122,10 @@ def nothing(compilation: Compilation) -> list[dict[str, int]]:
     """All sizes 0, where the composite admits that."""
     graph = compilation.elaborate()
     zeros = {s.name: 0 for s in graph.sizes}
-    allowed = all(s.min <= 0 for s in graph.sizes) and all(value_of(r, zeros) for r in graph.requires)
+    try:
+        allowed = all(s.min <= 0 for s in graph.sizes) and all(value_of(r, zeros) for r in graph.requires)
+    except ZeroDivisionError:  # N % groups
+        return []
     return [zeros] if allowed else []
 
 
