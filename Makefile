@@ -8,7 +8,7 @@ CC_FOUND := $(shell for c in clang gcc $$(ls /usr/bin 2>/dev/null | grep -E '^(c
 CC_EXTRA := $(if $(CC_FOUND),,cc)
 comma := ,
 
-.PHONY: demo test check bench sizes bless clean
+.PHONY: demo test check bench sizes bless docs reports clean
 
 demo: $(VENV)/demo
 	@echo; echo "== the C that samples/gemm.toml becomes (its first lines)"
@@ -28,9 +28,26 @@ check: $(VENV)/dev
 
 bench: $(VENV)/bench
 	$(BIN)/python -m luminal.bench.gemm
+	@$(BIN)/python -c 'import torch' 2>/dev/null && $(BIN)/python -m luminal.bench.attention || echo "attention is compared with PyTorch: pip install torch"
 
 bless: $(VENV)/dev
 	$(BIN)/python -m pytest -q --bless tests
+
+# The page of the library, from the library.
+docs: $(VENV)/demo
+	$(BIN)/python -m luminal.cli.library_page > docs/ops.md
+
+# What each runtime computes right: some minutes each.  --resume goes on where an interrupted run was.
+JOBS ?= 2
+REPORTS ?= clang reference cuda
+FULL_clang :=
+FULL_reference := --quick
+FULL_cuda := --quick --device host
+reports: $(VENV)/demo
+	s=0; for r in $(REPORTS); do $(MAKE) report-$$r || s=1; done; exit $$s
+
+report-%: $(VENV)/demo
+	$(BIN)/luminal test-runtime --runtime $* $(FULL_$*) -j $(JOBS) --resume -o runtimes/$*/REPORT.md
 
 sizes:
 	@git ls-files '*.py' | xargs wc -l | sort -rn | head -20

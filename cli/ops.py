@@ -85,6 +85,7 @@ def line(composite: Composite) -> str:
 def described(composite: Composite, raised: Graph) -> dict[str, Any]:
     """What is known of a composite; `raised` is its graph with the loops that are tensor algebra raised."""
     from ..ir.census import operators
+    from ..search.conformance.shipped import standing
 
     path = Path(composite.file)
     return {
@@ -99,6 +100,7 @@ def described(composite: Composite, raised: Graph) -> dict[str, Any]:
         "operators": operators(raised),
         "primops": operators(raised, native=()),
         "test_sizes": list(composite.test.sizes),
+        "runtimes": standing(composite.name) if OPS_FOLDER in path.parents else {},
     }
 
 
@@ -111,6 +113,16 @@ def counts(found: dict[str, int]) -> str:
     return "  ".join(f"{name} {count}" for name, count in found.items()) or "none: it is a view"
 
 
+def runtimes_text(found: dict[str, dict[str, list[str]]]) -> str:
+    """What the shipped reports say, a line a runtime: dtypes that pass, then what does not, by its status."""
+    lines = ["runtimes (from their reports; `luminal test-runtime` makes one here)"]
+    for runtime, by in found.items():
+        words = ["passes " + " ".join("as declared" if d == "own" else d for d in by["passes"])] if "passes" in by else []
+        words += [f"{status}: {' '.join(dtypes)}" for status, dtypes in by.items() if status != "passes"]
+        lines.append(f"  {runtime:<10} {'; '.join(words)}")
+    return "\n".join(lines) if found else ""
+
+
 def page(composite: Composite, raised: Graph) -> str:
     facts = described(composite, raised)
     sizes = ["  " + " ".join(f"{k}={v}" for k, v in binding.items()) for binding in facts["test_sizes"]]
@@ -118,6 +130,7 @@ def page(composite: Composite, raised: Graph) -> str:
         facts["signature"], facts["documentation"], facts["code"],
         f"operators\n  {counts(facts['operators'])}", f"primops\n  {counts(facts['primops'])}",
         "`nest` stands for loops that are no tensor algebra and stay loops; `luminal show --why` says why" if "nest" in facts["operators"] else "",
+        runtimes_text(facts["runtimes"]),
         *(["\n".join(["test sizes", *sizes])] if sizes else []),
     ]  # fmt: skip
     return "\n\n".join(p for p in parts if p)

@@ -78,7 +78,9 @@ def test_runtime(**options: Any) -> int:
         tallies = survey(work, settings, options["processes"], journal, options["resume"], line)
     finally:
         line.clear()
-    if settings.case and not any(t.cases or t.status not in ("passes", "dtype") for t in tallies):
+    if settings.case:
+        tallies = [t for t in tallies if t.cases or t.status not in ("passes", "dtype")]
+    if settings.case and not tallies:
         raise UsageError(f"--case {settings.case}: there is no such case of {' '.join(options['globs']) or 'anything'}")
     found = report(runtime, target, settings, command(options), tallies, time.monotonic() - began)
     show(found, output, options)

@@ -10,7 +10,7 @@ import click
 
 from ..compiler import Compilation
 from ..ir.errors import UsageError
-from ..ir.expr import evaluate
+from ..ir.expr import Expr, evaluate
 from .parse import parse_bindings
 from .progress import stage
 
@@ -108,7 +108,7 @@ def own_bindings(compilation: Compilation, names: list[str], scalars: list[str])
     ]
     if not compilation.settings.assume:
         return found
-    return [(b, own) for b, own in found if all(evaluate(r, b) for r in compilation.elaborate().requires)]
+    return [(b, own) for b, own in found if all(holds(r, b) for r in compilation.elaborate().requires)]
 
 
 def odd_sizes(compilation: Compilation, names: list[str]) -> list[tuple[int, ...]]:
@@ -117,7 +117,7 @@ def odd_sizes(compilation: Compilation, names: list[str]) -> list[tuple[int, ...
     candidates = [tuple(base + 2 * k for k in range(len(names))) for base in (1, 3, 7, 13)] + [
         (n,) * len(names) for n in (1, 2, 4, 8, 16, 24, 32, 64, 96)
     ]
-    fit = [c for c in candidates if all(evaluate(r, dict(zip(names, c, strict=True))) for r in graph.requires)]
+    fit = [c for c in candidates if all(holds(r, dict(zip(names, c, strict=True))) for r in graph.requires)]
     if not fit:
         raise UsageError(f"--test: no small sizes meet the preconditions of {graph.name}; name them")
     return fit[:3]
@@ -132,8 +132,16 @@ def check(compilation: Compilation, binding: dict[str, int]) -> None:
                 f"--test: {size.name}={value}: expected {size.min} <= {size.name}" + (f", a multiple of {size.multiple}" if size.multiple > 1 else "")
             )
     for condition in graph.requires:
-        if not evaluate(condition, binding):
+        if not holds(condition, binding):
             raise UsageError(f"--test: the sizes break the precondition {condition!r} of {graph.name}")
+
+
+def holds(condition: Expr, binding: dict[str, int]) -> bool:
+    """A precondition in which something is divided by a size that is 0 does not hold."""
+    try:
+        return bool(evaluate(condition, binding))
+    except ZeroDivisionError:
+        return False
 
 
 def inputs_of(texts: tuple[str, ...]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
 from ..ir.expr import Expr, both, postorder, substitute, var
-from ..ir.polynomial import Poly, atoms, constant, name, plus, poly, scaled
+from ..ir.polynomial import Poly, atoms, constant, is_constant, name, plus, poly, scaled
 from ..ir.simplify import assuming, prove
 from .domains import Trip, within
 from .emptiness import is_empty
@@ -28,11 +28,11 @@ class Dependences:
 
     def meet(self, earlier: Access, later: Access) -> bool:
         """May an iteration of `earlier` and a strictly later one of `later` (in their common loops) touch the same element?"""
-        return any(not self.apart(earlier, later, level) for level in range(_common(earlier, later)))
+        return not _elsewhere(earlier, later) and any(not self.apart(earlier, later, level) for level in range(_common(earlier, later)))
 
     def touch(self, a: Access, b: Access) -> bool:
         """May the two touch the same element in one iteration of all their common loops?"""
-        return not self.apart(a, b, _common(a, b))
+        return not _elsewhere(a, b) and not self.apart(a, b, _common(a, b))
 
     def apart(self, a: Access, b: Access, level: int) -> bool:
         """With equal variables before `level` and a's variable smaller there (where it is a loop of both), the positions are proven to differ along some axis."""
@@ -42,17 +42,22 @@ class Dependences:
         return self._apart[key]
 
 
+def _elsewhere(a: Access, b: Access) -> bool:
+    """Two numbers along some axis tell them apart at a glance."""
+    return any(x.is_const and y.is_const and x is not y for x, y in zip(a.index, b.index, strict=True))
+
+
 def _prove_apart(a: Access, b: Access, level: int, known: Known) -> bool:
     renamed = {t.var: var(f"{t.var.attr}'") for t in b.loops[level:]}
     pairs = [(x, substitute(y, renamed)) for x, y in zip(a.index, b.index, strict=True)]
     pairs = [(x, y) for x, y in pairs if not is_data(x) and not is_data(y)]
-    if all(x is y for x, y in pairs):
-        return False
+    same = [plus(poly(x), poly(y), -1) for x, y in pairs]
+    if not any(same) or any(p and is_constant(p) for p in same):
+        return any(same)
     loops = (*a.loops, *(Trip(renamed[t.var], substitute(t.count, renamed)) for t in b.loops[level:]))
     guard_b = None if b.guard is None else substitute(b.guard, renamed)
     smaller = a.loops[level].var.lt(renamed[b.loops[level].var]) if level < _common(a, b) else None
     inside = assuming(within(known, loops), both(smaller, positional(a.guard), positional(guard_b)))
-    same = [plus(poly(x), poly(y), -1) for x, y in pairs]
     limits = _limits(inside, same)
     empty = is_empty(same, limits)
     if empty is not None and (empty or all(_plain(p) for p in (*same, *limits))):

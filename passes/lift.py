@@ -98,7 +98,7 @@ class Lift:
         """What is combined over the whole box of the loops: nothing where a loop has fewer trips than its box."""
         if isinstance(d, Unknown):
             raise NotTensor(d.why, d.span)
-        if self.strict and d.dtype.is_float and d.combiner in ("add", "mul"):
+        if self.strict and isinstance(d, Sum) and d.dtype.is_float and d.combiner in ("add", "mul"):
             raise NotTensor("--strict keeps the order in which floats are accumulated")
         return self.masked(d.body, d.loops, d.around, identity_of(d.combiner, d.dtype))
 
@@ -157,18 +157,23 @@ class Lift:
         return self.folded_over(d.combiner, body, [t.var for t in d.loops])
 
     def scanned(self, d: Scan, body: Operand, start: Operand) -> Operand:
-        """The running value: of the trip before this one, unless `d` is inclusive; `start` has its part in it."""
-        t = d.loop.var
+        """The running value: of the trip before this one, unless `d` is inclusive.  The start is combined with the first of the values."""
+        t, nothing = d.loop.var, identity_of(d.combiner, d.dtype)
+        if d.start is not nothing:
+            first = self.apply(call(COMBINERS[d.combiner].op, nothing, const(1, d.dtype)), [start, body])
+            body = self.choice(t.lt(1), first, body)
         axes = self.axes({t, *body.variables})
         node = scan_node(d.combiner, axes.index(t), self.view(body, axes), self.shape(axes))
-        nothing = identity_of(d.combiner, d.dtype)
         if d.inclusive:
-            running = Operand(node, tuple(axes))
-        else:
-            running = Operand(node, tuple(v - 1 if v is t else v for v in axes), ONE.le(t), nothing.attr)
-        if d.start is nothing:
-            return running
-        return self.apply(call(COMBINERS[d.combiner].op, nothing, const(1, d.dtype)), [start, running])
+            return Operand(node, tuple(axes))
+        before = Operand(node, tuple(v - 1 if v is t else v for v in axes), ONE.le(t), d.start.attr if d.start.is_const else nothing.attr)
+        return before if d.start.is_const else self.choice(ONE.le(t), before, start)
+
+    def choice(self, condition: Expr, a: Operand, b: Operand) -> Operand:
+        """One or the other, by a condition on positions."""
+        test = Operand(const_node(True, bool_), (), condition, False)
+        axes = self.axes({*test.variables, *a.variables, *b.variables})
+        return Operand(elementwise("where", self.shape(axes), *(self.view(x, axes) for x in (test, a, b))), tuple(axes))
 
     def load(self, n: Expr, context: Expr | None) -> Operand:
         node, shape = self.source(n)

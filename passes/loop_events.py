@@ -68,10 +68,21 @@ class Events:
             if self._env[b.name] is not first[b.name]:
                 self.events.append(Event(b.name, (), self._env[b.name], "", (), None, self._span(nest.body, b.name), stores))
         recurrences(self)
+        checked = {r.buffer for t in self.tests for r in self.reads_of(t.condition)}
+        self.live = self._used({b.name for b in nest.results} | checked)
 
     @staticmethod
     def _span(body: Block, name: str) -> Span:
         return next(s.span for s in statements(body) if isinstance(s, Store) and s.buffer == name)
+
+    def _used(self, buffers: set[str]) -> list[int]:
+        """The events that the contents of these buffers depend on: not those of a local array that nothing reads."""
+        while True:
+            live = [k for k, e in enumerate(self.events) if e.buffer in buffers]
+            more = {r.buffer for k in live for r in self.reads(k)} - buffers
+            if not more:
+                return live
+            buffers = buffers | more
 
     # ---- expressions
 
@@ -191,8 +202,13 @@ class Events:
         else:
             count = ceildiv(stop - start, step) if way > 0 else ceildiv(start - stop, -step)
             at = start + t * step
+        count = simplify(count, self.known)
+        if count is ONE:
+            self._env[s.axis] = start
+            self._block(s.body)
+            return
         self.starts[t] = (start, step)
-        self._trips(s, Trip(t, simplify(count, self.known)), {s.axis: at}, s.body, "")
+        self._trips(s, Trip(t, count), {s.axis: at}, s.body, "")
 
     def _while(self, s: While) -> None:
         t = var(f"while~{len(self.loops)}")
@@ -252,7 +268,11 @@ class Events:
             )
             return
         combiner, body = found
-        self.defined[p] = Scan(combiner, p.dtype, trip, before, body, self._guard, self._loops, False)
+        scan = Scan(combiner, p.dtype, trip, before, body, self._guard, self._loops, False)
+        self.defined[p] = scan
+        with_own = self.fresh(p.dtype)  # the value that the iteration leaves, where the whole of it is used
+        self.defined[with_own] = replace(scan, inclusive=True)
+        self._replace({v: with_own})
         loops = (trip,)
         inner = self.defined.get(body)
         if isinstance(inner, Sum) and inner.combiner == combiner:
@@ -330,7 +350,9 @@ class Events:
     def expressions(self, k: int) -> tuple[Expr, ...]:
         """All that the event depends on."""
         e = self.events[k]
-        own = (e.value, *e.index, *(t.count for t in e.loops), *(() if e.guard is None else (e.guard,)))
+        return self._with_parts(e.value, *e.index, *(t.count for t in e.loops), *(() if e.guard is None else (e.guard,)))
+
+    def _with_parts(self, *own: Expr) -> tuple[Expr, ...]:
         parts: list[Expr] = []
         for v in self.definitions(*own):
             d = self.defined[v]
@@ -339,7 +361,10 @@ class Events:
 
     def reads(self, k: int) -> list[Read]:
         """The loads of an event, of all that its value is made of too."""
-        found = dict.fromkeys(n for n in postorder(*self.expressions(k)) if n.op == "load")
+        return self.reads_of(*self.expressions(k))
+
+    def reads_of(self, *exprs: Expr) -> list[Read]:
+        found = dict.fromkeys(n for n in postorder(*self._with_parts(*exprs)) if n.op == "load")
         return [r for n in found for r in self.loads[n]]
 
     def is_data(self, e: Expr) -> bool:

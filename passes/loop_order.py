@@ -31,7 +31,7 @@ class Order:
         self.before: dict[tuple[int, int], None] = {}  # (a, b): a runs before b
         self.seen: dict[Read, tuple[tuple[int, ...], tuple[int, ...]]] = {}  # the events that a read comes behind, and those that come behind it
         self.reads = [found.reads(k) for k in range(len(found.events))]
-        events = range(len(found.events))
+        events = found.live
         for k in events:
             self._unknown(k)
         for k in events:
@@ -111,20 +111,31 @@ class Order:
         for a in before:
             self.before.update(((a, b), None) for b in after if a != b)
 
+    def adopt(self, k: int, reads: list[Read]) -> None:
+        """Event k stays in loops that hold these reads too."""
+        for r in reads:
+            if r not in self.reads[k]:
+                self.reads[k].append(r)
+                self._read(k, r)
+
+    def known_so_far(self) -> tuple[int, ...]:
+        """It grows with every relation that is found."""
+        return len(self.together), len(self.before), sum(map(len, self.reads))
+
     # ---- groups
 
     def groups(self) -> list[list[int]]:
         """The groups in an order that keeps every `before`, otherwise as written."""
-        n = len(self.found.events)
+        n, live = len(self.found.events), self.found.live
         reach = [1 << k for k in range(n)]  # events that must come behind (or stay with) each, as bits
         for a, b in [*self.before, *self.together, *((b, a) for a, b in self.together)]:
             reach[a] |= 1 << b
-        for k in range(n):
-            for a in range(n):
+        for k in live:
+            for a in live:
                 if reach[a] >> k & 1:
                     reach[a] |= reach[k]
-        leader = [next(b for b in range(n) if reach[a] >> b & 1 and reach[b] >> a & 1) for a in range(n)]
-        members = {k: [a for a in range(n) if leader[a] == k] for k in dict.fromkeys(leader)}
+        leader = {a: next(b for b in live if reach[a] >> b & 1 and reach[b] >> a & 1) for a in live}
+        members = {k: [a for a in live if leader[a] == k] for k in dict.fromkeys(leader.values())}
         done: list[list[int]] = []
         waiting = dict(members)
         while waiting:

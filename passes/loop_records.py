@@ -20,6 +20,7 @@ class Event:
     guard: Expr | None
     span: Span
     stores: tuple[int, ...]  # the statements behind it, by `id`
+    previous: str = ""  # the neighbour whose value it adds to, where it is a recurrence
 
 
 @dataclass(frozen=True, slots=True)

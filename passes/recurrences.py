@@ -1,6 +1,6 @@
 """Recurrences through memory that are running sums.
 
-    for i in 1 .. N: X[i] = X[i - 1] ⊕ e        X[i] is an inclusive scan of e over i that starts with X[0]
+    for i in 1 .. N: X[i] = X[i - 1] ⊕ e        X is an inclusive scan of X[0], e, e, … over i
 
 ⊕ is the operator of a combiner, e reads of X at most the element that is stored, and the loop's neighbours have as many trips in every iteration of it.
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..ir.expr import ONE, ZERO, both, load, postorder, substitute
-from ..ir.simplify import simplify
+from ..ir.expr import load, postorder, substitute
 from .accumulations import combined, mentions, peeled
 from .loop_records import Read, Scan, stamped
+from .nest_body import identity_of
 
 if TYPE_CHECKING:
     from .loop_events import Events
@@ -40,11 +40,8 @@ def recurrences(found: Events) -> None:
                 found.loads.setdefault(old, {})[Read(e.buffer, k, e.index, e.loops, None)] = None
             if any(x.attr == own and x.args != e.index for x in postorder(body) if x.op == "load"):
                 continue
-            at = tuple(substitute(i, {t.var: ZERO}) for i in previous)
-            start = load(own, e.value.dtype, *at)
             others = tuple(other for other in e.loops if other is not t)
-            found.loads.setdefault(start, {})[Read(e.buffer, k, at, others, both(simplify(ONE.le(t.count), found.known)))] = None
             v = found.fresh(e.value.dtype)
-            found.defined[v] = Scan(combiner, v.dtype, t, start, body, None, others, True)
-            found.events[k] = replace(e, value=v, combiner="")
+            found.defined[v] = Scan(combiner, v.dtype, t, identity_of(combiner, v.dtype), body, None, others, True)
+            found.events[k] = replace(e, value=v, combiner="", previous=found.shown(e.buffer, previous))
             break

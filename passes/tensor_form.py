@@ -17,7 +17,7 @@ from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
 from ..ir.dtypes import DType, bool_
 from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, call, const, load, postorder, substitute
-from ..ir.graph import Attr, Node, Shape, View, const_node, elementwise, identity, make, update_node
+from ..ir.graph import Attr, Node, Shape, View, const_node, elementwise, identity, make, scan_node, update_node
 from ..ir.kernel import Alloc, Block, Nest, Stmt, Store, expressions, map_block, statements
 from ..ir.polynomial import coefficient, degree, poly
 from ..ir.polynomial import expr as from_poly
@@ -25,12 +25,13 @@ from ..ir.primops import COMBINERS
 from ..ir.program import BAD_INDEX
 from ..ir.simplify import prove, prove_equal, simplify
 from ..ir.target import Options
+from .accumulations import mentions
 from .dependence import Dependences
 from .domains import NotTensor, Trip, box, within
 from .lift import Lift, Operand, places
 from .loop_events import Events
 from .loop_order import Order
-from .loop_records import Event, stamped
+from .loop_records import Event, Scan, stamped
 from .loop_slices import Slice
 from .nest_body import identity_of
 
@@ -59,11 +60,11 @@ def tensor_form(nest: Nest, operands: tuple[Node, ...], pairs: Dependences, inou
     found = Events(nest, known)
     order = Order(found, pairs)
     while True:
-        if len(order.stuck) == len(found.events):
+        if len(order.stuck) == len(found.live):
             return Form((), _notes(order.stuck.values()))
         state = _Versions(nest, operands, found, order, known, inout, options)
         try:
-            if state.run() and len(order.stuck) < len(found.events):
+            if state.run() and len(order.stuck) < len(found.live):
                 return Form(tuple(state.final(b.name) for b in nest.results))
         except Stuck as s:
             order.stuck[s.k] = s.reason
@@ -152,11 +153,15 @@ class _Versions:
     def _more(self, loops: list[list[int]], slices: dict[int, Slice]) -> bool:
         """What else must stay together with a group, or come behind it; True where that is news."""
         order, events = self.order, self.found.events
-        before = len(order.together), len(order.before)
+        before = order.known_so_far()
         for g in loops:
+            for test in self.found.tests:
+                if test.check in slices[g[0]].checks:
+                    order.adopt(g[0], self.found.reads_of(test.condition))
             names = {s.buffer for s in statements(slices[g[0]].body) if isinstance(s, Store)}
             touched = {events[k].buffer for k in g} | {r.buffer for k in g for r in order.reads[k]}
-            for k, e in enumerate(events):
+            for k in self.found.live:
+                e = events[k]
                 if k in g:
                     continue
                 # a tensor without axes that is computed on the way, and a local array of one iteration
@@ -172,7 +177,7 @@ class _Versions:
                 for r in order.reads[k]:
                     if r.buffer in stored:
                         order.before.update({(g[0], j): None for j in order.seen[r][1] if j not in g})
-        return before != (len(order.together), len(order.before))
+        return before != order.known_so_far()
 
     def _loops(self, group: list[int], part: Slice) -> None:
         """The group as a nest of its own."""
@@ -184,8 +189,8 @@ class _Versions:
         loaded = dict.fromkeys(n.attr for s in statements(part.body) for n in _loads(s) if n.attr in found.arrays)
         alone = {
             b for b in local
-            if all(set(e.stores) <= inside for e in found.events if e.buffer == b)
-            and all(k in group for k in range(len(found.events)) if any(r.buffer == b for r in self.order.reads[k]))
+            if all(set(found.events[k].stores) <= inside for k in found.live if found.events[k].buffer == b)
+            and all(k in group for k in found.live if any(r.buffer == b for r in self.order.reads[k]))
         }  # fmt: skip
         shapes = {b.name: b for b in (*self.nest.operands, *self.nest.results, *(replace(b, space="global") for b in local.values()))}
         results = [b for b in stored if b not in alone]
@@ -228,7 +233,10 @@ class _Versions:
                 continue
             known = within(self.known, test.loops)
             if any(c is not TRUE and c not in self.checked for c in conjuncts(simplify(test.condition, known))):
-                raise Stuck(min(test.after, len(self.found.events) - 1), NotTensor("an index is checked while it runs", test.span))
+                raise Stuck(
+                    next((k for k in self.found.live if k >= test.after), self.found.live[-1]),
+                    NotTensor("an index is checked while it runs", test.span),
+                )
 
     # ---- one event
 
@@ -240,6 +248,8 @@ class _Versions:
         kept.sort(key=lambda t: next(d for d, e in enumerate(event.index) if t.var in set(postorder(e))))
         reduced = [t.var for t in event.loops if t.var not in mentioned]
         lift = Lift(self.boxes(k, event, kept), self.known, self.source, self.found, self.options.strict)
+        if event.previous:
+            return self.recurrence(event, kept, lift, shape)
         value = self.value(k, event, reduced, lift, dtype)
         self.checked |= lift.checked
         axes = [t.var for t in kept]
@@ -261,6 +271,22 @@ class _Versions:
         if not always:
             raise NotTensor(f"{event.buffer} has no such element where the loops do not run", event.span)
         return self.updated(event, axes, lift, value, shape)
+
+    def recurrence(self, event: Event, kept: list[Trip], lift: Lift, shape: Shape) -> Node:
+        """X[i] = X[i - 1] ⊕ e for all i but the first: a scan of X[0], e, e, …"""
+        d = self.found.defined[event.value]
+        covered = self.covering(event, [t.var for t in kept], lift, shape)
+        assert isinstance(d, Scan)
+        along = next(k for k, e in enumerate(event.index) if mentions(e, d.loop.var))
+        if covered is None or covered[1] is not ONE.le(axis(along)):
+            raise NotTensor(f"{event.previous} is read where another iteration stores {self.found.shown(event.buffer, event.index)}", event.span)
+        old = self.head(event.buffer)
+        body = lift.lift(lift.folded(d), None, event.loops)
+        self.checked |= lift.checked
+        terms = self.box_of(event, lift.view(body, [t.var for t in kept], covered[0]), covered[1], old, shape)
+        if d.body is load(stamped(event.buffer, self.found.events.index(event)), d.dtype, *event.index):
+            terms = self._real(event.buffer, old)  # e is the element itself
+        return scan_node(d.combiner, along, identity(terms), shape, event.span)
 
     def changes_in_place(self, buffer: str, old: Node) -> bool:
         """A store to a part changes what is there.  What is computed anew anyway, or copied, is made in one pass with a choice in it."""

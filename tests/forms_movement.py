@@ -75,4 +75,3 @@ LIBRARY = [
 ]  # fmt: skip
 
 FAMILIES = {"arithmetic": ARITHMETIC, "compare": COMPARE, "reduce": REDUCE, "contract": CONTRACT, "move": MOVE, "make": MAKE, "library": LIBRARY}
-

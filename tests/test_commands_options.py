@@ -162,7 +162,7 @@ def test_a_rule_for_make(tmp_path: Path) -> None:
     done = luminal("compile", str(main), "-I", str(tmp_path), "-MD", "--runtime", "reference", "-o", str(tmp_path / "main.program"))
     assert done.return_value == 0
     rule, *alone = (tmp_path / "main.d").read_text().splitlines()
-    sources = [escaped(main), str(tmp_path / "twice.toml"), str(ROOT / "ops/activation/relu.toml")]
+    sources = [escaped(main), str(tmp_path / "twice.toml"), str(next((ROOT / "ops").glob("*/relu.toml")))]
     assert rule == f"{tmp_path}/main.program: {' '.join(sources)}"
     assert alone == [f"{s}:" for s in sources]
 

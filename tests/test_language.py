@@ -10,7 +10,7 @@ import luminal
 import numpy as np
 import pytest
 from compilers import HAS_CC
-from luminal.cli.testing import odd_sizes, own_bindings
+from luminal.cli.testing import bindings
 from luminal.compiler import Compilation, Settings, Unit
 from luminal.dsl import Scope, elaborate, read, render_diagnostics
 from luminal.ir.dtypes import dtype, numpy_dtype
@@ -48,10 +48,8 @@ def test_an_example_means_what_its_kernels_do(k: int) -> None:
         c = Compilation(Unit("example", text, composites), composite, Settings(runtime="reference"))
         graph = c.elaborate()
         assert not c.warnings, render_diagnostics(c.warnings)
-        names = [s.name for s in graph.sizes]
-        bindings = [sizes for sizes, _ in own_bindings(c, names, [])] or [dict(zip(names, found, strict=True)) for found in odd_sizes(c, names)]
-        for seed, sizes in enumerate(bindings):
-            inputs = draw(graph, sizes, seed)
+        for seed, (sizes, scalars) in enumerate(bindings(c, {})):
+            inputs = draw(graph, sizes, seed) | scalars
             found = outputs(c.module, inputs, sizes, seed)
             assert found is not None, f"{composite.name} {sizes}"
             for name, expected in evaluate(graph, inputs, sizes).items():

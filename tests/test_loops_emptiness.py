@@ -6,7 +6,7 @@ import random
 from itertools import product
 
 from luminal.ir import polynomial as pl
-from luminal.ir.expr import var
+from luminal.ir.expr import Expr, var
 from luminal.passes.emptiness import is_empty
 
 NAMES = [var(n) for n in "xyz"]
@@ -22,7 +22,7 @@ def system(rng: random.Random) -> tuple[list[pl.Poly], list[pl.Poly]]:
     return [one() for _ in range(rng.randint(0, 2))], [*bounds, *(one() for _ in range(rng.randint(0, 4)))]
 
 
-def holds(p: pl.Poly, at: dict[object, int]) -> int:
+def holds(p: pl.Poly, at: dict[Expr, int]) -> int:
     return sum(c * (at[m[0]] if m else 1) for m, c in p.items())
 
 

@@ -106,6 +106,11 @@ def put(A: Any, I: Any, Y: Any, M: int, N: int) -> dict[str, Any] | int:  # noqa
     return {"Y": y}
 
 
+def put_and_forget(I: Any, Y: Any, M: int, N: int) -> dict[str, Any] | int:  # noqa: E741
+    found = put(np.ones(M), I, Y, M, N)
+    return found if isinstance(found, int) else found | {"I": np.zeros(M)}
+
+
 def recurrence(A: Any, N: int) -> dict[str, Any]:
     y, x = np.zeros(N), 0.5
     for i in range(N):
@@ -252,6 +257,12 @@ FORMS: dict[str, Form] = {
         ({"N": 5, "M": 4},),
         put,
         tuple({"I": np.array(i)} for i in ([0, 4, 4, 2], [4, 1, 5, 2], [3, -1, 0, 0], [-(2**63), 2**63 - 1, 0, 0])),
+    ),
+    "an index that is changed behind its use": Form(
+        "((I{i32}[M] Y{f32}[N]) -> (Y I)) (dotimes (m M) (incf (aref Y (aref I m))) (setf (aref I m) 0))",
+        ({"N": 5, "M": 4},),
+        put_and_forget,
+        tuple({"I": np.array(i, np.int32)} for i in ([0, 4, 4, 2], [4, 1, 5, 2])),
     ),
     "an index that is a port": Form(
         "((A{f32}[N] k{i32}[]) -> (Y{f32}[])) (dotimes (once 1) (setf Y (aref A k)))",

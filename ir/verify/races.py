@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 from ..bounds import Known, Range
 from ..expr import Expr, leaves, postorder, substitute, var
@@ -14,23 +14,44 @@ from .body import CONCURRENT, Body, Place
 Index = tuple[Expr, ...]
 
 
-def races(body: Body) -> Iterator[str]:
+def races(body: Body, axes: Container[str] | None = None) -> Iterator[str]:
     """For each axis whose iterations run at the same time: a load of a global or shared buffer that an enclosed statement stores to must be at an index that moves with the axis
-    as the stored one does, or apart from it.  A loop in order may read what it likes: its order is written down."""
+    as the stored one does, or apart from it.  A loop in order may read what it likes: its order is written down.  `axes`: of these alone."""
+    for loop, places in _concurrent(body):
+        if axes is not None and loop.axis not in axes:
+            continue
+        for s, at in _stores(body, places):
+            for p in places:
+                for n in p.names:
+                    if n.op == "load" and n.attr == s.buffer and not _separate(body, loop, (s.index, at), (n.args, p)):
+                        yield f"iterations of {loop.axis} ({loop.kind}) store {s.buffer}[{_list(s.index)}] and read {n!r}"
+
+
+def overwrites(body: Body, axes: Container[str]) -> Iterator[str]:
+    """For each of the axes whose iterations run at the same time: two stores of different iterations to one place, whose order would decide."""
+    for loop, places in _concurrent(body):
+        if loop.axis not in axes:
+            continue
+        stored = list(_stores(body, places))
+        for k, (s, at) in enumerate(stored):
+            for t, there in stored[k + 1 :]:
+                if s.buffer == t.buffer and not _separate(body, loop, (s.index, at), (t.index, there)):
+                    yield f"iterations of {loop.axis} ({loop.kind}) store {s.buffer}[{_list(s.index)}] and {t.buffer}[{_list(t.index)}]"
+
+
+def _stores(body: Body, places: list[Place]) -> Iterator[tuple[Store, Place]]:
+    """The stores among the statements of a loop that other iterations can see."""
     common = {b.name for b in body.buffers.values()} | {
         p.stmt.buffer.name for p in body.places if isinstance(p.stmt, Alloc) and p.stmt.buffer.space == "shared"
     }
-    for loop, places in _concurrent(body):
-        inner = _declared_inside(places)
-        stored = [(s, p) for p in places if isinstance(s := p.stmt, Store) and s.buffer in common and s.buffer not in inner]
-        if not stored:
-            continue
-        names = {s.buffer for s, _ in stored}
-        loaded = [(n, p) for p in places for n in p.names if n.op == "load" and n.attr in names]
-        for s, at in stored:
-            for n, there in loaded:
-                if n.attr == s.buffer and not _follows(body, loop, s.index, n.args) and not _apart(body, loop, (s.index, at), (n.args, there)):
-                    yield f"iterations of {loop.axis} ({loop.kind}) store {s.buffer}[{_list(s.index)}] and read {n!r}"
+    inner = _declared_inside(places)
+    for p in places:
+        if isinstance(s := p.stmt, Store) and s.buffer in common and s.buffer not in inner:
+            yield s, p
+
+
+def _separate(body: Body, loop: Loop, a: tuple[Index, Place], b: tuple[Index, Place]) -> bool:
+    return _follows(body, loop, a[0], b[0]) or _apart(body, loop, a, b)
 
 
 def accumulations(body: Body) -> Iterator[str]:

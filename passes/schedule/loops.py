@@ -10,6 +10,8 @@ from dataclasses import replace
 from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, mod, var
 from ...ir.kernel import Barrier, Block, If, Kernel, Let, Loop, Store, map_block, statements, substitute_block, with_body
 from ...ir.simplify import simplify
+from ...ir.verify.body import Body
+from ...ir.verify.races import overwrites, races
 from .affine import at_least, bounded, constant_extent, extent, extreme, inside, is_multiple, minus
 from .guards import pad_block
 from .tree import Facts, StepError, around, copy, find, fresh, index, less, local_buffers, names_taken, nest, replace_in, replace_loop
@@ -120,7 +122,21 @@ def reorder(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
     body = loop.body
     for axis in reversed(axes):
         body = (with_body(loops[axis], body),)
-    return replace_loop(kernel, top, lambda _: body)
+    result = replace_loop(kernel, top, lambda _: body)
+    outwards = [
+        axis for place, axis in enumerate(axes) if any(loops[o].kind == "serial" and order.index(o) < order.index(axis) for o in axes[place + 1 :])
+    ]
+    if outwards:
+        _still_independent(result, facts, outwards)
+    return result
+
+
+def _still_independent(kernel: Kernel, facts: Facts, axes: list[str]) -> None:
+    """A loop that is parallel inside one iteration of a loop in order need not be so around it.  StepError."""
+    laid = Body(kernel.name, kernel.body, facts.buffers, {}, frozenset(facts.sizes), frozenset(), False)
+    found = next((f for f in (*races(laid, axes), *overwrites(laid, axes))), None)
+    if found is not None:
+        raise StepError(f"reorder: they are parallel only inside a loop in order: {found}")
 
 
 def _stretched(loop: Loop, inside: list[Loop]) -> Loop:

@@ -25,11 +25,11 @@ def shipped() -> Mapping[str, Report]:
 
 
 def standing(name: str) -> dict[str, dict[str, list[str]]]:
-    """Runtime → status → dtypes, of the composite or operator with this name; a runtime whose report does not know it is left out."""
+    """Runtime → status → dtypes, of the library composite with this name; a runtime whose report does not know it is left out."""
     result: dict[str, dict[str, list[str]]] = {}
     for runtime, report in shipped().items():
         for row in report.rows:
-            if row.name == name and not row.form:
+            if row.name == name and row.kind == "composite":
                 result.setdefault(runtime, {}).setdefault(row.status, []).append(row.dtype)
     return result
 

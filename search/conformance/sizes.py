@@ -45,9 +45,12 @@ def legal(graph: Graph, binding: Mapping[str, int]) -> bool:
     """Whether the emitted function takes these sizes."""
     if any(not s.min <= binding[s.name] <= s.max or binding[s.name] % s.multiple for s in graph.sizes):
         return False
-    if any(evaluate(extent, binding) < 0 for p in graph.ports for extent in p.shape):
+    try:
+        if any(evaluate(extent, binding) < 0 for p in graph.ports for extent in p.shape):
+            return False
+        return all(evaluate(r, binding) for r in graph.requires)
+    except ZeroDivisionError:  # in a precondition such as H % G = 0
         return False
-    return all(evaluate(r, binding) for r in graph.requires)
 
 
 def adapted(graph: Graph, wanted: dict[str, int], base: Mapping[str, int]) -> dict[str, int] | None:
