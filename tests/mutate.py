@@ -34,12 +34,15 @@ ROOT = Path(__file__).parent.parent
 _REASONING = (
     "test_intervals.py",
     "test_polynomial.py",
+    "test_witness.py",
     "test_speed_witness.py",
     "test_simplify_index.py",
+    "test_bounds.py",
     "test_build_simplify.py",
+    "test_views.py",
     "test_build_graph.py",
 )
-_MOVEMENT = ("test_build_graph.py", "test_dsl_meaning.py")
+_MOVEMENT = ("test_views.py", "test_build_graph.py", "test_dsl_meaning.py")
 SUBJECTS = {
     "ir/simplify.py": _REASONING, "ir/conditions.py": _REASONING, "ir/knowledge.py": _REASONING, "ir/bounds.py": _REASONING, "ir/polynomial.py": _REASONING,
     "ir/witness.py": _REASONING, "ir/intervals.py": _REASONING, "ir/movement.py": _MOVEMENT, "ir/reshape.py": _MOVEMENT, "ir/indexing.py": _MOVEMENT,
