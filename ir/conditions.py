@@ -72,9 +72,8 @@ def _equality(op: str, p: Poly, known: Known) -> Expr:
     offset = p.get((), 0)
     if varying == 0 or offset % varying:
         return other
-    g = pl.content(p)
-    if offset % g == 0:
-        p = {m: c // g for m, c in p.items()}
+    g = pl.content(p)  # divides `varying`, and so the offset
+    p = {m: c // g for m, c in p.items()}
     if p[min(p, key=pl.order)] < 0:
         p = pl.scaled(p, -1)
     left = {m: c for m, c in p.items() if c > 0 and m}

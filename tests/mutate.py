@@ -39,8 +39,6 @@ _REASONING = (
     "test_simplify_index.py",
     "test_bounds.py",
     "test_build_simplify.py",
-    "test_views.py",
-    "test_build_graph.py",
 )
 _MOVEMENT = ("test_views.py", "test_build_graph.py", "test_dsl_meaning.py")
 SUBJECTS = {

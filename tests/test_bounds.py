@@ -239,6 +239,16 @@ def test_a_side_condition_may_need_a_fact() -> None:
     assert not holds(i * k - i * p, Known(known.ranges))
 
 
+def test_a_chain_of_names_is_followed_sixteen_times() -> None:
+    known = Known({"N": (0, 100, 1)})
+    last: Expr = N
+    for step in range(16):
+        known = known.with_ranges({f"x{step}": (last, last + 1, 1)})
+        last = var(f"x{step}")
+    assert bounds(last - N, known)[:2] == (0, 16)
+    assert bounds(last * 2 + M, known.with_ranges({"M": (last, None, 1)}))[0] is not None
+
+
 # ---- what conditions say
 
 
@@ -359,6 +369,8 @@ def test_inner_names_are_put_at_their_ends_first() -> None:
     known = Known({"N": (1, None, 1), "i": (0, N - 1, 1)}).with_ranges({"j": (0, i, 1)}).with_ranges({"k": (j, i, 1)})
     order = sorted((i, j, k, N, N // 2), key=known.elimination_order)
     assert order == [N // 2, k, j, i, N]
+    beside = known.with_ranges({"p": (0, 3, 1)}).with_ranges({"v": (i, None, 1)}).with_ranges({"w": (None, i, 1)})
+    assert sorted((i, p, v, w, N), key=beside.elimination_order) == [w, v, i, p, N], "what has symbolic ends before what has none"
     assert holds(N - 1 - k, known) and holds(i - j, known) and holds(k * 2 - j * 2, known) and not holds(j - k, known)
     assert bounds(k - N, known)[1] == -1 and bounds(i - k, known)[0] == 0 and bounds(j - k, known)[1] == 0
 

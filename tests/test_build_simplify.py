@@ -9,7 +9,7 @@ from luminal.ir import conditions
 from luminal.ir import polynomial as pl
 from luminal.ir import simplify as rules
 from luminal.ir.bounds import Known, bounds
-from luminal.ir.dtypes import INDEX, bool_, i32
+from luminal.ir.dtypes import INDEX, bool_, f32, i32
 from luminal.ir.expr import FALSE, TRUE, ZERO, Expr, axis, both, call, cast, const, load, maximum, minimum, postorder, size, total, var, where
 from luminal.ir.simplify import assuming, prove, prove_equal, prove_le, simplify
 
@@ -374,3 +374,56 @@ def test_a_truth_value_as_a_number() -> None:
     truth = cast(INDEX, I.lt(J))
     assert bounds(truth, Known({}))[:2] == (0, 1)
     assert prove(truth.le(const(1))) and not prove(const(1).le(truth)) and not prove(truth.le(ZERO))
+
+
+@pytest.mark.parametrize(
+    ("condition", "text"),
+    [
+        (W.lt(V), "w < v"),
+        (W.le(V + 3), "w <= v + 3"),
+        ((W + 3).le(V), "w + 3 <= v"),
+        (W.lt(V + 1), "w <= v"),
+        (const(3).lt(W), "4 <= w"),
+        (W.lt(3), "w <= 2"),
+        (W.lt(-3), "w <= -4"),
+        ((W + V).lt(0), "v + w < 0"),
+        ((W * 4).lt(V * 6 + 3), "w * 2 <= v * 3 + 1"),
+        ((W * 4).le(9), "w <= 2"),
+        (const(9).le(W * 4), "3 <= w"),
+        ((W * -1).lt(V), "1 <= v + w"),
+        (W.eq(V), "v == w"),
+        ((W * 2).eq(4), "w == 2"),
+        ((W * 2).eq(V * 4 + 6), "v * 2 == w - 3"),
+        ((W * -2).eq(4), "w == -2"),
+        (call("not_equal", W * 3, V * 6), "v * 2 != w"),
+        ((W // 4).le(V), "w <= v * 4 + 3"),
+        (V.le(W // 4), "v * 4 <= w"),
+        ((W // 4 * 2).le(V), "w // 4 * 2 <= v"),
+        ((W // M).le(V), "w // M <= v"),
+        (call("bit_not", W.lt(V)), "v <= w"),
+        (call("bit_not", W.eq(V)), "v != w"),
+        (call("bit_not", call("not_equal", W, V)), "v == w"),
+        (call("bit_not", call("bit_or", W.lt(V), V.lt(3))), "v <= w & 3 <= v"),
+        (call("bit_not", load("C", bool_, I)), "~C[i]"),
+        (call("bit_not", call("bit_not", load("C", bool_, I))), "C[i]"),
+        (call("bit_not", call("less_than", load("x", f32, I), load("y", f32, I))), "~(x[i] < y[i])"),
+        (call("bit_not", call("equal", load("x", f32, I), load("y", f32, I))), "x[i] != y[i]"),
+        (call("bit_not", call("less_than", load("a", i32, I), load("b", i32, I))), "b[i] <= a[i]"),
+        (call("bit_or", W.lt(V), V.le(W)), "true"),
+        (call("bit_or", W.lt(V), FALSE), "w < v"),
+        (call("bit_or", W.lt(V), TRUE), "true"),
+        (call("bit_or", call("bit_or", W.lt(V), V.lt(3)), W.lt(V)), "w < v | v <= 2"),
+        (both(W.lt(V), call("bit_not", W.lt(V))), "false"),
+        (both(W.lt(V), load("C", bool_, I), W.lt(V)), "w < v & C[i]"),
+        (both(W.lt(V), W.lt(V + 2)), "w < v"),
+        (both(W.lt(V + 2), W.lt(V)), "w < v"),
+        (both(W.lt(V), V.lt(W)), "false"),
+        (both(W.lt(V), V.lt(P), W.lt(P)), "w < v & v < p"),
+        (both(W.lt(V), W.eq(V)), "false"),
+        (both(load("C", bool_, I), call("bit_not", load("C", bool_, I))), "false"),
+    ],
+    ids=as_text,
+)
+def test_conditions_have_one_form(condition, text):
+    """Of values that nothing is known of."""
+    assert str(simplify(condition, {"M": (1, None, 1)})) == text

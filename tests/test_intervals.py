@@ -91,3 +91,8 @@ def test_ends() -> None:
         known = a is not None and b is not None
         assert least(a, b) == (min(a, b) if known else None)
         assert most(a, b) == (max(a, b) if known else None)
+
+
+def test_an_empty_range_divides_too() -> None:
+    """What contradicts itself may end where it divides by 0."""
+    assert BINARY["floordiv"]((2, 9), (1, 0)) == (0, 9)

