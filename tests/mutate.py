@@ -37,6 +37,7 @@ _REASONING = (
     "test_witness.py",
     "test_speed_witness.py",
     "test_simplify_index.py",
+    "test_simplify_forms.py",
     "test_bounds.py",
     "test_build_simplify.py",
 )
