@@ -6,8 +6,8 @@ A mutant is one change of a syntax tree: a comparison turned round, a constant o
 changed module is written over the real one in a copy of the tree, and the quick tests that concern it are run until one fails, in a fork with a limit of time and of memory.
 Those that nothing notices are printed, at the end a table of all modules.  Not part of the test run.
 
-`mutate_equivalent.txt` lists the mutants that no test can notice and why: a paragraph each, first the module and the function, then the statement as it became,
-then the reason (`=` the same for every input; `~` the same answers, found at another price).  They count for neither side, and the table says how many there were.
+`mutate_equivalent.txt` lists the mutants that no test can notice and why: a paragraph each, first the module and the function (- for none), then the statement as it became
+(* for all of the function), then the reason (`=` the same for every input; `~` the same answers, found at another price).  They count for neither side, and the table says how many there were.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def mutated(source: str, site: tuple[int, str, int]) -> tuple[str, str, str, str
             return ast.copy_location(replacement, node) if node is target else super().visit(node)
 
     changed = ast.fix_missing_locations(Replace().visit(tree))
-    return ast.unparse(changed), function, first_line(replacement if statement is target else statement), words
+    return ast.unparse(changed), function or "-", first_line(replacement if statement is target else statement), words
 
 
 def first_line(node: ast.AST) -> str:
@@ -245,7 +245,7 @@ def main() -> None:
                 if runner.notices(module, text):
                     killed[module] += 1
                     verdict = "noticed"
-                elif (module, function, statement) in same:
+                elif (module, function, statement) in same or (module, function, "*") in same:
                     known[module] += 1
                     verdict = "equivalent"
                 else:

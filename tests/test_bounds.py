@@ -239,6 +239,23 @@ def test_a_side_condition_may_need_a_fact() -> None:
     assert not holds(i * k - i * p, Known(known.ranges))
 
 
+@pytest.mark.parametrize(("count", "proven"), [(1, True), (4, True), (5, False)])
+def test_a_proof_has_an_end(count: int, proven: bool) -> None:
+    """Every minimum doubles the goals; what would take more than FUEL of them is given up."""
+    names = [f"x{n}" for n in range(count)]
+    known = Known({"N": (1, None, 1), **{n: (0, N - 1, 1) for n in names}})
+    assert holds(total(minimum(var(n), N - 1 - var(n)) for n in names), known) == proven
+
+
+def test_what_was_proven_with_less_knowledge_need_not_be_proven_again() -> None:
+    goal = pl.poly(N * 2 - 1 - i * 2)
+    base = Known({"N": (1, None, 1), "i": (0, N - 1, 1), "w": (None, None, 1)})
+    assert base.nonnegative(goal) and not base.nonnegative(pl.poly(w))
+    further = given(given(base, w - i * 2), N * 3 - w)
+    assert further._proved(frozenset(goal.items())) is True
+    assert not further._proved(frozenset({((w,), 1)})) and holds(w, further), "what was not is tried again"
+
+
 def test_a_chain_of_names_is_followed_sixteen_times() -> None:
     known = Known({"N": (0, 100, 1)})
     last: Expr = N

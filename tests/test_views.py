@@ -404,6 +404,24 @@ def test_an_update_at_positions_steps_and_ends(t: Bench) -> None:
     assert [str(e) for e in y.view.node.attr.at] == ["$0", "$1 * 2 + min(1, N)", "3"]
 
 
+def test_axes_that_are_not_given(t: Bench) -> None:
+    """The first one for what takes, puts and joins, the last one for what goes along."""
+    (x, a), (u, v) = t.input(M, N), t.input(2, N)
+    i, p = t.input(2, dtype=i32, array=[2, 0])
+    t.check(t.b.gather(x, i), a[p])
+    want = a.copy()
+    want[p] = v
+    t.check(t.b.scatter(x, i, u), want)
+    diagonal = a.copy()
+    diagonal[p, p] = 0.5
+    t.check(t.b.scatter_at(x, [i, i], t.b.constant(0.5)), diagonal)
+    j, q = t.input(M, 1, dtype=i32, array=[[3], [0], [1]])
+    t.check(t.b.take_along(x, j), np.take_along_axis(a, q, -1))
+    t.check(t.b.split(x, [1, -1])[1], a[1:])
+    t.check(t.b.concat([x, u]), np.concatenate([a, v]))
+    assert shape(t.b.unfold(x, 2)) == ["M", "N - 1", "2"]
+
+
 REFUSED: dict[str, tuple[str, str, Callable[[Builder, Tensor, Tensor], Any]]] = {
     # the code, a part of the message, what is done to f64[M, N] and i32[M]
     "transpose twice": ("E0314", "not a permutation", lambda b, x, i: b.transpose(x, (1, 1))),

@@ -36,6 +36,7 @@ def chosen(point: Point, low: int | None, high: int | None, multiple: int) -> in
         (HIGH, -9, -1, 4, -4),
         (HIGH, 0, MOST, 1, MOST),
         (HIGH, 0, MOST + 1, 1, 100),
+        (HIGH, -1, MOST, 1, 100),
         (HIGH, None, None, 1, 100),
         (HIGH, None, None, 8, 96),
         (HIGH, 200, None, 1, 200),
