@@ -147,26 +147,23 @@ def regrouped(p: Poly, known: Known) -> Poly:
 def _regroup(p: Poly, m: pl.Monomial, a: Expr, known: Known) -> Poly | None:
     known = known.home(a)
     x, d = (pl.poly(arg) for arg in a.args)
-    if len(d) != 1:
+    if (m.count(a) if len(d) == 1 else pl.degree(p, a)) != 1:
         return None
-    term = {m: p[m]}
-    rest = {tuple(b for b in m if b is not a): p[m]} if m.count(a) == 1 else None
-    if rest is None:
-        return None
+    # a divisor of one term stands in every term by itself, the terms of a longer one only together
+    factor = {tuple(b for b in m if b is not a): p[m]} if len(d) == 1 else pl.coefficient(p, a)[0]
+    without = pl.plus(p, pl.times(factor, pl.atom(a)), -1)
     if a.op == "floordiv":
-        q, r = pl.divided(rest, d)
-        if r or not is_multiple(x, d, known):
-            return None
-        return pl.plus(pl.plus(p, term, -1), pl.times(q, x))
+        q, r = pl.divided(factor, d)
+        return None if r or not is_multiple(x, d, known) else pl.plus(without, pl.times(q, x))
     if len(p) < 2:
         return None
     quotient = known.quotients.get(a)
     if quotient is None:
         quotient = known.quotients[a] = divide(x, d, known)
-    whole = pl.times(pl.times(rest, d), quotient)
+    whole = pl.times(pl.times(factor, d), quotient)
     if not whole or any(p.get(k) != c for k, c in whole.items()):
         return None
-    return pl.plus(pl.plus(pl.plus(p, term, -1), whole, -1), pl.times(rest, x))
+    return pl.plus(pl.plus(without, whole, -1), pl.times(factor, x))
 
 
 def is_multiple(x: Poly, d: Poly, known: Known) -> bool:

@@ -322,6 +322,10 @@ def test_what_a_reshape_asks(t: Bench) -> None:
     w = other.b.reshape(z, (N // 2, -1))
     assert asked(other) == ["2 <= N", "K * M % (N // 2) == 0"]
     other.check(w, c.reshape(2, -1))
+    third = Bench({"M": 3, "N": 4, "K": 6})
+    z, c = third.input(M, K)
+    third.check(third.b.reshape(z, (N - 2, -1)), c.reshape(2, -1))
+    assert asked(third) == ["3 <= N", "K * M % (N - 2) == 0"]
 
 
 # ---- positions in tensors
