@@ -171,6 +171,7 @@ class Runner:
     def __init__(self, folder: Path) -> None:
         self.place = folder / "luminal"
         shutil.copytree(ROOT, self.place, ignore=shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build"))
+        self.originals = {m: (self.place / m).read_text() for m in SUBJECTS}
         self.limits: dict[tuple[str, ...], int] = {}
         self.writes = 0
 
@@ -192,7 +193,7 @@ class Runner:
         """A test of the module fails on this version, or they take too long."""
         self.write(module, text)
         found, _ = self.run(SUBJECTS[module], self.limits[SUBJECTS[module]])
-        self.write(module, (ROOT / module).read_text())
+        self.write(module, self.originals[module])
         return found
 
     def run(self, tests: tuple[str, ...], limit: int) -> tuple[bool, float]:
@@ -237,7 +238,7 @@ def main() -> None:
         for tests in dict.fromkeys(SUBJECTS[m] for m in modules):
             runner.measure(tests)
         for module in modules:
-            source = (ROOT / module).read_text()
+            source = runner.originals[module]
             every = sites(ast.parse(source))
             for site in sorted(random.Random(f"{options.seed} {module}").sample(every, min(options.each, len(every)))):
                 text, function, statement, words = mutated(source, site)

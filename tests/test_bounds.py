@@ -243,7 +243,7 @@ def test_a_side_condition_may_need_a_fact() -> None:
 def test_a_proof_has_an_end(count: int, proven: bool) -> None:
     """Every minimum doubles the goals; what would take more than FUEL of them is given up."""
     names = [f"x{n}" for n in range(count)]
-    known = Known({"N": (1, None, 1), **{n: (0, N - 1, 1) for n in names}})
+    known = Known({"N": (1, None, 1), **dict.fromkeys(names, (0, N - 1, 1))})
     assert holds(total(minimum(var(n), N - 1 - var(n)) for n in names), known) == proven
 
 

@@ -365,6 +365,11 @@ def test_take_along_broadcasts_the_other_axes(t: Bench) -> None:
     y = t.b.take_along(x, i)
     assert shape(y) == ["M", "N", "2"]
     t.check(y, np.take_along_axis(np.broadcast_to(a, (3, 4, 5)), np.broadcast_to(p, (3, 4, 2)), -1))
+    j, q = t.input(2, N, 1, dtype=i32, array=np.random.default_rng(2).integers(0, 3, (2, 4, 1)))
+    t.check(t.b.take_along(x, j, 0), np.take_along_axis(np.broadcast_to(a, (3, 4, 5)), np.broadcast_to(q, (2, 4, 5)), 0))
+    w, d = t.input(M, N, K)
+    j, q = t.input(2, 1, K, dtype=i32, array=np.random.default_rng(3).integers(0, 3, (2, 1, 5)))
+    t.check(t.b.take_along(w, j, 0), np.take_along_axis(d, np.broadcast_to(q, (2, 4, 5)), 0))
     z, c = t.input(M, N)
     j, q = t.input(2, N, dtype=i32, array=np.random.default_rng(1).integers(0, 3, (2, 4)))
     t.check(t.b.take_along(z, j, 0), np.take_along_axis(c, q, 0))
