@@ -147,7 +147,7 @@ def regrouped(p: Poly, known: Known) -> Poly:
 def _regroup(p: Poly, m: pl.Monomial, a: Expr, known: Known) -> Poly | None:
     known = known.home(a)
     x, d = (pl.poly(arg) for arg in a.args)
-    if (m.count(a) if len(d) == 1 else pl.degree(p, a)) != 1:
+    if not d or (m.count(a) if len(d) == 1 else pl.degree(p, a)) != 1:
         return None
     # a divisor of one term stands in every term by itself, the terms of a longer one only together
     factor = {tuple(b for b in m if b is not a): p[m]} if len(d) == 1 else pl.coefficient(p, a)[0]
