@@ -161,7 +161,7 @@ def _regroup(p: Poly, m: pl.Monomial, a: Expr, known: Known) -> Poly | None:
     if quotient is None:
         quotient = known.quotients[a] = divide(x, d, known)
     whole = pl.times(pl.times(factor, d), quotient)
-    if not whole or any(p.get(k) != c for k, c in whole.items()):
+    if any(p.get(k) != c for k, c in whole.items()):
         return None
     return pl.plus(pl.plus(without, whole, -1), pl.times(factor, x))
 
