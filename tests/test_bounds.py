@@ -179,6 +179,8 @@ STEPS = [
         (STEP, p // (M + 1), True),
         (STEP, p // M, False),
         (STEP, (p // N) * M, True),
+    (STEP, p - call("floordiv", p, const(1)), True),
+    (STEP, call("mod", w, const(1)) * -1, True),
         # modulus
         (STEP, w % 4, True),
         (STEP, w % 4 * -1 + 3, True),
@@ -313,6 +315,8 @@ def test_what_is_learned_from_products() -> None:
     by_size = given(naturals, (N // (M + 1)) * K - 1)
     assert holds(K - 1, by_size) and not holds(N - 8, by_size)
     assert not holds(N - 1, given(naturals, (N % 8) * (w // 4) - 1))
+    signed = Known({"v": (-3, 5, 1), "w": (-3, 5, 1)})
+    assert not holds(v - 1, given(signed, v * w - 1)) and not holds(w - 1, given(signed, v * w - 1))
 
 
 # ---- divisors

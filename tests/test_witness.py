@@ -129,6 +129,8 @@ def test_points_are_carried_into_scopes() -> None:
     assert any(p.names["N"] > 1000 for p in found), "large ones too"
     assert NEST._points, "those of the scope around are remembered"
     assert known._find_points() == found
+    around = NEST.base
+    assert around is not None and all(p.names.keys() == {"N", "M", "i"} for p in around._find_points()), "those have not changed"
 
 
 def test_a_point_that_a_condition_rules_out_is_dropped() -> None:
