@@ -51,7 +51,7 @@ class Refused:
     """Why there is no kernel, or no library of it.  `what` names the primop, dtype or feature that is not supported."""
 
     spec: Spec
-    status: str  # not supported | compiler error | time limit | dtype (the subject is not defined on it)
+    status: str  # not supported | compiler error | time limit | dtype (the subject is not defined on it, but on another)
     detail: str
     what: str = ""
 
@@ -93,7 +93,8 @@ def compiled(spec: Spec, subject: Subject, target: Target) -> Kernel | Refused |
         if graph is None:
             return None
     except SourceError as error:
-        return Refused(spec, "dtype", str(error))
+        elsewhere = any(_is_defined(subject, d, spec.instance, target) for d in subject.dtypes if d != spec.dtype)
+        return Refused(spec, "dtype" if elsewhere else "compiler error", str(error), spec.dtype)
     if spec.variant == "decomposed":
         target = replace(target, native=frozenset(op for op in target.native if OPS[op].primop))
     levels: dict[str, Any] = {}
@@ -103,6 +104,15 @@ def compiled(spec: Spec, subject: Subject, target: Target) -> Kernel | Refused |
     except Exception as error:  # a compiler that stumbles over one kernel is a result, and not the end of the run
         return refusal(spec, error)
     return Kernel(spec, subject, graph, levels["graph"], program)
+
+
+def _is_defined(subject: Subject, dtype: str, instance: int, target: Target) -> bool:
+    """A subject that is defined on no dtype at all is a mistake in its source."""
+    try:
+        _graph(Spec(subject.name, subject.kind, dtype, instance=instance), subject, target)
+    except SourceError:
+        return False
+    return True
 
 
 def refusal(spec: Spec, error: Exception) -> Refused:
