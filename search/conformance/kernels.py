@@ -14,7 +14,7 @@ from .layouts import laid_out
 from .subjects import OWN, Subject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 # how a subject is compiled: as ever; derived operators decomposed although the runtime spells them; unscheduled, so that nothing is a vector
 VARIANTS = ("", "decomposed", "scalar")
@@ -56,16 +56,17 @@ class Refused:
     what: str = ""
 
 
-def specs(subjects: Iterable[Subject], dtypes: Iterable[str], quick: bool) -> list[Spec]:
-    """Every kernel of a run, dtype by dtype.  Subjects without a dtype of their own choice come with the first dtype."""
+def specs(subjects: Iterable[Subject], dtypes: Sequence[str], quick: bool) -> list[Spec]:
+    """Every kernel of a run, dtype by dtype.  A subject that is defined on none of them comes at the first of its own."""
     found: list[Spec] = []
     chosen = list(subjects)
-    for place, dtype in enumerate(dtypes):
+    for s in chosen:
+        if not any(d in s.dtypes for d in dtypes):
+            found += _of_subject(s, s.dtypes[0], quick)
+    for dtype in dtypes:
         for s in chosen:
             if dtype in s.dtypes:
                 found += _of_subject(s, dtype, quick)
-            elif place == 0 and OWN in s.dtypes:
-                found += _of_subject(s, OWN, quick)
     return found
 
 
