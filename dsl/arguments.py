@@ -213,7 +213,7 @@ def listed(evaluator: Evaluator, form: Form, one: Any) -> tuple[Any, ...] | None
 
 def is_expression(form: List) -> bool:
     """In an operand of sizes `(a b)` is a list, `(* 2 a)` an expression."""
-    return form.head in ARITHMETIC
+    return (form.head or "").lower() in ARITHMETIC
 
 
 def axes(evaluator: Evaluator, form: Form) -> Any:

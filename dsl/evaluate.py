@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.build import Builder
 from ..ir.dtypes import dtype, i64
-from ..ir.tensor import BuildError
+from ..ir.tensor import BuildError, Tensor
 from . import arguments
 from .diagnostics import nearest, shorten
 from .frame import Broken, Frame, Silenced, unknown
@@ -70,6 +70,14 @@ class Evaluator:
         if found.space in ("parameter", "literal"):
             return self.lifted(value)
         return value
+
+    def updated(self, name: Symbol, value: Tensor) -> None:
+        """A call has given this name, at a port that is updated in place, a new value: a local or an output gets it; inputs are never changed."""
+        frame = self.frame
+        found = frame.resolve(name.name, name.place)
+        inputs = [p.name for p in frame.composite.ports if p.role == "in"]
+        if found is not None and found.space == "local" and not (found.key in inputs and frame.scopes[0].get(found.key) is found.value):
+            frame.assign(name.name, value, name.place)
 
     def lifted(self, value: Any) -> Any:
         """A parameter's or a literal's value: numbers become weak tensors."""

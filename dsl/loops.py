@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..ir.bounds import Range
+from ..ir.dtypes import bool_
 from ..ir.errors import CompilerBug
-from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, call, leaves, var
+from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, call, leaves, load, var
 from ..ir.graph import Attr, Shape, identity, make
-from ..ir.kernel import Alloc, Check, If, Loop, Nest, Stmt, Store, While
+from ..ir.kernel import Alloc, Buffer, Check, If, Loop, Nest, Stmt, Store, While
 from ..ir.program import BAD_SIZE
 from ..ir.simplify import assuming, simplify
 from ..ir.tensor import BuildError
@@ -22,7 +23,8 @@ from .checks import hoisted, on_sizes_only
 from .diagnostics import nearest, shorten
 from .frame import BROKEN
 from .ground import Ground
-from .locals import ACCUMULATE, Kinds, Memory, Plain, count_targets, targets
+from .locals import ACCUMULATE, Kinds, Memory, Plain, Rows, count_targets, is_element, targets
+from .loop_tensors import updated
 from .loop_values import LoopValues
 from .names import fold
 from .scalars import Scalar
@@ -150,10 +152,23 @@ class Walk(Ground):
             return
         condition = TRUE if value is True else value
         self.block.extend(checks)
+        if not all(isinstance(s, Check) for s in checks):
+            self.while_computed(items, condition, limit)
+            return
         with self.inner() as body:
             self.known = assuming(self.known, condition) if not scalars.has_loads(condition) else self.known
             self.statements(items[1:])
         self.block.append(While(condition, (*body, *checks), limit))
+
+    def while_computed(self, items: Sequence[Form], condition: Expr, limit: Expr | None) -> None:
+        """A condition that takes statements of its own is computed before the loop and at the end of its body."""
+        go = self.fresh("go")
+        self.block += [Alloc(Buffer(go, bool_, (), "register")), Store(go, (), condition)]
+        with self.inner() as body:
+            self.statements(items[1:])
+            again = self.values.condition(items[0])
+            self.block.append(Store(go, (), again if isinstance(again, Expr) else TRUE if again else FALSE))
+        self.block.append(While(load(go, bool_), tuple(body), limit))
 
     def conditional(self, form: List) -> None:
         if not 3 <= len(form.items) <= 4:
@@ -177,7 +192,7 @@ class Walk(Ground):
         from .evaluate import let_pairs
 
         pairs = let_pairs(form)
-        values = [(name, self.values.scalar(value)) for name, value in pairs]
+        values = [(name, self.values.operand(value)) for name, value in pairs]
         self.frame.scopes.append({})
         for name, value in values:
             self.declare(name, value, mutable=fold(name.name) in count_targets(form))
@@ -199,13 +214,8 @@ class Walk(Ground):
         memory = Memory(self.fresh(name.name), shape, name.place.start)
         self.kinds.start(memory.key, dtype)
         self.frame.scopes[-1][name.name] = memory
-        small = all(e.is_const for e in shape)
-        self.block.append(Alloc(self.buffer(memory, "stack" if small else "private")))
-        axes = [self.fresh(f"{name.name}_{k}") for k in range(len(shape))]
-        body: tuple[Stmt, ...] = (Store(memory.name, tuple(var(a) for a in axes), scalars.retype(Scalar(ZERO, "int"), dtype)),)
-        for a, extent in reversed(list(zip(axes, shape, strict=True))):
-            body = (Loop(a, ZERO, extent, body),)
-        self.block.extend(body)
+        self.block.append(Alloc(self.buffer(memory, "stack" if all(e.is_const for e in shape) else "private")))
+        self.block.extend(self.zeros(memory))
 
     def assign(self, form: List) -> None:
         """`(setf place value …)`, `(set v value)`"""
@@ -213,12 +223,12 @@ class Walk(Ground):
             raise error("E0601", "this is not an assignment", form.place, f"expected: ({form.head} place value)")
         for k in range(1, len(form.items), 2):
             place, value = form.items[k], form.items[k + 1]
-            if isinstance(place, List) and place.head == "aref":
-                x = self.values.scalar(value)
-                memory, at = self.values.element(place)
+            x = self.values.operand(value)
+            if is_element(place):
+                memory, at = self.values.element(place, isinstance(x, Rows))
                 self.write(place.items[1], memory, at, x, "", form)
             elif isinstance(place, Symbol):
-                self.assign_name(place, self.values.scalar(value), form)
+                self.assign_name(place, x, form)
             else:
                 raise error("E0601", f"`{shorten(place.source_text)}` cannot be assigned", place.place, "expected: a name or (aref T i…)")
 
@@ -228,12 +238,12 @@ class Walk(Ground):
         if not 2 <= len(form.items) <= 3 or (len(form.items) == 2 and head not in ("incf", "decf")):
             raise error("E0601", f"this is no `{head}`", form.place, f"expected: ({head} place {'[e]' if head in ('incf', 'decf') else 'e'})")
         place = form.items[1]
-        value = self.values.scalar(form.items[2]) if len(form.items) == 3 else Scalar(ONE, "int")
-        if isinstance(place, List) and place.head == "aref":
-            memory, at = self.values.element(place)
+        value = self.values.operand(form.items[2]) if len(form.items) == 3 else Scalar(ONE, "int")
+        if is_element(place):
+            memory, at = self.values.element(place, isinstance(value, Rows))
             name = place.items[1]
         elif isinstance(place, Symbol):
-            found, at, name = self.variable(place), (), place
+            found, at, name = self.variable(place, value), (), place
             if found is None:
                 raise error(
                     "E0201",
@@ -245,9 +255,11 @@ class Walk(Ground):
             memory = found
         else:
             raise error("E0601", f"`{shorten(place.source_text)}` cannot be assigned", place.place, "expected: a name or (aref T i…)")
-        if head == "decf":
+        if isinstance(value, Rows):
+            value = updated(value, head, memory, at, form)
+        elif head == "decf":
             value = scalars.apply("neg", [value], "decf")
-        if head == "divcf":
+        elif head == "divcf":
             value = scalars.SCALARS["/"][2]([self.read(memory, at), value], "divcf")
         self.write(name, memory, at, value, ACCUMULATE[head], form)
 

@@ -21,7 +21,7 @@ from ..ir.expr import ONE, ZERO, Expr, both, maximum, minimum, postorder, var
 from ..ir.kernel import Alloc, Block, Loop, Stmt, expressions, map_expressions, statements
 from ..ir.polynomial import coefficient, degree, expr, is_constant, poly, scaled
 from ..ir.simplify import assuming, prove_le, simplify
-from .renaming import unique_locals
+from ..ir.renaming import unique_locals
 
 MAX_PARTS = 9
 

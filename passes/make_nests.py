@@ -32,7 +32,7 @@ from .borders import split_borders
 from .cascade import why_not
 from .homes import Piece, bind, loads, zeros_block
 from .nest_body import OUTPUT_AXES, Names, NestBody
-from .renaming import defined, rename_buffers, unique_locals
+from ..ir.renaming import defined, rename_buffers, unique_locals
 
 REAL = frozenset({"contiguous", "nest", "scatter", "update", "scan"})
 
