@@ -266,6 +266,8 @@ def type_(evaluator: Evaluator, form: Form) -> DType:
         found = frame.resolve(form.name, form.place)
         if found is not None and isinstance(found.value, DType):
             return found.value
+        if found is not None and found.value is BROKEN:
+            raise Silenced
         known = dtype(form.name)
         if known is not None and known.lanes == 1:
             return known

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..ir.dtypes import DType
+from ..ir.errors import SourceError
 from ..ir.expr import FALSE, TRUE, ZERO, Expr, call, const
 from ..ir.kernel import Check
 from ..ir.program import BAD_INDEX
@@ -155,7 +156,7 @@ class LoopValues:
 
             return call_on_numbers(self, form, composite)
         if row is None:
-            raise error("E0203", f"unknown operator `{shorten(name)}`", form.items[0].place, *nearest(name, SCALARS))
+            raise self.unknown_call(form)
         least, most, run = row
         self.commas(form)
         operands = form.items[1:]
@@ -176,6 +177,18 @@ class LoopValues:
         if text is not None:
             raise error("E0503", f"expected a number, found `{shorten(text.source_text)}`", text.place)
         return run(numbers, name)
+
+    def unknown_call(self, form: List) -> SourceError:
+        """The head is unknown; so may be names in the operands, which are told as well."""
+        found = error("E0203", f"unknown operator `{shorten(form.head or '')}`", form.items[0].place, *nearest(form.head or "", SCALARS)).diagnostics
+        for f in form.items[1:]:
+            try:
+                self.value(f)
+            except SourceError as e:
+                found = [*found, *(d for d in e.diagnostics if d.code in ("E0201", "E0203"))]
+            except Silenced:
+                pass
+        return SourceError(found)
 
     def operands(self, forms: Sequence[Form]) -> list[Any]:
         problems = arguments.Problems()
@@ -206,14 +219,18 @@ class LoopValues:
                 form.place,
                 "expected: (if condition then else)",
             )
-        test = self.condition(form.items[1])
+        problems = arguments.Problems()
+        test: bool | Expr = TRUE  # where it is wrong, the branches are looked at all the same
+        with problems:
+            test = self.condition(form.items[1])
         if isinstance(test, bool):
             return self.value(form.items[2 if test else 3])
-        with self.guarded(test):
-            a = self.scalar(form.items[2])
-        with self.guarded(call("bit_not", test)):
-            b = self.scalar(form.items[3])
-        return scalars.choose(Scalar(test), a, b)
+        branches: list[Scalar] = []
+        for f, holds in ((form.items[2], test), (form.items[3], call("bit_not", test))):
+            with problems, self.guarded(holds):
+                branches.append(self.scalar(f))
+        problems.finish()
+        return scalars.choose(Scalar(test), *branches)
 
     def guarded(self, condition: Expr) -> _Guard:
         return _Guard(self.guards, condition)

@@ -6,7 +6,8 @@ that finds a wider one than it started with is made again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..ir.bounds import Range
@@ -91,6 +92,7 @@ class Walk(Ground):
                 return error(
                     "E0605", "this value is used by nothing", form.place, "help: inside a loop a statement stores: (setf …), (incf …), (set …)"
                 )
+            self.frame.misspelt(form)
             return error("E0203", f"unknown statement `{shorten(form.head)}`", form.items[0].place, *nearest(form.head, known))
         return error("E0605", "this value is used by nothing", form.place)
 
@@ -107,18 +109,53 @@ class Walk(Ground):
     def dotimes(self, form: List) -> None:
         """`(dotimes (v count) form…)`"""
         name, (count,) = loop_head(form, 1, 1, "(dotimes (v count) form…)")
-        self.loop_over(form, name, ZERO, self.once(self.values.index(count), "count"), ONE)
+        with self.head(form, name):
+            stop = self.once(self.values.index(count), "count")
+        self.loop_over(form, name, ZERO, stop, ONE)
 
     def loop(self, form: List) -> None:
         """`(loop (v from to [by]) form…)`: half-open; a negative `by` counts down."""
         name, (start, stop, *by) = loop_head(form, 2, 3, "(loop (v from to [by]) form…)")
-        first, last = self.once(self.values.index(start), "from"), self.once(self.values.index(stop), "to")
-        step = self.once(self.values.index(by[0]), "by") if by else ONE
-        if step is ZERO:
-            raise error("E0610", "a loop by 0 never ends", by[0].place)
+        with self.head(form, name):
+            first, last, *given = self.bounds(start, stop, *by)
+            step = given[0] if given else ONE
+            if step is ZERO:
+                raise error("E0610", "a loop by 0 never ends", by[0].place)
         if not step.is_const:
             self.emit_check(Check(call("not_equal", step, ZERO), BAD_SIZE, by[0].place.span))
         self.loop_over(form, name, first, last, step)
+
+    def bounds(self, *forms: Form) -> list[Expr]:
+        """What a loop runs from, to and by, evaluated once; mistakes in several are told together."""
+        problems = arguments.Problems()
+        found: list[Expr] = []
+        for f, name in zip(forms, ("from", "to", "by"), strict=False):
+            with problems:
+                found.append(self.once(self.values.index(f), name))
+        problems.finish()
+        return found
+
+    @contextmanager
+    def head(self, form: List, variable: Symbol | None = None) -> Iterator[None]:
+        """The head of a loop or of a branch: after a mistake in it, what stands inside is looked at all the same."""
+        problems = arguments.Problems()
+        with problems:
+            yield
+        if problems.found or problems.silenced:
+            with problems, self.inner():
+                if variable is not None:
+                    self.frame.scopes[-1][variable.name] = BROKEN
+                self.statements([f for f in form.items[2:] if isinstance(f, List)])
+            problems.finish()
+
+    @contextmanager
+    def naming(self, name: Symbol) -> Iterator[None]:
+        """After a mistake in what a name is to stand for, its uses are not reported again."""
+        try:
+            yield
+        except Exception:
+            self.frame.assign(name.name, BROKEN, name.place)
+            raise
 
     def loop_over(self, form: List, name: Symbol, start: Expr, stop: Expr, step: Expr) -> None:
         axis = self.fresh(name.name)
@@ -173,7 +210,8 @@ class Walk(Ground):
     def conditional(self, form: List) -> None:
         if not 3 <= len(form.items) <= 4:
             raise error("E0501", f"`if` takes 2 or 3 operands, found {len(form.items) - 1}", form.place, "expected: (if condition then [else])")
-        condition = self.values.condition(form.items[1])
+        with self.head(form):
+            condition = self.values.condition(form.items[1])
         if isinstance(condition, bool):
             self.statements(form.items[2:3] if condition else form.items[3:])
             return
@@ -192,20 +230,29 @@ class Walk(Ground):
         from .evaluate import let_pairs
 
         pairs = let_pairs(form)
-        values = [(name, self.values.operand(value)) for name, value in pairs]
-        self.frame.scopes.append({})
-        for name, value in values:
-            self.declare(name, value, mutable=fold(name.name) in count_targets(form))
+        problems = arguments.Problems()
+        values: dict[str, Scalar | Rows] = {}
+        for name, value in pairs:
+            with problems:
+                values[name.name] = self.values.operand(value)
+        self.frame.scopes.append({name.name: BROKEN for name, _ in pairs})
+        for name, _ in pairs:
+            with problems:
+                if name.name in values:
+                    self.declare(name, values[name.name], mutable=fold(name.name) in count_targets(form))
         try:
-            self.statements(form.items[2:])
+            with problems:
+                self.statements(form.items[2:])
         finally:
             self.frame.scopes.pop()
+        problems.finish()
 
     def make_array(self, form: List) -> None:
         """`(make-array v dtype (sizes))`: local memory, zeros at first."""
         if len(form.items) != 4 or not isinstance(form.items[1], Symbol):
             raise error("E0601", "this is not a `make-array`", form.place, "expected: (make-array name dtype (sizes))")
         name = form.items[1]
+        self.frame.scopes[-1][name.name] = BROKEN  # where a mistake follows
         dtype = arguments.type_(self.evaluator, form.items[2])
         items = form.items[3].items if isinstance(form.items[3], List) and not arguments.is_expression(form.items[3]) else (form.items[3],)
         shape: Shape = tuple(self.values.index(f) for f in items)
@@ -223,14 +270,31 @@ class Walk(Ground):
             raise error("E0601", "this is not an assignment", form.place, f"expected: ({form.head} place value)")
         for k in range(1, len(form.items), 2):
             place, value = form.items[k], form.items[k + 1]
-            x = self.values.operand(value)
+            if isinstance(place, Symbol):
+                with self.naming(place):
+                    self.assign_name(place, self.values.operand(value), form)
+                continue
             if is_element(place):
-                memory, at = self.values.element(place, isinstance(x, Rows))
+                memory, at, x = self.element_and(place, value)
                 self.write(place.items[1], memory, at, x, "", form)
-            elif isinstance(place, Symbol):
-                self.assign_name(place, x, form)
             else:
                 raise error("E0601", f"`{shorten(place.source_text)}` cannot be assigned", place.place, "expected: a name or (aref T i…)")
+
+    def increment(self, form: Form | None) -> Scalar | Rows:
+        return Scalar(ONE, "int") if form is None else self.values.operand(form)
+
+    def element_and(self, place: List, form: Form | None) -> tuple[Memory, tuple[Expr, ...], Scalar | Rows]:
+        """The memory and the indices of a place, and what is stored there (1 where nothing is said); mistakes in both are told together."""
+        problems = arguments.Problems()
+        value: Scalar | Rows | None = None
+        at: tuple[Memory, tuple[Expr, ...]] | None = None
+        with problems:
+            value = self.increment(form)
+        with problems:
+            at = self.values.element(place, value is None or isinstance(value, Rows))
+        problems.finish()
+        assert at is not None and value is not None
+        return *at, value
 
     def update(self, form: List) -> None:
         """`(incf place [e])` and its kin."""
@@ -238,11 +302,12 @@ class Walk(Ground):
         if not 2 <= len(form.items) <= 3 or (len(form.items) == 2 and head not in ("incf", "decf")):
             raise error("E0601", f"this is no `{head}`", form.place, f"expected: ({head} place {'[e]' if head in ('incf', 'decf') else 'e'})")
         place = form.items[1]
-        value = self.values.operand(form.items[2]) if len(form.items) == 3 else Scalar(ONE, "int")
+        operand = form.items[2] if len(form.items) == 3 else None
         if is_element(place):
-            memory, at = self.values.element(place, isinstance(value, Rows))
+            memory, at, value = self.element_and(place, operand)
             name = place.items[1]
         elif isinstance(place, Symbol):
+            value = self.increment(operand)
             found, at, name = self.variable(place, value), (), place
             if found is None:
                 raise error(

@@ -31,6 +31,9 @@ def execute(evaluator: Evaluator, form: Form) -> None:
     statement = STATEMENTS.get((form.head or "").lower()) if isinstance(form, List) else None
     frame.last = None
     if statement is None:
+        if isinstance(form, List) and form.head is not None and not evaluator.knows(form.head):
+            frame.misspelt(form)
+            raise evaluator.unknown_statement(form)
         frame.last = evaluator.value(form)
         return
     assert isinstance(form, List)

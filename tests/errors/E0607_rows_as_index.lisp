@@ -6,4 +6,4 @@
 (composite f ((A{f32}[M N] B{f32}[M N]) -> (Y{f32}[M N]))
   (dotimes (i M)
     (dotimes (k (aref B i))
-      (incf (aref Y i)))))
+      (incf (aref Y i k)))))

@@ -1,4 +1,4 @@
-; E0313_rows_into_a_variable.lisp:9:10: error[E0607]: `z` is a whole tensor; inside a loop its elements are assigned
+; E0607_number_into_rows.lisp:9:10: error[E0607]: `z` is a whole tensor; inside a loop its elements are assigned
 ;     9 |     (set z (aref A i 0))
 ;       |          ^
 ;       = help: (setf (aref z i) …)
