@@ -97,7 +97,8 @@ def targets(form: Form) -> list[Symbol]:
             continue
         if (f.head or "").lower() in MUTATORS:
             step = 2 if (f.head or "").lower() in ("set", "setf") else len(f.items)
-            for place in f.items[1::step]:
+            places = [p for place in f.items[1::step] for p in (place.items[1:] if isinstance(place, List) and place.head == "values" else (place,))]
+            for place in places:
                 base = place.items[1] if is_element(place) and len(place.items) > 1 else place
                 if isinstance(base, Symbol):
                     found.append(base)

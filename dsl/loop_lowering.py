@@ -187,9 +187,7 @@ class Lowering:
     def group(self, node: Node) -> list[Node]:
         """The results of a nest that may be asked for: each is a node of its own."""
         assert node.attr.nest is not None
-        return [
-            make("nest", b.dtype, b.shape, node.args, replace(node.attr, result=k), node.span) for k, b in enumerate(node.attr.nest.results)
-        ]
+        return [make("nest", b.dtype, b.shape, node.args, replace(node.attr, result=k), node.span) for k, b in enumerate(node.attr.nest.results)]
 
     # ---- values
 
@@ -317,6 +315,7 @@ def reads(s: Stmt, memory: str) -> list[Expr]:
 
 def rename_stores(block: list[Stmt], old: str, new: str, point: Point) -> list[Stmt]:
     """The one store into `old` goes to `new[point]` instead."""
+
     def change(s: Stmt) -> tuple[Stmt, ...] | None:
         return (replace(s, buffer=new, index=point, combiner=""),) if isinstance(s, Store) and s.buffer == old else None
 

@@ -213,6 +213,13 @@ class Inside(Evaluator):
             walk.known, self.inner.requires, lowering.arrays, lowering.scalars, lowering.memo = before
             self.inner.forget()
 
+    def finished(self, form: Form, x: Tensor) -> Scalar | Rows:
+        if x.rank:
+            return Rows(self, x)
+        if x.integer is not None:
+            return Scalar(x.integer, "int")
+        return Scalar(self.guarded(form, lambda: self.lowering.scalar(x)))
+
     def updated(self, name: Symbol, value: Tensor) -> None:
         raise error(
             "E0607",
@@ -250,13 +257,9 @@ def run(values: LoopValues, form: Form) -> Any:
     inside = Inside(values)
     with inside.building():
         x = inside.value(form)
-        if not isinstance(x, Tensor):
-            return x
-        if x.rank:
-            return Rows(inside, x)
-        if x.integer is not None:
-            return Scalar(x.integer, "int")
-        return Scalar(inside.guarded(form, lambda: inside.lowering.scalar(x)))
+        if isinstance(x, tuple) and all(isinstance(t, Tensor) for t in x):
+            return tuple(inside.finished(form, t) for t in x)
+        return inside.finished(form, x) if isinstance(x, Tensor) else x
 
 
 def store(rows: Rows, memory: Memory, at: tuple[Expr, ...], combiner: str, form: Form) -> None:
@@ -268,7 +271,10 @@ def store(rows: Rows, memory: Memory, at: tuple[Expr, ...], combiner: str, form:
     if rows.tensor.rank > len(wanted):
         place = f"an array of shape {show_shape(wanted)}" if wanted else "one element"
         raise error(
-            "E0313", f"a tensor of shape {show_shape(rows.tensor.shape)} does not fit into {place}", form.place, "help: (aref T i) has one axis less than T"
+            "E0313",
+            f"a tensor of shape {show_shape(rows.tensor.shape)} does not fit into {place}",
+            form.place,
+            "help: (aref T i) has one axis less than T",
         )
 
     def write() -> None:

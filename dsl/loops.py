@@ -7,7 +7,7 @@ that finds a wider one than it started with is made again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from ..ir.bounds import Range
@@ -274,11 +274,27 @@ class Walk(Ground):
                 with self.naming(place):
                     self.assign_name(place, self.values.operand(value), form)
                 continue
+            if isinstance(place, List) and (place.head or "").lower() == "values":
+                self.assign_values(place, value, form)
+                continue
             if is_element(place):
                 memory, at, x = self.element_and(place, value)
                 self.write(place.items[1], memory, at, x, "", form)
             else:
                 raise error("E0601", f"`{shorten(place.source_text)}` cannot be assigned", place.place, "expected: a name or (aref T i…)")
+
+    def assign_values(self, place: List, value: Form, form: List) -> None:
+        """`(setf (values a b) value)`"""
+        names = [n for n in place.items[1:] if isinstance(n, Symbol)]
+        with ExitStack() as stack:
+            for name in names:
+                stack.enter_context(self.naming(name))
+            found = self.values.value(value)
+            if not isinstance(found, tuple) or len(found) != len(place.items) - 1 or len(names) != len(found):
+                count = len(found) if isinstance(found, tuple) else 1
+                raise error("E0603", f"{len(place.items) - 1} names for {count} value{'s' * (count != 1)}", place.place)
+            for name, x in zip(names, found, strict=True):
+                self.assign_name(name, x, form)
 
     def increment(self, form: Form | None) -> Scalar | Rows:
         return Scalar(ONE, "int") if form is None else self.values.operand(form)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..ir.expr import Expr, call, postorder
-from ..ir.primops import COMBINERS
 from ..ir.kernel import identity_of
+from ..ir.primops import COMBINERS
 
 _BY_OPERATOR = {c.op: c.name for c in COMBINERS.values()}
 

@@ -16,7 +16,7 @@ from luminal.ir.errors import SourceError
 SEED = 20261121
 WORD = "zzqq"
 BOUND = r"\((?:setf?|dotimes|loop|given|make-array|incf|decf|maxf|minf) \(?$|\(\(?$|\(values [\w ]*$|:[\w-]+ $|\(let \(.*$"  # behind this a name is made, or a bare word stands
-KNOWN = frozenset({"t", "nil", "pi", "where", "to", *"f16 f32 f64 i32 i64 c64 T".split()})
+KNOWN = frozenset({"t", "nil", "pi", "where", "to", *["f16", "f32", "f64", "i32", "i64", "c64", "T"]})
 
 
 def said(text: str) -> list[tuple[int, int]]:
