@@ -146,8 +146,9 @@ CODES: dict[str, Code] = {
     "E0605": _code("a statement without effect", "A value that nothing uses, or a loop that stores nothing."),
     "E0606": _code("an output is never given a value", "Either (return …), or (setf Y …), or stores into its elements."),
     "E0607": _code(
-        "a whole tensor inside a loop",
-        "In the loop style there are numbers: elements by (aref T i j), scalars by name.  Tensor expressions stand outside the loops.",
+        "a tensor where a loop needs a number",
+        "An index, a bound, a condition and a variable that holds a number take a number: an element (aref T i j), or a reduction such as (sum (aref T i)).  Nor can a "
+        "number be assigned to a whole tensor inside a loop, or a tensor be updated in place by a call there.",
     ),
     "E0608": _code(
         "an output's shape is not known yet",

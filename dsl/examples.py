@@ -79,7 +79,7 @@ EXAMPLES: dict[str, str] = {
     "E0604": _body("(return (+ Y A))"),
     "E0605": _body("(dotimes (i M)\n    (* 2 (aref A i 0)))\n  (return A)"),
     "E0606": _body("(setf z (+ A B))"),
-    "E0607": _body("(dotimes (i M)\n    (setf (aref Y i 0) (* 2 A)))"),
+    "E0607": _body("(dotimes (i M)\n    (if (> (aref A i) 0)\n      (setf (aref Y i 0) 1)))"),
     "E0608": "(composite f ((A{f32}[N]) -> Y)\n  (dotimes (i N)\n    (setf (aref Y i) (aref A i))))\n",
     "E0609": _body("(dotimes (i M)\n    (return A))"),
     "E0610": _body("(loop (i 0 M 0)\n    (setf (aref Y i 0) 1))"),

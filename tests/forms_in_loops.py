@@ -1,3 +1,4 @@
+# ruff: noqa: E741
 """Tensor expressions inside loops: what `test_loops_forms.py` runs besides its own table.  A row is text, sizes, plain Python and, where inputs are not drawn, those."""
 
 from __future__ import annotations
