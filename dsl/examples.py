@@ -72,7 +72,7 @@ EXAMPLES: dict[str, str] = {
     "E0504": '[[composite]]\nname = "repeat"\ninputs = ["A{T}[N]"]\noutputs = ["Y{T}[C N]"]\nparameters.count = { type = "int" }\n'
     'implementation.code = "(return (expand A count N))"\n\n[[composite]]\nname = "f"\ninputs = ["A{f32}[N]"]\noutputs = ["Y{}"]\n'
     'implementation.code = "(return (repeat A))"\n',
-    "E0505": _body("(dotimes (i M)\n    (setf (aref Y i 0) (aref A i)))"),
+    "E0505": _body("(dotimes (i M)\n    (setf (aref Y i 0) (aref A i 0 0)))"),
     "E0601": _body("(dotimes (i)\n    (setf (aref Y i 0) 1))"),
     "E0602": _body("(return A)\n  (setf z B)"),
     "E0603": _body("(return A B)"),

@@ -15,7 +15,7 @@ from ..ir.dtypes import bool_
 from ..ir.errors import CompilerBug
 from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, call, leaves, load, var
 from ..ir.graph import Attr, Shape, identity, make
-from ..ir.kernel import Alloc, Buffer, Check, If, Loop, Nest, Stmt, Store, While
+from ..ir.kernel import Alloc, Buffer, Check, If, Loop, Nest, Stmt, Store, While, statements
 from ..ir.program import BAD_SIZE
 from ..ir.simplify import assuming, simplify
 from ..ir.tensor import BuildError
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 MAX_WALKS = 64
 MAX_STATEMENTS = 500  # of one nest: what depends on what is asked of every two of them
+MAX_WRITTEN_OUT = 1000  # tensor expressions as the loops that they are included
 
 
 def run_nest(evaluator: Evaluator, form: List) -> None:
@@ -353,6 +354,9 @@ class Walk(Ground):
         never = next((name for (_, key), name in self.unset.items() if not any(m.key == (0, key) for m, _ in self.written.values())), None)
         if never is not None:
             raise error("E0604", f"the output `{shorten(never.name)}` has no value here", never.place)
+        if sum(1 for _ in statements(tuple(self.block))) > MAX_WRITTEN_OUT:
+            said = f"more than {MAX_WRITTEN_OUT} statements in one nest of loops, with its tensor expressions written out"
+            raise error("E0106", said, self.form.place, "help: what needs no loop around it may stand outside")
         b = self.evaluator.builder
         for s in self.block:
             if isinstance(s, Check) and on_sizes_only(s):
