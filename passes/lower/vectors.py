@@ -266,15 +266,15 @@ class _Lanes:
             self.count = None
 
     def store(self, s: StoreTo) -> Stmt:
-        address = self.widen(s.address)
-        if self.count is not None and (s.buffer in self.wide or s.buffer in self.attempt.arrays or address.dtype.lanes == 1):
+        alone = not self.varies(s.address)
+        if self.count is not None and (s.buffer in self.wide or s.buffer in self.attempt.arrays or alone):
             raise _Serial
         if s.buffer in self.wide:
             return replace(s, address=self.scalar(s.address), value=self.vector(self.widen(s.value)))
         if s.buffer in self.attempt.arrays:
             return replace(s, address=self.aligned(s.buffer, s.address), value=self.vector(self.widen(s.value)))
-        if address.dtype.lanes == 1:
-            return replace(s, address=address, value=self.folded(load(s.buffer, s.value.dtype, s.address), s.value))
+        if alone:
+            return replace(s, address=self.scalar(s.address), value=self.folded(load(s.buffer, s.value.dtype, s.address), s.value))
         if self.slope(s.address) is not ONE_STEP or not in_memory(s.value.dtype):
             raise _Serial
         return replace(s, address=self.at_base(s.address), value=self.vector(self.widen(s.value)), count=self.count)
@@ -319,33 +319,41 @@ class _Lanes:
     def widen(self, root: Expr) -> Expr:
         """A scalar where every lane has the same value, else the vector of the lanes' values."""
         partial = self.guarded(root)
+        arrays = self.attempt.arrays.keys()
         done: dict[Expr, Expr] = {}
-        for n in postorder(root):
-            args = tuple(done[a] for a in n.args)
-            match n.op:
-                case "var" if n.attr == self.loop.var:
-                    done[n] = ramp(self.lanes) if self.base is ZERO else call("add", broadcast(self.base, self.lanes), ramp(self.lanes))
-                case "var" if n.attr in self.wide:
-                    done[n] = var(n.attr, n.dtype.vector(self.lanes))
-                case "load":
-                    done[n] = self.load(n, args[0], partial.get(n, self.count))
-                case "where" if n in partial:
-                    done[n] = self.chosen(n, args)
-                case _:
-                    done[n] = self.operator(n, args)
+        stack = [root]
+        while stack:
+            n = stack[-1]
+            if n not in done:
+                if not self.varies(n) and n.buffers.isdisjoint(arrays):
+                    done[n] = n
+                elif n.op == "load":  # its address is seldom wanted as a vector
+                    done[n] = self.load(n, partial.get(n, self.count))
+                elif waiting := [a for a in n.args if a not in done]:
+                    stack += waiting
+                    continue
+                elif n.op == "var":
+                    done[n] = self.variable(n)
+                else:
+                    args = tuple([done[a] for a in n.args])
+                    done[n] = self.chosen(n, args) if n in partial else self.operator(n, args)
+            stack.pop()
         return done[root]
 
-    def load(self, n: Expr, address: Expr, count: Expr | None = None) -> Expr:
+    def variable(self, n: Expr) -> Expr:
+        if n.attr in self.wide:
+            return var(n.attr, n.dtype.vector(self.lanes))
+        return ramp(self.lanes) if self.base is ZERO else call("add", broadcast(self.base, self.lanes), ramp(self.lanes))
+
+    def load(self, n: Expr, count: Expr | None = None) -> Expr:
         """`count`: only so many lanes may be read."""
         name = n.attr
         if name in self.wide:
-            if address.dtype.lanes > 1:
-                raise _Serial
-            return load(name, n.dtype.vector(self.lanes), address)
+            return load(name, n.dtype.vector(self.lanes), self.scalar(n.args[0]))
         if name in self.attempt.arrays:
             return load(name, n.dtype.vector(self.lanes), self.aligned(name, n.args[0]))
-        if address.dtype.lanes == 1:
-            return make("load", n.dtype, (address,), name)
+        if not self.varies(n.args[0]):
+            return make("load", n.dtype, (self.scalar(n.args[0]),), name)
         if not in_memory(n.dtype):
             raise _Serial
         growth = self.slope(n.args[0])
@@ -353,10 +361,11 @@ class _Lanes:
             return vload(name, n.dtype, self.lanes, self.at_base(n.args[0]), count)
         if count is not None:
             raise _Serial
-        if growth is not None:
-            steps = call("mul", broadcast(growth, self.lanes), ramp(self.lanes))
-            address = call("add", broadcast(self.at_base(n.args[0]), self.lanes), steps)
-        return gather(name, n.dtype, address)
+        if growth is None:
+            address = self.widen(n.args[0])
+            return gather(name, n.dtype, address) if address.dtype.lanes > 1 else make("load", n.dtype, (address,), name)
+        steps = call("mul", broadcast(growth, self.lanes), ramp(self.lanes))
+        return gather(name, n.dtype, call("add", broadcast(self.at_base(n.args[0]), self.lanes), steps))
 
     def operator(self, n: Expr, args: tuple[Expr, ...]) -> Expr:
         if all(a.dtype.lanes == 1 for a in args):

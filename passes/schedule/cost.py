@@ -16,7 +16,7 @@ ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × add
 DIRECT_ROWS = (
     8  # of a tile without packing: with two vectors side by side enough for the latency of an FMA, and few are computed in vain at the border
 )
-FEW_ROWS = 64  # up to so many, packing the column operand costs more than it saves
+FEW_TILES = 8  # up to so many tiles of rows, packing the column operand costs more than it saves
 STREAM_TILES = 8  # column tiles whose sums stay in the first cache while the column operand streams by
 STREAM_DEPTH = 8  # its rows that are read side by side: so many products before a sum goes back to memory
 BLOCK_ROWS = 64  # rows of a block that one thread takes: more amortise nothing (a panel of columns comes from the caches anyway), fewer blocks are shared unevenly
@@ -50,6 +50,11 @@ def blocking(target: Target, dtype: DType) -> Blocking:
         f"row blocks of {tiles} tiles: {tiles * rows} rows, few enough to be shared evenly; their {tiles * rows * depth * dtype.bytes >> 10} KiB stay in the second cache ({target.l2 >> 10} KiB)",
     )
     return Blocking(rows, columns, depth, tiles, min(rows, DIRECT_ROWS), reasons)
+
+
+def first_lanes(target: Target) -> bool:
+    """Whether one instruction stores the first lanes of a vector, as from AVX2 on: then the border of a tile needs no code of its own."""
+    return target.vector_bytes >= 32
 
 
 def _power_below(x: int, least: int, most: int) -> int:

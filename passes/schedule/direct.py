@@ -32,7 +32,7 @@ from ...ir.kernel import Store, expressions, statements
 from .. import costs
 from . import roles
 from .affine import stride
-from .cost import FEW_ROWS, STREAM_DEPTH, STREAM_TILES, Blocking
+from .cost import FEW_TILES, STREAM_DEPTH, STREAM_TILES, Blocking
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
@@ -51,7 +51,7 @@ def streamed(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
     """Schedule a contraction of few rows: the condition on the sizes; None (and an unchanged plan) where it is never worth it."""
     if len(found.rows) != 1:
         return None
-    condition = call("less_equal", plan.loop(found.rows[0]).stop, const(FEW_ROWS))
+    condition = call("less_equal", plan.loop(found.rows[0]).stop, const(FEW_TILES * block.direct_rows))
     reason = "few rows: the column operand is read once, as it lies, in blocks of columns whose sums stay in the first cache"
     return _tried(plan, condition, reason, lambda: _stream(plan, found, block))
 

@@ -226,7 +226,7 @@ def vectorize(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
 
         for j in 0 .. 32 parallel:    →   for j in 0 .. 32 vector:
 
-    The loop is parallel or reduce, starts at 0, has a constant extent and holds only stores and lets, or guards (`if` without `else`) around all of them.  A reduction that is accumulated into one place is folded
+    The loop is parallel or reduce, starts at 0, has a constant extent and holds only stores, lets and guards (`if` without `else`).  A reduction that is accumulated into one place is folded
     across the lanes, which --strict forbids for floats.
     """
     loop = _plain(find(kernel, axis), "vectorize")
@@ -234,12 +234,9 @@ def vectorize(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
         raise StepError(f"vectorize: the iterations of `{axis}` are not known to be independent")
     if constant_extent(loop) is None or loop.start is not ZERO:
         raise StepError(f"vectorize: the extent of `{axis}` is not constant")
-    inside = loop.body
-    while len(inside) == 1 and isinstance(guard := inside[0], If) and not guard.orelse:
-        inside = guard.body
-    for s in inside:
-        if not isinstance(s, (Store, Let)):
-            raise StepError(f"vectorize: `{axis}` holds a {type(s).__name__.lower()}; only stores and lets can be vectors")
+    for s in statements(loop.body):
+        if not isinstance(s, (Store, Let, If)) or (isinstance(s, If) and s.orelse):
+            raise StepError(f"vectorize: `{axis}` holds a {type(s).__name__.lower()}; only stores, lets and guards can be vectors")
         if not isinstance(s, Store) or s.combiner not in ("add", "mul") or not s.value.dtype.is_float:
             continue
         if facts.strict and loop.kind == "reduce" and not any(axis in e.names for e in s.index):

@@ -90,6 +90,8 @@ def _value(step: str, word: str, kind: str) -> Any:
 def apply(kernel: Kernel, facts: Facts, line: str) -> Kernel:
     """The kernel after one step; the step is recorded in its schedule."""
     name, arguments, options = parse(line)
+    if any(step.startswith(variants.WORD) for step in kernel.schedule):
+        raise StepError(f"{name}: the variants of `{kernel.name}` are put together already")
     changed = STEPS[name].function(kernel, facts, *arguments, **options)
     return replace(changed, schedule=(*kernel.schedule, line))
 

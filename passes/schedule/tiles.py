@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ...ir.expr import Expr, postorder
 from ...ir.kernel import If, Let, Loop, Store, expressions, statements
+from . import cost
 from .affine import constant_extent, stride
 from .plan import Plan
 from .tree import StepError, all_loops, loads_in, touched
@@ -101,10 +102,14 @@ class RegisterTile:
         while nests := self.nests(acc):  # steps make new nests: rounds until all are marked
             for outer, inner in nests:
                 first_lanes = self.in_lanes(inner)
-                if outer.axis in border and not first_lanes:
+                if first_lanes and cost.first_lanes(plan.target) and constant_extent(inner) is not None:
+                    plan.do("vectorize", inner.axis)
+                    plan.do("unroll", outer.axis)
+                elif outer.axis in border and not first_lanes:
                     plan.do("spill", acc, outer.axis)
                 elif outer.axis not in border and (
-                    (isinstance(inner.body[0], If) and not plan.tried("unswitch", outer.axis)) or self.interior(outer.axis, inner.axis, border, first_lanes)
+                    (isinstance(inner.body[0], If) and not plan.tried("unswitch", outer.axis))
+                    or self.interior(outer.axis, inner.axis, border, first_lanes)
                 ):
                     continue
                 elif (first_lanes or all(isinstance(s, (Store, Let)) for s in inner.body)) and constant_extent(inner) is not None:

@@ -18,11 +18,11 @@ from dataclasses import replace
 from ...ir.dtypes import bool_
 from ...ir.errors import SourceError
 from ...ir.expr import Expr
-from ...ir.kernel import Block, If, Kernel
+from ...ir.kernel import If, Kernel
 from ...ir.text.expressions import show_expr
 from ...ir.text.parse import Scope, expression
 from ...ir.text.tokens import Line
-from .tree import Facts, StepError, bound_names, copy
+from .tree import Facts, StepError, copy
 
 WORD = "variant"
 
@@ -47,10 +47,7 @@ def choose(kernel: Kernel, parts: Sequence[tuple[Expr | None, Kernel]]) -> Kerne
     if not parts or parts[-1][0] is not None or any(c is None for c, _ in parts[:-1]):
         raise StepError(f"{WORD}: the last part has no condition, and each part before it has one")
     taken = set(kernel.buffers)
-    bodies: list[Block] = []
-    for _, k in parts:
-        bodies.append(copy(k.body, taken))
-        taken.update(bound_names(bodies[-1]))
+    bodies = [copy(k.body, taken) for _, k in reversed(parts)][::-1]  # the last keeps its names
     body = bodies[-1]
     for (c, _), own in zip(reversed(parts[:-1]), reversed(bodies[:-1]), strict=True):
         assert c is not None
