@@ -13,6 +13,12 @@ from ...ir.target import Target
 
 VECTORS = 2  # vectors side by side in a register tile: one load of a row's element serves both
 ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × adds a cycle, on machines of the last ten years
+DIRECT_ROWS = (
+    8  # of a tile without packing: with two vectors side by side enough for the latency of an FMA, and few are computed in vain at the border
+)
+FEW_TILES = 8  # up to so many tiles of rows, packing the column operand costs more than it saves
+STREAM_TILES = 8  # column tiles whose sums stay in the first cache while the column operand streams by
+STREAM_DEPTH = 8  # its rows that are read side by side: so many products before a sum goes back to memory
 BLOCK_ROWS = 64  # rows of a block that one thread takes: more amortise nothing (a panel of columns comes from the caches anyway), fewer blocks are shared unevenly
 THREADS = 256  # of a GPU block
 TILE = 16  # side of a GPU block over two axes
@@ -20,12 +26,13 @@ SQUARE = 32  # side of a transposition's tile: 32 lines of one operand, 32 of th
 
 
 class Blocking(NamedTuple):
-    """Register tile rows × columns, depth of a panel, tiles of a row block; and why."""
+    """Register tile rows × columns, depth of a panel, tiles of a row block; rows of a tile without packing; and why."""
 
     rows: int
     columns: int
     depth: int
     tiles: int
+    direct_rows: int
     reasons: tuple[str, ...]
 
 
@@ -42,7 +49,12 @@ def blocking(target: Target, dtype: DType) -> Blocking:
         f"blocks of {depth} along the reduction: a panel of {columns} columns ({depth * panel >> 10} KiB) streams through the first cache ({target.l1 >> 10} KiB)",
         f"row blocks of {tiles} tiles: {tiles * rows} rows, few enough to be shared evenly; their {tiles * rows * depth * dtype.bytes >> 10} KiB stay in the second cache ({target.l2 >> 10} KiB)",
     )
-    return Blocking(rows, columns, depth, tiles, reasons)
+    return Blocking(rows, columns, depth, tiles, min(rows, DIRECT_ROWS), reasons)
+
+
+def first_lanes(target: Target) -> bool:
+    """Whether one instruction stores the first lanes of a vector, as from AVX2 on: then the border of a tile needs no code of its own."""
+    return target.vector_bytes >= 32
 
 
 def _power_below(x: int, least: int, most: int) -> int:
