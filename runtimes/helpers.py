@@ -11,8 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..ir.coefficients import COEFFICIENTS
 from ..ir.dtypes import DTYPES, DType
 from ..ir.errors import CompilerBug
+from .literals import literal
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -61,6 +63,10 @@ class CType:
     def like(self, name: str) -> CType:
         """Element type `name` with as many lanes."""
         return self._types.info(DTYPES[name].vector(self.lanes))
+
+    def terms(self, function: str) -> list[str]:
+        """The coefficients of a polynomial of `ir/coefficients.py`, lowest degree first, as literals of the element type."""
+        return [literal(c, self.dtype.element) for c in COEFFICIENTS[function][self.dtype.element.name]]
 
     @property
     def min(self) -> int | float:
