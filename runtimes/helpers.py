@@ -60,6 +60,11 @@ class CType:
         """Half as many lanes."""
         return self._types.info(self.dtype.element.vector(self.lanes // 2))
 
+    @property
+    def words(self) -> CType:
+        """The same bytes as integers of 64 bits, for vectors of 8 bytes or more."""
+        return self._types.info(DTYPES["i64"].vector(self.bytes // 8))
+
     def like(self, name: str) -> CType:
         """Element type `name` with as many lanes."""
         return self._types.info(DTYPES[name].vector(self.lanes))
