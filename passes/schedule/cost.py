@@ -16,6 +16,7 @@ ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × add
 BLOCK_ROWS = 64  # rows of a block that one thread takes: more amortise nothing (a panel of columns comes from the caches anyway), fewer blocks are shared unevenly
 THREADS = 256  # of a GPU block
 TILE = 16  # side of a GPU block over two axes
+TURNED = 16  # side of a square block that is turned over in registers, at most: the rows fit in as many registers
 SQUARE = 32  # side of a transposition's tile: 32 lines of one operand, 32 of the other, in the first cache
 
 

@@ -3,7 +3,7 @@
 pointwise        the axis with which most operands move by one element is split by a vector, with a scalar tail
 row reductions   the loops inside each row become vectors; a reduction keeps several of them and folds them once at the end of the row
 column           the consecutive axis is a kept one: it is split, its accumulators are expanded to vectors, and the reduction runs outside of them
-transposition    store and loads are consecutive along different axes: square tiles
+transposition    store and loads are consecutive along different axes: square tiles, in them square blocks that are turned over in registers
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
     strided = [a for a in addresses if axis in a.names and stride(a, axis) != 1]
     across = [a for a in form.axes if a != axis and roles.units(strided, a) > 0]
     order = (*(a for a in form.axes if a != axis), axis)
-    if across and _squares(plan, across[-1], axis):
+    if across and _squares(plan, across[-1], axis, _width(plan, form.body)):
         return
     if order != form.axes and plan.tried("reorder", *order):
         return
@@ -82,15 +82,36 @@ def _identity(address: Expr, form: roles.Shape) -> bool:
     return same_position(address, expected)
 
 
-def _squares(plan: Plan, a: str, b: str) -> bool:
-    """Tile two axes that different operands are consecutive along."""
+def _squares(plan: Plan, a: str, b: str, width: int) -> bool:
+    """Tile two axes that different operands are consecutive along: tiles for the caches, and in them square blocks that are turned over in registers."""
     form = roles.shape(plan.kernel)
     order = (*(x for x in form.axes if x not in (a, b)), a, b)
     if order != form.axes and plan.tried("reorder", *order):
         return False
     plan.do("tile", a, b, cost.SQUARE, cost.SQUARE)
     plan.note(f"operands are consecutive along `{a}` and along `{b}`: tiles of {cost.SQUARE}×{cost.SQUARE} keep both in the first cache")
+    _turned(plan, f"{a}.1", f"{b}.1", min(width, cost.TURNED))
+    if len(order) == 2:  # in case the first has few tiles
+        plan.do("collapse", f"{a}.0", f"{b}.0")
     return True
+
+
+def _turned(plan: Plan, a: str, b: str, side: int) -> None:
+    """Square blocks inside a tile: rows unrolled, columns a vector; what the vectors would gather is then loaded along `a` and turned over."""
+    if side < 2:
+        return
+    saved = plan.kernel
+    try:
+        plan.do("split", a, side, tail="cut")
+        plan.do("reorder", b, f"{a}.1")
+        plan.do("split", b, side, tail="cut")
+        plan.do("reorder", f"{a}.1", f"{b}.1")
+        plan.do("unroll", f"{a}.1")
+        plan.do("vectorize", f"{b}.1")
+        plan.note(f"blocks of {side}×{side} are turned over in registers")
+    except StepError as e:
+        plan.kernel = saved
+        plan.note(f"no blocks in registers: {e}")
 
 
 def _strip(plan: Plan, axis: str, width: int) -> None:
