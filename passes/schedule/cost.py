@@ -17,7 +17,8 @@ BLOCK_ROWS = 64  # rows of a block that one thread takes: more amortise nothing 
 THREADS = 256  # of a GPU block
 TILE = 16  # side of a GPU block over two axes
 TURNED = 16  # side of a square block that is turned over in registers, at most: the rows fit in as many registers
-SQUARE = 32  # side of a transposition's tile: 32 lines of one operand, 32 of the other, in the first cache
+SQUARE = 32  # side of a transposition's tile, element by element: 32 lines of one operand, 32 of the other, in the first cache
+PANELS = 128  # the same where blocks are turned over in registers: every line is touched once, and longer rows are better for memory; in the second cache
 
 
 class Blocking(NamedTuple):

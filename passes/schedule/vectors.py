@@ -88,9 +88,12 @@ def _squares(plan: Plan, a: str, b: str, width: int) -> bool:
     order = (*(x for x in form.axes if x not in (a, b)), a, b)
     if order != form.axes and plan.tried("reorder", *order):
         return False
-    plan.do("tile", a, b, cost.SQUARE, cost.SQUARE)
-    plan.note(f"operands are consecutive along `{a}` and along `{b}`: tiles of {cost.SQUARE}×{cost.SQUARE} keep both in the first cache")
-    _turned(plan, f"{a}.1", f"{b}.1", min(width, cost.TURNED))
+    side = min(width, cost.TURNED)
+    size = cost.SQUARE if side < 2 else cost.PANELS
+    plan.do("tile", a, b, size, size)
+    plan.note(f"operands are consecutive along `{a}` and along `{b}`: tiles of {size}×{size} keep both in a near cache")
+    if side > 1:
+        _turned(plan, f"{a}.1", f"{b}.1", side)
     if len(order) == 2:  # in case the first has few tiles
         plan.do("collapse", f"{a}.0", f"{b}.0")
     return True
@@ -98,8 +101,6 @@ def _squares(plan: Plan, a: str, b: str, width: int) -> bool:
 
 def _turned(plan: Plan, a: str, b: str, side: int) -> None:
     """Square blocks inside a tile: rows unrolled, columns a vector; what the vectors would gather is then loaded along `a` and turned over."""
-    if side < 2:
-        return
     saved = plan.kernel
     try:
         plan.do("split", a, side, tail="cut")
