@@ -13,12 +13,18 @@ from ...ir.target import Target
 
 VECTORS = 2  # vectors side by side in a register tile: one load of a row's element serves both
 ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × adds a cycle, on machines of the last ten years
+PIECES = 64  # of a reduction without parallel loops, at most: enough to be shared evenly by as many threads as read memory at its full speed
+PIECE = 4096  # elements of such a piece, or a multiple: what one core sums faster than another is woken
+COLUMNS = 1024  # of a reduction over rows that are read once: long pieces of each row for the prefetcher, accumulators in the first cache
+ROWS = 4  # of such a reduction that are read side by side
 BLOCK_ROWS = 64  # rows of a block that one thread takes: more amortise nothing (a panel of columns comes from the caches anyway), fewer blocks are shared unevenly
 THREADS = 256  # of a GPU block
 TILE = 16  # side of a GPU block over two axes
 TURNED = 16  # side of a square block that is turned over in registers, at most: the rows fit in as many registers
 SQUARE = 32  # side of a transposition's tile, element by element: 32 lines of one operand, 32 of the other, in the first cache
-PANELS = 128  # the same where blocks are turned over in registers: every line is touched once, and longer rows are better for memory; in the second cache
+PANELS = (
+    128  # the same where blocks are turned over in registers: every line is touched once, and longer rows are better for memory; in the second cache
+)
 
 
 class Blocking(NamedTuple):
