@@ -19,7 +19,7 @@ float sums, so --strict leaves it out.  (The rule is that of "online" softmax, M
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ..ir.bounds import Known
@@ -46,6 +46,7 @@ from ..ir.graph import (
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_le
 from ..ir.target import Options, Target
+from .cascade_groups import Group, groups
 from .separate import Body, Exponent, Mixed, Pulled, Term, beside, guarded, unguarded, varying_in
 from .walk import Walk, run
 
@@ -57,8 +58,8 @@ def cascade(ir: Graph, target: Target, options: Options) -> Graph:
         return ir
     found = _Finder(ir)
     separated = rewrite(ir, found.rule)
-    groups = _groups(separated, found, target)
-    return _Redirected(groups, found).graph(separated) if groups else separated
+    found_groups = groups(separated, found.states, target, found.reasons)
+    return _Redirected(found_groups, found).graph(separated) if found_groups else separated
 
 
 def why_not(graph: Graph) -> tuple[str, ...]:
@@ -77,13 +78,6 @@ class _State:
     earlier: tuple[Node, ...]
     places: tuple[int, ...]  # for each axis of the earlier ones: which axis of this one
     exponents: tuple[Exponent, ...]
-
-
-@dataclass(eq=False)
-class _Group:
-    rows: Shape
-    states: list[Node] = field(default_factory=list)  # in topological order
-    places: dict[Node, tuple[int, ...]] = field(default_factory=dict)  # state → which of its axes each row axis is
 
 
 def earlier_reductions(n: Node) -> dict[Node, tuple[int, ...] | None]:
@@ -208,65 +202,18 @@ def _view_as(d: DType, v: View) -> View:
     return v if v.dtype is d else View(_as(d, v.node), v.index, v.domain, v.fill)
 
 
-def _groups(graph: Graph, found: _Finder, target: Target) -> dict[Node, _Group]:
-    """State → the cascade that it belongs to, for all that can be computed in one pass."""
-    nodes = graph.nodes()
-    states = {n: found.states[n] for n in nodes if n in found.states}
-    group: dict[Node, _Group] = {}
-    for n in nodes:
-        s = states.get(n)
-        if s is None:
-            continue
-        first = s.earlier[0]
-        if first not in group:
-            g = _Group(first.shape)
-            g.places[first] = tuple(range(first.rank))
-            g.states.append(first)
-            group[first] = g
-        g = group[first]
-        rows = tuple(s.places[j] for j in g.places[first])
-        same = all(r.rank == len(g.rows) and r in group and group[r] is g and tuple(s.places[j] for j in g.places[r]) == rows for r in s.earlier)
-        further = [e for a, e in enumerate(n.shape) if a not in rows]
-        if not same or _needs_finished(n, g):
-            found.reasons.append("no cascade: a reduction needs what an earlier one gives in the end")
-            continue
-        if target.gpu and any(not e.is_const for e in further):
-            found.reasons.append("no cascade: a thread of a GPU has no memory of its own for as many sums as the sizes say")
-            continue
-        g.states.append(n)
-        g.places[n] = rows
-        group[n] = g
-    return {n: g for n, g in group.items() if len(g.states) > 1}
-
-
-def _needs_finished(n: Node, g: _Group) -> bool:
-    """Whether the body reads a state of the group through something that is no pointwise operator: then that state must be finished first."""
-    inside = set(g.states)
-    stack, seen, leaves_ = [n.args[0].node], set(), []
-    while stack:
-        m = stack.pop()
-        if m in seen or m in inside:
-            continue
-        seen.add(m)
-        if m.op in OPS:
-            stack.extend(a.node for a in m.args)
-        else:
-            leaves_.append(m)
-    return any(m in inside for m in postorder(*leaves_))
-
-
 class _Redirected:
     """The graph in which everybody outside of a cascade reads its states through it; inside, states read one another as they are."""
 
-    def __init__(self, groups: dict[Node, _Group], found: _Finder) -> None:
+    def __init__(self, groups: dict[Node, Group], found: _Finder) -> None:
         self.groups, self.states, self.known = groups, found.states, found.known
-        self.done: dict[tuple[Node, _Group | None], Node] = {}
-        self.cascades: dict[_Group, tuple[Node, ...]] = {}
+        self.done: dict[tuple[Node, Group | None], Node] = {}
+        self.cascades: dict[Group, tuple[Node, ...]] = {}
 
     def graph(self, graph: Graph) -> Graph:
         return graph.with_outputs(tuple(run(self.visit(n, None)) for _, n in graph.outputs))
 
-    def visit(self, n: Node, inside: _Group | None) -> Walk:
+    def visit(self, n: Node, inside: Group | None) -> Walk:
         """What stands for a node, read by what is outside of all cascades or inside of one; inside, small floats are computed in f32."""
         key = (n, inside)
         if key not in self.done:
@@ -280,12 +227,12 @@ class _Redirected:
             self.done[key] = result
         return self.done[key]
 
-    def result(self, n: Node, group: _Group) -> Walk:
+    def result(self, n: Node, group: Group) -> Walk:
         if group not in self.cascades:
             self.cascades[group] = yield self.cascade(group)
         return self.cascades[group][group.states.index(n)]
 
-    def rebuilt(self, n: Node, inside: _Group | None) -> Walk:
+    def rebuilt(self, n: Node, inside: Group | None) -> Walk:
         widened = inside is not None and (n.op in OPS or n.op in ("reduce", "previous")) and n.op != "bitcast"
         args = []
         for k, a in enumerate(n.args):
@@ -310,7 +257,7 @@ class _Redirected:
             return v
         return identity(elementwise("where", shape, identity(test), View(v.node, v.index), scalar(const_node(v.fill, v.dtype)), span=v.node.span))
 
-    def cascade(self, group: _Group) -> Walk:
+    def cascade(self, group: Group) -> Walk:
         states, corrections = [], []
         for n in group.states:
             rows = group.places[n]
@@ -335,7 +282,7 @@ def _condition(e: Expr, shape: Shape) -> Node | None:
     return elementwise(e.op, shape, *views) if len(views) == len(parts) else None
 
 
-def _correction(n: Node, state: _State, rows: tuple[int, ...], group: _Group) -> Node:
+def _correction(n: Node, state: _State, rows: tuple[int, ...], group: Group) -> Node:
     """By what the sum so far is multiplied when the earlier states move: Π exp(Σ ± scales · (now − previous)), over the rows."""
     to_rows = {axis(a): axis(j) for j, a in enumerate(rows)}
     result: View | None = None

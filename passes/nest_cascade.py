@@ -26,6 +26,7 @@ from ..ir.polynomial import coefficient, degree, expr, is_constant, poly, scaled
 from ..ir.primops import COMBINERS, OPS
 from ..ir.simplify import prove_le, simplify
 from .costs import operation
+from .masks import gives_nothing
 from .walk import Walk
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ STEP = 64  # a tile that holds scores is worked off in multiples of this: vector
 COLUMNS = 32  # and a further axis of a state in multiples of this
 TILE = 128  # positions of the axis: long enough that one correction a tile is nothing, short enough that tiles of a few dozen rows stay in the first caches
 LONG_TILE = 4096  # where nothing is kept for a tile: what is read again is in the first cache still, and a correction a tile costs nothing
-INF = float("inf")
 _ALONG = var("%along")  # stands for the position along the axis while accesses are looked at
 
 
@@ -64,6 +64,7 @@ class CascadeLoops:
         self.before = {n.args[0].node: n for n in nodes if n.op == "previous"}
         self.wanted: list[tuple[Node, Point]] = []  # what some state wants to be kept, inner ones first
         self.staged: list[_Staged] = []
+        self.readings: dict[int, list[tuple[Node, Point, bool]]] = {}  # see `reads`
         self.padded = False
         self.tile = TILE
         self.length = const(TILE)  # of the current tile
@@ -119,10 +120,8 @@ class CascadeLoops:
     def bounds(self, extent: Expr) -> Walk:
         """From where to where along the axis there is anything: masked scores, which give every state what changes nothing, are left out where that is seen from the rows."""
         low, high = ZERO, extent
-        for node, index in self.wanted:
-            if not (self.padded and node.op == "where" and node.args[2].node.op == "const" and node.args[2].domain is None):
-                continue
-            if not all(self.nothing(state, node) for state in self.states):
+        for node, index in self.masked() if self.padded else ():
+            if not all(gives_nothing(state, node) for state in self.states):
                 continue
             at = tuple(simplify(substitute(e, {_ALONG: var(_ALONG.attr)}), self.body.current.known) for e in index)
             condition = yield self.body._read(node.args[0], at, None)
@@ -143,33 +142,13 @@ class CascadeLoops:
         known = self.body.current.known
         return simplify(low, known), simplify(high, known)
 
-    def nothing(self, state: Node, score: Node) -> bool:
-        """Whether the state does not change where the score is its fill: an exponential of -inf is 0, a product with 0 is 0 (a weight of 0 is dropped, whatever it weighs)."""
-        fill = score.args[2].node.attr.value
-        value: dict[Node, float | None] = {}
-        for n in postorder(state.args[0].node):
-            args = [value[a.node] if a.domain is None else None for a in n.args] if n.op in OPS else []
-            if n is score:
-                value[n] = fill
-            elif n.op == "const":
-                value[n] = n.attr.value
-            elif n.op == "cast":
-                value[n] = args[0] if n.dtype.is_float else None
-            elif n.op in ("add", "sub") and args[0] in (INF, -INF) and args[1] not in (INF, -INF):
-                value[n] = args[0]
-            elif n.op == "add" and args[1] in (INF, -INF) and args[0] not in (INF, -INF):
-                value[n] = args[1]
-            elif n.op == "sub" and args[1] in (INF, -INF) and args[0] not in (INF, -INF):
-                value[n] = -args[1]  # type: ignore[operator]
-            elif n.op in ("exp", "exp2"):
-                value[n] = 0.0 if args[0] == -INF else None
-            elif n.op == "mul":
-                value[n] = 0.0 if 0 in args else None
-            elif n.op == "div":
-                value[n] = 0.0 if args[0] == 0 else None
-            else:
-                value[n] = None
-        return state.args[0].domain is None and value[state.args[0].node] == {"add": 0.0, "max": -INF, "min": INF}.get(state.attr.combiner, INF)
+    def masked(self) -> list[tuple[Node, Point]]:
+        """The choices, between a value and a constant, that what is kept for a tile is made of."""
+        kept: set[Node] = set()
+        for node, _ in self.wanted:
+            kept |= self.pointwise(node)
+        every = dict.fromkeys((node, index) for k in range(len(self.states)) for node, index, fixed in self.reads(k) if fixed and node in kept)
+        return [(n, index) for n, index in every if n.op == "where" and n.args[2].node.op == "const" and n.args[2].domain is None]
 
     def start(self, k: int, state: Node) -> None:
         from .nest_body import identity_of
@@ -201,7 +180,7 @@ class CascadeLoops:
         from .nest_body import REDUCED_AXES
 
         body, tile, extents = self.body, self.body.current, self.further[k][1]
-        reached = dict.fromkeys((node, index) for node, index, _ in self.reads(k))
+        reached = {(node, index) for node, index, _ in self.reads(k)}
         for node, index in self.wanted:
             if (node, index) in reached and not any(s.node is node and s.index == index for s in self.staged):
                 yield self.stage(node, index, start)
@@ -283,6 +262,8 @@ class CascadeLoops:
 
     def reads(self, k: int) -> list[tuple[Node, Point, bool]]:
         """The nodes that the body of a state is made of, outer ones first, where they are read, and whether that is one position for all positions of the state's further axes."""
+        if k in self.readings:
+            return self.readings[k]
         _, extents = self.further[k]
         state = self.states[k]
         moving = {f"%{j}" for j in range(len(extents))} | {f"%r{j}" for j in range(len(state.attr.extents) - 1)}
@@ -303,7 +284,8 @@ class CascadeLoops:
             found[node, index] = fixed
             if node.op in OPS:
                 queue.extend((a, index) for a in node.args)
-        return [(node, index, fixed) for (node, index), fixed in found.items()]
+        self.readings[k] = [(node, index, fixed) for (node, index), fixed in found.items()]
+        return self.readings[k]
 
     def pointwise(self, node: Node) -> set[Node]:
         stack, seen = [node], set()
