@@ -8,8 +8,10 @@
 1. R factors leave a sum by distributivity: Σ x · r = r · Σ x.
 2. A sum whose body is then separable (`separate.py`) becomes a state of a *cascade*, beside the reductions that it depends on.  While the axis is worked off tile by tile,
    the earlier states are those of what was seen so far; when they move, the sum is multiplied by a factor that depends on their old and new values alone.
-3. States, and what they are made of, are f32 where they were smaller floats; casts between floats are transparent.
-4. Exponents are subtracted before they are exponentiated, exp(previous m − m), and each exponential is taken relative to the extreme of its own argument, so nothing overflows.
+   A body that is a polynomial in earlier states becomes several sums around a point that moves with them (`moments.py`): variance, its kin, entropy.
+3. Reductions of the same scores are states of one cascade too, corrected or not (`cascade_groups.py`).
+4. States, and what they are made of, are f32 where they were smaller floats; casts between floats are transparent.
+5. Exponents are subtracted before they are exponentiated, exp(previous m − m), and each exponential is taken relative to the extreme of its own argument, so nothing overflows.
    Where the extreme is that of nothing yet (−∞: all masked so far) exponentials are relative to 0 and give 0; a row that is masked to the end sums to 0, and 0 / 0 is NaN, as it is
    without this pass.
 
@@ -37,8 +39,6 @@ from ..ir.graph import (
     iota_node,
     make,
     operand_domain,
-    postorder,
-    previous_node,
     reduce_node,
     rewrite,
     scalar,
@@ -46,7 +46,8 @@ from ..ir.graph import (
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_le
 from ..ir.target import Options, Target
-from .cascade_groups import Group, groups
+from .cascade_groups import Group, groups, pointwise_reads
+from .moments import Moments, Order, addition, before, moments
 from .separate import Body, Exponent, Mixed, Pulled, Term, beside, guarded, unguarded, varying_in
 from .walk import Walk, run
 
@@ -56,15 +57,15 @@ def cascade(ir: Graph, target: Target, options: Options) -> Graph:
     nodes = ir.nodes()
     if options.strict or sum(n.op == "reduce" for n in nodes) < 2 or any(n.op == "cascade" for n in nodes):
         return ir
-    found = _Finder(ir)
+    found = _Finder(ir, target.gpu)
     separated = rewrite(ir, found.rule)
     found_groups = groups(separated, found.states, target, found.reasons)
     return _Redirected(found_groups, found).graph(separated) if found_groups else separated
 
 
-def why_not(graph: Graph) -> tuple[str, ...]:
+def why_not(graph: Graph, target: Target) -> tuple[str, ...]:
     """What keeps reductions of this graph, which depend on one another over one axis, from being one pass; a sentence each."""
-    found = _Finder(graph)
+    found = _Finder(graph, target.gpu)
     bare = rewrite(graph, lambda n: n.args[0].node if n.op == "contiguous" and n.args[0].is_identity and n.args[0].node.shape == n.shape else None)
     rewrite(bare, found.rule)
     return tuple(dict.fromkeys(found.reasons))
@@ -78,6 +79,15 @@ class _State:
     earlier: tuple[Node, ...]
     places: tuple[int, ...]  # for each axis of the earlier ones: which axis of this one
     exponents: tuple[Exponent, ...]
+    moments: Moments | None = None  # where the body is a polynomial in earlier ones too
+    order: Order = ()
+
+    @property
+    def helpers(self) -> tuple[Node, ...]:
+        """What is summed for the sake of this one alone."""
+        if self.moments is None or any(self.order):
+            return ()
+        return tuple(m for order, m in self.moments.sums.items() if any(order))
 
 
 def earlier_reductions(n: Node) -> dict[Node, tuple[int, ...] | None]:
@@ -107,7 +117,8 @@ def earlier_reductions(n: Node) -> dict[Node, tuple[int, ...] | None]:
 class _Finder:
     """The rewrite of step 1 and 2; remembers the states that it made and what was in the way."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, gpu: bool) -> None:
+        self.gpu = gpu
         self.known = assuming(Known(graph.size_info()), both(*graph.requires))
         self.states: dict[Node, _State] = {}
         self.reasons: list[str] = []
@@ -163,14 +174,38 @@ class _Finder:
             raise Mixed("the rows of the reductions are not the same axes")
         (place,) = places
         assert place is not None
-        node, within = run(Body(frozenset(earlier)).separate(body.node, varying_in(body, varying)))
-        exponents = [e.through(body, False) for e in within]
+        inner = varying_in(body, varying)
+        try:
+            node, within = run(Body(frozenset(earlier)).separate(body.node, inner))
+            lenient = None
+        except Mixed as reason:
+            lenient = Body(frozenset(earlier), polynomial=True)
+            if not self.in_rows(n, place):
+                raise
+            try:
+                node, within = run(lenient.separate(body.node, inner))
+            except Mixed:
+                raise reason from None
+        exponents = tuple(e.through(body, False) for e in within)
         for e in exponents:
             for t in e.moving:
                 self.anchored(t, e, n)
         new = reduce_node("add", n.shape, n.attr.extents, View(node, body.index), n.span)
-        self.states[new] = _State(new, tuple(earlier), place, tuple(exponents))
-        return new
+        if lenient is None:
+            self.states[new] = _State(new, tuple(earlier), place, exponents)
+            return new
+        sums = moments(new, lenient)
+        for order, m in sums.sums.items():
+            self.states[m] = _State(m, tuple(earlier), place, exponents, sums, order)
+        return sums.sums[(0,) * len(sums.points)]
+
+    def in_rows(self, n: Node, place: tuple[int, ...]) -> bool:
+        """Whether a polynomial's sums may run along: one axis, in which memory is consecutive (else a row is no piece of memory that could be in a cache or not), and a number each for a row."""
+        if self.gpu or len(n.attr.extents) != 1 or len(place) != n.rank:
+            return False
+        along = axis(n.rank)
+        reads = [v for v in pointwise_reads(n) if any(along in leaves(e, "axis") for e in v.index)]
+        return all(v.node.op in ("reduce", "const", "iota") or v.index[-1] is along for v in reads)
 
     def anchored(self, t: Term, e: Exponent, n: Node) -> None:
         """The term is the extreme of an X term beside it (or an extreme of that and of what does not vary): then no exponential is above 1, and one relative to nothing is 0."""
@@ -258,16 +293,24 @@ class _Redirected:
         return identity(elementwise("where", shape, identity(test), View(v.node, v.index), scalar(const_node(v.fill, v.dtype)), span=v.node.span))
 
     def cascade(self, group: Group) -> Walk:
-        states, corrections = [], []
+        states, factors, additions = [], [], []
         for n in group.states:
             rows = group.places[n]
             others = [a for a in range(n.rank) if a not in rows]
             index = tuple(axis(rows.index(a) if a in rows else len(rows) + others.index(a)) for a in range(n.rank))
             states.append(View((yield self.visit(n, group)), index))
-            c = _correction(n, self.states[n], rows, group) if n in self.states else const_node(1.0, n.dtype)
+            c = _correction(n, self.states[n], rows, group) if n in self.states and self.states[n].exponents else const_node(1.0, n.dtype)
             c = yield self.visit(c, group)
-            corrections.append(identity(c))
-        return cascade_nodes(group.rows, tuple(states), tuple(corrections))
+            factors.append(identity(c))
+            state = self.states.get(n)
+            if state is None or state.moments is None:
+                additions.append(scalar(const_node(0.0, wide(n.dtype))))
+                continue
+            a = addition(state.moments, state.order, group.rows, rows, frozenset(state.earlier))
+            if state.exponents:
+                a = identity(elementwise("mul", group.rows, a, identity(_correction(n, state, rows, group))))
+            additions.append(View((yield self.visit(a.node, group)), a.index))
+        return cascade_nodes(group.rows, tuple(states), tuple(factors), tuple(additions))
 
 
 def _condition(e: Expr, shape: Shape) -> Node | None:
@@ -292,8 +335,8 @@ def _correction(n: Node, state: _State, rows: tuple[int, ...], group: Group) -> 
             view = t.view.through(to_rows)
             now = guarded(view, float("-inf") if t.sign < 0 else float("inf"))
             last = unguarded(view)
-            before = View(_before(last.node, frozenset(state.earlier)), last.index)
-            difference = (now, before) if t.sign > 0 else (before, now)
+            earlier = View(before(last.node, frozenset(state.earlier)), last.index)
+            difference = (now, earlier) if t.sign > 0 else (earlier, now)
             term = identity(elementwise("sub", group.rows, *difference))
             for s in t.scales:
                 term = identity(elementwise("div" if s.inverse else "mul", group.rows, term, s.view.through(to_rows)))
@@ -303,16 +346,3 @@ def _correction(n: Node, state: _State, rows: tuple[int, ...], group: Group) -> 
             result = factor if result is None else identity(elementwise("mul", group.rows, result, factor))
     assert result is not None
     return result.node
-
-
-def _before(node: Node, earlier: frozenset[Node]) -> Node:
-    """The node with its earlier reductions as they were one tile before."""
-    done: dict[Node, Node] = {}
-    for n in postorder(node):
-        if n in earlier:
-            done[n] = previous_node(n)
-        elif n.op in OPS:
-            done[n] = make(n.op, n.dtype, n.shape, tuple(View(done[a.node], a.index, a.domain, a.fill) for a in n.args), n.attr, n.span)
-        else:
-            done[n] = n
-    return done[node]

@@ -33,6 +33,9 @@ class Corrected(Protocol):
     def earlier(self) -> tuple[Node, ...]: ...
 
     @property
+    def helpers(self) -> tuple[Node, ...]: ...
+
+    @property
     def places(self) -> tuple[int, ...]: ...
 
 
@@ -71,6 +74,8 @@ def _of_corrected(nodes: list[Node], corrected: dict[Node, Corrected], target: T
             group[first] = g
         g = group[first]
         rows = tuple(s.places[j] for j in g.places[first])
+        for r in s.earlier[1:]:
+            _merge(r, s.places, g, rows, group)
         same = all(r.rank == len(g.rows) and group.get(r) is g and tuple(s.places[j] for j in g.places[r]) == rows for r in s.earlier)
         further = [e for a, e in enumerate(n.shape) if a not in rows]
         if not same or _needs_finished(n, g):
@@ -79,9 +84,33 @@ def _of_corrected(nodes: list[Node], corrected: dict[Node, Corrected], target: T
         if target.gpu and any(not e.is_const for e in further):
             reasons.append("no cascade: a thread of a GPU has no memory of its own for as many sums as the sizes say")
             continue
+        for helper in s.helpers:
+            g.add(helper, tuple(s.places[j] for j in g.places[first]))
         g.add(n, rows)
         group[n] = g
     return {n: g for n, g in group.items() if len(g.states) > 1}
+
+
+def _merge(r: Node, places: tuple[int, ...], g: Group, rows: tuple[int, ...], group: dict[Node, Group]) -> None:
+    """Bring the cascade of another earlier reduction (which may have none yet) into `g`, where neither needs the other.  `places`: where the reader of both has the axes of `r`."""
+    other = group.get(r)
+    if other is g or r.rank != len(rows):
+        return
+    if other is None:
+        other = Group(r.shape)
+        other.add(r, tuple(range(r.rank)))
+    if not apart(other.states, g.states):
+        return
+    at = [places[a] for a in other.places[r]]  # in the reader: each of the other's rows
+    order = [at.index(a) for a in rows]
+    for n in other.states:
+        g.add(n, tuple(other.places[n][b] for b in order))
+        group[n] = g
+
+
+def apart(some: list[Node], others: list[Node]) -> bool:
+    """Neither needs the other."""
+    return set(some).isdisjoint(postorder(*others)) and set(others).isdisjoint(postorder(*some))
 
 
 def _needs_finished(n: Node, g: Group) -> bool:
@@ -106,7 +135,7 @@ def _needs_finished(n: Node, g: Group) -> bool:
 Key = tuple[Node, tuple[int, ...]]  # scores, and which of their axes is reduced
 
 
-def _pointwise_reads(n: Node) -> Iterable[View]:
+def pointwise_reads(n: Node) -> Iterable[View]:
     """What the body of a reduction reads: every view, over the domain of the body, that is no pointwise operator."""
     seen: set[tuple[Node, Any]] = set()
     stack = [n.args[0]]
@@ -128,7 +157,7 @@ def _scores(n: Node) -> dict[Key, tuple[int, ...]]:
         return {}
     found: dict[Key, tuple[int, ...]] = {}
     along = axis(n.rank)
-    for view in _pointwise_reads(n):
+    for view in pointwise_reads(n):
         if view.node.op != "reduce" or along not in view.index:
             continue
         plain = view.domain is None and all(e.op == "axis" for e in view.index) and len(set(view.index)) == len(view.index)
@@ -165,23 +194,19 @@ class _Sharing:
         for key, rows in self.scores[n].items():
             for other in by_key[key]:
                 g = self.group.get(other)
-                if g is None or not self.apart(n, g.states):
+                if g is None or not apart([n], g.states):
                     continue
                 place = dict(zip(self.scores[other][key], rows, strict=True))  # axis of the other → axis of n
                 g.add(n, tuple(place[a] for a in g.places[other]))
                 self.group[n] = g
                 return
 
-    def apart(self, n: Node, states: list[Node]) -> bool:
-        """Neither needs the other."""
-        return not any(s in set(postorder(n)) for s in states) and n not in set(postorder(*states))
-
     def fresh(self, key: Key, readers: list[Node]) -> None:
         first = readers[0]
         rows = self.scores[first][key]
         g = Group(tuple(first.shape[a] for a in rows))
         for n in readers:
-            if self.apart(n, g.states):
+            if apart([n], g.states):
                 g.add(n, self.scores[n][key])
                 self.group[n] = g
 
@@ -218,10 +243,10 @@ class _Sharing:
         rows = self.scores[n][key]
         axes = [a for a in range(score.rank) if a != at]
         common = {k for k, a in enumerate(rows) if n.shape[a] is not ONE}
-        for view in _pointwise_reads(n):
+        for view in pointwise_reads(n):
             if view.node is not score and view.node.op not in ("const", "iota") and view.node.rank:
                 common &= {k for k, a in enumerate(rows) if any(axis(a) in leaves(e, "axis") for e in view.index)}
-        for view in _pointwise_reads(score):
+        for view in pointwise_reads(score):
             if view.node.op not in ("const", "iota") and view.node.rank:
                 common &= {k for k, a in enumerate(axes) if any(axis(a) in leaves(e, "axis") for e in view.index)}
         return bool(common)

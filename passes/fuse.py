@@ -23,14 +23,14 @@ from dataclasses import dataclass, replace
 
 from ..ir.bounds import Known
 from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, leaves, substitute, var
-from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, postorder, rewrite, state_axes, users
+from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, postorder, rewrite, state_axes, state_count, users
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove, prove_le, simplify
 from ..ir.target import Options, Target
 from .costs import nominal, operation, points, read, write
 
 STRUCTURAL = frozenset({"nest", "scatter", "update", "scan", "contiguous"})
-LEAVES = frozenset({"input", "const", "iota"})
+LEAVES = frozenset({"input", "const", "iota", "reached"})
 MAX_USES = 8
 
 
@@ -108,7 +108,7 @@ class _Planner:
         for n in self.uses:
             if n.op == "cascade":
                 self.results.setdefault(n.args, []).append(n)
-                self.states.update(a.node for a in n.args[: len(n.args) // 2])
+                self.states.update(a.node for a in n.args[: state_count(n)])
 
     def real(self) -> set[Node]:
         nodes = self.graph.nodes()
@@ -178,7 +178,7 @@ class _Planner:
         """What the states of a cascade read is used once for each position of a tile, however many further axes a state has."""
         around, _ = self.placed(use)
         along = self.fresh(n.args[0].node.attr.extents)
-        for k, view in enumerate(n.args[: len(n.args) // 2]):
+        for k, view in enumerate(n.args[: state_count(n)]):
             places, extents = state_axes(n, k)
             further = self.fresh(extents)
             point = (*use.index, *(v for v, _ in further))

@@ -71,6 +71,10 @@ class _Maker:
         self.version.update((n, f"%{k}") for k, n in enumerate(self.real))
         self.known = assuming(Known(graph.size_info()), both(*graph.requires))
         self.rows = {n: found for n in self.real if (found := self._cascades_of(n))} if any(n.op == "cascade" for n in nodes) else {}
+        self.asked: dict[tuple[View, ...], set[int]] = {}
+        for n in nodes:
+            if n.op == "cascade":
+                self.asked.setdefault(n.args, set()).add(n.attr.result)
         self.buffers = [Buffer(self.version[n], n.dtype, n.shape) for n in self.real]
 
     def module(self) -> Module:
@@ -95,7 +99,7 @@ class _Maker:
                 block = split_borders(block, self.known, Names((*locals_.taken, *names.values())).fresh)
             used = loads(block).keys() | {s.buffer for s in statements(block) if isinstance(s, Store)}
             if len(kernels) == len(plan.kernels) - 1 and self.options.level > 1:
-                notes = (*notes, *why_not(graph))
+                notes = (*notes, *why_not(graph, self.target))
             kernels.append(Kernel(f"{graph.name}_{len(kernels)}", tuple(n for n in order if n in used and n not in self.scalars), block, notes=notes))
         return Module(graph.name, graph.sizes, graph.ports, temps, tuple(kernels), graph.derived, graph.requires, graph.documentation, graph.source)
 
@@ -143,9 +147,11 @@ class _Maker:
 
     def _body(self, *computing: Node) -> NestBody:
         """An empty kernel; every real node but these is in memory."""
-        return NestBody(
+        body = NestBody(
             Names(self.names.taken), self.known, lambda n: None if n in computing else self.version.get(n), self.scalars, self.options.unchecked
         )
+        body.asked = self.asked
+        return body
 
     def _piece(self, node: Node, group: list[Node]) -> Piece:
         match node.op:

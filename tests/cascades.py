@@ -74,7 +74,7 @@ def check_one_pass(name: str, text: str, kernels: int, *, long: str = "") -> Mod
     """The composite becomes so many kernels, one of them a cascade, with no scores in memory; graph and nests agree with its meaning, at lengths of the axis around tiles."""
     graph = naive(text)
     found = after(before(text))
-    assert any(n.op == "cascade" for n in found.nodes()) and not why_not(found)
+    assert any(n.op == "cascade" for n in found.nodes()) and not why_not(found, TARGET)
     module = nests(found)
     assert len(module.kernels) == kernels, show(module)
     assert not any({size("N"), size("M")} <= set(t.shape) for t in module.temps), "scores in memory"
