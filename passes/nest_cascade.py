@@ -82,7 +82,7 @@ class CascadeLoops:
         body, outer = self.body, self.body.current
         order = sorted(range(len(self.states)), key=lambda k: bool(self.further[k][1]) and self.states[k] not in self.read)
         self.wanted = list(dict.fromkeys(key for k in order for key in self.wants(k)))
-        self.padded = any(self.is_score(node) for node, _ in self.wanted)
+        self.padded = any(self.is_score(node) and self.shared(node, index) for node, index in self.wanted)
         self.tile = TILE if self.wanted else LONG_TILE
         self.body.notes.append(self.note())
         for k, state in enumerate(self.states):
@@ -339,6 +339,25 @@ class CascadeLoops:
                 holds = holds or n.op == "reduce"
                 stack.extend(a.node for a in n.args if n.op in OPS)
         return holds
+
+    def shared(self, score: Node, index: Point) -> bool:
+        """Whether several rows read the same columns, so that a block of them has a use for register tiles; one row alone is worked off in vectors."""
+        rows = {v.attr for e in self.rows for v in leaves(e, "var")}
+        stack: list[tuple[Node, Point]] = [(score, index)]
+        seen: set[tuple[Node, Point]] = set()
+        while stack:
+            n, at = stack.pop()
+            if (n, at) in seen:
+                continue
+            seen.add((n, at))
+            if self.body.home(n) is not None:
+                names = {v.attr for e in at for v in leaves(e, "var")}
+                if _ALONG.attr in names and not rows <= names:
+                    return True
+            elif n.op in OPS or n.op == "reduce":
+                mapping = {axis(k): e for k, e in enumerate((*at, *(var(f"%d{k}") for k in range(len(n.attr.extents)))))}
+                stack += [(a.node, tuple(substitute(e, mapping) for e in a.index)) for a in n.args]
+        return False
 
     def inside(self, index: Point, node: Node) -> bool:
         """Whether a position is inside the node wherever along the axis it is."""
