@@ -27,8 +27,6 @@ check: $(VENV)/dev
 	$(BIN)/python -m pytest -q -n 2 -W error
 
 bench: $(VENV)/bench
-	$(BIN)/python -m luminal.bench.gemm
-	@$(BIN)/python -c 'import torch' 2>/dev/null && $(BIN)/python -m luminal.bench.attention || echo "attention is compared with PyTorch: pip install torch"
 
 bless: $(VENV)/dev
 	$(BIN)/python -m pytest -q --bless tests
