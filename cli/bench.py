@@ -88,7 +88,7 @@ def prepare(compilation: Compilation, options: dict[str, Any], method: Method) -
     from ..passes.costs import nominal
     from ..runtimes.registry import load
     from ..search.bench.ceiling import ceilings
-    from ..search.bench.measure import CHECKED, Bench, within
+    from ..search.bench.measure import CHECKED, Bench, smallest, within
     from ..search.trial import Subject
     from .testing import bindings
 
@@ -104,9 +104,10 @@ def prepare(compilation: Compilation, options: dict[str, Any], method: Method) -
     )
     threads = len(os.sched_getaffinity(0)) if target.threads and hasattr(os, "sched_getaffinity") else 1 if not target.threads else os.cpu_count() or 1
     library = load(compilation.runtime, path, compilation.program, target, s.prefix)
-    limits = ceilings(compilation.runtime, target, threads, options["timeout"]) if compilation.runtime.source_suffix == ".c" else None
+    tools = (compilation.runtime, target) if compilation.runtime.source_suffix == ".c" else None
+    limits = None if tools is None else ceilings(*tools, threads, options["timeout"])
     made = Bench(
-        subject, library, None, parameters_of(compilation), limits, threads, method, families, options["seed"], options["timeout"]
+        subject, library, smallest(graph), parameters_of(compilation), limits, tools, threads, method, families, options["seed"], options["timeout"]
     )
     return made, chosen
 

@@ -1,6 +1,6 @@
 """How implementations are compared on a shared, noisy machine: in alternating blocks.
 
-Called in turn, two libraries whose thread pools spin starve each other; so each gets a block of its own: a pause, two warm-up calls, at least ten timed ones.  The time of an
+Called in turn, two libraries whose thread pools spin starve each other; so each gets a block of its own: a pause (OpenBLAS's threads spin for 25 ms after a call), two warm-up calls, at least ten timed ones.  The time of an
 implementation is the median over blocks of the block's minimum, and what is reported is the ratio.
 """
 
@@ -20,7 +20,7 @@ class Method:
 
     blocks: int = 5
     runs: int = 10
-    pause: float = 0.03
+    pause: float = 0.09
     seconds: float = 0.25
 
 

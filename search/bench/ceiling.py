@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...ir.target import Target
     from ...runtimes import Runtime
 
-METHOD = Method(runs=5, seconds=0.05)
+METHOD = Method(runs=5, seconds=0.05, pause=0.01)
 ROUNDS = 3  # blocks of each form; the best counts, since this is a ceiling
 _FLOATS = {"f32": "float", "f64": "double"}
 

@@ -21,6 +21,7 @@ class Dialect:
     where: str  # statement over {to} {c} {a} {b}
     cast: str  # expression over {x} and {dtype}
     dtypes: dict[str, str]
+    composed: dict[str, str]  # operator -> statements over {0} {1} … and {to}, where it takes more than one call
 
 
 NUMPY = Dialect(
@@ -52,6 +53,7 @@ NUMPY = Dialect(
     "{x}.astype('{dtype}')",
     {"f64": "float64", "f32": "float32", "f16": "float16", "bool": "bool", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
      "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8"},
+    {"rsqrt": "numpy.sqrt({0}, out={to}); numpy.reciprocal({to}, out={to})"},
 )  # fmt: skip
 
 TORCH = Dialect(
@@ -73,6 +75,7 @@ TORCH = Dialect(
     "torch.where({c}, {a}, {b}, out={to})",
     "{x}.to(torch.{dtype})",
     {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "bool": "bool", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "u8": "uint8"},
+    {},
 )  # fmt: skip
 
 # Errors that a library may give for what it was not made for; each means that there is no such peer.

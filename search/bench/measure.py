@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -14,9 +15,16 @@ from ..child import Child
 from ..trial import Result, Subject, in_memory, run, work_of
 from .blocks import Contender, Method, block, compare, ratio, spread, typical
 from .ceiling import Ceilings
+from .dialect import REFUSALS
+from .loop import looped
 from .peers import Peer, Work, candidates
 
+if TYPE_CHECKING:
+    from ...ir.target import Target
+    from ...runtimes import Runtime
+
 OURS = "luminal"
+QUICK = Method(blocks=1, runs=5, seconds=0.02)
 SMALL = 100e-6  # seconds below which the cost of a call from Python counts
 CHECKED = 5e9  # operations up to which the float64 reference checks at the very sizes that are timed: seconds
 
@@ -34,6 +42,7 @@ class Row:
     checked: Result
     checked_at: dict[str, int]
     minima: dict[str, list[float]] = field(default_factory=dict)
+    costs: dict[str, float] = field(default_factory=dict)  # seconds of a call by itself, already taken off
     forms: dict[str, str] = field(default_factory=dict)  # what a peer calls
     notes: tuple[str, ...] = ()
     flops: int = 0
@@ -83,7 +92,7 @@ class Row:
             row["spread"] = {name: round(spread(found), 4) for name, found in self.minima.items()}
             row |= {"best_peer": self.best_peer, "ratio": self.ratio, "noise": self.noise, "tie": self.tie}
             row |= {"flops": self.flops, "bytes": self.bytes, "gflops": round(self.flops / seconds / 1e9, 3), "gbps": round(self.bytes / seconds / 1e9, 3)}
-            row |= {"ceiling": self.ceiling or None, "of_ceiling": self.of_ceiling, "forms": self.forms}
+            row |= {"ceiling": self.ceiling or None, "of_ceiling": self.of_ceiling, "call_cost_s": self.costs, "forms": self.forms}
         return row | {"notes": list(self.notes)}
 
 
@@ -96,6 +105,7 @@ class Bench:
     empty: dict[str, int] | None  # the smallest sizes that the composite takes: a call of next to nothing
     parameters: Mapping[str, Any]
     ceilings: Ceilings | None
+    tools: tuple[Runtime, Target] | None  # what builds loops in C; None where kernels are not called as C functions
     threads: int
     method: Method
     families: Sequence[str]
@@ -116,24 +126,51 @@ def measure(bench: Bench, sizes: dict[str, int], scalars: Mapping[str, Any], chi
     work = work_at(bench, sizes, scalars)
     ours = own(bench, work)
     expected = ours.results(ours.call())
-    ours.reset()
-    contenders: dict[str, Contender] = {OURS: ours.contender}
-    forms: dict[str, str] = {}
     notes: list[str] = [] if small == sizes else [f"checked at {show(small)}"]
+    peers = [ours]
     for family in bench.families:
         found = candidates(family, work)
         notes += found.notes
         for peer in found.peers:
             wrong = difference(graph, peer, expected)
-            peer.reset()
             if wrong:
                 notes.append(f"{peer.name}: {wrong}, not timed")
-                continue
-            contenders[peer.name if peer.name not in contenders else f"{peer.name} (eager)"] = peer.contender
-            forms[peer.name] = peer.form
+            else:
+                peers.append(peer)
+    for peer in peers:
+        peer.reset()
+    quick = block(ours.contender, QUICK) < SMALL
+    contenders = {peer.name: in_c(bench, peer) if quick else peer.contender for peer in peers}
     minima = compare(contenders, bench.method)
-    row = replace(row, minima=minima, forms=forms, notes=tuple(notes))
+    costs = calls(bench, [name for name, c in contenders.items() if c.executions == 1], scalars) if quick else {}
+    minima = {name: [max(m - costs.get(name, 0.0), 0.0) or m for m in found] for name, found in minima.items()}
+    row = replace(row, minima=minima, costs=costs, forms={p.name: p.form for p in peers[1:]}, notes=tuple(notes))
     return with_ceiling(row, raised, bench)
+
+
+def in_c(bench: Bench, peer: Peer) -> Contender:
+    """A C function is called from a loop in C; what only Python can call is called from there."""
+    plain = peer.contender
+    if bench.tools is None or not isinstance(peer.call, partial):
+        return plain
+    call, count = looped(*bench.tools, peer.call, block(plain, QUICK), bench.timeout)
+    return Contender(call, count, plain.reset)
+
+
+def calls(bench: Bench, names: list[str], scalars: Mapping[str, Any]) -> dict[str, float]:
+    """What a call of these costs by itself: the seconds that it takes at the smallest sizes that the composite has."""
+    if bench.empty is None:
+        return {}
+    work = work_at(bench, bench.empty, scalars)
+    found = {OURS: own(bench, work)} | {p.name: p for family in bench.families for p in candidates(family, work).peers}
+    costs: dict[str, float] = {}
+    for name in names:
+        if name in found:
+            try:
+                costs[name] = min(block(found[name].contender, QUICK) for _ in range(3))
+            except REFUSALS:  # a library that does not take sizes of 1
+                continue
+    return costs
 
 
 def within(graph: Graph, raised: Graph, sizes: Mapping[str, int], limit: float) -> dict[str, int]:
@@ -150,6 +187,12 @@ def within(graph: Graph, raised: Graph, sizes: Mapping[str, int], limit: float) 
         else:
             break
     return found
+
+
+def smallest(graph: Graph) -> dict[str, int] | None:
+    """The sizes at which next to nothing is computed, but something; None where the preconditions do not let us guess."""
+    found = {s.name: max(1, s.min, s.multiple) for s in graph.sizes}
+    return found if fits(graph, found) else None
 
 
 def fits(graph: Graph, sizes: Mapping[str, int]) -> bool:
@@ -187,8 +230,6 @@ def own(bench: Bench, work: Work) -> Peer:
 
 def difference(graph: Graph, peer: Peer, expected: Mapping[str, Any]) -> str:
     """How a peer's result is another than ours; empty where it is the same to rounding."""
-    from .dialect import REFUSALS
-
     try:
         found = peer.results(peer.call())
     except REFUSALS as why:

@@ -17,6 +17,7 @@ from ...ir.dtypes import numpy_dtype
 from ...ir.graph import Graph
 from .blocks import Contender
 from .dialect import NUMPY, REFUSALS, TORCH, Dialect
+from . import blas
 from .forms import FORMS
 from .translate import Translation, Untranslatable, translate
 
@@ -70,10 +71,12 @@ def candidates(family: str, work: Work) -> Found:
     if not installed(family):
         return Found([], [f"{family}: not installed (pip install {NEEDS[family]})"])
     if family == "numpy":
-        library: _Library = _Numpy()
+        library: _Library = _Numpy(work.threads)
     else:
         library = _Torch(work.threads)
     notes: list[str] = []
+    if family == "numpy" and (direct := _blas(library, work)) is not None:
+        return Found([direct], notes)
     peers = [] if family == "inductor" else [p for p in (_named(library, text, work) for text in FORMS[family].get(work.graph.name, ())) if p is not None][:1]
     try:
         peers.append(_compiled(library, work) if family == "inductor" else _translated(library, work, "numpy" if family == "numpy" else "torch (eager)"))
@@ -119,6 +122,9 @@ class _Library:
 class _Numpy(_Library):
     dialect = NUMPY
     module = numpy
+
+    def __init__(self, threads: int) -> None:
+        blas.use_threads(threads)
 
     def to_library(self, array: Any) -> Any:
         return array
@@ -175,6 +181,14 @@ def _named(library: _Library, text: str, work: Work) -> Peer | None:
     peer = Peer(library.dialect.name, text, call, arrays, results, _originals(work, library))
     peer.reset()
     return peer
+
+
+def _blas(library: _Library, work: Work) -> Peer | None:
+    """Where the composite is the matrix product of BLAS, NumPy's own is called without NumPy."""
+    arrays = library.arrays(work)
+    scalars = {p.name: work.inputs[p.name] for p in work.graph.ports if p.role == "scalar"}
+    found = blas.call(work.graph, arrays, scalars)
+    return None if found is None else _over_arrays(library, work, "openblas", found[1], found[0], arrays)
 
 
 def _loaded(text: str) -> list[str]:

@@ -98,7 +98,7 @@ class _Translator:
             case "iota":
                 assert n.attr.expr is not None
                 found = self.at.index(n.attr.expr, _grid(shape))
-                self.value[n] = self.keep(self.to_library(numpy.ascontiguousarray(numpy.broadcast_to(found, shape)).astype(numpy.int64)))
+                self.value[n] = self.keep(self.to_library(numpy.array(numpy.broadcast_to(found, shape), numpy.int64)))
                 return
             case _:
                 pass
@@ -137,6 +137,8 @@ class _Translator:
                 if part is None:
                     raise Untranslatable("a part of a tensor that is no slice is set")
                 self.lines.append(d.copy.format(to=part, x=self.read(n.args[1], n.attr.extents)))
+            case _ if n.op in d.composed:
+                self.lines.append(d.composed[n.op].format(*(self.read(v, n.shape) for v in n.args), to=to))
             case _:
                 call = self.spelled(d.calls, n.op, n.op)
                 operands = ", ".join(self.read(v, n.shape) for v in n.args)
@@ -232,18 +234,17 @@ class _Translator:
         linear = sum((g * s for g, s in zip(_grid(shape), strides, strict=True)), numpy.asarray(start))
         if min(strides, default=0) >= 0 and numpy.array_equal(numpy.broadcast_to(found, shape), numpy.broadcast_to(linear, shape)):
             return self.dialect.windows.format(x=name, start=start, shape=shape, strides=strides)
-        return f"{name}.reshape(-1)[{self.keep(self.to_library(numpy.ascontiguousarray(numpy.broadcast_to(found, shape))))}]"
+        return f"{name}.reshape(-1)[{self.keep(self.to_library(numpy.array(numpy.broadcast_to(found, shape))))}]"
 
     def masked(self, name: str, view: View, source: tuple[int, ...], shape: tuple[int, ...]) -> str:
         """Elements where the view's condition holds, else its fill: through memory of its own."""
         assert view.domain is not None
-        holds = numpy.ascontiguousarray(numpy.broadcast_to(self.at.index(view.domain, _grid(shape)), shape))
-        inside = self.keep(self.to_library(holds.astype(bool)))
+        inside = self.keep(self.to_library(numpy.array(numpy.broadcast_to(self.at.index(view.domain, _grid(shape)), shape), bool)))
         dtype = view.dtype.name
         fill = self.keep(constant(self.dialect, self.module, view.fill, self.dtype(view.node)))
         to = self.keep(self.module.zeros(shape, dtype=getattr(self.module, self.dialect.dtypes[dtype])), "t")
         found = numpy.broadcast_to(self.addresses(view.index, source, shape), shape)
-        places = self.keep(self.to_library(numpy.ascontiguousarray(found)))
+        places = self.keep(self.to_library(numpy.array(found)))
         self.lines.append(self.dialect.where.format(to=to, c=inside, a=f"{name}.reshape(-1)[{places}]", b=fill))
         return to
 
