@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,8 @@ from .progress import stage
 if TYPE_CHECKING:
     from ..search.bench.blocks import Method
     from ..search.bench.measure import Bench, Row
+
+Binding = tuple[dict[str, int], dict[str, Any]]  # sizes, and scalar ports
 
 
 @click.command("bench")
@@ -54,6 +56,7 @@ def bench(inputs: tuple[str, ...], **options: Any) -> int:
       luminal bench softmax --sizes "batch=512,N=512" --sizes "batch=4096,N=4096" --svg softmax.svg
     """
     from ..search.bench.blocks import Method
+    from ..search.bench.report import line, table_head
 
     method = Method(blocks=options["blocks"], runs=options["runs"])
     rows: list[Row] = []
@@ -65,12 +68,16 @@ def bench(inputs: tuple[str, ...], **options: Any) -> int:
                 made, bindings = prepare(compilation, options, method)
             diagnostics.show(compilation.warnings, diagnostics.wants_color("auto"))
             if not options["as_json"]:
-                click.echo(f"{compilation.name}, {compilation.runtime.name} for {compilation.target.describe}, {made.threads} threads")
+                click.echo(f"{compilation.name}, {compilation.runtime.name} for {compilation.target.describe}, {made.threads} threads\n{table_head()}")
             head = machine(compilation, made)
-            found = timed(compilation, made, bindings, options)
+            found = timed(compilation, made, bindings, options, (lambda _: None) if options["as_json"] else (lambda row: click.echo(line(row))))
             rows += found
             if any(not row.ok for row in found):
                 status = 124 if {row.checked.status for row in found if not row.ok} == {"timeout"} else max(status, 3)
+    if options["svg"]:
+        from ..artifacts.write import write_text
+
+        write_text(Path(options["svg"]), picture(rows, head))
     if options["as_json"]:
         click.echo(dumps({"ok": status == 0, **head, "results": [row.as_json() for row in rows]}))
     return status
@@ -84,7 +91,10 @@ def settings_of(options: dict[str, Any]) -> Settings:
     )  # fmt: skip
 
 
-def prepare(compilation: Compilation, options: dict[str, Any], method: Method) -> tuple[Bench, list[tuple[dict[str, int], dict[str, Any]]]]:
+def prepare(
+    compilation: Compilation, options: dict[str, Any], method: Method, forms: Mapping[str, Sequence[str]] | None = None
+) -> tuple[Bench, list[Binding]]:
+    """All that the rows of a composite share, and the bindings to time; `forms`: expressions of peers beside those of `search/bench/forms.py`."""
     from ..passes.costs import nominal
     from ..runtimes.registry import load
     from ..search.bench.ceiling import ceilings
@@ -106,8 +116,9 @@ def prepare(compilation: Compilation, options: dict[str, Any], method: Method) -
     library = load(compilation.runtime, path, compilation.program, target, s.prefix)
     tools = (compilation.runtime, target) if compilation.runtime.source_suffix == ".c" else None
     limits = None if tools is None else ceilings(*tools, threads, options["timeout"])
+    name = compilation.composite.name if compilation.composite is not None else graph.name
     made = Bench(
-        subject, library, smallest(graph), parameters_of(compilation), limits, tools, threads, method, families, options["seed"], options["timeout"]
+        subject, name, compilation.run(stop_after="split_complex"), library, smallest(graph), parameters_of(compilation), limits, tools, threads, method, families, options["seed"], options["timeout"], forms or {}
     )
     return made, chosen
 
@@ -133,9 +144,9 @@ def families_of(text: str) -> list[str]:
     return names
 
 
-def timed(compilation: Compilation, made: Bench, bindings: list[tuple[dict[str, int], dict[str, Any]]], options: dict[str, Any]) -> list[Row]:
+def timed(compilation: Compilation, made: Bench, bindings: list[Binding], options: dict[str, Any], saw: Callable[[Row], None]) -> list[Row]:
+    """Time every binding; `saw` is called with each row as soon as it is there."""
     from ..search.bench.measure import measure
-    from ..search.bench.report import line, table_head
     from ..search.child import Child
 
     rows: list[Row] = []
@@ -144,11 +155,16 @@ def timed(compilation: Compilation, made: Bench, bindings: list[tuple[dict[str, 
             with stage(f"timing {compilation.name}", quiet=options["as_json"]):
                 row = measure(made, sizes, scalars, child)
             rows.append(row)
-            if not options["as_json"]:
-                if len(rows) == 1:
-                    click.echo(table_head())
-                click.echo(line(row))
+            saw(row)
     return rows
+
+
+def picture(rows: list[Row], head: dict[str, Any]) -> str:
+    from ..search.bench.chart import Bar, chart
+    from ..search.bench.measure import show
+
+    bars = [Bar(f"{row.composite} {show(row.sizes)}", row.ratio, row.best_peer or "", row.tie) for row in rows if row.ratio]
+    return chart("luminal beside its peers", f"{head.get('threads', 1)} threads, {head.get('target', '').partition(' (')[0]}", bars)
 
 
 def machine(compilation: Compilation, made: Bench) -> dict[str, Any]:

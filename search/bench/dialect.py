@@ -75,7 +75,7 @@ TORCH = Dialect(
     "torch.where({c}, {a}, {b}, out={to})",
     "{x}.to(torch.{dtype})",
     {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "bool": "bool", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "u8": "uint8"},
-    {},
+    {"isnan": "torch.ne({0}, {0}, out={to})", "isinf": "torch.eq(torch.abs({0}), float('inf'), out={to})"},
 )  # fmt: skip
 
 # Errors that a library may give for what it was not made for; each means that there is no such peer.

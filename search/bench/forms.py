@@ -1,7 +1,7 @@
 """What people call instead of a composite: expressions of NumPy and PyTorch, by the composite's name.
 
-An expression speaks of the ports, sizes and parameters by their names; one with a name that a composite has not does not count, and the first that runs and gives our result is taken.
-So a user's own composite of the same name is never compared with something that it is not.  `out=` stands wherever the library has it: a fresh output costs page faults.
+An expression speaks of the ports, sizes and parameters by their names; one with a name that a composite has not does not count, and the first that
+runs and gives our result is taken.  So a user's own composite of the same name is never compared with something that it is not.  `out=` stands wherever the library has it: a fresh output costs page faults.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TORCH: dict[str, tuple[str, ...]] = {
     "std": ("torch.std(X, axis, correction=0, out=Y)",),
     "embedding": ("torch.index_select(W, 0, I, out=Y)",),
     "sort": ("torch.sort(X, axis)[0]", "torch.sort(X, -1)[0]"),
-    "int8_matmul": ("torch._int_mm(A, B.T)",),
+    "int8_matmul": ("torch._int_mm(A, B.T).float().mul_(Sa[:, None]).mul_(Sb)",),
     "transpose2d": ("Y.copy_(X.T)",),
 }
 

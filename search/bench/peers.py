@@ -6,7 +6,7 @@ A peer is a family (`numpy`, `torch`, `inductor`); a family that is not installe
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
@@ -29,11 +29,13 @@ NEEDS = {"numpy": "numpy", "torch": "torch", "inductor": "torch"}
 class Work:
     """What all implementations of a row do: the graph, the sizes, the values of ports and parameters by name."""
 
+    name: str  # of the composite
     graph: Graph  # with loops raised
     sizes: Mapping[str, int]
     inputs: Mapping[str, Any]  # ports that are read: arrays, and Python numbers
     parameters: Mapping[str, Any]
     threads: int
+    forms: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass
@@ -74,10 +76,14 @@ def candidates(family: str, work: Work) -> Found:
         library: _Library = _Numpy(work.threads)
     else:
         library = _Torch(work.threads)
+    unknown = [p.dtype.name for p in work.graph.ports if p.dtype.name not in library.dialect.dtypes]
+    if unknown:
+        return Found([], [f"{family}: no arrays of {unknown[0]}"])
     notes: list[str] = []
     if family == "numpy" and (direct := _blas(library, work)) is not None:
         return Found([direct], notes)
-    peers = [] if family == "inductor" else [p for p in (_named(library, text, work) for text in FORMS[family].get(work.graph.name, ())) if p is not None][:1]
+    texts = (*work.forms.get(family, ()), *FORMS.get(family, {}).get(work.name, ()))
+    peers = [p for p in (_named(library, text, work) for text in texts) if p is not None]
     try:
         peers.append(_compiled(library, work) if family == "inductor" else _translated(library, work, "numpy" if family == "numpy" else "torch (eager)"))
     except Untranslatable as why:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from .measure import OURS, Row, show
 
 
-def table_head() -> str:
-    return f"{'sizes':<34}{OURS:>11}{'best peer':>26}{'ratio':>8} {'noise':<8}{'of ceiling':<14}rate"
+def table_head(width: int = 34) -> str:
+    return f"{'sizes':<{width}}{OURS:>11}{'best peer':>26}{'ratio':>8} {'noise':<8}{'of ceiling':<14}rate"
 
 
-def line(row: Row) -> str:
-    at = f"{show(row.sizes) or '-':<34}"
+def line(row: Row, name: str = "", width: int = 34) -> str:
+    """`name` stands before the sizes where rows of several composites are listed together."""
+    at = f"{' '.join(filter(None, (name, show(row.sizes)))) or '-':<{width}}"
     notes = "".join(f"\n    {note}" for note in row.notes)
     if not row.ok:
         said = row.checked.detail or ", ".join(f"{o.name}: {o.max_bound_ratio:.3g} of the bound" for o in row.checked.outputs if not o.ok)

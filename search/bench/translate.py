@@ -228,9 +228,11 @@ class _Translator:
 
     def anywhere(self, name: str, index: tuple[Expr, ...], source: tuple[int, ...], shape: tuple[int, ...]) -> str:
         """Any other view of a contiguous source: strided windows where the addresses are linear, else the elements one by one."""
+        if 0 in shape or 0 in source:  # nothing is read
+            return self.keep(self.module.zeros(shape))
         found = self.addresses(index, source, shape)
         strides = tuple(_step(found, k) for k in range(len(shape)))
-        start = int(found.flat[0]) if found.size else 0
+        start = int(found.flat[0])
         linear = sum((g * s for g, s in zip(_grid(shape), strides, strict=True)), numpy.asarray(start))
         if min(strides, default=0) >= 0 and numpy.array_equal(numpy.broadcast_to(found, shape), numpy.broadcast_to(linear, shape)):
             return self.dialect.windows.format(x=name, start=start, shape=shape, strides=strides)
@@ -240,8 +242,10 @@ class _Translator:
         """Elements where the view's condition holds, else its fill: through memory of its own."""
         assert view.domain is not None
         inside = self.keep(self.to_library(numpy.array(numpy.broadcast_to(self.at.index(view.domain, _grid(shape)), shape), bool)))
-        dtype = view.dtype.name
         fill = self.keep(constant(self.dialect, self.module, view.fill, self.dtype(view.node)))
+        if 0 in source:
+            return fill
+        dtype = view.dtype.name
         to = self.keep(self.module.zeros(shape, dtype=getattr(self.module, self.dialect.dtypes[dtype])), "t")
         found = numpy.broadcast_to(self.addresses(view.index, source, shape), shape)
         places = self.keep(self.to_library(numpy.array(found)))
