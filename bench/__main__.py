@@ -49,7 +49,7 @@ class Workload:
     ceiling: float | None = None
 
 
-def workloads(path: Path = TABLE) -> list[Workload]:
+def workloads(path: Path) -> list[Workload]:
     import tomllib
 
     return [Workload(**table) for table in tomllib.loads(path.read_text(encoding="utf-8"))["workload"]]
@@ -67,6 +67,7 @@ def rows_of(workload: Workload, options: dict[str, Any], method: Method) -> list
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m luminal.bench", description="every workload beside its peers")
     parser.add_argument("--only", action="append", default=[], metavar="WORD", help="workloads whose name or family holds this word")
+    parser.add_argument("--table", default=str(TABLE), metavar="FILE", help="another table of workloads")
     parser.add_argument("--peers", default="numpy,torch", help="numpy, torch, inductor; or none")
     parser.add_argument("--blocks", type=int, default=5)
     parser.add_argument("--runs", type=int, default=10)
@@ -77,7 +78,8 @@ def main() -> int:
         "runtime": "clang", "target": None, "config": (), "level": 2, "include": (), "entry": None, "seed": 0, "timeout": 600.0,
         "peers": ",".join(families_of(given.peers)) or "none", "as_json": True,
     }  # fmt: skip
-    chosen = [w for w in workloads() if not given.only or any(word in f"{w.name} {w.family}" for word in given.only)]
+    listed = workloads(Path(given.table))
+    chosen = [w for w in listed if not given.only or any(word in f"{w.name} {w.family}" for word in given.only)]
     print(heading())
     results: list[tuple[Workload, Row]] = []
     failed: list[str] = []
@@ -91,7 +93,7 @@ def main() -> int:
         except LuminalError as error:
             failed.append(f"{workload.name}: {error}")
             print(f"{workload.name}: {error}", flush=True)
-    summary = summed(results)
+    summary = summed(results, listed)
     print(f"\n{summary}")
     if given.out:
         keep(Path(given.out), given.date, results, summary)
@@ -127,14 +129,14 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def summed(results: list[tuple[Workload, Row]]) -> str:
+def summed(results: list[tuple[Workload, Row]], listed: list[Workload]) -> str:
     """Geometric means by family, and the rows that miss their bar."""
     lines = ["geometric means of the ratios to the best peer"]
     misses: list[str] = []
     for family in dict.fromkeys(w.family for w, _ in results):
         rows = [(w, row) for w, row in results if w.family == family]
         ratios = [row.ratio for _, row in rows if row.ratio]
-        bars = of_family(family, workloads())
+        bars = of_family(family, listed)
         mean = statistics.geometric_mean(ratios) if ratios else None
         lines.append(f"  {family:<40}{f'{mean:.2f}' if mean else '-':>6}" + (f"   owed {bars.bar:.2f}" if bars.bar else ""))
         if mean and bars.bar and mean < bars.bar:

@@ -103,6 +103,8 @@ def prepare(
     from .testing import bindings
 
     families = families_of(options["peers"])
+    if compilation.runtime.source_suffix != ".c":
+        raise UsageError(f"the runtime {compilation.runtime.name} cannot be timed here: its kernels are not C functions of this process")
     graph = compilation.elaborate()
     raised = compilation.run(stop_after="raise_loops")
     asked = [parse_bindings(text, "--sizes") for text in options["sizes"]] or [dict(within(graph, raised, nominal(graph.size_info()), CHECKED))]
@@ -114,8 +116,8 @@ def prepare(
     )
     threads = len(os.sched_getaffinity(0)) if target.threads and hasattr(os, "sched_getaffinity") else 1 if not target.threads else os.cpu_count() or 1
     library = load(compilation.runtime, path, compilation.program, target, s.prefix)
-    tools = (compilation.runtime, target) if compilation.runtime.source_suffix == ".c" else None
-    limits = None if tools is None else ceilings(*tools, threads, options["timeout"])
+    tools = (compilation.runtime, target)
+    limits = ceilings(*tools, threads, options["timeout"])
     name = compilation.composite.name if compilation.composite is not None else graph.name
     made = Bench(
         subject, name, compilation.run(stop_after="split_complex"), library, smallest(graph), parameters_of(compilation), limits, tools, threads, method, families, options["seed"], options["timeout"], forms or {}

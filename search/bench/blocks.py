@@ -16,7 +16,8 @@ Call = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How long is measured.  A block makes at least `runs` calls (three, where they take longer than `seconds` together) and goes on for about `seconds`."""
+    """How long is measured.  A block makes at least `runs` calls and goes on for about `seconds`; where `runs` calls would take much longer than that it makes three, of calls
+    that take longer than a second one."""
 
     blocks: int = 5
     runs: int = 10
@@ -50,7 +51,10 @@ def block(contender: Contender, method: Method) -> float:
     call()
     began = clock()
     call()
-    runs = method.runs if (clock() - began) * method.runs < method.seconds * 4 else min(method.runs, 3)
+    one = clock() - began
+    if one > 1.0:
+        return one / contender.executions
+    runs = method.runs if one * method.runs < method.seconds * 4 else min(method.runs, 3)
     best, began, count = float("inf"), clock(), 0
     while count < runs or (clock() - began < method.seconds and count < 50 * runs):
         start = clock()

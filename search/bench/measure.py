@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     from ...runtimes import Runtime
 
 OURS = "luminal"
-QUICK = Method(blocks=1, runs=5, seconds=0.02)
+QUICK = Method(blocks=1, runs=5, seconds=0.02, pause=0.01)
 SMALL = 100e-6  # seconds below which the cost of a call from Python counts
+PATIENCE = 2.0  # seconds of one call from which on a peer that is far behind is left alone
 CHECKED = 5e9  # operations up to which the float64 reference checks at the very sizes that are timed: seconds
 
 # Greatest difference between a peer's result and ours, over the norm of ours: both are right to rounding, which the dtype decides.
@@ -108,8 +110,8 @@ class Bench:
     library: Any  # runtimes.Library, in this process
     empty: dict[str, int] | None  # the smallest sizes that the composite takes: a call of next to nothing
     parameters: Mapping[str, Any]
-    ceilings: Ceilings | None
-    tools: tuple[Runtime, Target] | None  # what builds loops in C; None where kernels are not called as C functions
+    ceilings: Ceilings
+    tools: tuple[Runtime, Target]  # what builds loops in C
     threads: int
     method: Method
     families: Sequence[str]
@@ -132,6 +134,7 @@ def measure(bench: Bench, sizes: dict[str, int], scalars: Mapping[str, Any], chi
     work = work_at(bench, sizes, scalars)
     ours = own(bench, work)
     expected = ours.results(ours.call())
+    quick = block(ours.contender, QUICK)
     notes: list[str] = [] if small == sizes else [f"checked at {show(small)}"]
     peers = [ours]
     for family in bench.families:
@@ -140,17 +143,18 @@ def measure(bench: Bench, sizes: dict[str, int], scalars: Mapping[str, Any], chi
         for peer in found.peers:
             if peer.name in [p.name for p in peers]:  # an earlier expression of the same library is right already
                 continue
-            wrong = difference(graph, peer, expected)
+            wrong, seconds = difference(graph, peer, expected)
+            if not wrong and seconds > max(PATIENCE, 20 * quick):
+                wrong = f"takes {seconds:.1f} s"
             if wrong:
                 notes.append(f"{peer.name}: {wrong}, not timed")
             else:
                 peers.append(peer)
     for peer in peers:
         peer.reset()
-    quick = block(ours.contender, QUICK) < SMALL
-    contenders = {peer.name: in_c(bench, peer) if quick else peer.contender for peer in peers}
+    contenders = {peer.name: in_c(bench, peer) if quick < SMALL else peer.contender for peer in peers}
     minima = compare(contenders, bench.method)
-    costs = calls(bench, [name for name, c in contenders.items() if c.executions == 1], scalars) if quick else {}
+    costs = calls(bench, [name for name, c in contenders.items() if c.executions == 1], scalars) if quick < SMALL else {}
     minima = {name: [max(m - costs.get(name, 0.0), 0.0) or m for m in found] for name, found in minima.items()}
     row = replace(row, minima=minima, costs=costs, forms={p.name: p.form for p in peers[1:]}, notes=tuple(notes))
     return with_ceiling(row, raised, bench)
@@ -159,7 +163,7 @@ def measure(bench: Bench, sizes: dict[str, int], scalars: Mapping[str, Any], chi
 def in_c(bench: Bench, peer: Peer) -> Contender:
     """A C function is called from a loop in C; what only Python can call is called from there."""
     plain = peer.contender
-    if bench.tools is None or not isinstance(peer.call, partial):
+    if not isinstance(peer.call, partial):
         return plain
     call, count = looped(*bench.tools, peer.call, block(plain, QUICK), bench.timeout)
     return Contender(call, count, plain.reset)
@@ -236,16 +240,20 @@ def own(bench: Bench, work: Work) -> Peer:
     return Peer(OURS, "", call, arrays, results, originals)
 
 
-def difference(graph: Graph, peer: Peer, expected: Mapping[str, Any]) -> str:
-    """How a peer's result is another than ours; empty where it is the same to rounding."""
+def difference(graph: Graph, peer: Peer, expected: Mapping[str, Any]) -> tuple[str, float]:
+    """How a peer's result is another than ours (empty where it is the same to rounding), and the seconds that its call took."""
+    began = perf_counter()
     try:
-        found = peer.results(peer.call())
+        returned = peer.call()
+        seconds = perf_counter() - began
+        found = peer.results(returned)
     except REFUSALS as why:
-        return f"fails ({str(why).strip().splitlines()[0][:120] if str(why).strip() else type(why).__name__})"
+        said = str(why).strip().splitlines()
+        return f"fails ({said[0][:120] if said else type(why).__name__})", 0.0
     for port in graph.ports:
         if port.role in ("out", "inout") and port.name in found and not agrees(port, numpy.asarray(found[port.name]), expected[port.name]):
-            return f"gives another {port.name}"
-    return ""
+            return f"gives another {port.name}", seconds
+    return "", seconds
 
 
 def agrees(port: Port, theirs: Any, ours: Any) -> bool:
@@ -263,8 +271,6 @@ def agrees(port: Port, theirs: Any, ours: Any) -> bool:
 
 def with_ceiling(row: Row, raised: Graph, bench: Bench) -> Row:
     """The row with the ceiling that bounds it: memory (copying, or reading where little is written) or arithmetic."""
-    if bench.ceilings is None:
-        return row
     written = sum(numpy.prod([max(0, n) for n in extents(p, row.sizes)], dtype=numpy.int64) * p.dtype.bytes for p in raised.ports if p.role in ("out", "inout"))
     kind = "read" if written * 16 < row.bytes else "copy"
     bandwidth = bench.ceilings.read(row.bytes) if kind == "read" else bench.ceilings.copy(row.bytes)
