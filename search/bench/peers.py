@@ -15,9 +15,9 @@ import numpy
 
 from ...ir.dtypes import numpy_dtype
 from ...ir.graph import Graph
+from . import blas
 from .blocks import Contender
 from .dialect import NUMPY, REFUSALS, TORCH, Dialect
-from . import blas
 from .forms import FORMS
 from .translate import Translation, Untranslatable, translate
 
