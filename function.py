@@ -247,9 +247,12 @@ class Function:
 
         if port.role == "scalar":
             return value
-        if value is None:
-            return allocate(port, sizes)
         shape, strides, _ = layout(port, sizes)
+        if value is None:
+            try:
+                return allocate(port, sizes)
+            except (ValueError, OverflowError, MemoryError) as e:  # an extent below zero, or more than there is memory for
+                raise ValueError(f"port {port.name}: an array of shape {list(shape)} cannot be made ({e})") from None
         if value.shape != shape:
             raise ValueError(f"port {port.name}: expected shape {list(shape)}, found {list(value.shape)}")
         fits = 0 in shape or all(n <= 1 or have == want * value.itemsize for n, have, want in zip(shape, value.strides, strides, strict=True))

@@ -169,7 +169,7 @@ class CascadeLoops:
         return [(n, index) for n, index in every if n.op == "where" and n.args[2].node.op == "const" and n.args[2].domain is None]
 
     def start(self, k: int, state: Node) -> None:
-        from .nest_body import identity_of
+        from ..ir.kernel import identity_of
 
         body, extents = self.body, self.further[k][1]
         body.where[self.names[k]] = body.current
@@ -262,7 +262,7 @@ class CascadeLoops:
 
     def within(self, start: Point, inner: Expr, value: Expr, state: Node) -> Expr:
         """The value, or what changes nothing, beyond the end; the value itself is computed everywhere."""
-        from .nest_body import identity_of
+        from ..ir.kernel import identity_of
 
         body = self.body
         scope, name = body.current, body.names.fresh("t")
