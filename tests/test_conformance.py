@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -309,6 +310,17 @@ def test_a_run_goes_on_where_it_was_interrupted(tmp_path: Path, monkeypatch: pyt
     assert surveys.survey(work, settings, 1, journal, True, lambda p: told.append(p.done)) == whole
     assert len(calls) == 4 and calls[3] == calls[2] and told == [3]
     assert recorded(journal, surveys.key_of(work, Settings("reference"))) == {}, "a journal of another run is not gone on with"
+
+
+def test_an_interrupted_run_leaves_no_process_behind() -> None:
+    work = [[s] for s in specs(chosen(["primops"]), ["f32"], True)]
+
+    def interrupt(p: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        surveys.survey(work, Settings("reference", quick=True), 2, None, False, interrupt)
+    assert not active_children()
 
 
 def test_processes_do_not_change_the_result() -> None:
