@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ir.conditions import conjuncts
+from ..ir.dtypes import bool_
 from ..ir.expr import ZERO, Expr, axis, call, ceildiv, const, floordiv, leaves, load, maximum, minimum, rewrite, substitute, var
 from ..ir.graph import Node, View, postorder, previous_node, state_axes, state_count
 from ..ir.kernel import Alloc, Buffer, Let
@@ -235,8 +236,12 @@ class CascadeLoops:
         """State k with this tile."""
         state = self.states[k]
         result = load(self.names[k], state.dtype, *at)
-        if self.corrections[k].node.op != "const":
-            result = call("mul", result, self.body.kept[self.corrections[k].node, self.rows])
+        factor = self.corrections[k].node
+        if factor.op != "const":
+            by = self.body.kept[factor, self.rows]
+            product = call("mul", result, by)
+            # a choice of 1 or 0 forgets what was there, infinities too
+            result = call("where", call("not_equal", by, const(0, by.dtype)), product, const(0, by.dtype)) if factor.op == "where" else product
         if not is_zero(self.additions[k]):
             result = call("add", result, self.body.kept[self.additions[k].node, self.rows])
         return call(COMBINERS[state.attr.combiner].op, result, load(part, state.dtype))
@@ -282,7 +287,7 @@ class CascadeLoops:
         for node, index, fixed in self.reads(k):
             if not fixed:
                 continue
-            if self.is_score(node):
+            if node.dtype is not bool_ and self.is_score(node):
                 if node not in inside:
                     found.setdefault((node, index))
                 inside.update(a.node for a in node.args)
