@@ -26,13 +26,13 @@ from ..ir.dtypes import INDEX
 from ..ir.expr import Expr, axis, both, cast, load, substitute
 from ..ir.graph import Graph, Node, View, identity, make, state_axes
 from ..ir.kernel import Block, Buffer, Kernel, Module, Store, statements
+from ..ir.renaming import defined, rename_buffers, unique_locals
 from ..ir.simplify import assuming
 from ..ir.target import Options, Target
 from .borders import split_borders
 from .cascade import why_not
 from .homes import Piece, bind, loads, zeros_block
 from .nest_body import OUTPUT_AXES, Names, NestBody
-from .renaming import defined, rename_buffers, unique_locals
 
 REAL = frozenset({"contiguous", "nest", "scatter", "update", "scan"})
 

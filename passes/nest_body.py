@@ -21,8 +21,8 @@ from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, DType, bool_
 from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, axis, both, call, cast, const, load, make, postorder, product, substitute, var
 from ..ir.graph import Node, Shape, View, state_axes
-from ..ir.kernel import Alloc, Block, Buffer, Check, If, Let, Loop, Stmt, Store
-from ..ir.primops import COMBINERS, OPS
+from ..ir.kernel import Alloc, Block, Buffer, Check, If, Let, Loop, Stmt, Store, identity_of
+from ..ir.primops import OPS
 from ..ir.program import BAD_INDEX
 from ..ir.simplify import assuming, prove, simplify
 from .nest_cascade import CascadeLoops
@@ -64,15 +64,6 @@ class Scope:
         self.depth = 0 if around is None else around.depth + 1
         self.known = known  # of sizes and of the variables of the loops around
         self.body: list[Stmt] = []
-
-
-def identity_of(combiner: str, dtype: DType) -> Expr:
-    """What a reduction of this dtype over no elements gives."""
-    which = COMBINERS[combiner].identity
-    value = {"0": 0, "1": 1, "min": dtype.min, "max": dtype.max}[which]
-    if which == "1" and COMBINERS[combiner].op == "bit_and":
-        value = True if dtype is bool_ else dtype.max if dtype.kind == "uint" else -1
-    return const(value, dtype)
 
 
 class NestBody:
