@@ -13,7 +13,7 @@ share (a chain of matrix products, as in a feed-forward layer): that is two cont
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -52,7 +52,7 @@ class Group:
         self.places[n] = rows
 
 
-def groups(graph: Graph, corrected: dict[Node, Corrected], target: Target, reasons: list[str]) -> dict[Node, Group]:
+def groups(graph: Graph, corrected: Mapping[Node, Corrected], target: Target, reasons: list[str]) -> dict[Node, Group]:
     """State → the cascade that it belongs to.  `reasons` gets what is in the way of others."""
     nodes = graph.nodes()
     group = _of_corrected(nodes, corrected, target, reasons)
@@ -61,7 +61,7 @@ def groups(graph: Graph, corrected: dict[Node, Corrected], target: Target, reaso
     return group
 
 
-def _of_corrected(nodes: list[Node], corrected: dict[Node, Corrected], target: Target, reasons: list[str]) -> dict[Node, Group]:
+def _of_corrected(nodes: list[Node], corrected: Mapping[Node, Corrected], target: Target, reasons: list[str]) -> dict[Node, Group]:
     group: dict[Node, Group] = {}
     for n in nodes:
         s = corrected.get(n)

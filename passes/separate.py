@@ -204,7 +204,7 @@ class Body:
             return elementwise(node.op, node.shape, arg, span=node.span), [Exponent(node.op, moving, fixed)]
         product = node.op in ("mul", "div", "recip", "neg") or (node.op == "cast" and node.dtype.is_float and node.args[0].dtype.is_float)
         masked = node.op == "where" and self._is_zero(node.args[2]) and not self.has_r(node.args[0].node)
-        if self.polynomial and node.op in ("add", "sub"):
+        if self.polynomial and node.op in ("add", "sub") and not self._has_exponential(node):
             return node, []
         if not product and not masked:
             raise Mixed(f"`{node.op}` mixes what varies along the axis with an earlier reduction over it")
@@ -224,6 +224,19 @@ class Body:
                 a = View(inner, a.index)
             args.append(a)
         return make(node.op, node.dtype, node.shape, tuple(args), node.attr, node.span), found
+
+    def _has_exponential(self, node: Node) -> bool:
+        """Whether R stands in an exponent somewhere: beside what has another correction, or none, that is no factor."""
+        stack, seen = [node], set()
+        while stack:
+            n = stack.pop()
+            if n in seen or not self.has_r(n) or n in self.earlier:
+                continue
+            if n.op in EXPONENTIALS:
+                return True
+            seen.add(n)
+            stack.extend(a.node for a in n.args)
+        return False
 
     def _terms(self, view: View, varying: Axes) -> Walk:
         """(the view with its R terms guarded, its terms), of a sum in an exponent."""
