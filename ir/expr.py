@@ -13,8 +13,11 @@
               | ramp.LANES                  the vector 0, 1, …, LANES-1 of i64
               | extract(expr, INT)          one lane of a vector
               | vload.LANES name[expr]      LANES consecutive elements from a flat address
+              | vload.LANES name[expr, expr]  only the first so many of them (none below 0, all from LANES on); 0 in the other lanes
               | gather.LANES name[expr]     one element from each of the flat addresses of a vector
               | fold.COMBINER(expr)         a vector's lanes combined by a fixed tree
+              | zip_low(expr, expr)         the lanes of two vectors in turn, as many as one has: those of the lower halves
+              | zip_high(expr, expr)        those of the upper halves
               | null(name)                  the pointer is null                                         (entry of a program only)
               | overlap(name, expr, name, expr)
                                             the ranges of so many bytes from two pointers meet; false where either is empty   (entry only)
@@ -232,9 +235,9 @@ def extract(x: Expr, lane: int) -> Expr:
     return make("extract", x.dtype.element, (x,), lane)
 
 
-def vload(buffer: str, element: DType, lanes: int, address: Expr) -> Expr:
-    """`lanes` consecutive elements from the flat scalar `address`."""
-    return make("vload", element.vector(lanes), (address,), buffer)
+def vload(buffer: str, element: DType, lanes: int, address: Expr, count: Expr | None = None) -> Expr:
+    """`lanes` consecutive elements from the flat scalar `address`; with `count` only the first so many, and 0 in the other lanes."""
+    return make("vload", element.vector(lanes), (address,) if count is None else (address, count), buffer)
 
 
 def gather(buffer: str, element: DType, addresses: Expr) -> Expr:
@@ -245,6 +248,11 @@ def gather(buffer: str, element: DType, addresses: Expr) -> Expr:
 def fold(combiner: str, x: Expr) -> Expr:
     """The lanes of `x` combined: the halves with each other, lane by lane, until one is left."""
     return make("fold", x.dtype.element, (x,), combiner)
+
+
+def zip_halves(a: Expr, b: Expr, high: bool) -> Expr:
+    """a0, b0, a1, b1, … of the lower halves of two vectors (`high`: of the upper halves)."""
+    return make("zip_high" if high else "zip_low", a.dtype, (a, b))
 
 
 def as_expr(value: Expr | int) -> Expr:
