@@ -213,7 +213,7 @@ def listed(evaluator: Evaluator, form: Form, one: Any) -> tuple[Any, ...] | None
 
 def is_expression(form: List) -> bool:
     """In an operand of sizes `(a b)` is a list, `(* 2 a)` an expression."""
-    return form.head in ARITHMETIC
+    return (form.head or "").lower() in ARITHMETIC
 
 
 def axes(evaluator: Evaluator, form: Form) -> Any:
@@ -266,6 +266,8 @@ def type_(evaluator: Evaluator, form: Form) -> DType:
         found = frame.resolve(form.name, form.place)
         if found is not None and isinstance(found.value, DType):
             return found.value
+        if found is not None and found.value is BROKEN:
+            raise Silenced
         known = dtype(form.name)
         if known is not None and known.lanes == 1:
             return known

@@ -50,7 +50,7 @@ def call_composite(evaluator: Evaluator, form: List, composite: Composite) -> An
     results = apply_composite(evaluator, composite, [(p, x, f.place) for p, f, x in given], values, form.place)
     for p, f, _ in given:
         if p.role == "inout" and isinstance(f, Symbol):
-            _update(evaluator, f, results[composite.outputs.index(p.name)])
+            evaluator.updated(f, results[composite.outputs.index(p.name)])
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -196,15 +196,6 @@ def _return_place(composite: Composite, k: int) -> Place | None:
     if isinstance(form, List) and (form.head or "").lower() == "return" and len(form.items) == len(composite.outputs) + 1:
         return form.items[k + 1].place
     return None
-
-
-def _update(evaluator: Evaluator, name: Symbol, value: Tensor) -> None:
-    """After a call with a port that is updated in place: a local or an output of the caller gets the new value; its inputs are never changed."""
-    frame = evaluator.frame
-    found = frame.resolve(name.name, name.place)
-    inputs: Sequence[str] = [p.name for p in frame.composite.ports if p.role == "in"]
-    if found is not None and found.space == "local" and not (found.key in inputs and frame.scopes[0].get(found.key) is found.value):
-        frame.assign(name.name, value, name.place)
 
 
 def _from_callee(e: SourceError, callee: Composite, caller: Composite, place: Place) -> SourceError:

@@ -133,7 +133,7 @@ CODES: dict[str, Code] = {
     "E0504": _code(
         "a parameter has no value", "A parameter without a default must be given: (composite … :name value), -D name=value, or a keyword in Python."
     ),
-    "E0505": _code("a wrong number of indices", "(aref T i j) has one index for each axis of T."),
+    "E0505": _code("a wrong number of indices", "(aref T i j) has one index for each axis of T; with fewer it is what they leave of T, which is no number."),
     "E0601": _code(
         "a malformed statement",
         "(dotimes (v count) form…), (loop (v from to [by]) form…), (while c :max n form…), (let ((v e)…) form…), (setf place e), (incf place [e])",
@@ -146,8 +146,9 @@ CODES: dict[str, Code] = {
     "E0605": _code("a statement without effect", "A value that nothing uses, or a loop that stores nothing."),
     "E0606": _code("an output is never given a value", "Either (return …), or (setf Y …), or stores into its elements."),
     "E0607": _code(
-        "a whole tensor inside a loop",
-        "In the loop style there are numbers: elements by (aref T i j), scalars by name.  Tensor expressions stand outside the loops.",
+        "a tensor where a loop needs a number",
+        "An index, a bound, a condition and a variable that holds a number take a number: an element (aref T i j), or a reduction such as (sum (aref T i)).  Nor can a "
+        "number be assigned to a whole tensor inside a loop, or a tensor be updated in place by a call there.",
     ),
     "E0608": _code(
         "an output's shape is not known yet",

@@ -5,18 +5,20 @@ Recursion follows the nesting of the text, which `sexpr` bounds; what inlining a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..ir.build import Builder
 from ..ir.dtypes import dtype, i64
-from ..ir.tensor import BuildError
+from ..ir.errors import SourceError
+from ..ir.tensor import BuildError, Tensor
 from . import arguments
 from .diagnostics import nearest, shorten
 from .frame import Broken, Frame, Silenced, unknown
 from .names import unique
-from .operators import DRAWN, TABLE, truth
+from .operators import DRAWN, TABLE, Operator, truth
 from .sexpr import Form, Keyword, List, Number, String, Symbol
 from .source import error
 
@@ -71,6 +73,14 @@ class Evaluator:
             return self.lifted(value)
         return value
 
+    def updated(self, name: Symbol, value: Tensor) -> None:
+        """A call has given this name, at a port that is updated in place, a new value: a local or an output gets it; inputs are never changed."""
+        frame = self.frame
+        found = frame.resolve(name.name, name.place)
+        inputs = [p.name for p in frame.composite.ports if p.role == "in"]
+        if found is not None and found.space == "local" and not (found.key in inputs and frame.scopes[0].get(found.key) is found.value):
+            frame.assign(name.name, value, name.place)
+
     def lifted(self, value: Any) -> Any:
         """A parameter's or a literal's value: numbers become weak tensors."""
         if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -104,9 +114,9 @@ class Evaluator:
                 from .calls import call_composite
 
                 return call_composite(self, form, composite)
-            operator = TABLE.get(head) or TABLE.get(head.lower().replace("_", "-"))
+            operator = operator_of(head)
             if operator is None:
-                raise self.unknown_operator(form)
+                raise self.unknown_call(form)
             operands, keywords = arguments.bind(self, form, operator)
             self.builder.span = form.place.span
             return self.guarded(form, lambda: operator.run(self.builder, *operands, **keywords))
@@ -118,7 +128,35 @@ class Evaluator:
         except BuildError as e:
             raise error(e.code, e.message, form.place, *e.notes) from None
 
-    def unknown_operator(self, form: List) -> Exception:
+    def knows(self, head: str) -> bool:
+        """Whether `(head …)` has a value."""
+        return head.lower() in SPECIAL or operator_of(head) is not None or self.session.composite(head, self.frame) is not None
+
+    def unknown_call(self, form: List) -> Exception:
+        """The head is unknown; so may be names in the operands, which are told as well."""
+        found = [self.unknown_operator(form).diagnostics]
+        if found[0][0].code != "E0203":
+            return SourceError(found[0])
+        for f in itertools.takewhile(lambda f: not isinstance(f, Keyword), form.items[1:]):
+            if isinstance(f, Symbol) and f.name in ("~", "_"):
+                continue
+            if isinstance(f, List) and f.head is not None and not self.knows(f.head) and self.frame.resolve(f.head, f.place) is not None:
+                continue  # a list of sizes
+            try:
+                self.value(f)
+            except SourceError as e:
+                found.append([d for d in e.diagnostics if d.code in ("E0201", "E0203")])
+            except Silenced:
+                pass
+        return SourceError([d for ds in found for d in ds])
+
+    def unknown_statement(self, form: List) -> SourceError:
+        """As `unknown_call`, where all operands look like values; else the form may be a body with names of its own."""
+        operands = [f for f in form.items[1:] if isinstance(f, List)]
+        values = all(f.head is not None and self.knows(f.head) for f in operands)
+        return self.unknown_call(form) if operands and values else self.unknown_operator(form)
+
+    def unknown_operator(self, form: List) -> SourceError:
         head = form.items[0]
         name = form.head or ""
         if name.lower() in STATEMENTS:
@@ -135,6 +173,10 @@ class Evaluator:
             for name, value in values:
                 inner[name.name] = value
             yield form.items[2:]
+
+
+def operator_of(head: str) -> Operator | None:
+    return TABLE.get(head) or TABLE.get(head.lower().replace("_", "-"))
 
 
 STATEMENTS = ("dotimes", "loop", "while", "progn", "let", "set", "setf", "make-array", "incf", "decf", "mulcf", "divcf", "maxf", "minf", "return")

@@ -72,14 +72,14 @@ EXAMPLES: dict[str, str] = {
     "E0504": '[[composite]]\nname = "repeat"\ninputs = ["A{T}[N]"]\noutputs = ["Y{T}[C N]"]\nparameters.count = { type = "int" }\n'
     'implementation.code = "(return (expand A count N))"\n\n[[composite]]\nname = "f"\ninputs = ["A{f32}[N]"]\noutputs = ["Y{}"]\n'
     'implementation.code = "(return (repeat A))"\n',
-    "E0505": _body("(dotimes (i M)\n    (setf (aref Y i 0) (aref A i)))"),
+    "E0505": _body("(dotimes (i M)\n    (setf (aref Y i 0) (aref A i 0 0)))"),
     "E0601": _body("(dotimes (i)\n    (setf (aref Y i 0) 1))"),
     "E0602": _body("(return A)\n  (setf z B)"),
     "E0603": _body("(return A B)"),
     "E0604": _body("(return (+ Y A))"),
     "E0605": _body("(dotimes (i M)\n    (* 2 (aref A i 0)))\n  (return A)"),
     "E0606": _body("(setf z (+ A B))"),
-    "E0607": _body("(dotimes (i M)\n    (setf (aref Y i 0) (* 2 A)))"),
+    "E0607": _body("(dotimes (i M)\n    (if (> (aref A i) 0)\n      (setf (aref Y i 0) 1)))"),
     "E0608": "(composite f ((A{f32}[N]) -> Y)\n  (dotimes (i N)\n    (setf (aref Y i) (aref A i))))\n",
     "E0609": _body("(dotimes (i M)\n    (return A))"),
     "E0610": _body("(loop (i 0 M 0)\n    (setf (aref Y i 0) 1))"),

@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ..ir.dtypes import f64
+from ..ir.dtypes import DType, f64
 from ..ir.expr import ZERO, Expr, cast, load, var
-from ..ir.kernel import Alloc, Buffer, Check, Let, Stmt, Store
-from ..ir.tensor import Tensor
+from ..ir.kernel import Alloc, Buffer, Check, Let, Loop, Stmt, Store
+from ..ir.tensor import Tensor, show_shape
 from . import scalars
 from .diagnostics import shorten
 from .frame import BROKEN, Found, Silenced
-from .locals import Kinds, Memory, Plain, count_targets
+from .locals import Kinds, Memory, Plain, Rows, count_targets
+from .loop_lowering import known_before, space_of
+from .loop_tensors import store
 from .loop_values import LoopValues
 from .names import fold, unique
 from .scalars import Scalar
@@ -49,7 +51,11 @@ class Ground:
         self.written: dict[str, tuple[Memory, Symbol]] = {}
         self.counts = count_targets(form)
         self.count = 0  # of statements
-        self.taken = {plain(n) for n in (*evaluator.builder.sizes, *self.frame.visible(), *(p.name for p in self.frame.composite.ports))}
+        self.nested = bool(self.session.taken)
+        self.taken = self.session.taken  # shared with the nest around, where this one becomes a part of it
+        if not self.nested:
+            self.taken = {plain(n) for n in (*evaluator.builder.sizes, *self.frame.visible(), *(p.name for p in self.frame.composite.ports))}
+        self.tensorial: dict[int, bool] = {}  # of a form: it has a tensor in it
         self.frame.scopes.append({})
 
     def fresh(self, name: str) -> str:
@@ -79,7 +85,7 @@ class Ground:
     def outer(self, key: str) -> str:
         """The name of a buffer from outside: its own where no other one has taken it."""
         name = plain(key)
-        return name if name not in [m.name for m in self.outside.values()] else self.fresh(key)
+        return name if not self.nested and name not in [m.name for m in self.outside.values()] else self.fresh(key)
 
     def output(self, name: Symbol) -> Memory | None:
         """The buffer of an output port of its own that has no value yet: it starts as zeros."""
@@ -140,10 +146,10 @@ class Ground:
         self.block.append(Let(named, e))
         return var(named)
 
-    def declare(self, name: Symbol, value: Scalar, mutable: bool) -> None:
+    def declare(self, name: Symbol, value: Scalar | Rows, mutable: bool) -> None:
         """A new variable of the innermost scope."""
         scope = self.frame.scopes[-1]
-        if mutable:
+        if mutable or isinstance(value, Rows):
             memory = self.cell(name, value)
             scope[name.name] = memory
             self.write(name, memory, (), value, "")
@@ -155,48 +161,61 @@ class Ground:
         else:
             scope[name.name] = Plain(value)
 
-    def cell(self, name: Symbol, value: Scalar) -> Memory:
-        """A mutable scalar, allocated in the enclosing body."""
-        memory = Memory(self.fresh(name.name), (), name.place.start)
-        self.kinds.start(memory.key, value.weak or value.expr.dtype)
-        self.bodies[-1].append(Alloc(self.buffer(memory, "register")))
+    def cell(self, name: Symbol, value: Scalar | Rows) -> Memory:
+        """A mutable scalar, or an array for rows, allocated in the enclosing body."""
+        shape, kind = (value.tensor.shape, value.kind) if isinstance(value, Rows) else ((), value)
+        if not known_before(shape):
+            raise error("E0320", "the sizes of a local array must be known before the loops", name.place, f"note: its shape is {show_shape(shape)}")
+        memory = Memory(self.fresh(name.name), shape, name.place.start)
+        self.kinds.start(memory.key, kind.weak or kind.expr.dtype)
+        self.bodies[-1].append(Alloc(self.buffer(memory, space_of(shape))))
         return memory
 
-    def assign_name(self, name: Symbol, value: Scalar, form: List) -> None:
-        memory = self.variable(name)
+    def assign_name(self, name: Symbol, value: Scalar | Rows, form: List) -> None:
+        memory = self.variable(name, value)
         if memory is not None:
             self.write(name, memory, (), value, "", form)
         elif self.block is not self.bodies[-1] or self.counts.get(fold(name.name), 0) > 1:
             memory = self.cell(name, value)
             self.frame.scopes[-1][name.name] = memory
             if self.block is not self.bodies[-1]:
-                self.bodies[-1].append(Store(memory.name, (), scalars.retype(Scalar(ZERO, "int"), self.kinds.dtype(memory.key))))
+                self.bodies[-1].extend(self.zeros(memory))
             self.write(name, memory, (), value, "", form)
         else:
             self.declare(name, value, mutable=False)
 
-    def variable(self, name: Symbol) -> Memory | None:
-        """The visible scalar variable of this name; None where there is none.  E0610 for what is no variable."""
+    def zeros(self, memory: Memory) -> tuple[Stmt, ...]:
+        """Statements that fill memory with zeros."""
+        axes = [self.fresh(f"{memory.name}_{k}") for k in range(len(memory.shape))]
+        body: tuple[Stmt, ...] = (Store(memory.name, tuple(var(a) for a in axes), scalars.retype(Scalar(ZERO, "int"), self.kinds.dtype(memory.key))),)
+        for a, extent in reversed(list(zip(axes, memory.shape, strict=True))):
+            body = (Loop(a, ZERO, extent, body),)
+        return body
+
+    def variable(self, name: Symbol, value: Scalar | Rows) -> Memory | None:
+        """The visible variable of this name that takes such a value; None where there is none.  E0610 for what is no variable."""
         found = self.frame.resolve(name.name, name.place)
         if found is None or found.space != "local":
             memory = self.output(name)
-            return memory if memory is None else self.element_only(memory, name)
-        value = found.value
-        if isinstance(value, Plain):
-            if value.loop:
+            return memory if memory is None else self.fits(memory, name, value)
+        old = found.value
+        if isinstance(old, Plain):
+            if old.loop:
                 raise error("E0610", f"the loop variable `{found.key}` cannot be assigned", name.place)
             return None
-        if value is BROKEN:
+        if old is BROKEN:
             raise Silenced
-        memory = self.memory(found) if isinstance(value, Tensor) else value
+        memory = self.memory(found) if isinstance(old, Tensor) else old
         if not isinstance(memory, Memory):
             raise error("E0610", f"`{found.key}` is no variable", name.place)
-        return self.element_only(memory, name)
+        return self.fits(memory, name, value)
 
     @staticmethod
-    def element_only(memory: Memory, name: Symbol) -> Memory:
-        """The memory where it is a scalar; E0607 for a tensor."""
-        if memory.shape:
+    def fits(memory: Memory, name: Symbol, value: Scalar | Rows) -> Memory:
+        """The memory where the value has as many axes; E0607 for a number that would be a whole tensor, E0313."""
+        if isinstance(value, Rows) and value.tensor.rank != len(memory.shape):
+            raise error("E0313", f"`{name.name}` has rank {len(memory.shape)}, its new value rank {value.tensor.rank}", name.place)
+        if memory.shape and not isinstance(value, Rows):
             raise error(
                 "E0607",
                 f"`{name.name}` is a whole tensor; inside a loop its elements are assigned",
@@ -205,8 +224,18 @@ class Ground:
             )
         return memory
 
-    def write(self, name: Form, memory: Memory, at: tuple[Expr, ...], value: Scalar, combiner: str, form: List | None = None) -> None:
-        """Store into memory, in its dtype; a weak one takes the value's."""
+    def write(self, name: Form, memory: Memory, at: tuple[Expr, ...], value: Scalar | Rows, combiner: str, form: List | None = None) -> None:
+        """Store into memory, in its dtype; a weak one takes the value's.  Rows go to the elements that the indices leave, and so does a number."""
+        to = self.agreed(name, memory, value.kind if isinstance(value, Rows) else value, combiner, form)
+        if isinstance(value, Rows):
+            store(value, memory, at, combiner, form or self.form)
+        else:
+            self.block.append(Store(memory.name, at, scalars.retype(value, to), combiner, (form or self.form).place.span))
+        if memory.key in self.outside and isinstance(name, Symbol):
+            self.written.setdefault(memory.name, (memory, name))
+
+    def agreed(self, name: Form, memory: Memory, value: Scalar, combiner: str, form: List | None) -> DType:
+        """The dtype in which the value is stored; E0301, E0303."""
         self.kinds.meet(memory.key, value)
         to = self.kinds.dtype(memory.key)
         if not value.weak and value.expr.dtype is not to:
@@ -223,6 +252,4 @@ class Ground:
             )
         if combiner and to.kind == "bool":
             raise error("E0303", f"`{shorten(name.source_text)}` is bool and cannot be accumulated", (form or self.form).place)
-        self.block.append(Store(memory.name, at, scalars.retype(value, to), combiner, (form or self.form).place.span))
-        if memory.key in self.outside and isinstance(name, Symbol):
-            self.written.setdefault(memory.name, (memory, name))
+        return to

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-from ..ir.dtypes import DType, f32, i64
+from ..ir.dtypes import DType, f32, f64, i64
+from ..ir.expr import const
 from ..ir.graph import Shape
 from ..ir.tensor import Tensor
 from .names import fold
 from .scalars import Scalar
 from .sexpr import Form, List, Symbol
+
+if TYPE_CHECKING:
+    from .loop_tensors import Inside
 
 ACCUMULATE = {"incf": "add", "decf": "add", "mulcf": "mul", "divcf": "", "maxf": "max", "minf": "min"}
 MUTATORS = frozenset({"set", "setf", *ACCUMULATE})
@@ -34,6 +38,20 @@ class Memory:
     shape: Shape
     key: Any
     tensor: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A tensor with axes that an expression gives; `inside` is what it was built in."""
+
+    inside: Inside
+    tensor: Tensor
+
+    @property
+    def kind(self) -> Scalar:
+        """A number of its dtype, as weak as it is."""
+        weak = self.tensor.weak
+        return Scalar(const(0.0, f64), "float") if weak == "float" else Scalar(const(0, self.tensor.dtype), weak)
 
 
 class Kinds:
@@ -64,6 +82,11 @@ class Kinds:
         return kind if isinstance(kind, str) else ""
 
 
+def is_element(place: Form) -> TypeGuard[List]:
+    """`(aref T i…)`, in any case."""
+    return isinstance(place, List) and (place.head or "").lower() == "aref"
+
+
 def targets(form: Form) -> list[Symbol]:
     """The names that a form assigns, accumulates into or stores elements of, in order, each occurrence once."""
     found: list[Symbol] = []
@@ -74,8 +97,9 @@ def targets(form: Form) -> list[Symbol]:
             continue
         if (f.head or "").lower() in MUTATORS:
             step = 2 if (f.head or "").lower() in ("set", "setf") else len(f.items)
-            for place in f.items[1::step]:
-                base = place.items[1] if isinstance(place, List) and place.head == "aref" and len(place.items) > 1 else place
+            places = [p for place in f.items[1::step] for p in (place.items[1:] if isinstance(place, List) and place.head == "values" else (place,))]
+            for place in places:
+                base = place.items[1] if is_element(place) and len(place.items) > 1 else place
                 if isinstance(base, Symbol):
                     found.append(base)
         stack.extend(reversed(f.items))

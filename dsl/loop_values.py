@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..ir.dtypes import DType
+from ..ir.errors import SourceError
 from ..ir.expr import FALSE, TRUE, ZERO, Expr, call, const
 from ..ir.kernel import Check
 from ..ir.program import BAD_INDEX
@@ -14,11 +15,11 @@ from ..ir.tensor import BuildError, Tensor
 from . import arguments, scalars
 from .diagnostics import nearest, shorten
 from .frame import Broken, Silenced, unknown
-from .locals import Memory, Plain
-from .operators import TABLE
+from .locals import Memory, Plain, Rows
 from .scalars import SCALARS, Scalar
 from .sexpr import Comma, Form, List, Number, String, Symbol
 from .source import error
+from .tensorial import tensorial
 
 if TYPE_CHECKING:
     from .ground import Ground
@@ -34,16 +35,16 @@ class LoopValues:
         self.guards: list[Expr] = []
 
     def value(self, form: Form) -> Any:
-        """A Scalar, or a compile-time bool, str or DType.  SourceError E0201, E0203, E0301 …, E0607."""
+        """A Scalar, or a compile-time bool, str or DType; Rows for a tensor with axes.  SourceError E0201, E0203, E0301 …"""
         match form:
             case Number(value=value):
                 return number(value)
             case Symbol():
-                return self.name(form)
+                return self.tensor(form) if tensorial(self, form) else self.name(form)
             case List() if form.head is not None:
                 with self.walk.session.nested(form):
                     try:
-                        return self.call(form)
+                        return self.tensor(form) if tensorial(self, form) else self.call(form)
                     except BuildError as e:
                         raise error(e.code, e.message, form.place, *e.notes) from None
             case String(value=value):
@@ -51,9 +52,19 @@ class LoopValues:
             case _:
                 raise error("E0503", f"`{shorten(form.source_text)}` has no value", form.place)
 
+    def tensor(self, form: Form) -> Any:
+        from .loop_tensors import evaluate
+
+        return evaluate(self, form)
+
     def scalar(self, form: Form) -> Scalar:
         """A value that is a number or a truth value."""
         return self._scalar(form, self.value(form))
+
+    def operand(self, form: Form) -> Scalar | Rows:
+        """What is stored: a number, or a tensor of the iteration."""
+        value = self.value(form)
+        return value if isinstance(value, Rows) else self._scalar(form, value)
 
     def binding(self, form: Form) -> DType | Plain:
         """What a name may stand for: a dtype, or a number that stays as it is."""
@@ -63,6 +74,8 @@ class LoopValues:
     def _scalar(self, form: Form, value: Any) -> Scalar:
         if isinstance(value, bool):
             return Scalar(TRUE if value else FALSE)
+        if isinstance(value, Rows):
+            raise too_many_axes(form, value)
         if not isinstance(value, Scalar):
             raise error("E0503", f"expected a number, found `{shorten(form.source_text)}`", form.place)
         return value
@@ -72,6 +85,8 @@ class LoopValues:
         value = self.value(form)
         if isinstance(value, bool):
             return value
+        if isinstance(value, Rows):
+            raise too_many_axes(form, value)
         if not isinstance(value, Scalar):
             raise error("E0303", f"a condition must be bool, found `{shorten(form.source_text)}`", form.place, "help: compare it, as in (/= x 0)")
         try:
@@ -94,7 +109,7 @@ class LoopValues:
             memory = self.walk.output(form)
             if memory is None:
                 raise unknown(form.name, frame, form.place)
-            return self.whole(form, memory)
+            return self.walk.read(memory, ())
         value = found.value
         match value:
             case Broken():
@@ -102,10 +117,10 @@ class LoopValues:
             case Plain():
                 return value.value
             case Memory():
-                return self.whole(form, value)
+                return self.walk.read(value, ())
             case Tensor():
                 fixed = None if self.walk.assigns(found.key) else plain(value)
-                return fixed if fixed is not None else self.whole(form, self.walk.memory(found))
+                return fixed if fixed is not None else self.walk.read(self.walk.memory(found), ())
             case Expr():
                 return Scalar(value, "int")
             case bool() | str() | DType():
@@ -114,18 +129,6 @@ class LoopValues:
                 return number(value)
             case _:
                 raise error("E0503", f"`{shorten(form.name)}` is no number", form.place)
-
-    def whole(self, form: Symbol, memory: Memory) -> Scalar:
-        """The value of a mutable scalar or of a tensor without axes."""
-        if memory.shape:
-            axes = len(memory.shape)
-            raise error(
-                "E0607",
-                f"`{shorten(form.name)}` has {axes} ax{'i' if axes == 1 else 'e'}s; inside a loop its elements are read",
-                form.place,
-                f"help: (aref {form.name} {' '.join('ijklmnpq'[:axes])})",
-            )
-        return self.walk.read(memory, ())
 
     # ---- calls
 
@@ -153,25 +156,11 @@ class LoopValues:
 
             return call_on_numbers(self, form, composite)
         if row is None:
-            if name in TABLE or head in TABLE:
-                raise error(
-                    "E0607",
-                    f"`{name}` works on whole tensors; inside a loop there are only numbers",
-                    form.items[0].place,
-                    "help: move it out of the loop, or write the loop that it stands for",
-                )
-            raise error("E0203", f"unknown operator `{shorten(name)}`", form.items[0].place, *nearest(name, SCALARS))
+            raise self.unknown_call(form)
         least, most, run = row
         self.commas(form)
         operands = form.items[1:]
         if not least <= len(operands) <= most:
-            if name in ("max", "min") and len(operands) == 1:
-                raise error(
-                    "E0607",
-                    f"`{name}` of one operand reduces a whole tensor",
-                    form.place,
-                    f"help: inside a loop, ({name}f place value) keeps a running {name}",
-                )
             raise error(
                 "E0501",
                 f"`{name}` takes {least}{' operands or more' if most > 9 else ' operand' + 's' * (least != 1)}, found {len(operands)}",
@@ -189,12 +178,26 @@ class LoopValues:
             raise error("E0503", f"expected a number, found `{shorten(text.source_text)}`", text.place)
         return run(numbers, name)
 
+    def unknown_call(self, form: List) -> SourceError:
+        """The head is unknown; so may be names in the operands, which are told as well."""
+        found = error("E0203", f"unknown operator `{shorten(form.head or '')}`", form.items[0].place, *nearest(form.head or "", SCALARS)).diagnostics
+        for f in form.items[1:]:
+            try:
+                self.value(f)
+            except SourceError as e:
+                found = [*found, *(d for d in e.diagnostics if d.code in ("E0201", "E0203"))]
+            except Silenced:
+                pass
+        return SourceError(found)
+
     def operands(self, forms: Sequence[Form]) -> list[Any]:
         problems = arguments.Problems()
         values: list[Any] = []
         for f in forms:
             with problems:
                 value = self.value(f)
+                if isinstance(value, Rows):
+                    raise too_many_axes(f, value)
                 if not isinstance(value, (Scalar, bool, str, DType)):
                     raise error("E0503", f"expected a number, found `{shorten(f.source_text)}`", f.place)
                 values.append(value.name if isinstance(value, DType) else value)
@@ -216,14 +219,18 @@ class LoopValues:
                 form.place,
                 "expected: (if condition then else)",
             )
-        test = self.condition(form.items[1])
+        problems = arguments.Problems()
+        test: bool | Expr = TRUE  # where it is wrong, the branches are looked at all the same
+        with problems:
+            test = self.condition(form.items[1])
         if isinstance(test, bool):
             return self.value(form.items[2 if test else 3])
-        with self.guarded(test):
-            a = self.scalar(form.items[2])
-        with self.guarded(call("bit_not", test)):
-            b = self.scalar(form.items[3])
-        return scalars.choose(Scalar(test), a, b)
+        branches: list[Scalar] = []
+        for f, holds in ((form.items[2], test), (form.items[3], call("bit_not", test))):
+            with problems, self.guarded(holds):
+                branches.append(self.scalar(f))
+        problems.finish()
+        return scalars.choose(Scalar(test), *branches)
 
     def guarded(self, condition: Expr) -> _Guard:
         return _Guard(self.guards, condition)
@@ -262,8 +269,8 @@ class LoopValues:
 
     # ---- elements
 
-    def element(self, form: List) -> tuple[Memory, tuple[Expr, ...]]:
-        """The memory and the checked indices of `(aref T i…)`."""
+    def element(self, form: List, part: bool = False) -> tuple[Memory, tuple[Expr, ...]]:
+        """The memory and the checked indices of `(aref T i…)`; of a `part` there may be fewer than axes."""
         if len(form.items) < 2 or not isinstance(form.items[1], Symbol):
             raise error("E0501", "`aref` takes the name of a tensor and its indices", form.place, "expected: (aref T i…)")
         memory = self.base(form.items[1])
@@ -273,14 +280,14 @@ class LoopValues:
             with problems:
                 at.append(self.index(f))
         problems.finish()
-        if len(at) != len(memory.shape):
+        if len(at) != len(memory.shape) and not (part and len(at) < len(memory.shape)):
             axes = len(memory.shape)
             raise error(
                 "E0505",
                 f"`{form.items[1].name}` has {axes} ax{'i' if axes == 1 else 'e'}s, found {len(at)} ind{'ex' if len(at) == 1 else 'ices'}",
                 form.place,
             )
-        for f, i, extent in zip(form.items[2:], at, memory.shape, strict=True):
+        for f, i, extent in zip(form.items[2:], at, memory.shape, strict=False):
             self.inside(f, i, extent)
         return memory, tuple(at)
 
@@ -328,6 +335,16 @@ class _Guard:
 
     def __exit__(self, *_: object) -> None:
         self.guards.pop()
+
+
+def too_many_axes(form: Form, rows: Rows) -> Exception:
+    axes = rows.tensor.rank
+    return error(
+        "E0607",
+        f"`{shorten(form.source_text)}` has {axes} ax{'i' if axes == 1 else 'e'}s, and a number is needed here",
+        form.place,
+        f"help: one element is (aref x {' '.join('ijklmnpq'[:axes])}), and (sum x), (max x) and others reduce all axes",
+    )
 
 
 def number(value: float) -> Scalar:

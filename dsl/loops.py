@@ -6,14 +6,16 @@ that finds a wider one than it started with is made again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from ..ir.bounds import Range
+from ..ir.dtypes import bool_
 from ..ir.errors import CompilerBug
-from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, call, leaves, var
+from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, call, leaves, load, var
 from ..ir.graph import Attr, Shape, identity, make
-from ..ir.kernel import Alloc, Check, If, Loop, Nest, Stmt, Store, While
+from ..ir.kernel import Alloc, Buffer, Check, If, Loop, Nest, Stmt, Store, While, statements
 from ..ir.program import BAD_SIZE
 from ..ir.simplify import assuming, simplify
 from ..ir.tensor import BuildError
@@ -22,7 +24,8 @@ from .checks import hoisted, on_sizes_only
 from .diagnostics import nearest, shorten
 from .frame import BROKEN
 from .ground import Ground
-from .locals import ACCUMULATE, Kinds, Memory, Plain, count_targets, targets
+from .locals import ACCUMULATE, Kinds, Memory, Plain, Rows, count_targets, is_element, targets
+from .loop_tensors import updated
 from .loop_values import LoopValues
 from .names import fold
 from .scalars import Scalar
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 MAX_WALKS = 64
 MAX_STATEMENTS = 500  # of one nest: what depends on what is asked of every two of them
+MAX_WRITTEN_OUT = 1000  # tensor expressions as the loops that they are included
 
 
 def run_nest(evaluator: Evaluator, form: List) -> None:
@@ -89,6 +93,7 @@ class Walk(Ground):
                 return error(
                     "E0605", "this value is used by nothing", form.place, "help: inside a loop a statement stores: (setf …), (incf …), (set …)"
                 )
+            self.frame.misspelt(form)
             return error("E0203", f"unknown statement `{shorten(form.head)}`", form.items[0].place, *nearest(form.head, known))
         return error("E0605", "this value is used by nothing", form.place)
 
@@ -105,18 +110,53 @@ class Walk(Ground):
     def dotimes(self, form: List) -> None:
         """`(dotimes (v count) form…)`"""
         name, (count,) = loop_head(form, 1, 1, "(dotimes (v count) form…)")
-        self.loop_over(form, name, ZERO, self.once(self.values.index(count), "count"), ONE)
+        with self.head(form, name):
+            stop = self.once(self.values.index(count), "count")
+        self.loop_over(form, name, ZERO, stop, ONE)
 
     def loop(self, form: List) -> None:
         """`(loop (v from to [by]) form…)`: half-open; a negative `by` counts down."""
         name, (start, stop, *by) = loop_head(form, 2, 3, "(loop (v from to [by]) form…)")
-        first, last = self.once(self.values.index(start), "from"), self.once(self.values.index(stop), "to")
-        step = self.once(self.values.index(by[0]), "by") if by else ONE
-        if step is ZERO:
-            raise error("E0610", "a loop by 0 never ends", by[0].place)
+        with self.head(form, name):
+            first, last, *given = self.bounds(start, stop, *by)
+            step = given[0] if given else ONE
+            if step is ZERO:
+                raise error("E0610", "a loop by 0 never ends", by[0].place)
         if not step.is_const:
             self.emit_check(Check(call("not_equal", step, ZERO), BAD_SIZE, by[0].place.span))
         self.loop_over(form, name, first, last, step)
+
+    def bounds(self, *forms: Form) -> list[Expr]:
+        """What a loop runs from, to and by, evaluated once; mistakes in several are told together."""
+        problems = arguments.Problems()
+        found: list[Expr] = []
+        for f, name in zip(forms, ("from", "to", "by"), strict=False):
+            with problems:
+                found.append(self.once(self.values.index(f), name))
+        problems.finish()
+        return found
+
+    @contextmanager
+    def head(self, form: List, variable: Symbol | None = None) -> Iterator[None]:
+        """The head of a loop or of a branch: after a mistake in it, what stands inside is looked at all the same."""
+        problems = arguments.Problems()
+        with problems:
+            yield
+        if problems.found or problems.silenced:
+            with problems, self.inner():
+                if variable is not None:
+                    self.frame.scopes[-1][variable.name] = BROKEN
+                self.statements([f for f in form.items[2:] if isinstance(f, List)])
+            problems.finish()
+
+    @contextmanager
+    def naming(self, name: Symbol) -> Iterator[None]:
+        """After a mistake in what a name is to stand for, its uses are not reported again."""
+        try:
+            yield
+        except Exception:
+            self.frame.assign(name.name, BROKEN, name.place)
+            raise
 
     def loop_over(self, form: List, name: Symbol, start: Expr, stop: Expr, step: Expr) -> None:
         axis = self.fresh(name.name)
@@ -150,15 +190,29 @@ class Walk(Ground):
             return
         condition = TRUE if value is True else value
         self.block.extend(checks)
+        if not all(isinstance(s, Check) for s in checks):
+            self.while_computed(items, condition, limit)
+            return
         with self.inner() as body:
             self.known = assuming(self.known, condition) if not scalars.has_loads(condition) else self.known
             self.statements(items[1:])
         self.block.append(While(condition, (*body, *checks), limit))
 
+    def while_computed(self, items: Sequence[Form], condition: Expr, limit: Expr | None) -> None:
+        """A condition that takes statements of its own is computed before the loop and at the end of its body."""
+        go = self.fresh("go")
+        self.block += [Alloc(Buffer(go, bool_, (), "register")), Store(go, (), condition)]
+        with self.inner() as body:
+            self.statements(items[1:])
+            again = self.values.condition(items[0])
+            self.block.append(Store(go, (), again if isinstance(again, Expr) else TRUE if again else FALSE))
+        self.block.append(While(load(go, bool_), tuple(body), limit))
+
     def conditional(self, form: List) -> None:
         if not 3 <= len(form.items) <= 4:
             raise error("E0501", f"`if` takes 2 or 3 operands, found {len(form.items) - 1}", form.place, "expected: (if condition then [else])")
-        condition = self.values.condition(form.items[1])
+        with self.head(form):
+            condition = self.values.condition(form.items[1])
         if isinstance(condition, bool):
             self.statements(form.items[2:3] if condition else form.items[3:])
             return
@@ -177,20 +231,29 @@ class Walk(Ground):
         from .evaluate import let_pairs
 
         pairs = let_pairs(form)
-        values = [(name, self.values.scalar(value)) for name, value in pairs]
-        self.frame.scopes.append({})
-        for name, value in values:
-            self.declare(name, value, mutable=fold(name.name) in count_targets(form))
+        problems = arguments.Problems()
+        values: dict[str, Scalar | Rows] = {}
+        for name, value in pairs:
+            with problems:
+                values[name.name] = self.values.operand(value)
+        self.frame.scopes.append({name.name: BROKEN for name, _ in pairs})
+        for name, _ in pairs:
+            with problems:
+                if name.name in values:
+                    self.declare(name, values[name.name], mutable=fold(name.name) in count_targets(form))
         try:
-            self.statements(form.items[2:])
+            with problems:
+                self.statements(form.items[2:])
         finally:
             self.frame.scopes.pop()
+        problems.finish()
 
     def make_array(self, form: List) -> None:
         """`(make-array v dtype (sizes))`: local memory, zeros at first."""
         if len(form.items) != 4 or not isinstance(form.items[1], Symbol):
             raise error("E0601", "this is not a `make-array`", form.place, "expected: (make-array name dtype (sizes))")
         name = form.items[1]
+        self.frame.scopes[-1][name.name] = BROKEN  # where a mistake follows
         dtype = arguments.type_(self.evaluator, form.items[2])
         items = form.items[3].items if isinstance(form.items[3], List) and not arguments.is_expression(form.items[3]) else (form.items[3],)
         shape: Shape = tuple(self.values.index(f) for f in items)
@@ -199,13 +262,8 @@ class Walk(Ground):
         memory = Memory(self.fresh(name.name), shape, name.place.start)
         self.kinds.start(memory.key, dtype)
         self.frame.scopes[-1][name.name] = memory
-        small = all(e.is_const for e in shape)
-        self.block.append(Alloc(self.buffer(memory, "stack" if small else "private")))
-        axes = [self.fresh(f"{name.name}_{k}") for k in range(len(shape))]
-        body: tuple[Stmt, ...] = (Store(memory.name, tuple(var(a) for a in axes), scalars.retype(Scalar(ZERO, "int"), dtype)),)
-        for a, extent in reversed(list(zip(axes, shape, strict=True))):
-            body = (Loop(a, ZERO, extent, body),)
-        self.block.extend(body)
+        self.block.append(Alloc(self.buffer(memory, "stack" if all(e.is_const for e in shape) else "private")))
+        self.block.extend(self.zeros(memory))
 
     def assign(self, form: List) -> None:
         """`(setf place value …)`, `(set v value)`"""
@@ -213,14 +271,47 @@ class Walk(Ground):
             raise error("E0601", "this is not an assignment", form.place, f"expected: ({form.head} place value)")
         for k in range(1, len(form.items), 2):
             place, value = form.items[k], form.items[k + 1]
-            if isinstance(place, List) and place.head == "aref":
-                x = self.values.scalar(value)
-                memory, at = self.values.element(place)
+            if isinstance(place, Symbol):
+                with self.naming(place):
+                    self.assign_name(place, self.values.operand(value), form)
+                continue
+            if isinstance(place, List) and (place.head or "").lower() == "values":
+                self.assign_values(place, value, form)
+                continue
+            if is_element(place):
+                memory, at, x = self.element_and(place, value)
                 self.write(place.items[1], memory, at, x, "", form)
-            elif isinstance(place, Symbol):
-                self.assign_name(place, self.values.scalar(value), form)
             else:
                 raise error("E0601", f"`{shorten(place.source_text)}` cannot be assigned", place.place, "expected: a name or (aref T i…)")
+
+    def assign_values(self, place: List, value: Form, form: List) -> None:
+        """`(setf (values a b) value)`"""
+        names = [n for n in place.items[1:] if isinstance(n, Symbol)]
+        with ExitStack() as stack:
+            for name in names:
+                stack.enter_context(self.naming(name))
+            found = self.values.value(value)
+            if not isinstance(found, tuple) or len(found) != len(place.items) - 1 or len(names) != len(found):
+                count = len(found) if isinstance(found, tuple) else 1
+                raise error("E0603", f"{len(place.items) - 1} names for {count} value{'s' * (count != 1)}", place.place)
+            for name, x in zip(names, found, strict=True):
+                self.assign_name(name, x, form)
+
+    def increment(self, form: Form | None) -> Scalar | Rows:
+        return Scalar(ONE, "int") if form is None else self.values.operand(form)
+
+    def element_and(self, place: List, form: Form | None) -> tuple[Memory, tuple[Expr, ...], Scalar | Rows]:
+        """The memory and the indices of a place, and what is stored there (1 where nothing is said); mistakes in both are told together."""
+        problems = arguments.Problems()
+        value: Scalar | Rows | None = None
+        at: tuple[Memory, tuple[Expr, ...]] | None = None
+        with problems:
+            value = self.increment(form)
+        with problems:
+            at = self.values.element(place, value is None or isinstance(value, Rows))
+        problems.finish()
+        assert at is not None and value is not None
+        return *at, value
 
     def update(self, form: List) -> None:
         """`(incf place [e])` and its kin."""
@@ -228,12 +319,13 @@ class Walk(Ground):
         if not 2 <= len(form.items) <= 3 or (len(form.items) == 2 and head not in ("incf", "decf")):
             raise error("E0601", f"this is no `{head}`", form.place, f"expected: ({head} place {'[e]' if head in ('incf', 'decf') else 'e'})")
         place = form.items[1]
-        value = self.values.scalar(form.items[2]) if len(form.items) == 3 else Scalar(ONE, "int")
-        if isinstance(place, List) and place.head == "aref":
-            memory, at = self.values.element(place)
+        operand = form.items[2] if len(form.items) == 3 else None
+        if is_element(place):
+            memory, at, value = self.element_and(place, operand)
             name = place.items[1]
         elif isinstance(place, Symbol):
-            found, at, name = self.variable(place), (), place
+            value = self.increment(operand)
+            found, at, name = self.variable(place, value), (), place
             if found is None:
                 raise error(
                     "E0201",
@@ -245,9 +337,11 @@ class Walk(Ground):
             memory = found
         else:
             raise error("E0601", f"`{shorten(place.source_text)}` cannot be assigned", place.place, "expected: a name or (aref T i…)")
-        if head == "decf":
+        if isinstance(value, Rows):
+            value = updated(value, head, memory, at, form)
+        elif head == "decf":
             value = scalars.apply("neg", [value], "decf")
-        if head == "divcf":
+        elif head == "divcf":
             value = scalars.SCALARS["/"][2]([self.read(memory, at), value], "divcf")
         self.write(name, memory, at, value, ACCUMULATE[head], form)
 
@@ -260,6 +354,9 @@ class Walk(Ground):
         never = next((name for (_, key), name in self.unset.items() if not any(m.key == (0, key) for m, _ in self.written.values())), None)
         if never is not None:
             raise error("E0604", f"the output `{shorten(never.name)}` has no value here", never.place)
+        if sum(1 for _ in statements(tuple(self.block))) > MAX_WRITTEN_OUT:
+            said = f"more than {MAX_WRITTEN_OUT} statements in one nest of loops, with its tensor expressions written out"
+            raise error("E0106", said, self.form.place, "help: what needs no loop around it may stand outside")
         b = self.evaluator.builder
         for s in self.block:
             if isinstance(s, Check) and on_sizes_only(s):

@@ -15,7 +15,7 @@ from .ast import Composite, PortDecl
 from .calls import parameter_value_of, split_call
 from .evaluate import Evaluator, let_pairs
 from .frame import Frame
-from .interface import is_broadcast, parameters_of, type_of
+from .interface import parameters_of, type_of
 from .locals import Plain
 from .scalars import Scalar
 from .sexpr import Form, List, Symbol
@@ -26,13 +26,8 @@ if TYPE_CHECKING:
 
 
 def call_on_numbers(values: LoopValues, form: List, composite: Composite) -> Any:
-    """The number that the call gives.  E0607 where the composite needs tensors with axes, or has a statement that makes no number."""
+    """The number that the call gives; the composite is one that `tensorial.on_numbers` accepts."""
     walk = values.walk
-    for p in composite.ports:
-        if p.role == "inout" or p.where or (p.sizes is not None and len(p.sizes) > is_broadcast(p.sizes)):
-            raise _needs_tensors(composite, form.items[0].place)
-    if len(composite.outputs) != 1 or composite.where:
-        raise _needs_tensors(composite, form.items[0].place)
     frame = Frame(composite)
     ports, keywords = split_call(form, composite)
     given = [(p, f, values.scalar(f)) for p, f in ports]
@@ -86,7 +81,7 @@ def _body(values: LoopValues, forms: tuple[Form, ...], composite: Composite) -> 
         return last
     found = values.walk.frame.scopes[0].get(composite.outputs[0])
     if not isinstance(found, Plain):
-        raise _needs_tensors(composite, composite.place)
+        raise error("E0606", f"the output `{composite.outputs[0]}` is never given a value", composite.place)
     return found.value
 
 
@@ -105,17 +100,6 @@ def _statement(values: LoopValues, form: Form, composite: Composite) -> Any:
         case "if" if isinstance(form, List) and len(form.items) >= 3 and isinstance(values.value(form.items[1]), bool):
             chosen = form.items[2:3] if values.value(form.items[1]) else form.items[3:4]
             return _statement(values, chosen[0], composite) if chosen else None
-        case "dotimes" | "loop" | "while" | "make-array":
-            raise _needs_tensors(composite, form.place)
         case _:
             return values.scalar(form)
     return None
-
-
-def _needs_tensors(composite: Composite, place: Place) -> Exception:
-    return error(
-        "E0607",
-        f"`{composite.name}` works on whole tensors; inside a loop there are only numbers",
-        place,
-        "help: call it outside the loop, bind the result and read its elements",
-    )

@@ -27,6 +27,7 @@ class Session:
     stack: list[Composite] = field(default_factory=list)  # the composites that are being elaborated, outermost first
     depth: int = 0
     forms: int = 0
+    taken: set[str] = field(default_factory=set)  # the names of the nest that what is built now becomes a part of
 
     @contextmanager
     def nested(self, form: Form) -> Iterator[None]:

@@ -11,6 +11,7 @@ from . import arguments
 from .diagnostics import shorten
 from .evaluate import Evaluator, check_rank
 from .frame import BROKEN, Broken, Silenced
+from .locals import is_element
 from .loops import run_nest
 from .names import unique
 from .sexpr import Form, List, Symbol
@@ -30,6 +31,9 @@ def execute(evaluator: Evaluator, form: Form) -> None:
     statement = STATEMENTS.get((form.head or "").lower()) if isinstance(form, List) else None
     frame.last = None
     if statement is None:
+        if isinstance(form, List) and form.head is not None and not evaluator.knows(form.head):
+            frame.misspelt(form)
+            raise evaluator.unknown_statement(form)
         frame.last = evaluator.value(form)
         return
     assert isinstance(form, List)
@@ -44,9 +48,9 @@ def assign(evaluator: Evaluator, form: List) -> None:
         raise error("E0601", "this is not an assignment", form.place, f"expected: ({form.head} place value)")
     for k in range(1, len(form.items), 2):
         place, value = form.items[k], form.items[k + 1]
-        if isinstance(place, List) and place.head == "values":
+        if isinstance(place, List) and (place.head or "").lower() == "values":
             _assign_values(evaluator, place, value)
-        elif isinstance(place, List) and place.head == "aref":
+        elif is_element(place):
             store(evaluator, place, arguments.tensor(evaluator, value), form)
         else:
             name = assignable(place)
@@ -146,7 +150,7 @@ def update(evaluator: Evaluator, form: List) -> None:
         raise error("E0601", f"this is no `{head}`", form.place, f"expected: ({head} place {'[e]' if head in ('incf', 'decf') else 'e'})")
     place = form.items[1]
     value = arguments.tensor(evaluator, form.items[2]) if len(form.items) == 3 else evaluator.builder.constant(1)
-    if isinstance(place, List) and place.head == "aref":
+    if is_element(place):
         store(evaluator, place, value, form, UPDATES[head])
         return
     name = assignable(place)

@@ -37,8 +37,7 @@ def at_least_zero(p: Poly, known: Known) -> Expr:
             if pl.is_constant(d) and known.positive(d):
                 return at_least_zero(_undivided(pl.plus(p, {m: c}, -1), x, d, c), known)
     g = pl.content(p)
-    if g > 1:
-        p = {m: c // g for m, c in p.items() if m or c // g}
+    p = {m: c // g for m, c in p.items() if m or c // g}
     offset = p.get((), 0)
     right = {m: c for m, c in p.items() if c > 0 and m}
     left = {m: -c for m, c in p.items() if c < 0 and m}
@@ -72,9 +71,8 @@ def _equality(op: str, p: Poly, known: Known) -> Expr:
     offset = p.get((), 0)
     if varying == 0 or offset % varying:
         return other
-    g = pl.content(p)
-    if offset % g == 0:
-        p = {m: c // g for m, c in p.items()}
+    g = pl.content(p)  # divides `varying`, and so the offset
+    p = {m: c // g for m, c in p.items()}
     if p[min(p, key=pl.order)] < 0:
         p = pl.scaled(p, -1)
     left = {m: c for m, c in p.items() if c > 0 and m}

@@ -32,8 +32,9 @@ def product(factors: list[Interval]) -> Interval:
 def _floordiv(x: Interval, y: Interval) -> Interval:
     if y[0] is None or y[0] <= 0:
         return None, None
-    low = None if x[0] is None else 0 if x[0] >= 0 and y[1] is None else min(x[0] // y[0], x[0] // y[1] if y[1] else -1)
-    high = None if x[1] is None else max(x[1] // y[0], x[1] // y[1] if y[1] else -1)
+    near, far = y[0], y[1] or None  # 0 is the end of an empty range alone
+    low = None if x[0] is None else x[0] // near if x[0] < 0 else 0 if far is None else x[0] // far
+    high = None if x[1] is None else x[1] // near if x[1] >= 0 else -1 if far is None else x[1] // far
     return low, high
 
 

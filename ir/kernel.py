@@ -39,10 +39,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from operator import is_
 
-from .dtypes import DType
+from .dtypes import DType, bool_
 from .errors import NOWHERE, Span
 from .expr import ONE, ZERO, Expr, const, product, substitution
 from .graph import Port, Shape, Size
+from .primops import COMBINERS
 
 KINDS = (
     "serial",
@@ -225,6 +226,15 @@ def port_buffer(port: Port) -> Buffer:
     if port.pairs:
         return Buffer(port.name, port.dtype.part, (*port.shape, const(2)), "global", (*(s * 2 for s in listed), ONE) if listed else ())
     return Buffer(port.name, port.dtype, port.shape, "global", listed)
+
+
+def identity_of(combiner: str, dtype: DType) -> Expr:
+    """What a reduction of this dtype over no elements gives."""
+    which = COMBINERS[combiner].identity
+    value = {"0": 0, "1": 1, "min": dtype.min, "max": dtype.max}[which]
+    if which == "1" and COMBINERS[combiner].op == "bit_and":
+        value = True if dtype is bool_ else dtype.max if dtype.kind == "uint" else -1
+    return const(value, dtype)
 
 
 # ---- walking

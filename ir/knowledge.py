@@ -152,7 +152,7 @@ class Knowledge:
             return []
         result: list[Poly] = [pl.plus(pl.atom(a), pl.constant(-1)) for a in product if not a.args]
         for a in product:
-            if a.op == "floordiv" and a.args[1].is_const and a.args[1].attr > 0:
+            if a.op == "floordiv" and a.args[1].is_const:  # and more than 0, or nothing would be known of it
                 result.append(pl.plus(pl.poly(a.args[0]), pl.constant(-a.args[1].attr)))
         return result
 

@@ -8,7 +8,7 @@ from .expr import ONE, TRUE, ZERO, Expr, Scalar, both, call, ceildiv, const, max
 from .expr import axis as place
 from .graph import Shape, View
 from .tensor import BuildError, Int, Range, Tensor, show, show_shape
-from .values import Values, constant_value, literal
+from .values import Values, constant_value, literal, same_literal
 
 
 class Movement(Values):
@@ -17,9 +17,10 @@ class Movement(Values):
     def moved(self, x: Tensor, index: Sequence[Expr], shape: Sequence[Expr], condition: Expr | None = None, fill: Scalar = 0) -> Tensor:
         """x read at `index` (positions along x's axes over the new $ axes), and the fill outside the condition."""
         extents = tuple(self.extent(e) for e in shape)
-        if condition is not None:
-            condition = self.tidy(condition, extents)
-        if condition is not None and x.view.domain is not None and not self.same_fill(x, fill):
+        condition = None if condition is None else self.tidy(condition, extents)
+        if condition is TRUE:  # which masks nothing
+            condition = None
+        if condition is not None and x.view.domain is not None and not same_literal(x.view.fill, fill, x.dtype):
             x = self.contiguous(x)
         view = x.view.through({place(k): e for k, e in enumerate(index)})
         domain = both(view.domain, condition)
@@ -33,9 +34,6 @@ class Movement(Values):
     def along(self, x: Tensor, a: int, position: Expr) -> list[Expr]:
         """The identity index map of x but for axis a, which is read at `position`."""
         return [position if k == a else place(k) for k in range(x.rank)]
-
-    def same_fill(self, x: Tensor, fill: Scalar) -> bool:
-        return const(x.view.fill, x.dtype) is const(fill, x.dtype)
 
     # ---- order of axes
 

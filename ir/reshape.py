@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .expr import ONE, ZERO, Expr, axis, both, postorder, product
+from .expr import ONE, TRUE, ZERO, Expr, axis, both, postorder, product
 from .graph import Shape
 from .movement import Movement
 from .tensor import BuildError, Int, Tensor, show_shape
@@ -57,8 +57,7 @@ class Reshape(Movement):
             whole, part = n.args
             if self.proves(ZERO.lt(part)):
                 conditions.append((whole % part).eq(0))
-        trial = self.tidy(a.eq(b), (), both(*conditions))
-        if not conditions or not trial.is_const or not trial.attr:
+        if self.tidy(a.eq(b), (), both(*conditions)) is not TRUE:
             raise BuildError(
                 "E0315", f"reshape of {show_shape(old)} to {show_shape(new)}: {a} and {b} elements are not provably equal", "one extent may be -1"
             )
@@ -82,14 +81,15 @@ class Reshape(Movement):
         return index
 
     def groups(self, old: Shape, new: Shape) -> list[tuple[list[int], list[int]]]:
-        """The axes of both shapes in groups, each as small as can be proven, with as many elements on either side."""
+        """The axes of both shapes in groups, each as small as can be proven, with as many elements on either side; what nothing
+        smaller is proven for is one group."""
         result: list[tuple[list[int], list[int]]] = []
         i = j = 0
         while i < len(old) or j < len(new):
             end = next(
                 (
                     (p, q)
-                    for total in range(1, len(old) - i + len(new) - j + 1)
+                    for total in range(1, len(old) - i + len(new) - j)
                     for p in range(i, min(len(old), i + total) + 1)
                     if (q := j + total - (p - i)) <= len(new) and self.same(product(old[i:p]), product(new[j:q]))
                 ),

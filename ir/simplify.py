@@ -147,26 +147,23 @@ def regrouped(p: Poly, known: Known) -> Poly:
 def _regroup(p: Poly, m: pl.Monomial, a: Expr, known: Known) -> Poly | None:
     known = known.home(a)
     x, d = (pl.poly(arg) for arg in a.args)
-    if len(d) != 1:
+    if not d or (m.count(a) if len(d) == 1 else pl.degree(p, a)) != 1:
         return None
-    term = {m: p[m]}
-    rest = {tuple(b for b in m if b is not a): p[m]} if m.count(a) == 1 else None
-    if rest is None:
-        return None
+    # a divisor of one term stands in every term by itself, the terms of a longer one only together
+    factor = {tuple(b for b in m if b is not a): p[m]} if len(d) == 1 else pl.coefficient(p, a)[0]
+    without = pl.plus(p, pl.times(factor, pl.atom(a)), -1)
     if a.op == "floordiv":
-        q, r = pl.divided(rest, d)
-        if r or not is_multiple(x, d, known):
-            return None
-        return pl.plus(pl.plus(p, term, -1), pl.times(q, x))
+        q, r = pl.divided(factor, d)
+        return None if r or not is_multiple(x, d, known) else pl.plus(without, pl.times(q, x))
     if len(p) < 2:
         return None
     quotient = known.quotients.get(a)
     if quotient is None:
         quotient = known.quotients[a] = divide(x, d, known)
-    whole = pl.times(pl.times(rest, d), quotient)
-    if not whole or any(p.get(k) != c for k, c in whole.items()):
+    whole = pl.times(pl.times(factor, d), quotient)
+    if any(p.get(k) != c for k, c in whole.items()):
         return None
-    return pl.plus(pl.plus(pl.plus(p, term, -1), whole, -1), pl.times(rest, x))
+    return pl.plus(pl.plus(without, whole, -1), pl.times(factor, x))
 
 
 def is_multiple(x: Poly, d: Poly, known: Known) -> bool:
@@ -183,14 +180,12 @@ def is_multiple(x: Poly, d: Poly, known: Known) -> bool:
 
 
 def by_one(x: Poly, d: Poly, known: Known) -> Poly | None:
-    """x // 1 → x;   x // -1 → -x"""
-    if d == {(): 1}:
-        return x
-    return pl.scaled(x, -1) if d == {(): -1} else None
+    """x // 1 → x"""
+    return x if d == {(): 1} else None
 
 
 def by_negative(x: Poly, d: Poly, known: Known) -> Poly | None:
-    """x // d → -x // -d for a constant d < -1"""
+    """x // d → -x // -d for a constant d < 0"""
     return divide(pl.scaled(x, -1), pl.scaled(d, -1), known) if pl.is_constant(d) and d.get((), 0) < 0 else None
 
 
@@ -233,17 +228,17 @@ def nested(x: Poly, d: Poly, known: Known) -> Poly | None:
 
 
 def _factored(x: Poly, d: Poly, known: Known) -> tuple[Poly, Poly, Poly, Poly] | None:
-    """(g, y, e, r) with x = g·y + r, d = g·e, g > 0 and 0 <= r < g; None where no factor g of d other than 1 and d itself does that."""
+    """(g, y, e, r) with x = g·y + r, d = g·e, g > 0 and 0 <= r < g; None where no factor g of d other than 1 does that."""
     if len(d) != 1:
         return None
     ((m, c),) = d.items()
     candidates: list[Poly] = [{(a,): 1} for a in dict.fromkeys(m)]
     numbers = {gcd(c, k) for n, k in x.items() if n} - {1}
-    candidates += [pl.constant(g) for g in sorted(numbers, reverse=True) if g > 1]
+    candidates += [pl.constant(g) for g in sorted(numbers, reverse=True)]
     for g in candidates:
         e, left = pl.divided(d, g)
         y, r = pl.divided(x, g)
-        if left or e == {(): 1} or not y or not known.positive(g):
+        if left or not y or not known.positive(g):
             continue
         if known.nonnegative(r) and known.positive(pl.plus(g, r, -1)):
             return g, y, e, r
@@ -268,7 +263,8 @@ def drop_multiples(x: Poly, d: Poly, known: Known) -> Poly | None:
     r = {m: c for m, c in r.items() if not m or not is_multiple({m: c}, d, known)}
     if pl.is_constant(d):
         whole = d[()]
-        r = {m: (c if -whole < 2 * c <= whole or not m else (c + (whole - 1) // 2) % whole - (whole - 1) // 2) for m, c in r.items()}
+        half = (whole - 1) // 2
+        r = {m: (c + half) % whole - half if m else c for m, c in r.items()}
     return remainder(r, d, known) if r != x else None
 
 

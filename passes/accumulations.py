@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..ir.expr import Expr, call, postorder
+from ..ir.kernel import identity_of
 from ..ir.primops import COMBINERS
-from .nest_body import identity_of
 
 _BY_OPERATOR = {c.op: c.name for c in COMBINERS.values()}
 

@@ -20,8 +20,8 @@ from ..ir.dtypes import INDEX
 from ..ir.expr import ONE, ZERO, Expr, both, maximum, minimum, postorder, var
 from ..ir.kernel import Alloc, Block, Loop, Stmt, expressions, map_expressions, statements
 from ..ir.polynomial import coefficient, degree, expr, is_constant, poly, scaled
+from ..ir.renaming import unique_locals
 from ..ir.simplify import assuming, prove_le, simplify
-from .renaming import unique_locals
 
 MAX_PARTS = 9
 

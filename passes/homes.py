@@ -16,8 +16,8 @@ from ..ir.bounds import Known
 from ..ir.expr import Expr, const, load, postorder, var
 from ..ir.graph import Graph
 from ..ir.kernel import Block, Buffer, If, Loop, Region, Stmt, Store, While, expressions, statements
+from ..ir.renaming import rename_buffers
 from .nest_body import Names, NestBody
-from .renaming import rename_buffers
 
 
 class Piece(NamedTuple):

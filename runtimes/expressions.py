@@ -162,7 +162,7 @@ class Expressions:
 
     def _vector_load(self, e: Expr, args: list[Text]) -> Text:
         memory = DTYPES["u8"].vector(e.dtype.lanes) if e.dtype.kind == "bool" else e.dtype
-        text = self._fill(e.op, tuple(args), memory, memory, buffer=self.buffer(e.attr).text)
+        text = self._fill(e.op if len(args) == 1 else "load_first", tuple(args), memory, memory, buffer=self.buffer(e.attr).text)
         return self._from_bytes(text, e.dtype) if e.dtype.kind == "bool" else text
 
     def _from_bytes(self, t: Text, dtype: DType) -> Text:
@@ -209,7 +209,7 @@ class Expressions:
             return self._fill("select", (self.as_mask(c, bits, e.dtype.lanes), a, b), masks, masks)._replace(mask=bits)
         c = self.as_mask(c, e.dtype.bits, e.dtype.lanes)
         guarded = e.args[1]
-        if guarded.op in ("vload", "gather"):
+        if guarded.op == "gather" or (guarded.op == "vload" and len(guarded.args) == 1):
             # the load is not performed where the condition is false
             address = self.rendered(guarded.args[0])
             return self._fill(
@@ -388,11 +388,12 @@ class Expressions:
             parts.append(f"{self.helpers.need(name.removesuffix(':to'), operand, result if pair else None)}({rest}")
         return "".join(parts)
 
-    def store(self, form: str, buffer: str, address: Expr, value: Text, dtype: DType) -> str:
-        """The expression statement that writes a vector (or streams a scalar) to memory."""
+    def store(self, form: str, buffer: str, address: Expr, value: Text, dtype: DType, count: Expr | None = None) -> str:
+        """The expression statement that writes a vector, or its first `count` lanes (or streams a scalar) to memory."""
         if dtype.kind == "bool" and dtype.lanes > 1:
             value, dtype = self.as_bytes(value, dtype.lanes), DTYPES["u8"].vector(dtype.lanes)
-        return self._fill(form, (self.rendered(address), value), dtype, dtype, buffer=buffer).text
+        given = (self.rendered(address), value) if count is None else (self.rendered(address), self.rendered(count), value)
+        return self._fill(form, given, dtype, dtype, buffer=buffer).text
 
     @staticmethod
     def _integers(bits: int, lanes: int) -> DType:

@@ -293,7 +293,7 @@ class Renderer:
         if s.stream:
             return {"call": e.store("stream", info.text, s.address, value, dtype)}, {}, None
         if dtype.lanes > 1 and info.dtype.lanes == 1:
-            return {"call": e.store("vstore", info.text, s.address, value, dtype)}, {}, None
+            return {"call": e.store("vstore" if s.count is None else "store_first", info.text, s.address, value, dtype, s.count)}, {}, None
         text = e.as_bytes(value, dtype.lanes).text if value.mask else value.text
         return {"call": f"{info.text}[{e.text(s.address)}] = {text}"}, {}, None
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from forms_table import ANY, ARITHMETIC, COMPARE, CONTRACT, FLOAT, NUMBER, ONCE, REDUCE, SIGNED, Form
+from forms_table import ANY, ARITHMETIC, COMPARE, COMPLEXES, CONTRACT, FLOAT, NUMBER, ONCE, REDUCE, SIGNED, Form
 from scipy import special
 from threefry import normal, uniform
 
@@ -74,4 +74,13 @@ LIBRARY = [
     Form("(avgpool2d G :kernel (3 2) :stride (2 1) :padding (1 0))", lambda G: pooled(G, 0).mean((-2, -1)), FLOAT),
 ]  # fmt: skip
 
-FAMILIES = {"arithmetic": ARITHMETIC, "compare": COMPARE, "reduce": REDUCE, "contract": CONTRACT, "move": MOVE, "make": MAKE, "library": LIBRARY}
+FAMILIES = {
+    "arithmetic": ARITHMETIC,
+    "compare": COMPARE,
+    "complex": COMPLEXES,
+    "reduce": REDUCE,
+    "contract": CONTRACT,
+    "move": MOVE,
+    "make": MAKE,
+    "library": LIBRARY,
+}

@@ -5,11 +5,12 @@ A form is a piece of code over these ports (of the dtype at hand where no other 
     A B C [M N]   V [N]   W [N K]   S [N N]   X [2 M N]   z []        P Q bool [M N]   I i64 [K] positions below M   J i64 [M K] positions below N
     G [H F R E]   U [F O L O]  (images and filters)
 
-Integers are drawn small, so that NumPy's own 64 bits hold what wraps in narrower ones; floats are eighths, exact in every dtype.
+Integers are drawn small, so that NumPy's own 64 bits hold what wraps in narrower ones; floats are eighths (quarters in 8 bits), exact in every dtype.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,12 @@ INTEGER = (*SIGNED, *UNSIGNED)
 NUMBER, BITS = (*FLOAT, *INTEGER), (*INTEGER, *BOOL)
 ANY = (*NUMBER, *BOOL)
 ONCE = ("f32",)  # forms whose value has nothing to do with the dtype at hand
+SMALL, COMPLEX = ("f8e4m3", "f8e5m2"), ("c64",)
+EVERY = (*ANY, *SMALL, *COMPLEX)
+TAKES_COMPLEX = frozenset(
+    ["+", "*", "-", "/", "fma", "wmma", "recip", "neg", "=", "/=", "where", "if", "sum", "prod", "mean", "any", "all", "cumsum", "cumprod", "matmul", "einsum", "conv1d", "conv2d", "conv3d", "reshape", "transpose", "expand", "squeeze", "unsqueeze", "slice", "pad", "concat", "stack", "split", "flip", "roll", "tile", "gather", "take-along", "scatter", "triu", "tril", "unfold", "aref", "full", "ones", "zeros"]
+)  # heads; all of a form's numbers are then complex
+NOT_COMPLEX = re.compile(r"\((?:abs|>|<|mod)|:combine m[ai]|-inf")
 
 
 @dataclass(frozen=True)
@@ -36,8 +43,20 @@ class Form:
 
     code: str
     expected: Callable[..., Any]
-    dtypes: tuple[str, ...] = NUMBER
+    of: tuple[str, ...] = NUMBER
     out: str | tuple[str, ...] = "T"
+
+    @property
+    def head(self) -> str:
+        return re.findall(r"[^\s()]+", self.code)[0]
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """What a form of floats takes, small floats take too, and complex numbers where they have what it needs."""
+        if not set(FLOAT) <= set(self.of):
+            return self.of
+        small = SMALL if "-inf" not in self.code and "isinf" not in self.code else SMALL[1:]  # f8e4m3 has no infinities
+        return (*self.of, *small, *(COMPLEX if self.head in TAKES_COMPLEX and not NOT_COMPLEX.search(self.code) else ()))
 
 
 def wide(dtype: str) -> str:
@@ -82,6 +101,15 @@ COMPARE = [
     Form("(logand A B)", lambda A, B: A & B, BITS), Form("(logor A B C)", lambda A, B, C: A | B | C, BITS), Form("(logxor A B)", lambda A, B: A ^ B, BITS),
     Form("(lognot A)", lambda A: ~A, BITS), Form("(ash A 2)", lambda A: A << 2, INTEGER), Form("(ash A -1)", lambda A: A >> 1, INTEGER),
     Form("(ash A (mod B 3))", lambda A, B: A << (B % 3), INTEGER), Form("(ash A (neg (mod B 3)))", lambda A, B: A >> (B % 3), SIGNED),
+]  # fmt: skip
+
+COMPLEXES = [
+    Form("(complex A B)", lambda A, B: A + 1j * B, ONCE, "c64"), Form("(real A)", np.real, COMPLEX, "f32"), Form("(imag A)", np.imag, COMPLEX, "f32"), Form("(conj A)", np.conj, COMPLEX),
+    Form("(abs A)", np.abs, COMPLEX, "f32"), Form("(angle (+ A 8))", lambda A: np.angle(A + 8), COMPLEX, "f32"), Form("(cast c64 A)", lambda A: A, ANY, "c64"), Form("(cast c64 A)", lambda A: A, SMALL, "c64"),
+    Form("(exp A)", np.exp, COMPLEX), Form("(log (+ A 8))", lambda A: np.log(A + 8), COMPLEX), Form("(sqrt (+ A 8))", lambda A: np.sqrt(A + 8), COMPLEX), Form("(pow A 3)", lambda A: A**3, COMPLEX),
+    Form("(pow (+ A 8) B)", lambda A, B: (A + 8) ** B, COMPLEX), Form("(real (* A (conj B)))", lambda A, B: (A * B.conj()).real, COMPLEX, "f32"), Form("(+ (* 2 A) 0.5)", lambda A: 2 * A + 0.5, COMPLEX),
+    Form("(matmul A (conj (transpose B)))", lambda A, B: A @ B.conj().T, COMPLEX), Form("(sum (real A) :axis 0)", lambda A: A.real.sum(0), COMPLEX, "f32"),
+    Form("(where (> (real A) 0) A 0)", lambda A: np.where(A.real > 0, A, 0), COMPLEX), Form("(complex (real A) (+ 1 (imag A)))", lambda A: A + 1j, COMPLEX),
 ]  # fmt: skip
 
 REDUCE = [

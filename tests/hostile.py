@@ -104,6 +104,9 @@ def cases() -> dict[str, Case]:
         "a chain of 2 000 constraints": body(
             "(return A)", ports=f"A{{f32}}[{' '.join(f'M{k}' for k in range(200))}](where {', '.join(f'M{k} < M{k + 1}' for k in range(199))})"
         ),
+        "a softmax in a loop 400 times": body(f"(dotimes (i N) {'(incf (aref Y i) (softmax (aref A i)))' * 400})", "A{f32}[N N]", "Y{f32}[N N]"),
+        "matrix products 100 deep in a loop": body(f"(dotimes (i N) (setf (aref Y i) {_nested('(matmul A ', ')', 100, '(aref A i)')}))", "A{f32}[N N]", "Y{f32}[N N]"),
+        "branches 100 deep in a loop": body(f"(dotimes (i N) (setf (aref Y i) {_nested('(if (> i 2) (aref A i) ', ')', 100, '(aref A i)')}))", "A{f32}[N N]", "Y{f32}[N N]"),
         "5 000 statements": body("\n".join(f"(setf z{k} (+ {'A' if k == 0 else f'z{k - 1}'} 1))" for k in range(5_000)) + "\n(return z4999)"),
         "5 000 independent statements": body("\n".join(f"(setf z{k} (exp (+ A {k})))" for k in range(5_000)) + "\n(return z4999)"),
         "300 loops": body("\n".join(f"(dotimes (i N) (incf (aref Y i) (* {k} (aref A i))))" for k in range(300)), out="Y{f32}[N]"),

@@ -176,6 +176,10 @@ def random_program(rng: random.Random) -> p.Program:
         "i", ZERO, N // lanes * lanes, (p.StoreTo("out", i, vector_value, rng.random() < 0.2),), step, rng.choice(("", "parallel", "unroll"))
     )
     tail = p.For("i", N // lanes * lanes, N, (p.StoreTo("out", i, scalar_value),))
+    if rng.random() < 0.4:  # the first lanes of one more vector
+        rng.setstate(state)
+        some = combine(vload("a", dtype, lanes, i, N - i), vload("b", dtype, lanes, i, N - i))
+        tail = p.For("i", N // lanes * lanes, N, (p.StoreTo("out", i, some, count=N - i),), step)
     params = (p.Param("a", dtype, True, True), p.Param("b", dtype, True, True, True), p.Param("out", dtype, True), p.Param("N", N.dtype))
     functions = [p.Function("map", params, (full, tail))]
     calls: list[p.Stmt] = [p.Call("map", ("a", "b", "out", N))]

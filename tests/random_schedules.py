@@ -23,11 +23,11 @@ def random_line(kernel: Kernel, rng: random.Random) -> str:
     buffer = rng.choice(buffers)
     match name:
         case "split" | "unroll":
-            return f"{name} {axis()} {rng.randint(1, 5)}" + (f" tail={rng.choice(['guard', 'cut', 'pad'])}" if name == "split" else "")
+            return f"{name} {axis()} {rng.randint(1, 5)}" + (f" tail={rng.choice(['guard', 'cut', 'pad', 'clamp'])}" if name == "split" else "")
         case "collapse":
             return f"collapse {axis()} {axis()}"
         case "tile":
-            return f"tile {axis()} {axis()} {rng.randint(1, 4)} {rng.randint(1, 4)} tail={rng.choice(['guard', 'pad'])}"
+            return f"tile {axis()} {axis()} {rng.randint(1, 4)} {rng.randint(1, 4)} tail={rng.choice(['guard', 'pad', 'clamp'])}"
         case "bind":
             return f"bind {axis()} {rng.choice(['block.x', 'block.y', 'thread.x', 'thread.y'])}"
         case "expand":

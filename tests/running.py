@@ -23,9 +23,9 @@ TARGET = Target("reference", "reference", "the interpreter", native=frozenset(OP
 
 
 def composite(text: str) -> Graph:
-    """The graph of the one composite in S-expression text."""
-    (c,) = dsl.read(text, "test.lisp")
-    return dsl.elaborate(c, dsl.Scope((c,), ()))
+    """The graph of the last composite in S-expression text."""
+    composites = dsl.read(text, "test.lisp")
+    return dsl.elaborate(composites[-1], dsl.Scope(composites, ()))
 
 
 def draw(graph: Graph, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import luminal
 import numpy as np
 import pytest
 from compilers import HAS_CC
+from cuda_unit import needs_host
 from luminal.cli.testing import bindings
 from luminal.compiler import Compilation, Settings, Unit
 from luminal.dsl import Scope, elaborate, read, render_diagnostics
@@ -29,6 +30,8 @@ ROWS = [
 ]
 EXAMPLES = [(language, text) for language, kind, text in BLOCKS if language in ("lisp", "toml") and not kind]
 ERRORS = [(BLOCKS[k][0], BLOCKS[k][2], BLOCKS[k + 1][2]) for k in range(len(BLOCKS) - 1) if BLOCKS[k][1] == " error" and BLOCKS[k + 1][0] == "text"]
+PLAIN = {"clang": {"OMP": 0, "DEBUG": 1}, "cuda": {"DEBUG": 1}}
+COUNT, EACH = 67, 8
 RUNTIMES = ["reference", *(["clang"] if HAS_CC else [])]
 SPECIAL = [r for r in ROWS if len(r) == 4]
 TABLES = [r for r in ROWS if len(r) == 3 and r[1] and not r[1][0].isupper()]
@@ -74,7 +77,7 @@ def test_every_row_of_a_table_is_what_numpy_says(runtime: str) -> None:
     (ports,) = [text.strip().strip("()") for _, kind, text in BLOCKS if kind == " ports"]
     names = [f"o{k}" for k in range(len(TABLES))]
     text = f"(composite table (({ports}) -> ({' '.join(names)}))\n  (return {' '.join(form for form, _, _ in TABLES)}))"
-    function = luminal.compile(text, runtime=runtime, O=1, config={"OMP": 0, "DEBUG": 1} if runtime == "clang" else {})
+    function = luminal.compile(text, runtime=runtime, O=1, config=PLAIN.get(runtime, {}))
     types = {p.name: numpy_dtype(p.dtype) for p in function.compilation.program.ports}
     values = operands()
     given = {name: value if name == "s" else np.asarray(value).astype(types[name]) for name, value in values.items()}
@@ -90,26 +93,28 @@ def test_every_row_of_a_table_is_what_numpy_says(runtime: str) -> None:
             np.testing.assert_array_equal(got, want.astype(got.dtype), err_msg=form)
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-def test_special_values(runtime: str) -> None:
-    """Each row has operands of its own in one composite of many."""
-    ports, forms, given = [], [], {}
-    for k, (form, kind, values, _) in enumerate(SPECIAL):
+@pytest.mark.parametrize("first", range(0, len(SPECIAL), EACH))
+@pytest.mark.parametrize("runtime", [*RUNTIMES, pytest.param("cuda", marks=needs_host)])
+def test_special_values(runtime: str, first: int) -> None:
+    """Each row has operands of its own in one composite of some: COUNT times the same, so that vectors and what is left over take part."""
+    rows, ports, forms, given = SPECIAL[first : first + EACH], [], [], {}
+    for k, (form, kind, values, _) in enumerate(rows):
         for letter, value in zip("ab", values.split(","), strict=False):
             found = dtype(kind)
             assert found is not None
-            ports.append(f"{letter}{k}{{{kind}}}[1]")
-            given[f"{letter}{k}"] = np.array([float(value) if found.is_float else int(value)], numpy_dtype(found))
+            ports.append(f"{letter}{k}{{{kind}}}[N]")
+            given[f"{letter}{k}"] = np.array([float(value) if found.is_float else int(value)] * COUNT, numpy_dtype(found))
         forms.append(re.sub(r"\b([ab])\b", rf"\g<1>{k}", form))
     text = f"(composite special (({' '.join(ports)}) -> ({' '.join(f'o{k}' for k in range(len(forms)))})) (return {' '.join(forms)}))"
-    function = luminal.compile(text, runtime=runtime, O=1, config={"OMP": 0, "DEBUG": 1} if runtime == "clang" else {})
+    function = luminal.compile(text, runtime=runtime, config=PLAIN.get(runtime, {}), device="host" if runtime == "cuda" else None)
     wrong = []
-    for (form, kind, values, gives), got in zip(SPECIAL, function(**given), strict=True):
+    for (form, kind, values, gives), got in zip(rows, function(**given), strict=True):
         want = {"t": True, "nil": False}.get(gives)
-        want = np.array([float(gives) if got.dtype.kind in "fV" else int(gives)] if want is None else [want]).astype(got.dtype)
+        want = np.array([float(gives) if got.dtype.kind in "fV" else int(gives)] * COUNT if want is None else [want] * COUNT).astype(got.dtype)
         same = (got == want) | ((got != got) & (want != want))
-        if not same[0] or (got.dtype.kind == "f" and not np.isnan(want[0]) and np.signbit(got[0]) != np.signbit(want[0])):
-            wrong.append(f"{form} {kind} {values}: {got[0]}, not {gives}")
+        if got.dtype.kind == "f":
+            same &= np.isnan(want) | (np.signbit(got) == np.signbit(want))
+        wrong += [f"{form} {kind} {values}: {got[k]} at {k}, not {gives}" for k in np.flatnonzero(~same)[:1]]
     assert not wrong, "\n".join(wrong)
 
 

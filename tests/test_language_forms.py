@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from cuda_unit import compiled, needs_host, target, unit
 from forms_movement import FAMILIES
-from forms_table import ANY, FLOAT, ONCE, PORTS, SIGNED, SIZES, Form, wide
+from forms_table import COMPLEX, EVERY, FLOAT, ONCE, PORTS, SIGNED, SIZES, SMALL, Form, wide
 from luminal.dsl import Instance, Scope, elaborate, read
 from luminal.ir.dtypes import DTYPES, numpy_dtype
 from luminal.ir.graph import Graph
@@ -39,6 +39,10 @@ def values(port: str, dtype: str) -> Any:
         return rng.integers(0, SIZES["M" if port == "I" else "N"], shape)
     if declared == "bool" or dtype == "bool":
         return rng.integers(0, 2, shape).astype(bool)
+    if dtype in SMALL:
+        return (rng.integers(-4, 5, shape) / 4).astype(numpy_dtype(DTYPES[dtype]))
+    if dtype in COMPLEX:
+        return (rng.integers(-24, 25, shape) / 8 + 1j * rng.integers(-24, 25, shape) / 8).astype(np.complex64)
     if dtype in FLOAT:
         return (rng.integers(-24, 25, shape) / 8).astype(numpy_dtype(DTYPES[dtype]))
     return rng.integers(-5 if dtype in SIGNED else 0, 6, shape).astype(numpy_dtype(DTYPES[dtype]))
@@ -52,7 +56,9 @@ def oracle(form: Form, dtype: str) -> tuple[Any, ...]:
     given = []
     for name in names:
         x = values(name, dtype)
-        given.append(x if x.dtype == bool or name in "IJ" else x.astype(float) if dtype in FLOAT else x.astype(np.int64))
+        given.append(
+            x if x.dtype == bool or name in "IJ" else x.astype(complex if dtype in COMPLEX else float if dtype in (*FLOAT, *SMALL) else np.int64)
+        )
     with np.errstate(all="ignore"):
         found = form.expected(*given)
     return found if isinstance(found, tuple) else (found,)
@@ -89,7 +95,7 @@ def group(dtype: str, forms: list[Form], number: int) -> Group:
     return Group(dtype, listed, elaborate(composites[0], Scope(composites), Instance({"T": dtype})))
 
 
-MAIN = ("f32", "bf16", "i32", "bool")  # the first form of an operator is run for all of its dtypes, further ones for these
+MAIN = ("f32", "bf16", "i32", "bool", "c64")  # the first form of an operator is run for all of its dtypes, further ones for these
 VECTORS = ("f32", "i32")  # compiled with vectors by clang, the others plainly
 
 
@@ -98,9 +104,8 @@ def chosen() -> list[tuple[str, str, Form]]:
     found, seen = [], set[str]()
     for family, forms in FAMILIES.items():
         for f in forms:
-            head = re.findall(r"[^\s()]+", f.code)[0]
-            found += [(d, family, f) for d in f.dtypes if head not in seen or d in MAIN or f.dtypes == ONCE or len(f.dtypes) == 1]
-            seen.add(head)
+            found += [(d, family, f) for d in f.dtypes if f.head not in seen or d in MAIN or f.dtypes == ONCE or len(f.dtypes) == 1]
+            seen.add(f.head)
     return found
 
 
@@ -108,7 +113,7 @@ def chosen() -> list[tuple[str, str, Form]]:
 def groups() -> list[Group]:
     everything = chosen()
     found = []
-    for dtype in ANY:
+    for dtype in EVERY:
         forms = [f for d, _, f in everything if d == dtype]
         found += [group(dtype, forms[k : k + GROUP], k // GROUP) for k in range(0, len(forms), GROUP)]
     return found
@@ -139,8 +144,9 @@ def test_interpreter(groups: list[Group], meaning: list[dict[str, Bounded]]) -> 
             for name, expected, out in zip(names, oracle(form, g.dtype), types, strict=True):
                 dtype, value = g.graph.port(name).dtype, np.asarray(found[name].value)
                 assert dtype.name == {"T": g.dtype, "sum": wide(g.dtype)}.get(out, out), context
-                if dtype.is_float:
-                    np.testing.assert_allclose(value.astype(float), np.asarray(expected, float), rtol=1e-12, atol=1e-12, err_msg=context)
+                if dtype.is_inexact:
+                    kind = complex if dtype.is_complex else float
+                    np.testing.assert_allclose(value.astype(kind), np.asarray(expected, kind), rtol=1e-12, atol=1e-12, err_msg=context)
                 else:
                     kind = numpy_dtype(dtype)
                     np.testing.assert_array_equal(value.astype(kind), np.asarray(expected).astype(kind), err_msg=context, strict=True)
@@ -174,7 +180,7 @@ def lean(program: Program) -> Program:
 
 def report(runtime: str, count: int) -> None:
     forms = {f.code for _, _, f in chosen()}
-    print(f"{runtime}: {count} forms × dtypes pass ({len(forms)} forms, {len(ANY)} dtypes)")
+    print(f"{runtime}: {count} forms × dtypes pass ({len(forms)} forms, {len(EVERY)} dtypes)")
     assert count == len(chosen())
 
 

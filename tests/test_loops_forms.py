@@ -15,6 +15,7 @@ import pytest
 from compilers import needs_cc
 from cuda_unit import needs_host, unit
 from cuda_unit import target as cuda_target
+from forms_in_loops import TENSORS
 from luminal.ir.dtypes import numpy_dtype
 from luminal.ir.expr import evaluate
 from luminal.ir.graph import Graph
@@ -318,9 +319,13 @@ FORMS: dict[str, Form] = {
 }
 
 
+FORMS |= {name: Form(*row) for name, row in TENSORS.items()}
+
+
 @cache
 def graph_of(name: str) -> Graph:
-    return composite(f"(composite t {FORMS[name].text})")
+    text = FORMS[name].text
+    return composite(text if text.startswith("(composite") else f"(composite t {text})")
 
 
 def prefix(name: str) -> str:

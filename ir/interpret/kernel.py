@@ -164,10 +164,10 @@ class KernelTranslator(Statements):
         else:
             self.cells.add(b.name)
         made = f"undefined({dtype}, ({''.join(e + ', ' for e in extents)}), {self.exact})"
-        if self.check:
+        if not self.check and not b.shape:
+            made = f"[{self.constant(undefined(b.dtype, (), self.exact)[()])}]"
+        elif self.check:
             made = f"Watched({b.name!r}, {made}, S, False, {not b.shape})"
-        elif not b.shape:
-            made = f"[{made}[()]]"
         self.line(f"{name} = {made}")
         if self.check and b.space == "private":
             self.line(f"{name}.reused = True")

@@ -76,8 +76,11 @@ def compiled(program: p.Program, *, check: bool = False, instructions: Mapping[s
 # ---- what the translated code calls
 
 
-def vload(buffer: Any, address: int, lanes: int) -> Any:
-    """Consecutive elements; outside the buffer there is nothing."""
+def vload(buffer: Any, address: int, lanes: int, count: int | None = None) -> Any:
+    """Consecutive elements, or the first `count` of them and zeros; outside the buffer there is nothing."""
+    if count is not None and count < lanes:
+        some = vload(buffer, address, count) if count > 0 else np.zeros(0, (buffer.array if isinstance(buffer, Watched) else buffer).dtype)
+        return np.concatenate([some, np.zeros(lanes - len(some), some.dtype)])
     if isinstance(buffer, Watched):
         return np.array([buffer[address + k] for k in range(lanes)], buffer.array.dtype)
     if address < 0 or address + lanes > len(buffer):
@@ -85,7 +88,10 @@ def vload(buffer: Any, address: int, lanes: int) -> Any:
     return buffer[address : address + lanes].copy()
 
 
-def vstore(buffer: Any, address: int, value: Any) -> None:
+def vstore(buffer: Any, address: int, value: Any, count: int | None = None) -> None:
+    value = value if count is None else value[: max(0, count)]
+    if len(value) == 0:
+        return
     if isinstance(buffer, Watched):
         for k, x in enumerate(value):
             buffer[address + k] = x
@@ -198,7 +204,7 @@ class _ProgramTranslator(Statements):
     def load(self, node: Expr, index: list[str]) -> str:
         buffer = self.buffers[node.attr]
         if node.op == "vload":
-            return f"vload({buffer}, {index[0]}, {node.dtype.lanes})"
+            return f"vload({buffer}, {index[0]}, {node.dtype.lanes}{''.join(f', {x}' for x in index[1:])})"
         if node.op == "gather":
             return f"vgather({buffer}, {index[0]})"
         if node.attr in self.vectors:
@@ -269,7 +275,8 @@ class _ProgramTranslator(Statements):
         address = self.expression(s.address, known)
         value = self.expression(s.value, known)
         if s.value.dtype.lanes > 1 and s.buffer not in self.vectors:
-            self.line(f"vstore({self.buffers[s.buffer]}, {address}, {value})")
+            count = "" if s.count is None else f", {self.expression(s.count, known)}"
+            self.line(f"vstore({self.buffers[s.buffer]}, {address}, {value}{count})")
         else:
             self.line(f"{self.buffers[s.buffer]}[{address}] = {value}")
 

@@ -20,6 +20,10 @@ from .meaning import VALUE, compute, working
 
 COMPARISONS = {"less_than": "<", "less_equal": "<=", "equal": "==", "not_equal": "!="}
 _INFIX = {"add": "+", "sub": "-", "mul": "*"}
+# of Python integers
+_INTEGERS = {
+    "floordiv": "floordiv({0}, {1})", "mod": "mod({0}, {1})", "max": "max({0}, {1})", "min": "min({0}, {1})", "neg": "(-{0})", "abs": "abs({0})",
+}  # fmt: skip
 _BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
 
 
@@ -83,20 +87,14 @@ def spelling(node: Expr, wraps: bool) -> str | Callable[[bool], Callable[..., An
         return f"wrap64{text}" if d is i64 and wraps else text
     if d.is_float and op == "div":
         return "({0} / {1})"
-    if d.is_float and op == "neg":
-        return "(-{0})"
-    if d is i64 and not wraps:
-        index = {
-            "floordiv": "floordiv({0}, {1})",
-            "mod": "mod({0}, {1})",
-            "max": "max({0}, {1})",
-            "min": "min({0}, {1})",
-            "neg": "(-{0})",
-            "abs": "abs({0})",
-        }
-        if op in index:
-            known = op in ("floordiv", "mod") and node.args[1].is_const and node.args[1].attr != 0
-            return f"({{0}} {'//' if op == 'floordiv' else '%'} {{1}})" if known else index[op]
+    if d.is_float and op in ("neg", "abs"):
+        return "(-{0})" if op == "neg" else "abs({0})"
+    if d is i64 and source is i64 and op in _INTEGERS:
+        if op in ("floordiv", "mod") and node.args[1].is_const and node.args[1].attr != 0:
+            text = f"({{0}} {'//' if op == 'floordiv' else '%'} {{1}})"
+        else:
+            text = _INTEGERS[op]
+        return f"wrap64({text})" if wraps and op not in ("mod", "max", "min") else text
     return lambda exact: function(op, source, d, exact)
 
 

@@ -85,7 +85,8 @@ def _show_statement(s: Stmt) -> str:
             align = "" if s.align == 64 else f" align {s.align}"
             return f"scratch {word(s.name)}: {s.dtype.name}[{show_expr(s.count)}]{align}"
         case StoreTo():
-            return f"{'stream ' if s.stream else ''}{word(s.buffer)}[{show_expr(s.address)}] = {show_expr(s.value)}"
+            count = "" if s.count is None else f", {show_expr(s.count)}"
+            return f"{'stream ' if s.stream else ''}{word(s.buffer)}[{show_expr(s.address)}{count}] = {show_expr(s.value)}"
         case For():
             step = "" if s.step is ONE else f" step {show_expr(s.step)}"
             pragma = f" {s.pragma}" if s.pragma else ""
@@ -252,9 +253,10 @@ def _read_store(line: Line, scope: Scope, stream: bool) -> StoreTo:
         line.unknown("buffer", at, scope.buffers)
     line.expect("[")
     address = expression(line, scope)
+    count = expression(line, scope) if line.accept(",") else None
     line.expect("]")
     line.expect("=")
-    return StoreTo(name, address, expression(line, scope), stream)
+    return StoreTo(name, address, expression(line, scope), stream, count)
 
 
 def _read_for(source: Source, line: Line, scope: Scope) -> For:

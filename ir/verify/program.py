@@ -151,6 +151,8 @@ def _dtypes(subject: Subject) -> Iterator[str]:
             held = p.buffers[s.buffer].dtype
             if s.value.dtype is not held and (held.lanes != 1 or s.value.dtype.element is not held):
                 yield f"{p.title}: {s.value.dtype} is stored to {s.buffer}, which holds {held}"
+            elif s.count is not None and (held.lanes != 1 or s.value.dtype.lanes == 1 or s.stream):
+                yield f"{p.title}: only a vector's first lanes are stored by count, to memory and not past the cache"
 
 
 def _expressions(subject: Subject) -> Iterator[str]:
@@ -159,7 +161,7 @@ def _expressions(subject: Subject) -> Iterator[str]:
         for n in p.nodes:
             if n.op in ("axis", "first", "last"):
                 yield f"{p.title}: {n!r} stands in a program"
-            elif n.op in _LOADS and len(n.args) != 1:
+            elif n.op in _LOADS and len(n.args) != 1 and (n.op != "vload" or len(n.args) != 2):
                 yield f"{p.title}: {n!r} has {len(n.args)} addresses"
 
 
@@ -171,7 +173,7 @@ def _addresses(subject: Subject) -> Iterator[str]:
         conditions: tuple[Expr | None, ...] = ()
         match s:
             case StoreTo():
-                integers = (s.address,)
+                integers = (s.address,) if s.count is None else (s.address, s.count)
             case Scratch():
                 integers = (s.count,)
             case For():

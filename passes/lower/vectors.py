@@ -4,16 +4,39 @@
       acc[i*16 + j] = acc[i*16 + j] + a[i] * b[j]   →      acc[i*2 + j] = acc[i*2 + j] + broadcast.8(a[i]) * vload.8 b[j*8]
 
 Loads of consecutive elements are `vload`, of others `gather` (`transposes.py` finds better for square blocks); what is the same in every lane stays scalar until it meets a vector.  A sum into one scalar
-folds its vector.  A register array that is only ever touched by aligned vectors of one length becomes an array of vectors.  What has no such form
-(a branch that differs between lanes, a guarded load that may not be performed, a scattered store, booleans in memory) stays a serial loop.
+folds its vector.  Where a guard lets only the first lanes through (`j < N`), loads and stores of consecutive elements are of so many lanes.  A register array that is only ever touched by aligned vectors of one length becomes an array of vectors.  What has no such form
+(a branch that differs between lanes in another way, a guarded load that may not be performed, a scattered store, booleans in memory) stays a serial loop.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
+from ...ir.conditions import conjuncts
 from ...ir.dtypes import DType
-from ...ir.expr import INDEX, ZERO, Expr, broadcast, call, const, fold, gather, load, make, postorder, ramp, substitute, var, vload
+from ...ir.expr import (
+    INDEX,
+    TRUE,
+    ZERO,
+    Expr,
+    both,
+    broadcast,
+    call,
+    const,
+    fold,
+    gather,
+    load,
+    make,
+    minimum,
+    postorder,
+    ramp,
+    substitute,
+    var,
+    vload,
+)
 from ...ir.primops import COMBINERS
 from ...ir.program import Array, Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, expressions, statements, with_body
 from ...ir.target import Target
@@ -178,6 +201,7 @@ class _Lanes:
     lanes: int
     base: Expr
     wide: set[str] = field(default_factory=set)  # names with a value a lane: lets, variables and arrays of the body
+    count: Expr | None = None  # where a guard is open: how many lanes it lets through
 
     def block(self, block: Block) -> Block:
         return tuple(self.statement(s) for s in block)
@@ -199,6 +223,8 @@ class _Lanes:
             case Array():
                 self.wide.add(s.name)
                 return replace(s, dtype=s.dtype.vector(self.lanes))
+            case If() if any(self.varies(t.condition) for t in statements((s,)) if isinstance(t, If)):
+                return self.first_lanes(s)
             case If():
                 return If(self.scalar(s.condition), self.block(s.body), self.block(s.orelse))
             case For():
@@ -208,17 +234,51 @@ class _Lanes:
             case _:
                 raise _Serial
 
+    def first_lanes(self, s: If) -> Stmt:
+        """Stores behind a guard that only the first lanes pass."""
+        while len(s.body) == 1 and isinstance(inner := s.body[0], If) and not s.orelse:
+            s = If(both(s.condition, inner.condition) or TRUE, inner.body, inner.orelse)
+        found = self.guard(s.condition)
+        if found is None or s.orelse or self.count is not None or not all(isinstance(t, (StoreTo, Define)) for t in s.body):
+            raise _Serial
+        others, count = found
+        with self.only(count):
+            return If(both(*others, ZERO.lt(count)) or TRUE, self.block(s.body))
+
+    def guard(self, condition: Expr) -> tuple[list[Expr], Expr] | None:
+        """A condition as what is the same in every lane and the number of lanes, from the first on, that pass the rest; None where it has no such form."""
+        others: list[Expr] = []
+        counts: list[Expr] = []
+        for part in conjuncts(condition):
+            if not self.varies(part):
+                others.append(self.widen(part))
+            elif part.op == "less_than" and part.args[0].dtype is INDEX and not self.varies(part.args[1]) and self.slope(part.args[0]) is ONE_STEP:
+                counts.append(difference(self.widen(part.args[1]), self.at_base(part.args[0])))
+            else:
+                return None
+        return (others, reduce(minimum, counts)) if counts else None
+
+    @contextmanager
+    def only(self, count: Expr) -> Iterator[None]:
+        self.count = count
+        try:
+            yield
+        finally:
+            self.count = None
+
     def store(self, s: StoreTo) -> Stmt:
-        address = self.widen(s.address)
+        alone = not self.varies(s.address)
+        if self.count is not None and (s.buffer in self.wide or s.buffer in self.attempt.arrays or alone):
+            raise _Serial
         if s.buffer in self.wide:
             return replace(s, address=self.scalar(s.address), value=self.vector(self.widen(s.value)))
         if s.buffer in self.attempt.arrays:
             return replace(s, address=self.aligned(s.buffer, s.address), value=self.vector(self.widen(s.value)))
-        if address.dtype.lanes == 1:
-            return replace(s, address=address, value=self.folded(load(s.buffer, s.value.dtype, s.address), s.value))
+        if alone:
+            return replace(s, address=self.scalar(s.address), value=self.folded(load(s.buffer, s.value.dtype, s.address), s.value))
         if self.slope(s.address) is not ONE_STEP or not in_memory(s.value.dtype):
             raise _Serial
-        return replace(s, address=self.at_base(s.address), value=self.vector(self.widen(s.value)))
+        return replace(s, address=self.at_base(s.address), value=self.vector(self.widen(s.value)), count=self.count)
 
     def folded(self, target: Expr, value: Expr) -> Expr:
         """The value of `target = value` for all lanes at once, where `target` is one scalar: target ⊕ x accumulates a fold of x."""
@@ -259,40 +319,54 @@ class _Lanes:
 
     def widen(self, root: Expr) -> Expr:
         """A scalar where every lane has the same value, else the vector of the lanes' values."""
-        self.guarded(root)
+        partial = self.guarded(root)
+        arrays = self.attempt.arrays.keys()
         done: dict[Expr, Expr] = {}
-        for n in postorder(root):
-            args = tuple(done[a] for a in n.args)
-            match n.op:
-                case "var" if n.attr == self.loop.var:
-                    done[n] = ramp(self.lanes) if self.base is ZERO else call("add", broadcast(self.base, self.lanes), ramp(self.lanes))
-                case "var" if n.attr in self.wide:
-                    done[n] = var(n.attr, n.dtype.vector(self.lanes))
-                case "load":
-                    done[n] = self.load(n, args[0])
-                case _:
-                    done[n] = self.operator(n, args)
+        stack = [root]
+        while stack:
+            n = stack[-1]
+            if n not in done:
+                if not self.varies(n) and n.buffers.isdisjoint(arrays):
+                    done[n] = n
+                elif n.op == "load":  # its address is seldom wanted as a vector
+                    done[n] = self.load(n, partial.get(n, self.count))
+                elif waiting := [a for a in n.args if a not in done]:
+                    stack += waiting
+                    continue
+                elif n.op == "var":
+                    done[n] = self.variable(n)
+                else:
+                    args = tuple([done[a] for a in n.args])
+                    done[n] = self.chosen(n, args) if n in partial else self.operator(n, args)
+            stack.pop()
         return done[root]
 
-    def load(self, n: Expr, address: Expr) -> Expr:
+    def variable(self, n: Expr) -> Expr:
+        if n.attr in self.wide:
+            return var(n.attr, n.dtype.vector(self.lanes))
+        return ramp(self.lanes) if self.base is ZERO else call("add", broadcast(self.base, self.lanes), ramp(self.lanes))
+
+    def load(self, n: Expr, count: Expr | None = None) -> Expr:
+        """`count`: only so many lanes may be read."""
         name = n.attr
         if name in self.wide:
-            if address.dtype.lanes > 1:
-                raise _Serial
-            return load(name, n.dtype.vector(self.lanes), address)
+            return load(name, n.dtype.vector(self.lanes), self.scalar(n.args[0]))
         if name in self.attempt.arrays:
             return load(name, n.dtype.vector(self.lanes), self.aligned(name, n.args[0]))
-        if address.dtype.lanes == 1:
-            return make("load", n.dtype, (address,), name)
+        if not self.varies(n.args[0]):
+            return make("load", n.dtype, (self.scalar(n.args[0]),), name)
         if not in_memory(n.dtype):
             raise _Serial
         growth = self.slope(n.args[0])
         if growth is ONE_STEP:
-            return vload(name, n.dtype, self.lanes, self.at_base(n.args[0]))
-        if growth is not None:
-            steps = call("mul", broadcast(growth, self.lanes), ramp(self.lanes))
-            address = call("add", broadcast(self.at_base(n.args[0]), self.lanes), steps)
-        return gather(name, n.dtype, address)
+            return vload(name, n.dtype, self.lanes, self.at_base(n.args[0]), count)
+        if count is not None:
+            raise _Serial
+        if growth is None:
+            address = self.widen(n.args[0])
+            return gather(name, n.dtype, address) if address.dtype.lanes > 1 else make("load", n.dtype, (address,), name)
+        steps = call("mul", broadcast(growth, self.lanes), ramp(self.lanes))
+        return gather(name, n.dtype, call("add", broadcast(self.at_base(n.args[0]), self.lanes), steps))
 
     def operator(self, n: Expr, args: tuple[Expr, ...]) -> Expr:
         if all(a.dtype.lanes == 1 for a in args):
@@ -315,11 +389,11 @@ class _Lanes:
             return converted(found[0], call("cast", args[0], to=n.dtype.vector(self.lanes)))
         return compared(n.op, found[0], found[1])
 
-    def guarded(self, root: Expr) -> None:
-        """A load that only some lanes may perform has no vector form, unless it is performed anyway."""
+    def guarded(self, root: Expr) -> dict[Expr, Expr]:
+        """What only some lanes may load, with how many of the first lanes; and the choices that say so.  A load that other lanes may perform, but not all, has no vector form."""
         choices = [n for n in postorder(root) if n.op == "where" and self.varies(n.args[0])]
         if not choices:
-            return
+            return {}
         always: set[Expr] = set()
         stack = [root]
         while stack:
@@ -327,8 +401,32 @@ class _Lanes:
             if n not in always:
                 always.add(n)
                 stack.extend(n.args[:1] if n in choices else n.args)
-        if any(n not in always for c in choices for n in loads_of(c.args[1], c.args[2])):
-            raise _Serial
+        partial: dict[Expr, Expr] = {}
+        for c in choices:
+            loads = [[n for n in loads_of(a) if n not in always] for a in c.args[1:]]
+            if not any(loads):
+                continue
+            found = self.guard(c.args[0])
+            if found is None or loads[1] or c not in always or self.count is not None or any(n in partial for n in loads[0]):
+                raise _Serial
+            partial[c] = found[1]
+            for n in loads[0]:
+                if self.slope(n.args[0]) is not ONE_STEP:
+                    raise _Serial
+                partial[n] = found[1]
+        return partial
+
+    def chosen(self, n: Expr, args: tuple[Expr, ...]) -> Expr:
+        """A choice whose loads are of the first lanes only.  Zeros in the other lanes are what such a load gives; else lanes are compared."""
+        found = self.guard(n.args[0])
+        assert found is not None
+        others, count = found
+        a, b = self.vector(args[1]), self.vector(args[2])
+        if n.args[1].op != "load" or not (n.args[2].is_const and n.args[2].attr == 0):
+            inside = call("less_than", ramp(self.lanes), broadcast(count, self.lanes))
+            a = call("where", inside, a, b)
+        rest = both(*others)
+        return a if rest is None else call("where", rest, a, b)
 
 
 ONE_STEP = const(1, INDEX)

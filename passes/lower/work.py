@@ -12,7 +12,7 @@ from ...ir import program as p
 from ...ir.dtypes import INDEX
 from ...ir.expr import TRUE, Expr, postorder, product, size, total
 
-FORK = 1 << 19  # operations, most of them on vectors, that take about as long as waking the threads saves
+FORK = 350_000  # operations, most of them on vectors, that take about as long as waking the threads saves
 EPSILON = 1e-9  # what divisions may be off by, so that a quotient that is whole counts as whole
 MOST = 1e60  # more than any amount of work; products of extents may be as large as they like
 COSTS: dict[str, int] = dict.fromkeys(

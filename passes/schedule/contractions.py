@@ -14,12 +14,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ...ir.expr import Expr
+from ...ir.kernel import Kernel
 from . import roles
 from .cost import Blocking, blocking
+from .direct import direct, in_place, streamed
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
 from .tree import all_loops
+from .variants import choose
 
 
 def contract(plan: Plan) -> bool:
@@ -27,11 +31,26 @@ def contract(plan: Plan) -> bool:
     found = roles.contraction(plan.kernel, plan.facts)
     if found is None or not found.rows or plan.target.vector_bytes == 0 or not found.accumulator.dtype.is_float | found.accumulator.dtype.is_integer:
         return False
-    plan.note(
-        f"`{found.accumulator.name}` reuses {', '.join(found.row_operands)} along `{found.column}` and {', '.join(found.column_operands)} along "
-        f"{', '.join(f'`{r}`' for r in found.rows)}: packed panels and a register tile"
-    )
-    _Contract(plan, found, blocking(plan.target, found.accumulator.dtype)).run()
+    block = blocking(plan.target, found.accumulator.dtype)
+    before = plan.kernel
+    parts: list[tuple[Expr | None, Kernel]] = []
+    for attempt in (direct, streamed) if in_place(plan, found) else ():
+        part = Plan(before, plan.facts, plan.target, plan.options)
+        condition = attempt(part, found, block)
+        plan.note(*part.notes)
+        if condition is not None and condition.is_const:
+            parts.append((None, part.kernel))
+            break
+        if condition is not None:
+            parts.append((condition, part.kernel))
+    else:
+        plan.note(
+            f"`{found.accumulator.name}` reuses {', '.join(found.row_operands)} along `{found.column}` and {', '.join(found.column_operands)} along "
+            f"{', '.join(f'`{r}`' for r in found.rows)}: packed panels and a register tile"
+        )
+        _Contract(plan, found, block).run()
+        parts.append((None, plan.kernel))
+    plan.kernel = choose(before, parts) if len(parts) > 1 else parts[0][1]
     return True
 
 

@@ -13,6 +13,10 @@ from ...ir.target import Target
 
 VECTORS = 2  # vectors side by side in a register tile: one load of a row's element serves both
 ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × adds a cycle, on machines of the last ten years
+DIRECT_ROWS = 8  # of a tile without packing: two vectors side by side fill the latency of an FMA, few rows are computed in vain at a border
+FEW_TILES = 8  # up to so many tiles of rows, packing the column operand costs more than it saves
+STREAM_TILES = 8  # column tiles whose sums stay in the first cache while the column operand streams by
+STREAM_DEPTH = 8  # its rows that are read side by side: so many products before a sum goes back to memory
 PIECES = 64  # of a reduction without parallel loops, at most: enough to be shared evenly by as many threads as read memory at its full speed
 PIECE = 4096  # elements of such a piece, or a multiple: what one core sums faster than another is woken
 COLUMNS = 1024  # of a reduction over rows that are read once: long pieces of each row for the prefetcher, accumulators in the first cache
@@ -28,12 +32,13 @@ PANELS = (
 
 
 class Blocking(NamedTuple):
-    """Register tile rows × columns, depth of a panel, tiles of a row block; and why."""
+    """Register tile rows × columns, depth of a panel, tiles of a row block; rows of a tile without packing; and why."""
 
     rows: int
     columns: int
     depth: int
     tiles: int
+    direct_rows: int
     reasons: tuple[str, ...]
 
 
@@ -50,7 +55,12 @@ def blocking(target: Target, dtype: DType) -> Blocking:
         f"blocks of {depth} along the reduction: a panel of {columns} columns ({depth * panel >> 10} KiB) streams through the first cache ({target.l1 >> 10} KiB)",
         f"row blocks of {tiles} tiles: {tiles * rows} rows, few enough to be shared evenly; their {tiles * rows * depth * dtype.bytes >> 10} KiB stay in the second cache ({target.l2 >> 10} KiB)",
     )
-    return Blocking(rows, columns, depth, tiles, reasons)
+    return Blocking(rows, columns, depth, tiles, min(rows, DIRECT_ROWS), reasons)
+
+
+def first_lanes(target: Target) -> bool:
+    """Whether one instruction stores the first lanes of a vector, as from AVX2 on: then the border of a tile needs no code of its own."""
+    return target.vector_bytes >= 32
 
 
 def _power_below(x: int, least: int, most: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from ...ir import polynomial as pl
@@ -75,7 +76,37 @@ def pad_block(block: Block, condition: Expr, axis: str) -> Block:
     return walk(block, False)
 
 
-def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0) -> Kernel:
+def clamp_block(block: Block, condition: Expr, at_last: Callable[[Block], Block]) -> Block:
+    """The block as it may run where `condition` is false: it computes again what `at_last` makes of it, and its effects are left out."""
+    local: set[str] = set()
+
+    def walk(b: Block) -> Block:
+        result: list[Stmt] = []
+        for s in b:
+            match s:
+                case Alloc():
+                    local.add(s.buffer.name)
+                    result.append(s)
+                case Store() if s.buffer not in local:
+                    result.append(If(condition, (s,)))
+                case Loop():
+                    (head,) = at_last((with_body(s, ()),))
+                    assert isinstance(head, Loop)
+                    result.append(with_body(head, walk(s.body)))
+                case If():
+                    (head,) = at_last((If(s.condition, ()),))
+                    assert isinstance(head, If)
+                    result.append(If(head.condition, walk(s.body), walk(s.orelse)))
+                case Store() | Let() | Check():
+                    result += at_last((s,))
+                case _:
+                    raise StepError(f"an axis cannot be clamped over a {type(s).__name__.lower()}")
+        return tuple(result)
+
+    return walk(block)
+
+
+def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0, guards: int = 0) -> Kernel:
     """One test for a whole nest in place of one an element.
 
         for i in 0 .. 14:                        if (b + 14) <= M:
@@ -88,7 +119,7 @@ def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0) -> Kerne
                                                        C[b + i.b, j.b] = …
 
     `axes` are a perfect nest; the guards (`if` or the condition of a `where`) that are tested outside are comparisons `e < S` with `e` linear in axes of
-    constant extent and S independent of them; with clamps=1, positions `min(e, S - 1)` become `e` too.  At the border an `if` on a single axis becomes that loop's bound; a `where` stays.
+    constant extent and S independent of them; with clamps=1, positions `min(e, S - 1)` become `e` too.  At the border an `if` on a single axis becomes that loop's bound, unless guards=1 leaves it; a `where` stays.
     """
     loops = nest(kernel, axes)
     last_value: dict[str, int] = {}
@@ -112,7 +143,8 @@ def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0) -> Kerne
     assert condition is not None
     taken = names_taken(kernel)
     main = _drop_true(map_expressions((loops[0],), lambda e: simple(substitute(e, inside))))
-    border = _bound_loops(copy((loops[0],), taken), len(loops))
+    border = copy((loops[0],), taken)
+    border = border if guards else _bound_loops(border, len(loops))
     return replace_loop(kernel, axes[0], lambda loop: (If(condition, main, border),))
 
 

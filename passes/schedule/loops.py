@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, mod, var
+from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, minimum, mod, var
 from ...ir.kernel import Barrier, Block, If, Kernel, Let, Loop, Store, map_block, statements, substitute_block, with_body
 from ...ir.simplify import simplify
 from ...ir.verify.body import Body
 from ...ir.verify.races import overwrites, races
 from .affine import at_least, bounded, constant_extent, extent, extreme, inside, is_multiple, minus
-from .guards import pad_block
+from .guards import clamp_block, pad_block
 from .tree import Facts, StepError, around, copy, find, fresh, index, less, local_buffers, names_taken, nest, replace_in, replace_loop
 
-TAILS = ("guard", "cut", "pad", "perfect")
+TAILS = ("guard", "cut", "pad", "clamp", "perfect")
 _PLAIN = ("serial", "parallel", "reduce")
 
 
@@ -45,8 +45,9 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
         tail=cut:     i.0 in 0 .. N // 4, i.1 in 0 .. 4, and then  for i.t in 4·(N // 4) .. N: S(i.t)
         tail=pad:     i.0 in 0 .. ceil(N / 4), i.1 in 0 .. 4, and S is run beyond N too: loads give 0 there, stores to memory that outlives
                       the iteration are guarded by `4·i.0 + i.1 < N`.
+        tail=clamp:   as pad, but beyond N it is S(N - 1) that is run again: what is read needs no guard.
 
-    The loop runs in steps of 1 and is serial, parallel or reduce; both parts are of its kind.  Only parallel axes are padded (the iterations beyond
+    The loop runs in steps of 1 and is serial, parallel or reduce; both parts are of its kind.  Only parallel axes are padded or clamped (the iterations beyond
     the end leave nothing behind that another could see), and not across a `while`.
     """
     loop = _plain(find(kernel, axis), "split")
@@ -69,9 +70,11 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
         if tail == "guard":
             inner_stop = bounded(factor, minus(length, var(outer) * factor))
         elif loop.kind != "parallel":
-            raise StepError(f"split: only parallel axes can be padded, `{axis}` is {loop.kind}; use tail=guard or cut")
-        else:
+            raise StepError(f"split: only parallel axes can be padded or clamped, `{axis}` is {loop.kind}; use tail=guard or cut")
+        elif tail == "pad":
             body = pad_block(body, less(var(axis), loop.stop), axis)
+        else:
+            body = clamp_block(body, less(var(axis), loop.stop), lambda b: _at(b, loop, minimum(var(axis), loop.stop - 1)))
     main = Loop(inner, ZERO, inner_stop, _at(body, loop, value), loop.kind, span=loop.span)
     result: Block = (Loop(outer, ZERO, trips, (main,), loop.kind, span=loop.span),)
     if tail == "cut" and not exact:
@@ -223,7 +226,7 @@ def vectorize(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
 
         for j in 0 .. 32 parallel:    →   for j in 0 .. 32 vector:
 
-    The loop is parallel or reduce, starts at 0, has a constant extent and holds only stores and lets.  A reduction that is accumulated into one place is folded
+    The loop is parallel or reduce, starts at 0, has a constant extent and holds only stores, lets and guards (`if` without `else`).  A reduction that is accumulated into one place is folded
     across the lanes, which --strict forbids for floats.
     """
     loop = _plain(find(kernel, axis), "vectorize")
@@ -231,9 +234,9 @@ def vectorize(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
         raise StepError(f"vectorize: the iterations of `{axis}` are not known to be independent")
     if constant_extent(loop) is None or loop.start is not ZERO:
         raise StepError(f"vectorize: the extent of `{axis}` is not constant")
-    for s in loop.body:
-        if not isinstance(s, (Store, Let)):
-            raise StepError(f"vectorize: `{axis}` holds a {type(s).__name__.lower()}; only stores and lets can be vectors")
+    for s in statements(loop.body):
+        if not isinstance(s, (Store, Let, If)) or (isinstance(s, If) and s.orelse):
+            raise StepError(f"vectorize: `{axis}` holds a {type(s).__name__.lower()}; only stores, lets and guards can be vectors")
         if not isinstance(s, Store) or s.combiner not in ("add", "mul") or not s.value.dtype.is_float:
             continue
         if facts.strict and loop.kind == "reduce" and not any(axis in e.names for e in s.index):

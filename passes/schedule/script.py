@@ -1,6 +1,6 @@
 """Schedules as text: one step a line, the axes and buffers first, options as `key=value`.
 
-    script ::= line*        a line is empty, a comment (# …), or a step
+    script ::= line* ("variant" [condition] line*)*        a line is empty, a comment (# …), or a step; variants are explained in `variants.py`
     step   ::= NAME argument* (KEY "=" VALUE)*
 
         split i 14 tail=pad
@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ...ir.expr import Expr
 from ...ir.kernel import Kernel
-from . import distribute, guards, loops, producers, reductions, staging, team
+from . import distribute, guards, loops, producers, reductions, staging, team, variants
 from .tree import Facts, StepError
 
 
@@ -37,7 +38,7 @@ STEPS: dict[str, Step] = {
     "parallel": Step(loops.parallel, "n"),
     "serial": Step(loops.serial, "n"),
     "bind": Step(loops.bind, "nn"),
-    "interior": Step(guards.interior, "n+", {"clamps": "i"}),
+    "interior": Step(guards.interior, "n+", {"clamps": "i", "guards": "i"}),
     "unswitch": Step(guards.unswitch, "n"),
     "expand": Step(distribute.expand, "nn+"),
     "fission": Step(distribute.fission, "n+", {"around": "l"}),
@@ -90,18 +91,34 @@ def _value(step: str, word: str, kind: str) -> Any:
 def apply(kernel: Kernel, facts: Facts, line: str) -> Kernel:
     """The kernel after one step; the step is recorded in its schedule."""
     name, arguments, options = parse(line)
+    if any(step.startswith(variants.WORD) for step in kernel.schedule):
+        raise StepError(f"{name}: the variants of `{kernel.name}` are put together already")
     changed = STEPS[name].function(kernel, facts, *arguments, **options)
     return replace(changed, schedule=(*kernel.schedule, line))
 
 
 def replay(kernel: Kernel, facts: Facts, script: str | Iterable[str]) -> Kernel:
-    """The kernel after all steps of a script.  A StepError names the line at fault."""
+    """The kernel after all steps of a script, part by part where it has variants.  A StepError names the line at fault."""
     lines = script.splitlines() if isinstance(script, str) else script
+    parts: list[tuple[Expr | None, Kernel]] = []
+    common, current = kernel, kernel
     for number, line in enumerate(lines, 1):
         text = line.split("#", 1)[0].strip()
-        if text:
-            try:
-                kernel = apply(kernel, facts, text)
-            except StepError as e:
-                raise StepError(f"line {number}, `{text}`: {e}") from None
-    return kernel
+        if not text:
+            continue
+        try:
+            if text.split()[0] == variants.WORD:
+                if parts:
+                    parts[-1] = (parts[-1][0], current)
+                else:
+                    common = current
+                parts.append((variants.condition(text.removeprefix(variants.WORD).strip(), facts), common))
+                current = common
+            else:
+                current = apply(current, facts, text)
+        except StepError as e:
+            raise StepError(f"line {number}, `{text}`: {e}") from None
+    if not parts:
+        return current
+    parts[-1] = (parts[-1][0], current)
+    return variants.choose(common, parts)

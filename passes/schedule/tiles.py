@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ...ir.expr import Expr, postorder
 from ...ir.kernel import If, Let, Loop, Store, expressions, statements
+from . import cost
 from .affine import constant_extent, stride
 from .plan import Plan
 from .tree import StepError, all_loops, loads_in, touched
@@ -57,7 +58,8 @@ class RegisterTile:
             *around, deep, inner = (x.axis for x in loops if x.axis.endswith(".s"))
             staged = plan.kernel
             clamped = any(n.op == "min" for s in statements((plan.loop(inner),)) for n in postorder(*expressions(s)))
-            plan.tried("interior", deep, inner, clamps=1 if clamped else "")
+            if clamped:
+                plan.tried("interior", deep, inner, clamps=1)
             if self.consecutive(packed, inner):
                 plan.do("vectorize", inner)
             else:
@@ -94,20 +96,42 @@ class RegisterTile:
     # ---- the tile's nests
 
     def finish(self) -> None:
-        """Take the guards out of the interior, let borders go through a tile in memory, and mark what is unrolled and what is a vector."""
+        """Take the guards out of the interior, and mark what is unrolled and what is a vector.  At a border only the first lanes are stored, or it goes through a tile in memory."""
         plan, acc = self.plan, self.accumulator
         border: set[str] = set()
         while nests := self.nests(acc):  # steps make new nests: rounds until all are marked
             for outer, inner in nests:
-                if outer.axis in border:
+                first_lanes = self.in_lanes(inner)
+                if first_lanes and cost.first_lanes(plan.target) and constant_extent(inner) is not None:
+                    plan.do("vectorize", inner.axis)
+                    plan.do("unroll", outer.axis)
+                elif outer.axis in border and not first_lanes:
                     plan.do("spill", acc, outer.axis)
-                elif (isinstance(inner.body[0], If) and not plan.tried("unswitch", outer.axis)) or self.interior(outer.axis, inner.axis, border):
+                elif outer.axis not in border and (
+                    (isinstance(inner.body[0], If) and not plan.tried("unswitch", outer.axis))
+                    or self.interior(outer.axis, inner.axis, border, first_lanes)
+                ):
                     continue
-                elif all(isinstance(s, (Store, Let)) for s in inner.body) and constant_extent(inner) is not None:
+                elif (first_lanes or all(isinstance(s, (Store, Let)) for s in inner.body)) and constant_extent(inner) is not None:
                     plan.do("vectorize", inner.axis)
                     plan.do("unroll", outer.axis)
                 else:
                     plan.do("spill", acc, outer.axis)
+
+    def in_lanes(self, inner: Loop) -> bool:
+        """Whether the loop is vectors under guards that only the first lanes pass: then what it touches in memory is consecutive, and no other choice hides a load."""
+        found = statements(inner.body)
+        for s in found:
+            if isinstance(s, If) and not s.orelse:
+                continue
+            if not isinstance(s, Store):
+                return False
+            moving = [self.address(n) for n in loads_in(*expressions(s)) if n.attr in self.plan.facts.buffers]
+            if s.buffer in self.plan.facts.buffers:
+                moving.append(self.plan.facts.buffers[s.buffer].address(s.index))
+            if any(stride(a, inner.axis) not in (0, 1) for a in moving) or any(n.op == "where" and n.buffers for n in postorder(*expressions(s))):
+                return False
+        return True
 
     def nests(self, acc: str) -> list[tuple[Loop, Loop]]:
         """The two-deep nests over the register tile that are not marked yet."""
@@ -120,9 +144,9 @@ class RegisterTile:
                 found.append((outer, inner))
         return found
 
-    def interior(self, outer: str, inner: str, border: set[str]) -> bool:
+    def interior(self, outer: str, inner: str, border: set[str], first_lanes: bool) -> bool:
         before = {x.axis for x in all_loops(self.plan.kernel.body)}
-        if self.plan.tried("interior", outer, inner):
+        if self.plan.tried("interior", outer, inner, guards=1 if first_lanes else ""):
             return False
         border.update(x.axis for x in all_loops(self.plan.kernel.body) if x.axis not in before)
         return True

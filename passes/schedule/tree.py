@@ -253,7 +253,8 @@ def rename(block: Block, names: Mapping[str, str]) -> Block:
 
 def copy(block: Block, taken: set[str]) -> Block:
     """The block again, with fresh names for everything that it introduces."""
-    return rename(block, {n: fresh(n, taken) for n in bound_names(block)})
+    names = {n: fresh(n, taken) for n in bound_names(block)}
+    return rename(block, {n: new for n, new in names.items() if n != new})
 
 
 def unique(kernel: Kernel) -> Kernel:

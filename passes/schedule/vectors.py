@@ -1,7 +1,8 @@
 """The plan for everything without reuse: vectors along the axis in which memory is consecutive, threads over the outermost parallel axis.
 
 pointwise        the axis with which most operands move by one element is split by a vector, with a scalar tail
-row reductions   the loops inside each row become vectors; a reduction keeps several of them and folds them once at the end of the row
+rows             the loops inside each row become vectors; a reduction keeps several of them and folds them once at the end of the row
+                 a reduction inside of one of them that is consecutive along that one is done for a vector of it at a time
 column           the consecutive axis is a kept one: it is split, its accumulators are expanded to vectors, and the reduction runs outside of them
 transposition    store and loads are consecutive along different axes: square tiles, in them square blocks that are turned over in registers
 """
@@ -30,7 +31,8 @@ def vectors(plan: Plan) -> None:
         if column is not None and roles.units(addresses, column) > along and _column(plan, column):
             return
         for x in inner if form.chain else _chunks(plan):
-            vectors_along(plan, x)
+            if not _columns_inside(plan, x):
+                vectors_along(plan, x)
     _threads(plan)
 
 
@@ -264,6 +266,33 @@ def _rows(plan: Plan, axis: str, width: int) -> None:
     for s in rest:
         if isinstance(s, Loop):
             _strip(plan, s.axis, width)
+
+
+def _columns_inside(plan: Plan, x: Loop) -> bool:
+    """A reduction, inside a row, whose operands are consecutive along the loop around it (a vector times a matrix): vectors of accumulators along that one.  False, and nothing done, where it is none."""
+    around = next((s for s in statements(plan.kernel.body) if isinstance(s, Loop) and any(t is x for t in s.body)), None)
+    if x.kind != "reduce" or around is None or around.kind != "parallel" or around.axis in roles.shape(plan.kernel).axes:
+        return False
+    addresses = roles.accesses(x.body, plan.facts.buffers)
+    if roles.units(addresses, around.axis) <= roles.units(addresses, x.axis):
+        return False
+    width = _width(plan, around.body)
+    extent = plan.extent(around.axis)
+    if width < 2 or (extent is not None and extent < width):
+        return False
+    saved, rest, factor = plan.kernel, around.axis, width * cost.ACCUMULATORS
+    try:
+        while factor >= width and plan.has(rest):
+            plan.do("split", rest, factor, tail="cut")
+            for piece in _expanded(plan, f"{rest}.1"):
+                plan.do("vectorize", piece)
+            plan.note(f"vectors of {factor} along `{rest}`, the reduction outside of them")
+            rest, factor = f"{rest}.t", width if factor > width else 0
+    except StepError as e:
+        plan.kernel = saved
+        plan.note(f"`{around.axis}` is consecutive, but: {e}")
+        return False
+    return True
 
 
 def _expanded(plan: Plan, axis: str) -> list[str]:

@@ -14,7 +14,7 @@ from .layouts import laid_out
 from .subjects import OWN, Subject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 # how a subject is compiled: as ever; derived operators decomposed although the runtime spells them; unscheduled, so that nothing is a vector
 VARIANTS = ("", "decomposed", "scalar")
@@ -51,21 +51,22 @@ class Refused:
     """Why there is no kernel, or no library of it.  `what` names the primop, dtype or feature that is not supported."""
 
     spec: Spec
-    status: str  # not supported | compiler error | time limit | dtype (the subject is not defined on it)
+    status: str  # not supported | compiler error | time limit | dtype (the subject is not defined on it, but on another)
     detail: str
     what: str = ""
 
 
-def specs(subjects: Iterable[Subject], dtypes: Iterable[str], quick: bool) -> list[Spec]:
-    """Every kernel of a run, dtype by dtype.  Subjects without a dtype of their own choice come with the first dtype."""
+def specs(subjects: Iterable[Subject], dtypes: Sequence[str], quick: bool) -> list[Spec]:
+    """Every kernel of a run, dtype by dtype.  A subject that is defined on none of them comes at the first of its own."""
     found: list[Spec] = []
     chosen = list(subjects)
-    for place, dtype in enumerate(dtypes):
+    for s in chosen:
+        if not any(d in s.dtypes for d in dtypes):
+            found += _of_subject(s, s.dtypes[0], quick)
+    for dtype in dtypes:
         for s in chosen:
             if dtype in s.dtypes:
                 found += _of_subject(s, dtype, quick)
-            elif place == 0 and OWN in s.dtypes:
-                found += _of_subject(s, OWN, quick)
     return found
 
 
@@ -93,7 +94,8 @@ def compiled(spec: Spec, subject: Subject, target: Target) -> Kernel | Refused |
         if graph is None:
             return None
     except SourceError as error:
-        return Refused(spec, "dtype", str(error))
+        elsewhere = any(_is_defined(subject, d, spec.instance, target) for d in subject.dtypes if d != spec.dtype)
+        return Refused(spec, "dtype" if elsewhere else "compiler error", str(error), spec.dtype)
     if spec.variant == "decomposed":
         target = replace(target, native=frozenset(op for op in target.native if OPS[op].primop))
     levels: dict[str, Any] = {}
@@ -103,6 +105,15 @@ def compiled(spec: Spec, subject: Subject, target: Target) -> Kernel | Refused |
     except Exception as error:  # a compiler that stumbles over one kernel is a result, and not the end of the run
         return refusal(spec, error)
     return Kernel(spec, subject, graph, levels["graph"], program)
+
+
+def _is_defined(subject: Subject, dtype: str, instance: int, target: Target) -> bool:
+    """A subject that is defined on no dtype at all is a mistake in its source."""
+    try:
+        _graph(Spec(subject.name, subject.kind, dtype, instance=instance), subject, target)
+    except SourceError:
+        return False
+    return True
 
 
 def refusal(spec: Spec, error: Exception) -> Refused:

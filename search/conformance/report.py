@@ -117,16 +117,16 @@ def machine() -> str:
 
 
 def rows(tallies: Iterable[Tally], settings: Settings) -> list[Row]:
-    """Grouped by subject, dtype and form; a dtype that a subject is not defined on is no row, unless it is defined on none."""
+    """Grouped by subject, dtype and form; a dtype that a subject is not defined on is no row, unless there is none at any dtype that was asked for."""
     groups: dict[tuple[str, str, str, str], list[Tally]] = {}
     for t in tallies:
         form = t.spec.variant if t.spec.variant == "decomposed" else ""
         groups.setdefault((t.spec.kind, t.spec.subject, t.spec.dtype, form), []).append(t)
-    defined = {(kind, name) for (kind, name, _, _), found in groups.items() if any(t.status != "dtype" for t in found)}
+    shown = {(kind, name) for (kind, name, _, _), found in groups.items() if any(t.status != "dtype" for t in found)}
     result: list[Row] = []
     for (kind, name, dtype, form), found in groups.items():
         known = [t for t in found if t.status != "dtype"]
-        if (kind, name) in defined and not known:
+        if (kind, name) in shown and not known:
             continue
         result.append(row(kind, name, dtype, form, known or found, settings))
     order = {"primop": 0, "derived": 1, "composite": 2}
@@ -150,16 +150,14 @@ def _place(name: str) -> int:
 
 
 def row(kind: str, name: str, dtype: str, form: str, found: Sequence[Tally], settings: Settings) -> Row:
-    rank = ("passes", "not supported", "mismatch", "time limit", "crash", "dtype", "compiler error")
+    rank = ("passes", "dtype", "not supported", "mismatch", "time limit", "crash", "compiler error")
     worst = max(found, key=lambda t: rank.index(t.status))
     steps: dict[int, int] = {}
     allowed: dict[int, int] = {}
     for t in found:
         steps, allowed = added(steps, t.steps), added(allowed, t.allowed)
-    # a subject that is defined on no dtype at all is a mistake in its source
-    status = "compiler error" if worst.status == "dtype" else worst.status
-    supported = any(t.status == "passes" for t in found)
-    if status == "not supported" and supported:
+    status = "not supported" if worst.status == "dtype" else worst.status
+    if status == "not supported" and any(t.status == "passes" for t in found):
         status = "passes"
     return Row(
         name, kind, worst.family, dtype, form, status, worst.what if status == "not supported" else "", worst.detail if status != "passes" else "",

@@ -16,7 +16,7 @@ _PRIMES = (13, 7, 29, 5, 17, 11, 3, 19)
 _TILE = 32  # a multiple of every vector that there is, and no kernel's block
 _LARGE = (257, 131, 67, 34, 19, 11, 7)
 # operations of the largest case; a loop that stays one is interpreted an iteration at a time
-_WORK, _WORK_QUICK, _WORK_NEST = 20_000_000, 2_000_000, 40_000
+_WORK, _WORK_QUICK, _WORK_NEST, _WORK_NEST_QUICK = 20_000_000, 2_000_000, 40_000, 4_000
 _ELEMENTS, _ELEMENTS_QUICK = 1_000_000, 60_000
 _TRIES = 4000  # candidates looked at where the preconditions are narrow
 
@@ -73,7 +73,7 @@ def adapted(graph: Graph, wanted: dict[str, int], base: Mapping[str, int]) -> di
 def affordable(graph: Graph, binding: Mapping[str, int], quick: bool) -> bool:
     elements = sum(math.prod(max(0, evaluate(e, binding)) for e in p.shape) for p in graph.ports)
     if any(n.op == "nest" for n in graph.nodes()):
-        return max(elements, math.prod(max(1, v) for v in binding.values())) <= _WORK_NEST
+        return max(elements, math.prod(max(1, v) for v in binding.values())) <= (_WORK_NEST_QUICK if quick else _WORK_NEST)
     work = work_of(graph, binding)[0]
     return work <= (_WORK_QUICK if quick else _WORK) and elements <= (_ELEMENTS_QUICK if quick else _ELEMENTS)
 

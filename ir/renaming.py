@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from ..ir.expr import Expr, make, rewrite, var
-from ..ir.kernel import Alloc, Block, If, Let, Loop, Region, Stmt, Store, While, map_block, map_expressions, statements
+from .expr import Expr, make, rewrite, var
+from .kernel import Alloc, Block, If, Let, Loop, Region, Stmt, Store, While, map_block, map_expressions, statements
 
 
 def defined(block: Block) -> Iterator[str]:

@@ -1,0 +1,152 @@
+"""The plans for contractions that read their operands where they lie, without packing and without memory of their own.
+
+*Direct*: the column operand stays in the caches, and is read again for each tile of rows.
+
+    for batch, outer rows, row.0 parallel
+      for column.0
+        acc[rows, columns] in registers
+      for the reduction
+        acc[row.1, column.1] add= A[row, p] · B[p, column]      the last rows are computed again, of the last columns only the first lanes are read
+        C[row, column] = …                                       only what is inside
+
+Nothing is copied, so nothing has to be amortised: small sizes run at the speed of large ones.
+
+*Streamed*: there are few rows, so the column operand is read from memory about once, and that is what takes the time: it is read in the order in which it lies.
+
+    for batch, column.0.0 parallel                                  blocks of columns
+      for row.0
+        acc[rows, column tiles, columns] in the first cache
+        for reduction.0
+          for column.0.1, row.1
+            acc[…] += A[row, p] · B[p, column] for the 8 p of reduction.1
+
+Elsewhere, and where vectors of the column operand are not consecutive in memory, panels have to be packed (`contractions.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ir.expr import Expr, call, const, postorder, product
+from ...ir.kernel import Store, expressions, statements
+from .. import costs
+from . import roles
+from .affine import stride
+from .cost import FEW_TILES, STREAM_DEPTH, STREAM_TILES, Blocking
+from .plan import Plan
+from .roles import Contraction
+from .tiles import RegisterTile
+from .tree import StepError, all_loops, loads_in
+
+
+def direct(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
+    """Schedule a contraction whose column operand stays in the second cache: the condition on the sizes; None (and an unchanged plan) where it never does."""
+    length = product(plan.loop(axis).stop for axis in (*found.reduced, found.column))
+    condition = call("less_equal", length, const(plan.target.l2 * 3 // 4 // found.accumulator.dtype.bytes))
+    reason = f"the column operand stays in the second cache ({plan.target.l2 >> 10} KiB): register tile {block.direct_rows}×{block.columns}, nothing packed"
+    return _tried(plan, condition, reason, lambda: _tiles(plan, found, block))
+
+
+def streamed(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
+    """Schedule a contraction of few rows: the condition on the sizes; None (and an unchanged plan) where it is never worth it."""
+    if len(found.rows) != 1:
+        return None
+    condition = call("less_equal", plan.loop(found.rows[0]).stop, const(FEW_TILES * block.direct_rows))
+    reason = "few rows: the column operand is read once, as it lies, in blocks of columns whose sums stay in the first cache"
+    return _tried(plan, condition, reason, lambda: _stream(plan, found, block))
+
+
+def _tried(plan: Plan, condition: Expr, reason: str, steps: Callable[[], None]) -> Expr | None:
+    if condition.is_const and not condition.attr:
+        return None
+    saved = plan.kernel
+    try:
+        steps()
+    except StepError as e:
+        plan.kernel = saved
+        plan.note(f"not where `{condition}` alone: {e}")
+        return None
+    plan.note(f"where `{condition}`, {reason}")
+    return condition
+
+
+def in_place(plan: Plan, found: Contraction) -> bool:
+    """Whether vectors along the column are consecutive in memory wherever they are read and stored, and nothing dear is computed on the way to a product."""
+    nest = plan.loop(found.reduced[0])
+    column = found.column
+    for s in statements((nest,)):
+        for e in expressions(s):
+            if any(costs.operation(n.op) > 1 for n in postorder(e) if n.op != "load" and not n.dtype.is_integer):
+                return False
+            if any(
+                column in n.names and stride(plan.facts.buffers[n.attr].address(n.args), column) != 1
+                for n in loads_in(e)
+                if n.attr in plan.facts.buffers
+            ):
+                return False
+    stores = [s for s in statements(plan.kernel.body) if isinstance(s, Store) and s.buffer == found.output]
+    return all(stride(plan.facts.buffers[s.buffer].address(s.index), column) == 1 for s in stores)
+
+
+def _tiles(plan: Plan, found: Contraction, block: Blocking) -> None:
+    row, column, outer = found.rows[-1], found.column, (*found.batch, *found.rows[:-1])
+    order = (*outer, row, column)
+    if roles.shape(plan.kernel).axes != order:
+        plan.do("reorder", *order)
+    height, width = plan.extent(row), plan.extent(column)
+    rows = block.direct_rows if height is None else max(1, min(block.direct_rows, height))
+    columns = block.columns if width is None or width > block.columns // 2 else block.columns // 2
+    plan.do("split", column, columns, tail="pad")
+    plan.do("split", row, rows, tail="clamp")
+    plan.do("reorder", *outer, f"{row}.0", f"{column}.0", f"{row}.1", f"{column}.1")
+    plan.do("expand", found.accumulator.name, f"{row}.1", f"{column}.1")
+    plan.do("fission", f"{row}.1", f"{column}.1")
+    tile = RegisterTile(plan, found.accumulator.name, row, column, found.reduced[0])
+    r, c = tile.compute()
+    plan.do("reorder", *found.reduced, r, c)
+    plan.tried("interior", *found.reduced, r, c)
+    for outermost, inner in tile.nests(found.accumulator.name):
+        plan.do("vectorize", inner.axis)
+        plan.do("unroll", outermost.axis)
+    _threads(plan, (*outer, f"{row}.0"))
+
+
+def _stream(plan: Plan, found: Contraction, block: Blocking) -> None:
+    row, column, acc, deep = found.rows[0], found.column, found.accumulator.name, found.reduced[-1]
+    plan.do("split", column, block.columns, tail="pad")
+    plan.do("split", f"{column}.0", STREAM_TILES)
+    plan.do("split", row, block.direct_rows)
+    tile = (f"{row}.1", f"{column}.0.1", f"{column}.1")
+    plan.do("reorder", *found.batch, f"{column}.0.0", f"{row}.0", *tile)
+    plan.do("expand", acc, *tile)
+    plan.do("fission", *tile)
+    r, t, c = _summing(plan, acc, deep)
+    plan.do("reorder", *found.reduced, r, t, c)
+    plan.do("split", deep, STREAM_DEPTH, tail="cut")
+    plan.do("reorder", *found.reduced[:-1], f"{deep}.0", t, r, f"{deep}.1", c)
+    plan.tried("interior", r, f"{deep}.1", c)
+    for x in roles.innermost(plan.kernel.body):
+        plan.do("vectorize", x.axis)
+    for x in all_loops(plan.kernel.body):
+        if x.kind == "reduce" and plan.extent(x.axis) == STREAM_DEPTH:
+            plan.do("unroll", x.axis)
+    _threads(plan, (*found.batch, f"{column}.0.0"))
+
+
+def _summing(plan: Plan, accumulator: str, deep: str) -> tuple[str, ...]:
+    """The kept axes of the nest that accumulates."""
+    for loops in plan.around_store(accumulator):
+        names = [x.axis for x in loops]
+        if deep in names:
+            return tuple(x.axis for x in loops if x.kind == "parallel")[-3:]
+    raise StepError("the reduction has disappeared")
+
+
+def _threads(plan: Plan, axes: tuple[str, ...]) -> None:
+    """One parallel loop over all the axes, so that it matters not which of them has many iterations."""
+    first = axes[0]
+    for axis in axes[1:]:
+        known = {x.axis for x in all_loops(plan.kernel.body)}
+        plan.do("collapse", first, axis)
+        first = next(x.axis for x in all_loops(plan.kernel.body) if x.axis not in known)
+    plan.do("parallel", first)

@@ -1,0 +1,58 @@
+"""Several schedules of one kernel, and the condition on the sizes under which each runs.
+
+    variant K * N <= 196608          if K * N <= 196608:
+    split j 32 tail=pad                … the kernel by the first part's steps
+    …                           →    else:
+    variant                            … the kernel by the others
+    split p 512
+    …
+
+Steps before the first `variant` are taken once, before the parts part ways.  The last part has no condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...ir.dtypes import bool_
+from ...ir.errors import SourceError
+from ...ir.expr import Expr
+from ...ir.kernel import If, Kernel
+from ...ir.text.expressions import show_expr
+from ...ir.text.parse import Scope, expression
+from ...ir.text.tokens import Line
+from .tree import Facts, StepError, copy
+
+WORD = "variant"
+
+
+def condition(text: str, facts: Facts) -> Expr | None:
+    """What stands behind `variant`: a condition on the sizes, or nothing.  StepError where it is something else."""
+    if not text:
+        return None
+    try:
+        line = Line(text, 1, "")
+        found = expression(line, Scope(set(facts.sizes)))
+        line.end()
+    except SourceError as e:
+        raise StepError(f"{WORD}: {e.diagnostics[0].message}") from None
+    if found.dtype is not bool_:
+        raise StepError(f"{WORD}: `{text}` is no condition")
+    return found
+
+
+def choose(kernel: Kernel, parts: Sequence[tuple[Expr | None, Kernel]]) -> Kernel:
+    """One kernel of several schedules of `kernel`: the first whose condition holds runs.  The last has no condition, the others have one."""
+    if not parts or parts[-1][0] is not None or any(c is None for c, _ in parts[:-1]):
+        raise StepError(f"{WORD}: the last part has no condition, and each part before it has one")
+    taken = set(kernel.buffers)
+    bodies = [copy(k.body, taken) for _, k in reversed(parts)][::-1]  # the last keeps its names
+    body = bodies[-1]
+    for (c, _), own in zip(reversed(parts[:-1]), reversed(bodies[:-1]), strict=True):
+        assert c is not None
+        body = (If(c, own, body),)
+    steps: list[str] = []
+    for c, k in parts:
+        steps += [WORD if c is None else f"{WORD} {show_expr(c)}", *k.schedule[len(kernel.schedule) :]]
+    return replace(kernel, body=body, schedule=(*kernel.schedule, *steps))

@@ -1,0 +1,402 @@
+"""Intervals, divisors and proofs: what must be found, exactly, and what must not.
+
+Linear goals over a triangular domain are compared with brute force in both directions: what holds at every point has a proof, what fails somewhere has none.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from luminal.ir import polynomial as pl
+from luminal.ir.bounds import Known, Range, bounds, fact
+from luminal.ir.dtypes import INDEX, i32
+from luminal.ir.expr import TRUE, Expr, axis, call, cast, ceildiv, const, first, load, maximum, minimum, size, total, var, where
+from luminal.ir.graph import Size
+from luminal.ir.simplify import assuming, prove
+
+N, M, K = map(size, "NMK")
+i, j, k, p, v, w = map(var, "ijkpvw")
+FREE = Known(dict.fromkeys("ijkpvw", (None, None, 1)))
+
+
+def holds(e: Expr, known: Known) -> bool:
+    return known.nonnegative(pl.poly(e))
+
+
+def given(known: Known, *expressions: Expr) -> Known:
+    """Also that these are >= 0."""
+    return known.with_facts(pl.poly(e) for e in expressions)
+
+
+# ---- linear goals, both ways
+
+TRIANGLE = Known({"N": (1, None, 1), "i": (0, N - 1, 1), "j": (i, N - 1, 1), "k": (-2, 3, 1)})
+# a linear goal is least at a corner, and between two values of N at one of them
+POINTS = np.array([(n, a, b, c) for n in (1, 1000) for a in (0, n - 1) for b in (a, n - 1) for c in (-2, 3)]).T
+
+
+@pytest.mark.parametrize("ck", [0, 1, -2])
+def test_linear_goals_have_a_proof_exactly_where_they_hold(ck: int) -> None:
+    for cn, ci, cj, offset in itertools.product((-1, 0, 1, 2), (-2, -1, 0, 1, 2), (-2, -1, 0, 1), (-7, -2, -1, 0, 1, 2, 6)):
+        goal = N * cn + i * ci + j * cj + k * ck + offset
+        least = int((np.array([cn, ci, cj, ck]) @ POINTS + offset).min())
+        assert holds(goal, TRIANGLE) == (least >= 0), (str(goal), least)
+
+
+def test_points_where_it_fails_are_met_before_a_proof_is_looked_for() -> None:
+    for goal in (N - 2, i - 1, N - 2 - i, i - j, j - i - 1, k * -1 + 2, k + 1):
+        assert TRIANGLE.refuted(pl.poly(goal)), goal
+    for goal in (N - 1, i, N - 1 - i, j - i, k * -1 + 3, k + 2):
+        assert not TRIANGLE.refuted(pl.poly(goal)), goal
+
+
+# ---- the integer bounds of an expression
+
+RANGES = {"N": (1, None, 4), "M": (2, 9, 1), "K": (0, None, 6), "i": (0, N - 1, 1), "j": (-3, 5, 1), "k": (0, M - 1, 1), "p": (None, 7, 1), "v": (2, None, 2), "w": (None, None, 1)}  # fmt: skip
+KNOWN = Known(RANGES)
+
+
+@pytest.mark.parametrize(
+    ("e", "low", "high", "multiple"),
+    [
+        (const(0), 0, 0, 0),
+        (const(6), 6, 6, 6),
+        (const(-6), -6, -6, 6),
+        (N, 1, None, 4),
+        (N * -3, None, -3, 12),
+        (M, 2, 9, 1),
+        (M * 2 + j * 3 + 1, -4, 34, 1),
+        (N * 2 + K * 2, 2, None, 4),
+        (N * K, 0, None, 24),
+        (N * K + 3, 3, None, 3),
+        (i - N, None, -1, 1),
+        (N - i, 1, None, 1),
+        (k - M, -9, -1, 1),
+        (M - k, 1, 9, 1),
+        (k * 2 - M, -9, 7, 1),
+        (p, None, 7, 1),
+        (p * -2, -14, None, 2),
+        (v * 3, 6, None, 6),
+        (v * -1, None, -2, 2),
+        (w, None, None, 1),
+        (j * k, -24, 40, 1),
+        (j * j, -15, 25, 1),
+        (j // 2, -2, 2, 1),
+        (j // M, -2, 2, 1),
+        (N // 2, 0, None, 2),
+        (N // 4, 0, None, 1),
+        (N // -2, None, None, 2),
+        (N // 3, 0, None, 1),
+        ((N * 2 + K * 4) // 8, 0, None, 1),
+        (N * 3 // 6 * 5, 0, None, 10),
+        (j % 4, 0, 3, 1),
+        (j % M, 0, 8, 1),
+        (M % 20, 0, 9, 1),
+        (j % N, 0, None, 1),
+        ((N * 2) % 12, 0, 11, 4),
+        (K % 4, 0, 3, 2),
+        (minimum(N * 2, K), 0, None, 2),
+        (minimum(j, M), -3, 5, 1),
+        (maximum(j, M), 2, 9, 1),
+        (maximum(w, 4), 4, None, 1),
+        (minimum(w, 4), None, 4, 1),
+        (maximum(N * 3, K), 3, None, 6),
+        (where(w.lt(3), j, M), -3, 9, 1),
+        (where(w.lt(3), N, K), 0, None, 2),
+        (cast(INDEX, w.lt(3)), 0, 1, 1),
+        (load("A", INDEX, i), None, None, 1),
+        (cast(INDEX, load("B", i32, i)), None, None, 1),
+        (total(where(w.lt(3), const(8), const(12)) * c for c in (1, 1)), 16, 24, 8),
+        (size("unheard_of"), None, None, 1),
+        (axis(3), None, None, 1),
+    ],
+    ids=str,
+)
+def test_bounds(e: Expr, low: int | None, high: int | None, multiple: int) -> None:
+    assert bounds(e, KNOWN) == (low, high, multiple)
+
+
+def test_an_interval_is_found_term_by_term() -> None:
+    """`interval` looks at each name alone, `bounds` first puts the extremes of what has symbolic ends."""
+    assert KNOWN.interval(pl.poly(i - N)) == (None, None)
+    assert KNOWN.interval(pl.poly(k - M)) == (-9, 6)
+    assert KNOWN.interval({}) == (0, 0)
+    assert KNOWN.interval(pl.poly(const(-4))) == (-4, -4)
+    assert KNOWN.interval(pl.poly(p * -1 + v)) == (-5, None)
+    assert KNOWN.interval(pl.poly(N * v + w * 0)) == (2, None)
+    assert KNOWN.interval(pl.poly(p + v * -1)) == (None, 5)
+
+
+def test_bounds_that_mention_each_other_say_nothing() -> None:
+    circular = Known({"i": (0, j, 1), "j": (i, j, 1), "k": (0, 4, 1)})
+    assert bounds(i, circular)[0] == 0
+    assert bounds(i + k, circular)[0] == 0
+    assert circular.interval(pl.poly(j))[1] is None
+
+
+# ---- single steps of a proof
+
+STEP = Known({"N": (1, None, 1), "M": (0, None, 1), "i": (0, N - 1, 1), "j": (-3, 5, 1), "k": (None, None, 1), "p": (0, None, 1), "v": (None, 0, 1), "w": (None, None, 1)})  # fmt: skip
+
+
+STEPS = [
+        # tighten: 4 q + 3 >= 0 where q >= 0 needs no more than floor(3 / 4) = 0
+        (given(STEP, w * 2 + 1), w * 4 + 3, True),
+        (given(STEP, w * 2 + 1), w, True),
+        (given(STEP, w * 2 + 3), w, False),
+        # endpoint, with a coefficient of known and of unknown sign
+        (STEP, i * M, True),
+        (STEP, (N - 1 - i) * M, True),
+        (STEP, N * M - M - i * M, True),
+        (STEP, i * v, False),
+        (STEP, i * v * -1, True),
+        (STEP, j * M + M * 3, True),
+        (STEP, j * M + M * 2, False),
+        (STEP, j * -1 * M + M * 5, True),
+        (STEP, j * -1 * M + M * 4, False),
+        (STEP, p * v * -1, True),
+        (STEP, p * v, False),
+        # division
+        (STEP, N - (N // 2) * 2, True),
+        (STEP, (N // 2) * 2 - N + 1, True),
+        (STEP, (N // 2) * 2 - N, False),
+        (STEP, N - 1 - (N // 2) * 2, False),
+        (STEP, ceildiv(N, 4) * 4 - N, True),
+        (STEP, ceildiv(N, 4) * 4 - N - 1, False),
+        (STEP, N + 3 - ceildiv(N, 4) * 4, True),
+        (STEP, N + 2 - ceildiv(N, 4) * 4, False),
+        (STEP, ceildiv(N, 4) - 1, True),
+        (STEP, w // 4 - w // 8 * 2, True),
+        (STEP, w // 8 * 2 + 1 - w // 4, True),
+        (STEP, w // 8 * 2 - w // 4, False),
+        (STEP, p // N, True),
+        (STEP, p - p // N, True),
+        (STEP, p // N - 1, False),
+        (STEP, v // N * -1, True),
+        (STEP, M - M // N * N, True),
+        (STEP, p // (M + 1), True),
+        (STEP, p // M, False),
+        (STEP, (p // N) * M, True),
+    (STEP, p - call("floordiv", p, const(1)), True),
+    (STEP, call("mod", w, const(1)) * -1, True),
+        # modulus
+        (STEP, w % 4, True),
+        (STEP, w % 4 * -1 + 3, True),
+        (STEP, w % 4 * -1 + 2, False),
+        (STEP, w % N, True),
+        (STEP, N - 1 - w % N, True),
+        (STEP, N - 2 - w % N, False),
+        (STEP, p - p % N, True),
+        (STEP, p - w % N, False),
+        (STEP, k - k % 4, False),
+        (STEP, (w % 4) * M, True),
+        (STEP, M * 3 - (w % 4) * M, True),
+        (STEP, M * 2 - (w % 4) * M, False),
+        (STEP, w % M, False),
+        # branch
+        (STEP, minimum(N, M), True),
+        (STEP, minimum(N, M) - 1, False),
+        (STEP, maximum(N, M) - 1, True),
+        (STEP, maximum(w, M) - M, True),
+        (STEP, M - maximum(w, M), False),
+        (STEP, M - minimum(w, M), True),
+        (STEP, minimum(w, M) - M, False),
+        (STEP, M * 2 - minimum(w, M) * 2, True),
+        (STEP, where(w.lt(0), N, M), True),
+        (STEP, where(w.lt(0), N, M) - 1, False),
+        (STEP, where(w.lt(0), N, M) * -1 + N + M, True),
+        (STEP, where(w.lt(0), N, M) * -1 + N, False),
+        (STEP, minimum(w, 3) * -1 + maximum(w, 3), True),
+        # facts: up to three of them together
+        (given(FREE, j - i), j - i, True),
+        (given(FREE, j - i), i - j, False),
+        (given(FREE, j - i), j * 2 - i * 2, True),
+        (given(FREE, j * 2 - i * 3), j * 4 - i * 6, True),
+        (given(FREE, j - i, k - j), k - i, True),
+        (given(FREE, j - i, k - j), k - i - 1, False),
+        (given(FREE, j - i, k - j, p - k), p - i, True),
+        (given(FREE, j - i, k - j, p - k, v - p), v - i, False),
+        (given(FREE, p - k, k - j, j - i), p - i, True),
+        (given(FREE, j - i * 2, k - j * 3), k - i * 6, True),
+            (given(STEP, w - i * M), w, True),
+        (given(STEP, M - w, w - 2), (M - 2) * p, True),
+        (given(STEP, M - w, w - 2), (M - 3) * p, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("known", "goal", "proven"), STEPS, ids=[str(goal) for _, goal, _ in STEPS])
+def test_step(known: Known, goal: Expr, proven: bool) -> None:
+    assert holds(goal, known) == proven
+    assert known.positive(pl.poly(goal + 1)) == proven
+
+
+def test_a_side_condition_may_need_a_fact() -> None:
+    """The sign of a coefficient is a goal of its own, for which one fact may be taken."""
+    known = given(Known({"i": (0, w, 1), "k": (None, None, 1), "p": (None, None, 1), "w": (0, None, 1), "v": (None, None, 1)}), k - p)
+    assert holds(i * k - i * p, known)
+    assert holds(w * k - w * p - i * k + i * p, known)
+    assert not holds(i * p - i * k, known)
+    assert not holds(i * k - i * p, Known(known.ranges))
+
+
+@pytest.mark.parametrize(("count", "proven"), [(1, True), (4, True), (5, False)])
+def test_a_proof_has_an_end(count: int, proven: bool) -> None:
+    """Every minimum doubles the goals; what would take more than FUEL of them is given up."""
+    names = [f"x{n}" for n in range(count)]
+    known = Known({"N": (1, None, 1), **dict.fromkeys(names, (0, N - 1, 1))})
+    assert holds(total(minimum(var(n), N - 1 - var(n)) for n in names), known) == proven
+
+
+def test_what_was_proven_with_less_knowledge_need_not_be_proven_again() -> None:
+    goal = pl.poly(N * 2 - 1 - i * 2)
+    base = Known({"N": (1, None, 1), "i": (0, N - 1, 1), "w": (None, None, 1)})
+    assert base.nonnegative(goal) and not base.nonnegative(pl.poly(w))
+    further = given(given(base, w - i * 2), N * 3 - w)
+    assert further._proved(frozenset(goal.items())) is True
+    assert not further._proved(frozenset({((w,), 1)})) and holds(w, further), "what was not is tried again"
+
+
+def test_a_chain_of_names_is_followed_sixteen_times() -> None:
+    known = Known({"N": (0, 100, 1)})
+    last: Expr = N
+    for step in range(16):
+        known = known.with_ranges({f"x{step}": (last, last + 1, 1)})
+        last = var(f"x{step}")
+    assert bounds(last - N, known)[:2] == (0, 16)
+    assert bounds(last * 2 + M, known.with_ranges({"M": (last, None, 1)}))[0] is not None
+
+
+# ---- what conditions say
+
+
+@pytest.mark.parametrize(
+    ("condition", "facts"),
+    [
+        (i.lt(j), [j - i - 1]),
+        (i.le(j), [j - i]),
+        (i.eq(j), [i - j, j - i]),
+        (call("not_equal", i, j), []),
+        (call("less_than", load("A", INDEX, i), j), []),
+        (call("less_than", var("a", i32), var("b", i32)), []),
+        (first("i"), []),
+        (call("bit_not", i.lt(j)), []),
+    ],
+    ids=str,
+)
+def test_facts_of_a_condition(condition: Expr, facts: list[Expr]) -> None:
+    assert fact(condition) == [pl.poly(f) for f in facts]
+
+
+def test_a_bound_on_a_name_goes_into_its_range() -> None:
+    known = given(Known({"i": (None, None, 1), "j": (0, N, 1)}), i * 2 - 5, i * -3 + 20, N - 4)
+    assert known.ranges["i"] == Range(3, 6, 1) and known.ranges["N"].min == 4
+    assert known.facts == ()
+    assert given(known, i - 2).ranges["i"] == Range(3, 6, 1), "what says less changes nothing"
+    assert given(known, i - 4).ranges["i"] == Range(4, 6, 1) and given(known, i * -1 + 5).ranges["i"] == Range(3, 5, 1)
+    beside = given(known, 3 - j)
+    assert beside.ranges["j"] == Range(0, N, 1) and len(beside.facts) == 1, "a symbolic end is kept, the number stands beside it"
+    assert given(known, j - 1).ranges["j"] == Range(1, N, 1)
+
+
+def test_what_is_learned_from_products() -> None:
+    """a · b >= 1 says a >= 1 and b >= 1 where neither is negative, x // d >= 1 says x >= d."""
+    naturals = Known({"N": (0, None, 1), "M": (0, None, 1), "K": (0, None, 1), "w": (None, None, 1)})
+    inside = given(naturals, N * M * K - 1)
+    assert all(holds(e - 1, inside) for e in (N, M, K)) and not holds(N - 2, inside)
+    assert not any(holds(e - 1, given(naturals, N * M * w - 1)) for e in (N, M))
+    assert not holds(N - 1, given(naturals, N * M)) and not holds(N - 1, given(naturals, N * M + 1))
+    assert not holds(N - 1, given(naturals, 3 - N * M))
+    assert holds(N - 1, given(naturals, N * M * 3 - 2))
+    assert holds(N - 8, given(naturals, N // 8 - 1)) and not holds(N - 9, given(naturals, N // 8 - 1))
+    assert holds(N - 1, given(naturals, ceildiv(N, 8) - 1)) and not holds(N - 2, given(naturals, ceildiv(N, 8) - 1))
+    assert holds(N - 8, given(naturals, (N // 8) * M - 1)) and holds(M - 1, given(naturals, (N // 8) * M - 1))
+    by_size = given(naturals, (N // (M + 1)) * K - 1)
+    assert holds(K - 1, by_size) and not holds(N - 8, by_size)
+    assert not holds(N - 1, given(naturals, (N % 8) * (w // 4) - 1))
+    signed = Known({"v": (-3, 5, 1), "w": (-3, 5, 1)})
+    assert not holds(v - 1, given(signed, v * w - 1)) and not holds(w - 1, given(signed, v * w - 1))
+
+
+# ---- divisors
+
+
+def test_multiples_are_joined() -> None:
+    known = Known({"N": (0, None, 4), "M": (2, 90, 6)})
+    assert known.with_multiple("N", 6).ranges["N"] == Range(0, None, 12)
+    assert known.with_multiple("M", 4).ranges["M"] == Range(2, 90, 12)
+    assert known.with_multiple("K", 5).ranges["K"] == Range(None, None, 5)
+    assert known.with_multiple("N", 6).multiple(pl.poly(N + 6)) == 6 and known.multiple(pl.poly(N + 6)) == 2, "the old one is as it was"
+    assert known.multiple({}) == 0 and known.multiple(pl.poly(N * M * 5)) == 120
+    assert prove((N % 12).eq(0), known.with_multiple("N", 6)) and not prove((N % 12).eq(0), known)
+
+
+def test_a_divisor_of_a_condition() -> None:
+    known = Known({"N": (0, None, 1), "M": (0, None, 1), "K": (1, None, 1)})
+    assert assuming(known, (N % 6).eq(0)).ranges["N"].multiple == 6
+    twice = assuming(assuming(known, (N % 6).eq(0)), (N % 4).eq(0))
+    assert twice.ranges["N"].multiple == 12 and bounds(N * M, twice)[2] == 12
+    assert assuming(known, (N % K).eq(0)).ranges["N"].multiple == 1
+    assert assuming(known, ((N + M) % 6).eq(0)).ranges["N"].multiple == 1
+    assert prove(((N + M) % 6).eq(0), assuming(known, ((N + M) % 6).eq(0)))
+    assert assuming(known, (N % 6).eq(1)).ranges["N"].multiple == 1
+
+
+# ---- scopes
+
+
+def test_nothing_new_is_the_same_knowledge() -> None:
+    """So that what is remembered stays."""
+    known = Known({"N": (1, None, 1), "i": (0, N - 1, 1)})
+    assert known.with_facts([]) is known and known.with_facts([pl.constant(3)]) is known
+    assert given(known, N - 1) is known and given(known, N) is known, "already in its range"
+    more = given(known, N - i * 2)
+    assert more is not known and given(more, N - i * 2) is more
+    assert more.base is known and more.outer is None
+    assert assuming(known, None) is known and assuming(known, TRUE) is known
+    assert assuming(known, (i * 2).le(N)) is assuming(known, (i * 2).le(N)), "remembered"
+
+
+def test_a_loop_around_is_asked_what_is_its_own() -> None:
+    outer = Known({"N": (1, None, 1), "M": (0, None, 1)})
+    loop = outer.with_ranges({"i": (0, N - 1, 1)})
+    assert loop.outer is outer, "N >= 1 is known already"
+    assert loop.home(N + 1) is outer and loop.home(i + N) is loop
+    telling = outer.with_ranges({"i": (0, M - 1, 1)})
+    assert telling.outer is None and telling.home(M + 1) is telling, "that the loop runs says that M >= 1"
+    within = outer.with_ranges({"i": (0, M - 1, 1)}, within=outer)
+    assert within.home(M + 1) is outer
+
+
+def test_what_a_name_that_is_bound_again_was_part_of_is_forgotten() -> None:
+    known = given(Known({"N": (1, None, 1), "i": (0, N - 1, 2), "j": (i, 9, 3), "k": (0, i + 4, 1)}), N * 2 - i * 3, N * 2 - j * 3, w - N)
+    known = assuming(known, (w % N).eq(0))
+    known = assuming(known, (w % i).eq(0))
+    again = known.with_ranges({"i": (5, 6, 1)})
+    assert again.ranges["i"] == Range(5, 6, 1) and again.ranges["j"] == Range(None, 9, 3) and again.ranges["k"] == Range(0, None, 1)
+    assert holds(N * 2 - j * 3, again) and not holds(N * 2 - i * 3, again) and holds(w - N, again)
+    assert again.zeros == (w % N,)
+
+
+def test_positions_of_a_domain() -> None:
+    known = Known({"N": (0, None, 1), "M": (0, None, 1)}).with_domain((N, M * 2))
+    assert known.ranges["$0"] == Range(0, N - 1, 1)
+    assert holds(M * 2 - 1 - axis(1), known) and holds(N - 1, known) and holds(M - 1, known)
+    assert not holds(N - 2 - axis(0), known)
+
+
+def test_inner_names_are_put_at_their_ends_first() -> None:
+    known = Known({"N": (1, None, 1), "i": (0, N - 1, 1)}).with_ranges({"j": (0, i, 1)}).with_ranges({"k": (j, i, 1)})
+    order = sorted((i, j, k, N, N // 2), key=known.elimination_order)
+    assert order == [N // 2, k, j, i, N]
+    beside = known.with_ranges({"p": (0, 3, 1)}).with_ranges({"v": (i, None, 1)}).with_ranges({"w": (None, i, 1)})
+    assert sorted((i, p, v, w, N), key=beside.elimination_order) == [w, v, i, p, N], "what has symbolic ends before what has none"
+    assert holds(N - 1 - k, known) and holds(i - j, known) and holds(k * 2 - j * 2, known) and not holds(j - k, known)
+    assert bounds(k - N, known)[1] == -1 and bounds(i - k, known)[0] == 0 and bounds(j - k, known)[1] == 0
+
+
+@pytest.mark.parametrize("kind", ["Size", "tuple", "Range"])
+def test_ranges_are_given_in_three_ways(kind: str) -> None:
+    given_as = {"Size": Size("N", 2, 9, 2), "tuple": (2, 9, 2), "Range": Range(2, 9, 2)}[kind]
+    assert Known({"N": given_as}).ranges["N"] == Range(2, 9, 2)

@@ -1,0 +1,89 @@
+"""What small tests would not reach: every variant of a contraction on the machine itself, and vectors of which only the first lanes are there."""
+
+import ctypes
+
+import luminal
+import numpy as np
+import pytest
+
+GEMM = """
+(composite gemm ((A{T}[M K] B{T}[K N] D{T}[N]) -> (C{T}[M N]))
+  (return (max (+ (matmul A B) D) (cast T 0))))
+"""
+# rows, columns, depth: read in place; streamed past few rows; in packed panels (all at borders of every block)
+SIZES = [(5, 37, 29), (64, 32, 64), (20, 600, 530), (3, 600, 531), (101, 601, 530), (112, 640, 1024)]
+
+
+@pytest.mark.parametrize("target", ["native", "x86-64-v3", "x86-64-v2"])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i32", "bf16"])
+def test_every_variant_of_a_contraction(dtype: str, target: str) -> None:
+    kernel = luminal.compile(GEMM, dtype={"T": dtype}, target=target)
+    rng = np.random.default_rng(0)
+    held = luminal_dtype(dtype)
+    for m, n, k in SIZES:
+        a, b, d = ((rng.integers(-8, 9, s) if dtype == "i32" else rng.standard_normal(s)).astype(held) for s in ((m, k), (k, n), (n,)))
+        c = kernel(a, b, d)
+        wide = [np.asarray(x, np.float64) for x in (a, b, d)]
+        exact = np.maximum(wide[0] @ wide[1] + wide[2], 0)
+        bound = (k + 2) * (abs(wide[0]) @ abs(wide[1]) + abs(wide[2])) * {"f32": 2.0**-24, "bf16": 2.0**-24, "f64": 2.0**-53, "i32": 0}[dtype]
+        last = abs(exact) * (2.0**-8 if dtype == "bf16" else 0)
+        assert (abs(np.asarray(c, np.float64) - exact) <= bound + last).all(), (m, n, k)
+
+
+def luminal_dtype(name: str) -> np.dtype:
+    from luminal.ir.dtypes import DTYPES, numpy_dtype
+
+    return np.dtype(numpy_dtype(DTYPES[name]))
+
+
+def test_the_three_are_in_one_function() -> None:
+    source = luminal.compile(GEMM, dtype={"T": "f32"}, target="x86-64-v3").source
+    assert "if (K * N <= " in source and "if (M <= " in source and source.count("malloc") <= 1
+
+
+MAP = """
+[composite]
+name = "map"
+inputs = ["X{T}[M N]", "Y{T}[M N]"]
+outputs = ["Z{T}[M N]"]
+[implementation]
+code = "(return (max X Y))"
+[schedule.clang]
+steps = \"\"\"
+split j LANES tail=pad
+vectorize j.1
+\"\"\"
+"""
+
+
+@pytest.mark.parametrize("target", ["native", "x86-64-v3", "x86-64-v2"])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "i8", "u16", "i32", "i64"])
+def test_only_the_first_lanes_are_read_and_written(dtype: str, target: str) -> None:
+    """Rows end where a page ends: what lies behind cannot be read, and what lies before the next row keeps its contents."""
+    kernel = luminal.compile(MAP.replace("LANES", "64"), dtype={"T": dtype}, target=target)
+    held = luminal_dtype(dtype)
+    rng = np.random.default_rng(1)
+    for n in (1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127):
+        arrays = [at_the_end_of_a_page(n, held) for _ in range(3)]
+        for x in arrays:
+            x[0, :] = rng.integers(0, 50, n).astype(held)
+        x, y, z = arrays
+        assert np.array_equal(kernel(x, y, Z=z), np.maximum(x, y)), n
+
+
+_KEPT: list[object] = []
+
+
+def at_the_end_of_a_page(n: int, held: np.dtype) -> np.ndarray:
+    """One row of n elements before a page that may be neither read nor written."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
+    libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    page = 4096
+    base = libc.mmap(None, 2 * page, 3, 0x22, -1, 0)
+    assert libc.mprotect(base + page, page, 0) == 0
+    size = n * held.itemsize
+    raw = (ctypes.c_char * size).from_address(base + page - size)
+    _KEPT.append(raw)
+    return np.frombuffer(memoryview(raw), dtype=held).reshape(1, n)

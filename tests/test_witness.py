@@ -1,0 +1,161 @@
+"""Points that satisfy what is known: how values are chosen, carried along and evaluated."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from luminal.ir import polynomial as pl
+from luminal.ir.bounds import Known
+from luminal.ir.dtypes import INDEX, f32, i32
+from luminal.ir.expr import ZERO, axis, call, cast, const, load, minimum, size, var, where
+from luminal.ir.simplify import assuming
+from luminal.ir.witness import HIGH, LOW, MIDDLE, MOST, Point, points
+
+N, M, i, j = size("N"), size("M"), var("i"), var("j")
+
+
+def chosen(point: Point, low: int | None, high: int | None, multiple: int) -> int | None:
+    return point.names["n"] if point.choose("n", low, high, multiple) else None
+
+
+@pytest.mark.parametrize(
+    ("taste", "low", "high", "multiple", "value"),
+    [
+        (LOW, 3, 9, 1, 3),
+        (HIGH, 3, 9, 1, 9),
+        (MIDDLE, 3, 9, 1, 6),
+        (MIDDLE, 3, 8, 1, 5),
+        (LOW, 3, 9, 4, 4),
+        (HIGH, 3, 9, 4, 8),
+        (MIDDLE, 3, 11, 4, 4),
+        (LOW, 4, 4, 4, 4),
+        (LOW, 5, 7, 4, None),
+        (HIGH, 5, 8, 4, 8),
+        (LOW, 9, 3, 1, None),
+        (HIGH, -9, -1, 4, -4),
+        (HIGH, 0, MOST, 1, MOST),
+        (HIGH, 0, MOST + 1, 1, 100),
+        (HIGH, -1, MOST, 1, 100),
+        (HIGH, None, None, 1, 100),
+        (HIGH, None, None, 8, 96),
+        (HIGH, 200, None, 1, 200),
+        (HIGH, 201, None, 8, 208),
+        (HIGH, None, 30, 1, 30),
+        (HIGH, None, 30, 8, 24),
+        (HIGH, None, -30, 8, -32),
+    ],
+)
+def test_a_value_is_in_its_range(taste: int, low: int | None, high: int | None, multiple: int, value: int | None) -> None:
+    assert chosen(Point(100, 0, taste), low, high, multiple) == value
+
+
+def test_unbounded_names_differ_by_the_slope() -> None:
+    point = Point(50, -20, LOW)
+    assert all(point.choose(n, None, None, 1) for n in "abcd")
+    assert point.names == {"a": 50, "b": 30, "c": 10, "d": -10}
+
+
+def test_every_choice_is_admitted() -> None:
+    """By brute force: what is chosen lies within the bounds, and only where nothing does is there no choice."""
+    for taste, low, high, multiple in itertools.product((LOW, MIDDLE, HIGH), (None, -5, 0, 3), (None, -4, 2, 7), (1, 2, 5)):
+        point = Point(11, 3, taste)
+        if point.choose("n", low, high, multiple):
+            assert point.admits("n", low, high, multiple), (taste, low, high, multiple)
+        elif low is not None and high is not None:
+            assert not any(v % multiple == 0 for v in range(low, high + 1)), (taste, low, high, multiple)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "multiple", "yes"),
+    [
+        (6, 6, 1, True),
+        (None, None, 1, True),
+        (7, None, 1, False),
+        (None, 5, 1, False),
+        (None, None, 4, False),
+        (None, None, 3, True),
+        (0, 9, 2, True),
+    ],
+)
+def test_admits(low: int | None, high: int | None, multiple: int, yes: bool) -> None:
+    assert Point(0, 0, LOW, {"n": 6}).admits("n", low, high, multiple) == yes
+
+
+def test_values() -> None:
+    point = Point(0, 0, LOW, {"N": 7, "i": 3, "$1": 2, "a": 5})
+    assert point.of(N * i + axis(1)) == 23 and point.of(const(4)) == 4
+    assert point.of(N // i) == 2 and point.of(N % i) == 1 and point.of(minimum(N, i)) == 3
+    assert point.of(where(i.lt(N), i, N)) == 3 and point.of(i.lt(N)) == 1
+    assert point.of(M + 1) is None and point.of(where(i.lt(N), i, M)) is None, "a name without a value"
+    assert point.of(load("A", INDEX, ZERO)) is None and point.of(var("f", f32)) is None
+    assert point.of(var("a", i32)) is None, "narrow integers wrap"
+    assert point.of(cast(INDEX, var("a", i32))) is None
+    assert point.of(N // (i - 3)) is None, "no value where it divides by 0"
+    assert point.at(pl.poly(N * i * 2 - i + 4)) == 43 and point.at({}) == 0 and point.at({(): -2}) == -2
+    assert point.at(pl.poly(N + M)) is None and point.at(pl.poly(N * (i // 2))) == 7
+    assert point.memo[N // i] == 2, "remembered"
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    point = Point(9, 2, HIGH, {"N": 7})
+    assert point.of(N + 1) == 8
+    other = point.copy()
+    assert (other.seed, other.slope, other.taste, other.names, other.memo) == (9, 2, HIGH, {"N": 7}, point.memo)
+    assert other.choose("i", 0, 4, 1) and other.of(i + N) == 11
+    assert "i" not in point.names and i + N not in point.memo
+
+
+def test_the_kinds_of_points() -> None:
+    """Sizes small, large, falling and rising; variables at either end and between."""
+    kinds = list(points())
+    assert sorted({p.taste for p in kinds}) == [LOW, MIDDLE, HIGH] == [0, 1, 2]
+    for p in kinds:
+        assert p.names == {} and all(p.choose(n, 0, None, 1) for n in "ab")
+    assert {p.names["a"] < p.names["b"] for p in kinds} == {True, False}
+    assert any(p.names["a"] > p.names["b"] for p in kinds) and any(p.names["a"] == p.names["b"] == 0 for p in kinds)
+
+
+NEST = Known({"N": (0, None, 1), "M": (1, None, 4)}).with_ranges({"i": (0, N - 1, 1)}).with_ranges({"j": (i, M - 1, 2)})
+
+
+def test_points_are_carried_into_scopes() -> None:
+    known = assuming(NEST, (i + j).le(N))
+    found = known._find_points()
+    assert found and all(p.names.keys() == {"N", "M", "i", "j"} for p in found)
+    for p in found:
+        n, m, a, b = (p.names[x] for x in ("N", "M", "i", "j"))
+        assert 0 <= a < n and m >= 1 and m % 4 == 0 and a <= b < m and b % 2 == 0 and a + b <= n
+    assert any(p.names["N"] > 1000 for p in found), "large ones too"
+    assert NEST._points, "those of the scope around are remembered"
+    assert known._find_points() == found
+    around = NEST.base
+    assert around is not None and all(p.names.keys() == {"N", "M", "i"} for p in around._find_points()), "those have not changed"
+
+
+def test_a_point_that_a_condition_rules_out_is_dropped() -> None:
+    known = Known({"N": (0, None, 1), "M": (0, None, 1)})
+    everything = len(known._find_points())
+    assert everything == len(list(points()))
+    some = assuming(known, (N * 2).lt(M + 2))
+    assert 0 < len(some._find_points()) < everything
+    assert all(p.of(N * 2) < p.of(M + 2) for p in some._find_points())  # type: ignore[operator]
+    divisible = assuming(known, ((N + M) % 7).eq(0))
+    assert all(p.of((N + M) % 7) == 0 for p in divisible._find_points())
+    assert assuming(known, load_bound()).refuted(pl.poly(N * -1 - 1)) is False, "a fact that has no value at a point leaves none"
+
+
+def load_bound():
+    return call("less_equal", N, call("floordiv", M, var("nobody") - var("nobody")))
+
+
+def test_where_an_end_has_no_value_there_is_no_point() -> None:
+    assert Known({"i": (0, var("nobody"), 1)})._find_points() == []
+    assert Known({"i": (var("nobody"), 9, 1)})._find_points() == []
+    assert not Known({"i": (0, var("nobody"), 1)}).refuted(pl.poly(i - 5))
+    assert Known({"i": (None, 9, 1)}).refuted(pl.poly(i - 9)) and Known({"i": (2, None, 1)}).refuted(pl.poly(i * -1 + 5000))
+
+
+def test_only_what_is_negative_refutes() -> None:
+    known = Known({"i": (0, 0, 1)})
+    assert not known.refuted(pl.poly(i)) and not known.refuted({}) and known.refuted(pl.poly(i - 1))
