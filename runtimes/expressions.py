@@ -201,6 +201,8 @@ class Expressions:
         return self._fill("select", (c, a, b), e.dtype, e.dtype)
 
     def _cast(self, e: Expr, args: list[Text]) -> Text:
+        if e.args[0].op == "ramp" and e.dtype.is_integer:
+            return self._fill("ramp", (), e.dtype, e.dtype)
         return self._convert(args[0], e.args[0].dtype, e.dtype)
 
     def _convert(self, x: Text, source: DType, to: DType) -> Text:
