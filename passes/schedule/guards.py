@@ -9,7 +9,7 @@ from ...ir import polynomial as pl
 from ...ir.dtypes import INDEX
 from ...ir.expr import TRUE, ZERO, Expr, both, const, minimum, postorder, rewrite, substitute, var, where
 from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, statements, with_body
-from .affine import bounded, constant_extent, minus
+from .affine import constant_extent, minus
 from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, less, loads_in, names_taken, nest, rename, replace_loop, simple
 
 
@@ -212,8 +212,7 @@ def _bound_loops(block: Block, depth: int) -> Block:
             left.append(guard)
         else:
             k, stop = bound
-            limit = constant_extent(loops[k])
-            loops[k] = replace(loops[k], stop=bounded(limit, stop) if limit is not None else stop)
+            loops[k] = replace(loops[k], stop=minimum(loops[k].stop, stop))
     rest = both(*left)
     body = body if rest is None else (If(rest, body),)
     for loop in reversed(loops):
