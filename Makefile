@@ -8,7 +8,7 @@ CC_FOUND := $(shell for c in clang gcc $$(ls /usr/bin 2>/dev/null | grep -E '^(c
 CC_EXTRA := $(if $(CC_FOUND),,cc)
 comma := ,
 
-.PHONY: demo test check bench sizes bless docs reports clean
+.PHONY: demo test check bench chart sizes bless docs reports clean
 
 demo: $(VENV)/demo
 	@echo; echo "== the C that samples/gemm.toml becomes (its first lines)"
@@ -26,9 +26,13 @@ check: $(VENV)/dev
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q -n 2 -W error
 
-bench: $(VENV)/bench
-	$(BIN)/python -m luminal.bench.gemm
-	@$(BIN)/python -c 'import torch' 2>/dev/null && $(BIN)/python -m luminal.bench.attention || echo "attention is compared with PyTorch: pip install torch"
+# Beside NumPy, and PyTorch where that is installed (.venv/bin/pip install torch).  BENCH="--only gemm --blocks 3" for less.
+bench: $(VENV)/demo
+	$(BIN)/python -m luminal.bench --out bench/results $(BENCH)
+
+# docs/bench.svg from the newest results that are kept
+chart: $(VENV)/demo
+	$(BIN)/python -m luminal.bench.chart -o docs/bench.svg
 
 bless: $(VENV)/dev
 	$(BIN)/python -m pytest -q --bless tests
@@ -64,7 +68,4 @@ $(VENV)/demo: $(VENV)/bin/python pyproject.toml
 
 $(VENV)/dev: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install -q -e '.[$(EXTRAS)$(if $(CC_EXTRA),$(comma)$(CC_EXTRA),)]'
-	@touch $@
-
-$(VENV)/bench: $(VENV)/demo
 	@touch $@

@@ -22,6 +22,7 @@ COMMANDS = {
     "explain": "explain",
     "ops": "ops",
     "test-runtime": "test_runtime",
+    "bench": "bench",
     "show": "show",
     "new": "new",
     "doctor": "doctor",

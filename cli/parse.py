@@ -25,19 +25,19 @@ def split_pairs(text: str, what: str) -> list[tuple[str, str]]:
     return pairs
 
 
-def parse_bindings(text: str) -> dict[str, int | float]:
-    """`--test`: sizes and scalar values.  Integers are strict (`3D` is an error); a value with a point or an exponent is a float."""
+def parse_bindings(text: str, option: str = "--test") -> dict[str, int | float]:
+    """`--test`, `--sizes`: sizes and scalar values.  Integers are strict (`3D` is an error); a value with a point or an exponent is a float."""
     found: dict[str, int | float] = {}
-    for key, value in split_pairs(text, "--test"):
+    for key, value in split_pairs(text, option):
         if key in found:
-            raise UsageError(f"--test: {key} is bound twice")
+            raise UsageError(f"{option}: {key} is bound twice")
         try:
             found[key] = int(value)
         except ValueError:
             try:
                 found[key] = float(value)
             except ValueError:
-                raise UsageError(f"--test: {key}={value}: expected a number") from None
+                raise UsageError(f"{option}: {key}={value}: expected a number") from None
     return found
 
 

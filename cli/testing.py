@@ -58,7 +58,7 @@ def subject_of(compilation: Compilation, log: list[str]) -> Any:
     )  # fmt: skip
 
 
-def bindings(compilation: Compilation, given: dict[str, int | float]) -> list[tuple[dict[str, int], dict[str, Any]]]:
+def bindings(compilation: Compilation, given: dict[str, int | float], option: str = "--test") -> list[tuple[dict[str, int], dict[str, Any]]]:
     """The bindings to try: the one on the command line; else the composite's own `[test] sizes`; else small odd ones.  Sizes that break a precondition are an error."""
     graph = compilation.elaborate()
     names = [s.name for s in graph.sizes]
@@ -71,25 +71,25 @@ def bindings(compilation: Compilation, given: dict[str, int | float]) -> list[tu
 
         close = get_close_matches(unknown[0], [*names, *scalars], 1)
         raise UsageError(
-            f"--test: {graph.name} has no size or scalar {unknown[0]}"
+            f"{option}: {graph.name} has no size or scalar {unknown[0]}"
             + (f"; nearest: {close[0]}" if close else f"; it has {', '.join([*names, *scalars]) or 'none'}")
         )
     bound_scalars: dict[str, Any] = {k: v for k, v in given.items() if k in scalars}
     sizes = {k: v for k, v in given.items() if k not in scalars}
     for k, v in sizes.items():
         if not isinstance(v, int):
-            raise UsageError(f"--test: {k}={v}: a size is an integer")
+            raise UsageError(f"{option}: {k}={v}: a size is an integer")
     if sizes or not names:
         missing = [n for n in names if n not in sizes]
         if missing:
-            raise UsageError(f"--test: {graph.name} also needs {', '.join(missing)}")
+            raise UsageError(f"{option}: {graph.name} also needs {', '.join(missing)}")
         chosen = [({n: int(sizes[n]) for n in names}, {})]
     else:
         chosen = own_bindings(compilation, names, list(scalars)) or [
             (dict(zip(names, odd, strict=False)), {}) for odd in odd_sizes(compilation, names)
         ]
     for binding, _ in chosen:
-        check(compilation, binding)
+        check(compilation, binding, option)
     return [(b, own | bound_scalars) for b, own in chosen]
 
 
@@ -123,17 +123,17 @@ def odd_sizes(compilation: Compilation, names: list[str]) -> list[tuple[int, ...
     return fit[:3]
 
 
-def check(compilation: Compilation, binding: dict[str, int]) -> None:
+def check(compilation: Compilation, binding: dict[str, int], option: str) -> None:
     graph = compilation.elaborate()
     for size in graph.sizes:
         value = binding[size.name]
         if value < size.min or value > size.max or value % size.multiple:
             raise UsageError(
-                f"--test: {size.name}={value}: expected {size.min} <= {size.name}" + (f", a multiple of {size.multiple}" if size.multiple > 1 else "")
+                f"{option}: {size.name}={value}: expected {size.min} <= {size.name}" + (f", a multiple of {size.multiple}" if size.multiple > 1 else "")
             )
     for condition in graph.requires:
         if not holds(condition, binding):
-            raise UsageError(f"--test: the sizes break the precondition {condition!r} of {graph.name}")
+            raise UsageError(f"{option}: the sizes break the precondition {condition!r} of {graph.name}")
 
 
 def holds(condition: Expr, binding: dict[str, int]) -> bool:

@@ -16,6 +16,8 @@
               | vload.LANES name[expr, expr]  only the first so many of them (none below 0, all from LANES on); 0 in the other lanes
               | gather.LANES name[expr]     one element from each of the flat addresses of a vector
               | fold.COMBINER(expr)         a vector's lanes combined by a fixed tree
+              | zip_low(expr, expr)         the lanes of two vectors in turn, as many as one has: those of the lower halves
+              | zip_high(expr, expr)        those of the upper halves
               | null(name)                  the pointer is null                                         (entry of a program only)
               | overlap(name, expr, name, expr)
                                             the ranges of so many bytes from two pointers meet; false where either is empty   (entry only)
@@ -246,6 +248,11 @@ def gather(buffer: str, element: DType, addresses: Expr) -> Expr:
 def fold(combiner: str, x: Expr) -> Expr:
     """The lanes of `x` combined: the halves with each other, lane by lane, until one is left."""
     return make("fold", x.dtype.element, (x,), combiner)
+
+
+def zip_halves(a: Expr, b: Expr, high: bool) -> Expr:
+    """a0, b0, a1, b1, … of the lower halves of two vectors (`high`: of the upper halves)."""
+    return make("zip_high" if high else "zip_low", a.dtype, (a, b))
 
 
 def as_expr(value: Expr | int) -> Expr:

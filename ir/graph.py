@@ -8,7 +8,7 @@
                 | "require" expr                              a precondition on the sizes
     port      ::= ("in" | "out" | "inout" | "scalar") NAME ":" DTYPE shape ["order" INT…] ["strided" NAME…] ["index" expr] ["draw" STRING] ["pairs"]
     node      ::= "%" INT "=" op DTYPE shape [attribute…] operand*
-    op        ::= OP | ("reduce" | "scan" | "scatter") "." COMBINER | "input" | "const" | "iota" | "contiguous" | "gather" | "update" | "nest" | "cascade" | "previous"
+    op        ::= OP | ("reduce" | "scan" | "scatter") "." COMBINER | "input" | "const" | "iota" | "contiguous" | "gather" | "update" | "nest" | "cascade" | "previous" | "reached"
     shape     ::= "[" expr, … "]"                             the domain of the node: one extent an axis; $k is the position along axis k
     operand   ::= source [ "[" expr, … "]" [ "if" expr "else" value ] ]
     source    ::= "%" INT                                     the k-th expression gives the position along the source's axis k, as a
@@ -40,10 +40,11 @@ A node's value at a point of its domain:
                                       the K-th result of a loop nest that is not raised to primops (see `Nest`); operands are identity views.  The block holds a line
                                       `operand` buffer for each operand, then `result` buffer for each result, notes, then statements, all in the grammar of ir/kernel.py
     nest result K as %n operand…      another result of the nest that node %n spells out
-    cascade result K over [expr,…] x… c…   the value of the K-th state: the states x are reductions over one axis, bodies of later ones may read earlier ones.  They may be computed
-                                      in one pass, tile by tile: when the earlier states move on, what state k has summed so far is multiplied by c_k, which says by how much.  The list
-                                      is the rows' extents; x_k is read over the rows followed by its other axes, c_k over the rows
-    previous x                        x; in a correction, the value that the state x had one tile before
+    cascade result K over [expr,…] x… c… a…   the value of the K-th state: the states x are reductions over one axis, bodies of later ones may read earlier ones.  They may be computed
+                                      in one pass, tile by tile: when the earlier states move on, what state k has summed so far, s, becomes s · c_k + a_k.  The list is the rows'
+                                      extents; x_k and a_k are read over the rows followed by the state's other axes, c_k over the rows
+    reached over [expr]               the extent of a reduced axis as i64[]; while a cascade over it runs, how much of it has been worked off with this tile
+    previous x                        x; in c and a, what the state x, or what was reached, was one tile before
 
 Invariants (`ir/verify/graph.py` has them as rules): shapes and views mention only declared sizes and $0 … $(rank-1) of the right domain; no two operands disagree in dtype
 except where the operator says so; nodes are acyclic because they are immutable.  Every position that a view reads is inside its source wherever its `if` holds: that takes
@@ -239,10 +240,15 @@ def previous_node(x: Node) -> Node:
     return make("previous", x.dtype, x.shape, (identity(x),), span=x.span)
 
 
-def cascade_nodes(rows: Shape, states: tuple[View, ...], corrections: tuple[View, ...]) -> tuple[Node, ...]:
+def reached_node(extents: Shape) -> Node:
+    return make("reached", INDEX, (), (), Attr(extents=extents))
+
+
+def cascade_nodes(rows: Shape, states: tuple[View, ...], factors: tuple[View, ...], additions: tuple[View, ...]) -> tuple[Node, ...]:
     """One node for each state: see the head of this file."""
     return tuple(
-        make("cascade", x.dtype, x.node.shape, (*states, *corrections), Attr(extents=rows, result=k), x.node.span) for k, x in enumerate(states)
+        make("cascade", x.dtype, x.node.shape, (*states, *factors, *additions), Attr(extents=rows, result=k), x.node.span)
+        for k, x in enumerate(states)
     )
 
 
@@ -261,8 +267,14 @@ def operand_domain(node: Node, k: int) -> Shape:
     if node.op == "nest":
         return node.args[k].node.shape
     if node.op == "cascade":
-        return node.attr.extents + (state_axes(node, k)[1] if k < len(node.args) // 2 else ())
+        count = state_count(node)
+        own = k < count or 2 * count <= k < 3 * count  # the others are factors, or too many
+        return node.attr.extents + (state_axes(node, k % count)[1] if own else ())
     return node.shape
+
+
+def state_count(cascade: Node) -> int:
+    return len(cascade.args) // 3
 
 
 def state_axes(cascade: Node, k: int) -> tuple[tuple[int, ...], Shape]:
@@ -345,6 +357,6 @@ def users(graph: Graph) -> dict[Node, list[tuple[Node, int]]]:
 
 __all__ = [
     "Attr", "Graph", "Node", "Port", "Shape", "Size", "View", "cascade_nodes", "const_node", "elementwise", "gather_node", "identity", "input_node",
-    "iota_node", "make", "operand_domain", "postorder", "previous_node", "reduce_node", "rewrite", "scalar", "scan_node", "scatter_node", "size",
-    "state_axes", "update_node", "users",
+    "iota_node", "make", "operand_domain", "postorder", "previous_node", "reached_node", "reduce_node", "rewrite", "scalar", "scan_node", "scatter_node", "size",
+    "state_axes", "state_count", "update_node", "users",
 ]  # fmt: skip

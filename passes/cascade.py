@@ -8,8 +8,10 @@
 1. R factors leave a sum by distributivity: Σ x · r = r · Σ x.
 2. A sum whose body is then separable (`separate.py`) becomes a state of a *cascade*, beside the reductions that it depends on.  While the axis is worked off tile by tile,
    the earlier states are those of what was seen so far; when they move, the sum is multiplied by a factor that depends on their old and new values alone.
-3. States, and what they are made of, are f32 where they were smaller floats; casts between floats are transparent.
-4. Exponents are subtracted before they are exponentiated, exp(previous m − m), and each exponential is taken relative to the extreme of its own argument, so nothing overflows.
+   A body that is a polynomial in earlier states becomes several sums around a point that moves with them (`moments.py`): variance, its kin, entropy.
+3. Reductions of the same scores are states of one cascade too, corrected or not (`cascade_groups.py`).
+4. States, and what they are made of, are f32 where they were smaller floats; casts between floats are transparent.
+5. Exponents are subtracted before they are exponentiated, exp(previous m − m), and each exponential is taken relative to the extreme of its own argument, so nothing overflows.
    Where the extreme is that of nothing yet (−∞: all masked so far) exponentials are relative to 0 and give 0; a row that is masked to the end sums to 0, and 0 / 0 is NaN, as it is
    without this pass.
 
@@ -19,7 +21,7 @@ float sums, so --strict leaves it out.  (The rule is that of "online" softmax, M
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ..ir.bounds import Known
@@ -37,8 +39,6 @@ from ..ir.graph import (
     iota_node,
     make,
     operand_domain,
-    postorder,
-    previous_node,
     reduce_node,
     rewrite,
     scalar,
@@ -46,6 +46,8 @@ from ..ir.graph import (
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_le
 from ..ir.target import Options, Target
+from .cascade_groups import Group, groups, pointwise_reads
+from .moments import Moments, Order, addition, before, moments
 from .separate import Body, Exponent, Mixed, Pulled, Term, beside, guarded, unguarded, varying_in
 from .walk import Walk, run
 
@@ -55,15 +57,15 @@ def cascade(ir: Graph, target: Target, options: Options) -> Graph:
     nodes = ir.nodes()
     if options.strict or sum(n.op == "reduce" for n in nodes) < 2 or any(n.op == "cascade" for n in nodes):
         return ir
-    found = _Finder(ir)
+    found = _Finder(ir, target.gpu)
     separated = rewrite(ir, found.rule)
-    groups = _groups(separated, found, target)
-    return _Redirected(groups, found).graph(separated) if groups else separated
+    found_groups = groups(separated, found.states, target, found.reasons)
+    return _Redirected(found_groups, found).graph(separated) if found_groups else separated
 
 
-def why_not(graph: Graph) -> tuple[str, ...]:
+def why_not(graph: Graph, target: Target) -> tuple[str, ...]:
     """What keeps reductions of this graph, which depend on one another over one axis, from being one pass; a sentence each."""
-    found = _Finder(graph)
+    found = _Finder(graph, target.gpu)
     bare = rewrite(graph, lambda n: n.args[0].node if n.op == "contiguous" and n.args[0].is_identity and n.args[0].node.shape == n.shape else None)
     rewrite(bare, found.rule)
     return tuple(dict.fromkeys(found.reasons))
@@ -77,13 +79,15 @@ class _State:
     earlier: tuple[Node, ...]
     places: tuple[int, ...]  # for each axis of the earlier ones: which axis of this one
     exponents: tuple[Exponent, ...]
+    moments: Moments | None = None  # where the body is a polynomial in earlier ones too
+    order: Order = ()
 
-
-@dataclass(eq=False)
-class _Group:
-    rows: Shape
-    states: list[Node] = field(default_factory=list)  # in topological order
-    places: dict[Node, tuple[int, ...]] = field(default_factory=dict)  # state → which of its axes each row axis is
+    @property
+    def helpers(self) -> tuple[Node, ...]:
+        """What is summed for the sake of this one alone."""
+        if self.moments is None or any(self.order):
+            return ()
+        return tuple(m for order, m in self.moments.sums.items() if any(order))
 
 
 def earlier_reductions(n: Node) -> dict[Node, tuple[int, ...] | None]:
@@ -113,7 +117,8 @@ def earlier_reductions(n: Node) -> dict[Node, tuple[int, ...] | None]:
 class _Finder:
     """The rewrite of step 1 and 2; remembers the states that it made and what was in the way."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, gpu: bool) -> None:
+        self.gpu = gpu
         self.known = assuming(Known(graph.size_info()), both(*graph.requires))
         self.states: dict[Node, _State] = {}
         self.reasons: list[str] = []
@@ -169,14 +174,38 @@ class _Finder:
             raise Mixed("the rows of the reductions are not the same axes")
         (place,) = places
         assert place is not None
-        node, within = run(Body(frozenset(earlier)).separate(body.node, varying_in(body, varying)))
-        exponents = [e.through(body, False) for e in within]
+        inner = varying_in(body, varying)
+        try:
+            node, within = run(Body(frozenset(earlier)).separate(body.node, inner))
+            lenient = None
+        except Mixed as reason:
+            lenient = Body(frozenset(earlier), polynomial=True)
+            if not self.in_rows(n, place):
+                raise
+            try:
+                node, within = run(lenient.separate(body.node, inner))
+            except Mixed:
+                raise reason from None
+        exponents = tuple(e.through(body, False) for e in within)
         for e in exponents:
             for t in e.moving:
                 self.anchored(t, e, n)
         new = reduce_node("add", n.shape, n.attr.extents, View(node, body.index), n.span)
-        self.states[new] = _State(new, tuple(earlier), place, tuple(exponents))
-        return new
+        if lenient is None:
+            self.states[new] = _State(new, tuple(earlier), place, exponents)
+            return new
+        sums = moments(new, lenient)
+        for order, m in sums.sums.items():
+            self.states[m] = _State(m, tuple(earlier), place, exponents, sums, order)
+        return sums.sums[(0,) * len(sums.points)]
+
+    def in_rows(self, n: Node, place: tuple[int, ...]) -> bool:
+        """Whether a polynomial's sums may run along: one axis, in which memory is consecutive (else a row is no piece of memory that could be in a cache or not), and a number each for a row."""
+        if self.gpu or len(n.attr.extents) != 1 or len(place) != n.rank:
+            return False
+        along = axis(n.rank)
+        reads = [v for v in pointwise_reads(n) if any(along in leaves(e, "axis") for e in v.index)]
+        return all(v.node.op in ("reduce", "const", "iota") or v.index[-1] is along for v in reads)
 
     def anchored(self, t: Term, e: Exponent, n: Node) -> None:
         """The term is the extreme of an X term beside it (or an extreme of that and of what does not vary): then no exponential is above 1, and one relative to nothing is 0."""
@@ -208,65 +237,18 @@ def _view_as(d: DType, v: View) -> View:
     return v if v.dtype is d else View(_as(d, v.node), v.index, v.domain, v.fill)
 
 
-def _groups(graph: Graph, found: _Finder, target: Target) -> dict[Node, _Group]:
-    """State → the cascade that it belongs to, for all that can be computed in one pass."""
-    nodes = graph.nodes()
-    states = {n: found.states[n] for n in nodes if n in found.states}
-    group: dict[Node, _Group] = {}
-    for n in nodes:
-        s = states.get(n)
-        if s is None:
-            continue
-        first = s.earlier[0]
-        if first not in group:
-            g = _Group(first.shape)
-            g.places[first] = tuple(range(first.rank))
-            g.states.append(first)
-            group[first] = g
-        g = group[first]
-        rows = tuple(s.places[j] for j in g.places[first])
-        same = all(r.rank == len(g.rows) and r in group and group[r] is g and tuple(s.places[j] for j in g.places[r]) == rows for r in s.earlier)
-        further = [e for a, e in enumerate(n.shape) if a not in rows]
-        if not same or _needs_finished(n, g):
-            found.reasons.append("no cascade: a reduction needs what an earlier one gives in the end")
-            continue
-        if target.gpu and any(not e.is_const for e in further):
-            found.reasons.append("no cascade: a thread of a GPU has no memory of its own for as many sums as the sizes say")
-            continue
-        g.states.append(n)
-        g.places[n] = rows
-        group[n] = g
-    return {n: g for n, g in group.items() if len(g.states) > 1}
-
-
-def _needs_finished(n: Node, g: _Group) -> bool:
-    """Whether the body reads a state of the group through something that is no pointwise operator: then that state must be finished first."""
-    inside = set(g.states)
-    stack, seen, leaves_ = [n.args[0].node], set(), []
-    while stack:
-        m = stack.pop()
-        if m in seen or m in inside:
-            continue
-        seen.add(m)
-        if m.op in OPS:
-            stack.extend(a.node for a in m.args)
-        else:
-            leaves_.append(m)
-    return any(m in inside for m in postorder(*leaves_))
-
-
 class _Redirected:
     """The graph in which everybody outside of a cascade reads its states through it; inside, states read one another as they are."""
 
-    def __init__(self, groups: dict[Node, _Group], found: _Finder) -> None:
+    def __init__(self, groups: dict[Node, Group], found: _Finder) -> None:
         self.groups, self.states, self.known = groups, found.states, found.known
-        self.done: dict[tuple[Node, _Group | None], Node] = {}
-        self.cascades: dict[_Group, tuple[Node, ...]] = {}
+        self.done: dict[tuple[Node, Group | None], Node] = {}
+        self.cascades: dict[Group, tuple[Node, ...]] = {}
 
     def graph(self, graph: Graph) -> Graph:
         return graph.with_outputs(tuple(run(self.visit(n, None)) for _, n in graph.outputs))
 
-    def visit(self, n: Node, inside: _Group | None) -> Walk:
+    def visit(self, n: Node, inside: Group | None) -> Walk:
         """What stands for a node, read by what is outside of all cascades or inside of one; inside, small floats are computed in f32."""
         key = (n, inside)
         if key not in self.done:
@@ -280,12 +262,12 @@ class _Redirected:
             self.done[key] = result
         return self.done[key]
 
-    def result(self, n: Node, group: _Group) -> Walk:
+    def result(self, n: Node, group: Group) -> Walk:
         if group not in self.cascades:
             self.cascades[group] = yield self.cascade(group)
         return self.cascades[group][group.states.index(n)]
 
-    def rebuilt(self, n: Node, inside: _Group | None) -> Walk:
+    def rebuilt(self, n: Node, inside: Group | None) -> Walk:
         widened = inside is not None and (n.op in OPS or n.op in ("reduce", "previous")) and n.op != "bitcast"
         args = []
         for k, a in enumerate(n.args):
@@ -310,17 +292,25 @@ class _Redirected:
             return v
         return identity(elementwise("where", shape, identity(test), View(v.node, v.index), scalar(const_node(v.fill, v.dtype)), span=v.node.span))
 
-    def cascade(self, group: _Group) -> Walk:
-        states, corrections = [], []
+    def cascade(self, group: Group) -> Walk:
+        states, factors, additions = [], [], []
         for n in group.states:
             rows = group.places[n]
             others = [a for a in range(n.rank) if a not in rows]
             index = tuple(axis(rows.index(a) if a in rows else len(rows) + others.index(a)) for a in range(n.rank))
             states.append(View((yield self.visit(n, group)), index))
-            c = _correction(n, self.states[n], rows, group) if n in self.states else const_node(1.0, n.dtype)
+            c = _correction(n, self.states[n], rows, group) if n in self.states and self.states[n].exponents else const_node(1.0, n.dtype)
             c = yield self.visit(c, group)
-            corrections.append(identity(c))
-        return cascade_nodes(group.rows, tuple(states), tuple(corrections))
+            factors.append(identity(c))
+            state = self.states.get(n)
+            if state is None or state.moments is None:
+                additions.append(scalar(const_node(0.0, wide(n.dtype))))
+                continue
+            a = addition(state.moments, state.order, group.rows, rows, frozenset(state.earlier))
+            if state.exponents:
+                a = identity(elementwise("mul", group.rows, a, identity(_correction(n, state, rows, group))))
+            additions.append(View((yield self.visit(a.node, group)), a.index))
+        return cascade_nodes(group.rows, tuple(states), tuple(factors), tuple(additions))
 
 
 def _condition(e: Expr, shape: Shape) -> Node | None:
@@ -335,7 +325,7 @@ def _condition(e: Expr, shape: Shape) -> Node | None:
     return elementwise(e.op, shape, *views) if len(views) == len(parts) else None
 
 
-def _correction(n: Node, state: _State, rows: tuple[int, ...], group: _Group) -> Node:
+def _correction(n: Node, state: _State, rows: tuple[int, ...], group: Group) -> Node:
     """By what the sum so far is multiplied when the earlier states move: Π exp(Σ ± scales · (now − previous)), over the rows."""
     to_rows = {axis(a): axis(j) for j, a in enumerate(rows)}
     result: View | None = None
@@ -345,8 +335,8 @@ def _correction(n: Node, state: _State, rows: tuple[int, ...], group: _Group) ->
             view = t.view.through(to_rows)
             now = guarded(view, float("-inf") if t.sign < 0 else float("inf"))
             last = unguarded(view)
-            before = View(_before(last.node, frozenset(state.earlier)), last.index)
-            difference = (now, before) if t.sign > 0 else (before, now)
+            earlier = View(before(last.node, frozenset(state.earlier)), last.index)
+            difference = (now, earlier) if t.sign > 0 else (earlier, now)
             term = identity(elementwise("sub", group.rows, *difference))
             for s in t.scales:
                 term = identity(elementwise("div" if s.inverse else "mul", group.rows, term, s.view.through(to_rows)))
@@ -356,16 +346,3 @@ def _correction(n: Node, state: _State, rows: tuple[int, ...], group: _Group) ->
             result = factor if result is None else identity(elementwise("mul", group.rows, result, factor))
     assert result is not None
     return result.node
-
-
-def _before(node: Node, earlier: frozenset[Node]) -> Node:
-    """The node with its earlier reductions as they were one tile before."""
-    done: dict[Node, Node] = {}
-    for n in postorder(node):
-        if n in earlier:
-            done[n] = previous_node(n)
-        elif n.op in OPS:
-            done[n] = make(n.op, n.dtype, n.shape, tuple(View(done[a.node], a.index, a.domain, a.fill) for a in n.args), n.attr, n.span)
-        else:
-            done[n] = n
-    return done[node]

@@ -10,7 +10,8 @@ it were inlined: its *uses*, each in the kernel of a real node (the root), at an
     reduction    inlined where its uses in one kernel are inside no more loops than it has points, so that it is computed once: the epilogue of a matmul,
                  the statistics of a row (softmax, layer norm); real where it would be computed again (a chain of matmuls), under a mask or a
                  gather, by several kernels, outside of all parallel loops, or (a contraction, which wants tiles) inside another reduction
-    cascade      inlined, all its results together, on the same conditions; its states are always computed inside of it, and what they read too unless somebody else reads it
+    cascade      inlined, all its results together, on the same conditions; its states are always computed inside of it, and what they read too unless somebody else reads it;
+                 several real nodes that use it each at its own row are made side by side in one kernel
     the others   `scan`, `scatter`, `update`, `nest` and outputs are real by themselves; inputs, constants and iotas never need to be
 
 A node with more than MAX_USES different uses is real: a stencil of a stencil of a stencil must not grow without bound.
@@ -22,14 +23,14 @@ from dataclasses import dataclass, replace
 
 from ..ir.bounds import Known
 from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, leaves, substitute, var
-from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, rewrite, state_axes, users
+from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, postorder, rewrite, state_axes, state_count, users
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove, prove_le, simplify
 from ..ir.target import Options, Target
 from .costs import nominal, operation, points, read, write
 
 STRUCTURAL = frozenset({"nest", "scatter", "update", "scan", "contiguous"})
-LEAVES = frozenset({"input", "const", "iota"})
+LEAVES = frozenset({"input", "const", "iota", "reached"})
 MAX_USES = 8
 
 
@@ -107,7 +108,7 @@ class _Planner:
         for n in self.uses:
             if n.op == "cascade":
                 self.results.setdefault(n.args, []).append(n)
-                self.states.update(a.node for a in n.args[: len(n.args) // 2])
+                self.states.update(a.node for a in n.args[: state_count(n)])
 
     def real(self) -> set[Node]:
         nodes = self.graph.nodes()
@@ -149,7 +150,20 @@ class _Planner:
                 return []
         loops = self.fresh(results[0].attr.extents)
         self.inside_cascade(results[0], _Use((results[0], 0), tuple(v for v, _ in loops), loops, len(loops), bool(loops)))
-        return [n for n in results if n not in self.outputs]
+        return [] if self.side_by_side(results, uses) else [n for n in results if n not in self.outputs]
+
+    def side_by_side(self, results: list[Node], uses: dict[_Use, None]) -> bool:
+        """Whether the real nodes that use a cascade do so each at its own row, and need nothing of one another: then one kernel makes them all (`make_nests`)."""
+        rows = results[0].attr.extents
+        roots = dict.fromkeys(u.root[0] for u in uses)
+        for u in uses:
+            own = dict(u.loops[: u.parallel])
+            plain = len(set(u.index)) == len(rows) and all(own.get(e) is n for e, n in zip(u.index, rows, strict=True))
+            if not rows or u.covered or not plain or u.root[0].op in ("nest", "scan", "scatter", "update"):
+                return False
+        if len({(u.root, u.index) for u in uses}) != len(roots):
+            return False
+        return not any(n in roots for root in roots for n in postorder(*(a.node for a in root.args)))
 
     def unguarded(self, use: _Use, depth: int, extents: Shape) -> bool:
         """Whether a value may be computed outside of the inner loops of its use without asking first whether they run: it is read inside whatever they do."""
@@ -164,7 +178,7 @@ class _Planner:
         """What the states of a cascade read is used once for each position of a tile, however many further axes a state has."""
         around, _ = self.placed(use)
         along = self.fresh(n.args[0].node.attr.extents)
-        for k, view in enumerate(n.args[: len(n.args) // 2]):
+        for k, view in enumerate(n.args[: state_count(n)]):
             places, extents = state_axes(n, k)
             further = self.fresh(extents)
             point = (*use.index, *(v for v, _ in further))
@@ -201,7 +215,8 @@ class _Planner:
     def pointwise_wants_memory(self, n: Node) -> bool:
         own = points(n.shape, self.values)
         roots = dict.fromkeys(u.root for u in self.uses[n])
-        evaluations = sum(self.trips(self.placed(u)[0]) for u in self.uses[n])
+        once = {(u.root, u.index): u for u in self.uses[n] if u.kept}  # whoever reads a tile's value reads the same one
+        evaluations = sum(self.trips(self.placed(u)[0]) for u in (*once.values(), *(u for u in self.uses[n] if not u.kept)))
         inlined = evaluations * self.operations[n] + len(roots) * own * self.reads[n]
         stored = own * (self.operations[n] + self.reads[n] + write(n.dtype) + len(roots) * read(n.dtype))
         return inlined > stored

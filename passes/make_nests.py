@@ -23,8 +23,8 @@ from dataclasses import replace
 
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX
-from ..ir.expr import axis, both, cast, load, substitute
-from ..ir.graph import Graph, Node, identity, make, state_axes
+from ..ir.expr import Expr, axis, both, cast, load, substitute
+from ..ir.graph import Graph, Node, View, identity, make, state_axes
 from ..ir.kernel import Block, Buffer, Kernel, Module, Store, statements
 from ..ir.renaming import defined, rename_buffers, unique_locals
 from ..ir.simplify import assuming
@@ -70,6 +70,11 @@ class _Maker:
         self.version: dict[Node, str] = {n: n.attr.name for n in nodes if n.op == "input"}
         self.version.update((n, f"%{k}") for k, n in enumerate(self.real))
         self.known = assuming(Known(graph.size_info()), both(*graph.requires))
+        self.rows = {n: found for n in self.real if (found := self._cascades_of(n))} if any(n.op == "cascade" for n in nodes) else {}
+        self.asked: dict[tuple[View, ...], set[int]] = {}
+        for n in nodes:
+            if n.op == "cascade":
+                self.asked.setdefault(n.args, set()).add(n.attr.result)
         self.buffers = [Buffer(self.version[n], n.dtype, n.shape) for n in self.real]
 
     def module(self) -> Module:
@@ -94,30 +99,59 @@ class _Maker:
                 block = split_borders(block, self.known, Names((*locals_.taken, *names.values())).fresh)
             used = loads(block).keys() | {s.buffer for s in statements(block) if isinstance(s, Store)}
             if len(kernels) == len(plan.kernels) - 1 and self.options.level > 1:
-                notes = (*notes, *why_not(graph))
+                notes = (*notes, *why_not(graph, self.target))
             kernels.append(Kernel(f"{graph.name}_{len(kernels)}", tuple(n for n in order if n in used and n not in self.scalars), block, notes=notes))
         return Module(graph.name, graph.sizes, graph.ports, temps, tuple(kernels), graph.derived, graph.requires, graph.documentation, graph.source)
 
     # ---- pieces
 
+    def _cascades_of(self, node: Node) -> dict[tuple[View, ...], tuple[int, ...]]:
+        """The cascade that is computed where a real node is, if there is one and it is read at one row alone: its operands, and which axes of the node its rows are."""
+        found: dict[tuple[View, ...], set[tuple[Expr, ...]]] = {}
+        if node.op in ("nest", "scan", "scatter", "update"):
+            return {}
+        seen: set[tuple[Node, tuple[Expr, ...]]] = set()
+        extents: tuple[Expr, ...] = ()
+        stack = [(node, tuple(axis(k) for k in range(node.rank)))]
+        while stack:
+            n, at = stack.pop()
+            if (n, at) in seen or (n in self.version and n is not node and n.op != "cascade"):
+                continue
+            seen.add((n, at))
+            if n.op == "cascade":
+                places, _ = state_axes(n, n.attr.result)
+                rows = dict(zip(places, at, strict=True))
+                found.setdefault(n.args, set()).add(tuple(rows[j] for j in range(len(n.attr.extents))))
+                extents = n.attr.extents
+                continue
+            mapping = {axis(k): e for k, e in enumerate(at)}
+            stack += [(a.node, tuple(substitute(e, mapping) for e in a.index)) for a in n.args]
+        if len(found) != 1:
+            return {}
+        ((args, rows_of),) = found.items()
+        if len(rows_of) != 1:
+            return {}
+        (index,) = rows_of
+        plain = len(set(index)) == len(index) and all(
+            e.op == "axis" and e.attr < node.rank and node.shape[e.attr] is n for e, n in zip(index, extents, strict=True)
+        )
+        return {args: tuple(e.attr for e in index)} if plain else {}
+
     def _group(self, node: Node) -> list[Node]:
-        """The real nodes that one piece computes: all results of a nest or of a cascade, else the node alone."""
-        if node.op == "contiguous" and node.args[0].node.op == "cascade" and node.args[0].is_identity:
-            args = node.args[0].node.args
-            return [
-                n
-                for n in self.real
-                if n.op == "contiguous" and n.args[0].is_identity and n.args[0].node.op == "cascade" and n.args[0].node.args == args
-            ]
+        """The real nodes that one piece computes: all results of a nest, all that are made of one cascade row by row, else the node alone."""
+        for args in self.rows.get(node, ()):
+            return [n for n in self.real if args in self.rows.get(n, ())]
         if node.op != "nest":
             return [node]
         return [n for n in self.real if n.op == "nest" and n.attr.nest == node.attr.nest and n.args == node.args]
 
-    def _body(self, computing: Node | None) -> NestBody:
-        """An empty kernel; every real node but `computing` is in memory."""
-        return NestBody(
-            Names(self.names.taken), self.known, lambda n: None if n is computing else self.version.get(n), self.scalars, self.options.unchecked
+    def _body(self, *computing: Node) -> NestBody:
+        """An empty kernel; every real node but these is in memory."""
+        body = NestBody(
+            Names(self.names.taken), self.known, lambda n: None if n in computing else self.version.get(n), self.scalars, self.options.unchecked
         )
+        body.asked = self.asked
+        return body
 
     def _piece(self, node: Node, group: list[Node]) -> Piece:
         match node.op:
@@ -129,26 +163,26 @@ class _Maker:
                 return self._scatter(node)
             case "update":
                 return self._update(node)
-            case "contiguous" if len(group) > 1:
-                return self._results(group)
+            case _ if len(group) > 1:
+                return self._side_by_side(group)
             case _:
                 body = self._body(node)
                 with body.nest(node.shape) as point:
                     body.store(self.version[node], point, body.value(node, point))
                 return Piece((self.version[node],), body.block, notes=tuple(body.notes))
 
-    def _results(self, group: list[Node]) -> Piece:
-        """Several results of one cascade, stored side by side inside the loops over its rows."""
-        body = self._body(None)
-        first = group[0].args[0].node
-        with body.nest(first.attr.extents) as rows:
+    def _side_by_side(self, group: list[Node]) -> Piece:
+        """What is made of one cascade, stored side by side inside the loops over its rows."""
+        body = self._body(*group)
+        (args,) = self.rows[group[0]]
+        extents = tuple(group[0].shape[k] for k in self.rows[group[0]][args])
+        with body.nest(extents) as rows:
             for n in group:
-                state = n.args[0].node
-                places, extents = state_axes(state, state.attr.result)
-                with body.nest(extents) as further:
-                    both = (*rows, *further)
-                    point = tuple(both[j] for j in places)
-                    body.store(self.version[n], point, body.value(state, point))
+                at = dict(zip(self.rows[n][args], rows, strict=True))
+                with body.nest(tuple(e for k, e in enumerate(n.shape) if k not in at)) as further:
+                    inner = iter(further)
+                    point = tuple(at[k] if k in at else next(inner) for k in range(n.rank))
+                    body.store(self.version[n], point, body.value(n, point))
         return Piece(tuple(self.version[n] for n in group), body.block, notes=tuple(body.notes))
 
     def _scan(self, node: Node) -> Piece:
@@ -185,7 +219,7 @@ class _Maker:
         base, name = node.args[0], self.version[node]
         if base.is_identity and base.node.shape == node.shape and base.node in self.version:
             return piece._replace(starts=((name, self.version[base.node]),))
-        body = self._body(None)
+        body = self._body()
         with body.nest(node.shape) as point:
             body.store(name, point, body.read(base, point))
         return piece._replace(before=(body.block,))

@@ -14,12 +14,12 @@ Walks over the graph are generators on an explicit stack: a chain of ten thousan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager
 
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, DType, bool_
-from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, axis, both, call, cast, const, load, make, postorder, substitute, var
+from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, axis, both, call, cast, const, load, make, postorder, product, substitute, var
 from ..ir.graph import Node, Shape, View, state_axes
 from ..ir.kernel import Alloc, Block, Buffer, Check, If, Let, Loop, Stmt, Store, identity_of
 from ..ir.primops import OPS
@@ -78,6 +78,7 @@ class NestBody:
         self.kept: dict[tuple[Node, Point], Expr] = {}  # values that are in a tile of a cascade now, computed wherever the tile's positions are
         self.notes: list[str] = []  # for `--why`
         self.cascades: dict[tuple[tuple[View, ...], Point], CascadeLoops] = {}
+        self.asked: dict[tuple[View, ...], set[int]] = {}  # of a cascade: the states that somebody outside of it reads; not there: any of them
         self.lets: dict[Expr, Expr] = {}  # value -> the name that it has in an outer scope
         self.inside: dict[Expr, list[Expr] | None] = {}  # load -> the guards under one of which its index is inside; None = always
 
@@ -103,6 +104,17 @@ class NestBody:
             return
         around.body.append(Loop(scope.axis, scope.start, scope.extent, tuple(scope.body), scope.kind))
         self.current = around
+
+    def branch(self, known: Known) -> Scope:
+        """Open a branch inside the current scope; what it holds goes where its maker puts it."""
+        self.current = Scope(self.current, known)
+        return self.current
+
+    def forget(self, around: Scope, changing: Set[Node]) -> None:
+        """Close a branch, with the values that only it has names for, and those of nodes that are something else in another branch."""
+        self.current = around
+        self.memo = {key: e for key, e in self.memo.items() if key[0] not in changing and self.placed(e).depth <= around.depth}
+        self.lets = {e: name for e, name in self.lets.items() if self.placed(name).depth <= around.depth}
 
     @contextmanager
     def nest(self, shape: Shape, kind: str = "parallel") -> Iterator[Point]:
@@ -277,6 +289,8 @@ class NestBody:
             assert node.attr.expr is not None
             value = substitute(node.attr.expr, {axis(k): e for k, e in enumerate(point)})
             return simplify(value, assuming(self.current.known, guard))
+        if node.op == "reached":
+            return product(node.attr.extents)
         if node.op == "reduce":
             return (yield self._reduce(node, point, guard))
         if node.op == "gather":

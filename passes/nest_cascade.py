@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING
 
 from ..ir.conditions import conjuncts
 from ..ir.expr import ZERO, Expr, axis, call, ceildiv, const, floordiv, leaves, load, maximum, minimum, rewrite, substitute, var
-from ..ir.graph import Node, View, postorder, state_axes
+from ..ir.graph import Node, View, postorder, previous_node, state_axes, state_count
 from ..ir.kernel import Alloc, Buffer, Let
 from ..ir.polynomial import coefficient, degree, expr, is_constant, poly, scaled
 from ..ir.primops import COMBINERS, OPS
 from ..ir.simplify import prove_le, simplify
 from .costs import operation
+from .masks import gives_nothing
+from .nest_moments import CACHED, batches, by_length, is_zero, move_together
 from .walk import Walk
 
 if TYPE_CHECKING:
@@ -35,7 +37,6 @@ STEP = 64  # a tile that holds scores is worked off in multiples of this: vector
 COLUMNS = 32  # and a further axis of a state in multiples of this
 TILE = 128  # positions of the axis: long enough that one correction a tile is nothing, short enough that tiles of a few dozen rows stay in the first caches
 LONG_TILE = 4096  # where nothing is kept for a tile: what is read again is in the first cache still, and a correction a tile costs nothing
-INF = float("inf")
 _ALONG = var("%along")  # stands for the position along the axis while accesses are looked at
 
 
@@ -53,17 +54,19 @@ class CascadeLoops:
 
     def __init__(self, body: NestBody, cascade: Node, rows: Point) -> None:
         self.body, self.cascade, self.rows = body, cascade, rows
-        count = len(cascade.args) // 2
+        count = state_count(cascade)
         self.states = [a.node for a in cascade.args[:count]]
-        self.corrections = cascade.args[count:]
+        self.corrections, self.additions = cascade.args[count : 2 * count], cascade.args[2 * count :]
         self.further = [state_axes(cascade, k) for k in range(count)]  # places of the axes, extents of those that are no rows
         self.names = [body.names.fresh("acc") for _ in self.states]
-        used = postorder(*(a.node for s in self.states for a in s.args), *(c.node for c in self.corrections))
+        used = postorder(*(a.node for s in self.states for a in s.args), *(c.node for c in (*self.corrections, *self.additions)))
         nodes = list(used)
         self.read = {n for n in nodes if n in self.states}
-        self.before = {n.args[0].node: n for n in nodes if n.op == "previous"}
+        self.before = {n.args[0].node: n for n in nodes if n.op == "previous" and n.args[0].node in self.states}
+        self.reached = next((n for n in nodes if n.op == "reached"), None)
         self.wanted: list[tuple[Node, Point]] = []  # what some state wants to be kept, inner ones first
         self.staged: list[_Staged] = []
+        self.readings: dict[int, list[tuple[Node, Point, bool]]] = {}  # see `reads`
         self.padded = False
         self.tile = TILE
         self.length = const(TILE)  # of the current tile
@@ -76,16 +79,25 @@ class CascadeLoops:
         return load(self.names[k], self.states[k].dtype, *(at[rows + j] for j in range(len(extents))))
 
     def loops(self) -> Walk:
-        from .nest_body import REDUCED_AXES
-
         body, outer = self.body, self.body.current
         order = sorted(range(len(self.states)), key=lambda k: bool(self.further[k][1]) and self.states[k] not in self.read)
         self.wanted = list(dict.fromkeys(key for k in order for key in self.wants(k)))
-        self.padded = any(self.is_score(node) for node, _ in self.wanted)
+        self.padded = any(self.is_score(node) and self.shared(node, index) for node, index in self.wanted)
         self.tile = TILE if self.wanted else LONG_TILE
         self.body.notes.append(self.note())
         for k, state in enumerate(self.states):
             self.start(k, state)
+        if self.reached is None or self.wanted:
+            yield self.tiles(order)
+        else:
+            yield by_length(self, order)
+        assert body.current is outer
+
+    def tiles(self, order: list[int]) -> Walk:
+        """The loop over tiles."""
+        from .nest_body import REDUCED_AXES
+
+        body = self.body
         *before, extent = self.states[0].attr.extents
         around, position = [], []
         for e in before:
@@ -98,31 +110,36 @@ class CascadeLoops:
         tile = body.enter(tiles, kind, REDUCED_AXES, simplify(floordiv(first, const(self.tile)), body.current.known))
         self.length = simplify(minimum(const(self.tile), extent - tile * self.tile), body.current.known)
         outside = dict(body.kept)  # what is kept below is kept for one tile
+        if self.reached is not None:
+            body.kept[self.reached, ()] = simplify(minimum(extent, (tile + 1) * self.tile), body.current.known)
+            body.kept[previous_node(self.reached), ()] = tile * self.tile
         for state, node in self.before.items():
             body.kept[node, self.point(state)] = load(self.names[self.states.index(state)], state.dtype)
-        for k in order:
-            yield self.move(k, self.states[k], (*position, tile * self.tile))
+        for batch in batches(self, order):
+            if len(batch) == 1:
+                yield self.move(batch[0], self.states[batch[0]], (*position, tile * self.tile))
+            else:
+                yield move_together(self, batch, (*position, tile * self.tile))
         for k in order:
             if self.states[k] in self.read:
                 body.store(self.names[k], (), body.kept[self.states[k], self.point(self.states[k])])
         body.kept = outside
         for scope in reversed(around):
             body.leave(scope)
-        assert body.current is outer
 
     def note(self) -> str:
         """What `--why` says of the loops."""
-        corrected = sum(c.node.op != "const" for c in self.corrections)
+        corrected = sum(c.node.op != "const" or not is_zero(a) for c, a in zip(self.corrections, self.additions, strict=True))
         kept = "; scores and what is made of them stay in the tile" if self.padded else ""
-        return f"{len(self.states)} reductions over one axis in one pass, {corrected} of them corrected when an earlier one moves{kept}"
+        moving = f", {corrected} of them corrected when an earlier one moves" if corrected else ""
+        long = f", for rows that are longer than {CACHED >> 10} KiB" if self.reached is not None and not self.wanted else ""
+        return f"{len(self.states)} reduction{'s' * (len(self.states) > 1)} over one axis in one pass{moving}{long}{kept}"
 
     def bounds(self, extent: Expr) -> Walk:
         """From where to where along the axis there is anything: masked scores, which give every state what changes nothing, are left out where that is seen from the rows."""
         low, high = ZERO, extent
-        for node, index in self.wanted:
-            if not (self.padded and node.op == "where" and node.args[2].node.op == "const" and node.args[2].domain is None):
-                continue
-            if not all(self.nothing(state, node) for state in self.states):
+        for node, index in self.masked() if self.padded and self.reached is None else ():
+            if not all(gives_nothing(state, node) for state in self.states):
                 continue
             at = tuple(simplify(substitute(e, {_ALONG: var(_ALONG.attr)}), self.body.current.known) for e in index)
             condition = yield self.body._read(node.args[0], at, None)
@@ -143,33 +160,13 @@ class CascadeLoops:
         known = self.body.current.known
         return simplify(low, known), simplify(high, known)
 
-    def nothing(self, state: Node, score: Node) -> bool:
-        """Whether the state does not change where the score is its fill: an exponential of -inf is 0, a product with 0 is 0 (a weight of 0 is dropped, whatever it weighs)."""
-        fill = score.args[2].node.attr.value
-        value: dict[Node, float | None] = {}
-        for n in postorder(state.args[0].node):
-            args = [value[a.node] if a.domain is None else None for a in n.args] if n.op in OPS else []
-            if n is score:
-                value[n] = fill
-            elif n.op == "const":
-                value[n] = n.attr.value
-            elif n.op == "cast":
-                value[n] = args[0] if n.dtype.is_float else None
-            elif n.op in ("add", "sub") and args[0] in (INF, -INF) and args[1] not in (INF, -INF):
-                value[n] = args[0]
-            elif n.op == "add" and args[1] in (INF, -INF) and args[0] not in (INF, -INF):
-                value[n] = args[1]
-            elif n.op == "sub" and args[1] in (INF, -INF) and args[0] not in (INF, -INF):
-                value[n] = -args[1]  # type: ignore[operator]
-            elif n.op in ("exp", "exp2"):
-                value[n] = 0.0 if args[0] == -INF else None
-            elif n.op == "mul":
-                value[n] = 0.0 if 0 in args else None
-            elif n.op == "div":
-                value[n] = 0.0 if args[0] == 0 else None
-            else:
-                value[n] = None
-        return state.args[0].domain is None and value[state.args[0].node] == {"add": 0.0, "max": -INF, "min": INF}.get(state.attr.combiner, INF)
+    def masked(self) -> list[tuple[Node, Point]]:
+        """The choices, between a value and a constant, that what is kept for a tile is made of."""
+        kept: set[Node] = set()
+        for node, _ in self.wanted:
+            kept |= self.pointwise(node)
+        every = dict.fromkeys((node, index) for k in range(len(self.states)) for node, index, fixed in self.reads(k) if fixed and node in kept)
+        return [(n, index) for n, index in every if n.op == "where" and n.args[2].node.op == "const" and n.args[2].domain is None]
 
     def start(self, k: int, state: Node) -> None:
         from .nest_body import identity_of
@@ -201,16 +198,11 @@ class CascadeLoops:
         from .nest_body import REDUCED_AXES
 
         body, tile, extents = self.body, self.body.current, self.further[k][1]
-        reached = dict.fromkeys((node, index) for node, index, _ in self.reads(k))
+        reached = {(node, index) for node, index, _ in self.reads(k)}
         for node, index in self.wanted:
             if (node, index) in reached and not any(s.node is node and s.index == index for s in self.staged):
                 yield self.stage(node, index, start)
-        by = None
-        if self.corrections[k].node.op != "const":
-            factor = self.corrections[k].node
-            if (factor, self.rows) not in body.kept:
-                body.kept[factor, self.rows] = self.named("by", (yield body._read(self.corrections[k], self.rows, None)))
-            by = body.kept[factor, self.rows]
+        yield self.correct(k)
         with body.nest(self.rounded(extents, COLUMNS)) as at:
             further = self.clamped(at, extents)
             inside = body.current
@@ -223,13 +215,31 @@ class CascadeLoops:
                 value = self.within(start, inner, value, state)
             body.store(part, (), value, state.attr.combiner)
             body.leave(inside)
-            old, total = load(self.names[k], state.dtype, *at), load(part, state.dtype)
-            new = call(COMBINERS[state.attr.combiner].op, old if by is None else call("mul", old, by), total)
+            new = self.combined(k, at, part)
             if state not in self.read:
                 body.store(self.names[k], at, new)
         assert body.current is tile
         if state in self.read:
             body.kept[state, self.point(state)] = self.named("now", new)
+
+    def correct(self, k: int) -> Walk:
+        """By what the sum so far of state k is multiplied, and what is added to it."""
+        body = self.body
+        factor, addition = self.corrections[k], self.additions[k]
+        if factor.node.op != "const" and (factor.node, self.rows) not in body.kept:
+            body.kept[factor.node, self.rows] = self.named("by", (yield body._read(factor, self.rows, None)))
+        if not is_zero(addition) and (addition.node, self.rows) not in body.kept:  # of a state of its row alone
+            body.kept[addition.node, self.rows] = self.named("moved", (yield body._read(addition, self.rows, None)))
+
+    def combined(self, k: int, at: Point, part: str) -> Expr:
+        """State k with this tile."""
+        state = self.states[k]
+        result = load(self.names[k], state.dtype, *at)
+        if self.corrections[k].node.op != "const":
+            result = call("mul", result, self.body.kept[self.corrections[k].node, self.rows])
+        if not is_zero(self.additions[k]):
+            result = call("add", result, self.body.kept[self.additions[k].node, self.rows])
+        return call(COMBINERS[state.attr.combiner].op, result, load(part, state.dtype))
 
     def at(self, k: int, further: Point) -> Point:
         """A point of state k's own axes."""
@@ -283,6 +293,8 @@ class CascadeLoops:
 
     def reads(self, k: int) -> list[tuple[Node, Point, bool]]:
         """The nodes that the body of a state is made of, outer ones first, where they are read, and whether that is one position for all positions of the state's further axes."""
+        if k in self.readings:
+            return self.readings[k]
         _, extents = self.further[k]
         state = self.states[k]
         moving = {f"%{j}" for j in range(len(extents))} | {f"%r{j}" for j in range(len(state.attr.extents) - 1)}
@@ -303,7 +315,8 @@ class CascadeLoops:
             found[node, index] = fixed
             if node.op in OPS:
                 queue.extend((a, index) for a in node.args)
-        return [(node, index, fixed) for (node, index), fixed in found.items()]
+        self.readings[k] = [(node, index, fixed) for (node, index), fixed in found.items()]
+        return self.readings[k]
 
     def pointwise(self, node: Node) -> set[Node]:
         stack, seen = [node], set()
@@ -326,6 +339,25 @@ class CascadeLoops:
                 holds = holds or n.op == "reduce"
                 stack.extend(a.node for a in n.args if n.op in OPS)
         return holds
+
+    def shared(self, score: Node, index: Point) -> bool:
+        """Whether several rows read the same columns, so that a block of them has a use for register tiles; one row alone is worked off in vectors."""
+        rows = {v.attr for e in self.rows for v in leaves(e, "var")}
+        stack: list[tuple[Node, Point]] = [(score, index)]
+        seen: set[tuple[Node, Point]] = set()
+        while stack:
+            n, at = stack.pop()
+            if (n, at) in seen:
+                continue
+            seen.add((n, at))
+            if self.body.home(n) is not None:
+                names = {v.attr for e in at for v in leaves(e, "var")}
+                if _ALONG.attr in names and not rows <= names:
+                    return True
+            elif n.op in OPS or n.op == "reduce":
+                mapping = {axis(k): e for k, e in enumerate((*at, *(var(f"%d{k}") for k in range(len(n.attr.extents)))))}
+                stack += [(a.node, tuple(substitute(e, mapping) for e in a.index)) for a in n.args]
+        return False
 
     def inside(self, index: Point, node: Node) -> bool:
         """Whether a position is inside the node wherever along the axis it is."""

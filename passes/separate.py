@@ -74,15 +74,17 @@ def _through(outer: View, inner: View) -> View:
     return moved
 
 
-def _moves(view: View, varying: Axes) -> bool:
+def moves(view: View, varying: Axes) -> bool:
+    """Whether what a view reads varies with these axes."""
     return bool(varying_in(view, varying)) or (view.domain is not None and bool(varying.intersection(leaves(view.domain, "axis"))))
 
 
 class Body:
     """The body of one reduction; `earlier` are the reductions that count as R."""
 
-    def __init__(self, earlier: frozenset[Node]) -> None:
-        self.earlier = earlier
+    def __init__(self, earlier: frozenset[Node], polynomial: bool = False) -> None:
+        """With `polynomial`, sums and R factors may stand in the product that is separated: whether it is a polynomial in them is for `moments.py` to say."""
+        self.earlier, self.polynomial = earlier, polynomial
         self.nothing = float("inf") if any(r.attr.combiner == "min" for r in earlier) else float("-inf")
         self.holds: dict[Node, bool] = {}
 
@@ -124,7 +126,7 @@ class Body:
     def pull_operand(self, a: View, varying: Axes) -> Walk:
         if not self.has_r(a.node):
             return a, []
-        if not _moves(a, varying):
+        if not moves(a, varying):
             return None, [Pulled(a, False)]
         if a.domain is not None:
             return a, []
@@ -158,12 +160,17 @@ class Body:
             return elementwise(node.op, node.shape, arg, span=node.span), [Exponent(node.op, moving, fixed)]
         product = node.op in ("mul", "div", "recip", "neg") or (node.op == "cast" and node.dtype.is_float and node.args[0].dtype.is_float)
         masked = node.op == "where" and self._is_zero(node.args[2]) and not self.has_r(node.args[0].node)
+        if self.polynomial and node.op in ("add", "sub"):
+            return node, []
         if not product and not masked:
             raise Mixed(f"`{node.op}` mixes what varies along the axis with an earlier reduction over it")
         args, found = [], []
         for k, a in enumerate(node.args):
             if self.has_r(a.node):
-                if not _moves(a, varying):
+                if not moves(a, varying) and self.polynomial:
+                    args.append(a)
+                    continue
+                if not moves(a, varying):
                     raise Mixed(f"a factor of `{node.op}` is an earlier reduction that stays inside the sum")
                 if a.domain is not None:
                     raise Mixed("an earlier reduction is read under a mask")
@@ -178,7 +185,7 @@ class Body:
         """(the view with its R terms guarded, its terms), of a sum in an exponent."""
         if not self.has_r(view.node):
             return view, [Term(view, 1, ())]
-        if not _moves(view, varying):
+        if not moves(view, varying):
             return guarded(view, self.nothing), [Term(view, 1, ())]
         node, inner = view.node, varying_in(view, varying)
         if view.domain is not None:
@@ -193,7 +200,7 @@ class Body:
         elif node.op in ("mul", "div"):
             summed = [k for k, a in enumerate(node.args) if self.has_r(a.node)]
             other = [a for k, a in enumerate(node.args) if k not in summed]
-            if len(summed) != 1 or _moves(other[0], inner) or (node.op == "div" and summed != [0]):
+            if len(summed) != 1 or moves(other[0], inner) or (node.op == "div" and summed != [0]):
                 raise Mixed(f"`{node.op}` in an exponent multiplies an earlier reduction by what varies along the axis")
             arg, terms = yield self._terms(node.args[summed[0]], inner)
             args = [arg if k in summed else a for k, a in enumerate(node.args)]

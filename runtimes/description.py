@@ -43,7 +43,8 @@ from ..ir.primops import OPS
 from . import ConfigKey, Description
 
 FORMS = (
-    "vload", "load_first", "gather", "vstore", "store_first", "stream", "broadcast", "ramp", "extract", "fold", "select", "load_if", "gather_if", "mask",
+    "vload", "load_first", "gather", "vstore", "store_first", "stream", "broadcast", "ramp", "extract", "fold", "zip_low", "zip_high", "select", "load_if",
+    "gather_if", "mask",
     "cast_saturate", "cast_small", "cast_to_bool",
 )  # fmt: skip
 _TOP = {

@@ -11,8 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..ir.coefficients import COEFFICIENTS
 from ..ir.dtypes import DTYPES, DType
 from ..ir.errors import CompilerBug
+from .literals import literal
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -58,9 +60,18 @@ class CType:
         """Half as many lanes."""
         return self._types.info(self.dtype.element.vector(self.lanes // 2))
 
+    @property
+    def words(self) -> CType:
+        """The same bytes as integers of 64 bits, for vectors of 8 bytes or more."""
+        return self._types.info(DTYPES["i64"].vector(self.bytes // 8))
+
     def like(self, name: str) -> CType:
         """Element type `name` with as many lanes."""
         return self._types.info(DTYPES[name].vector(self.lanes))
+
+    def terms(self, function: str) -> list[str]:
+        """The coefficients of a polynomial of `ir/coefficients.py`, lowest degree first, as literals of the element type."""
+        return [literal(c, self.dtype.element) for c in COEFFICIENTS[function][self.dtype.element.name]]
 
     @property
     def min(self) -> int | float:

@@ -23,11 +23,16 @@ def taylor(coefficient, z, count=60):
     return result
 
 
+def factorials(count):
+    result = [L(1)]
+    for n in range(1, count):
+        result.append(result[-1] * n)
+    return result
+
+
 def expm1_tail(r):
     """(e^r - 1 - r - r²/2) / r³ = Σ r^n / (n + 3)!"""
-    factorial = [L(1)]
-    for n in range(1, 70):
-        factorial.append(factorial[-1] * n)
+    factorial = factorials(70)
     return taylor(lambda n: 1 / factorial[n + 3], r, 40)
 
 
@@ -44,6 +49,19 @@ def asin_tail(z):
     return taylor(lambda n: c[n + 1] / (2 * n + 3), z, 80)
 
 
+def sinh_tail(z):
+    """(sinh x / x - 1) / z with z = x²: Σ z^n / (2n + 3)!"""
+    factorial = factorials(90)
+    return taylor(lambda n: 1 / factorial[2 * n + 3], z, 40)
+
+
+def tan_tail(z):
+    """(tan r / r - 1) / z with z = r², as (sin r / r - cos r) / (z cos r): the first terms of both series cancel."""
+    factorial = factorials(90)
+    above = taylor(lambda n: (-1) ** n * (1 / factorial[2 * n + 2] - 1 / factorial[2 * n + 3]), z, 40)
+    return above / taylor(lambda n: (-1) ** n / factorial[2 * n], z, 40)
+
+
 def atanh_tail(w):
     """(atanh s / s - 1 - w/3) / w² with w = s²."""
     return taylor(lambda n: L(1) / (2 * n + 5), w)
@@ -52,9 +70,7 @@ def atanh_tail(w):
 def erf_tail(z):
     """erf x / x - 1 with z = x²."""
     two_over_root_pi = 1 / np.sqrt(np.arctan(L(1)))
-    factorial = [L(1)]
-    for n in range(1, 70):
-        factorial.append(factorial[-1] * n)
+    factorial = factorials(70)
     return taylor(lambda n: two_over_root_pi * (-1) ** n / (factorial[n] * (2 * n + 1)), z) - 1
 
 
@@ -75,11 +91,14 @@ def place(a):
 
 
 HALF_LN2 = np.log(L(2)) / 2
+QUARTER_PI_SQUARE = np.arctan(L(1)) ** 2
 # name: function, interval for f32 and f64, and how much of an error of the polynomial reaches the result, relative to the result
 FITS = {
     "expm1": (expm1_tail, (-HALF_LN2, HALF_LN2), (-HALF_LN2, HALF_LN2), lambda r, v: np.abs(r * r)),
     "atan": (atan_tail, (L(0), L("0.1716")), (L(0), L("0.1716")), lambda z, v: z),
     "asin": (asin_tail, (L(0), L("0.25")), (L(0), L("0.25")), lambda z, v: z),
+    "sinh": (sinh_tail, (L(0), L(1)), (L(0), L(1)), lambda z, v: z),
+    "tan": (tan_tail, (L(0), QUARTER_PI_SQUARE), (L(0), QUARTER_PI_SQUARE), lambda z, v: z),
     "atanh": (atanh_tail, (L(0), L("0.02945")), (L(0), L("0.02945")), lambda w, v: w * w * 256),
     "erf": (erf_tail, (L(0), LOW * LOW), (L(0), LOW * LOW), lambda z, v: 1 / (1 + v)),
     "erfcx": (scaled_erfc, (place(LOW), place(4)), (place(LOW), place(6)), lambda t, v: np.exp(-((2 * (1 + t) / (1 - t)) ** 2))),
@@ -124,7 +143,7 @@ def fit(name, kind):
 
 
 def main():
-    print('"""Coefficients of the polynomials of `ir/transcendental.py`, lowest degree first.')
+    print('"""Coefficients of the polynomials of `ir/transcendental.py` and of the runtimes\' vector functions, lowest degree first.')
     print()
     print("Written by tests/fit_coefficients.py, which defines the functions and says how they are fitted.")
     print('"""')

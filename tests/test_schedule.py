@@ -198,6 +198,8 @@ GOOD = {
     "compute_at": ("two_stage", "compute_at t j"),
     "compute_at after splits": ("two_stage", "split j 4\ncompute_at t j.1"),
     "rfactor": ("row_sum", "split p 8 tail=cut\nrfactor p.1\nvectorize p.1"),
+    "split_reduction": ("total_sum", "split_reduction p 4"),
+    "split_reduction of a long axis": ("total_sum", "collapse p q\nsplit_reduction p_q 3 least=2"),
     "unswitch": ("matmul_bias", "split p 8\naccumulate p.0\nsplit j 4 tail=pad\nexpand acc j.1\nfission j.1\nunswitch j.1"),
     "region": ("gemm", "split p 8\naccumulate p.0 into=C\nstage B p.1 j at=p.0 space=shared\nregion"),
     "region around a loop": ("broadcast", "serial g\nregion i"),
@@ -248,6 +250,9 @@ REFUSED = {
     "compute_at a sum": ("softmax", "compute_at s j", "used by 3 statements"),
     "compute_at under a guard": ("two_stage", "split j 4 tail=pad\ncompute_at t j.1", "under a condition"),
     "rfactor of unknown length": ("row_sum", "rfactor p", "no reduction of constant extent"),
+    "split_reduction in a loop": ("row_sum", "split_reduction p 4", "inside another loop"),
+    "split_reduction of a parallel loop": ("pointwise", "split_reduction i 4", "no reduction loop"),
+    "split_reduction into nothing": ("total_sum", "split_reduction p 0", "0 chunks"),
     "region without work": ("scatter", "region", "no loop is parallel"),
     "no guard": ("pointwise", "interior i j", "no guard"),
     "expand over steps of -1": ("steps", "expand acc i", "`i` does not run in steps of 1"),
@@ -272,6 +277,7 @@ STRICT = {
     "blocks added one by one": ("gemm", "split p 8\naccumulate p.0 into=C"),
     "lane by lane": ("row_sum", "split p 8 tail=cut\nrfactor p.1"),
     "folding lanes": ("row_sum", "split p 8 tail=cut\nvectorize p.1"),
+    "piece by piece": ("total_sum", "split_reduction p 4"),
     "another order of sums": ("total_sum", "reorder q p"),
 }
 

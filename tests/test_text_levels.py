@@ -10,7 +10,29 @@ from luminal.ir import kernel as k
 from luminal.ir import program as p
 from luminal.ir.dtypes import bool_, c64, f16, f32, f64, i8, i32, i64, u8, u64
 from luminal.ir.errors import SourceError, Span
-from luminal.ir.expr import ONE, ZERO, Expr, add, axis, call, cast, const, first, floordiv, fold, last, load, make, mod, mul, null, overlap, size, var
+from luminal.ir.expr import (
+    ONE,
+    ZERO,
+    Expr,
+    add,
+    axis,
+    call,
+    cast,
+    const,
+    first,
+    floordiv,
+    fold,
+    last,
+    load,
+    make,
+    mod,
+    mul,
+    null,
+    overlap,
+    size,
+    var,
+    zip_halves,
+)
 from luminal.ir.text import read, read_expr, read_valid, show, show_expr
 
 M, N, I, J = size("M"), size("N"), var("i"), var("j")  # noqa: E741
@@ -52,6 +74,7 @@ WRITTEN = [
     (call("bit_or", first("i.0"), last("for")), 'first(i.0) | last("for")'),
     (axis(12) * 2, "$12 * 2"),
     (fold("max", make("broadcast", f32.vector(4), (X,))), "fold.max(broadcast.4(x))"),
+    (zip_halves(make("broadcast", f32.vector(4), (X,)), make("broadcast", f32.vector(4), (X,)), True), "zip_high(broadcast.4(x), broadcast.4(x))"),
     (make("extract", f32, (make("vload", f32.vector(8), (I,), "A"),), 7), "extract(vload.8 A[i], 7)"),
     (make("gather", i32.vector(8), (make("ramp", i64.vector(8)),), "B"), "gather.8 B[ramp.8]"),
     (call("bit_and", null("A"), overlap("A", N * 4, "B", M)), "null(A) & overlap(A, N * 4, B, M)"),

@@ -152,9 +152,9 @@ CASES: dict[str, dict[str, list[Break]]] = {
         ],
         "cascades": [
             ("%4 = add f32[M] %1 %3", "%4 = cascade f32[M] result 1 over [M] %1 %3"),
-            ("%4 = add f32[M] %1 %3", "%4 = cascade f32[M] result 0 over [M] %3 %1"),
-            ("%4 = add f32[M] %1 %3", "%4 = cascade f32[M] result 0 over [N] %1 %3"),
-            ("%4 = add f32[M] %1 %3", "%4 = cascade f32[M] result 0 over [M] %1[M - 1 - $0] %3"),
+            ("%4 = add f32[M] %1 %3", "%4 = cascade f32[M] result 0 over [M] %3 %1 %1"),
+            ("%4 = add f32[M] %1 %3", "%4 = cascade f32[M] result 0 over [N] %1 %3 %3"),
+            ("%4 = add f32[M] %1 %3", "%4 = cascade f32[M] result 0 over [M] %1[M - 1 - $0] %3 %3"),
         ],
     },
     "kernels": {

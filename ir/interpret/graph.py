@@ -281,6 +281,8 @@ class _Evaluator(Positions):
             assert node.attr.expr is not None
             axes = [np.arange(lo, hi).reshape([-1 if j == k else 1 for j in range(len(box))]) for k, (lo, hi) in enumerate(box)]
             v, e = np.asarray(self.index(node.attr.expr, axes), np.int64), None
+        elif node.op == "reached":
+            v, e = np.asarray(math.prod(self.extents(node.attr.extents)), np.int64), None
         elif node.op in ("contiguous", "previous"):
             v, e = yield from self.read(node.args[0], box)
         elif node.op == "cascade":

@@ -118,6 +118,11 @@ def fold(combine: Callable[[Any, Any], Any], x: Any) -> Any:
     return x[0]
 
 
+def zip_halves(a: Any, b: Any, high: bool) -> Any:
+    half = slice(len(a) // 2, None) if high else slice(len(a) // 2)
+    return np.stack([a[half], b[half]], 1).reshape(-1)
+
+
 def memory(d: DType, count: int) -> Any:
     """Undefined contents: NaN, or a pattern of bits."""
     shape = (count,) if d.lanes == 1 else (count, d.lanes)
@@ -133,7 +138,7 @@ def overlap(a: Any, a_bytes: int, b: Any, b_bytes: int) -> bool:
 
 
 _SUPPORT: dict[str, Any] = {
-    "vload": vload, "vstore": vstore, "vgather": vgather, "fold": fold, "memory": memory, "overlap": overlap, "Watched": Watched, "CheckFault": CheckFault,
+    "vload": vload, "vstore": vstore, "vgather": vgather, "fold": fold, "zip_halves": zip_halves, "memory": memory, "overlap": overlap, "Watched": Watched, "CheckFault": CheckFault,
     "Support": Support,
 }  # fmt: skip
 
@@ -219,6 +224,8 @@ class _ProgramTranslator(Statements):
             case "fold":
                 combine = self.constant(COMBINERS[node.attr])
                 return f"int(fold({combine}, {args[0]}))" if node.dtype is i64 else f"fold({combine}, {args[0]})"
+            case "zip_low" | "zip_high":
+                return f"zip_halves({args[0]}, {args[1]}, {node.op == 'zip_high'})"
             case "null":
                 return f"{self.buffers[node.attr]} is None"
             case "overlap":

@@ -15,7 +15,7 @@ from .parse import Scope, expression, expression_list
 from .tokens import UNKNOWN, Line, Source, Token
 from .words import plain, quoted, word
 
-_STRUCTURE = ("input", "const", "iota", "contiguous", "reduce", "scan", "gather", "scatter", "update", "nest", "cascade", "previous")
+_STRUCTURE = ("input", "const", "iota", "contiguous", "reduce", "scan", "gather", "scatter", "update", "nest", "cascade", "previous", "reached")
 _COMBINING = ("reduce", "scan", "scatter")
 
 
@@ -55,7 +55,7 @@ def _head(node: Node, nests: dict[Nest, int]) -> str:
             text += f" {show_expr(a.expr)}"
         case "scan":
             text += f" axis {a.axis}"
-        case "reduce" | "gather" | "scatter":
+        case "reduce" | "gather" | "scatter" | "reached":
             text += f" over {show_list(a.extents)}"
         case "update":
             text += f" over {show_list(a.extents)} at {show_list(a.at)}"
@@ -162,7 +162,7 @@ class _GraphReader:
                 result = line.integer()
                 line.expect("over")
                 return Attr(extents=expression_list(line, self.scope), result=result), False
-            case "reduce" | "gather" | "scatter" | "update":
+            case "reduce" | "gather" | "scatter" | "update" | "reached":
                 line.expect("over")
                 extents = expression_list(line, self.scope)
                 if op == "update":

@@ -9,7 +9,7 @@ from ..dtypes import INDEX, DType, bool_
 from ..expr import Expr, postorder
 from ..primops import COMBINERS, OPS, Op, accepts, result_of
 
-VECTOR_FORMS = ("broadcast", "ramp", "extract", "vload", "gather", "fold", "ins", "null", "overlap")
+VECTOR_FORMS = ("broadcast", "ramp", "extract", "vload", "gather", "fold", "zip_low", "zip_high", "ins", "null", "overlap")
 
 _well_typed: WeakSet[Expr] = WeakSet()  # nodes are immutable: what is once found right is right
 
@@ -81,6 +81,8 @@ def _wrong(node: Expr) -> str:
         return f"there is no lane {node.attr}"
     if op == "broadcast" and (node.args[0].dtype.lanes != 1 or d.element is not node.args[0].dtype):
         return f"{node.args[0].dtype} spread to {d}"
+    if op in ("zip_low", "zip_high") and (d.lanes % 2 or any(a.dtype is not d for a in node.args)):
+        return f"{op} of " + " and ".join(a.dtype.name for a in node.args) + f" to {d}"
     if op == "ramp" and d.element is not INDEX:
         return f"a ramp of {d}"
     return "" if op == "var" or op in VECTOR_FORMS else f"there is no operator {op}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..dtypes import INDEX, bool_
 from ..expr import Expr
-from ..graph import NO_ATTR, Attr, Graph, Node, operand_domain, state_axes
+from ..graph import NO_ATTR, Attr, Graph, Node, operand_domain, state_axes, state_count
 from ..kernel import Nest
 from ..primops import COMBINERS, OPS
 from .expressions import literal_of, mistyped, operands_of
@@ -18,9 +18,9 @@ from .rule import Rule, repeated
 _CARRIES: dict[str, tuple[str, ...]] = {
     "input": ("name",), "const": ("value",), "iota": ("expr",), "contiguous": (), "reduce": ("combiner", "extents"), "scan": ("combiner", "axis"),
     "gather": ("extents",), "scatter": ("combiner", "extents"), "update": ("extents", "at"), "nest": ("nest", "result"),
-    "cascade": ("extents", "result"), "previous": (),
+    "cascade": ("extents", "result"), "previous": (), "reached": ("extents",),
 }  # fmt: skip
-_OPERANDS = {"input": 0, "const": 0, "iota": 0, "contiguous": 1, "reduce": 1, "scan": 1, "update": 2, "previous": 1}
+_OPERANDS = {"input": 0, "const": 0, "iota": 0, "contiguous": 1, "reduce": 1, "scan": 1, "update": 2, "previous": 1, "reached": 0}
 _FIELDS = tuple(Attr.__dataclass_fields__)
 _AS_OPERAND = ("contiguous", "reduce", "scan", "gather", "scatter", "update")  # have the dtype of their first operand
 
@@ -67,7 +67,7 @@ def _dtypes(graph: Graph) -> Iterator[str]:
             found = operands_of(OPS[node.op], tuple(a.dtype for a in node.args), node.dtype)
         elif node.op == "const":
             found = literal_of(node.attr.value, node.dtype)
-        elif node.op == "iota" and (node.dtype is not INDEX or (node.attr.expr is not None and node.attr.expr.dtype is not INDEX)):
+        elif node.op in ("iota", "reached") and (node.dtype is not INDEX or (node.attr.expr is not None and node.attr.expr.dtype is not INDEX)):
             found = f"an iota of {node.dtype}"
         elif node.op in _AS_OPERAND:
             found = _combined(node)
@@ -190,8 +190,8 @@ def _cascades(graph: Graph) -> Iterator[str]:
     for node in graph.nodes():
         if node.op != "cascade":
             continue
-        count, rows = len(node.args) // 2, node.attr.extents
-        if len(node.args) != 2 * count or not 0 <= node.attr.result < count:
+        count, rows = state_count(node), node.attr.extents
+        if len(node.args) != 3 * count or not 0 <= node.attr.result < count:
             yield f"{_at(graph, node)} is state {node.attr.result} of {len(node.args)} operands"
             continue
         over = {a.node.attr.extents for a in node.args[:count]}

@@ -14,6 +14,7 @@ from .grid import grid
 from .names import Names
 from .straighten import straighten
 from .threads import threads
+from .transposes import transposes
 from .vectors import vectorise
 
 
@@ -28,7 +29,7 @@ def function(kernel: k.Kernel, name: str, module: k.Module, target: Target) -> p
     body, blocks, block = grid(body, target.gpu)
     body = straighten(body, known_of(module.sizes, module.requires))
     # vectors first: what a fork is worth is counted in the operations that are left
-    body = vectorise(body, target)
+    body = transposes(vectorise(body, target), names)
     body = protect(threads(body, target.threads and not target.gpu), target.gpu)
 
     roots = [*blocks, *block, *(e for s in p.statements(body) for e in p.expressions(s))]

@@ -3,7 +3,7 @@
     for j in 0 .. 16 vector:                             for j in 0 .. 2 unroll:                                        (8 lanes)
       acc[i*16 + j] = acc[i*16 + j] + a[i] * b[j]   →      acc[i*2 + j] = acc[i*2 + j] + broadcast.8(a[i]) * vload.8 b[j*8]
 
-Loads of consecutive elements are `vload`, of others `gather`; what is the same in every lane stays scalar until it meets a vector.  A sum into one scalar
+Loads of consecutive elements are `vload`, of others `gather` (`transposes.py` finds better for square blocks); what is the same in every lane stays scalar until it meets a vector.  A sum into one scalar
 folds its vector.  Where a guard lets only the first lanes through (`j < N`), loads and stores of consecutive elements are of so many lanes.  A register array that is only ever touched by aligned vectors of one length becomes an array of vectors.  What has no such form
 (a branch that differs between lanes in another way, a guarded load that may not be performed, a scattered store, booleans in memory) stays a serial loop.
 """

@@ -34,6 +34,17 @@ def little_work(body: p.Block) -> Expr | None:
     return amount.lt(max(1, int(FORK / least + EPSILON)))
 
 
+def _quotient(a: Estimate, b: Estimate) -> Estimate:
+    """The quotient of the leading terms where one divides the other, else 1."""
+    (m, x), (n, y) = (max(e.items(), key=lambda term: len(term[0])) for e in (a, b))
+    if not _divides(n, m) or x <= 0 or y <= 0:
+        return {(): 1}
+    left = list(m)
+    for name in n:
+        left.remove(name)
+    return {tuple(left): x / y}
+
+
 def _divides(m: tuple[str, ...], n: tuple[str, ...]) -> bool:
     return all(m.count(name) <= n.count(name) for name in m)
 
@@ -80,6 +91,10 @@ def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:
                 fraction: Estimate = {m: c / divisor for m, c in args[0].items()}
                 rounding = 0 if len(fraction) > 1 else fraction.get((), 0)  # (x + 7) // 8 is about x / 8
                 done[n] = fraction | {(): rounding}
+            case "floordiv":
+                done[n] = _quotient(args[0], args[1])
+            case "min" if not any(x.is_const for x in n.args):
+                done[n] = min(args, key=lambda e: max((len(m), c) for m, c in e.items()))
             case "min" | "mod":
                 done[n] = next((a for x, a in zip(n.args[::-1], args[::-1], strict=True) if x.is_const), args[0])
                 if n.op == "min" and n.args[0].is_const:

@@ -13,16 +13,22 @@ from ...ir.target import Target
 
 VECTORS = 2  # vectors side by side in a register tile: one load of a row's element serves both
 ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × adds a cycle, on machines of the last ten years
-DIRECT_ROWS = (
-    8  # of a tile without packing: with two vectors side by side enough for the latency of an FMA, and few are computed in vain at the border
-)
+DIRECT_ROWS = 8  # of a tile without packing: two vectors side by side fill the latency of an FMA, few rows are computed in vain at a border
 FEW_TILES = 8  # up to so many tiles of rows, packing the column operand costs more than it saves
 STREAM_TILES = 8  # column tiles whose sums stay in the first cache while the column operand streams by
 STREAM_DEPTH = 8  # its rows that are read side by side: so many products before a sum goes back to memory
+PIECES = 64  # of a reduction without parallel loops, at most: enough to be shared evenly by as many threads as read memory at its full speed
+PIECE = 4096  # elements of such a piece, or a multiple: what one core sums faster than another is woken
+COLUMNS = 1024  # of a reduction over rows that are read once: long pieces of each row for the prefetcher, accumulators in the first cache
+ROWS = 4  # of such a reduction that are read side by side
 BLOCK_ROWS = 64  # rows of a block that one thread takes: more amortise nothing (a panel of columns comes from the caches anyway), fewer blocks are shared unevenly
 THREADS = 256  # of a GPU block
 TILE = 16  # side of a GPU block over two axes
-SQUARE = 32  # side of a transposition's tile: 32 lines of one operand, 32 of the other, in the first cache
+TURNED = 16  # side of a square block that is turned over in registers, at most: the rows fit in as many registers
+SQUARE = 32  # side of a transposition's tile, element by element: 32 lines of one operand, 32 of the other, in the first cache
+PANELS = (
+    128  # the same where blocks are turned over in registers: every line is touched once, and longer rows are better for memory; in the second cache
+)
 
 
 class Blocking(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.dtypes import DType
-from ...ir.expr import ONE, ZERO, Expr, call, ceildiv, const, first, last, load, maximum, var, where
+from ...ir.expr import ONE, ZERO, Expr, call, ceildiv, const, first, last, load, maximum, minimum, var, where
 from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_block, statements, substitute_block, with_body
 from ...ir.primops import COMBINERS
 from ...ir.simplify import prove_equal
@@ -245,3 +245,68 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     end = Loop(finish, ZERO, loop.stop, fold, "reduce")
     main = replace_in((top,), loop, (new_loop,))
     return replace_loop(kernel, top.axis, lambda _: (*head, begin, *main, end))
+
+
+def split_reduction(kernel: Kernel, facts: Facts, axis: str, chunks: int, least: int = 1) -> Kernel:
+    """Reduce pieces of an axis in parallel, and combine their results in order.
+
+                                            alloc acc.parts: f32[64] shared
+                                            for p.0 in 0 .. ceil(N / size) parallel:
+                                              alloc acc.part: f32[] register
+                                              acc.part[] = 0
+        for p in 0 .. N reduce:       →       for p.1 in 0 .. min(size, N - size·p.0) reduce:
+          acc[] add= X[p]                       acc.part[] add= X[size·p.0 + p.1]
+                                              acc.parts[p.0] = acc.part[]
+                                            for p.2 in 0 .. ceil(N / size) reduce:
+                                              acc[] add= acc.parts[p.2]
+
+    size = least · ceil(N / (chunks · least)): at most `chunks` pieces, of a multiple of `least` iterations each, whatever the number of threads.  The loop is a reduction
+    from 0 outside of all parallel loops; it accumulates into scalars that it does not read.  --strict forbids it for float sums and products.
+    """
+    path = around(kernel, axis)
+    loop = path[-1]
+    assert isinstance(loop, Loop)
+    if loop.kind != "reduce" or loop.start is not ZERO or loop.step is not ONE:
+        raise StepError(f"split_reduction: `{axis}` is no reduction loop from 0 in steps of 1")
+    if any(isinstance(s, Loop) for s in path[:-1]):
+        raise StepError(f"split_reduction: `{axis}` is inside another loop")
+    if chunks < 1 or least < 1:
+        raise StepError(f"split_reduction: {chunks} chunks of a multiple of {least}")
+    local = local_buffers(kernel)
+    inside_names = {s.buffer.name for s in statements(loop.body) if isinstance(s, Alloc)}
+    combiners: dict[str, str] = {}
+    for s in statements(loop.body):
+        if not isinstance(s, Store) or s.buffer in inside_names:
+            continue
+        buffer = local.get(s.buffer)
+        if not s.combiner or buffer is None or buffer.shape or combiners.setdefault(s.buffer, s.combiner) != s.combiner:
+            raise StepError(f"split_reduction: `{s.buffer}` is no scalar that `{axis}` accumulates by one operator")
+        if facts.strict and buffer.dtype.is_float and s.combiner in ("add", "mul"):
+            raise StepError("split_reduction: piece by piece changes the order of the sum, and --strict forbids it")
+    if any(n.attr in combiners for n in reads(loop.body)):
+        raise StepError(f"split_reduction: `{axis}` reads what it accumulates")
+    taken = names_taken(kernel)
+    outer, inner, last_axis = (fresh(f"{axis}.{k}", taken) for k in range(3))
+    size = ceildiv(loop.stop, chunks * least) * least
+    count = minimum(ceildiv(loop.stop, maximum(ONE, size)), chunks)  # which it is anyway
+    body = substitute_block(loop.body, {var(axis): var(outer) * size + var(inner)})
+    head: list[Stmt] = []
+    begin: list[Stmt] = []
+    end: list[Stmt] = []
+    fold: list[Stmt] = []
+    renamed: dict[str, str] = {}
+    for name, combiner in combiners.items():
+        dtype = local[name].dtype
+        part, parts = fresh(f"{name}.part", taken), fresh(f"{name}.parts", taken)
+        renamed[name] = part
+        head.append(Alloc(Buffer(parts, dtype, (const(chunks),), "shared", align=64)))
+        begin += [Alloc(Buffer(part, dtype, (), "register")), Store(part, (), identity(combiner, dtype))]
+        end.append(Store(parts, (var(outer),), load(part, dtype)))
+        fold.append(Store(name, (), load(parts, dtype, var(last_axis)), combiner))
+
+    def into_part(s: Stmt) -> Block | None:
+        return (replace(s, buffer=renamed[s.buffer]),) if isinstance(s, Store) and s.buffer in renamed else None
+
+    pieces = Loop(inner, ZERO, minimum(size, loop.stop - var(outer) * size), map_block(body, into_part), "reduce")
+    new = (*head, Loop(outer, ZERO, count, (*begin, pieces, *end), "parallel"), Loop(last_axis, ZERO, count, tuple(fold), "reduce"))
+    return replace_loop(kernel, axis, lambda _: new)

@@ -47,6 +47,7 @@ STEPS: dict[str, Step] = {
     "compute_at": Step(producers.compute_at, "nn"),
     "accumulate": Step(reductions.accumulate, "n", {"into": "n", "outside": "n"}),
     "rfactor": Step(reductions.rfactor, "n"),
+    "split_reduction": Step(reductions.split_reduction, "ni", {"least": "i"}),
     "region": Step(team.region, "n?"),
 }
 

@@ -1,19 +1,21 @@
 """The plan for everything without reuse: vectors along the axis in which memory is consecutive, threads over the outermost parallel axis.
 
 pointwise        the axis with which most operands move by one element is split by a vector, with a scalar tail
-row reductions   the loops inside each row become vectors; a reduction keeps several of them and folds them once at the end of the row
+rows             the loops inside each row become vectors; a reduction keeps several of them and folds them once at the end of the row
+                 a reduction inside of one of them that is consecutive along that one is done for a vector of it at a time
 column           the consecutive axis is a kept one: it is split, its accumulators are expanded to vectors, and the reduction runs outside of them
-transposition    store and loads are consecutive along different axes: square tiles
+transposition    store and loads are consecutive along different axes: square tiles, in them square blocks that are turned over in registers
 """
 
 from __future__ import annotations
 
 from ...ir.expr import ZERO, Expr, var
 from ...ir.kernel import Alloc, Block, Loop, Store, statements
+from ...ir.simplify import simplify
 from . import cost, roles
 from .affine import same_position, stride
 from .plan import Plan
-from .tree import StepError, all_loops, find
+from .tree import StepError, all_loops, around, find
 
 
 def vectors(plan: Plan) -> None:
@@ -28,8 +30,9 @@ def vectors(plan: Plan) -> None:
         column = roles.vector_axis(form.axes, addresses)
         if column is not None and roles.units(addresses, column) > along and _column(plan, column):
             return
-        for x in inner:
-            vectors_along(plan, x)
+        for x in inner if form.chain else _chunks(plan):
+            if not _columns_inside(plan, x):
+                vectors_along(plan, x)
     _threads(plan)
 
 
@@ -62,7 +65,7 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
     strided = [a for a in addresses if axis in a.names and stride(a, axis) != 1]
     across = [a for a in form.axes if a != axis and roles.units(strided, a) > 0]
     order = (*(a for a in form.axes if a != axis), axis)
-    if across and _squares(plan, across[-1], axis):
+    if across and _squares(plan, across[-1], axis, _width(plan, form.body)):
         return
     if order != form.axes and plan.tried("reorder", *order):
         return
@@ -82,15 +85,37 @@ def _identity(address: Expr, form: roles.Shape) -> bool:
     return same_position(address, expected)
 
 
-def _squares(plan: Plan, a: str, b: str) -> bool:
-    """Tile two axes that different operands are consecutive along."""
+def _squares(plan: Plan, a: str, b: str, width: int) -> bool:
+    """Tile two axes that different operands are consecutive along: tiles for the caches, and in them square blocks that are turned over in registers."""
     form = roles.shape(plan.kernel)
     order = (*(x for x in form.axes if x not in (a, b)), a, b)
     if order != form.axes and plan.tried("reorder", *order):
         return False
-    plan.do("tile", a, b, cost.SQUARE, cost.SQUARE)
-    plan.note(f"operands are consecutive along `{a}` and along `{b}`: tiles of {cost.SQUARE}×{cost.SQUARE} keep both in the first cache")
+    side = min(width, cost.TURNED)
+    size = cost.SQUARE if side < 2 else cost.PANELS
+    plan.do("tile", a, b, size, size)
+    plan.note(f"operands are consecutive along `{a}` and along `{b}`: tiles of {size}×{size} keep both in a near cache")
+    if side > 1:
+        _turned(plan, f"{a}.1", f"{b}.1", side)
+    if len(order) == 2:  # in case the first has few tiles
+        plan.do("collapse", f"{a}.0", f"{b}.0")
     return True
+
+
+def _turned(plan: Plan, a: str, b: str, side: int) -> None:
+    """Square blocks inside a tile: rows unrolled, columns a vector; what the vectors would gather is then loaded along `a` and turned over."""
+    saved = plan.kernel
+    try:
+        plan.do("split", a, side, tail="cut")
+        plan.do("reorder", b, f"{a}.1")
+        plan.do("split", b, side, tail="cut")
+        plan.do("reorder", f"{a}.1", f"{b}.1")
+        plan.do("unroll", f"{a}.1")
+        plan.do("vectorize", f"{b}.1")
+        plan.note(f"blocks of {side}×{side} are turned over in registers")
+    except StepError as e:
+        plan.kernel = saved
+        plan.note(f"no blocks in registers: {e}")
 
 
 def _strip(plan: Plan, axis: str, width: int) -> None:
@@ -110,7 +135,8 @@ def vectors_along(plan: Plan, loop: Loop) -> None:
     """Vectors along an innermost loop inside a row."""
     axis, width = loop.axis, _width(plan, loop.body)
     extent = plan.extent(axis)
-    addresses = roles.accesses(loop.body, plan.facts.buffers)
+    # what `collapse` leaves, (x // N)·N + x % N, is x
+    addresses = [simplify(a, plan.facts.known) for a in roles.accesses(loop.body, plan.facts.buffers)]
     if width < 2 or (extent is not None and extent < width) or roles.units(addresses, axis) < roles.moving(addresses, axis):
         return
     if loop.kind == "parallel":
@@ -144,6 +170,42 @@ def _fold(plan: Plan, axis: str, width: int) -> None:
             plan.kernel = saved
 
 
+# ---- one result
+
+
+def _chunks(plan: Plan) -> list[Loop]:
+    """Reductions that no parallel loop holds are cut in pieces for the threads.  The innermost loops of all but the loops that combine the pieces."""
+    combining: set[str] = set()
+    for loop in [s for s in plan.kernel.body if isinstance(s, Loop) and s.kind == "reduce"]:
+        axis = _one_axis(plan, loop)
+        extent = plan.extent(axis)
+        least = cost.PIECE if not all_loops(plan.loop(axis).body) else 1
+        if extent is not None and extent <= least:
+            continue
+        known = {x.axis for x in all_loops(plan.kernel.body)}
+        refused = plan.tried("split_reduction", axis, cost.PIECES, least=least)
+        plan.note(f"`{axis}` is one piece: {refused}" if refused else f"at most {cost.PIECES} pieces of `{axis}`, whatever the number of threads")
+        combining |= {x.axis for x in plan.kernel.body if isinstance(x, Loop) and x.kind == "reduce"} - known
+    return [x for x in roles.innermost(plan.kernel.body) if x.axis not in combining]
+
+
+def _one_axis(plan: Plan, loop: Loop) -> str:
+    """The axis of a nest of reductions, collapsed to one where all operands are consecutive over it."""
+    chain = [loop]
+    while len(chain[-1].body) == 1 and isinstance(inner := chain[-1].body[0], Loop) and inner.kind == "reduce":
+        chain.append(inner)
+    form = roles.Shape(tuple(chain), chain[-1].body)
+    if len(chain) == 1 or not all(_identity(a, form) for a in roles.accesses(form.body, plan.facts.buffers)):
+        return loop.axis
+    axis = loop.axis
+    for x in chain[1:]:
+        known = {y.axis for y in all_loops(plan.kernel.body)}
+        plan.do("collapse", axis, x.axis)
+        axis = next(y.axis for y in all_loops(plan.kernel.body) if y.axis not in known)
+    plan.note("all operands are consecutive over the reduction: one long axis")
+    return axis
+
+
 # ---- columns
 
 
@@ -155,16 +217,25 @@ def _column(plan: Plan, axis: str) -> bool:
     if width < 2 or (extent is not None and extent < width):
         return False
     saved, order = plan.kernel, (*(a for a in form.axes if a != axis), axis)
+    once = len([s for s in form.body if isinstance(s, Loop)]) == 1
     try:
         if order != form.axes:
             plan.do("reorder", *order)
+        if once and (extent is None or extent > cost.COLUMNS):
+            plan.do("split", axis, cost.COLUMNS)
+            for piece in _expanded(plan, f"{axis}.1"):
+                _rows(plan, piece, width)
+            plan.note(f"rows are read {cost.COLUMNS} columns at a time along the kept axis `{axis}`: a page or more of memory in order")
+            plan.do("parallel", roles.shape(plan.kernel).axes[0])
+            return True
         factor = width * cost.ACCUMULATORS
         while extent is not None and extent < factor:
             factor //= 2
         rest = axis
         while factor >= width and plan.has(rest):
             plan.do("split", rest, factor, tail="cut")
-            _expanded(plan, f"{rest}.1")
+            for piece in _expanded(plan, f"{rest}.1"):
+                plan.do("vectorize", piece)
             plan.note(f"vectors of {factor} along the kept axis `{rest}`, the reduction outside of them")
             rest, factor = f"{rest}.t", width if factor > width else 0
     except StepError as e:
@@ -177,8 +248,55 @@ def _column(plan: Plan, axis: str) -> bool:
     return True
 
 
-def _expanded(plan: Plan, axis: str) -> None:
-    """Expand what the loop over `axis` allocates, distribute it over the statements, bring reductions outside, and make every piece a vector."""
+def _rows(plan: Plan, axis: str, width: int) -> None:
+    """Vectors along `axis`; where a reduction runs around it, several of its rows at once: so many streams of memory, and accumulators that are loaded once for all."""
+    path = around(plan.kernel, axis)
+    outer = path[-2] if len(path) > 1 else None
+    if not isinstance(outer, Loop) or outer.kind != "reduce" or len(outer.body) != 1 or (plan.extent(outer.axis) or cost.ROWS) < cost.ROWS:
+        _strip(plan, axis, width)
+        return
+    row = outer.axis
+    plan.do("split", row, cost.ROWS, tail="cut")
+    plan.do("reorder", axis, f"{row}.1")
+    plan.do("split", axis, width, tail="cut")
+    plan.do("reorder", f"{row}.1", f"{axis}.1")
+    plan.do("unroll", f"{row}.1")
+    plan.do("vectorize", f"{axis}.1")
+    rest = find(plan.kernel, f"{row}.t").body if plan.has(f"{row}.t") else ()
+    for s in rest:
+        if isinstance(s, Loop):
+            _strip(plan, s.axis, width)
+
+
+def _columns_inside(plan: Plan, x: Loop) -> bool:
+    """A reduction, inside a row, whose operands are consecutive along the loop around it (a vector times a matrix): vectors of accumulators along that one.  False, and nothing done, where it is none."""
+    around = next((s for s in statements(plan.kernel.body) if isinstance(s, Loop) and any(t is x for t in s.body)), None)
+    if x.kind != "reduce" or around is None or around.kind != "parallel" or around.axis in roles.shape(plan.kernel).axes:
+        return False
+    addresses = roles.accesses(x.body, plan.facts.buffers)
+    if roles.units(addresses, around.axis) <= roles.units(addresses, x.axis):
+        return False
+    width = _width(plan, around.body)
+    extent = plan.extent(around.axis)
+    if width < 2 or (extent is not None and extent < width):
+        return False
+    saved, rest, factor = plan.kernel, around.axis, width * cost.ACCUMULATORS
+    try:
+        while factor >= width and plan.has(rest):
+            plan.do("split", rest, factor, tail="cut")
+            for piece in _expanded(plan, f"{rest}.1"):
+                plan.do("vectorize", piece)
+            plan.note(f"vectors of {factor} along `{rest}`, the reduction outside of them")
+            rest, factor = f"{rest}.t", width if factor > width else 0
+    except StepError as e:
+        plan.kernel = saved
+        plan.note(f"`{around.axis}` is consecutive, but: {e}")
+        return False
+    return True
+
+
+def _expanded(plan: Plan, axis: str) -> list[str]:
+    """Expand what the loop over `axis` allocates, distribute it over the statements and bring reductions outside.  The axes of the pieces."""
     body = find(plan.kernel, axis).body
     for s in body:
         if isinstance(s, Alloc):
@@ -196,4 +314,4 @@ def _expanded(plan: Plan, axis: str) -> None:
             block = block[0].body
         if inner:
             plan.do("reorder", *inner, piece)
-        plan.do("vectorize", piece)
+    return pieces

@@ -1,0 +1,252 @@
+"""Which reductions over one axis are computed together, in one pass over it.
+
+    corrected   a reduction that depends on earlier ones separably joins the first of them
+    sharing     reductions of the same *scores*, a value that is itself a reduction: each tile of scores is made once, used by all of them and forgotten
+
+        s[i, j] = Σ_d Q[i, d] · K[j, d]           scores, read by both sums over j
+        o[i, e] = Σ_j σ(s[i, j]) · V[j, e]        a state with a further axis e
+        l[i]    = Σ_j σ(s[i, j])                  a state
+
+Scores that one reduction alone reads are worth a cascade too: they need no memory then.  Not, though, where they are the left side of a second product with a matrix that all rows
+share (a chain of matrix products, as in a feed-forward layer): that is two contractions, each with blocks of its own, and the cascade would stream both matrices for every block of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..ir.expr import ONE, axis, leaves
+from ..ir.graph import Graph, Node, Shape, View, postorder, users
+from ..ir.primops import OPS
+from ..ir.target import Target
+from .costs import nominal, points
+
+WIDEST = 512  # positions of further axes on nominal sizes: what a row has summed so far is read and written once a tile, which costs less than its scores would up to here
+
+
+class Corrected(Protocol):
+    """A reduction that depends on earlier ones over its axis, separably."""
+
+    @property
+    def earlier(self) -> tuple[Node, ...]: ...
+
+    @property
+    def helpers(self) -> tuple[Node, ...]: ...
+
+    @property
+    def places(self) -> tuple[int, ...]: ...
+
+
+@dataclass(eq=False)
+class Group:
+    """The states of one cascade."""
+
+    rows: Shape
+    states: list[Node] = field(default_factory=list)  # in topological order
+    places: dict[Node, tuple[int, ...]] = field(default_factory=dict)  # state → which of its axes each row axis is
+
+    def add(self, n: Node, rows: tuple[int, ...]) -> None:
+        self.states.append(n)
+        self.places[n] = rows
+
+
+def groups(graph: Graph, corrected: dict[Node, Corrected], target: Target, reasons: list[str]) -> dict[Node, Group]:
+    """State → the cascade that it belongs to.  `reasons` gets what is in the way of others."""
+    nodes = graph.nodes()
+    group = _of_corrected(nodes, corrected, target, reasons)
+    if not target.gpu:  # there, a thread's tile of scores would be local memory, which is no cache
+        _Sharing(graph, nodes, group).add()
+    return group
+
+
+def _of_corrected(nodes: list[Node], corrected: dict[Node, Corrected], target: Target, reasons: list[str]) -> dict[Node, Group]:
+    group: dict[Node, Group] = {}
+    for n in nodes:
+        s = corrected.get(n)
+        if s is None:
+            continue
+        first = s.earlier[0]
+        if first not in group:
+            g = Group(first.shape)
+            g.add(first, tuple(range(first.rank)))
+            group[first] = g
+        g = group[first]
+        rows = tuple(s.places[j] for j in g.places[first])
+        for r in s.earlier[1:]:
+            _merge(r, s.places, g, rows, group)
+        same = all(r.rank == len(g.rows) and group.get(r) is g and tuple(s.places[j] for j in g.places[r]) == rows for r in s.earlier)
+        further = [e for a, e in enumerate(n.shape) if a not in rows]
+        if not same or _needs_finished(n, g):
+            reasons.append("no cascade: a reduction needs what an earlier one gives in the end")
+            continue
+        if target.gpu and any(not e.is_const for e in further):
+            reasons.append("no cascade: a thread of a GPU has no memory of its own for as many sums as the sizes say")
+            continue
+        for helper in s.helpers:
+            g.add(helper, tuple(s.places[j] for j in g.places[first]))
+        g.add(n, rows)
+        group[n] = g
+    return {n: g for n, g in group.items() if len(g.states) > 1}
+
+
+def _merge(r: Node, places: tuple[int, ...], g: Group, rows: tuple[int, ...], group: dict[Node, Group]) -> None:
+    """Bring the cascade of another earlier reduction (which may have none yet) into `g`, where neither needs the other.  `places`: where the reader of both has the axes of `r`."""
+    other = group.get(r)
+    if other is g or r.rank != len(rows):
+        return
+    if other is None:
+        other = Group(r.shape)
+        other.add(r, tuple(range(r.rank)))
+    if not apart(other.states, g.states):
+        return
+    at = [places[a] for a in other.places[r]]  # in the reader: each of the other's rows
+    order = [at.index(a) for a in rows]
+    for n in other.states:
+        g.add(n, tuple(other.places[n][b] for b in order))
+        group[n] = g
+
+
+def apart(some: list[Node], others: list[Node]) -> bool:
+    """Neither needs the other."""
+    return set(some).isdisjoint(postorder(*others)) and set(others).isdisjoint(postorder(*some))
+
+
+def _needs_finished(n: Node, g: Group) -> bool:
+    """Whether the body reads a state of the group through something that is no pointwise operator: then that state must be finished first."""
+    inside = set(g.states)
+    stack, seen, leaves_ = [n.args[0].node], set(), []
+    while stack:
+        m = stack.pop()
+        if m in seen or m in inside:
+            continue
+        seen.add(m)
+        if m.op in OPS:
+            stack.extend(a.node for a in m.args)
+        else:
+            leaves_.append(m)
+    return any(m in inside for m in postorder(*leaves_))
+
+
+# ---- reductions of the same scores
+
+
+Key = tuple[Node, tuple[int, ...]]  # scores, and which of their axes is reduced
+
+
+def pointwise_reads(n: Node) -> Iterable[View]:
+    """What the body of a reduction reads: every view, over the domain of the body, that is no pointwise operator."""
+    seen: set[tuple[Node, Any]] = set()
+    stack = [n.args[0]]
+    while stack:
+        view = stack.pop()
+        if (view.node, view.index) in seen:
+            continue
+        seen.add((view.node, view.index))
+        if view.node.op in OPS:
+            mapping = {axis(k): e for k, e in enumerate(view.index)}
+            stack.extend(a.through(mapping) for a in view.node.args)
+        else:
+            yield view
+
+
+def _scores(n: Node) -> dict[Key, tuple[int, ...]]:
+    """The scores that a reduction over one axis reads, each with the axes of `n` at which its rows are read; nothing where some are read otherwise than row by row."""
+    if len(n.attr.extents) != 1 or not n.dtype.is_float or n.args[0].domain is not None:
+        return {}
+    found: dict[Key, tuple[int, ...]] = {}
+    along = axis(n.rank)
+    for view in pointwise_reads(n):
+        if view.node.op != "reduce" or along not in view.index:
+            continue
+        plain = view.domain is None and all(e.op == "axis" for e in view.index) and len(set(view.index)) == len(view.index)
+        if not plain or view.node.shape[view.index.index(along)] is not n.attr.extents[0]:
+            return {}
+        at = view.index.index(along)
+        found[view.node, (at,)] = tuple(e.attr for e in view.index if e is not along)
+    return found if len({frozenset(rows) for rows in found.values()}) == 1 else {}
+
+
+class _Sharing:
+    def __init__(self, graph: Graph, nodes: list[Node], group: dict[Node, Group]) -> None:
+        self.graph, self.nodes, self.group = graph, nodes, group
+        self.scores = {n: s for n in nodes if n.op == "reduce" and (s := _scores(n))}
+
+    def add(self) -> None:
+        if not self.scores:
+            return
+        by_key: dict[Key, list[Node]] = {}
+        for n, scores in self.scores.items():
+            for key in scores:
+                by_key.setdefault(key, []).append(n)
+        for n in self.scores:
+            if n not in self.group:
+                self.join(n, by_key)
+        self.users, self.values = users(self.graph), nominal(self.graph.size_info())
+        self.outputs = {n for _, n in self.graph.outputs}
+        for key, readers in by_key.items():
+            if not any(n in self.group for n in readers) and self.worth(key, readers):
+                self.fresh(key, readers)
+
+    def join(self, n: Node, by_key: dict[Key, list[Node]]) -> None:
+        """Into the cascade that makes the scores which `n` reads, if that is there."""
+        for key, rows in self.scores[n].items():
+            for other in by_key[key]:
+                g = self.group.get(other)
+                if g is None or not apart([n], g.states):
+                    continue
+                place = dict(zip(self.scores[other][key], rows, strict=True))  # axis of the other → axis of n
+                g.add(n, tuple(place[a] for a in g.places[other]))
+                self.group[n] = g
+                return
+
+    def fresh(self, key: Key, readers: list[Node]) -> None:
+        first = readers[0]
+        rows = self.scores[first][key]
+        g = Group(tuple(first.shape[a] for a in rows))
+        for n in readers:
+            if apart([n], g.states):
+                g.add(n, self.scores[n][key])
+                self.group[n] = g
+
+    def worth(self, key: Key, readers: list[Node]) -> bool:
+        """Nobody else reads the scores, and no reader is a product with a matrix that all rows share."""
+        if not self.scores[readers[0]][key] or not self.private(key[0], readers):
+            return False
+        for n in readers:
+            rows = self.scores[n][key]
+            further = tuple(e for a, e in enumerate(n.shape) if a not in rows)
+            if further and (points(further, self.values) > WIDEST or not self.batched(n, key)):
+                return False
+        return True
+
+    def private(self, score: Node, readers: list[Node]) -> bool:
+        """Whether a value is read, through pointwise operators, by these reductions alone."""
+        stack, seen = [score], set()
+        while stack:
+            m = stack.pop()
+            if m in self.outputs:
+                return False
+            for user, _ in self.users[m]:
+                if user in seen or user in readers:
+                    continue
+                seen.add(user)
+                if user.op not in OPS:
+                    return False
+                stack.append(user)
+        return True
+
+    def batched(self, n: Node, key: Key) -> bool:
+        """Whether the rows are of many batches, each with columns of its own: some axis of the rows that everything moves with, in the scores and in what they are multiplied with."""
+        score, (at,) = key
+        rows = self.scores[n][key]
+        axes = [a for a in range(score.rank) if a != at]
+        common = {k for k, a in enumerate(rows) if n.shape[a] is not ONE}
+        for view in pointwise_reads(n):
+            if view.node is not score and view.node.op not in ("const", "iota") and view.node.rank:
+                common &= {k for k, a in enumerate(rows) if any(axis(a) in leaves(e, "axis") for e in view.index)}
+        for view in pointwise_reads(score):
+            if view.node.op not in ("const", "iota") and view.node.rank:
+                common &= {k for k, a in enumerate(axes) if any(axis(a) in leaves(e, "axis") for e in view.index)}
+        return bool(common)

@@ -1,0 +1,79 @@
+"""How implementations are compared on a shared, noisy machine: in alternating blocks.
+
+Called in turn, two libraries whose thread pools spin starve each other; so each gets a block of its own: a pause (OpenBLAS's threads spin for 25 ms after a call), two warm-up calls, at least ten timed ones.  The time of an
+implementation is the median over blocks of the block's minimum, and what is reported is the ratio.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How long is measured.  A block makes at least `runs` calls and goes on for about `seconds`; where `runs` calls would take much longer than that it makes three, of calls
+    that take longer than a second one."""
+
+    blocks: int = 5
+    runs: int = 10
+    pause: float = 0.09
+    seconds: float = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One implementation: its call, how many executions a call makes (a loop in C makes many), and what brings its arrays back to where they began."""
+
+    call: Call
+    executions: int = 1
+    reset: Callable[[], None] | None = None
+
+
+def compare(contenders: Mapping[str, Contender], method: Method) -> dict[str, list[float]]:
+    """Seconds an execution: the minimum of each block, by implementation."""
+    minima: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(method.blocks):
+        for name, contender in contenders.items():
+            minima[name].append(block(contender, method))
+    return minima
+
+
+def block(contender: Contender, method: Method) -> float:
+    call, clock = contender.call, time.perf_counter
+    if contender.reset is not None:
+        contender.reset()
+    time.sleep(method.pause)
+    call()
+    began = clock()
+    call()
+    one = clock() - began
+    if one > 1.0:
+        return one / contender.executions
+    runs = method.runs if one * method.runs < method.seconds * 4 else min(method.runs, 3)
+    best, began, count = float("inf"), clock(), 0
+    while count < runs or (clock() - began < method.seconds and count < 50 * runs):
+        start = clock()
+        call()
+        best = min(best, clock() - start)
+        count += 1
+    return best / contender.executions
+
+
+def typical(minima: list[float]) -> float:
+    return statistics.median(minima)
+
+
+def spread(minima: list[float]) -> float:
+    """Half the range of the minima, in units of their median; 0 for one block, which says nothing."""
+    return (max(minima) - min(minima)) / (2 * typical(minima))
+
+
+def ratio(ours: list[float], theirs: list[float]) -> tuple[float, float]:
+    """How often ours goes into theirs (above 1: ours is faster), and the noise of that: half the range of the ratios block by block."""
+    each = [b / a for a, b in zip(ours, theirs, strict=True)]
+    return typical(theirs) / typical(ours), (max(each) - min(each)) / 2

@@ -1,0 +1,56 @@
+"""What people call instead of a composite: expressions of NumPy and PyTorch, by the composite's name.
+
+An expression speaks of the ports, sizes and parameters by their names; one with a name that a composite has not does not count, and the first that
+runs and gives our result is taken.  So a user's own composite of the same name is never compared with something that it is not.  `out=` stands wherever the library has it: a fresh output costs page faults.
+"""
+
+from __future__ import annotations
+
+_ATTENTION = "functional.scaled_dot_product_attention(Q, K, V"
+
+TORCH: dict[str, tuple[str, ...]] = {
+    "softmax": ("torch.softmax(X, axis, out=Y)", "torch.softmax(X, -1, out=Y)"),
+    "log_softmax": ("torch.ops.aten._log_softmax.out(X, axis, False, out=Y)",),
+    "logsumexp": ("torch.logsumexp(X, axis, out=Y)", "torch.logsumexp(X, -1, out=Y)"),
+    "layer_norm": (
+        "functional.layer_norm(X, (N,), W, B, eps)",
+        "functional.layer_norm(X, (N,), W, None, eps)",
+        "functional.layer_norm(X, (N,), None, None, eps)",
+    ),
+    "rms_norm": ("functional.rms_norm(X, (N,), W, eps)", "functional.rms_norm(X, (N,), None, eps)"),
+    "gelu": ("torch.ops.aten.gelu.out(X, out=Y)",),
+    "silu": ("torch.ops.aten.silu.out(X, out=Y)",),
+    "linear": ("functional.linear(X, W, B)", "functional.linear(X, W)"),
+    "matmul": ("torch.matmul(A, B, out=C)",),
+    "bmm": ("torch.bmm(A, B, out=C)",),
+    "gemm": ("C.addmm_(A, B, alpha=alpha, beta=beta)", "C.addmm_(A, B)"),
+    "gemm_nt": ("C.addmm_(A, B.T, alpha=alpha, beta=beta)",),
+    "gemm_tn": ("C.addmm_(A.T, B, alpha=alpha, beta=beta)",),
+    "gemm_tt": ("C.addmm_(A.T, B.T, alpha=alpha, beta=beta)",),
+    "conv1d": ("functional.conv1d(X, K, Bias, stride, padding, dilation, groups)", "functional.conv1d(X, K, None, stride, padding, dilation, groups)"),
+    "conv2d": ("functional.conv2d(X, K, Bias, stride, padding, dilation, groups)", "functional.conv2d(X, K, None, stride, padding, dilation, groups)"),
+    "conv3d": ("functional.conv3d(X, K, Bias, stride, padding, dilation, groups)", "functional.conv3d(X, K, None, stride, padding, dilation, groups)"),
+    "attention": (f"{_ATTENTION}, is_causal=causal)", f"{_ATTENTION})"),
+    "causal_attention": (f"{_ATTENTION}, is_causal=True)",),
+    "masked_attention": (f"{_ATTENTION}, attn_mask=Mask)",),
+    "biased_attention": (f"{_ATTENTION}, attn_mask=Bias)",),
+    "argmax": ("torch.argmax(X, axis, out=Y)",),
+    "argmin": ("torch.argmin(X, axis, out=Y)",),
+    "var": ("torch.var(X, axis, correction=0, out=Y)",),
+    "std": ("torch.std(X, axis, correction=0, out=Y)",),
+    "embedding": ("torch.index_select(W, 0, I, out=Y)",),
+    "sort": ("torch.sort(X, axis)[0]", "torch.sort(X, -1)[0]"),
+    "int8_matmul": ("torch._int_mm(A, B.T).float().mul_(Sa[:, None]).mul_(Sb)",),
+    "transpose2d": ("Y.copy_(X.T)",),
+}
+
+NUMPY: dict[str, tuple[str, ...]] = {
+    "argmax": ("numpy.argmax(X, axis, out=Y)",),
+    "argmin": ("numpy.argmin(X, axis, out=Y)",),
+    "var": ("numpy.var(X, axis, out=Y)",),
+    "std": ("numpy.std(X, axis, out=Y)",),
+    "embedding": ("numpy.take(W, I, 0, out=Y, mode='clip')",),
+    "sort": ("numpy.sort(X, axis)", "numpy.sort(X, -1)"),
+}
+
+FORMS = {"numpy": NUMPY, "torch": TORCH}

@@ -1,0 +1,105 @@
+"""Reductions of the same scores: no S×S buffer where nothing is corrected either, and all that is made of a row of scores in one kernel."""
+
+import luminal
+import numpy as np
+import pytest
+from cascades import PLACES, SEED, after, before, check_one_pass, nests
+from compilers import needs_cc
+from luminal.ir.kernel import Loop, statements
+
+QKV = "Q{f32}[H N D] K{f32}[H M D] V{f32}[H M E]"
+SCORES = '(setf s (* (einsum "hid,hjd->hij" Q K) (rsqrt D)))'
+
+
+def weighted(weights: str, more: str = "") -> str:
+    return f'(({QKV}{more}) -> (O{{f32}}[H N E])) {SCORES} (return (einsum "hij,hje->hie" {weights} V))'
+
+
+# name -> (composite, kernels)
+SHARED: dict[str, tuple[str, int]] = {
+    "sigmoid": (weighted("(sigmoid s)"), 1),
+    "sigmoid, causal": (weighted("(sigmoid (where (<= j i) s -inf))").replace(SCORES, f"{SCORES} {PLACES}"), 1),
+    "relu": (weighted("(max s 0)"), 1),
+    "squared relu, biased": (weighted("(pow (max (+ s B) 0) 2)", " B{f32}[H N M]"), 1),
+    "normalised sigmoid": (
+        f'(({QKV}) -> (O{{f32}}[H N E])) {SCORES} (setf p (sigmoid s)) (return (/ (einsum "hij,hje->hie" p V) (+ 1e-3 (sum p :axis -1 :keepdims t))))',
+        1,
+    ),
+    "linear, written as a square": (
+        '((Q{f32}[H N D] K{f32}[H M D] V{f32}[H M E]) -> (O{f32}[H N E])) (setf s (einsum "hid,hjd->hij" (exp Q) (exp K))) '
+        '(return (/ (einsum "hij,hje->hie" s V) (sum s :axis -1 :keepdims t)))',
+        3,
+    ),
+    "difference of two": (
+        "((Q{f32}[H N D] R{f32}[H N D] K{f32}[H M D] V{f32}[H M E]) -> (O{f32}[H N E])) "
+        '(return (einsum "hij,hje->hie" (- (sigmoid (einsum "hid,hjd->hij" Q K)) (sigmoid (einsum "hid,hjd->hij" R K))) V))',
+        1,
+    ),
+    "nearest": (
+        "((X{f32}[N D] Y{f32}[M D]) -> (Z{f32}[N])) (setf d (- (unsqueeze X :axis 1) (unsqueeze Y :axis 0))) (return (min (sum (* d d) :axis 2) :axis 1))",
+        1,
+    ),
+    "bf16": (weighted("(sigmoid s)").replace("{f32}", "{bf16}"), 1),
+    # several outputs
+    "with its logsumexp": (f'(({QKV}) -> (O{{f32}}[H N E] L{{f32}}[H N])) {SCORES} (return (einsum "hij,hje->hie" (softmax s :axis -1) V) (logsumexp s :axis -1))', 1),
+    "with extremes and a mean": (
+        f'(({QKV}) -> (O{{f32}}[H N E] L{{f32}}[H N] A{{f32}}[H N])) {SCORES} '
+        '(return (einsum "hij,hje->hie" (softmax s :axis -1) V) (min s :axis -1) (mean s :axis -1))',
+        1,
+    ),
+    "two values": (
+        '((Q{f32}[H N D] K{f32}[H M D] V{f32}[H M E] W{f32}[H M D]) -> (O{f32}[H N E] P{f32}[H N D])) (setf p (softmax (einsum "hid,hjd->hij" Q K) :axis -1)) '
+        '(return (einsum "hij,hje->hie" p V) (einsum "hij,hjd->hid" p W))',
+        1,
+    ),
+    "of a vector": ("((X{f32}[M N]) -> (Y{f32}[M] Z{f32}[M 1])) (return (logsumexp X :axis 1) (max X :axis 1 :keepdims t))", 1),
+    # one result needs the other: not in the same loops
+    "an output of an output": (
+        f'(({QKV}) -> (O{{f32}}[H N E] L{{f32}}[H N])) {SCORES} (setf o (einsum "hij,hje->hie" (softmax s :axis -1) V)) (return o (+ (sum o :axis -1) (logsumexp s :axis -1)))',
+        3,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_means_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("luminal.passes.nest_cascade.LONG_TILE", 64)
+    check_one_pass(name, *SHARED[name])
+
+
+def test_two_products_with_matrices_of_all_rows_stay_two() -> None:
+    """A feed-forward layer: each of its contractions is blocked by itself."""
+    text = "((X{f32}[M K] W{f32}[K N] U{f32}[N L]) -> (O{f32}[M L])) (setf s (max (matmul X W) 0)) (return (matmul (* s s) U))"
+    found = after(before(text))
+    assert not any(n.op == "cascade" for n in found.nodes())
+    assert len(nests(found).kernels) == 2
+
+
+def test_scores_that_somebody_else_wants_are_in_memory() -> None:
+    found = after(before(weighted("(sigmoid s)").replace("(O{f32}[H N E])", "(O{f32}[H N E] S{f32}[H N M])")[:-1] + " s)"))
+    assert not any(n.op == "cascade" for n in found.nodes())
+
+
+def test_masked_tiles_are_skipped_inside_of_other_operators() -> None:
+    """A sigmoid of -inf is 0, so the loop over tiles ends at the diagonal, though no choice is outermost."""
+    module = nests(after(before(SHARED["sigmoid, causal"][0])))
+    assert any(isinstance(s, Loop) and s.kind == "elastic" for k in module.kernels for s in statements(k.body))
+    module = nests(after(before(SHARED["sigmoid, causal"][0].replace("-inf", "-4"))))
+    assert not any(isinstance(s, Loop) and s.kind == "elastic" for k in module.kernels for s in statements(k.body))
+
+
+@needs_cc
+def test_compiled() -> None:
+    """Scheduled kernels on clang: sigmoid attention, and softmax attention with its logsumexp."""
+    sigmoid = luminal.compile(f"(composite naive {SHARED['sigmoid, causal'][0]})", runtime="clang")
+    both = luminal.compile(f"(composite naive {SHARED['with its logsumexp'][0]})", runtime="clang")
+    rng = np.random.default_rng(SEED)
+    for n, m, d, e in [(1, 1, 1, 1), (5, 64, 3, 33), (57, 129, 16, 16), (113, 300, 64, 40)]:
+        q, k, v = (rng.standard_normal((2, *x)).astype(np.float32) for x in ((n, d), (m, d), (m, e)))
+        s = np.einsum("hid,hjd->hij", q.astype(np.float64), k) / np.sqrt(d)
+        masked = np.where(np.arange(m) <= np.arange(n)[:, None], 1 / (1 + np.exp(-s)), 0)
+        assert np.abs(sigmoid(q, k, v) - masked @ v).max() < 3e-6 * m**0.5
+        o, lse = both(q, k, v)
+        p = np.exp(s)
+        assert np.abs(o - p / p.sum(-1, keepdims=True) @ v).max() < 3e-6
+        assert np.abs(lse - np.log(p.sum(-1))).max() < 3e-6

@@ -1,0 +1,51 @@
+"""Sums that memory bounds: one result in pieces, columns in blocks; right, and the same bits for any number of threads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import luminal
+import numpy as np
+import pytest
+from compilers import needs_cc
+
+SEED = 11
+pytestmark = needs_cc
+TEXT = """
+(composite sums ((X{T}[M N]) -> (A{T}[] B{T}[] C{T}[N] D{T}[] E{T}[M]))
+  (return (sum X) (max X) (sum X :axis 0) (sum (* X X)) (sum X :axis 1)))
+"""
+# around one piece, several pieces, one block of columns and its vectors
+SHAPES = [(1, 1), (3, 5), (64, 64), (65, 63), (5, 1023), (6, 1024), (7, 1041), (4, 2050), (200, 1500), (1031, 700)]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i64"])
+def test_against_numpy(dtype: str) -> None:
+    f = luminal.compile(TEXT, dtype={"T": dtype}, runtime="clang")
+    for shape in SHAPES:
+        rng = np.random.default_rng(SEED)
+        x = rng.integers(-4, 5, shape).astype({"f32": np.float32, "f64": np.float64, "i64": np.int64}[dtype])
+        expected = (x.sum(), x.max(), x.sum(0), (x * x).sum(), x.sum(1))  # small integers: exact in any order
+        for found, wanted in zip(f(x), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted, err_msg=f"{dtype} {shape}, seed {SEED}")
+
+
+CHILD = f"""
+import luminal, numpy as np
+x = np.random.default_rng({SEED}).standard_normal((2048, 2051)).astype(np.float32)
+f = luminal.compile({TEXT!r}, dtype={{"T": "f32"}}, runtime="clang")
+print(" ".join(np.asarray(y).tobytes().hex()[:64] for y in f(x)), abs(f(x)[0] - x.astype(float).sum()) < 0.05)
+"""
+
+
+def test_the_same_bits_for_any_number_of_threads() -> None:
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", CHILD], env={**os.environ, "OMP_NUM_THREADS": str(n)}, capture_output=True, text=True, check=True
+        ).stdout
+        for n in (1, 2, 3, 8)
+    ]
+    assert found[0].endswith("True\n")
+    assert len(set(found)) == 1, found

@@ -1,0 +1,99 @@
+"""Square blocks turned over in registers: the same elements as before, through the interpreter and as C, and left alone where that would be wrong."""
+
+from __future__ import annotations
+
+import luminal
+import numpy as np
+import pytest
+from compilers import needs_cc
+from luminal.ir.dtypes import f32
+from luminal.ir.expr import ZERO, broadcast, call, const, gather, postorder, ramp, var
+from luminal.ir.interpret.program import zip_halves
+from luminal.ir.program import For, StoreTo, expressions, statements
+from luminal.passes.lower.names import Names
+from luminal.passes.lower.transposes import transposes
+
+SEED = 3
+N = 16
+BASE = var("b")
+SHAPES = [(0, 5), (1, 1), (16, 16), (15, 17), (33, 50), (64, 48), (100, 31)]
+TEXT = """
+(composite turned ((X{T}[M N] Z{T}[N M] U{T}[M 3 N]) -> (A{T}[N M] B{T}[N M] C{T}[N 3 M]))
+  (return (transpose X) (max (transpose X) Z) (transpose U (2 1 0))))
+"""
+
+
+def block(value, body=(), stop=N):
+    return (For("i", ZERO, const(stop), (StoreTo("Y", var("i") * 7, value), *body)),)
+
+
+def taken(growth, base=BASE):
+    """Element `b + i + growth·lane` of X."""
+    return gather("X", f32, call("add", broadcast(base + var("i"), N), call("mul", broadcast(growth, N), ramp(N))))
+
+
+def forms(block_):
+    return {n.op for s in statements(block_) for n in postorder(*expressions(s))}
+
+
+def test_a_block_is_loaded_along_the_outer_loop():
+    found = forms(transposes(block(taken(var("stride"))), Names()))
+    assert "gather" not in found and {"vload", "zip_low", "zip_high"} <= found
+
+
+@pytest.mark.parametrize(
+    "loop",
+    {
+        "the stride changes": block(taken(var("i"))),
+        "two elements a trip": block(taken(var("stride"), var("i") + var("b"))),
+        "not as many trips as lanes": block(taken(var("stride")), stop=8),
+        "the buffer is written": block(taken(var("stride")), (StoreTo("X", var("i"), const(0.0, f32)),)),
+        "the load may not be performed": block(
+            call(
+                "where",
+                call("less_than", broadcast(const(0.0, f32), N), broadcast(const(1.0, f32), N)),
+                taken(var("stride")),
+                broadcast(const(0.0, f32), N),
+            )
+        ),
+        "a loop inside": block(taken(var("stride")), (For("j", ZERO, const(2), ()),)),
+    }.items(),
+    ids=lambda c: c[0],
+)
+def test_what_is_left_alone(loop):
+    assert transposes(loop[1], Names()) == loop[1]
+
+
+def test_zipping_log_n_times_transposes():
+    rows = list(np.arange(8 * 8).reshape(8, 8))
+    for _ in range(3):
+        rows = [zip_halves(rows[k // 2], rows[k // 2 + 4], k % 2 == 1) for k in range(8)]
+    assert np.array_equal(rows, np.arange(64).reshape(8, 8).T)
+
+
+def run(dtype, runtime, **options):
+    f = luminal.compile(TEXT, dtype={"T": dtype}, runtime=runtime, **options)
+    kind = {"f32": np.float32, "f64": np.float64, "i8": np.int8, "u16": np.uint16, "bool": bool}[dtype]
+    for m, n in SHAPES:
+        rng = np.random.default_rng(SEED)
+        x, z, u = (rng.integers(0, 2 if dtype == "bool" else 90, shape).astype(kind) for shape in ((m, n), (n, m), (m, 3, n)))
+        for found, expected in zip(f(x, z, u), (x.T, np.maximum(x.T, z), u.transpose(2, 1, 0)), strict=True):
+            np.testing.assert_array_equal(found, expected, err_msg=f"{dtype} {m}×{n}, seed {SEED}")
+    return f
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i8"])
+def test_the_interpreter_gives_the_same(dtype):
+    run(dtype, "reference")
+
+
+@needs_cc
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i8", "u16", "bool"])
+def test_as_c(dtype):
+    run(dtype, "clang")
+
+
+@needs_cc
+@pytest.mark.parametrize("bytes_", [16, 32])
+def test_narrow_vectors(bytes_):
+    run("f32", "clang", config={"VECTOR": bytes_})
