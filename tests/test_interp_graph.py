@@ -210,11 +210,11 @@ def test_an_index_is_checked_where_its_element_is_needed(tiling):
     column = g.View(g.iota_node(AX[0], (K,)), (AX[1],))
     stored = g.scatter_node("add", base, update, (index, column), (M, K), (N, K))
     for node, ports in ((row, [table, at]), (stored, [at])):
-        for n, k in ((0, 0), (3, 0), (0, 2)):
-            sizes = {"N": n, "K": k, "M": 2}
-            given = {"T": np.zeros((n, k), np.float32), "i": np.array([0, 5])}
+        for rows, columns in ((0, 0), (3, 0), (0, 2)):
+            sizes = {"N": rows, "K": columns, "M": 2}
+            given = {"T": np.zeros((rows, columns), np.float32), "i": np.array([0, 5])}
             inputs = {p.name: given[p.name] for p in ports}
-            if k:  # there are elements, and a table without rows has none of them
+            if columns:  # there are elements, and a table without rows has none of them
                 with pytest.raises(IndexFault):
                     evaluate(graph(ports, y=node), inputs, sizes)
             else:
