@@ -19,7 +19,7 @@ from ...ir.merge import Merged, merge
 from ...ir.program import BAD_INDEX, ERRORS
 from ..cache import cached
 from ..child import Child, Outcome
-from ..trial import definition, in_memory
+from ..trial import definition, in_memory, where_needed
 from .distance import added, histogram, steps
 from .kernels import Kernel, Refused, Spec, compiled, refusal
 from .sizes import bindings
@@ -244,6 +244,8 @@ class Library:
             return ("crash" if outcome.status == "crash" else "time limit"), outcome.detail
         k = self.kernels.index(kernel)
         expected = self._expected(kernel, case, given)
+        if expected == BAD_INDEX and outcome.status == "done":
+            expected = where_needed(kernel.raised, given, case.sizes) or expected
         if isinstance(expected, int):
             right = outcome.status == "code" and outcome.code == expected
             return (
