@@ -200,7 +200,7 @@ def test_repeat_calls_by_name_and_with_leading_axes_go_by_their_plan() -> None:
 
 @needs_cc
 def test_a_size_that_is_a_keyword_is_part_of_the_plan() -> None:
-    fold = luminal.compile("(composite r ((X{f32}[M*N]) -> (Y{f32}[M N])) (return (reshape X M N)))")
+    fold = luminal.compile("(composite r ((X{f32}[(* M N)]) -> (Y{f32}[M N])) (return (reshape X M N)))")
     x = normal(24)
     for n in (3, 4, 3, 4, 6):
         np.testing.assert_array_equal(fold(x, N=n, M=24 // n), x.reshape(24 // n, n))
