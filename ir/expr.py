@@ -14,6 +14,7 @@
               | extract(expr, INT)          one lane of a vector
               | vload.LANES name[expr]      LANES consecutive elements from a flat address
               | vload.LANES name[expr, expr]  only the first so many of them (none below 0, all from LANES on); 0 in the other lanes
+              | vload.LANES name[expr, expr, expr]  and of these not the first so many
               | gather.LANES name[expr]     one element from each of the flat addresses of a vector
               | fold.COMBINER(expr)         a vector's lanes combined by a fixed tree
               | zip_low(expr, expr)         the lanes of two vectors in turn, as many as one has: those of the lower halves
@@ -235,9 +236,9 @@ def extract(x: Expr, lane: int) -> Expr:
     return make("extract", x.dtype.element, (x,), lane)
 
 
-def vload(buffer: str, element: DType, lanes: int, address: Expr, count: Expr | None = None) -> Expr:
-    """`lanes` consecutive elements from the flat scalar `address`; with `count` only the first so many, and 0 in the other lanes."""
-    return make("vload", element.vector(lanes), (address,) if count is None else (address, count), buffer)
+def vload(buffer: str, element: DType, lanes: int, address: Expr, count: Expr | None = None, skip: Expr | None = None) -> Expr:
+    """`lanes` consecutive elements from the flat scalar `address`; with `count` only the first so many (without the first `skip`), and 0 in the other lanes."""
+    return make("vload", element.vector(lanes), tuple(e for e in (address, count, skip) if e is not None), buffer)
 
 
 def gather(buffer: str, element: DType, addresses: Expr) -> Expr:

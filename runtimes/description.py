@@ -27,7 +27,7 @@
 
 In a spelling `{T}` is the type of the result, `{E}` its element type, `{f}` the suffix of libm's float functions, `{n}` the lanes, `{buffer}` what a memory
 form reads or writes, `{to}` and `{from}` dtype names, and `@name` a helper: a macro of the folder's `helpers/*.j2`, emitted only when used.
-Memory forms and other program-level expressions are spelled in the same table: vload load_first gather vstore store_first stream broadcast ramp extract fold.
+Memory forms and other program-level expressions are spelled in the same table: vload load_first load_between gather vstore store_first stream broadcast ramp extract fold.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ..ir.primops import OPS
 from . import ConfigKey, Description
 
 FORMS = (
-    "vload", "load_first", "gather", "vstore", "store_first", "stream", "broadcast", "ramp", "extract", "fold", "zip_low", "zip_high", "select", "load_if",
+    "vload", "load_first", "load_between", "gather", "vstore", "store_first", "stream", "broadcast", "ramp", "extract", "fold", "zip_low", "zip_high", "select", "load_if",
     "gather_if", "mask",
     "cast_saturate", "cast_small", "cast_to_bool",
 )  # fmt: skip

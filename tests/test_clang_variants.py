@@ -87,3 +87,20 @@ def at_the_end_of_a_page(n: int, held: np.dtype) -> np.ndarray:
     raw = (ctypes.c_char * size).from_address(base + page - size)
     _KEPT.append(raw)
     return np.frombuffer(memoryview(raw), dtype=held).reshape(1, n)
+
+
+@pytest.mark.parametrize("target", ["native", "x86-64-v3", "x86-64-v2"])
+@pytest.mark.parametrize("padding", [0, 1, 3])
+def test_windows_that_reach_over_both_ends(padding: int, target: str) -> None:
+    """A padded convolution reads, in each vector, the lanes that are inside on the left and on the right."""
+    kernel = luminal.compile("conv2d", dtype={"T": "f32"}, target=target, sizes={"padding": padding})
+    rng = np.random.default_rng(2)
+    for b, g, h, w, o, r, s in [(1, 3, 7, 9, 5, 3, 3), (2, 2, 20, 37, 9, 5, 4), (1, 1, 4, 66, 17, 3, 7), (1, 70, 18, 40, 33, 3, 3)]:
+        x, k = rng.standard_normal((b, g, h, w), dtype=np.float32), rng.standard_normal((o, g, r, s), dtype=np.float32)
+        if r > h + 2 * padding or s > w + 2 * padding:
+            continue
+        y = kernel(x, k)
+        wide = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+        windows = np.lib.stride_tricks.sliding_window_view(wide, (r, s), (2, 3))
+        exact = np.einsum("bgpqrs,ogrs->bopq", windows, k.astype(np.float64))
+        assert abs(y - exact).max() <= 2.0**-22 * (g * r * s) ** 0.5 * abs(exact).max() + 1e-5, (b, g, h, w, o, r, s)

@@ -117,7 +117,7 @@ def test_low_levels_leave_a_cpu_kernel_alone() -> None:
 def test_reuse_is_found_whatever_the_operation(name: str) -> None:
     (kernel,) = schedule(module(name), CPU, Options()).kernels
     assert kernel.schedule[-1] == "region", kernel.notes
-    assert len([line for line in kernel.schedule if line.startswith("variant")]) in (0, 3)
+    assert len([line for line in kernel.schedule if line.startswith("variant")]) in (0, 2, 3)
 
 
 def test_what_is_read_in_place_needs_no_panels() -> None:

@@ -76,11 +76,14 @@ def compiled(program: p.Program, *, check: bool = False, instructions: Mapping[s
 # ---- what the translated code calls
 
 
-def vload(buffer: Any, address: int, lanes: int, count: int | None = None) -> Any:
-    """Consecutive elements, or the first `count` of them and zeros; outside the buffer there is nothing."""
-    if count is not None and count < lanes:
-        some = vload(buffer, address, count) if count > 0 else np.zeros(0, (buffer.array if isinstance(buffer, Watched) else buffer).dtype)
-        return np.concatenate([some, np.zeros(lanes - len(some), some.dtype)])
+def vload(buffer: Any, address: int, lanes: int, count: int | None = None, skip: int = 0) -> Any:
+    """Consecutive elements, or the first `count` of them (without the first `skip`) and zeros; outside the buffer there is nothing."""
+    if skip > 0 or (count is not None and count < lanes):
+        result = np.zeros(lanes, (buffer.array if isinstance(buffer, Watched) else buffer).dtype)
+        start, stop = max(0, skip), lanes if count is None else min(count, lanes)
+        if start < stop:
+            result[start:stop] = vload(buffer, address + start, stop - start)
+        return result
     if isinstance(buffer, Watched):
         return np.array([buffer[address + k] for k in range(lanes)], buffer.array.dtype)
     if address < 0 or address + lanes > len(buffer):

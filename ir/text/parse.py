@@ -279,7 +279,7 @@ class _Reader:
                 self.count(group, args, 2)
                 return overlap(group.name, args[0], group.other, args[1])
             case "vload" | "gather":
-                self.count(group, args, 2 if form == "vload" and len(args) == 2 else 1)
+                self.count(group, args, len(args) if form == "vload" and len(args) in (2, 3) else 1)
                 element = self.scalar_type(group, self.scope.buffers[group.name])
                 return make(form, element.vector(group.number), args, group.name)
             case "broadcast":

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from typing import NamedTuple
 
 from ...ir.conditions import conjuncts
 from ...ir.dtypes import DType
@@ -30,6 +31,7 @@ from ...ir.expr import (
     gather,
     load,
     make,
+    maximum,
     minimum,
     postorder,
     ramp,
@@ -48,6 +50,13 @@ COMBINER_OF = {c.op: c.name for c in COMBINERS.values()}
 
 class _Serial(Exception):
     """This loop has no vector form."""
+
+
+class First(NamedTuple):
+    """The first `count` lanes, perhaps without the first `skip` of them."""
+
+    count: Expr
+    skip: Expr | None = None
 
 
 class _Memory(Exception):
@@ -201,7 +210,7 @@ class _Lanes:
     lanes: int
     base: Expr
     wide: set[str] = field(default_factory=set)  # names with a value a lane: lets, variables and arrays of the body
-    count: Expr | None = None  # where a guard is open: how many lanes it lets through
+    open: First | None = None  # the lanes that a guard around lets through
 
     def block(self, block: Block) -> Block:
         return tuple(self.statement(s) for s in block)
@@ -239,36 +248,46 @@ class _Lanes:
         while len(s.body) == 1 and isinstance(inner := s.body[0], If) and not s.orelse:
             s = If(both(s.condition, inner.condition) or TRUE, inner.body, inner.orelse)
         found = self.guard(s.condition)
-        if found is None or s.orelse or self.count is not None or not all(isinstance(t, (StoreTo, Define)) for t in s.body):
+        if found is None or found[1].skip is not None or s.orelse or self.open or not all(isinstance(t, (StoreTo, Define)) for t in s.body):
             raise _Serial
-        others, count = found
-        with self.only(count):
-            return If(both(*others, ZERO.lt(count)) or TRUE, self.block(s.body))
+        others, first = found
+        with self.only(first):
+            return If(both(*others, ZERO.lt(first.count)) or TRUE, self.block(s.body))
 
-    def guard(self, condition: Expr) -> tuple[list[Expr], Expr] | None:
-        """A condition as what is the same in every lane and the number of lanes, from the first on, that pass the rest; None where it has no such form."""
+    def guard(self, condition: Expr) -> tuple[list[Expr], First] | None:
+        """A condition as what is the same in every lane and which lanes, in one piece, pass the rest; None where it has no such form."""
         others: list[Expr] = []
         counts: list[Expr] = []
+        skips: list[Expr] = []
         for part in conjuncts(condition):
             if not self.varies(part):
                 others.append(self.widen(part))
-            elif part.op == "less_than" and part.args[0].dtype is INDEX and not self.varies(part.args[1]) and self.slope(part.args[0]) is ONE_STEP:
-                counts.append(difference(self.widen(part.args[1]), self.at_base(part.args[0])))
+                continue
+            if part.op not in ("less_than", "less_equal") or part.args[0].dtype is not INDEX:
+                return None
+            left, right = part.args
+            equal = 1 if part.op == "less_equal" else 0
+            if not self.varies(right) and self.slope(left) is ONE_STEP:
+                counts.append(difference(self.widen(right) + equal, self.at_base(left)))
+            elif not self.varies(left) and self.slope(right) is ONE_STEP:
+                skips.append(difference(self.widen(left) + (1 - equal), self.at_base(right)))
             else:
                 return None
-        return (others, reduce(minimum, counts)) if counts else None
+        if not counts and not skips:
+            return None
+        return others, First(reduce(minimum, counts) if counts else const(self.lanes), reduce(maximum, skips) if skips else None)
 
     @contextmanager
-    def only(self, count: Expr) -> Iterator[None]:
-        self.count = count
+    def only(self, first: First) -> Iterator[None]:
+        self.open = first
         try:
             yield
         finally:
-            self.count = None
+            self.open = None
 
     def store(self, s: StoreTo) -> Stmt:
         alone = not self.varies(s.address)
-        if self.count is not None and (s.buffer in self.wide or s.buffer in self.attempt.arrays or alone):
+        if self.open and (s.buffer in self.wide or s.buffer in self.attempt.arrays or alone):
             raise _Serial
         if s.buffer in self.wide:
             return replace(s, address=self.scalar(s.address), value=self.vector(self.widen(s.value)))
@@ -278,7 +297,7 @@ class _Lanes:
             return replace(s, address=self.scalar(s.address), value=self.folded(load(s.buffer, s.value.dtype, s.address), s.value))
         if self.slope(s.address) is not ONE_STEP or not in_memory(s.value.dtype):
             raise _Serial
-        return replace(s, address=self.at_base(s.address), value=self.vector(self.widen(s.value)), count=self.count)
+        return replace(s, address=self.at_base(s.address), value=self.vector(self.widen(s.value)), count=self.open and self.open.count)
 
     def folded(self, target: Expr, value: Expr) -> Expr:
         """The value of `target = value` for all lanes at once, where `target` is one scalar: target ⊕ x accumulates a fold of x."""
@@ -329,7 +348,7 @@ class _Lanes:
                 if not self.varies(n) and n.buffers.isdisjoint(arrays):
                     done[n] = n
                 elif n.op == "load":  # its address is seldom wanted as a vector
-                    done[n] = self.load(n, partial.get(n, self.count))
+                    done[n] = self.load(n, partial.get(n, self.open))
                 elif waiting := [a for a in n.args if a not in done]:
                     stack += waiting
                     continue
@@ -346,8 +365,8 @@ class _Lanes:
             return var(n.attr, n.dtype.vector(self.lanes))
         return ramp(self.lanes) if self.base is ZERO else call("add", broadcast(self.base, self.lanes), ramp(self.lanes))
 
-    def load(self, n: Expr, count: Expr | None = None) -> Expr:
-        """`count`: only so many lanes may be read."""
+    def load(self, n: Expr, first: First | None) -> Expr:
+        """`first`: only these lanes may be read."""
         name = n.attr
         if name in self.wide:
             return load(name, n.dtype.vector(self.lanes), self.scalar(n.args[0]))
@@ -359,8 +378,8 @@ class _Lanes:
             raise _Serial
         growth = self.slope(n.args[0])
         if growth is ONE_STEP:
-            return vload(name, n.dtype, self.lanes, self.at_base(n.args[0]), count)
-        if count is not None:
+            return vload(name, n.dtype, self.lanes, self.at_base(n.args[0]), *(first or ()))
+        if first is not None:
             raise _Serial
         if growth is None:
             address = self.widen(n.args[0])
@@ -389,8 +408,8 @@ class _Lanes:
             return converted(found[0], call("cast", args[0], to=n.dtype.vector(self.lanes)))
         return compared(n.op, found[0], found[1])
 
-    def guarded(self, root: Expr) -> dict[Expr, Expr]:
-        """What only some lanes may load, with how many of the first lanes; and the choices that say so.  A load that other lanes may perform, but not all, has no vector form."""
+    def guarded(self, root: Expr) -> dict[Expr, First]:
+        """What only some lanes may load, with these lanes; and the choices that say so.  A load that other lanes may perform, but not all, has no vector form."""
         choices = [n for n in postorder(root) if n.op == "where" and self.varies(n.args[0])]
         if not choices:
             return {}
@@ -401,13 +420,13 @@ class _Lanes:
             if n not in always:
                 always.add(n)
                 stack.extend(n.args[:1] if n in choices else n.args)
-        partial: dict[Expr, Expr] = {}
+        partial: dict[Expr, First] = {}
         for c in choices:
             loads = [[n for n in loads_of(a) if n not in always] for a in c.args[1:]]
             if not any(loads):
                 continue
             found = self.guard(c.args[0])
-            if found is None or loads[1] or c not in always or self.count is not None or any(n in partial for n in loads[0]):
+            if found is None or loads[1] or c not in always or self.open or any(n in partial for n in loads[0]):
                 raise _Serial
             partial[c] = found[1]
             for n in loads[0]:
@@ -420,10 +439,12 @@ class _Lanes:
         """A choice whose loads are of the first lanes only.  Zeros in the other lanes are what such a load gives; else lanes are compared."""
         found = self.guard(n.args[0])
         assert found is not None
-        others, count = found
+        others, first = found
         a, b = self.vector(args[1]), self.vector(args[2])
         if n.args[1].op != "load" or not (n.args[2].is_const and n.args[2].attr == 0):
-            inside = call("less_than", ramp(self.lanes), broadcast(count, self.lanes))
+            inside = call("less_than", ramp(self.lanes), broadcast(first.count, self.lanes))
+            if first.skip is not None:
+                inside = call("bit_and", inside, call("less_equal", broadcast(first.skip, self.lanes), ramp(self.lanes)))
             a = call("where", inside, a, b)
         rest = both(*others)
         return a if rest is None else call("where", rest, a, b)

@@ -49,7 +49,7 @@ def direct(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
 
 def streamed(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
     """Schedule a contraction of few rows: the condition on the sizes; None (and an unchanged plan) where it is never worth it."""
-    if len(found.rows) != 1:
+    if len(found.rows) != 1 or len(found.reduced) != 1:
         return None
     condition = call("less_equal", plan.loop(found.rows[0]).stop, const(FEW_TILES * block.direct_rows))
     reason = "few rows: the column operand is read once, as it lies, in blocks of columns whose sums stay in the first cache"
@@ -96,23 +96,34 @@ def _tiles(plan: Plan, found: Contraction, block: Blocking) -> None:
     height, width = plan.extent(row), plan.extent(column)
     rows = block.direct_rows if height is None else max(1, min(block.direct_rows, height))
     columns = block.columns if width is None or width > block.columns // 2 else block.columns // 2
+    guarded = [b for b in found.column_operands if _is_guarded(plan, b, column)]
     plan.do("split", column, columns, tail="pad")
     plan.do("split", row, rows, tail="clamp")
     plan.do("reorder", *outer, f"{row}.0", f"{column}.0", f"{row}.1", f"{column}.1")
     plan.do("expand", found.accumulator.name, f"{row}.1", f"{column}.1")
     plan.do("fission", f"{row}.1", f"{column}.1")
     tile = RegisterTile(plan, found.accumulator.name, row, column, found.reduced[0])
-    r, c = tile.compute()
+    r, c = _summing(plan, found, 2)
     plan.do("reorder", *found.reduced, r, c)
-    plan.tried("interior", *found.reduced, r, c)
+    for buffer in guarded:  # what is asked of each element is asked once for all rows
+        plan.do("stage", buffer, c, at=found.reduced[-1], space="register")
+        plan.do("vectorize", f"{c}.s")
+    if not guarded:
+        plan.tried("interior", *found.reduced, r, c)
     for outermost, inner in tile.nests(found.accumulator.name):
         plan.do("vectorize", inner.axis)
         plan.do("unroll", outermost.axis)
     _threads(plan, (*outer, f"{row}.0"))
 
 
+def _is_guarded(plan: Plan, buffer: str, column: str) -> bool:
+    """Whether the reduction reads the buffer under a condition that depends on the column."""
+    nodes = postorder(*(e for s in statements((plan.loop(column),)) if isinstance(s, Store) for e in expressions(s)))
+    return any(n.op == "where" and column in n.args[0].names and buffer in n.args[1].buffers for n in nodes)
+
+
 def _stream(plan: Plan, found: Contraction, block: Blocking) -> None:
-    row, column, acc, deep = found.rows[0], found.column, found.accumulator.name, found.reduced[-1]
+    row, column, acc, deep = found.rows[0], found.column, found.accumulator.name, found.reduced[0]
     plan.do("split", column, block.columns, tail="pad")
     plan.do("split", f"{column}.0", STREAM_TILES)
     plan.do("split", row, block.direct_rows)
@@ -120,10 +131,10 @@ def _stream(plan: Plan, found: Contraction, block: Blocking) -> None:
     plan.do("reorder", *found.batch, f"{column}.0.0", f"{row}.0", *tile)
     plan.do("expand", acc, *tile)
     plan.do("fission", *tile)
-    r, t, c = _summing(plan, acc, deep)
-    plan.do("reorder", *found.reduced, r, t, c)
+    r, t, c = _summing(plan, found, 3)
+    plan.do("reorder", deep, r, t, c)
     plan.do("split", deep, STREAM_DEPTH, tail="cut")
-    plan.do("reorder", *found.reduced[:-1], f"{deep}.0", t, r, f"{deep}.1", c)
+    plan.do("reorder", f"{deep}.0", t, r, f"{deep}.1", c)
     plan.tried("interior", r, f"{deep}.1", c)
     for x in roles.innermost(plan.kernel.body):
         plan.do("vectorize", x.axis)
@@ -133,12 +144,11 @@ def _stream(plan: Plan, found: Contraction, block: Blocking) -> None:
     _threads(plan, (*found.batch, f"{column}.0.0"))
 
 
-def _summing(plan: Plan, accumulator: str, deep: str) -> tuple[str, ...]:
-    """The kept axes of the nest that accumulates."""
-    for loops in plan.around_store(accumulator):
-        names = [x.axis for x in loops]
-        if deep in names:
-            return tuple(x.axis for x in loops if x.kind == "parallel")[-3:]
+def _summing(plan: Plan, found: Contraction, count: int) -> tuple[str, ...]:
+    """The innermost kept axes of the nest that accumulates, so many."""
+    for loops in plan.around_store(found.accumulator.name):
+        if found.reduced[0] in [x.axis for x in loops]:
+            return tuple(x.axis for x in loops if x.kind == "parallel")[-count:]
     raise StepError("the reduction has disappeared")
 
 

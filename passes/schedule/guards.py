@@ -26,11 +26,11 @@ def pad_block(block: Block, condition: Expr, axis: str) -> Block:
 
     def guarded(e: Expr, choice: bool) -> Expr:
         """`choice`: whether e is evaluated may depend on the axis; then so may each of its loads."""
-        choice = choice or any(n.op == "where" and dependent(n.args[0]) for n in postorder(e))
+        chosen = {m for n in postorder(e) if n.op == "where" and dependent(n.args[0]) for m in loads_in(*n.args[1:])}
 
         def rule(n: Expr) -> Expr | None:
             if n.op == "load" and n.attr not in local:
-                return where(condition, n, const(0, n.dtype)) if choice or dependent(*n.args) else None
+                return where(condition, n, const(0, n.dtype)) if choice or n in chosen or dependent(*n.args) else None
             if n.op == "where" and n.args[1].op == "where" and n.args[1].args[0] is condition:
                 c = both(condition, n.args[0])
                 assert c is not None
