@@ -208,3 +208,34 @@ def test_strided_in_every_order(order: tuple[int, ...], runtime: str) -> None:
     assert double(view) is view
     np.testing.assert_array_equal(whole, expected)
     assert not np.array_equal(whole, before)
+
+
+@needs_cc
+def test_repeat_calls_by_name_and_with_leading_axes_go_by_their_plan() -> None:
+    """Each call below is made three times with new data: the second and third find what the first left."""
+    scale = luminal.compile("(composite s ((X{f32}[~ N] w{f32}[N]) -> (Y{f32}[~ N])) (return (* X w)))")
+    shared = luminal.compile(ADD, dtype={"T": "f32"})
+    for seed in range(3):
+        x, w = normal(2, 3, 5, seed=seed), normal(5, seed=seed + 10)
+        np.testing.assert_array_equal(scale(x, w), x * w)
+        np.testing.assert_array_equal(scale(w=w, X=x), x * w)
+        np.testing.assert_array_equal(scale(x[:, ::2], w), x[:, ::2] * w)  # not one axis in memory: copied each time
+        out = np.full((2, 3, 5), 7, np.float32)
+        assert scale(x, w, Y=out) is out
+        np.testing.assert_array_equal(out, x * w)
+        np.testing.assert_array_equal(scale(x[0, 0], w), x[0, 0] * w)
+        a, b = normal(4, 6, seed=seed), normal(4, 6, seed=seed + 20)
+        np.testing.assert_array_equal(shared(a, B=b), a + b)
+        np.testing.assert_array_equal(shared(B=a, A=b), a + b)
+        out.flags.writeable = False
+        with pytest.raises(ValueError, match="port Y: "):
+            scale(x, w, Y=out)
+    assert len(scale._plans) >= 4
+
+
+@needs_cc
+def test_a_size_that_is_a_keyword_is_part_of_the_plan() -> None:
+    fold = luminal.compile("(composite r ((X{f32}[(* M N)]) -> (Y{f32}[M N])) (return (reshape X M N)))")
+    x = normal(24)
+    for n in (3, 4, 3, 4, 6):
+        np.testing.assert_array_equal(fold(x, N=n, M=24 // n), x.reshape(24 // n, n))
