@@ -204,6 +204,7 @@ class Inside(Evaluator):
             with walk.inner(body=False) as block, self.assuming(holds):
                 branches.append((block, arguments.tensor(self, f)))
         (_, x), (_, y) = branches
+        plain = x.weak == y.weak == "int"
         x, y = self.guarded(form, lambda: tuple(b.strong(t) for t in b.unify(x, y, what="the branches of if")))
         shape = self.guarded(form, lambda: b.broadcast_shape(x.shape, y.shape))
         name = self.guarded(form, lambda: self.lowering.array(x.dtype, shape))
@@ -215,8 +216,9 @@ class Inside(Evaluator):
             finally:
                 walk.block = outer
         walk.block.append(If(test, tuple(branches[0][0]), tuple(branches[1][0])))
-        walk.kinds.start((name, "choice"), x.dtype)
-        return self.memory(Memory(name, shape, (name, "choice")))
+        key = (form.place.start, "choice")
+        walk.kinds.found[key] = "int" if plain else x.dtype  # as this walk has it
+        return self.memory(Memory(name, shape, key))
 
     @contextmanager
     def assuming(self, condition: Expr) -> Iterator[None]:
