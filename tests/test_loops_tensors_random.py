@@ -13,7 +13,7 @@ from luminal.passes.raise_loops import raise_loops
 from running import TARGET, composite, draw
 
 SEED = 3
-COUNT = 120
+COUNT = 80
 SIDE = 5
 PLAIN = {
     "+": np.add,
