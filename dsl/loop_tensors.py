@@ -15,7 +15,7 @@ from ..ir.bounds import Known
 from ..ir.build import Builder
 from ..ir.dtypes import DType, f32, f64
 from ..ir.expr import FALSE, TRUE, ZERO, Expr, as_expr, both, call, cast, const, load, postorder, var
-from ..ir.graph import Port, Shape, View, const_node, input_node, iota_node
+from ..ir.graph import Node, Port, Shape, View, const_node, input_node, iota_node
 from ..ir.graph import elementwise as elementwise_node
 from ..ir.kernel import Alloc, Buffer, Check, If, Let, Store
 from ..ir.program import BAD_INDEX, BAD_SIZE
@@ -152,12 +152,31 @@ class Inside(Evaluator):
         if x.weak == "int":
             return self.inner.integer(x.expr)
         if x.weak == "float":
-            return weak_float(self.inner, x.expr)
+            return self.weak_float(x.expr)
         if x.expr.is_const:
             return self.inner.constant(x.expr.attr, x.expr.dtype)
+        return self.inner.of(self.held(x.expr))
+
+    def held(self, e: Expr) -> Node:
+        """The node of a number that is computed outside of the graph."""
         key = f"{len(self.inputs)}"  # no name of a user's
-        self.inputs[key] = self.inner.numbers[key] = x.expr
-        return self.inner.of(input_node(Port(key, x.expr.dtype, (), "scalar")))
+        self.inputs[key] = self.inner.numbers[key] = e
+        return input_node(Port(key, e.dtype, (), "scalar"))
+
+    def weak_float(self, root: Expr) -> Tensor:
+        """An expression of float literals and plain integers, held in f64, as the builder has it: in f32, made again in the dtype that it is needed in."""
+        nodes: dict[Expr, Node] = {}
+        span = self.inner.span
+        for n in postorder(root):
+            if n.dtype is not f64:
+                nodes[n] = self.held(n)  # of use only where an operator on floats reads it, as a condition is read
+            elif n.is_const:
+                nodes[n] = const_node(n.attr, f32, span)
+            elif n.op == "cast":
+                nodes[n] = elementwise_node("cast", (), View(iota_node(as_expr(n.args[0]), (), span), ()), to=f32)
+            else:
+                nodes[n] = elementwise_node(n.op, (), *(View(nodes[a], ()) for a in n.args))
+        return Tensor(View(nodes[root], ()), (), "float")
 
     # ---- forms
 
@@ -185,6 +204,7 @@ class Inside(Evaluator):
             with walk.inner(body=False) as block, self.assuming(holds):
                 branches.append((block, arguments.tensor(self, f)))
         (_, x), (_, y) = branches
+        plain = x.weak == y.weak == "int"
         x, y = self.guarded(form, lambda: tuple(b.strong(t) for t in b.unify(x, y, what="the branches of if")))
         shape = self.guarded(form, lambda: b.broadcast_shape(x.shape, y.shape))
         name = self.guarded(form, lambda: self.lowering.array(x.dtype, shape))
@@ -196,8 +216,9 @@ class Inside(Evaluator):
             finally:
                 walk.block = outer
         walk.block.append(If(test, tuple(branches[0][0]), tuple(branches[1][0])))
-        walk.kinds.start((name, "choice"), x.dtype)
-        return self.memory(Memory(name, shape, (name, "choice")))
+        key = (form.place.start, "choice")
+        walk.kinds.found[key] = "int" if plain else x.dtype  # as this walk has it
+        return self.memory(Memory(name, shape, key))
 
     @contextmanager
     def assuming(self, condition: Expr) -> Iterator[None]:
@@ -298,18 +319,3 @@ def updated(rows: Rows, head: str, memory: Memory, at: tuple[Expr, ...], form: L
         return rows
     with inside.building():
         return Rows(inside, inside.guarded(form, change))
-
-
-def weak_float(b: Builder, root: Expr) -> Tensor:
-    """An expression of float literals and plain integers, held in f64, as the builder has it: in f32, made again in the dtype that it is needed in."""
-    nodes: dict[Expr, Any] = {}
-    for n in postorder(root):
-        if n.dtype is not f64:
-            continue
-        if n.is_const:
-            nodes[n] = const_node(n.attr, f32, b.span)
-        elif n.op == "cast":
-            nodes[n] = elementwise_node("cast", (), View(iota_node(as_expr(n.args[0]), (), b.span), ()), to=f32)
-        else:
-            nodes[n] = elementwise_node(n.op, (), *(View(nodes[a], ()) for a in n.args))
-    return Tensor(View(nodes[root], ()), (), "float")

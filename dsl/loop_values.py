@@ -16,6 +16,7 @@ from . import arguments, scalars
 from .diagnostics import nearest, shorten
 from .frame import Broken, Silenced, unknown
 from .locals import Memory, Plain, Rows
+from .operators import TABLE
 from .scalars import SCALARS, Scalar
 from .sexpr import Comma, Form, List, Number, String, Symbol
 from .source import error
@@ -180,7 +181,9 @@ class LoopValues:
 
     def unknown_call(self, form: List) -> SourceError:
         """The head is unknown; so may be names in the operands, which are told as well."""
-        found = error("E0203", f"unknown operator `{shorten(form.head or '')}`", form.items[0].place, *nearest(form.head or "", SCALARS)).diagnostics
+        found = error(
+            "E0203", f"unknown operator `{shorten(form.head or '')}`", form.items[0].place, *nearest(form.head or "", [*SCALARS, *TABLE])
+        ).diagnostics
         for f in form.items[1:]:
             try:
                 self.value(f)
