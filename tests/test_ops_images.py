@@ -74,6 +74,12 @@ def transposed(x: Array, k: Array, bias: Array, stride: int = 1, padding: int = 
     return y + np.reshape(bias, (-1, *[1] * (k.ndim - 2)))
 
 
+def grouped(x: Array, k: Array, bias: Array, groups: int, *options: int) -> Array:
+    """A transposed convolution for each group of channels, one behind the other."""
+    parts = [np.split(a, groups, axis) for a, axis in ((x, 1), (k, 0), (bias, 0))]
+    return np.concatenate([transposed(*part, *options) for part in zip(*parts, strict=True)], 1)
+
+
 def columns(x: Array, kernel: int = 3, stride: int = 1, padding: int = 0, dilation: int = 1) -> Array:
     x = np.pad(x, [(0, 0), (0, 0), (padding, padding), (padding, padding)])
     found = [x[(..., *part)].reshape(len(x), -1) for _, part in places(x.shape[2:], (kernel, kernel), stride, dilation)]
@@ -150,7 +156,7 @@ def with_zeros(x: Array) -> Array:
     return -np.abs(x) - 1
 
 
-IMAGES = [{"B": 2, "C": 3, "H": 9, "W": 11, "R": 3, "S": 3, "O": 2}]
+IMAGES = [{"B": 2, "C": 3, "H": 9, "W": 11, "R": 3, "S": 3, "G": 2}]
 SPD = {"stride": 2, "padding": 1, "dilation": 2}
 CASES = [
     Case("depthwise_conv2d", depthwise), Case("depthwise_conv2d", depthwise, given=()),
@@ -158,7 +164,10 @@ CASES = [
     Case("causal_conv1d", causal), Case("causal_conv1d", lambda x, k, b: causal(x, k, b, 3), {"dilation": 3}),
     Case("pointwise_conv2d", lambda x, k, b: np.einsum("oc,bchw->bohw", k, x) + b[:, None, None]),
     Case("conv_transpose1d", transposed), Case("conv_transpose2d", transposed),
-    Case("conv_transpose1d", lambda x, k, b: transposed(x, k, b, 3, 2, 1, 2), {"stride": 3, "padding": 2, "output_padding": 1, "dilation": 2}, sizes=[{"B": 2, "C": 5, "L": 4, "O": 3, "S": 4}]),
+    Case("conv_transpose1d", lambda x, k, b: transposed(x, k, b, 3, 2, 1, 2), {"stride": 3, "padding": 2, "output_padding": 1, "dilation": 2}, sizes=[{"B": 2, "C": 5, "L": 4, "G": 3, "S": 4}]),
+    Case("conv_transpose1d", lambda x, k, b: grouped(x, k, b, 2), {"groups": 2}, sizes=[{"B": 2, "C": 6, "L": 5, "G": 3, "S": 4}]),
+    Case("conv_transpose2d", lambda x, k, b: grouped(x, k, b, 3, 2, 1, 1), {"groups": 3, "stride": 2, "padding": 1, "output_padding": 1}, sizes=[{"B": 2, "C": 6, "H": 4, "W": 5, "G": 2, "R": 3, "S": 4}]),
+    Case("conv_transpose2d", lambda x, k: grouped(x, k, np.zeros(6), 3), {"groups": 3}, given=(), sizes=[{"B": 2, "C": 6, "H": 4, "W": 5, "G": 2, "R": 3, "S": 4}]),
     Case("conv_transpose2d", lambda x, k, b: transposed(x, k, b, 2, 1, 1), {"stride": 2, "padding": 1, "output_padding": 1}, sizes=IMAGES),
     Case("im2col", columns), Case("im2col", lambda x: columns(x, 2, **SPD), {"kernel": 2, **SPD}, sizes=IMAGES), Case("col2im", image),
     Case("col2im", lambda x: image(x, (8, 6), 2, **SPD), {"size": [8, 6], "kernel": 2, **SPD}, sizes=[{"B": 2, "I": 12, "J": 12}]),

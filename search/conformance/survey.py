@@ -6,7 +6,7 @@ import gc
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -80,7 +80,7 @@ def survey(
     return [t for k in sorted(done) for t in done[k]]
 
 
-def finished(work: Sequence[Sequence[Spec]], left: list[int], settings: Settings, processes: int) -> Iterator[tuple[int, list[Tally]]]:
+def finished(work: Sequence[Sequence[Spec]], left: list[int], settings: Settings, processes: int) -> Generator[tuple[int, list[Tally]], None, None]:
     """Units as they are done.  Processes are spawned: a forked one would inherit what threads hold."""
     if processes == 1 or len(left) < 2:
         patient()
