@@ -145,7 +145,7 @@ class CascadeLoops:
         return f"{len(self.states)} reduction{'s' * (len(self.states) > 1)} over one axis in one pass{moving}{long}{kept}"
 
     def start(self, k: int, state: Node) -> None:
-        from .nest_body import identity_of
+        from ..ir.kernel import identity_of
 
         body, extents = self.body, self.further[k][1]
         body.where[self.names[k]] = body.current
@@ -242,7 +242,7 @@ class CascadeLoops:
 
     def within(self, start: Point, inner: Expr, value: Expr, state: Node) -> Expr:
         """The value, or what changes nothing, beyond the end; the value itself is computed everywhere."""
-        from .nest_body import identity_of
+        from ..ir.kernel import identity_of
 
         body = self.body
         scope, name = body.current, body.names.fresh("t")
