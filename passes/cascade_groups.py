@@ -181,7 +181,7 @@ class _Sharing:
         for key, readers in by_key.items():
             self.unite(key, [n for n in readers if n in self.group])
         for n in self.scores:
-            if n not in self.group:
+            if n not in self.group and not any(score in self.group for score, _ in self.scores[n]):
                 self.join(n, by_key)
         self.users, self.values = users(self.graph), nominal(self.graph.size_info())
         self.outputs = {n for _, n in self.graph.outputs}
@@ -218,8 +218,8 @@ class _Sharing:
                 self.group[n] = g
 
     def worth(self, key: Key, readers: list[Node]) -> bool:
-        """Nobody else reads the scores, and no reader is a product with a matrix that all rows share."""
-        if not self.scores[readers[0]][key] or not self.private(key[0], readers):
+        """The scores are more than what they are made of, nobody else reads them, and no reader is a product with a matrix that all rows share."""
+        if not self.scores[readers[0]][key] or not self.spread(key[0]) or not self.private(key[0], readers):
             return False
         for n in readers:
             rows = self.scores[n][key]
@@ -227,6 +227,14 @@ class _Sharing:
             if further and (points(further, self.values) > WIDEST or not self.batched(n, key)):
                 return False
         return True
+
+    def spread(self, score: Node) -> bool:
+        """Whether each operand misses some axis of the scores: then they are a product, of more elements than its factors may have; else a statistic of rows, which is less than they are."""
+        if score in self.group:
+            return False
+        axes = {axis(k) for k, e in enumerate(score.shape) if e is not ONE}
+        operands = [v for v in pointwise_reads(score) if v.node.op not in ("const", "iota")]
+        return all(not axes <= {a for e in v.index for a in leaves(e, "axis")} for v in operands)
 
     def private(self, score: Node, readers: list[Node]) -> bool:
         """Whether a value is read, through pointwise operators, by these reductions alone."""

@@ -110,6 +110,13 @@ class NestBody:
         self.current = Scope(self.current, known)
         return self.current
 
+    def set_aside(self, nodes: Set[Node]) -> dict[tuple[Node, Point, Expr | None, Expr | None], Expr]:
+        """Take out the remembered values of these nodes."""
+        found = {key: e for key, e in self.memo.items() if key[0] in nodes}
+        for key in found:
+            del self.memo[key]
+        return found
+
     def forget(self, around: Scope, changing: Set[Node]) -> None:
         """Close a branch, with the values that only it has names for, and those of nodes that are something else in another branch."""
         self.current = around

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 
 from ..ir.dtypes import bool_
 from ..ir.expr import ZERO, Expr, axis, call, ceildiv, const, floordiv, leaves, load, minimum, rewrite, substitute, var
-from ..ir.graph import Node, View, postorder, previous_node, state_axes, state_count
+from ..ir.graph import Node, View, previous_node, state_axes, state_count
 from ..ir.kernel import Alloc, Buffer, Let
 from ..ir.primops import COMBINERS, OPS
 from ..ir.simplify import prove_le, simplify
 from .costs import operation
 from .masks import ALONG, bounds
-from .nest_moments import CACHED, batches, by_length, is_zero, move_together
+from .nest_moments import CACHED, around_points, batches, is_zero, move_together
 from .walk import Walk
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ class CascadeLoops:
         self.corrections, self.additions = cascade.args[count : 2 * count], cascade.args[2 * count :]
         self.further = [state_axes(cascade, k) for k in range(count)]  # places of the axes, extents of those that are no rows
         self.names = [body.names.fresh("acc") for _ in self.states]
-        used = postorder(*(a.node for s in self.states for a in s.args), *(c.node for c in (*self.corrections, *self.additions)))
-        nodes = list(used)
+        nodes = self.own()
         self.read = {n for n in nodes if n in self.states}
         self.before = {n.args[0].node: n for n in nodes if n.op == "previous" and n.args[0].node in self.states}
         self.reached = next((n for n in nodes if n.op == "reached"), None)
@@ -68,6 +67,18 @@ class CascadeLoops:
         self.padded = False
         self.tile = TILE
         self.length = const(TILE)  # of the current tile
+
+    def own(self) -> list[Node]:
+        """What the states and the corrections are made of, pointwise: not what another cascade or reduction inside of them is."""
+        found: dict[Node, None] = {}
+        stack = [*(s.args[0].node for s in self.states), *(c.node for c in (*self.corrections, *self.additions))]
+        while stack:
+            n = stack.pop()
+            if n not in found:
+                found[n] = None
+                if n.op in OPS or n.op == "previous":
+                    stack.extend(a.node for a in n.args)
+        return list(found)
 
     def value(self, k: int, point: Point) -> Expr:
         """State k at a point of its own axes, after the loops."""
@@ -85,10 +96,10 @@ class CascadeLoops:
         self.body.notes.append(self.note())
         for k, state in enumerate(self.states):
             self.start(k, state)
-        if self.reached is None or self.wanted:
+        if self.reached is None:
             yield self.tiles(order)
         else:
-            yield by_length(self, order)
+            yield around_points(self, order)
         assert body.current is outer
 
     def tiles(self, order: list[int]) -> Walk:

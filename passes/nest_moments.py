@@ -31,16 +31,27 @@ def is_zero(v: View) -> bool:
     return v.node.op == "const" and v.node.attr.value == 0
 
 
-def by_length(c: CascadeLoops, order: list[int]) -> Walk:
+def around_points(c: CascadeLoops, order: list[int]) -> Walk:
+    """The loops of a cascade in which something depends on what was reached."""
+    changing: set[Node] = set()
+    for n in postorder(*(a.node for a in c.cascade.args)):
+        if n.op == "reached" or any(a.node in changing for a in n.args):
+            changing.add(n)
+    outside = c.body.set_aside(changing)  # of a cascade around this one, over as long an axis
+    if c.wanted:
+        yield c.tiles(order)
+    else:
+        yield _by_length(c, order, changing)
+    c.body.set_aside(changing)
+    c.body.memo.update(outside)
+
+
+def _by_length(c: CascadeLoops, order: list[int], changing: set[Node]) -> Walk:
     """Whole reductions or tiles, as long as a row is."""
     body, outer = c.body, c.body.current
     (extent,) = c.states[0].attr.extents
     short = simplify(extent.le(const(max(1, CACHED // max(1, _bytes(c))))), outer.known)
     branches: list[Block] = []
-    changing: set[Node] = set()
-    for n in postorder(*(a.node for a in c.cascade.args)):
-        if n.op == "reached" or any(a.node in changing for a in n.args):
-            changing.add(n)
     for condition, write in ((short, _whole), (FALSE if short is TRUE else TRUE, lambda c, order: c.tiles(order))):
         if condition is FALSE:
             branches.append(())
@@ -78,6 +89,8 @@ def _whole(c: CascadeLoops, order: list[int]) -> Walk:
 
     body, outside = c.body, dict(c.body.kept)
     (extent,) = c.states[0].attr.extents
+    assert c.reached is not None
+    body.kept[c.reached, ()] = extent
     asked = _asked(c)
     for batch in batches(c, [k for k in order if k in asked]):
         scope = body.current

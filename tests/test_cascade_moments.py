@@ -3,11 +3,14 @@
 import luminal
 import numpy as np
 import pytest
-from cascades import SEED, after, before, check_one_pass, nests
+from cascades import OPTIONS, SEED, after, before, check_one_pass, naive, nests
 from compilers import needs_cc
 from luminal.ir.kernel import If, Loop, statements
 from luminal.passes.cascade import why_not
-from running import TARGET
+from luminal.passes.legalize import legalize
+from luminal.passes.raise_loops import raise_loops
+from luminal.passes.simplify import simplify
+from running import TARGET, agree, draw, meaning, outputs
 
 CENTRED = "(setf d (- X (mean X :axis 1 :keepdims t)))"
 # name -> (composite, kernels)
@@ -120,3 +123,18 @@ def test_accuracy() -> None:
     normed = (exact - exact.mean(1, keepdims=True)) / np.sqrt(want[:, None] + 1e-5)
     mean_error = 4 * np.finfo(np.float32).eps * np.abs(exact).max(1) / np.sqrt(want + 1e-5)  # a mean carries the rounding of numbers as large as it
     assert (np.abs(norm(x, w) - normed).max(1) <= mean_error + 1e-5).all()
+
+
+def test_a_cascade_inside_of_another_over_as_long_an_axis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was reached is each cascade's own: scores with standardised keys, whose deviation is taken in turn."""
+    monkeypatch.setattr("luminal.passes.nest_cascade.LONG_TILE", 32)
+    monkeypatch.setattr("luminal.passes.nest_moments.CACHED", 128)
+    graph = naive(
+        "((Q{f32}[H N] K{f32}[H N N]) -> (Y{f32}[H])) (setf k (- K (mean K :axis -1 :keepdims t))) (setf k (* k (rsqrt (+ 1e-3 (mean (* k k) :axis -1 :keepdims t))))) "
+        '(setf s (einsum "hd,hjd->hj" Q k)) (setf d (- s (mean s :axis -1 :keepdims t))) (return (mean (* d d) :axis -1))'
+    )
+    module = nests(after(simplify(raise_loops(graph, TARGET, OPTIONS), TARGET, OPTIONS)))
+    for n in (1, 33, 70):
+        sizes = {"H": 2, "N": n}
+        inputs = draw(graph, sizes, SEED)
+        agree(outputs(legalize(module, TARGET, OPTIONS), inputs, sizes, SEED), meaning(graph, inputs, sizes), graph, f"N = {n}")
