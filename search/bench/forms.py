@@ -1,7 +1,8 @@
 """What people call instead of a composite: expressions of NumPy and PyTorch, by the composite's name.
 
-An expression speaks of the ports, sizes and parameters by their names; one with a name that a composite has not does not count, and the first that
-runs and gives our result is taken.  So a user's own composite of the same name is never compared with something that it is not.  `out=` stands wherever the library has it: a fresh output costs page faults.
+An expression speaks of the ports, sizes and parameters by their names.  One with a name that the composite has not, or without a port that it reads, does not
+count; of the others the first that runs and gives our result is taken, so a user's own composite of the same name is never compared with something that it is
+not.  `out=` stands wherever the library has it: a fresh output costs page faults.
 """
 
 from __future__ import annotations

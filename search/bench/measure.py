@@ -282,7 +282,7 @@ def with_ceiling(row: Row, raised: Graph, bench: Bench) -> Row:
     kind = "read" if written * 16 < row.bytes else "copy"
     bandwidth = bench.ceilings.read(row.bytes) if kind == "read" else bench.ceilings.copy(row.bytes)
     limits = {kind: row.bytes / bandwidth}
-    if row.flops:
+    if row.flops and row.dtype in ("f64", "f32", "f16", "bf16"):  # integers have instructions of their own
         limits["fma"] = row.flops / bench.ceilings.flops(row.dtype)
     bound = max(limits, key=lambda k: limits[k])
     return replace(row, ceiling=bound, best_possible=limits[bound])

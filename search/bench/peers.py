@@ -168,11 +168,12 @@ class _Torch(_Library):
 
 
 def _named(library: _Library, text: str, work: Work) -> Peer | None:
-    """An expression of `forms`; None where it speaks of a name that is not there, or does not run."""
+    """An expression of `forms`; None where it speaks of a name that is not there, leaves out a port that is read, or does not run."""
     arrays = library.arrays(work)
     scalars = {p.name: work.inputs[p.name] for p in work.graph.ports if p.role == "scalar"}
     names = {**library.names(), **work.sizes, **work.parameters, **arrays, **scalars}
-    if any(name not in names for name in _loaded(text)):
+    spoken = _loaded(text)
+    if any(name not in names for name in spoken) or any(p.name not in spoken for p in work.graph.ports if p.role != "out"):
         return None
     call: Callable[[], Any] = eval(f"lambda: {text}", names)  # an expression of our own table
     try:
