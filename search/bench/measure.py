@@ -12,6 +12,7 @@ import numpy
 
 from ...ir.graph import Graph, Port
 from ...ir.layout import as_array
+from ...ir.program import ERRORS
 from ..account import account
 from ..child import Child
 from ..trial import Result, Subject, in_memory, run, work_of
@@ -138,7 +139,10 @@ def measure(bench: Bench, sizes: dict[str, int], scalars: Mapping[str, Any], chi
         return row
     work = work_at(bench, sizes, scalars)
     ours = own(bench, work)
-    expected = ours.results(ours.call())
+    code = ours.call()
+    if code:  # what the smaller check did not meet
+        return replace(row, checked=replace(checked, status="code", detail=f"returned {code} ({ERRORS.get(code, 'unknown')}) at {show(sizes)}"))
+    expected = ours.results(code)
     quick = block(ours.contender, QUICK)
     notes: list[str] = [] if small == sizes else [f"checked at {show(small)}"]
     peers = [ours]
