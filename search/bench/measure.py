@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 OURS = "luminal"
 QUICK = Method(blocks=1, runs=5, seconds=0.02, pause=0.01)
 SMALL = 100e-6  # seconds below which the cost of a call from Python counts
-PATIENCE = 2.0  # seconds of one call from which on a peer that is far behind is left alone
+PATIENCE = 1.0  # seconds of one call from which on a peer that is far behind is left alone
 CHECKED = 5e9  # operations up to which the float64 reference checks at the very sizes that are timed: seconds
 
 # Greatest difference between a peer's result and ours, over the norm of ours: both are right to rounding, which the dtype decides.
