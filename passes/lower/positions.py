@@ -1,0 +1,120 @@
+"""Positions as data in vectors of 32 bits: `j < N` and `cast.f32(i - j)` in as many lanes as the floats beside them have.
+
+A position that varies along a vector is a scalar base, of 64 bits, and lanes beside it that are small: j is `base + ramp`, and so are sums, differences, multiples by
+constants, minima and maxima with what is the same in all lanes.
+
+    base + v < b               →   v < clamp(b - base)                      to the range of v and one beyond: exact whatever the sizes
+    cast.f32(base + v)         →   where(base fits, cast.f32(broadcast(cast.i32(base)) + v), cast.f32(base + v))
+    min(c, base + v)           →   base' + min(c - base', v)                base' = min(base, c - least v), so that c - base' is no less than any v needs
+
+i32 lanes convert to f32 by one instruction where i64 lanes take many (and none of AVX2 does it), and masks come out in the width of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ...ir.dtypes import INDEX, f32, f64, i32
+from ...ir.expr import ZERO, Expr, both, broadcast, call, cast, const, maximum, minimum, postorder, ramp
+from .affine import difference
+
+MOST = 1 << 30  # of the lanes' values: sums of two still fit in 32 bits
+COMPARISONS = ("less_than", "less_equal", "equal", "not_equal")
+
+
+class Position(NamedTuple):
+    """base + lanes in every lane.  `lanes` are i32, between `low` and `high`; None where they are 0."""
+
+    base: Expr
+    lanes: Expr | None
+    low: int
+    high: int
+
+
+def position(root: Expr, axis: str, base: Expr, count: int, varies: Callable[[Expr], bool]) -> Position | None:
+    """The scalar position `root` along a vector of `count` lanes over `axis`, which is `base` in lane 0.  None where it has no such form."""
+    if root.dtype is not INDEX or not root.is_position:
+        return None
+    done: dict[Expr, Position] = {}
+    for n in postorder(root):
+        found = Position(n, None, 0, 0) if not varies(n) else _varying(n, done, axis, base, count)
+        if found is None or found.low < -MOST or found.high > MOST:
+            return None
+        done[n] = found
+    return done[root]
+
+
+def _varying(n: Expr, done: dict[Expr, Position], axis: str, base: Expr, count: int) -> Position | None:
+    if n.op == "var" and n.attr == axis:
+        return Position(base, call("cast", ramp(count), to=i32.vector(count)), 0, count - 1)
+    if n.op not in ("add", "sub", "mul", "min", "max"):
+        return None
+    a, b = (done[x] for x in n.args)
+    match n.op:
+        case "add":
+            return _sum(a, b, 1)
+        case "sub":
+            return _sum(a, b, -1)
+        case "mul":
+            factor, other = (a, b) if a.lanes is None else (b, a)
+            return _times(other, factor.base.attr) if factor.lanes is None and factor.base.is_const else None
+        case _:
+            bound, other = (a.base, b) if a.lanes is None else (b.base, a)
+            return _bounded(other, bound, n.op) if a.lanes is None or b.lanes is None else None
+
+
+def _times(a: Position, factor: int) -> Position | None:
+    if a.lanes is None or not -MOST < factor < MOST:
+        return None
+    low, high = sorted((a.low * factor, a.high * factor))
+    lanes = a.lanes if factor == 1 else call("mul", a.lanes, broadcast(const(factor, i32), a.lanes.dtype.lanes))
+    return Position(a.base * factor, lanes, low, high)
+
+
+def _sum(a: Position, b: Position, sign: int) -> Position:
+    """a + sign·b"""
+    low, high = (b.low, b.high) if sign > 0 else (-b.high, -b.low)
+    base = difference(a.base, b.base) if sign < 0 else a.base + b.base
+    if b.lanes is None:
+        lanes = a.lanes
+    elif a.lanes is None:
+        lanes = b.lanes if sign > 0 else call("neg", b.lanes)
+    else:
+        lanes = call("add" if sign > 0 else "sub", a.lanes, b.lanes)
+    return Position(base, lanes, a.low + low, a.high + high)
+
+
+def _bounded(a: Position, bound: Expr, op: str) -> Position:
+    """The smaller (or the larger) of a position and what is the same in all lanes."""
+    assert a.lanes is not None
+    if op == "min":
+        base = minimum(a.base, difference(bound, const(a.low)))
+        limit = minimum(difference(bound, base), a.high)
+    else:
+        base = maximum(a.base, difference(bound, const(a.high)))
+        limit = maximum(difference(bound, base), a.low)
+    return Position(base, call(op, _spread(limit, a.lanes), a.lanes), a.low, a.high)
+
+
+def _spread(x: Expr, like: Expr) -> Expr:
+    return broadcast(cast(i32, x), like.dtype.lanes)
+
+
+def compared(op: str, a: Position, b: Position) -> Expr | None:
+    """The lanes' comparison, on 32 bits; None where nothing varies."""
+    d = _sum(a, b, -1)
+    if d.lanes is None:
+        return None
+    # beyond the range of the lanes all limits mean the same
+    limit = minimum(maximum(difference(ZERO, d.base), d.low - 1), d.high + 1)
+    return call(op, d.lanes, _spread(limit, d.lanes))
+
+
+def converted(a: Position, vector: Expr) -> Expr | None:
+    """`vector`, a cast of the position to f32 or f64, by way of 32 bits where its base fits; None where nothing varies."""
+    if a.lanes is None or vector.dtype.element not in (f32, f64):
+        return None
+    fits = both(call("less_equal", const(-(1 << 31) - a.low), a.base), call("less_equal", a.base, const((1 << 31) - 1 - a.high)))
+    short = call("cast", call("add", _spread(a.base, a.lanes), a.lanes), to=vector.dtype)
+    return short if fits is None else call("where", fits, short, vector)

@@ -1,0 +1,84 @@
+"""Positions as data in vectors of 32 bits: the same values as on 64, near the ends of 32 bits and far beyond them."""
+
+from __future__ import annotations
+
+import luminal
+import numpy as np
+import pytest
+from compilers import needs_cc
+from luminal.ir.dtypes import f32, f64
+from luminal.ir.expr import ZERO, call, cast, const, make, size, var
+from luminal.ir.program import For, StoreTo
+from luminal.ir.target import Target
+from luminal.passes.lower.vectors import vectorise
+
+TARGET = Target("clang", "avx2", "avx2", vector_bytes=32, vector_registers=16)
+J, B, N = var("j"), var("b"), size("N")
+FAR = (0, 2**31 - 3, -(2**31) + 2, 2**31 - 40, 5 * 10**9, -(10**12))
+SIZES = [(1, 1), (3, 17), (16, 40), (33, 70)]
+
+
+def lowered(value, n=8):
+    (s,) = vectorise((For("j", ZERO, const(n), (StoreTo("Y", J, value),), pragma="vector"),), TARGET)
+    return s.value
+
+
+def lanes_of_64(e):
+    """What of an expression is computed on 64 bits a lane, outside of the choice that is not taken where 32 bits do."""
+    found, stack = set(), [e]
+    while stack:
+        n = stack.pop()
+        if n.dtype.lanes > 1 and n.dtype.element.name == "i64" and n.op != "ramp":
+            found.add(n)
+        stack += n.args[:2] if n.op == "where" and n.args[0].dtype.lanes == 1 else n.args
+    return found
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        cast(f32, J),
+        cast(f32, B - J * 3),
+        cast(f32, call("min", N - 1, J + B * 8)),
+        cast(f32, call("max", B, J) - N),
+        call("where", J.lt(N), const(1.0, f32), const(0.0, f32)),
+        call("where", call("equal", J + B, N - J), const(1.0, f32), const(0.0, f32)),
+        cast(f64, J + B),
+    ],
+    ids=str,
+)
+def test_lanes_are_narrow(value) -> None:
+    assert not lanes_of_64(lowered(value, 4 if value.dtype is f64 else 8))
+
+
+@pytest.mark.parametrize("value", [cast(f32, J * J), cast(f32, J // 3), cast(f32, make("load", J.dtype, (J,), "X")), cast(f32, J * N)], ids=str)
+def test_what_has_no_such_form_stays(value) -> None:
+    assert lanes_of_64(lowered(value, 4))
+
+
+def composite(offset: int) -> str:
+    return f"""(composite positions ((Z{{f32}}[M N]) -> (A{{f32}}[M N] B{{f64}}[M N] C{{f32}}[M N] D{{f32}}[M N] E{{f32}}[M N] F{{f32}}[M N]))
+      (setf i (+ (unsqueeze (iota M) :axis 1) {offset})) (setf j (+ (expand (iota N) M N) {offset}))
+      (return (+ Z (cast f32 (- j (iota N)))) (cast f64 (- i (* 3 j)))
+        (cast f32 (- (min j (+ i 5)) (* 2 {offset}))) (cast f32 (max j (- i 7)))
+        (+ (cast f32 (<= j i)) (* 2 (cast f32 (= j i)))) (cast f32 (< (- i j) 3))))"""
+
+
+@needs_cc
+@pytest.mark.parametrize("offset", FAR)
+def test_as_c(offset: int) -> None:
+    run(offset, "clang")
+
+
+@pytest.mark.parametrize("offset", FAR[1:3])
+def test_interpreted(offset: int) -> None:
+    run(offset, "reference")
+
+
+def run(offset: int, runtime: str) -> None:
+    f = luminal.compile(composite(offset), runtime=runtime)
+    for m, n in SIZES:
+        i, j = np.arange(m)[:, None] + offset, np.broadcast_to(np.arange(n), (m, n)) + offset
+        expected = (j - np.arange(n), i - 3 * j, np.minimum(j, i + 5) - 2 * offset, np.maximum(j, i - 7), (j <= i) + 2 * (j == i), i - j < 3)
+        for k, (found, wanted) in enumerate(zip(f(np.zeros((m, n), np.float32)), expected, strict=True)):
+            np.testing.assert_array_equal(found, wanted.astype(found.dtype), err_msg=f"output {k}, {m}×{n}")
