@@ -18,6 +18,7 @@ from .parse import parse_bindings, parse_config, parse_pairs, parse_value
 from .progress import stage
 
 if TYPE_CHECKING:
+    from ..ir.target import Target
     from ..search.bench.blocks import Method
     from ..search.bench.measure import Bench, Row
 
@@ -128,9 +129,7 @@ def prepare(
         len(compilation.module.kernels),
         raised,
     )
-    threads = (
-        len(os.sched_getaffinity(0)) if target.threads and hasattr(os, "sched_getaffinity") else 1 if not target.threads else os.cpu_count() or 1
-    )
+    threads = threads_of(target)
     library = load(compilation.runtime, path, compilation.program, target, s.prefix)
     tools = (compilation.runtime, target)
     limits = ceilings(*tools, threads, options["timeout"])
@@ -152,6 +151,13 @@ def prepare(
         forms or {},
     )
     return made, chosen
+
+
+def threads_of(target: Target) -> int:
+    """How many threads our kernels have, and so the peers."""
+    if not target.threads:
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def parameters_of(compilation: Compilation) -> dict[str, Any]:

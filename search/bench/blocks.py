@@ -16,13 +16,13 @@ Call = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How long is measured.  A block makes at least `runs` calls and goes on for about `seconds`; where `runs` calls would take much longer than that it makes three, of calls
-    that take longer than a second one."""
+    """How long is measured.  A block makes `runs` calls and goes on for about `seconds`, but no longer than `limit`; of calls that take longer than that it makes one."""
 
     blocks: int = 5
     runs: int = 10
     pause: float = 0.09
-    seconds: float = 0.25
+    seconds: float = 0.15
+    limit: float = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +48,18 @@ def block(contender: Contender, method: Method) -> float:
     if contender.reset is not None:
         contender.reset()
     time.sleep(method.pause)
-    call()
     began = clock()
     call()
-    one = clock() - began
-    if one > 1.0:
-        return one / contender.executions
-    runs = method.runs if one * method.runs < method.seconds * 4 else min(method.runs, 3)
-    best, began, count = float("inf"), clock(), 0
-    while count < runs or (clock() - began < method.seconds and count < 50 * runs):
+    first = clock() - began
+    if first > method.limit:
+        return first / contender.executions
+    call()
+    best, began, spent, count = float("inf"), clock(), 0.0, 0
+    while count == 0 or (count < method.runs and spent < method.limit) or (spent < method.seconds and count < 50 * method.runs):
         start = clock()
         call()
-        best = min(best, clock() - start)
-        count += 1
+        now = clock()
+        best, spent, count = min(best, now - start), now - began, count + 1
     return best / contender.executions
 
 

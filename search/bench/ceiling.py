@@ -167,7 +167,17 @@ def footprint(bytes_: int) -> int:
 
 
 def ceilings(runtime: Runtime, target: Target, threads: int, timeout: float | None) -> Ceilings:
-    """Build the loops for this target.  ToolError where nothing can build them."""
+    """The ceilings of this target: one object in a process, so that what was measured serves all composites.  ToolError where nothing can build the loops."""
+    key = (runtime.identity(target), target.describe, threads)
+    if key not in _kept:
+        _kept[key] = _built(runtime, target, threads, timeout)
+    return _kept[key]
+
+
+_kept: dict[tuple[str, str, int], Ceilings] = {}
+
+
+def _built(runtime: Runtime, target: Target, threads: int, timeout: float | None) -> Ceilings:
     width = target.vector_bytes or 16
     accumulators = 24 if target.vector_registers >= 32 else 12
     source = _SOURCE.replace("@WIDTH@", str(width)).replace("@ACCUMULATORS@", str(accumulators))

@@ -12,6 +12,7 @@ import numpy
 
 from ...ir.graph import Graph, Port
 from ...ir.layout import as_array
+from ...ir.program import ERRORS
 from ..account import account
 from ..child import Child
 from ..trial import Result, Subject, in_memory, run, work_of
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 OURS = "luminal"
 QUICK = Method(blocks=1, runs=5, seconds=0.02, pause=0.01)
 SMALL = 100e-6  # seconds below which the cost of a call from Python counts
-PATIENCE = 2.0  # seconds of one call from which on a peer that is far behind is left alone
+PATIENCE = 1.0  # seconds of one call from which on a peer that is far behind is left alone
 CHECKED = 5e9  # operations up to which the float64 reference checks at the very sizes that are timed: seconds
 
 # Greatest difference between a peer's result and ours, over the norm of ours: both are right to rounding, which the dtype decides.
@@ -138,7 +139,10 @@ def measure(bench: Bench, sizes: dict[str, int], scalars: Mapping[str, Any], chi
         return row
     work = work_at(bench, sizes, scalars)
     ours = own(bench, work)
-    expected = ours.results(ours.call())
+    code = ours.call()
+    if code:  # what the smaller check did not meet
+        return replace(row, checked=replace(checked, status="code", detail=f"returned {code} ({ERRORS.get(code, 'unknown')}) at {show(sizes)}"))
+    expected = ours.results(code)
     quick = block(ours.contender, QUICK)
     notes: list[str] = [] if small == sizes else [f"checked at {show(small)}"]
     peers = [ours]
@@ -282,7 +286,7 @@ def with_ceiling(row: Row, raised: Graph, bench: Bench) -> Row:
     kind = "read" if written * 16 < row.bytes else "copy"
     bandwidth = bench.ceilings.read(row.bytes) if kind == "read" else bench.ceilings.copy(row.bytes)
     limits = {kind: row.bytes / bandwidth}
-    if row.flops:
+    if row.flops and row.dtype in ("f64", "f32", "f16", "bf16"):  # integers have instructions of their own
         limits["fma"] = row.flops / bench.ceilings.flops(row.dtype)
     bound = max(limits, key=lambda k: limits[k])
     return replace(row, ceiling=bound, best_possible=limits[bound])

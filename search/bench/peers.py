@@ -168,14 +168,17 @@ class _Torch(_Library):
 
 
 def _named(library: _Library, text: str, work: Work) -> Peer | None:
-    """An expression of `forms`; None where it speaks of a name that is not there, or does not run."""
+    """An expression of `forms`; None where it speaks of a name that is not there, leaves out a port that is read, or does not run."""
     arrays = library.arrays(work)
     scalars = {p.name: work.inputs[p.name] for p in work.graph.ports if p.role == "scalar"}
     names = {**library.names(), **work.sizes, **work.parameters, **arrays, **scalars}
-    if any(name not in names for name in _loaded(text)):
+    spoken = _loaded(text)
+    if any(name not in names for name in spoken) or any(p.name not in spoken for p in work.graph.ports if p.role != "out"):
         return None
-    call: Callable[[], Any] = eval(f"lambda: {text}", names)  # an expression of our own table
+    *before, expression = text.split("; ")
     try:
+        exec("\n".join(before), names)  # of our own table
+        call: Callable[[], Any] = eval(f"lambda: {expression}", names)
         call()
     except REFUSALS:
         return None
@@ -199,9 +202,12 @@ def _blas(library: _Library, work: Work) -> Peer | None:
 
 
 def _loaded(text: str) -> list[str]:
+    """The names that a form takes from elsewhere."""
     import ast
 
-    return [n.id for n in ast.walk(ast.parse(text, mode="eval")) if isinstance(n, ast.Name)]
+    found = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)]
+    own = {n.id for n in found if isinstance(n.ctx, ast.Store)}
+    return [n.id for n in found if n.id not in own]
 
 
 def _translated(library: _Library, work: Work, name: str) -> Peer:

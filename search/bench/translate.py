@@ -19,7 +19,7 @@ from ...ir.interpret.positions import Positions
 from .dialect import Dialect, constant
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-LARGEST = 1 << 32  # bytes of one tensor between operators, beyond which a peer is not tried
+LARGEST = 1 << 28  # bytes of one tensor between operators, beyond which a peer is not tried
 
 
 class Untranslatable(LuminalError):
@@ -163,7 +163,7 @@ class _Translator:
         for extent in shape:
             elements *= extent
         if elements * n.dtype.bytes > LARGEST:
-            raise Untranslatable(f"a tensor between its operators has {elements * n.dtype.bytes / 1e9:.1f} GB")
+            raise Untranslatable(f"a tensor between its operators has {elements * n.dtype.bytes / 1e6:.0f} MB")
         return self.keep(self.module.zeros(shape, dtype=getattr(self.module, name)), "t")
 
     def keep(self, value: Any, letter: str = "c") -> str:
