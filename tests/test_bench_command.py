@@ -28,7 +28,6 @@ from luminal.search.bench.dialect import NUMPY
 from luminal.search.draw import draw
 from luminal.search.trial import Result
 
-
 QUICK = ["--blocks", "1", "--runs", "1"]
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ...ir.bounds import Known, bounds
 from ...ir.dtypes import INDEX, f32, f64, i32
 from ...ir.expr import ZERO, Expr, both, broadcast, call, cast, const, maximum, minimum, postorder, ramp
 from .affine import difference
@@ -111,10 +112,14 @@ def compared(op: str, a: Position, b: Position) -> Expr | None:
     return call(op, d.lanes, _spread(limit, d.lanes))
 
 
-def converted(a: Position, vector: Expr) -> Expr | None:
+def converted(a: Position, vector: Expr, known: Known) -> Expr | None:
     """`vector`, a cast of the position to f32 or f64, by way of 32 bits where its base fits; None where nothing varies."""
     if a.lanes is None or vector.dtype.element not in (f32, f64):
         return None
-    fits = both(call("less_equal", const(-(1 << 31) - a.low), a.base), call("less_equal", a.base, const((1 << 31) - 1 - a.high)))
+    least, most = -(1 << 31) - a.low, (1 << 31) - 1 - a.high
+    low, high, _ = bounds(a.base, known)
+    above = None if low is not None and low >= least else call("less_equal", const(least), a.base)
+    below = None if high is not None and high <= most else call("less_equal", a.base, const(most))
+    fits = both(above, below)
     short = call("cast", call("add", _spread(a.base, a.lanes), a.lanes), to=vector.dtype)
     return short if fits is None else call("where", fits, short, vector)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
+from ...ir.bounds import Known
 from ...ir.conditions import conjuncts
 from ...ir.dtypes import DType
 from ...ir.expr import (
@@ -386,7 +387,9 @@ class _Lanes:
         if any(p is None for p in found):
             return None
         if n.op == "cast":
-            return converted(found[0], call("cast", args[0], to=n.dtype.vector(self.lanes)))
+            trips = difference(self.loop.stop, self.loop.start).attr // self.lanes
+            known = Known({self.loop.var: (0, max(0, trips - 1), 1)})
+            return converted(found[0], call("cast", args[0], to=n.dtype.vector(self.lanes)), known)
         return compared(n.op, found[0], found[1])
 
     def guarded(self, root: Expr) -> dict[Expr, Expr]:
