@@ -101,28 +101,30 @@ class Function:
         return self._library
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        if not named:  # a repeat call with the same kinds of arrays finds its plan and repeats no check
-            plan = self._plans.get(_kinds(args))
-            if plan is not None:
-                return plan(args)
+        # a repeat call with the same kinds of arrays finds its plan and repeats no check
+        passed_on = (*args, *named.values()) if named else args
+        key = (_kinds(passed_on), *[(n, named[n]) if n in self._sizes else n for n in named]) if named else _kinds(args)
+        plan = self._plans.get(key)
+        if plan is not None:
+            return plan(passed_on)
         variant, passed, named = self._variant(args, named)
         if variant is not self:
             found = variant(*passed, **named)
             if not named and len(passed) == len(args):
                 self._adopt(variant, args)
             return found
+        names = (*(p.name for p, _ in zip(self._inputs, args, strict=False)), *named)
         given = self._bind(args, named)
         arrays, sizes, common = self._arrange(given, named)
         code = self.library.call(arrays, sizes)
         if code:
             raise ValueError(f"{self.__name__}: {error_name(code)}")
         if (
-            not named
-            and common is None
-            and self.library.function is not None
-            and all(arrays[p.name] is a for p, a in zip(self._inputs, args, strict=True))
+            self.library.function is not None
+            and all(name in self._sizes or _same_memory(arrays[name], a) for name, a in zip(names, passed_on, strict=True))
+            and (common is None or not any(p.order or p.strided for p in self._ports if p.role == "out" and p.name not in names))
         ):
-            self._remember(args, sizes)
+            self._remember(key, names, sizes, common)
         found = unfolded({p.name: arrays[p.name] for p in self._outputs}, given, self._leading, common)
         results = tuple(found[p.name] for p in self._outputs)
         return results[0] if len(results) == 1 else results
@@ -158,22 +160,24 @@ class Function:
         sizes = self._solve(buffers, {k: v for k, v in named.items() if k in self._sizes})
         return {p.name: self._fit(p, buffers.get(p.name), sizes) for p in self._ports}, sizes, common
 
-    def _remember(self, args: tuple[Any, ...], sizes: dict[str, int]) -> None:
-        """Keep what a call with arrays of these dtypes, shapes and strides needs: pointers to take, outputs to allocate, sizes to append."""
+    def _remember(self, key: tuple[Any, ...], names: tuple[str, ...], sizes: dict[str, int], common: tuple[int, ...] | None) -> None:
+        """Keep what a call with arrays of these dtypes, shapes and strides, passed under these names, needs: pointers to take, outputs to allocate (with the leading
+        axes in `common`), sizes to append."""
         from .ir.layout import allocator
 
-        places = {p.name: k for k, p in enumerate((*self._inputs, *(p for p in self._ports if p.role == "out")))}
+        missing = [p for p in self._ports if p.role == "out" and p.name not in names]
+        places = {name: k for k, name in enumerate((*names, *(p.name for p in missing)))}
         picks = [(pick, places[name]) for name, pick in self.library.picks]
-        fresh = [allocator(p, sizes) for p in self._ports if p.role == "out"]
-        written = [places[p.name] for p in self._ports if p.role == "inout"]
+        fresh = [allocator(p, sizes, common if p.name in self._leading else None) for p in missing]
+        written = [(places[p.name], p.name) for p in self._ports if p.role != "in" and p.role != "scalar" and p.name in names]
         results = [places[p.name] for p in self._outputs]
         single = results[0] if len(results) == 1 else None
         function, tail = self.library.function, [*(sizes[s] for s in self._sizes), *self.library.extra]
 
         def plan(given: tuple[Any, ...]) -> Any:
-            for k in written:
+            for k, name in written:
                 if not given[k].flags.writeable:
-                    raise ValueError(f"port {self._inputs[k].name}: it is written, and the array is read-only")
+                    raise ValueError(f"port {name}: it is written, and the array is read-only")
             pool = (*given, *[make() for make in fresh]) if fresh else given
             code = function(*[pick(pool[k]) for pick, k in picks], *tail)
             if code:
@@ -181,7 +185,7 @@ class Function:
             return pool[single] if single is not None else tuple([pool[k] for k in results])
 
         if len(self._plans) < 64:
-            self._plans[_kinds(args)] = plan
+            self._plans[key] = plan
 
     def _bind(self, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
         if len(args) > len(self._inputs):
@@ -247,9 +251,12 @@ class Function:
 
         if port.role == "scalar":
             return value
-        if value is None:
-            return allocate(port, sizes)
         shape, strides, _ = layout(port, sizes)
+        if value is None:
+            try:
+                return allocate(port, sizes)
+            except (ValueError, OverflowError, MemoryError) as e:  # an extent below zero, or more than there is memory for
+                raise ValueError(f"port {port.name}: an array of shape {list(shape)} cannot be made ({e})") from None
         if value.shape != shape:
             raise ValueError(f"port {port.name}: expected shape {list(shape)}, found {list(value.shape)}")
         fits = 0 in shape or all(n <= 1 or have == want * value.itemsize for n, have, want in zip(shape, value.strides, strides, strict=True))
@@ -260,6 +267,13 @@ class Function:
         placed = allocate(port, sizes)
         placed[...] = value
         return placed
+
+
+def _same_memory(used: Any, given: Any) -> bool:
+    """Whether what a call takes lies where the argument lies: it itself, or all of it in another shape."""
+    if used is given:
+        return True
+    return isinstance(given, type(used)) and hasattr(given, "strides") and used.size == given.size > 0 and used.ctypes.data == given.ctypes.data
 
 
 _KIND = attrgetter("dtype", "shape", "strides")

@@ -1,8 +1,8 @@
 """`python -m luminal.bench`: every workload of `workloads.toml` beside its peers, with a geometric mean for each family and every row that misses its bar.
 
-    python -m luminal.bench                              all of them; the peers are those that are installed
-    python -m luminal.bench --only gemm --blocks 3       the workloads whose name or family holds a word
-    python -m luminal.bench --out bench/results          also kept: DATE-bench.txt and, for the chart, DATE-bench.json
+python -m luminal.bench                              all of them; the peers are those that are installed
+python -m luminal.bench --only gemm --blocks 3       the workloads whose name or family holds a word
+python -m luminal.bench --out bench/results          also kept: DATE-bench.txt and, for the chart, DATE-bench.json
 """
 
 from __future__ import annotations

@@ -40,7 +40,9 @@ Binding = tuple[dict[str, int], dict[str, Any]]  # sizes, and scalar ports
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the drawn inputs.")
 @click.option("--blocks", type=click.IntRange(1), default=5, show_default=True, help="Alternating blocks of each implementation.")
 @click.option("--runs", type=click.IntRange(1), default=10, show_default=True, help="Timed calls of a block, at least.")
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), default=120.0, show_default=True, metavar="S", help="Bound on each check and build.")
+@click.option(
+    "--timeout", type=click.FloatRange(0, min_open=True), default=120.0, show_default=True, metavar="S", help="Bound on each check and build."
+)
 @click.option("--svg", metavar="FILE", help="Draw the ratios as bars.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else.")
 def bench(inputs: tuple[str, ...], **options: Any) -> int:
@@ -68,7 +70,9 @@ def bench(inputs: tuple[str, ...], **options: Any) -> int:
                 made, bindings = prepare(compilation, options, method)
             diagnostics.show(compilation.warnings, diagnostics.wants_color("auto"))
             if not options["as_json"]:
-                click.echo(f"{compilation.name}, {compilation.runtime.name} for {compilation.target.describe}, {made.threads} threads\n{table_head()}")
+                click.echo(
+                    f"{compilation.name}, {compilation.runtime.name} for {compilation.target.describe}, {made.threads} threads\n{table_head()}"
+                )
             head = machine(compilation, made)
             found = timed(compilation, made, bindings, options, (lambda _: None) if options["as_json"] else (lambda row: click.echo(line(row))))
             rows += found
@@ -112,15 +116,40 @@ def prepare(
     s, target = compilation.settings, compilation.target
     path = compilation.library_path()
     subject = Subject(
-        graph, compilation.program, path, s.runtime, compilation.runtime.name, s.target, s.config, s.portable, s.prefix, len(compilation.module.kernels), raised
+        graph,
+        compilation.program,
+        path,
+        s.runtime,
+        compilation.runtime.name,
+        s.target,
+        s.config,
+        s.portable,
+        s.prefix,
+        len(compilation.module.kernels),
+        raised,
     )
-    threads = len(os.sched_getaffinity(0)) if target.threads and hasattr(os, "sched_getaffinity") else 1 if not target.threads else os.cpu_count() or 1
+    threads = (
+        len(os.sched_getaffinity(0)) if target.threads and hasattr(os, "sched_getaffinity") else 1 if not target.threads else os.cpu_count() or 1
+    )
     library = load(compilation.runtime, path, compilation.program, target, s.prefix)
     tools = (compilation.runtime, target)
     limits = ceilings(*tools, threads, options["timeout"])
     name = compilation.composite.name if compilation.composite is not None else graph.name
     made = Bench(
-        subject, name, compilation.run(stop_after="split_complex"), library, smallest(graph), parameters_of(compilation), limits, tools, threads, method, families, options["seed"], options["timeout"], forms or {}
+        subject,
+        name,
+        compilation.run(stop_after="split_complex"),
+        library,
+        smallest(graph),
+        parameters_of(compilation),
+        limits,
+        tools,
+        threads,
+        method,
+        families,
+        options["seed"],
+        options["timeout"],
+        forms or {},
     )
     return made, chosen
 

@@ -129,7 +129,8 @@ def check(compilation: Compilation, binding: dict[str, int], option: str) -> Non
         value = binding[size.name]
         if value < size.min or value > size.max or value % size.multiple:
             raise UsageError(
-                f"{option}: {size.name}={value}: expected {size.min} <= {size.name}" + (f", a multiple of {size.multiple}" if size.multiple > 1 else "")
+                f"{option}: {size.name}={value}: expected {size.min} <= {size.name}"
+                + (f", a multiple of {size.multiple}" if size.multiple > 1 else "")
             )
     for condition in graph.requires:
         if not holds(condition, binding):

@@ -133,7 +133,9 @@ CODES: dict[str, Code] = {
     "E0504": _code(
         "a parameter has no value", "A parameter without a default must be given: (composite … :name value), -D name=value, or a keyword in Python."
     ),
-    "E0505": _code("a wrong number of indices", "(aref T i j) has one index for each axis of T; with fewer it is what they leave of T, which is no number."),
+    "E0505": _code(
+        "a wrong number of indices", "(aref T i j) has one index for each axis of T; with fewer it is what they leave of T, which is no number."
+    ),
     "E0601": _code(
         "a malformed statement",
         "(dotimes (v count) form…), (loop (v from to [by]) form…), (while c :max n form…), (let ((v e)…) form…), (setf place e), (incf place [e])",

@@ -132,7 +132,7 @@ class Evaluator:
         """Whether `(head …)` has a value."""
         return head.lower() in SPECIAL or operator_of(head) is not None or self.session.composite(head, self.frame) is not None
 
-    def unknown_call(self, form: List) -> Exception:
+    def unknown_call(self, form: List) -> SourceError:
         """The head is unknown; so may be names in the operands, which are told as well."""
         found = [self.unknown_operator(form).diagnostics]
         if found[0][0].code != "E0203":

@@ -5,7 +5,8 @@
 
     inline    elementwise nodes and gathers, by substitution through their views; a reduction whose one reader walks the same domain
     scalar    what has no axes and is read by what has some, before the loops of its reader
-    array     scans, scatters, updates, nests, reductions that are read again and again: local memory, whose extents must be known before the loops
+    array     scans, scatters, updates, nests, reductions that are read again and again, and what is dear to compute and read twice: local memory,
+              whose extents must be known before the loops (else the latter three are computed again)
 
 Statements go where the walk is (`Ground.block`).  A value that a view hides is computed under the view's condition only.
 """
@@ -64,7 +65,7 @@ class Lowering:
             place = (*at, *point)
             inner = walk.block
             inner.append(Store(memory, place, value, combiner))
-        if all(e.args == place for s in statements(block) for e in reads(s, memory)):
+        if all(e.args == place for s in statements(tuple(block)) for e in reads(s, memory)):
             outer.extend(block)
             return
         copy = self.array(x.dtype, x.shape)
@@ -92,7 +93,8 @@ class Lowering:
             if not n.args and n.op != "nest":
                 continue
             once = len(readers[n]) == 1 and readers[n][0][1].is_identity and readers[n][0][0] == n.shape
-            if n.op in ARRAYS or depth[n] > DEPTH or (n.op == "reduce" and n.shape and not once and known_before(n.shape)):
+            again = not once and bool(n.shape) and (n.op == "reduce" or (costly(n) and len(readers[n]) > 1))
+            if n.op in ARRAYS or depth[n] > DEPTH or (again and known_before(n.shape)):
                 self.make_real(n)
             elif not n.shape and (n.op == "reduce" or any(domain for domain, _ in readers[n])):
                 self.scalars[n] = self.named(self.value(n, (), None))
@@ -306,6 +308,11 @@ def known_before(shape: Shape) -> bool:
 
 def space_of(shape: Shape) -> str:
     return "register" if not shape else "stack" if all(e.is_const for e in shape) else "private"
+
+
+def costly(node: Node) -> bool:
+    """It is dearer to compute than to keep."""
+    return node.op in OPS and (OPS[node.op].accepts == "smooth" or node.op in ("mod", "floordiv", "pow"))
 
 
 def reads(s: Stmt, memory: str) -> list[Expr]:

@@ -34,7 +34,11 @@ def composite_name(name: str, place: Place) -> str:
 def port_names(inputs: Sequence[PortDecl], outputs: Sequence[PortDecl], bare_is_input: bool) -> tuple[tuple[PortDecl, ...], tuple[str, ...]]:
     """All ports in declared order, and the names of the outputs.  An output that is only a name names an input, which then is updated in place;
     with `bare_is_input` a bare name that is no input is an error (TOML), without it the body gives its type and sizes (Lisp)."""
-    ports = {p.name: p for p in inputs}
+    ports: dict[str, PortDecl] = {}
+    for p in inputs:
+        if p.name in ports:
+            raise error("E0204", f"the port `{p.name}` is there twice", p.place)
+        ports[p.name] = p
     names: list[str] = []
     for out in outputs:
         bare = out.place.end - out.place.start == len(out.name)

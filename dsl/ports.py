@@ -65,6 +65,13 @@ def _port(forms: Sequence[Form], at: int, role: str) -> tuple[PortDecl, int]:
 
     type_, sizes, order, where = part(List, "{"), part(List, "["), part(Order), part(List, "(")
     mark = part(Symbol)
+    if isinstance(mark, Symbol) and mark.name.startswith("<"):
+        raise error(
+            "E0116",
+            f"`{shorten(mark.source_text)}` begins no memory order",
+            mark.place,
+            "expected: the axes from outermost to innermost, as in <1 0> or <0 1 :strided>",
+        )
     if mark is not None and not (isinstance(mark, Symbol) and mark.name == "?"):
         raise error(
             "E0112",

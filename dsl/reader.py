@@ -83,9 +83,8 @@ def _check_names(composites: tuple[Composite, ...]) -> None:
         for p in c.ports:
             with collector.catching():
                 twin = ports.setdefault(fold(p.name), p.name)
-                if twin is not p.name:
-                    same = "is there twice" if twin == p.name else f"and the port `{twin}` differ only in case, - and _"
-                    raise error("E0204", f"the port `{p.name}` {same}", p.place)
+                if twin != p.name:
+                    raise error("E0204", f"the port `{p.name}` and the port `{twin}` differ only in case, - and _", p.place)
         parameters: set[str] = set()
         for q in c.parameters:
             with collector.catching():

@@ -37,7 +37,7 @@ def at_least_zero(p: Poly, known: Known) -> Expr:
             if pl.is_constant(d) and known.positive(d):
                 return at_least_zero(_undivided(pl.plus(p, {m: c}, -1), x, d, c), known)
     g = pl.content(p)
-    p = {m: c // g for m, c in p.items() if m or c // g}
+    p = {m: c // g for m, c in p.items()}
     offset = p.get((), 0)
     right = {m: c for m, c in p.items() if c > 0 and m}
     left = {m: -c for m, c in p.items() if c < 0 and m}

@@ -19,7 +19,7 @@ class Indexing(Contractions):
 
     def index_tensor(self, x: Tensor) -> Tensor:
         """An integer tensor as i64 positions; E0318."""
-        if x.weak == "float" or not x.dtype.is_integer:
+        if not x.dtype.is_integer:
             raise BuildError("E0318", f"an index of dtype {x.dtype}", "an index is an integer; try (cast i64 …)")
         return self.cast(x, INDEX)
 

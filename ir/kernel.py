@@ -203,10 +203,19 @@ class Module:
         return next(t for t in self.temps if t.name == name)
 
     def with_kernels(self, kernels: tuple[Kernel, ...]) -> Module:
-        return replace(self, kernels=kernels)
+        """The module with other kernels; each lists the buffers that it still touches: an expression that is built anew may fold, and with it the last use of a buffer goes."""
+        return replace(self, kernels=tuple(map(_listing_what_it_touches, kernels)))
 
     def size_info(self) -> dict[str, Size]:
         return {s.name: s for s in self.sizes}
+
+
+def _listing_what_it_touches(kernel: Kernel) -> Kernel:
+    used = {s.buffer for s in statements(kernel.body) if isinstance(s, Store)}.union(
+        *(e.buffers for s in statements(kernel.body) for e in expressions(s))
+    )
+    buffers = tuple(b for b in kernel.buffers if b in used)
+    return kernel if buffers == kernel.buffers else replace(kernel, buffers=buffers)
 
 
 def port_buffer(port: Port) -> Buffer:

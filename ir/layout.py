@@ -48,14 +48,15 @@ def components(array: numpy.ndarray) -> numpy.ndarray:
     return numpy.lib.stride_tricks.as_strided(real, (*array.shape, 2), (*array.strides, real.itemsize))
 
 
-def allocator(port: Port, sizes: Mapping[str, int]) -> Callable[[], numpy.ndarray]:
-    """A function that makes arrays of the port's logical shape in the port's memory layout, their contents undefined."""
+def allocator(port: Port, sizes: Mapping[str, int], leading: tuple[int, ...] | None = None) -> Callable[[], numpy.ndarray]:
+    """A function that makes arrays of the port's logical shape in the port's memory layout, their contents undefined; a row-major one may have other
+    axes, with as many elements, in place of its first."""
     import numpy
 
     shape, strides, span = layout(port, sizes)
     element = numpy_dtype(port.dtype)
     if not port.strided and not port.order:
-        return partial(numpy.empty, shape, element)
+        return partial(numpy.empty, shape if leading is None else (*leading, *shape[1:]), element)
     return lambda: strided(numpy.zeros(max(span, 1), element), shape, strides)
 
 

@@ -3,7 +3,7 @@
     program   ::= "program" NAME "v1" NEWLINE header* ["target" STRING] ["workspace" expr] ("note" STRING)* function* entry
     header    as at the graph level
     function  ::= "function" NAME "(" parameter, … ")" ["grid" "[" expr, … "]"] ["threads" "[" expr, … "]"] ["fails"] ":" block
-    parameter ::= ["const"] ["may_alias"] DTYPE "*" NAME | DTYPE NAME      a pointer (never aliased by another unless `may_alias`), or a scalar / size
+    parameter ::= ["const"] ["may_alias"] DTYPE "*" NAME | DTYPE NAME ["position"] ["natural"]      a pointer (never aliased by another unless `may_alias`), or a scalar / size
     block     ::= statement*                                               one a line, all indented alike and deeper than what they belong to
     statement ::= "let" NAME ":" DTYPE "=" expr                            immutable
                 | "var" NAME ":" DTYPE ["=" expr]                          mutable
@@ -48,6 +48,8 @@ class Param:
     pointer: bool = False
     const: bool = False
     may_alias: bool = False
+    position: bool = False  # of a value: what `positions.py` means by it
+    natural: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ from ..ir.simplify import assuming, prove_le
 from ..ir.target import Options, Target
 from .cascade_groups import Group, groups, pointwise_reads
 from .moments import Moments, Order, addition, before, moments
+from .selections import Selection, selection
 from .separate import Body, Exponent, Mixed, Pulled, Term, beside, guarded, unguarded, varying_in
 from .walk import Walk, run
 
@@ -81,6 +82,7 @@ class _State:
     exponents: tuple[Exponent, ...]
     moments: Moments | None = None  # where the body is a polynomial in earlier ones too
     order: Order = ()
+    selection: Selection | None = None
 
     @property
     def helpers(self) -> tuple[Node, ...]:
@@ -124,11 +126,11 @@ class _Finder:
         self.reasons: list[str] = []
 
     def rule(self, n: Node) -> Node | None:
-        if n.op != "reduce" or not n.dtype.is_float:
-            return None
-        earlier = earlier_reductions(n)
+        earlier = earlier_reductions(n) if n.op == "reduce" else {}
         if not earlier:
             return None
+        if self.selected(n, earlier) or not n.dtype.is_float:
+            return n
         body = Body(frozenset(earlier))
         varying = frozenset(axis(n.rank + k) for k in range(len(n.attr.extents)))
         factors: list[Pulled] = []
@@ -136,6 +138,10 @@ class _Finder:
             rest, found = run(body.pull_operand(n.args[0], varying))
             if found and rest is not None:
                 n, factors = reduce_node("add", n.shape, n.attr.extents, rest, n.span), found
+        if n.attr.combiner in ("max", "min") and n.args[0].domain is None:
+            rest, terms = run(body.pull_terms(n.args[0], varying, n.shape + n.attr.extents))
+            if rest is not None and terms:  # max (x − r) = max x − r, in floats too: rounding keeps the order
+                return self.with_terms(reduce_node(n.attr.combiner, n.shape, n.attr.extents, rest, n.span), terms)
         try:
             n = self.separated(n, varying)
         except Mixed as reason:
@@ -150,8 +156,26 @@ class _Finder:
             result = self.or_nothing(result, n)
         return _as(n.dtype, result)
 
+    def selected(self, n: Node, earlier: dict[Node, tuple[int, ...] | None]) -> bool:
+        """Whether the reduction is of what stands where an extreme of scores is.  Of what is in memory anyway, that is as well done in two passes."""
+        along = axis(n.rank)
+        place = next(iter(earlier.values()))
+        if self.gpu or len(earlier) != 1 or place is None or not any(v.node.op == "reduce" and along in v.index for v in pointwise_reads(n)):
+            return False
+        (r,) = earlier
+        found = selection(n, r, frozenset(axis(n.rank + k) for k in range(len(n.attr.extents))))
+        if found is not None:
+            self.states[n] = _State(n, tuple(earlier), place, (), selection=found)
+        return found is not None
+
+    def with_terms(self, n: Node, terms: list[Term]) -> Node:
+        result = n
+        for t in terms:
+            result = elementwise("add" if t.sign > 0 else "sub", n.shape, identity(result), _view_as(n.dtype, t.view), span=n.span)
+        return self.or_nothing(result, n)
+
     def or_nothing(self, result: Node, n: Node) -> Node:
-        """A sum over no elements is 0, also where the factors that were taken out of it are not finite then (1 / 0)."""
+        """A reduction over no elements is its combiner's identity, also where what was taken out of it is not finite then (0 · 1/0, −∞ − −∞)."""
         empty: View | None = None
         for e in n.attr.extents:
             if not prove_le(ONE, e, self.known):
@@ -159,7 +183,8 @@ class _Finder:
                 empty = here if empty is None else identity(elementwise("bit_or", (), empty, here))
         if empty is None:
             return result
-        return elementwise("where", result.shape, empty, scalar(const_node(0.0, result.dtype)), identity(result), span=n.span)
+        nothing = {"max": float("-inf"), "min": float("inf")}.get(n.attr.combiner, 0.0)
+        return elementwise("where", result.shape, empty, scalar(const_node(nothing, result.dtype)), identity(result), span=n.span)
 
     def separated(self, n: Node, varying: frozenset[Any]) -> Node:
         """The reduction with guarded R terms, remembered as a state; itself where it depends on no earlier one."""
@@ -200,8 +225,9 @@ class _Finder:
         return sums.sums[(0,) * len(sums.points)]
 
     def in_rows(self, n: Node, place: tuple[int, ...]) -> bool:
-        """Whether a polynomial's sums may run along: one axis, in which memory is consecutive (else a row is no piece of memory that could be in a cache or not), and a number each for a row."""
-        if self.gpu or len(n.attr.extents) != 1 or len(place) != n.rank:
+        """Whether a polynomial's sums may run along: one axis, in which memory is consecutive (else a row is no piece of memory that could be in a cache or not), and a number each for a row.
+        There are rows: a sum of one result is divided among the threads, which a cascade is not."""
+        if self.gpu or len(n.attr.extents) != 1 or len(place) != n.rank or all(e is ONE for e in n.shape):
             return False
         along = axis(n.rank)
         reads = [v for v in pointwise_reads(n) if any(along in leaves(e, "axis") for e in v.index)]
@@ -229,6 +255,10 @@ def wide(d: DType) -> DType:
 
 def _as(d: DType, n: Node) -> Node:
     return n if n.dtype is d else elementwise("cast", n.shape, identity(n), to=d, span=n.span)
+
+
+def _constant(value: int, d: DType) -> Node:
+    return const_node(float(value) if d.is_float else value, d)
 
 
 def _view_as(d: DType, v: View) -> View:
@@ -299,12 +329,17 @@ class _Redirected:
             others = [a for a in range(n.rank) if a not in rows]
             index = tuple(axis(rows.index(a) if a in rows else len(rows) + others.index(a)) for a in range(n.rank))
             states.append(View((yield self.visit(n, group)), index))
-            c = _correction(n, self.states[n], rows, group) if n in self.states and self.states[n].exponents else const_node(1.0, n.dtype)
+            state = self.states.get(n)
+            if state is not None and state.selection is not None:
+                pair = state.selection.corrections(group.rows, rows, n)
+                factors.append(identity((yield self.visit(pair[0], group))))
+                additions.append(identity((yield self.visit(pair[1], group))))
+                continue
+            c = _correction(n, self.states[n], rows, group) if n in self.states and self.states[n].exponents else _constant(1, n.dtype)
             c = yield self.visit(c, group)
             factors.append(identity(c))
-            state = self.states.get(n)
             if state is None or state.moments is None:
-                additions.append(scalar(const_node(0.0, wide(n.dtype))))
+                additions.append(scalar(_constant(0, wide(n.dtype))))
                 continue
             a = addition(state.moments, state.order, group.rows, rows, frozenset(state.earlier))
             if state.exponents:

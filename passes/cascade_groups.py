@@ -13,7 +13,7 @@ share (a chain of matrix products, as in a feed-forward layer): that is two cont
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -52,7 +52,7 @@ class Group:
         self.places[n] = rows
 
 
-def groups(graph: Graph, corrected: dict[Node, Corrected], target: Target, reasons: list[str]) -> dict[Node, Group]:
+def groups(graph: Graph, corrected: Mapping[Node, Corrected], target: Target, reasons: list[str]) -> dict[Node, Group]:
     """State → the cascade that it belongs to.  `reasons` gets what is in the way of others."""
     nodes = graph.nodes()
     group = _of_corrected(nodes, corrected, target, reasons)
@@ -61,7 +61,7 @@ def groups(graph: Graph, corrected: dict[Node, Corrected], target: Target, reaso
     return group
 
 
-def _of_corrected(nodes: list[Node], corrected: dict[Node, Corrected], target: Target, reasons: list[str]) -> dict[Node, Group]:
+def _of_corrected(nodes: list[Node], corrected: Mapping[Node, Corrected], target: Target, reasons: list[str]) -> dict[Node, Group]:
     group: dict[Node, Group] = {}
     for n in nodes:
         s = corrected.get(n)
@@ -94,12 +94,10 @@ def _of_corrected(nodes: list[Node], corrected: dict[Node, Corrected], target: T
 def _merge(r: Node, places: tuple[int, ...], g: Group, rows: tuple[int, ...], group: dict[Node, Group]) -> None:
     """Bring the cascade of another earlier reduction (which may have none yet) into `g`, where neither needs the other.  `places`: where the reader of both has the axes of `r`."""
     other = group.get(r)
-    if other is g or r.rank != len(rows):
-        return
-    if other is None:
+    if other is None and r.rank == len(rows):
         other = Group(r.shape)
         other.add(r, tuple(range(r.rank)))
-    if not apart(other.states, g.states):
+    if other is None or other is g or len(other.rows) != len(rows) or not apart(other.states, g.states):
         return
     at = [places[a] for a in other.places[r]]  # in the reader: each of the other's rows
     order = [at.index(a) for a in rows]
@@ -180,6 +178,8 @@ class _Sharing:
         for n, scores in self.scores.items():
             for key in scores:
                 by_key.setdefault(key, []).append(n)
+        for key, readers in by_key.items():
+            self.unite(key, [n for n in readers if n in self.group])
         for n in self.scores:
             if n not in self.group:
                 self.join(n, by_key)
@@ -188,6 +188,13 @@ class _Sharing:
         for key, readers in by_key.items():
             if not any(n in self.group for n in readers) and self.worth(key, readers):
                 self.fresh(key, readers)
+
+    def unite(self, key: Key, readers: list[Node]) -> None:
+        """One cascade of several that make the same scores, where none needs another's results."""
+        for n in readers[1:]:
+            first = readers[0]
+            rows, place = self.group[first].places[first], dict(zip(self.scores[n][key], self.scores[first][key], strict=True))
+            _merge(n, tuple(place.get(a, -1) for a in range(n.rank)), self.group[first], rows, self.group)
 
     def join(self, n: Node, by_key: dict[Key, list[Node]]) -> None:
         """Into the cascade that makes the scores which `n` reads, if that is there."""

@@ -32,6 +32,7 @@ from .costs import nominal, operation, points, read, write
 STRUCTURAL = frozenset({"nest", "scatter", "update", "scan", "contiguous"})
 LEAVES = frozenset({"input", "const", "iota", "reached"})
 MAX_USES = 8
+REREAD = 4  # operations in a tile of a cascade that cost no more than reading their result again there, however many rows share it
 
 
 def fuse(ir: Graph, target: Target, options: Options) -> Graph:
@@ -213,6 +214,8 @@ class _Planner:
         return n in self.apart or self.reduction_wants_memory(n)
 
     def pointwise_wants_memory(self, n: Node) -> bool:
+        if self.operations[n] <= REREAD and all(u.kept for u in self.uses[n]):
+            return False
         own = points(n.shape, self.values)
         roots = dict.fromkeys(u.root for u in self.uses[n])
         once = {(u.root, u.index): u for u in self.uses[n] if u.kept}  # whoever reads a tile's value reads the same one

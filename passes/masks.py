@@ -1,12 +1,24 @@
-"""What a masked element does to a reduction: nothing, where its fill makes the body the combiner's identity."""
+"""Masked scores: an element does nothing to a reduction where its fill makes the body the combiner's identity, and tiles of nothing else are left out."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from ..ir.conditions import conjuncts
+from ..ir.expr import ZERO, Expr, maximum, minimum, var
 from ..ir.graph import Node, postorder
+from ..ir.polynomial import coefficient, degree, expr, is_constant, poly, scaled
 from ..ir.primops import OPS
+from ..ir.simplify import simplify
+from .walk import Walk
+
+if TYPE_CHECKING:
+    from .nest_body import Point
+    from .nest_cascade import CascadeLoops
+
+ALONG = var("%along")  # stands for the position along the axis of a cascade while accesses are looked at
 
 INF = float("inf")
 IDENTITY = {"add": 0.0, "max": -INF, "min": INF}
@@ -19,7 +31,7 @@ _MEANING: dict[str, Callable[..., float]] = {
     "mul": lambda a, b: a * b,
     "div": lambda a, b: a / b if b else math.nan,
     "neg": lambda a: -a,
-    "abs": abs,
+    "abs": lambda a: a if a > 0 else -a,
     "recip": lambda a: 1 / a if a else math.nan,
     "max": max,
     "min": min,
@@ -27,6 +39,41 @@ _MEANING: dict[str, Callable[..., float]] = {
     "less_equal": lambda a, b: a <= b,
     "equal": lambda a, b: a == b,
 }
+
+
+def bounds(c: CascadeLoops, extent: Expr) -> Walk:
+    """From where to where along the axis there is anything: masked scores, which give every state what changes nothing, are left out where that is seen from the rows."""
+    low, high = ZERO, extent
+    for node, index in _masked(c) if c.padded and c.reached is None else ():
+        if not all(gives_nothing(state, node) for state in c.states):
+            continue
+        at = tuple(simplify(e, c.body.current.known) for e in index)
+        condition = yield c.body._read(node.args[0], at, None)
+        for test in conjuncts(condition):
+            if test.op not in ("less_than", "less_equal") or not test.is_position:
+                continue
+            p = poly(test.args[1] + test.args[0] * -1)  # >= 0, or > 0
+            if degree(p, ALONG) != 1:
+                continue
+            slope, rest = coefficient(p, ALONG)
+            strict = 1 if test.op == "less_than" else 0
+            if not is_constant(slope) or abs(slope[()]) != 1:
+                continue
+            if slope[()] < 0:
+                high = minimum(high, expr(rest) + 1 - strict)
+            else:
+                low = maximum(low, expr(scaled(rest, -1)) + strict)
+    known = c.body.current.known
+    return simplify(low, known), simplify(high, known)
+
+
+def _masked(c: CascadeLoops) -> list[tuple[Node, Point]]:
+    """The choices, between a value and a constant, that what is kept for a tile is made of."""
+    kept: set[Node] = set()
+    for node, _ in c.wanted:
+        kept |= c.pointwise(node)
+    every = dict.fromkeys((node, index) for k in range(len(c.states)) for node, index, fixed in c.reads(k) if fixed and node in kept)
+    return [(n, index) for n, index in every if n.op == "where" and n.args[2].node.op == "const" and n.args[2].domain is None]
 
 
 def gives_nothing(state: Node, masked: Node) -> bool:

@@ -73,14 +73,14 @@ def moments(n: Node, body: Body) -> Moments:
         if order != zero:
             k = max(j for j, o in enumerate(order) if o)  # by the last point, of the derivative that has one order less in it
             lower = derivatives.get((*order[:k], order[k] - 1, *order[k + 1 :]), 0.0)
-            derivatives[order] = 0.0 if isinstance(lower, float) else run(found.derivative(lower, points[k]))
+            derivatives[order] = run(found.derivative(lower, points[k])) if isinstance(lower, View) else 0.0
         d = derivatives[order]
-        if isinstance(d, float) and d == 0:
+        if d == 0.0:
             continue
         if sum(order) > DEGREE:
             raise Mixed(f"a body is a polynomial of a degree above {DEGREE} in an earlier reduction")
         d = found.times(1 / math.prod(map(math.factorial, order)), d)
-        if isinstance(d, float) or not (moves(d, found.varying) or body.has_r(d.node)):
+        if not isinstance(d, View) or not (moves(d, found.varying) or body.has_r(d.node)):
             counted[order] = d
         else:
             sums[order] = reduce_node("add", n.shape, n.attr.extents, d, n.span)
@@ -108,7 +108,7 @@ def addition(m: Moments, order: Order, rows: Shape, places: tuple[int, ...], ear
         else:
             each = m.counted[higher]
             count = scalar(elementwise("cast", (), scalar(before_tile), to=dtype))
-            weight = _number(each, dtype) if isinstance(each, float) else each.through(to_rows)
+            weight = each.through(to_rows) if isinstance(each, View) else _number(each, dtype)
             term = count if each == 1 else identity(elementwise("mul", rows, weight, count))
         factor = math.prod(math.comb(h, o) for h, o in zip(higher, order, strict=True))
         if factor != 1:
@@ -217,15 +217,15 @@ class _Polynomial:
         args = [a.through(mapping) for a in node.args]
         if node.op == "where" and not self.body.has_r(args[0].node):
             a, b = (yield self.derivative(args[1], point)), (yield self.derivative(args[2], point))
-            if a == b and isinstance(a, float):
+            if a == b and not isinstance(a, View):
                 return a
-            return identity(elementwise("where", self.shape, args[0], *(_number(x, node.dtype) if isinstance(x, float) else x for x in (a, b))))
+            return identity(elementwise("where", self.shape, args[0], self.view(a, node.dtype), self.view(b, node.dtype)))
         if node.op == "div" and not self.body.has_r(args[1].node):
             d = yield self.derivative(args[0], point)
-            return d if d == 0.0 else identity(elementwise("div", self.shape, _number(d, node.dtype) if isinstance(d, float) else d, args[1]))
+            return d if d == 0.0 else identity(elementwise("div", self.shape, self.view(d, node.dtype), args[1]))
         if node.op == "cast" and node.dtype.is_float and args[0].dtype.is_float:
             d = yield self.derivative(args[0], point)
-            return d if isinstance(d, float) else identity(elementwise("cast", self.shape, d, to=node.dtype))
+            return identity(elementwise("cast", self.shape, d, to=node.dtype)) if isinstance(d, View) else d
         if node.op == "neg":
             return self.times(-1.0, (yield self.derivative(args[0], point)))
         if node.op in ("add", "sub"):
@@ -238,25 +238,27 @@ class _Polynomial:
 
     # ---- values, of which numbers stay numbers
 
+    def view(self, v: Value, dtype: DType) -> View:
+        return v if isinstance(v, View) else _number(v, dtype)
+
     def plus(self, a: Value, b: Value) -> Value:
         a, b = _folded(a), _folded(b)
-        if isinstance(a, float) and isinstance(b, float):
-            return a + b
-        if isinstance(a, float):
+        if not isinstance(a, View):
             a, b = b, a
-        assert isinstance(a, View)
-        if isinstance(b, float):
-            return a if b == 0 else identity(elementwise("add", self.shape, a, _number(b, a.dtype)))
-        return self.times(2.0, a) if same_view(a, b) else identity(elementwise("add", self.shape, a, b))
+        if not isinstance(a, View):
+            return a + b  # type: ignore[operator]
+        if isinstance(b, View):
+            return self.times(2.0, a) if same_view(a, b) else identity(elementwise("add", self.shape, a, b))
+        return identity(elementwise("add", self.shape, a, _number(b, a.dtype))) if b else a
 
     def times(self, a: Value, b: Value) -> Value:
         a, b = _folded(a), _folded(b)
-        if isinstance(b, float):
+        if not isinstance(b, View):
             a, b = b, a
-        if isinstance(b, float):
+        if not isinstance(b, View):
             return a * b  # type: ignore[operator]
-        if isinstance(a, float):
-            if a in (0.0, 1.0):
-                return b if a else 0.0
-            return identity(elementwise("neg", self.shape, b) if a == -1 else elementwise("mul", self.shape, b, _number(a, b.dtype)))
-        return identity(elementwise("mul", self.shape, a, b))
+        if isinstance(a, View):
+            return identity(elementwise("mul", self.shape, a, b))
+        if a in (0.0, 1.0):
+            return b if a else 0.0
+        return identity(elementwise("neg", self.shape, b) if a == -1 else elementwise("mul", self.shape, b, _number(a, b.dtype)))

@@ -18,15 +18,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..ir.conditions import conjuncts
-from ..ir.expr import ZERO, Expr, axis, call, ceildiv, const, floordiv, leaves, load, maximum, minimum, rewrite, substitute, var
+from ..ir.dtypes import bool_
+from ..ir.expr import ZERO, Expr, axis, call, ceildiv, const, floordiv, leaves, load, minimum, rewrite, substitute, var
 from ..ir.graph import Node, View, postorder, previous_node, state_axes, state_count
 from ..ir.kernel import Alloc, Buffer, Let
-from ..ir.polynomial import coefficient, degree, expr, is_constant, poly, scaled
 from ..ir.primops import COMBINERS, OPS
 from ..ir.simplify import prove_le, simplify
 from .costs import operation
-from .masks import gives_nothing
+from .masks import ALONG, bounds
 from .nest_moments import CACHED, batches, by_length, is_zero, move_together
 from .walk import Walk
 
@@ -37,12 +36,11 @@ STEP = 64  # a tile that holds scores is worked off in multiples of this: vector
 COLUMNS = 32  # and a further axis of a state in multiples of this
 TILE = 128  # positions of the axis: long enough that one correction a tile is nothing, short enough that tiles of a few dozen rows stay in the first caches
 LONG_TILE = 4096  # where nothing is kept for a tile: what is read again is in the first cache still, and a correction a tile costs nothing
-_ALONG = var("%along")  # stands for the position along the axis while accesses are looked at
 
 
 @dataclass(frozen=True, slots=True)
 class _Staged:
-    """A value that is kept for a whole tile: the node, the position that it is read at (over the rows and `_ALONG`), its buffer."""
+    """A value that is kept for a whole tile: the node, the position that it is read at (over the rows and `ALONG`), its buffer."""
 
     node: Node
     index: Point
@@ -104,7 +102,7 @@ class CascadeLoops:
             around.append(body.current)
             position.append(body.enter(e, "serial", REDUCED_AXES))
         around.append(body.current)
-        first, end = yield self.bounds(extent)
+        first, end = yield bounds(self, extent)
         kind = "serial" if first is ZERO and end is extent else "elastic"
         tiles = simplify(ceildiv(end, self.tile), body.current.known)
         tile = body.enter(tiles, kind, REDUCED_AXES, simplify(floordiv(first, const(self.tile)), body.current.known))
@@ -135,41 +133,8 @@ class CascadeLoops:
         long = f", for rows that are longer than {CACHED >> 10} KiB" if self.reached is not None and not self.wanted else ""
         return f"{len(self.states)} reduction{'s' * (len(self.states) > 1)} over one axis in one pass{moving}{long}{kept}"
 
-    def bounds(self, extent: Expr) -> Walk:
-        """From where to where along the axis there is anything: masked scores, which give every state what changes nothing, are left out where that is seen from the rows."""
-        low, high = ZERO, extent
-        for node, index in self.masked() if self.padded and self.reached is None else ():
-            if not all(gives_nothing(state, node) for state in self.states):
-                continue
-            at = tuple(simplify(substitute(e, {_ALONG: var(_ALONG.attr)}), self.body.current.known) for e in index)
-            condition = yield self.body._read(node.args[0], at, None)
-            for c in conjuncts(condition):
-                if c.op not in ("less_than", "less_equal") or not c.is_position:
-                    continue
-                p = poly(c.args[1] + c.args[0] * -1)  # >= 0, or > 0
-                if degree(p, _ALONG) != 1:
-                    continue
-                slope, rest = coefficient(p, _ALONG)
-                strict = 1 if c.op == "less_than" else 0
-                if not is_constant(slope) or abs(slope[()]) != 1:
-                    continue
-                if slope[()] < 0:
-                    high = minimum(high, expr(rest) + 1 - strict)
-                else:
-                    low = maximum(low, expr(scaled(rest, -1)) + strict)
-        known = self.body.current.known
-        return simplify(low, known), simplify(high, known)
-
-    def masked(self) -> list[tuple[Node, Point]]:
-        """The choices, between a value and a constant, that what is kept for a tile is made of."""
-        kept: set[Node] = set()
-        for node, _ in self.wanted:
-            kept |= self.pointwise(node)
-        every = dict.fromkeys((node, index) for k in range(len(self.states)) for node, index, fixed in self.reads(k) if fixed and node in kept)
-        return [(n, index) for n, index in every if n.op == "where" and n.args[2].node.op == "const" and n.args[2].domain is None]
-
     def start(self, k: int, state: Node) -> None:
-        from .nest_body import identity_of
+        from ..ir.kernel import identity_of
 
         body, extents = self.body, self.further[k][1]
         body.where[self.names[k]] = body.current
@@ -235,8 +200,12 @@ class CascadeLoops:
         """State k with this tile."""
         state = self.states[k]
         result = load(self.names[k], state.dtype, *at)
-        if self.corrections[k].node.op != "const":
-            result = call("mul", result, self.body.kept[self.corrections[k].node, self.rows])
+        factor = self.corrections[k].node
+        if factor.op != "const":
+            by = self.body.kept[factor, self.rows]
+            product = call("mul", result, by)
+            # a choice of 1 or 0 forgets what was there, infinities too
+            result = call("where", call("not_equal", by, const(0, by.dtype)), product, const(0, by.dtype)) if factor.op == "where" else product
         if not is_zero(self.additions[k]):
             result = call("add", result, self.body.kept[self.additions[k].node, self.rows])
         return call(COMBINERS[state.attr.combiner].op, result, load(part, state.dtype))
@@ -262,7 +231,7 @@ class CascadeLoops:
 
     def within(self, start: Point, inner: Expr, value: Expr, state: Node) -> Expr:
         """The value, or what changes nothing, beyond the end; the value itself is computed everywhere."""
-        from .nest_body import identity_of
+        from ..ir.kernel import identity_of
 
         body = self.body
         scope, name = body.current, body.names.fresh("t")
@@ -282,7 +251,7 @@ class CascadeLoops:
         for node, index, fixed in self.reads(k):
             if not fixed:
                 continue
-            if self.is_score(node):
+            if node.dtype is not bool_ and self.is_score(node):
                 if node not in inside:
                     found.setdefault((node, index))
                 inside.update(a.node for a in node.args)
@@ -301,7 +270,7 @@ class CascadeLoops:
         further = tuple(var(f"%{j}") for j in range(len(extents)))
         serial = [var(f"%r{j}") for j in range(len(state.attr.extents) - 1)]
         found: dict[tuple[Node, Point], bool] = {}
-        queue: list[tuple[View, Point]] = [(state.args[0], (*self.at(k, further), *serial, _ALONG))]
+        queue: list[tuple[View, Point]] = [(state.args[0], (*self.at(k, further), *serial, ALONG))]
         for view, user in queue:
             node = view.node
             if self.body.home(node) is not None or node in self.states:
@@ -309,7 +278,7 @@ class CascadeLoops:
             mapping = {axis(a): e for a, e in enumerate(user)}
             index = tuple(simplify(substitute(e, mapping), self.body.current.known) for e in view.index)
             names = {v.attr for e in index for v in leaves(e, "var")}
-            fixed = _ALONG.attr in names and not names & moving
+            fixed = ALONG.attr in names and not names & moving
             if (node, index) in found or (view.domain is not None and not (fixed and self.inside(index, node))):
                 continue  # outside its mask it may not even be defined
             found[node, index] = fixed
@@ -352,7 +321,7 @@ class CascadeLoops:
             seen.add((n, at))
             if self.body.home(n) is not None:
                 names = {v.attr for e in at for v in leaves(e, "var")}
-                if _ALONG.attr in names and not rows <= names:
+                if ALONG.attr in names and not rows <= names:
                     return True
             elif n.op in OPS or n.op == "reduce":
                 mapping = {axis(k): e for k, e in enumerate((*at, *(var(f"%d{k}") for k in range(len(n.attr.extents)))))}
@@ -362,7 +331,7 @@ class CascadeLoops:
     def inside(self, index: Point, node: Node) -> bool:
         """Whether a position is inside the node wherever along the axis it is."""
         extent = self.states[0].attr.extents[-1]
-        known = self.body.current.known.with_ranges({_ALONG.attr: (0, extent - 1, 1)})
+        known = self.body.current.known.with_ranges({ALONG.attr: (0, extent - 1, 1)})
         return all(prove_le(const(0), e, known) and prove_le(e, n - 1, known) for e, n in zip(index, node.shape, strict=True))
 
     def stage(self, node: Node, index: Point, start: Point) -> Walk:
@@ -411,4 +380,4 @@ class CascadeLoops:
 
     def filled(self, index: Point, along: Expr) -> Point:
         known = self.body.current.known
-        return tuple(simplify(substitute(e, {_ALONG: along}), known) for e in index)
+        return tuple(simplify(substitute(e, {ALONG: along}), known) for e in index)

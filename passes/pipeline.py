@@ -44,7 +44,8 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("schedule", "kernel", "kernel", "at -O0 and -O1 only what the target demands (GPU axes), from -O2 the automatic schedule"),
     Pass("lower", "kernel", "program", "flat addresses and vectors; from here on nothing is decided"),
     Pass("simplify_index", "program", "program", "addresses are sums of products now; bounds of the loops are known"),
-    Pass("hoist", "program", "program", "last: it moves what simplify_index has made equal out of the loops"),
+    Pass("hoist", "program", "program", "after simplify_index: it moves what that has made equal out of the loops"),
+    Pass("outline", "program", "program", "last: a function by itself knows less of what stands around it", frozenset({2, 3})),
 )
 
 Observer = Callable[[str, str, IR, float], None]  # pass, level of its result, the result, seconds

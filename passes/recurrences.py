@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..ir.expr import load, postorder, substitute
+from ..ir.kernel import identity_of
 from .accumulations import combined, mentions, peeled
 from .loop_records import Read, Scan, stamped
-from .nest_body import identity_of
 
 if TYPE_CHECKING:
     from .loop_events import Events

@@ -16,13 +16,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..ir.expr import Expr, axis, leaves
-from ..ir.graph import Node, View, const_node, elementwise, identity, make, scalar
+from ..ir.graph import Node, Shape, View, const_node, elementwise, identity, make, scalar
 from ..ir.primops import OPS
 from .rules.pattern import same_view, through
 from .walk import Walk
 
 Axes = frozenset[Expr]
 EXPONENTIALS = ("exp", "exp2")
+_LOGARITHM = {"exp": "log", "exp2": "log2"}
 
 
 class Mixed(Exception):
@@ -116,6 +117,8 @@ class Body:
                 rests.append(rest)
                 factors += [Pulled(f.view, f.inverse != inverse) for f in found]
             return (self._product(node, rests) if factors else identity(node)), factors
+        if node.op in EXPONENTIALS:
+            return (yield self._pull_exponent(node, varying))
         if node.op == "where" and self._is_zero(node.args[2]) and not self.has_r(node.args[0].node):
             rest, factors = yield self.pull_operand(node.args[1], varying)
             if factors:
@@ -132,6 +135,47 @@ class Body:
             return a, []
         rest, factors = yield self.pull(a.node, varying_in(a, varying))
         return (None if rest is None else _through(a, rest)), [Pulled(_through(a, f.view), f.inverse) for f in factors]
+
+    def _pull_exponent(self, node: Node, varying: Axes) -> Walk:
+        """exp(x − m − log l) = exp(x − m) · 1/l: R terms leave an exponent, but for extremes, which keep it from overflowing."""
+        rest, terms = yield self.pull_terms(node.args[0], varying, node.shape)
+        moving = [t for t in terms if not is_extreme(t.view)]
+        if rest is None or not moving or len(moving) == len(terms):
+            return identity(node), []
+        for t in terms:
+            if is_extreme(t.view):
+                rest = identity(elementwise("add" if t.sign > 0 else "sub", node.shape, rest, t.view))
+        factors = []
+        for t in moving:
+            if t.view.domain is None and t.view.node.op == _LOGARITHM[node.op]:
+                factors.append(Pulled(_through(t.view, t.view.node.args[0]), t.sign < 0))
+            else:
+                factors.append(Pulled(View(elementwise(node.op, t.view.node.shape, identity(t.view.node)), t.view.index), t.sign < 0))
+        return identity(elementwise(node.op, node.shape, rest, span=node.span)), factors
+
+    def pull_terms(self, view: View, varying: Axes, shape: Shape) -> Walk:
+        """(rest, terms), over a domain of this shape: what is read is the sum of `rest` (None is 0) and of R terms that do not vary."""
+        node = view.node
+        if not self.has_r(node):
+            return view, []
+        summed = node.op in ("add", "sub", "neg") or (node.op == "cast" and node.dtype.is_float and node.args[0].dtype.is_float)
+        if view.domain is not None or node in self.earlier or not summed:
+            return (view, []) if moves(view, varying) else (None, [Term(view, 1, ())])
+        rests: list[View | None] = []
+        found: list[Term] = []
+        for k, a in enumerate(node.args):
+            rest, terms = yield self.pull_terms(_through(view, a), varying, shape)
+            sign = -1 if node.op == "neg" or (node.op == "sub" and k == 1) else 1
+            rests.append(rest)
+            found += [Term(t.view, t.sign * sign, ()) for t in terms]
+        left = [r for r in rests if r is not None]
+        if not found:
+            return view, []
+        if len(left) == len(node.args):
+            return identity(make(node.op, node.dtype, shape, tuple(left), node.attr, node.span)), found
+        if left and node.op == "sub" and rests[0] is None:
+            return identity(elementwise("neg", shape, left[0])), found
+        return (left[0] if left else None), found
 
     def _product(self, node: Node, rests: list[View | None]) -> View | None:
         if node.op == "mul":
@@ -160,7 +204,7 @@ class Body:
             return elementwise(node.op, node.shape, arg, span=node.span), [Exponent(node.op, moving, fixed)]
         product = node.op in ("mul", "div", "recip", "neg") or (node.op == "cast" and node.dtype.is_float and node.args[0].dtype.is_float)
         masked = node.op == "where" and self._is_zero(node.args[2]) and not self.has_r(node.args[0].node)
-        if self.polynomial and node.op in ("add", "sub"):
+        if self.polynomial and node.op in ("add", "sub") and not self._has_exponential(node):
             return node, []
         if not product and not masked:
             raise Mixed(f"`{node.op}` mixes what varies along the axis with an earlier reduction over it")
@@ -180,6 +224,19 @@ class Body:
                 a = View(inner, a.index)
             args.append(a)
         return make(node.op, node.dtype, node.shape, tuple(args), node.attr, node.span), found
+
+    def _has_exponential(self, node: Node) -> bool:
+        """Whether R stands in an exponent somewhere: beside what has another correction, or none, that is no factor."""
+        stack, seen = [node], set()
+        while stack:
+            n = stack.pop()
+            if n in seen or not self.has_r(n) or n in self.earlier:
+                continue
+            if n.op in EXPONENTIALS:
+                return True
+            seen.add(n)
+            stack.extend(a.node for a in n.args)
+        return False
 
     def _terms(self, view: View, varying: Axes) -> Walk:
         """(the view with its R terms guarded, its terms), of a sum in an exponent."""
@@ -209,6 +266,11 @@ class Body:
             raise Mixed(f"`{node.op}` in an exponent mixes what varies along the axis with an earlier reduction over it")
         changed = make(node.op, node.dtype, node.shape, tuple(args), node.attr, node.span)
         return View(changed, view.index), [t.through(view) for t in found]
+
+
+def is_extreme(v: View) -> bool:
+    node = unguarded(v).node
+    return node.op in ("max", "min") or (node.op == "reduce" and node.attr.combiner in ("max", "min"))
 
 
 def guarded(v: View, end: float) -> View:

@@ -18,7 +18,7 @@ from ..ir.conditions import conjuncts
 from ..ir.dtypes import DType, bool_
 from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, call, const, load, postorder, substitute
 from ..ir.graph import Attr, Node, Shape, View, const_node, elementwise, identity, make, scan_node, update_node
-from ..ir.kernel import Alloc, Block, Nest, Stmt, Store, expressions, map_block, statements
+from ..ir.kernel import Alloc, Block, Nest, Stmt, Store, expressions, identity_of, map_block, statements
 from ..ir.polynomial import coefficient, degree, poly
 from ..ir.polynomial import expr as from_poly
 from ..ir.primops import COMBINERS
@@ -33,7 +33,6 @@ from .loop_events import Events
 from .loop_order import Order
 from .loop_records import Event, Scan, stamped
 from .loop_slices import Slice
-from .nest_body import identity_of
 
 _IN_MEMORY = frozenset({"nest", "update", "scatter", "scan"})
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from ..ir import positions
 from ..ir.decompose import DECOMPOSITIONS, expand
 from ..ir.dtypes import DTYPES, INDEX, DType, bool_, f32
 from ..ir.errors import CompilerBug, Unsupported
@@ -92,33 +93,15 @@ class Expressions:
     # ---- what is known of an integer
 
     def is_position(self, root: Expr) -> bool:
-        return root.dtype.element is INDEX and self._all(root, "position")
+        return positions.is_position(root, self.known)
 
     def is_natural(self, root: Expr) -> bool:
-        """Proven >= 0 whatever the sizes: sums and products of what is, never a difference."""
-        return root.dtype.element is INDEX and self._all(root, "natural")
+        """Proven >= 0 whatever the sizes."""
+        return positions.is_natural(root, self.known)
 
-    def _all(self, root: Expr, fact: str) -> bool:
-        inner = {"add", "mul", "floordiv", "mod", "min", "max", "broadcast"} | ({"sub", "neg", "abs", "where"} if fact == "position" else set())
-        stack = [root]
-        while stack:
-            e = stack.pop()
-            if e.op == "const":
-                known = fact == "position" or e.attr >= 0
-            elif e.op in ("size", "ramp"):
-                known = True
-            elif e.op == "var":
-                known = getattr(self._name(e), fact)
-            elif e.op == "mod" and fact == "natural" and e.args[1].is_const and e.args[1].attr > 0:
-                continue
-            elif e.op in inner:
-                stack.extend(e.args[1:] if e.op == "where" else e.args)
-                continue
-            else:
-                known = False
-            if not known:
-                return False
-        return True
+    def known(self, e: Expr) -> positions.Known:
+        info = self._name(e)
+        return positions.Known(info.position, info.natural)
 
     # ---- one node
 

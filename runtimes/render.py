@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import CompilerBug
 from ..ir.expr import Expr, call, postorder, substitute
+from ..ir.positions import of_loop
 from ..ir.program import (
     ERRORS,
     Array,
@@ -118,7 +119,7 @@ class Renderer:
         for p in params:
             space = "buffer" if p.pointer else "size" if p.name in sizes and p.dtype.name == "i64" else "var"
             text = self._local.get(space, p.name)
-            scope[space, p.name] = Info(text, p.dtype, position=space == "size", natural=space == "size")
+            scope[space, p.name] = Info(text, p.dtype, position=space == "size" or p.position, natural=space == "size" or p.natural)
             texts.append(text)
         self.expressions.scope = scope
         return texts
@@ -301,7 +302,6 @@ class Renderer:
         e = self.expressions
         name = self._local.get("var", s.var)
         step = s.step.attr if s.step.is_const else None
-        natural = e.is_natural(s.start) and step is not None and step > 0
         trips = None
         if s.start.is_const and s.stop.is_const and step:
             trips = max(0, -((s.start.attr - s.stop.attr) // step))
@@ -310,8 +310,7 @@ class Renderer:
             "step_text": e.text(s.step, Need(13)), "pragma": s.pragma, "trips": trips, "team": bool(frame.team),
             "parallel_if": None if s.serial_if is None else e.text(negation(s.serial_if), Need(6)),
         }  # fmt: skip
-        position = e.is_position(s.start) and e.is_position(s.step)
-        return fields, {BODY: s.body}, (("var", s.var), Info(name, s.step.dtype, position, natural))
+        return fields, {BODY: s.body}, (("var", s.var), Info(name, s.step.dtype, *of_loop(s.start, s.step, e.known)))
 
     def _if(self, s: If, frame: _Frame) -> tuple[Any, ...]:
         # the checks of an entry are one line each

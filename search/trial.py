@@ -101,6 +101,7 @@ def run(
 ) -> Result:
     """Test one binding of the sizes.  `given` holds arrays or numbers for some ports (the others are drawn), `save` where to keep outputs (.npy)."""
     from ..ir.interpret.graph import evaluate as reference
+    from ..ir.interpret.graph import reads_outside
     from ..ir.interpret.judge import CheckFault, IndexFault
     from ..ir.program import BAD_INDEX
 
@@ -116,10 +117,15 @@ def run(
             expected = reference(definition(subject.graph, subject.raised, sizes), inputs, sizes)
         except (IndexFault, CheckFault) as fault:
             wanted = fault.code if isinstance(fault, CheckFault) else BAD_INDEX
-            ok = outcome.status == "code" and outcome.code == wanted
-            return _replace(
-                result, status="pass" if ok else "mismatch", detail=f"{fault}: expected error code {wanted}, the kernel gave {outcome.code}"
-            )
+            needed = where_needed(subject.raised, inputs, sizes) if wanted == BAD_INDEX and outcome.status == "done" else None
+            if needed is None:
+                ok = outcome.status == "code" and outcome.code == wanted
+                return _replace(
+                    result, status="pass" if ok else "mismatch", detail=f"{fault}: expected error code {wanted}, the kernel gave {outcome.code}"
+                )
+            expected = needed
+        if outcome.status == "code" and outcome.code == BAD_INDEX and reads_outside(graph, inputs, sizes):
+            return _replace(result, detail="an index is outside, in a value that no output needs: the kernel reported it")
         if outcome.status == "code":
             from ..ir.program import ERRORS
 
@@ -184,6 +190,18 @@ def definition(graph: Graph, raised: Graph, sizes: Mapping[str, int]) -> Graph:
     loops = any(n.op == "nest" for n in graph.nodes())
     all_raised = not any(n.op == "nest" for n in raised.nodes())
     return raised if loops and all_raised and work_of(raised, sizes)[0] > INTERPRETED else graph
+
+
+def where_needed(simplified: Graph, inputs: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, Any] | None:
+    """What a run that reported no index is judged by although the composite's own graph has one outside: the values after the passes on the graph, if none is
+    outside there.  An index is checked where its element is needed: what simplifies away (`x - x`) is not computed, and its check may vanish."""
+    from ..ir.interpret.graph import evaluate as reference
+    from ..ir.interpret.judge import CheckFault, IndexFault
+
+    try:
+        return reference(simplified, inputs, sizes)
+    except (IndexFault, CheckFault):
+        return None
 
 
 def _replace(result: Result, **changes: Any) -> Result:

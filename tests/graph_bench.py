@@ -52,3 +52,17 @@ class Bench:
 def movement_only(x: Tensor):
     """No node was made: the view reads an input or a constant."""
     return x.view.node.op in ("input", "const")
+
+
+def index(x: Tensor) -> list[str]:
+    """The positions that its view reads."""
+    return [str(e) for e in x.view.index]
+
+
+def shape(x: Tensor) -> list[str]:
+    return [str(e) for e in x.shape]
+
+
+def asked(t: Bench) -> list[str]:
+    """The preconditions so far."""
+    return [str(c) for c in t.b.requires]

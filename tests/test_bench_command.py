@@ -136,7 +136,7 @@ def test_ratios_and_noise() -> None:
 
 
 CASES = [
-    "(composite f ((A{T}[M K] B{T}[N K]) -> (C{T}[M N])) (return (einsum \"ik,jk->ij\" A B)))",
+    '(composite f ((A{T}[M K] B{T}[N K]) -> (C{T}[M N])) (return (einsum "ik,jk->ij" A B)))',
     "(composite f ((A{T}[H M K] B{T}[H K N] s{T}[]) -> (C{T}[H M N])) (return (* s (matmul A B))))",
     '(composite f ((A{T}[I J] B{T}[K J] C{T}[L J]) -> (Y{T}[I K L])) (return (einsum "ij,kj,lj->ikl" A B C)))',
     "(composite f ((X{T}[M N](where M >= 3, N % 4 = 0)) -> (Y{T}[A B])) (return (slice (transpose X) (_ _ 2) (1 3))))",
@@ -218,7 +218,11 @@ def test_the_whole_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         '[[workload]]\nname = "exp"\nfamily = "one"\ninput = "exp"\nsizes = ["batch=64"]\nbar = 1e9\n'
         '[[workload]]\nname = "sum"\nfamily = "two"\ncode = "(composite s ((X{T}[N]) -> (Y{T}[])) (return (sum X)))"\nsizes = ["N=100"]\n'
     )
-    monkeypatch.setattr(sys, "argv", ["bench", "--table", str(small), "--peers", "numpy", "--blocks", "1", "--runs", "1", "--out", str(tmp_path), "--date", "2000-01-01"])
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        ["bench", "--table", str(small), "--peers", "numpy", "--blocks", "1", "--runs", "1", "--out", str(tmp_path), "--date", "2000-01-01"],
+    )
     assert table.main() == 0
     out = capsys.readouterr().out
     assert "owed 1000000000.00" in out.partition("what misses its bar")[2]

@@ -158,6 +158,9 @@ STEPS = [
         (STEP, j * -1 * M + M * 4, False),
         (STEP, p * v * -1, True),
         (STEP, p * v, False),
+    (given(Known({"j": (-3, 5, 1)}), p - w * 3, p + w * 5), j * w + p, True),
+    (given(Known({"j": (-3, 5, 1)}), p - w * 3, p + w * 4), j * w + p, False),
+    (given(Known({"v": (None, 0, 1)}), p - w * 3, p + w * 5), v * w + p, False),
         # division
         (STEP, N - (N // 2) * 2, True),
         (STEP, (N // 2) * 2 - N + 1, True),
@@ -256,6 +259,22 @@ def test_what_was_proven_with_less_knowledge_need_not_be_proven_again() -> None:
     further = given(given(base, w - i * 2), N * 3 - w)
     assert further._proved(frozenset(goal.items())) is True
     assert not further._proved(frozenset({((w,), 1)})) and holds(w, further), "what was not is tried again"
+
+
+def test_depth_is_not_pythons() -> None:
+    deep: Expr = N
+    for step in range(1200):
+        deep = minimum(maximum(deep, N * (step % 5)), K * 2)
+    known = Known(RANGES)
+    assert known.multiple(pl.poly(deep)) == 4
+    assert known.interval(pl.poly(deep)) == (0, None)
+
+
+def test_a_range_is_not_empty() -> None:
+    known = Known({"N": (None, None, 1), "M": (None, None, 1), "i": (M * 2, N, 1)})
+    assert holds(N - M * 2, known) and not holds(N + M * 2, known)
+    assert holds(N - M - 4, Known({"N": (None, None, 1), "M": (None, None, 1)}).with_ranges({"i": (M + 4, N, 1)}))
+    assert Known({"i": (3, 9, 1), "N": (0, None, 1)}).facts == ()
 
 
 def test_a_chain_of_names_is_followed_sixteen_times() -> None:

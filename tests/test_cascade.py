@@ -84,6 +84,23 @@ TAKEN_OUT = {  # R factors leave the sum; nothing is left to be corrected
     "norm, then product": "((X{f32}[M N] W{f32}[N K]) -> (Y{f32}[M K])) (return (matmul (* X (rsqrt (+ 1e-5 (mean (* X X) :axis 1 :keepdims t)))) W))",
     "normalised, then dot": "((X{f32}[M N] Y{f32}[M N]) -> (Z{f32}[M])) (return (sum (* (/ X (sqrt (sum (* X X) :axis 1 :keepdims t))) Y) :axis 1))",
 }
+LEFT_BEHIND = {  # the same, and a cascade remains
+    "weights by their logarithms": (
+        "((X{f32}[M N] V{f32}[M N]) -> (Y{f32}[M])) (setf l (log_softmax X :axis 1)) (return (sum (* (exp l) V) :axis 1))",
+        1,
+    ),
+    "base 2, by logarithms": (
+        "((X{f32}[M N] V{f32}[M N]) -> (Y{f32}[M])) (setf m (max X :axis 1 :keepdims t)) (setf l (log2 (sum (exp2 (- X m)) :axis 1 :keepdims t))) "
+        "(return (sum (* (exp2 (- X (+ m l))) V) :axis 1))",
+        1,
+    ),
+    "largest logarithm": ("((X{f32}[M N]) -> (Y{f32}[M])) (return (max (log_softmax X :axis 1) :axis 1))", 1),
+    "smoothed cross-entropy": (
+        "((X{f32}[M N] I{i64}[M]) -> (Y{f32}[M])) (setf l (log_softmax X :axis 1)) "
+        "(return (- (+ (* 0.9 (squeeze (take-along l (unsqueeze I :axis 1) :axis 1) :axis 1)) (* 0.1 (mean l :axis 1)))))",
+        2,  # what stands at a position of data reads the row's logarithm from memory
+    ),
+}
 NOT_SEPARABLE = {
     "tanh": ("((X{f32}[M N]) -> (Y{f32}[M])) (return (sum (tanh (- X (max X :axis 1 :keepdims t))) :axis 1))", "`tanh` mixes"),
     "product": ("((X{f32}[M N]) -> (Y{f32}[M])) (return (sum (exp (* X (max X :axis 1 :keepdims t))) :axis 1))", "multiplies an earlier reduction by"),
@@ -111,6 +128,13 @@ def test_a_cascade_that_is_read_where_nothing_proves_it_inside() -> None:
         sizes = {"H": 6, "G": 3, "N": 2, "D": 3, "M": 7, "E": e}
         inputs = draw(graph, sizes, SEED)
         agree(outputs(legalize(module, TARGET, OPTIONS), inputs, sizes, SEED), meaning(graph, inputs, sizes), graph, f"E = {e}")
+
+
+@pytest.mark.parametrize("name", LEFT_BEHIND)
+def test_terms_leave_exponents_and_extremes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("luminal.passes.nest_cascade.LONG_TILE", 64)
+    monkeypatch.setattr("luminal.passes.nest_moments.CACHED", 128)
+    check_one_pass(name, *LEFT_BEHIND[name], masked=False)
 
 
 @pytest.mark.parametrize("name", TAKEN_OUT)

@@ -39,6 +39,22 @@ SHARED: dict[str, tuple[str, int]] = {
         "((X{f32}[N D] Y{f32}[M D]) -> (Z{f32}[N])) (setf d (- (unsqueeze X :axis 1) (unsqueeze Y :axis 0))) (return (min (sum (* d d) :axis 2) :axis 1))",
         1,
     ),
+    # what stands where an extreme is
+    "position of the nearest": (
+        "((X{f32}[N D] Y{f32}[M D]) -> (Z{i64}[N] R{f32}[N])) (setf d (- (unsqueeze X :axis 1) (unsqueeze Y :axis 0))) (setf s (sum (* d d) :axis 2)) "
+        "(return (argmin s :axis 1) (min s :axis 1))",
+        1,
+    ),
+    "position of the largest, and what stands there": (
+        "((Q{f32}[H N D] K{f32}[H M D] W{f32}[H M]) -> (Z{i64}[H N] R{f32}[H N])) "
+        '(setf s (round (* 2 (einsum "hid,hjd->hij" Q K)))) (setf m (max s :axis -1 :keepdims t)) (return (argmax s :axis -1) (sum (where (= s m) (unsqueeze W :axis 1) 0) :axis -1))',
+        1,
+    ),
+    "hard attention": (
+        f'(({QKV}) -> (O{{f32}}[H N E])) {SCORES} (setf p (where (= s (max s :axis -1 :keepdims t)) 1.0 0)) '
+        '(return (/ (einsum "hij,hje->hie" p V) (sum p :axis -1 :keepdims t)))',
+        1,
+    ),
     "bf16": (weighted("(sigmoid s)").replace("{f32}", "{bf16}"), 1),
     # several outputs
     "with its logsumexp": (f'(({QKV}) -> (O{{f32}}[H N E] L{{f32}}[H N])) {SCORES} (return (einsum "hij,hje->hie" (softmax s :axis -1) V) (logsumexp s :axis -1))', 1),
@@ -86,6 +102,22 @@ def test_masked_tiles_are_skipped_inside_of_other_operators() -> None:
     assert any(isinstance(s, Loop) and s.kind == "elastic" for k in module.kernels for s in statements(k.body))
     module = nests(after(before(SHARED["sigmoid, causal"][0].replace("-inf", "-4"))))
     assert not any(isinstance(s, Loop) and s.kind == "elastic" for k in module.kernels for s in statements(k.body))
+
+
+@needs_cc
+def test_compiled_positions() -> None:
+    """Equal scores, tails, and NaN: the first of the smallest, or the first NaN."""
+    nearest = luminal.compile(f"(composite naive {SHARED['position of the nearest'][0]})", runtime="clang")
+    rng = np.random.default_rng(SEED)
+    for n, m, d in [(1, 1, 1), (5, 127, 2), (57, 300, 3), (13, 129, 8)]:
+        x, y = (rng.integers(-2, 3, (k, d)).astype(np.float32) for k in (n, m))
+        if m > 128:
+            y[-1] = np.nan
+            y[100, 0] = np.nan
+        s = ((x[:, None] - y[None]) ** 2).sum(-1)
+        at, least = nearest(x, y)
+        assert np.array_equal(at, s.argmin(1))
+        assert np.array_equal(least, s.min(1), equal_nan=True)
 
 
 @needs_cc

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,10 @@ from luminal.ir.verify import verify
 from luminal.passes.pipeline import run_pipeline
 from luminal.search.conformance import survey as surveys
 from luminal.search.conformance.distance import FAR, histogram, quantile, steps
-from luminal.search.conformance.kernels import specs
+from luminal.search.conformance.kernels import Refused, Spec, compiled, specs
 from luminal.search.conformance.layouts import laid_out
 from luminal.search.conformance.sizes import bindings, legal
-from luminal.search.conformance.subjects import operators, subjects
+from luminal.search.conformance.subjects import Subject, operators, subjects
 from luminal.search.conformance.survey import chosen, recorded, units
 from luminal.search.conformance.unit import Settings, run_unit
 from luminal.search.conformance.values import inputs, special_size
@@ -210,6 +211,29 @@ def test_what_is_lacking_is_named_and_is_no_failure(tmp_path: Path) -> None:
     assert [(r["dtype"], r["status"], r.get("what")) for r in found] == [("f32", "passes", None), ("f16", "not supported", "f16")]
 
 
+def test_a_dtype_that_a_composite_does_not_take_is_no_failure(tmp_path: Path) -> None:
+    asked = ("--runtime", "reference", "--ops", "sinc", "--ops", "where", "--quick")
+    code, found = rows(*asked, "--dtype", "i64")
+    assert code == 0
+    assert {(r["kind"], r["name"]): (r["status"], r.get("what")) for r in found} == {
+        ("primop", "where"): ("passes", None),
+        ("composite", "where"): ("passes", None),
+        ("composite", "sinc"): ("not supported", "i64"),
+    }
+    assert "for want of `i64`: sinc" in luminal(*asked, "--dtype", "i64").stdout
+    code, found = rows(*asked, "--dtype", "i64", "--dtype", "f32")
+    assert code == 0 and [r["dtype"] for r in found if r["name"] == "sinc"] == ["f32"], "beside a dtype that it takes it is no row"
+
+
+def test_a_composite_that_is_defined_on_no_dtype_is_a_mistake() -> None:
+    def graph(dtype: str, ranks: int, parameters: dict[str, Any]) -> Graph:
+        return elaborated("(composite f ((A{f32}[N]) -> (Y{f32}[N])) (return (nothing A)))")
+
+    target = runtimes.find("reference").target(None, {}, False)
+    found = compiled(Spec("f", "composite", "f32"), Subject("f", "composite", "nn", graph, ("f32", "i64")), target)
+    assert isinstance(found, Refused) and found.status == "compiler error" and "nothing" in found.detail
+
+
 BAD = {"crash": "abort();", "time limit": "for (volatile int n = 0;; n++) { }"}
 
 
@@ -223,6 +247,15 @@ def test_a_kernel_that_dies_or_hangs_is_its_own_row(status: str, tmp_path: Path)
     assert code == 3 and found["status"] == status and found["cases"] == 1 and "passed" not in found
     code, found = rows(*asked, "--ops", "sqrt", "--ops", "recip")
     assert code == 3 and {r["name"]: r["status"] for r in found} == {"sqrt": status, "recip": "passes"}
+
+
+@needs_cc
+def test_a_kernel_that_always_dies_is_left_alone_after_some_cases(tmp_path: Path) -> None:
+    source = '#include <stdlib.h>\nstatic float bad(float x) { abort(); return x; }\n{% include "clang/source.c.j2" %}'
+    folder = runtime(tmp_path / "bad", '[spell]\nsqrt = "bad({0})"\n[target]\nvectors = false\n', source=source)
+    code, found = rows("--runtime", str(folder), "--dtype", "f32", "--quick", "--ops", "sqrt")
+    by = {r["kind"]: r for r in found}
+    assert code == 3 and by["primop"]["status"] == "crash" and by["primop"]["cases"] == 4 and by["primop"]["passed"] == 1, "N = 0, then three"
 
 
 @needs_cc
@@ -277,6 +310,17 @@ def test_a_run_goes_on_where_it_was_interrupted(tmp_path: Path, monkeypatch: pyt
     assert surveys.survey(work, settings, 1, journal, True, lambda p: told.append(p.done)) == whole
     assert len(calls) == 4 and calls[3] == calls[2] and told == [3]
     assert recorded(journal, surveys.key_of(work, Settings("reference"))) == {}, "a journal of another run is not gone on with"
+
+
+def test_an_interrupted_run_leaves_no_process_behind() -> None:
+    work = [[s] for s in specs(chosen(["primops"]), ["f32"], True)]
+
+    def interrupt(p: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        surveys.survey(work, Settings("reference", quick=True), 2, None, False, interrupt)
+    assert not active_children()
 
 
 def test_processes_do_not_change_the_result() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import timeit
 from pathlib import Path
 
@@ -173,3 +174,68 @@ def test_any_number_of_leading_axes() -> None:
         matmul(normal(2, 2, 3), normal(3, 3, 4))
     with pytest.raises(ValueError, match="port A: expected rank 2 or more, found 1"):
         matmul(normal(3), normal(3, 4))
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_sizes_that_cannot_be(runtime: str) -> None:
+    """What a callee's `where` says of the caller's sizes, and extents that no memory has, are told in Python before or by the function."""
+    text = "(composite even ((A{f32}[N](where N % 2 = 0)) -> Y) (return A)) (composite f ((A{f32}[N]) -> Y) (return (even A)))"
+    device = "host" if runtime == "cuda" else None
+    inherited = luminal.compile(text, runtime=runtime, device=device)
+    assert inherited(normal(4)).shape == (4,)
+    with pytest.raises(ValueError, match="a precondition on the sizes does not hold"):
+        inherited(normal(3))
+    large = luminal.compile(
+        "(composite f ((A{f32}[N]) -> (Y{f32}[(* N N N N N N)])) (return (full (* N N N N N N) 0.5)))", runtime=runtime, device=device
+    )
+    assert large(normal(2)).shape == (64,)
+    with pytest.raises(ValueError, match=r"port Y: an array of shape .* cannot be made"):
+        large(normal(5000))
+
+
+@pytest.mark.parametrize("runtime", [r for r in RUNTIMES if r != "cuda"])
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_strided_in_every_order(order: tuple[int, ...], runtime: str) -> None:
+    """The two leading strides are the array's own: nothing is copied, nothing between the elements is touched."""
+    words = " ".join(map(str, order))
+    double = luminal.compile(f"(composite f ((A{{f32}}[L M N]<{words} :strided>) -> (A)) (return (* 2 A)))", runtime=runtime)
+    whole = normal(5, 6, 7)
+    before = whole.copy()
+    part = whole.transpose(np.argsort(order))  # axis order[k] of the port is axis k in memory
+    view = part[tuple(slice(0, n - 1) if order.index(k) < 2 else slice(None) for k, n in enumerate(part.shape))]
+    expected = whole.copy()
+    expected[:4, :5] *= 2
+    assert double(view) is view
+    np.testing.assert_array_equal(whole, expected)
+    assert not np.array_equal(whole, before)
+
+
+@needs_cc
+def test_repeat_calls_by_name_and_with_leading_axes_go_by_their_plan() -> None:
+    """Each call below is made three times with new data: the second and third find what the first left."""
+    scale = luminal.compile("(composite s ((X{f32}[~ N] w{f32}[N]) -> (Y{f32}[~ N])) (return (* X w)))")
+    shared = luminal.compile(ADD, dtype={"T": "f32"})
+    for seed in range(3):
+        x, w = normal(2, 3, 5, seed=seed), normal(5, seed=seed + 10)
+        np.testing.assert_array_equal(scale(x, w), x * w)
+        np.testing.assert_array_equal(scale(w=w, X=x), x * w)
+        np.testing.assert_array_equal(scale(x[:, ::2], w), x[:, ::2] * w)  # not one axis in memory: copied each time
+        out = np.full((2, 3, 5), 7, np.float32)
+        assert scale(x, w, Y=out) is out
+        np.testing.assert_array_equal(out, x * w)
+        np.testing.assert_array_equal(scale(x[0, 0], w), x[0, 0] * w)
+        a, b = normal(4, 6, seed=seed), normal(4, 6, seed=seed + 20)
+        np.testing.assert_array_equal(shared(a, B=b), a + b)
+        np.testing.assert_array_equal(shared(B=a, A=b), a + b)
+        out.flags.writeable = False
+        with pytest.raises(ValueError, match="port Y: "):
+            scale(x, w, Y=out)
+    assert len(scale._plans) >= 4
+
+
+@needs_cc
+def test_a_size_that_is_a_keyword_is_part_of_the_plan() -> None:
+    fold = luminal.compile("(composite r ((X{f32}[(* M N)]) -> (Y{f32}[M N])) (return (reshape X M N)))")
+    x = normal(24)
+    for n in (3, 4, 3, 4, 6):
+        np.testing.assert_array_equal(fold(x, N=n, M=24 // n), x.reshape(24 // n, n))

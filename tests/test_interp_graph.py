@@ -10,7 +10,7 @@ from luminal.ir import kernel as k
 from luminal.ir.dtypes import DTYPES, bf16, bool_, f8e4m3, f16, f32, f64, i8, i32, i64, numpy_dtype, u8, u32
 from luminal.ir.interpret import graph as interpreter
 from luminal.ir.interpret.bounds import largest, overflow
-from luminal.ir.interpret.graph import IndexFault, evaluate, judge
+from luminal.ir.interpret.graph import IndexFault, evaluate, judge, reads_outside
 from luminal.ir.interpret.judge import CheckFault
 from luminal.ir.interpret.meaning import VALUE
 
@@ -200,6 +200,26 @@ def test_gather_and_scatter(tiling):
         r = evaluate(graph([at, port("u", f32, M)], y=node), {"i": i, "u": u}, sizes)["y"]
         np.testing.assert_array_equal(r.value, want)
         assert not r.bound.any()
+
+
+def test_an_index_is_checked_where_its_element_is_needed(tiling):
+    table, at = port("T", f32, N, K), port("i", i64, M)
+    index = g.View(g.input_node(at), (AX[0],))
+    row = g.gather_node(g.View(g.input_node(table), (AX[0], AX[1])), (N, K), (index, g.View(g.iota_node(AX[0], (K,)), (AX[1],))), (M, K))
+    base, update = g.View(g.const_node(0.0, f32), ()), g.View(g.const_node(1.0, f32), ())
+    column = g.View(g.iota_node(AX[0], (K,)), (AX[1],))
+    stored = g.scatter_node("add", base, update, (index, column), (M, K), (N, K))
+    for node, ports in ((row, [table, at]), (stored, [at])):
+        for rows, columns in ((0, 0), (3, 0), (0, 2)):
+            sizes = {"N": rows, "K": columns, "M": 2}
+            given = {"T": np.zeros((rows, columns), np.float32), "i": np.array([0, 5])}
+            inputs = {p.name: given[p.name] for p in ports}
+            if columns:  # there are elements, and a table without rows has none of them
+                with pytest.raises(IndexFault):
+                    evaluate(graph(ports, y=node), inputs, sizes)
+            else:
+                assert evaluate(graph(ports, y=node), inputs, sizes)["y"].value.size == 0
+            assert reads_outside(graph(ports, y=node), inputs, sizes), "a kernel may look at the index all the same"
 
 
 def test_update_stores_a_region(tiling):

@@ -59,7 +59,12 @@ def test_the_json_twin_holds_everything() -> None:
     again = from_json(json.loads(json.dumps(report.as_json())))
     assert again == report and not again.ok
     text = markdown(again)
-    assert "p99 7 ULP; cancellation" in text and "luminal test-runtime" in text and "| f | f32 | passes | 3/3 |" in text
+    assert "| f | f32 | passes | 3/3 | 0 | 7 | 0 | 0 |" in text and "| f32 | 1 | 1 | 0 |" in text
+    assert "f, f32: median 0, p99 7; " in text and "formula is 40 ULP" in text and "```\nluminal test-runtime\n```" in text
+
+
+def test_what_fails_is_not_excused() -> None:
+    assert reason(row(elementwise=True, ulp_p99=7, bound_ulp=40)) and not reason(row(status="mismatch", elementwise=True, ulp_p99=7, bound_ulp=40))
 
 
 @pytest.mark.parametrize("name", RUNTIMES)

@@ -94,6 +94,27 @@ def test_a_wrong_result_is_a_mismatch(tmp_path: Path) -> None:
     assert all(output["max_bound_ratio"] > 1 for row in report for output in row["outputs"])  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(
+    ("code", "sizes", "said"),
+    [
+        ("(setf v (gather B I :axis 0)) (return (- v v))", "N=7,K=0,M=2", None),  # nobody needs what is gathered
+        (
+            "(return (gather B I :axis 0))",
+            "N=7,K=0,M=0",
+            "in a value that no output needs",
+        ),  # nor these: there are none; the kernel looks all the same
+        ("(return (gather B I :axis 0))", "N=7,K=0,M=2", "expected error code 3, the kernel gave 3"),
+    ],
+)
+def test_an_index_need_be_checked_only_where_its_element_is_needed(code: str, sizes: str, said: str | None, tmp_path: Path) -> None:
+    (tmp_path / "pick.lisp").write_text(f"(composite pick ((I{{i64}}[N] B{{i32}}[K M]) -> (Y{{i32}}[N M])) {code})")
+    command = [sys.executable, "-m", "luminal.cli", "compile", "pick.lisp", "--config", "DEBUG=1,OMP=0", "--json", "--test", sizes]
+    done = subprocess.run(command, text=True, capture_output=True, cwd=tmp_path, timeout=120)
+    (row,) = json.loads(done.stdout)["results"]
+    assert row["status"] == "pass", row
+    assert said in row["detail"] if said else row["outputs"]
+
+
 def test_a_talkative_kernel_disturbs_nothing(tmp_path: Path) -> None:
     said = 'for (int k = 0; k < 20000; k++) { puts("[hello}"); fprintf(stderr, "hello\\n"); } fflush(stdout);'
     runtime(tmp_path / "talks", source=source_template(said.replace("\\", "\\\\").replace('"', '\\"')))

@@ -15,10 +15,11 @@ from luminal.ir.errors import SourceError
 from luminal.ir.expr import const, evaluate, size, substitute
 from luminal.ir.graph import Size
 from luminal.ir.interpret.kernel import run
-from luminal.ir.kernel import Loop, Module, statements, substitute_block
+from luminal.ir.kernel import Loop, Module, expressions, statements, substitute_block
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read, show
 from luminal.passes.schedule import Facts, StepError, apply, replay, schedule, unique
+from luminal.passes.schedule.tree import loads_in
 from random_schedules import random_line
 
 KERNELS = {p.stem: p for p in sorted((Path(__file__).parent / "kernels").glob("*.kernel"))}
@@ -180,6 +181,7 @@ GOOD = {
     "serial": ("broadcast", "serial g"),
     "bind": ("broadcast", "split j 4\nbind j.1 thread.x\nbind j.0 block.x\nbind i block.y\nbind g block.z"),
     "interior": ("transpose", "tile i j 4 8 tail=pad\ninterior i.1 j.1"),
+    "interior of an axis padded twice": ("transpose", "split j 2 tail=pad\nsplit j.1 5 tail=pad\ninterior j.1.1"),
     "interior of one axis": ("pointwise", "split j 4 tail=pad\ninterior j.1"),
     "expand and fission": ("softmax", "split i 4 tail=pad\nexpand m i.1\nexpand s i.1\nfission i.1"),
     "expand over a length": ("softmax", "expand m i\nexpand s i\nfission i"),
@@ -253,6 +255,12 @@ REFUSED = {
     "split_reduction into nothing": ("total_sum", "split_reduction p 0", "0 chunks"),
     "region without work": ("scatter", "region", "no loop is parallel"),
     "no guard": ("pointwise", "interior i j", "no guard"),
+    "expand over steps of -1": ("steps", "expand acc i", "`i` does not run in steps of 1"),
+    "stage what a loop in steps of -1 reaches": ("steps", "stage Z p", "extent of `p` is not known outside i"),
+    "stage over steps of 2": ("steps", "stage W q at=i", "`q` does not start at 0 in steps of 1"),
+    "rfactor in steps of 2": ("steps", "rfactor q", "no reduction of constant extent"),
+    "clamp what other iterations write": ("softmax", "expand m i\nsplit i 5 tail=clamp", "would read `m` again, which it writes"),
+    "accumulate in steps of 2": ("steps", "accumulate q", "no reduction loop from 0 in steps of 1"),
     "no if": ("pointwise", "unswitch j", "exactly one `if`"),
 }  # fmt: skip
 
@@ -342,6 +350,14 @@ def test_same_meaning_with_fixed_sizes(name: str) -> None:
             print(name, sizes)
             before = fixed(module(name), sizes)
             same(before, schedule(before, target, Options()))
+
+
+def test_a_kernel_no_longer_lists_what_it_no_longer_reads() -> None:
+    before = module("gemm_i32")
+    gone = [n for s in statements(before.kernels[0].body) for e in expressions(s) for n in loads_in(e) if n.attr == "A"]
+    block = substitute_block(before.kernels[0].body, dict.fromkeys(gone, const(0, gone[0].dtype)))
+    (kernel,) = before.with_kernels((replace(before.kernels[0], body=block),)).kernels
+    assert kernel.buffers == tuple(b for b in before.kernels[0].buffers if b != "A")
 
 
 def test_no_tail_where_the_sizes_are_known_multiples() -> None:

@@ -40,7 +40,8 @@ def evaluate(graph: Graph, inputs: Mapping[str, Any], sizes: Mapping[str, int], 
     """The exact value of every output, by port name.
 
     `inputs` holds every in, inout and scalar port: arrays in logical shape, or numbers.  `sizes` gives the free sizes.  With `bounds=False` only the
-    values are computed (bounds are 0 then).  Raises IndexFault where a gather or scatter leaves its tensor, ValueError for an input of the wrong shape.
+    values are computed (bounds are 0 then).  Raises IndexFault where an element that some output needs is gathered from outside its tensor, or one is scattered
+    to there; ValueError for an input of the wrong shape.
     """
     with np.errstate(all="ignore"):
         evaluator = _Evaluator(graph, inputs, sizes, bounds)
@@ -110,12 +111,10 @@ class _Evaluator(Positions):
         return Bounded(v, e, np.isinf(e))
 
     def check_empty(self, graph: Graph) -> None:
-        """What has no elements is asked for by nobody; the indices that lead into it, or into a table without rows, are outside all the same."""
+        """What has no elements is asked for by nobody; the updates that a scatter stores into it are outside all the same."""
         for node in graph.nodes():
-            if node.op == "scatter" and 0 in self.extents(node.shape):
+            if node.op == "scatter" and 0 in self.extents(node.shape) and 0 not in self.extents(node.attr.extents):
                 self.check(node.args[2:], self.extents(node.shape), self.extents(node.attr.extents))
-            elif node.op == "gather" and 0 in self.extents(node.shape):
-                self.check(node.args[1:], self.extents(node.attr.extents), self.extents(node.shape))
 
     def check(self, indices: tuple[View, ...], extents: tuple[int, ...], domain: tuple[int, ...]) -> None:
         """Each index on its own, over the axes that it depends on."""
@@ -407,6 +406,8 @@ class _Evaluator(Positions):
         domain = self.extents(node.attr.extents)
         over = tuple((0, n) for n in domain)
         base = yield from self.read(node.args[0], box)
+        if 0 in domain:
+            return base
         places, open_ = yield from self.positions(node.args[2:], self.extents(node.shape), over)
         updates = yield from self.read(node.args[1], over)
         return scatter(node.attr.combiner, base, updates, places, open_, self.extents(node.shape), domain, node.dtype, self.bounds)

@@ -55,7 +55,7 @@ def show_function(f: Function) -> list[str]:
 
 def _show_param(p: Param) -> str:
     flags = ("const " if p.const else "") + ("may_alias " if p.may_alias else "")
-    return f"{flags}{p.dtype.name}{'*' if p.pointer else ''} {word(p.name)}"
+    return f"{flags}{p.dtype.name}{'*' if p.pointer else ''} {word(p.name)}{' position' if p.position else ''}{' natural' if p.natural else ''}"
 
 
 def show_statements(block: Block, indent: str) -> list[str]:
@@ -161,7 +161,7 @@ def _read_param(line: Line) -> Param:
     may_alias = line.accept("may_alias")
     d = line.dtype()
     pointer = line.accept("*")
-    return Param(line.name(), d, pointer, const, may_alias)
+    return Param(line.name(), d, pointer, const, may_alias, line.accept("position"), line.accept("natural"))
 
 
 def _read_body(source: Source, line: Line, scope: Scope) -> Block:

@@ -240,13 +240,17 @@ def _regions(subject: Subject) -> Iterator[str]:
 
 
 def _calls(subject: Subject) -> Iterator[str]:
+    order = {f.name: k for k, f in enumerate(subject.whole.functions)}
     for p in subject.places:
         s = p.stmt
         if not isinstance(s, Call):
             continue
         f = subject.functions.get(s.function)
-        if f is None or p.function is not None:
-            yield f"{p.title}: calls {s.function}, " + ("which is no function" if f is None else "but only the entry calls")
+        if f is None:
+            yield f"{p.title}: calls {s.function}, which is no function"
+            continue
+        if p.function is not None and (f.fails or f.grid or p.function.grid or order[f.name] >= order[p.function.name]):
+            yield f"{p.title}: calls {s.function}, but only the entry calls what may fail, what is launched or what comes later"
             continue
         if len(f.params) != len(s.args):
             yield f"{p.title}: {f.name} takes {len(f.params)} arguments, found {len(s.args)}"
@@ -298,7 +302,7 @@ RULES: tuple[Rule, ...] = (
     Rule("assignments", "only a `var` is assigned to, and nothing const stored to", _assignments),
     Rule("loops", "a loop has a known pragma that fits where it stands, and a step other than 0", _loops),
     Rule("regions", "barriers and workshare loops stand in a region, where every thread comes by", _regions),
-    Rule("calls", "the entry calls functions with what they take", _calls),
+    Rule("calls", "functions are called with what they take, by the entry or by a function that stands behind them", _calls),
     Rule("failures", "fail names an error code, and its function says that it fails", _failures),
     Rule("functions", "grids and the workspace are over the sizes", _functions),
     Rule("entry-forms", "null and overlap stand in the entry only", _entry_forms),

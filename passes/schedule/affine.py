@@ -36,12 +36,13 @@ def same_position(a: Expr, b: Expr) -> bool:
 
 
 def constant_extent(loop: Loop) -> int | None:
-    """The extent of a loop in steps of 1, where it is a constant."""
+    """The extent of a loop, where it is a constant; None also for a loop in other steps than 1, whose extent is not stop - start."""
     length = extent(loop)
-    return length.attr if length.is_const else None
+    return length.attr if length.is_const and loop.step is ONE else None
 
 
 def extent(loop: Loop) -> Expr:
+    """The extent of a loop in steps of 1."""
     return loop.stop if loop.start is ZERO else minus(loop.stop, loop.start)
 
 

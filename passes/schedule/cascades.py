@@ -160,6 +160,10 @@ class _Cascade:
                 continue
             guarded = isinstance(x.body[0], If)
             if guarded:
+                for o in all_loops(plan.kernel.body):
+                    if len(o.body) > 1 and any(s is x for s in o.body):  # another result is stored beside it
+                        plan.tried("fission", o.axis, around=x.axis)
+                x = find(plan.kernel, x.axis)
                 outer = [o.axis for o in all_loops(plan.kernel.body) if len(o.body) == 1 and o.body[0] is x]
                 plan.tried("interior", *outer, x.axis)
                 x = find(plan.kernel, x.axis)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.expr import ZERO, Expr, make, rewrite, substitute, var
+from ...ir.expr import ONE, ZERO, Expr, make, rewrite, substitute, var
 from ...ir.graph import Shape
 from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, substitute_block
 from .affine import constant_extent, extent, minus, upper
@@ -19,7 +19,7 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
           acc[] = 0                  →      acc[i] = 0
           …                                 …
 
-    `axes` are loops around the `alloc`, with no other loop between.  Their extents do not depend on one another; where one is not constant, the buffer is
+    `axes` are loops in steps of 1 around the `alloc`, with no other loop between.  Their extents do not depend on one another; where one is not constant, the buffer is
     `private` instead of `register`.
     """
     path = path_to(kernel.body, lambda s: isinstance(s, Alloc) and s.buffer.name == buffer)
@@ -44,6 +44,8 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
     position: list[Expr] = []
     for axis in axes:
         loop = loops[axis]
+        if loop.step is not ONE:
+            raise StepError(f"expand: `{axis}` does not run in steps of 1")
         length = extent(loop)
         bound = upper(length, facts.known) if constant_extent(loop) is None else None
         if bound is None and length.names & set(loops):

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from ...ir import polynomial as pl
 from ...ir.dtypes import INDEX
-from ...ir.expr import TRUE, ZERO, Expr, both, const, minimum, postorder, rewrite, substitute, var, where
+from ...ir.expr import ONE, TRUE, ZERO, Expr, both, const, minimum, postorder, rewrite, substitute, var, where
 from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, statements, with_body
-from .affine import bounded, constant_extent, minus
-from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, less, loads_in, names_taken, nest, rename, replace_loop, simple
+from .affine import constant_extent, minus
+from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, less, loads_in, names_taken, nest, rename, replace_loop, simple, written
 
 
 def pad_block(block: Block, condition: Expr, axis: str) -> Block:
@@ -77,28 +77,37 @@ def pad_block(block: Block, condition: Expr, axis: str) -> Block:
 
 
 def clamp_block(block: Block, condition: Expr, at_last: Callable[[Block], Block]) -> Block:
-    """The block as it may run where `condition` is false: it computes again what `at_last` makes of it, and its effects are left out."""
-    local: set[str] = set()
+    """The block as it may run where `condition` is false: it computes again what `at_last` makes of it, and its effects are left out.
+
+    What it computes again reads nothing that the block writes for others: the iteration that writes it may be running at the same time, or later.
+    """
+    local = {s.buffer.name for s in statements(block) if isinstance(s, Alloc)}
+    effects = written(block) - local
+
+    def again(s: Stmt) -> Block:
+        changing = sorted(set().union(*(e.buffers for e in expressions(s))) & effects)
+        if changing:
+            raise StepError(f"an axis cannot be clamped where its last iteration would read `{changing[0]}` again, which it writes")
+        return at_last((s,))
 
     def walk(b: Block) -> Block:
         result: list[Stmt] = []
         for s in b:
             match s:
                 case Alloc():
-                    local.add(s.buffer.name)
                     result.append(s)
-                case Store() if s.buffer not in local:
+                case Store() if s.buffer in effects:
                     result.append(If(condition, (s,)))
                 case Loop():
-                    (head,) = at_last((with_body(s, ()),))
+                    (head,) = again(with_body(s, ()))
                     assert isinstance(head, Loop)
                     result.append(with_body(head, walk(s.body)))
                 case If():
-                    (head,) = at_last((If(s.condition, ()),))
+                    (head,) = again(If(s.condition, ()))
                     assert isinstance(head, If)
                     result.append(If(head.condition, walk(s.body), walk(s.orelse)))
                 case Store() | Let() | Check():
-                    result += at_last((s,))
+                    result += again(s)
                 case _:
                     raise StepError(f"an axis cannot be clamped over a {type(s).__name__.lower()}")
         return tuple(result)
@@ -208,12 +217,11 @@ def _bound_loops(block: Block, depth: int) -> Block:
     left: list[Expr] = []
     for guard in guards:
         bound = _as_bound(guard, axes)
-        if bound is None:
+        if bound is None or loops[bound[0]].step is not ONE:
             left.append(guard)
         else:
             k, stop = bound
-            limit = constant_extent(loops[k])
-            loops[k] = replace(loops[k], stop=bounded(limit, stop) if limit is not None else stop)
+            loops[k] = replace(loops[k], stop=minimum(loops[k].stop, stop))
     rest = both(*left)
     body = body if rest is None else (If(rest, body),)
     for loop in reversed(loops):

@@ -146,6 +146,8 @@ def _stretched(loop: Loop, inside: list[Loop]) -> Loop:
     """An elastic loop over all positions that it has for some iteration of these loops."""
     start, stop = loop.start, loop.stop
     for other in inside:
+        if other.step is not ONE:
+            raise StepError(f"reorder: `{other.axis}` does not run in steps of 1, and the bounds of `{loop.axis}` depend on it")
         low, high = other.start, other.stop - 1
         ends = (extreme(start, other.axis, low, high, largest=False), extreme(stop, other.axis, low, high, largest=True))
         if ends[0] is None or ends[1] is None:

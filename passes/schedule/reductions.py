@@ -59,8 +59,8 @@ def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside:
     path = around(kernel, axis)
     block_loop = path[-1]
     assert isinstance(block_loop, Loop)
-    if block_loop.kind != "reduce" or block_loop.start is not ZERO:
-        raise StepError(f"accumulate: `{axis}` is no reduction loop from 0")
+    if block_loop.kind != "reduce" or block_loop.start is not ZERO or block_loop.step is not ONE:
+        raise StepError(f"accumulate: `{axis}` is no reduction loop from 0 in steps of 1")
     loops = _parallel_around(path, outside)
     inner = loops[-1].body
     place = next(k for k, s in enumerate(inner) if s is block_loop)
@@ -173,7 +173,7 @@ def _require_own_operator(store: Store, loop: Loop, value: Expr, facts: Facts) -
 def _extent_outside(loop: Loop, loops: list[Loop], facts: Facts) -> Expr:
     """The extent of one of the loops as it is known before all of them."""
     bound = upper(loop.stop, facts.known) if constant_extent(loop) is None else None
-    if loop.start is not ZERO or (bound is None and loop.stop.names & {x.axis for x in loops}):
+    if loop.start is not ZERO or loop.step is not ONE or (bound is None and loop.stop.names & {x.axis for x in loops}):
         raise StepError(f"accumulate: the partial results of `{loop.axis}` have no fixed extent")
     return loop.stop if bound is None else const(bound)
 

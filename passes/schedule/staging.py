@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.expr import ZERO, Expr, both, call, const, load, make, postorder, rewrite, substitute, var, where
+from ...ir.expr import ONE, ZERO, Expr, both, call, const, load, make, postorder, rewrite, substitute, var, where
 from ...ir.kernel import (
     Alloc,
     Block,
@@ -89,8 +89,8 @@ def stage(
     reached: dict[str, Loop] = {}
     for a in axes:
         loop = reached[a] = _reached(kernel, a, inside - set(axes), facts)
-        if loop.start is not ZERO or a not in inside:
-            raise StepError(f"stage: `{a}` does not start at 0, or is not inside `{at or 'the kernel'}`")
+        if loop.start is not ZERO or loop.step is not ONE or a not in inside:
+            raise StepError(f"stage: `{a}` does not start at 0 in steps of 1, or is not inside `{at or 'the kernel'}`")
         bound = upper(loop.stop, facts.known) if constant_extent(loop) is None else None
         if bound is None and loop.stop.names & inside:
             raise StepError(f"stage: the extent of `{a}` is not known outside {', '.join(sorted(loop.stop.names & inside))}")
@@ -118,7 +118,7 @@ def _reached(kernel: Kernel, axis: str, others: set[str], facts: Facts) -> Loop:
     loop = find(kernel, axis)
     for name in sorted((loop.start.names | loop.stop.names) & others):
         around = find(kernel, name)
-        if around.start.names & others or around.stop.names & others:
+        if around.start.names & others or around.stop.names & others or around.step is not ONE:
             continue
         low, high = around.start, around.stop - 1
         start, stop = extreme(loop.start, name, low, high, largest=False), extreme(loop.stop, name, low, high, largest=True)

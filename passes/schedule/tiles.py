@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir.expr import Expr, postorder
-from ...ir.kernel import If, Let, Loop, Store, expressions, statements
+from ...ir.kernel import If, Kernel, Let, Loop, Store, expressions, statements
 from . import cost
 from .affine import constant_extent, stride
 from .plan import Plan
@@ -54,8 +54,7 @@ class RegisterTile:
             before = plan.kernel
             plan.do("stage", buffer, *outer, f"{self.column}.0", self.depth, c, at=at, space="shared")
             packed = plan.newest(before)
-            (loops,) = plan.around_store(packed)
-            *around, deep, inner = (x.axis for x in loops if x.axis.endswith(".s"))
+            *around, deep, inner = self.copying(packed, before)
             staged = plan.kernel
             clamped = any(n.op == "min" for s in statements((plan.loop(inner),)) for n in postorder(*expressions(s)))
             if clamped:
@@ -65,10 +64,14 @@ class RegisterTile:
             else:
                 plan.kernel = staged
             for _ in around[1:]:
-                loops = plan.around_store(packed)[0]
-                first, second = [x.axis for x in loops if ".s" in x.axis][:2]
+                first, second, *_ = self.copying(packed, before)
                 if plan.tried("collapse", first, second):
                     break
+
+    def copying(self, packed: str, before: Kernel) -> list[str]:
+        """The axes of the first nest that copies into `packed`: those of its loops that the kernel did not have before (a second copy along an axis has other names)."""
+        old = {x.axis for x in all_loops(before.body)}
+        return [x.axis for x in self.plan.around_store(packed)[0] if x.axis not in old]
 
     def stage_rows(self, buffers: tuple[str, ...], tiles: str, at: str, order: str = "") -> None:
         """Panels of rows, [tiles, depth, row], one copy for each iteration of `at`."""

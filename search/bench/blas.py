@@ -84,7 +84,7 @@ def call(graph: Graph, arrays: dict[str, Any], scalars: dict[str, Any]) -> tuple
         return None
     a, b, c, of_a, of_b, alpha, beta = found
     kind = {"float32": ("s", ctypes.c_float), "float64": ("d", ctypes.c_double)}.get(arrays[c].dtype.name)
-    if kind is None or any(arrays[p].ndim == 3 and arrays[p].shape[0] != 1 or not arrays[p].flags.c_contiguous for p in (a, b, c)):
+    if kind is None or any((arrays[p].ndim == 3 and arrays[p].shape[0] != 1) or not arrays[p].flags.c_contiguous for p in (a, b, c)):
         return None
     function = getattr(blas, f"scipy_cblas_{kind[0]}gemm64_")
     number, real, pointer = ctypes.c_int64, kind[1], ctypes.c_void_p

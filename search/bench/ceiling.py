@@ -122,7 +122,7 @@ class Ceilings:
         size = footprint(bytes_ // 2)
         n = repeats(size)
         return self._best(("copy", size), 2 * size * n, lambda to, source: [
-            lambda s=s, t=t: self.library.copy(to, source, size, n, s, t) for s in (0, 1) for t in self._teams
+            lambda s=s, t=t: self.library.copy(to, source, size, n, s, t) for s in (0, 1) for t in self._teams(size)
         ], size)  # fmt: skip
 
     def read(self, bytes_: int) -> float:
@@ -130,7 +130,7 @@ class Ceilings:
         size = footprint(bytes_)
         n = repeats(size)
         return self._best(("read", size), size * n, lambda to, source: [
-            lambda t=t: self.library.scan(to, source, size, n, t) for t in self._teams
+            lambda t=t: self.library.scan(to, source, size, n, t) for t in self._teams(size)
         ], size)  # fmt: skip
 
     def flops(self, dtype: str) -> float:
@@ -141,9 +141,9 @@ class Ceilings:
         function = getattr(self.library, f"fma_{name}")
         return self._best(("fma", name), work, lambda to, source: [lambda: function(to, rounds, int(self.threads > 1))], 4096)
 
-    @property
-    def _teams(self) -> tuple[int, ...]:
-        return (0, 1) if self.threads > 1 else (0,)
+    def _teams(self, size: int) -> tuple[int, ...]:
+        """In one thread, and in all where that could be worth a fork."""
+        return (0, 1) if self.threads > 1 and size >= 1 << 16 else (0,)
 
     def _best(self, key: tuple[Any, ...], work: int, forms: Callable[[int, int], list[Callable[[], object]]], size: int) -> float:
         import numpy

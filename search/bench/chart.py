@@ -52,5 +52,7 @@ def chart(title: str, subtitle: str, bars: Sequence[Bar]) -> str:
         lines.append(f'  <rect x="{left:.1f}" y="{y}" width="{max(right - left, 1):.1f}" height="{BAR}" fill="{colour}"/>')
         said = f"{b.ratio:.2f}× {b.peer}" + (" (a tie)" if b.tie else "")
         lines.append(f'  <text x="{max(right, place(1)) + 6:.1f}" y="{y + 12}" fill="#1c1f24">{escape(said)}</text>')
-    lines.append(f'  <text x="{place(1):.1f}" y="{foot + 32}" text-anchor="middle" fill="#565b64">time of the best peer over ours: right of 1 ours is faster</text>')
+    lines.append(
+        f'  <text x="{place(1):.1f}" y="{foot + 32}" text-anchor="middle" fill="#565b64">time of the best peer over ours: right of 1 ours is faster</text>'
+    )
     return "\n".join([*lines, "</svg>", ""])

@@ -27,9 +27,18 @@ TORCH: dict[str, tuple[str, ...]] = {
     "gemm_nt": ("C.addmm_(A, B.T, alpha=alpha, beta=beta)",),
     "gemm_tn": ("C.addmm_(A.T, B, alpha=alpha, beta=beta)",),
     "gemm_tt": ("C.addmm_(A.T, B.T, alpha=alpha, beta=beta)",),
-    "conv1d": ("functional.conv1d(X, K, Bias, stride, padding, dilation, groups)", "functional.conv1d(X, K, None, stride, padding, dilation, groups)"),
-    "conv2d": ("functional.conv2d(X, K, Bias, stride, padding, dilation, groups)", "functional.conv2d(X, K, None, stride, padding, dilation, groups)"),
-    "conv3d": ("functional.conv3d(X, K, Bias, stride, padding, dilation, groups)", "functional.conv3d(X, K, None, stride, padding, dilation, groups)"),
+    "conv1d": (
+        "functional.conv1d(X, K, Bias, stride, padding, dilation, groups)",
+        "functional.conv1d(X, K, None, stride, padding, dilation, groups)",
+    ),
+    "conv2d": (
+        "functional.conv2d(X, K, Bias, stride, padding, dilation, groups)",
+        "functional.conv2d(X, K, None, stride, padding, dilation, groups)",
+    ),
+    "conv3d": (
+        "functional.conv3d(X, K, Bias, stride, padding, dilation, groups)",
+        "functional.conv3d(X, K, None, stride, padding, dilation, groups)",
+    ),
     "attention": (f"{_ATTENTION}, is_causal=causal)", f"{_ATTENTION})"),
     "causal_attention": (f"{_ATTENTION}, is_causal=True)",),
     "masked_attention": (f"{_ATTENTION}, attn_mask=Mask)",),

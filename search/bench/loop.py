@@ -21,12 +21,18 @@ LEAST = 200e-6  # seconds of a loop
 
 def looped(runtime: Runtime, target: Target, call: partial[Any], seconds: float, timeout: float | None) -> tuple[partial[Any], int]:
     """The call of a ctypes function with its arguments fixed, many times over: as a call of a loop in C, and how often that runs it.  `seconds`: about what one takes."""
-    function = call.func
+    function: Any = call.func
     types = [_TYPES[t] for t in function.argtypes]
     arguments = ", ".join(f"{t} a{k}" for k, t in enumerate(types))
     names = ", ".join(f"a{k}" for k in range(len(types)))
     source = "\n".join(
-        ["#include <stdint.h>", f"void loop(void (*f)({', '.join(types)}), int64_t n, {arguments}) {{", f"  for (int64_t k = 0; k < n; k++) f({names});", "}", ""]
+        [
+            "#include <stdint.h>",
+            f"void loop(void (*f)({', '.join(types)}), int64_t n, {arguments}) {{",
+            f"  for (int64_t k = 0; k < n; k++) f({names});",
+            "}",
+            "",
+        ]
     )
     library = compiled(runtime, target, source, timeout)
     loop = library.loop

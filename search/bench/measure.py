@@ -95,7 +95,12 @@ class Row:
             row["time_s"] = {name: self.seconds(name) for name in self.minima}
             row["spread"] = {name: round(spread(found), 4) for name, found in self.minima.items()}
             row |= {"best_peer": self.best_peer, "ratio": self.ratio, "noise": self.noise, "tie": self.tie}
-            row |= {"flops": self.flops, "bytes": self.bytes, "gflops": round(self.flops / seconds / 1e9, 3), "gbps": round(self.bytes / seconds / 1e9, 3)}
+            row |= {
+                "flops": self.flops,
+                "bytes": self.bytes,
+                "gflops": round(self.flops / seconds / 1e9, 3),
+                "gbps": round(self.bytes / seconds / 1e9, 3),
+            }
             row |= {"ceiling": self.ceiling or None, "of_ceiling": self.of_ceiling, "call_cost_s": self.costs, "forms": self.forms}
         return row | {"notes": list(self.notes)}
 
@@ -271,7 +276,9 @@ def agrees(port: Port, theirs: Any, ours: Any) -> bool:
 
 def with_ceiling(row: Row, raised: Graph, bench: Bench) -> Row:
     """The row with the ceiling that bounds it: memory (copying, or reading where little is written) or arithmetic."""
-    written = sum(numpy.prod([max(0, n) for n in extents(p, row.sizes)], dtype=numpy.int64) * p.dtype.bytes for p in raised.ports if p.role in ("out", "inout"))
+    written = sum(
+        numpy.prod([max(0, n) for n in extents(p, row.sizes)], dtype=numpy.int64) * p.dtype.bytes for p in raised.ports if p.role in ("out", "inout")
+    )
     kind = "read" if written * 16 < row.bytes else "copy"
     bandwidth = bench.ceilings.read(row.bytes) if kind == "read" else bench.ceilings.copy(row.bytes)
     limits = {kind: row.bytes / bandwidth}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,9 +16,9 @@ import numpy
 
 from ...ir.dtypes import numpy_dtype
 from ...ir.graph import Graph
+from . import blas
 from .blocks import Contender
 from .dialect import NUMPY, REFUSALS, TORCH, Dialect
-from . import blas
 from .forms import FORMS
 from .translate import Translation, Untranslatable, translate
 
@@ -85,7 +86,9 @@ def candidates(family: str, work: Work) -> Found:
     texts = (*work.forms.get(family, ()), *FORMS.get(family, {}).get(work.name, ()))
     peers = [p for p in (_named(library, text, work) for text in texts) if p is not None]
     try:
-        peers.append(_compiled(library, work) if family == "inductor" else _translated(library, work, "numpy" if family == "numpy" else "torch (eager)"))
+        peers.append(
+            _compiled(library, work) if family == "inductor" else _translated(library, work, "numpy" if family == "numpy" else "torch (eager)")
+        )
     except Untranslatable as why:
         if not peers:
             notes.append(f"{family}: {why}")
@@ -143,11 +146,9 @@ class _Torch(_Library):
     dialect = TORCH
 
     def __init__(self, threads: int) -> None:
-        import torch
-
-        torch.set_num_threads(threads)
-        torch.set_grad_enabled(False)
-        self.module = torch
+        self.module = import_module("torch")  # seconds, and only where it was asked for
+        self.module.set_num_threads(threads)
+        self.module.set_grad_enabled(False)
 
     def names(self) -> dict[str, Any]:
         return {"torch": self.module, "functional": self.module.nn.functional}

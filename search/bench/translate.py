@@ -63,7 +63,11 @@ class _Translator:
         for name, node in outputs.items():
             # the last node may write into an array that it reads only where it writes
             updates = self.graph.port(name).role == "inout"
-            if node.op not in ("input", "const", "iota") and node not in direct and (not updates or (node is nodes[-1] and self.in_place(node, name))):
+            if (
+                node.op not in ("input", "const", "iota")
+                and node not in direct
+                and (not updates or (node is nodes[-1] and self.in_place(node, name)))
+            ):
                 direct[node] = self.ports[name]
         for node in nodes:
             self.place(node, direct.get(node))
@@ -335,7 +339,9 @@ class _Translator:
             followed = tuple(next(iter(f[1])) for f in forms if f is not None)
             if len(set(followed)) == len(followed) and all(shape[j] == extent for j, extent in zip(followed, source, strict=True)):
                 return name, followed
-        used = tuple(j for j in range(len(shape)) if any(axis(j) in _axes_of(e) for e in (*view.index, *(() if view.domain is None else (view.domain,)))))
+        used = tuple(
+            j for j in range(len(shape)) if any(axis(j) in _axes_of(e) for e in (*view.index, *(() if view.domain is None else (view.domain,))))
+        )
         renamed = {axis(j): axis(k) for k, j in enumerate(used)}
         narrowed = view.through(renamed)
         kept = tuple(domain[j] for j in used)
@@ -363,7 +369,9 @@ class _Translator:
         left, right = self.ordered(a, of_a, (*batch, *rows, *summed)), self.ordered(b, of_b, (*batch, *summed, *columns))
         return f"{self.dialect.name}.matmul({left}, {right}, out={to})"
 
-    def vector_product(self, operands: list[tuple[str, tuple[int, ...]]], kept: list[int], summed: list[int], batch: list[int], to: str) -> str | None:
+    def vector_product(
+        self, operands: list[tuple[str, tuple[int, ...]]], kept: list[int], summed: list[int], batch: list[int], to: str
+    ) -> str | None:
         if len(kept) != 1 or batch or kept[0] != 0:
             return None
         (matrix, of), (vector, _) = sorted(operands, key=lambda o: -len(o[1]))

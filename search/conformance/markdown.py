@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .report import STATUSES, Report, Row, far, reason
+from .report import CLOSE, STATUSES, Report, Row, far, reason
+
+SHOWN = 12  # names in a sentence
 
 
 def markdown(report: Report) -> str:
@@ -28,8 +30,8 @@ def head(report: Report) -> str:
         ", ".join(f"{counts[s]} {s}" for s in STATUSES if counts[s]) + f": rows of an operator or composite at one dtype; "
         f"{sum(r.passed for r in report.rows)} of {sum(r.cases for r in report.rows)} cases pass.",
         "",
-        "A case is one kernel at one binding of its sizes, compared with the float64 reference (f64: extended precision). `max`, `p99`: of elementwise floats, in "
-        "units of the last place from the correctly rounded result; `bound`: the largest error in units of the first-order error bound (above 1 is a mismatch).",
+        "A case is one kernel at one binding of its sizes, compared with the float64 reference (f64: extended precision). `median`, `p99`, `max`: of elementwise floats, "
+        "in units of the last place from the correctly rounded result; `bound`: the largest error in units of the first-order error bound (above 1 is a mismatch).",
     ]
     return "\n".join(lines)
 
@@ -39,7 +41,7 @@ def contract(report: Report) -> Iterable[str]:
     for kind, title in (("primop", "Primops: the contract of a runtime"), ("derived", "Derived operators")):
         found = [r for r in report.rows if r.kind == kind]
         if found:
-            yield f"## {title}\n\n" + "\n".join(grid(found)) + "\n\n" + "\n".join(table(found))
+            yield "\n\n".join([f"## {title}", "\n".join(grid(found)), *(["\n".join(rows)] if (rows := table(found)) else []), *lacking(found)])
 
 
 def grid(found: list[Row]) -> list[str]:
@@ -62,14 +64,13 @@ def label(r: Row) -> str:
 
 
 def table(found: list[Row]) -> list[str]:
-    lines = ["| operator | dtype | status | cases | max | p99 | bound |", "|---|---|---|---|---|---|---|"]
-    return lines + [line(r) for r in found if r.status != "not supported"]
+    lines = [line(r) for r in found if r.status != "not supported"]
+    return ["| operator | dtype | status | cases | median | p99 | max | bound |", "|---|---|---|---|---|---|---|---|", *lines] if lines else []
 
 
 def line(r: Row) -> str:
-    ulp = (far(r.ulp_max), far(r.ulp_p99)) if r.elementwise else ("", "")
-    status = f"not supported ({r.what})" if r.what else r.status
-    return f"| {label(r)} | {r.dtype} | {status} | {r.passed}/{r.cases} | {ulp[0]} | {ulp[1]} | {r.ratio:.2g} |"
+    ulp = " | ".join(far(d) if r.elementwise else "" for d in (r.ulp_median, r.ulp_p99, r.ulp_max))
+    return f"| {label(r)} | {r.dtype} | {r.status} | {r.passed}/{r.cases} | {ulp} | {r.ratio:.2g} |"
 
 
 def composites(report: Report) -> Iterable[str]:
@@ -80,14 +81,21 @@ def composites(report: Report) -> Iterable[str]:
     if families:
         yield "## Composites"
     for family, found in families.items():
-        lacking = [r for r in found if r.status == "not supported"]
-        text = f"### {family}\n\n" + "\n".join(table(found))
-        if lacking:
-            by: dict[str, list[str]] = {}
-            for r in lacking:
-                by.setdefault(r.what, []).append(r.name)
-            text += "\n\nNot supported: " + "; ".join(f"{what} ({len(names)} composites)" for what, names in by.items()) + "."
-        yield text
+        yield "\n\n".join([f"### {family}", *(["\n".join(rows)] if (rows := table(found)) else []), *lacking(found)])
+
+
+def lacking(found: list[Row]) -> list[str]:
+    """What is not supported, by the primop or dtype that is missing."""
+    by: dict[str, list[str]] = {}
+    for r in found:
+        if r.status == "not supported":
+            by.setdefault(r.what, []).append(label(r))
+    names = {what: list(dict.fromkeys(among)) for what, among in by.items()}
+    return ["Not supported, for want of " + "; of ".join(f"`{what}`: {few(among)}" for what, among in names.items()) + "."] if by else []
+
+
+def few(names: list[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
 def failures(report: Report) -> Iterable[str]:
@@ -99,10 +107,18 @@ def failures(report: Report) -> Iterable[str]:
 
 
 def explained(report: Report) -> Iterable[str]:
-    found = [(r, reason(r)) for r in report.rows]
-    lines = [f"- {label(r)}, {r.dtype}: p99 {far(r.ulp_p99)} ULP; {why}" for r, why in found if why]
-    if lines:
-        yield "## Elementwise results farther than 2 ULP at p99, and why\n\n" + "\n".join(lines)
+    """How near elementwise floats are, by dtype, and every exception with its reason."""
+    judged = [r for r in report.rows if r.elementwise and r.status == "passes"]
+    if not judged:
+        return
+    lines = ["| dtype | rows | of them with median 0 | with p99 ≤ 2 |", "|---|---|---|---|"]
+    for dtype in dict.fromkeys(r.dtype for r in judged):
+        of = [r for r in judged if r.dtype == dtype]
+        lines.append(f"| {dtype} | {len(of)} | {sum(not r.ulp_median for r in of)} | {sum(r.ulp_p99 <= CLOSE for r in of)} |")
+    yield "## Elementwise floats, in units of the last place\n\n" + "\n".join(lines)
+    exceptions = [f"- {label(r)}, {r.dtype}: median {far(r.ulp_median)}, p99 {far(r.ulp_p99)}; {why}" for r in judged if (why := reason(r))]
+    if exceptions:
+        yield "The others, and why:\n\n" + "\n".join(exceptions)
 
 
 def shortened(text: str) -> str:

@@ -179,12 +179,15 @@ def reproduction(t: Tally, settings: Settings) -> str:
 
 
 def reason(r: Row) -> str:
-    """Why an elementwise result is farther off than CLOSE at p99, by its error bound."""
-    if not r.elementwise or (r.ulp_p99 <= CLOSE and not r.ulp_median):
+    """Why an elementwise result that passes is farther off than CLOSE at p99, or at the median not the correctly rounded one: by its error bound."""
+    if r.status != "passes" or not r.elementwise or (r.ulp_p99 <= CLOSE and not r.ulp_median):
         return ""
     if r.ulp_p99 <= CLOSE:
         return "within the bound of its formula, which is of several roundings"
-    return f"cancellation: where results are more than {CLOSE} ULP off, the formula's first-order error bound is {far(r.bound_ulp)} ULP (median)"
+    return (
+        f"a difference, a power or the like magnifies what was rounded before it: where results are more than {CLOSE} ULP off, "
+        f"the first-order error bound of the formula is {far(r.bound_ulp)} ULP (median)"
+    )
 
 
 def far(distance: int) -> str:

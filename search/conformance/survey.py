@@ -8,9 +8,10 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 from ...dsl.scope import LIBRARY
@@ -73,8 +74,9 @@ def survey(
         every = [t for found in done.values() for t in found]
         tell(Progress(len(work), len(done), sum(t.cases for t in every), sum(t.status not in ("passes", "not supported", "dtype") for t in every)))
 
-    for k, tallies in finished(work, left, settings, processes):
-        note(k, tallies)
+    with closing(finished(work, left, settings, processes)) as units_done:
+        for k, tallies in units_done:
+            note(k, tallies)
     return [t for k in sorted(done) for t in done[k]]
 
 
@@ -92,6 +94,10 @@ def finished(work: Sequence[Sequence[Spec]], left: list[int], settings: Settings
             ready, _ = wait(pending, return_when=FIRST_COMPLETED)
             for future in sorted(ready, key=lambda f: pending[f]):
                 yield pending.pop(future), future.result()
+    except BaseException:  # interrupted: what has begun is not waited for
+        for process in active_children():
+            process.kill()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

@@ -19,7 +19,7 @@ from ...ir.merge import Merged, merge
 from ...ir.program import BAD_INDEX, ERRORS
 from ..cache import cached
 from ..child import Child, Outcome
-from ..trial import definition, in_memory
+from ..trial import definition, in_memory, where_needed
 from .distance import added, histogram, steps
 from .kernels import Kernel, Refused, Spec, compiled, refusal
 from .sizes import bindings
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ...runtimes import Runtime
 
 PREFIX = "lm_"
+_DEADLY = 3  # cases that die or hang, after which a kernel is left alone: each costs a worker or the whole time limit
 _KEPT, _KEPT_ELEMENTS = 24, 250_000  # results of the reference, and elements of one of them
 
 
@@ -170,6 +171,7 @@ class Library:
     def _kernel(self, k: int, kernel: Kernel, child: Child, program: Path) -> Tally:
         spec, graph = kernel.spec, kernel.graph
         tally = Tally(spec, kernel.subject.family, elementwise=is_elementwise(kernel.raised))
+        deadly = 0
         for case in self.cases(kernel, self.settings.quick):
             if self.settings.case and case.words(spec) != self.settings.case:
                 continue
@@ -189,6 +191,10 @@ class Library:
                 tally.failed = tally.failed or case.words(spec)
                 if _WORSE.index(status) > _WORSE.index(tally.status):
                     tally.status, tally.detail, tally.failed = status, detail, case.words(spec)
+            deadly += status in ("crash", "time limit")
+            if deadly == _DEADLY:
+                tally.detail += f"; no more cases after {_DEADLY} such"
+                break
         return tally
 
     def _inputs(self, graph: Graph, spec: Spec, case: Case) -> dict[str, Any]:
@@ -238,6 +244,8 @@ class Library:
             return ("crash" if outcome.status == "crash" else "time limit"), outcome.detail
         k = self.kernels.index(kernel)
         expected = self._expected(kernel, case, given)
+        if expected == BAD_INDEX and outcome.status == "done":
+            expected = where_needed(kernel.raised, given, case.sizes) or expected
         if isinstance(expected, int):
             right = outcome.status == "code" and outcome.code == expected
             return (
