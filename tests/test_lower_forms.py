@@ -46,7 +46,7 @@ def test_a_vector_loop_loads_consecutive_elements() -> None:
         """,
         """
         for j in 0 .. 2 unroll:
-          y[j * 8] = vload.8 x[j * 8] * broadcast.8(alpha) + cast.f32x8(broadcast.8(j * 8) + ramp.8)
+          y[j * 8] = vload.8 x[j * 8] * broadcast.8(alpha) + cast.f32x8(broadcast.8(cast.i32(j * 8)) + cast.i32x8(ramp.8))
         """,
     )
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ...ir.bounds import Known, bounds
 from ...ir.dtypes import INDEX, f32, f64, i32
 from ...ir.expr import ZERO, Expr, both, broadcast, call, cast, const, maximum, minimum, postorder, ramp
 from .affine import difference
@@ -32,9 +33,25 @@ class Position(NamedTuple):
     high: int
 
 
-def position(root: Expr, axis: str, base: Expr, count: int, varies: Callable[[Expr], bool]) -> Position | None:
-    """The scalar position `root` along a vector of `count` lanes over `axis`, which is `base` in lane 0.  None where it has no such form."""
-    if root.dtype is not INDEX or not root.is_position:
+def narrowed(n: Expr, args: tuple[Expr, ...], axis: Expr, base: Expr, trips: int, varies: Callable[[Expr], bool]) -> Expr | None:
+    """The comparison of positions or the cast of one, `n`, along a vector over `axis`, in lanes of 32 bits; None where it has no such form.
+
+    args: its operands, of which one at least is a vector; base: what `axis` is in lane 0, on each of so many trips.
+    """
+    if n.op not in (*COMPARISONS, "cast") or n.args[0].dtype is not INDEX:
+        return None
+    count = max(a.dtype.lanes for a in args)
+    found = [p for p in (_position(a, axis, base, count, varies) for a in n.args) if p is not None]
+    if len(found) < len(n.args):
+        return None
+    if n.op == "cast":
+        return _converted(found[0], call("cast", args[0], to=n.dtype.vector(count)), Known({axis.attr: (0, max(0, trips - 1), 1)}))
+    return _compared(n.op, *found)
+
+
+def _position(root: Expr, axis: Expr, base: Expr, count: int, varies: Callable[[Expr], bool]) -> Position | None:
+    """The scalar position `root` along the vector.  None where it has no such form."""
+    if not root.is_position:
         return None
     done: dict[Expr, Position] = {}
     for n in postorder(root):
@@ -45,8 +62,8 @@ def position(root: Expr, axis: str, base: Expr, count: int, varies: Callable[[Ex
     return done[root]
 
 
-def _varying(n: Expr, done: dict[Expr, Position], axis: str, base: Expr, count: int) -> Position | None:
-    if n.op == "var" and n.attr == axis:
+def _varying(n: Expr, done: dict[Expr, Position], axis: Expr, base: Expr, count: int) -> Position | None:
+    if n is axis:
         return Position(base, call("cast", ramp(count), to=i32.vector(count)), 0, count - 1)
     if n.op not in ("add", "sub", "mul", "min", "max"):
         return None
@@ -101,7 +118,7 @@ def _spread(x: Expr, like: Expr) -> Expr:
     return broadcast(cast(i32, x), like.dtype.lanes)
 
 
-def compared(op: str, a: Position, b: Position) -> Expr | None:
+def _compared(op: str, a: Position, b: Position) -> Expr | None:
     """The lanes' comparison, on 32 bits; None where nothing varies."""
     d = _sum(a, b, -1)
     if d.lanes is None:
@@ -111,10 +128,14 @@ def compared(op: str, a: Position, b: Position) -> Expr | None:
     return call(op, d.lanes, _spread(limit, d.lanes))
 
 
-def converted(a: Position, vector: Expr) -> Expr | None:
+def _converted(a: Position, vector: Expr, known: Known) -> Expr | None:
     """`vector`, a cast of the position to f32 or f64, by way of 32 bits where its base fits; None where nothing varies."""
     if a.lanes is None or vector.dtype.element not in (f32, f64):
         return None
-    fits = both(call("less_equal", const(-(1 << 31) - a.low), a.base), call("less_equal", a.base, const((1 << 31) - 1 - a.high)))
+    least, most = -(1 << 31) - a.low, (1 << 31) - 1 - a.high
+    low, high, _ = bounds(a.base, known)
+    above = None if low is not None and low >= least else call("less_equal", const(least), a.base)
+    below = None if high is not None and high <= most else call("less_equal", a.base, const(most))
+    fits = both(above, below)
     short = call("cast", call("add", _spread(a.base, a.lanes), a.lanes), to=vector.dtype)
     return short if fits is None else call("where", fits, short, vector)

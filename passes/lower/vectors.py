@@ -43,7 +43,7 @@ from ...ir.primops import COMBINERS
 from ...ir.program import Array, Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, expressions, statements, with_body
 from ...ir.target import Target
 from .affine import difference, divide, slope
-from .positions import COMPARISONS, compared, converted, position
+from .positions import narrowed
 
 COMBINER_OF = {c.op: c.name for c in COMBINERS.values()}
 
@@ -390,23 +390,14 @@ class _Lanes:
     def operator(self, n: Expr, args: tuple[Expr, ...]) -> Expr:
         if all(a.dtype.lanes == 1 for a in args):
             return make(n.op, n.dtype, args, n.attr)
-        if n.op in COMPARISONS or n.op == "cast":
-            narrow = self.narrow(n, args)
-            if narrow is not None:
-                return narrow
+        trips = difference(self.loop.stop, self.loop.start).attr // self.lanes
+        narrow = narrowed(n, args, var(self.loop.var), self.base, trips, self.varies)
+        if narrow is not None:
+            return narrow
         if n.op == "where":  # a condition that is the same in every lane stays scalar: a choice between vectors, still lazy
             condition, a, b = args
             return call("where", condition, self.vector(a), self.vector(b))
         return call(n.op, *map(self.vector, args), to=n.dtype.vector(self.lanes) if n.op in ("cast", "bitcast") else None)
-
-    def narrow(self, n: Expr, args: tuple[Expr, ...]) -> Expr | None:
-        """A comparison of positions, or a cast of one, in lanes of 32 bits; None where it has no such form."""
-        found = [position(a, self.loop.var, self.base, self.lanes, self.varies) for a in n.args]
-        if any(p is None for p in found):
-            return None
-        if n.op == "cast":
-            return converted(found[0], call("cast", args[0], to=n.dtype.vector(self.lanes)))
-        return compared(n.op, found[0], found[1])
 
     def guarded(self, root: Expr) -> dict[Expr, First]:
         """What only some lanes may load, with these lanes; and the choices that say so.  A load that other lanes may perform, but not all, has no vector form."""

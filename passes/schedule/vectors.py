@@ -10,7 +10,7 @@ transposition    store and loads are consecutive along different axes: square ti
 from __future__ import annotations
 
 from ...ir.expr import ZERO, Expr, var
-from ...ir.kernel import Alloc, Block, Loop, Store, statements
+from ...ir.kernel import Alloc, Block, Loop, Store, expressions, statements
 from ...ir.simplify import simplify
 from . import cost, roles
 from .affine import same_position, stride
@@ -69,12 +69,27 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
         return
     if order != form.axes and plan.tried("reorder", *order):
         return
-    if len(form.chain) > 1 and all(_identity(a, form) for a in addresses):
+    if len(form.chain) > 1 and all(_identity(a, form) for a in addresses) and not _positions_as_data(form):
         for _ in form.chain[1:]:
             plan.do("collapse", *roles.shape(plan.kernel).axes[:2])
         axis = roles.shape(plan.kernel).axes[0]
         plan.note("all operands are consecutive over all axes: one long axis")
     _strip(plan, axis, _width(plan, form.body))
+
+
+def _positions_as_data(form: roles.Shape) -> bool:
+    """Whether a value is computed from a position itself: of a collapsed axis that would be a quotient or a remainder for each lane."""
+    axes = set(form.axes)
+    stack = [e for s in statements(form.body) for e in ((s.value,) if isinstance(s, Store) else expressions(s))]
+    seen = set(stack)
+    while stack:
+        n = stack.pop()
+        if n.op == "var" and n.attr in axes:
+            return True
+        fresh = [a for a in n.args if a not in seen and n.op != "load"]
+        stack += fresh
+        seen.update(fresh)
+    return False
 
 
 def _identity(address: Expr, form: roles.Shape) -> bool:
