@@ -41,7 +41,7 @@ bless: $(VENV)/dev
 docs: $(VENV)/demo
 	$(BIN)/python -m luminal.cli.library_page > docs/ops.md
 
-# What each runtime computes right: some minutes each.  --resume goes on where an interrupted run was.
+# What each runtime computes right: an hour for clang, minutes for the others.  --resume goes on where an interrupted run was.
 JOBS ?= 2
 REPORTS ?= clang reference cuda
 FULL_clang :=

@@ -51,7 +51,7 @@ def merge(programs: Sequence[Program], name: str) -> Merged:
         names = _shared(program, pool)
         own = {s: f"u{k}.{s}" for s in [*(s.name for s in program.sizes), *(n for p in program.ports for n in p.strided)]}
         change = substitution({size(old): size(new) for old, new in own.items()})
-        functions += [_renamed(f, f"u{k}.{f.name}", own, change) for f in program.functions]
+        functions += [_renamed(f, k, own, change) for f in program.functions]
         entry.append(If(call("equal", size(WHICH), const(k)), _entry(program, k, names, change)))
         workspaces += [] if program.workspace is None else [change(program.workspace)]
         ports.append(names)
@@ -86,10 +86,15 @@ def _pooled(role: str, dtype: str, pairs: bool, k: int) -> str:
     return f"{role}.{dtype}{'.pairs' if pairs else ''}.{k}"
 
 
-def _renamed(f: Function, name: str, sizes: Mapping[str, str], change: Any) -> Function:
-    """A function is its own name space but for the sizes, which are the program's wherever a parameter is called as one."""
+def _renamed(f: Function, k: int, sizes: Mapping[str, str], change: Any) -> Function:
+    """A function is its own name space but for the sizes, which are the program's wherever a parameter is called as one, and for the functions that it calls."""
     params = tuple(replace(p, name=sizes[p.name]) if not p.pointer and p.dtype is INDEX and p.name in sizes else p for p in f.params)
-    return Function(name, params, map_expressions(f.body, change), tuple(map(change, f.grid)), tuple(map(change, f.threads)), f.fails)
+
+    def calls(s: Any) -> Block | None:
+        return (Call(f"u{k}.{s.function}", s.args),) if isinstance(s, Call) else None
+
+    body = map_block(map_expressions(f.body, change), calls)
+    return Function(f"u{k}.{f.name}", params, body, tuple(map(change, f.grid)), tuple(map(change, f.threads)), f.fails)
 
 
 def _entry(program: Program, k: int, ports: Mapping[str, str], change: Any) -> Block:

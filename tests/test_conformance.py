@@ -132,6 +132,7 @@ def test_distances_are_counted_in_representable_values() -> None:
 MERGED = {
     "a scalar, in place": "(composite f ((A{f32}[M N] B{f32}[N M] s{f32}[]) -> (A)) (return (+ (* s A) (transpose B))))",
     "temporaries": "(composite f ((A{f32}[M K] B{f32}[K N]) -> (C{f32}[M N])) (setf c (matmul A B)) (return (/ c (sum c :axis 1 :keepdims t))))",
+    "loops in functions of their own": "(composite f ((A{f32}[M N] B{f32}[N]) -> (C{f32}[M N] D{f32}[N])) (return (* A B) (exp B)))",
     "an index": "(composite f ((T{f32}[K N] I{i32}[M]) -> (Y{f32}[M N])) (return (gather T I)))",
     "loops": "(composite f ((X{f64}[N]) -> (X)) (loop (i 1 n) (incf (aref X i) (* 0.5 (aref X (- i 1))))))",
     "complex": "(composite f ((X{c64}[N] a{c64}[]) -> (Y{c64}[N])) (return (* a X)))",

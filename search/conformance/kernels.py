@@ -94,7 +94,8 @@ def compiled(spec: Spec, subject: Subject, target: Target) -> Kernel | Refused |
         if graph is None:
             return None
     except SourceError as error:
-        elsewhere = any(_is_defined(subject, d, spec.instance, target) for d in subject.dtypes if d != spec.dtype)
+        # asked in one layout only: what there is no plain kernel of is told once
+        elsewhere = spec.layout != "row" or any(_is_defined(subject, d, spec.instance, target) for d in subject.dtypes if d != spec.dtype)
         return Refused(spec, "dtype" if elsewhere else "compiler error", str(error), spec.dtype)
     if spec.variant == "decomposed":
         target = replace(target, native=frozenset(op for op in target.native if OPS[op].primop))
