@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...ir.dtypes import INDEX
 from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, minimum, mod, var
 from ...ir.kernel import Barrier, Block, If, Kernel, Let, Loop, Store, map_block, statements, substitute_block, with_body
 from ...ir.simplify import simplify
@@ -184,9 +185,12 @@ def collapse(kernel: Kernel, facts: Facts, a: str, b: str) -> Kernel:
         raise StepError(f"collapse: the bounds of `{b}` depend on `{a}`")
     name = fresh(f"{a}_{b}", names_taken(kernel))
     width = extent(inner)
+    trips = extent(outer) * width
+    if trips.is_const and trips.attr > INDEX.max:
+        raise StepError(f"collapse: `{a}` and `{b}` together run more often than an index counts")
     body = _at(inner.body, inner, inner.start + mod(var(name), width))
     body = _at(body, outer, outer.start + floordiv(var(name), width))
-    return replace_loop(kernel, a, lambda _: (Loop(name, ZERO, extent(outer) * width, body, outer.kind, span=outer.span),))
+    return replace_loop(kernel, a, lambda _: (Loop(name, ZERO, trips, body, outer.kind, span=outer.span),))
 
 
 def tile(kernel: Kernel, facts: Facts, a: str, b: str, factor_a: int, factor_b: int, tail: str = "guard") -> Kernel:
