@@ -6,11 +6,13 @@ from dataclasses import replace
 
 from ...ir.kernel import Kernel
 from ...ir.target import Options, Target
+from ...ir.verify.body import Body
+from ...ir.verify.races import races
 from .cascades import cascade
 from .contractions import contract
 from .gpu import grid
 from .plan import Plan
-from .tree import Facts, StepError
+from .tree import Facts, StepError, reads, written
 from .vectors import vectors
 
 
@@ -24,10 +26,21 @@ def automatic(kernel: Kernel, facts: Facts, target: Target, options: Options) ->
         plan = Plan(kernel, facts, target, options)
         try:
             if attempt(plan):
+                _stays_in_place(kernel, plan.kernel, facts)
                 return replace(plan.kernel, notes=(*kernel.notes, *reasons, *plan.notes))
         except StepError as e:
             reasons.append(f"not {attempt.__name__.strip('_')}: {e}")
     return replace(kernel, notes=(*kernel.notes, *reasons))
+
+
+def _stays_in_place(before: Kernel, after: Kernel, facts: Facts) -> None:
+    """What is read where it is updated must still be seen to be safe: pieces of a loop are statements of their own, which a condition may no longer hold apart.  StepError."""
+    if written(before.body).isdisjoint({n.attr for n in reads(before.body)} & set(before.buffers)):
+        return
+    laid = Body(after.name, after.body, facts.buffers, {}, frozenset(facts.sizes), frozenset(), False)
+    found = next(races(laid), None)
+    if found is not None:
+        raise StepError(found)
 
 
 def _gpu(plan: Plan) -> bool:
