@@ -106,7 +106,12 @@ def solve(composite: Composite, fixed: Mapping[str, int], parameters: Mapping[st
     ports = {p.name for p in composite.ports}
     for name, place in names.all.items():
         if name in ports:
-            raise error("E0204", f"the size `{name}` has the name of a port", place, "help: both are parameters of the emitted function, and keywords in Python")
+            raise error(
+                "E0204",
+                f"the size `{name}` has the name of a port",
+                place,
+                "help: both are parameters of the emitted function, and keywords in Python",
+            )
     constraints = [*(c for p in composite.ports for c in p.where), *composite.where]
     if len(constraints) > MAX_CONSTRAINTS:
         raise error("E0106", f"{len(constraints)} constraints; at most {MAX_CONSTRAINTS} are allowed", constraints[MAX_CONSTRAINTS].place)

@@ -145,7 +145,9 @@ class Expressions:
 
     def _vector_load(self, e: Expr, args: list[Text]) -> Text:
         memory = DTYPES["u8"].vector(e.dtype.lanes) if e.dtype.kind == "bool" else e.dtype
-        text = self._fill(e.op if len(args) == 1 else ("load_first", "load_between")[len(args) - 2], tuple(args), memory, memory, buffer=self.buffer(e.attr).text)
+        text = self._fill(
+            e.op if len(args) == 1 else ("load_first", "load_between")[len(args) - 2], tuple(args), memory, memory, buffer=self.buffer(e.attr).text
+        )
         return self._from_bytes(text, e.dtype) if e.dtype.kind == "bool" else text
 
     def _from_bytes(self, t: Text, dtype: DType) -> Text:

@@ -53,9 +53,9 @@ class _Serial(Exception):
 
 
 class First(NamedTuple):
-    """The first `count` lanes, perhaps without the first `skip` of them."""
+    """The lanes before `stop`, perhaps without the first `skip` of them."""
 
-    count: Expr
+    stop: Expr
     skip: Expr | None = None
 
 
@@ -252,7 +252,7 @@ class _Lanes:
             raise _Serial
         others, first = found
         with self.only(first):
-            return If(both(*others, ZERO.lt(first.count)) or TRUE, self.block(s.body))
+            return If(both(*others, ZERO.lt(first.stop)) or TRUE, self.block(s.body))
 
     def guard(self, condition: Expr) -> tuple[list[Expr], First] | None:
         """A condition as what is the same in every lane and which lanes, in one piece, pass the rest; None where it has no such form."""
@@ -297,7 +297,7 @@ class _Lanes:
             return replace(s, address=self.scalar(s.address), value=self.folded(load(s.buffer, s.value.dtype, s.address), s.value))
         if self.slope(s.address) is not ONE_STEP or not in_memory(s.value.dtype):
             raise _Serial
-        return replace(s, address=self.at_base(s.address), value=self.vector(self.widen(s.value)), count=self.open and self.open.count)
+        return replace(s, address=self.at_base(s.address), value=self.vector(self.widen(s.value)), count=self.open and self.open.stop)
 
     def folded(self, target: Expr, value: Expr) -> Expr:
         """The value of `target = value` for all lanes at once, where `target` is one scalar: target ⊕ x accumulates a fold of x."""
@@ -433,7 +433,7 @@ class _Lanes:
         others, first = found
         a, b = self.vector(args[1]), self.vector(args[2])
         if n.args[1].op != "load" or not (n.args[2].is_const and n.args[2].attr == 0):
-            inside = call("less_than", ramp(self.lanes), broadcast(first.count, self.lanes))
+            inside = call("less_than", ramp(self.lanes), broadcast(first.stop, self.lanes))
             if first.skip is not None:
                 inside = call("bit_and", inside, call("less_equal", broadcast(first.skip, self.lanes), ramp(self.lanes)))
             a = call("where", inside, a, b)
