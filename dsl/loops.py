@@ -57,7 +57,7 @@ def run_nest(evaluator: Evaluator, form: List) -> None:
                 evaluator.guarded(form, walk.finish)
                 return
         raise CompilerBug("elaborate", "the dtypes of a nest do not settle")
-    except Exception:
+    except Exception:  # raised again: only what it would have made is marked
         for name in targets(form):
             found = frame.resolve(name.name, name.place)
             if (found is not None and found.space == "local") or frame.declared_output(name.name) is not None:

@@ -244,9 +244,9 @@ class _Polynomial:
     def plus(self, a: Value, b: Value) -> Value:
         a, b = _folded(a), _folded(b)
         if not isinstance(a, View):
+            if not isinstance(b, View):
+                return a + b
             a, b = b, a
-        if not isinstance(a, View):
-            return a + b  # type: ignore[operator]
         if isinstance(b, View):
             return self.times(2.0, a) if same_view(a, b) else identity(elementwise("add", self.shape, a, b))
         return identity(elementwise("add", self.shape, a, _number(b, a.dtype))) if b else a
@@ -254,9 +254,9 @@ class _Polynomial:
     def times(self, a: Value, b: Value) -> Value:
         a, b = _folded(a), _folded(b)
         if not isinstance(b, View):
+            if not isinstance(a, View):
+                return a * b
             a, b = b, a
-        if not isinstance(b, View):
-            return a * b  # type: ignore[operator]
         if isinstance(a, View):
             return identity(elementwise("mul", self.shape, a, b))
         if a in (0.0, 1.0):

@@ -93,7 +93,7 @@ class _Cascade:
 
     def run(self) -> None:
         plan = self.plan
-        batch, row = self.collapsed(self.batch_axes), self.collapsed(self.row_axes)
+        batch, row = self.plan.collapsed(self.batch_axes), self.plan.collapsed(self.row_axes)
         height = plan.extent(row)
         rows = self.block.rows if height is None else max(1, min(self.block.rows, height))
         plan.do("split", row, rows * ROW_TILES, tail="pad")
@@ -103,7 +103,7 @@ class _Cascade:
         outer = (batch, self.along) if batch else (self.along,)
         for t, nest in zip(self.tiles, self.nests, strict=True):
             t.stage_columns(nest.column_operands, outer)
-        work = self.collapsed((batch, f"{row}.0")) if batch else f"{row}.0"
+        work = self.plan.collapsed((batch, f"{row}.0")) if batch else f"{row}.0"
         for t, nest in zip(self.tiles, self.nests, strict=True):
             t.stage_rows(tuple(b for b in nest.row_operands if b in plan.facts.buffers), f"{t.row}.0", work)
         for t in self.tiles:
@@ -113,14 +113,6 @@ class _Cascade:
         plan.note(
             f"blocks of {rows * ROW_TILES} rows share each tile along `{self.along}`; register tiles of {rows}×{self.block.columns}, panels of columns packed once for all rows"
         )
-
-    def collapsed(self, axes: tuple[str, ...]) -> str:
-        name = axes[0] if axes else ""
-        for axis in axes[1:]:
-            before = {x.axis for x in all_loops(self.plan.kernel.body)}
-            self.plan.do("collapse", name, axis)
-            name = next(x.axis for x in all_loops(self.plan.kernel.body) if x.axis not in before)
-        return name
 
     def block_rows(self, row: str) -> None:
         """The loop over the rows of a block goes inside the loop over tiles, and around each contraction of it and what stands between them."""

@@ -22,7 +22,6 @@ from .direct import direct, in_place, streamed
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
-from .tree import all_loops
 from .variants import choose
 
 
@@ -85,17 +84,9 @@ class _Contract:
         order = (*r.batch, *r.rows, r.column)
         if roles.shape(plan.kernel).axes != order:
             plan.do("reorder", *order)
-        self.batch = self.collapsed(r.batch)
-        self.row = self.collapsed(r.rows)
-        self.depth = self.collapsed(r.reduced)
-
-    def collapsed(self, axes: tuple[str, ...]) -> str:
-        name = axes[0] if axes else ""
-        for axis in axes[1:]:
-            before = {x.axis for x in all_loops(self.plan.kernel.body)}
-            self.plan.do("collapse", name, axis)
-            name = next(x.axis for x in all_loops(self.plan.kernel.body) if x.axis not in before)
-        return name
+        self.batch = self.plan.collapsed(r.batch)
+        self.row = self.plan.collapsed(r.rows)
+        self.depth = self.plan.collapsed(r.reduced)
 
     def block_reduction(self) -> None:
         """Split the reduction where it may be longer than a block; the output holds the partial results if it can, else `tile` finds them a place."""
@@ -127,4 +118,4 @@ class _Contract:
         """One parallel loop over batch and row blocks."""
         self.work = f"{self.row}.0.0"
         if self.batch:
-            self.work = self.collapsed((self.batch, self.work))
+            self.work = self.plan.collapsed((self.batch, self.work))

@@ -103,7 +103,7 @@ def _tiles(plan: Plan, found: Contraction, block: Blocking) -> None:
     plan.do("expand", found.accumulator.name, f"{row}.1", f"{column}.1")
     plan.do("fission", f"{row}.1", f"{column}.1")
     tile = RegisterTile(plan, found.accumulator.name, row, column, found.reduced[0])
-    r, c = _summing(plan, found, 2)
+    r, c = plan.summing(found.accumulator.name, found.reduced[0], 2)
     plan.do("reorder", *found.reduced, r, c)
     for buffer in guarded:  # what is asked of each element is asked once for all rows
         plan.do("stage", buffer, c, at=found.reduced[-1], space="register")
@@ -113,7 +113,7 @@ def _tiles(plan: Plan, found: Contraction, block: Blocking) -> None:
     for outermost, inner in tile.nests(found.accumulator.name):
         plan.do("vectorize", inner.axis)
         plan.do("unroll", outermost.axis)
-    _threads(plan, (*outer, f"{row}.0"))
+    plan.do("parallel", plan.collapsed((*outer, f"{row}.0")))
 
 
 def _is_guarded(plan: Plan, buffer: str, column: str) -> bool:
@@ -131,7 +131,7 @@ def _stream(plan: Plan, found: Contraction, block: Blocking) -> None:
     plan.do("reorder", *found.batch, f"{column}.0.0", f"{row}.0", *tile)
     plan.do("expand", acc, *tile)
     plan.do("fission", *tile)
-    r, t, c = _summing(plan, found, 3)
+    r, t, c = plan.summing(acc, deep, 3)
     plan.do("reorder", deep, r, t, c)
     plan.do("split", deep, STREAM_DEPTH, tail="cut")
     plan.do("reorder", f"{deep}.0", t, r, f"{deep}.1", c)
@@ -141,22 +141,4 @@ def _stream(plan: Plan, found: Contraction, block: Blocking) -> None:
     for x in all_loops(plan.kernel.body):
         if x.kind == "reduce" and plan.extent(x.axis) == STREAM_DEPTH:
             plan.do("unroll", x.axis)
-    _threads(plan, (*found.batch, f"{column}.0.0"))
-
-
-def _summing(plan: Plan, found: Contraction, count: int) -> tuple[str, ...]:
-    """The innermost kept axes of the nest that accumulates, so many."""
-    for loops in plan.around_store(found.accumulator.name):
-        if found.reduced[0] in [x.axis for x in loops]:
-            return tuple(x.axis for x in loops if x.kind == "parallel")[-count:]
-    raise StepError("the reduction has disappeared")
-
-
-def _threads(plan: Plan, axes: tuple[str, ...]) -> None:
-    """One parallel loop over all the axes, so that it matters not which of them has many iterations."""
-    first = axes[0]
-    for axis in axes[1:]:
-        known = {x.axis for x in all_loops(plan.kernel.body)}
-        plan.do("collapse", first, axis)
-        first = next(x.axis for x in all_loops(plan.kernel.body) if x.axis not in known)
-    plan.do("parallel", first)
+    plan.do("parallel", plan.collapsed((*found.batch, f"{column}.0.0")))

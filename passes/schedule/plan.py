@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ...ir.kernel import Alloc, Block, If, Kernel, Loop, Region, Stmt, Store, While, statements
@@ -31,6 +32,15 @@ class Plan:
         except StepError as e:
             return str(e)
         return ""
+
+    def collapsed(self, axes: Sequence[str]) -> str:
+        """The axes, nested in this order, made one: its name ("" where there are none)."""
+        name = axes[0] if axes else ""
+        for axis in axes[1:]:
+            before = {x.axis for x in all_loops(self.kernel.body)}
+            self.do("collapse", name, axis)
+            name = next(x.axis for x in all_loops(self.kernel.body) if x.axis not in before)
+        return name
 
     def note(self, *reasons: str) -> None:
         self.notes += reasons
@@ -73,6 +83,13 @@ class Plan:
         """The one local buffer that `before` did not have."""
         old = {s.buffer.name for s in statements(before.body) if isinstance(s, Alloc)}
         return next(s.buffer.name for s in statements(self.kernel.body) if isinstance(s, Alloc) and s.buffer.name not in old)
+
+    def summing(self, buffer: str, depth: str, count: int) -> tuple[str, ...]:
+        """The innermost kept axes, so many, of the nest that accumulates into `buffer` over `depth`."""
+        for loops in self.around_store(buffer):
+            if depth in [x.axis for x in loops]:
+                return tuple(x.axis for x in loops if x.axis != depth and x.kind != "reduce")[-count:]
+        raise StepError("the reduction has disappeared")
 
     def block_of(self, axis: str) -> Block:
         """The statements among which the loop over `axis` stands."""

@@ -12,7 +12,7 @@ from ...ir.kernel import If, Kernel, Let, Loop, Store, expressions, statements
 from . import cost
 from .affine import constant_extent, stride
 from .plan import Plan
-from .tree import StepError, all_loops, loads_in, touched
+from .tree import all_loops, loads_in, touched
 
 
 @dataclass
@@ -35,12 +35,8 @@ class RegisterTile:
 
     def compute(self) -> tuple[str, str]:
         """The row and column axes of the nest that accumulates."""
-        for loops in self.plan.around_store(self.accumulator):
-            names = [x.axis for x in loops]
-            if self.depth in names:
-                names.remove(self.depth)
-                return names[-2], names[-1]
-        raise StepError("the reduction has disappeared")
+        row, column = self.plan.summing(self.accumulator, self.depth, 2)
+        return row, column
 
     # ---- packing
 

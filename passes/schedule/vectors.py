@@ -212,11 +212,7 @@ def _one_axis(plan: Plan, loop: Loop) -> str:
     form = roles.Shape(tuple(chain), chain[-1].body)
     if len(chain) == 1 or not all(_identity(a, form) for a in roles.accesses(form.body, plan.facts.buffers)):
         return loop.axis
-    axis = loop.axis
-    for x in chain[1:]:
-        known = {y.axis for y in all_loops(plan.kernel.body)}
-        plan.do("collapse", axis, x.axis)
-        axis = next(y.axis for y in all_loops(plan.kernel.body) if y.axis not in known)
+    axis = plan.collapsed([x.axis for x in chain])
     plan.note("all operands are consecutive over the reduction: one long axis")
     return axis
 
@@ -246,13 +242,7 @@ def _column(plan: Plan, axis: str) -> bool:
         factor = width * cost.ACCUMULATORS
         while extent is not None and extent < factor:
             factor //= 2
-        rest = axis
-        while factor >= width and plan.has(rest):
-            plan.do("split", rest, factor, tail="cut")
-            for piece in _expanded(plan, f"{rest}.1"):
-                plan.do("vectorize", piece)
-            plan.note(f"vectors of {factor} along the kept axis `{rest}`, the reduction outside of them")
-            rest, factor = f"{rest}.t", width if factor > width else 0
+        _strips(plan, axis, factor, width)
     except StepError as e:
         plan.kernel = saved
         plan.note(f"`{axis}` is consecutive, but: {e}")
@@ -261,6 +251,16 @@ def _column(plan: Plan, axis: str) -> bool:
     for x in outer[:1] or [s.axis for s in plan.kernel.body if isinstance(s, Loop) and s.kind == "parallel"]:
         plan.do("parallel", x)
     return True
+
+
+def _strips(plan: Plan, axis: str, factor: int, width: int) -> None:
+    """Vectors of accumulators along a kept axis, `factor` elements side by side, then what is left by one vector."""
+    while factor >= width and plan.has(axis):
+        plan.do("split", axis, factor, tail="cut")
+        for piece in _expanded(plan, f"{axis}.1"):
+            plan.do("vectorize", piece)
+        plan.note(f"vectors of {factor} along the kept axis `{axis}`, the reduction outside of them")
+        axis, factor = f"{axis}.t", width if factor > width else 0
 
 
 def _rows(plan: Plan, axis: str, width: int) -> None:
@@ -295,14 +295,9 @@ def _columns_inside(plan: Plan, x: Loop) -> bool:
     extent = plan.extent(around.axis)
     if width < 2 or (extent is not None and extent < width):
         return False
-    saved, rest, factor = plan.kernel, around.axis, width * cost.ACCUMULATORS
+    saved = plan.kernel
     try:
-        while factor >= width and plan.has(rest):
-            plan.do("split", rest, factor, tail="cut")
-            for piece in _expanded(plan, f"{rest}.1"):
-                plan.do("vectorize", piece)
-            plan.note(f"vectors of {factor} along `{rest}`, the reduction outside of them")
-            rest, factor = f"{rest}.t", width if factor > width else 0
+        _strips(plan, around.axis, width * cost.ACCUMULATORS, width)
     except StepError as e:
         plan.kernel = saved
         plan.note(f"`{around.axis}` is consecutive, but: {e}")

@@ -6,6 +6,7 @@ A peer is a family (`numpy`, `torch`, `inductor`); a family that is not installe
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -98,15 +99,15 @@ def candidates(family: str, work: Work) -> Found:
 # ---- the libraries
 
 
-class _Library:
+class _Library(ABC):
     dialect: Dialect
     module: Any
 
-    def to_library(self, array: Any) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def to_library(self, array: Any) -> Any: ...
 
-    def from_library(self, array: Any) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def from_library(self, array: Any) -> Any: ...
 
     def names(self) -> dict[str, Any]:
         """What the expressions of `forms` may speak of beside ports, sizes and parameters."""
