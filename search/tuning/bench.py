@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...ir.dtypes import numpy_dtype
-from ...ir.errors import ToolError
+from ...ir.errors import TimeLimit, ToolError
 from ...ir.interpret.judge import Bounded, CheckFault, IndexFault, judge
 from ...ir.layout import as_array
 from ...ir.merge import Merged, merge
@@ -73,8 +73,12 @@ class Bench:
         merged = merge(programs, "candidates")
         try:
             library = self._built(merged.program, folder)
+        except TimeLimit as error:
+            return [Measured("not built", str(error))] * len(programs)
         except ToolError as error:
-            if error.missing or len(programs) == 1:
+            if error.missing:
+                raise
+            if len(programs) == 1:
                 return [Measured("not built", str(error).splitlines()[0] if str(error) else "")]
             return self._apart(programs, seconds, folder)
         unit = _Unit(self, merged, library, folder)

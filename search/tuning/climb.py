@@ -21,6 +21,7 @@ TOGETHER = 7  # candidates of one round, beside the best so far: they share a tr
 LEAST_GAIN = 1.03  # a winner is at least so much faster
 DEAR = 1.5  # times the cost of the best so far by the model: beyond that a candidate is not built
 ROUNDS_WITHOUT = 3  # rounds in which nothing better is found, after which there probably is nothing
+FIRST = 0.3  # of the first round's time, what another of two candidates would take
 NEXT_ROUND = 1.2  # of what the last round took: a round that would not fit is not begun
 
 
@@ -110,7 +111,8 @@ def climb(space: Space, measurer: Measurer, clock: Callable[[], float], budget: 
             if not group:
                 break
         measured = measurer.measure([best, *group], max(left, 0.0) / 20)
-        took = clock() - now
+        # the first round also starts a process, draws the inputs and asks the reference
+        took = (clock() - now) * (1.0 if found.trials else FIRST)
         if measured[0].status != "pass":
             if best is first[0] and not found.trials:
                 found.failed = f"{measured[0].status}: {measured[0].detail}"
@@ -122,7 +124,7 @@ def climb(space: Space, measurer: Measurer, clock: Callable[[], float], budget: 
             found.default_seconds = typical(list(measured[0].minima))
         leader, lead = best, 1.0
         for c, m in zip(group, measured[1:], strict=True):
-            faster, noise = ratio(list(m.minima), list(measured[0].minima)) if m.status == "pass" else (0.0, 0.0)
+            faster, noise = compared(m, measured[0]) if m.status == "pass" and m.minima else (0.0, 0.0)
             found.trials.append(Trial(c, m, faster * gain))
             if faster > max(lead, 1 + noise / 2):
                 leader, lead = c, faster
@@ -134,11 +136,19 @@ def climb(space: Space, measurer: Measurer, clock: Callable[[], float], budget: 
     if best is not first[0]:
         mine, its = measurer.confirm(best, first[0], max(budget - (clock() - began), budget / 10) / 4)
         if mine.status == its.status == "pass":
-            found.ratio, found.noise = ratio(list(mine.minima), list(its.minima))
+            found.ratio, found.noise = compared(mine, its)
             if found.ratio > max(LEAST_GAIN, 1 + found.noise):
                 found.winner = best
     found.seconds = clock() - began
     return found
+
+
+def compared(mine: Measured, its: Measured) -> tuple[float, float]:
+    """How often mine goes into its, and the noise of that.  Of two answers the smaller: by the medians of the blocks, and by their minima (on a machine that others
+    use, whole blocks may be slow)."""
+    a, b = list(mine.minima), list(its.minima)
+    found, noise = ratio(a, b)
+    return min(found, min(b) / min(a)), noise
 
 
 def _ranked(space: Space, best: Candidate, seen: set[Key], in_time: Callable[[], bool]) -> Iterator[Candidate]:

@@ -68,7 +68,7 @@ def _numbers(line: str) -> list[int]:
 
 
 def _head(line: str, place: int) -> str:
-    return " ".join(word for word in line.split()[:place] if not word.isdecimal())
+    return " ".join(line.split()[:place])
 
 
 def _ratio(m: int, n: int) -> int:
