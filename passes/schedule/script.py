@@ -50,6 +50,7 @@ STEPS: dict[str, Step] = {
     "split_reduction": Step(reductions.split_reduction, "ni", {"least": "i"}),
     "dot": Step(dots.dot, "nn"),
     "offset": Step(dots.offset, "nn"),
+    "screen": Step(dots.screen, "n"),
     "region": Step(team.region, "n?"),
 }
 
