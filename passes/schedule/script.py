@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ...ir.expr import Expr
 from ...ir.kernel import Kernel
-from . import distribute, guards, loops, producers, reductions, staging, tables, team, variants
+from . import distribute, guards, loops, producers, reductions, staging, streams, tables, team, variants
 from .tree import Facts, StepError
 
 
@@ -49,6 +49,7 @@ STEPS: dict[str, Step] = {
     "accumulate": Step(reductions.accumulate, "n", {"into": "n", "outside": "n"}),
     "rfactor": Step(reductions.rfactor, "n"),
     "split_reduction": Step(reductions.split_reduction, "ni", {"least": "i"}),
+    "stream_store": Step(streams.stream_store, "n", {"least": "i"}),
     "region": Step(team.region, "n?"),
 }
 

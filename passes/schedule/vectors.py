@@ -16,7 +16,7 @@ from . import cost, roles
 from .affine import same_position, stride
 from .plan import Plan
 from .tables import candidates
-from .tree import StepError, all_loops, around, find
+from .tree import StepError, all_loops, around, find, written
 
 
 def vectors(plan: Plan) -> None:
@@ -36,6 +36,7 @@ def vectors(plan: Plan) -> None:
             if not _columns_inside(plan, x):
                 vectors_along(plan, x)
     _threads(plan)
+    _streams(plan)
 
 
 def _width(plan: Plan, body: Block) -> int:
@@ -54,6 +55,14 @@ def _threads(plan: Plan) -> None:
     if len(axes) - single > 2 and not plan.tried("collapse", outer, axes[single + 1]):
         outer = roles.shape(plan.kernel).axes[single]
     plan.do("parallel", outer)
+
+
+def _streams(plan: Plan) -> None:
+    """Results that are larger than what they can keep of the last cache go past it."""
+    least = cost.stream_bytes(plan.target)
+    for buffer in sorted(written(plan.kernel.body) & plan.facts.buffers.keys()) if least else ():
+        if not plan.tried("stream_store", buffer, least=least):
+            plan.note(f"`{buffer}` is stored past the caches from {least >> 20} MiB on")
 
 
 def _tables(plan: Plan) -> None:
