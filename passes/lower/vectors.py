@@ -297,7 +297,8 @@ class _Lanes:
             return replace(s, address=self.scalar(s.address), value=self.folded(load(s.buffer, s.value.dtype, s.address), s.value))
         if self.slope(s.address) is not ONE_STEP or not in_memory(s.value.dtype):
             raise _Serial
-        return replace(s, address=self.at_base(s.address), value=self.vector(self.widen(s.value)), count=self.open and self.open.stop)
+        stream = None if self.open else s.stream  # a border is not worth it
+        return replace(s, address=self.at_base(s.address), value=self.vector(self.widen(s.value)), count=self.open and self.open.stop, stream=stream)
 
     def folded(self, target: Expr, value: Expr) -> Expr:
         """The value of `target = value` for all lanes at once, where `target` is one scalar: target ⊕ x accumulates a fold of x."""
@@ -397,6 +398,8 @@ class _Lanes:
         if n.op == "where":  # a condition that is the same in every lane stays scalar: a choice between vectors, still lazy
             condition, a, b = args
             return call("where", condition, self.vector(a), self.vector(b))
+        if n.op == "ins":
+            return make("ins", n.dtype.vector(self.lanes), tuple(map(self.vector, args)), n.attr)
         return call(n.op, *map(self.vector, args), to=n.dtype.vector(self.lanes) if n.op in ("cast", "bitcast") else None)
 
     def guarded(self, root: Expr) -> dict[Expr, First]:
