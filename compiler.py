@@ -37,6 +37,7 @@ class Settings:
     config: dict[str, Any] = field(default_factory=dict)
     O: int = 2  # noqa: E741 - the option's own name
     strict: bool = False
+    fast: bool = False
     unchecked: bool = False
     sizes: dict[str, Any] = field(default_factory=dict)  # -D: sizes, and parameters by name
     dtype: dict[str, str] = field(default_factory=dict)  # --dtype
@@ -50,6 +51,10 @@ class Settings:
     portable: bool = True  # resolve no target to the portable baseline instead of this machine
     timeout: float | None = None
     device: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.strict and self.fast:
+            raise UsageError("--strict and --fast contradict: one forbids what changes the rounding, the other admits more of it")
 
 
 @dataclass(frozen=True)
@@ -177,7 +182,7 @@ class Compilation:
     def options(self) -> Options:
         s = self.settings
         schedules = dict(self.composite.schedules) if self.composite is not None else {}
-        return Options(level=s.O, strict=s.strict, unchecked=s.unchecked, prefix=s.prefix, schedules=schedules)
+        return Options(level=s.O, strict=s.strict, fast=s.fast, unchecked=s.unchecked, prefix=s.prefix, schedules=schedules)
 
     def elaborate(self) -> Graph:
         """The graph as the composite's text gives it, before any pass."""

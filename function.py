@@ -30,6 +30,7 @@ def compile(
     target: str | None = None,
     O: int = 2,  # noqa: E741 - the option's own name
     strict: bool = False,
+    fast: bool = False,
     unchecked: bool = False,
     include: tuple[str, ...] = (),
     entry: str | None = None,
@@ -44,7 +45,7 @@ def compile(
     Every option of `luminal compile` is a keyword; others are the composite's own parameters.  Raises SourceError (with diagnostics), UsageError, ToolError.
     """
     settings = Settings(
-        runtime=runtime, target=target, config=dict(config or {}), O=O, strict=strict, unchecked=unchecked, sizes=dict(sizes or {}), dtype=dict(dtype or {}),
+        runtime=runtime, target=target, config=dict(config or {}), O=O, strict=strict, fast=fast, unchecked=unchecked, sizes=dict(sizes or {}), dtype=dict(dtype or {}),
         parameters=parameters, without=tuple(without), assume=tuple(assume), include=tuple(include), entry=entry, prefix=prefix, portable=portable, timeout=timeout, device=device,
     )  # fmt: skip
     found = compilations(str(source), settings)

@@ -29,6 +29,7 @@ MAX_PRESENCES = 8  # sets of optional ports that `--test` tries
 @click.option("--emit", metavar="LEVEL,...", help="ast graph schedule kernel program source header, to stdout (or into -o).")
 @click.option("-O", "level", type=click.IntRange(0, 2), default=2, show_default=True, help="0 plain, 1 fused, 2 scheduled.")
 @click.option("--strict", is_flag=True, help="No reassociation of float reductions.")
+@click.option("--fast", is_flag=True, help="Admit what is less accurate: division by a shared reciprocal.")
 @click.option("--unchecked", is_flag=True, help="Leave out the run-time index checks.")
 @click.option("--why", is_flag=True, help="The reasons for what the compiler decided.")
 @click.option("-D", "defines", multiple=True, metavar="M=64", help="Fix a size, or set a parameter, at compile time.")
@@ -160,7 +161,7 @@ def settings_of(options: dict[str, Any]) -> Settings:
     config = parse_config(options["config"])
     keeps = options["test"] is None
     return Settings(
-        runtime=options["runtime"], target=options["target"], config=config, O=options["level"], strict=options["strict"], unchecked=options["unchecked"],
+        runtime=options["runtime"], target=options["target"], config=config, O=options["level"], strict=options["strict"], fast=options["fast"], unchecked=options["unchecked"],
         sizes=parse_pairs(options["defines"], "-D", parse_value), dtype=parse_pairs(options["dtypes"], "--dtype", str), include=options["include"],
         assume=options["assume"], without=options["without"], entry=options["entry"], prefix=options["prefix"], portable=keeps, timeout=options["timeout"], device=options["device"],
     )  # fmt: skip

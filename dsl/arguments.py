@@ -12,6 +12,7 @@ from ..ir.tensor import BuildError, Tensor
 from .diagnostics import nearest, shorten
 from .frame import BROKEN, Silenced
 from .operators import KINDS, Operand, Operator, constant_of
+from .recovery import also
 from .sexpr import Comma, Form, Keyword, List, String, Symbol
 from .source import error
 
@@ -51,9 +52,15 @@ def split(form: List) -> tuple[list[Form], dict[str, tuple[Keyword, Form]]]:
 
 def bind(evaluator: Evaluator, form: List, operator: Operator) -> tuple[list[Any], dict[str, Any]]:
     """The values of a call's operands by the operator's signature.  Mistakes in several operands are reported together."""
-    positional, keywords = split(form)
-    for name, (key, _) in keywords.items():
-        if name not in operator.keywords and not (name == "dtype" and any(o.kind == "type" for o in operator.operands)):
+    inside = evaluator.reader.values
+    with also(lambda: inside(form.items[1:])):
+        positional, keywords = split(form)
+    problems = Problems()
+    operands = operator.operands
+    for name, (key, value) in list(keywords.items()):
+        if name in operator.keywords or (name == "dtype" and any(o.kind == "type" for o in operands)):
+            continue
+        with problems, also(lambda value=value: inside([value])):
             known = [f":{k}" for k in operator.keywords]
             raise error(
                 "E0502",
@@ -61,7 +68,7 @@ def bind(evaluator: Evaluator, form: List, operator: Operator) -> tuple[list[Any
                 key.place,
                 *(nearest(f":{name}", known) or (f"expected: {operator.signature}",)),
             )
-    operands = operator.operands
+        del keywords[name]
     if operands and operands[0].kind == "type" and "dtype" in keywords:
         positional.insert(0, keywords.pop("dtype")[1])
     required = sum(o.required for o in operands)
@@ -69,14 +76,15 @@ def bind(evaluator: Evaluator, form: List, operator: Operator) -> tuple[list[Any
         len(positional) > len(operands) and not (operands and operands[-1].many)
     ):
         wanted = "no operands" if not operands else f"{required} operand{'s' * (required != 1)}"
-        raise error(
-            "E0501",
-            f"`{operator.name}` takes {'at least ' * bool(operands and operands[-1].many)}{wanted}, found {len(positional)}",
-            form.place,
-            f"expected: {operator.signature}",
-        )
+        with problems, also(lambda: inside(form.items[1:])):
+            raise error(
+                "E0501",
+                f"`{operator.name}` takes {'at least ' * bool(operands and operands[-1].many)}{wanted}, found {len(positional)}",
+                form.place,
+                f"expected: {operator.signature}",
+            )
+        problems.finish()
     found: list[Any] = []
-    problems = Problems()
     for k, operand in enumerate(operands):
         with problems:
             if operand.many:
@@ -159,6 +167,17 @@ def tensor(evaluator: Evaluator, form: Form) -> Tensor:
     if not isinstance(value, Tensor):
         raise mismatch(form, "tensor", *(("help: bind several values by (setf (values a b) …)",) if isinstance(value, tuple) else ()))
     return value
+
+
+def tensors(evaluator: Evaluator, forms: Sequence[Form]) -> list[Tensor]:
+    """One for each form; mistakes in several are told together."""
+    problems = Problems()
+    found: list[Tensor] = []
+    for f in forms:
+        with problems:
+            found.append(tensor(evaluator, f))
+    problems.finish()
+    return found
 
 
 def size(evaluator: Evaluator, form: Form) -> Expr:

@@ -26,6 +26,7 @@ from .evaluate import Evaluator
 from .frame import Broken, Silenced
 from .locals import Memory, Rows
 from .loop_lowering import Lowering
+from .recovery import Reader
 from .scalars import Scalar, has_loads
 from .sexpr import Form, List, Symbol
 from .source import error
@@ -99,6 +100,10 @@ class Inside(Evaluator):
             yield
         finally:
             session.builder, session.taken = before
+
+    @property
+    def reader(self) -> Reader:
+        return self.values.reader
 
     def value(self, form: Form) -> Any:
         if isinstance(form, (Symbol, List)) and not tensorial(self.values, form):
@@ -182,8 +187,7 @@ class Inside(Evaluator):
 
     def element(self, form: List) -> Tensor:
         """`(aref T i…)` with fewer indices than T has axes, which leaves the rest, or with tensors of integers."""
-        base = arguments.tensor(self, form.items[1])
-        indices = [arguments.tensor(self, f) for f in form.items[2:]]
+        base, *indices = arguments.tensors(self, form.items[1:])
         if len(indices) > base.rank:
             raise error("E0505", f"`{form.items[1].source_text}` has {base.rank} axes, found {len(indices)} indices", form.place)
         self.inner.span = form.place.span

@@ -11,7 +11,7 @@
     statement ::= "for" NAME "in" expr ".." expr ["step" expr] [KIND] ":" block
                 | "let" NAME ":" DTYPE "=" expr                            immutable, to the end of its block
                 | "alloc" buffer                                           a local buffer, to the end of its block; its contents start undefined
-                | NAME "[" expr, … "]" "=" expr                            store
+                | NAME "[" expr, … "]" "=" expr ["stream" expr]            store; past the caches where the condition holds
                 | NAME "[" expr, … "]" COMBINER "=" expr                   accumulate: add= mul= max= min= and= or=
                 | "if" expr ":" block ["else" ":" block]
                 | "while" expr ["max" expr] ":" block
@@ -118,6 +118,7 @@ class Store:
     value: Expr
     combiner: str = ""  # "" stores; else accumulates with this monoid
     span: Span = field(default=NOWHERE, compare=False)
+    stream: Expr | None = None  # on sizes: where it holds, nothing reads the result soon
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +284,7 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
         case Alloc():
             return stmt.buffer.shape
         case Store():
-            return (*stmt.index, stmt.value)
+            return (*stmt.index, stmt.value) if stmt.stream is None else (*stmt.index, stmt.value, stmt.stream)
         case If() | Check():
             return (stmt.condition,)
         case While():
@@ -313,7 +314,9 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
                 return s if shape == b.shape and strides == b.strides else Alloc(replace(b, shape=shape, strides=strides))
             case Store():
                 index, value = several(s.index), change(s.value)
-                return s if index == s.index and value is s.value else Store(s.buffer, index, value, s.combiner, s.span)
+                stream = None if s.stream is None else change(s.stream)
+                same = index == s.index and value is s.value and stream is s.stream
+                return s if same else Store(s.buffer, index, value, s.combiner, s.span, stream)
             case If():
                 return If(change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change))
             case While():

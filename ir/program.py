@@ -11,9 +11,8 @@
                 | "array" NAME ":" DTYPE "[" INT "]" ["register"] ["align" INT]  a local array of scalars or vectors, on the stack or in registers, contents undefined
                 | "shared" NAME ":" DTYPE "[" INT "]" ["align" INT]        GPU: one a block
                 | "scratch" NAME ":" DTYPE "[" expr "]" ["align" INT]      heap or workspace memory, freed where its block ends; 64 bytes aligned unless it says so
-                | NAME "[" expr "]" "=" expr                               store; a vector value fills consecutive elements from the flat address
+                | NAME "[" expr "]" "=" expr ["stream" expr]               store, past the caches where the condition holds; a vector value fills consecutive elements from the flat address
                 | NAME "[" expr "," expr "]" "=" expr                      store of the first so many lanes of a vector (none below 0)
-                | "stream" NAME "[" expr "]" "=" expr                      the same past the cache
                 | "for" NAME "in" expr ".." expr ["step" expr] [PRAGMA] ["serial_if" expr] ":" block
                 | "if" expr ":" block ["else" ":" block] | "while" expr ":" block
                 | "region" ["serial_if" expr] ":" block | "barrier"
@@ -94,7 +93,7 @@ class StoreTo:
     buffer: str
     address: Expr
     value: Expr
-    stream: bool = False
+    stream: Expr | None = None
     count: Expr | None = None  # of a vector: only so many lanes
 
 
@@ -219,7 +218,7 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
         case Scratch():
             return (stmt.count,)
         case StoreTo():
-            return (stmt.address, stmt.value) if stmt.count is None else (stmt.address, stmt.count, stmt.value)
+            return tuple(e for e in (stmt.address, stmt.count, stmt.value, stmt.stream) if e is not None)
         case For():
             return (stmt.start, stmt.stop, stmt.step) if stmt.serial_if is None else (stmt.start, stmt.stop, stmt.step, stmt.serial_if)
         case If() | While():
@@ -249,9 +248,9 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
             case Scratch():
                 return replace(s, count=change(s.count))
             case StoreTo():
-                address, value, count = change(s.address), change(s.value), optional(s.count)
-                same = address is s.address and value is s.value and count is s.count
-                return s if same else StoreTo(s.buffer, address, value, s.stream, count)
+                address, value, count, stream = change(s.address), change(s.value), optional(s.count), optional(s.stream)
+                same = address is s.address and value is s.value and count is s.count and stream is s.stream
+                return s if same else StoreTo(s.buffer, address, value, stream, count)
             case For():
                 serial_if, body = optional(s.serial_if), map_expressions(s.body, change)
                 start, stop, step = change(s.start), change(s.stop), change(s.step)

@@ -41,7 +41,7 @@ class Options:
 
     level: int = 2  # -O
     strict: bool = False  # no reassociation of float reductions
-    fast: bool = False
+    fast: bool = False  # also what is less accurate (ir/quotients.py has what that costs)
     unchecked: bool = False  # no run-time index checks
     prefix: str = "lm_"
     schedules: dict[str, str] = field(default_factory=dict)  # runtime -> schedule script of the composite's TOML

@@ -51,7 +51,8 @@ def _show_statement(s: Stmt) -> str:
             return f"alloc {show_buffer(s.buffer)}"
         case Store():
             combiner = f" {s.combiner}=" if s.combiner else " ="
-            return f"{word(s.buffer)}{show_list(s.index)}{combiner} {show_expr(s.value)}"
+            stream = "" if s.stream is None else f" stream {show_expr(s.stream)}"
+            return f"{word(s.buffer)}{show_list(s.index)}{combiner} {show_expr(s.value)}{stream}"
         case If():
             return f"if {show_expr(s.condition)}:"
         case While():
@@ -207,4 +208,5 @@ def _read_store(line: Line, scope: Scope) -> Store:
             line.unknown("combiner", line.token, COMBINERS)
         combiner = line.take().text
     line.expect("=")
-    return Store(name, index, expression(line, scope), combiner)
+    value = expression(line, scope)
+    return Store(name, index, value, combiner, stream=expression(line, scope) if line.accept("stream") else None)

@@ -151,7 +151,7 @@ def _dtypes(subject: Subject) -> Iterator[str]:
             held = p.buffers[s.buffer].dtype
             if s.value.dtype is not held and (held.lanes != 1 or s.value.dtype.element is not held):
                 yield f"{p.title}: {s.value.dtype} is stored to {s.buffer}, which holds {held}"
-            elif s.count is not None and (held.lanes != 1 or s.value.dtype.lanes == 1 or s.stream):
+            elif s.count is not None and (held.lanes != 1 or s.value.dtype.lanes == 1 or s.stream is not None):
                 yield f"{p.title}: only a vector's first lanes are stored by count, to memory and not past the cache"
 
 
@@ -173,7 +173,7 @@ def _addresses(subject: Subject) -> Iterator[str]:
         conditions: tuple[Expr | None, ...] = ()
         match s:
             case StoreTo():
-                integers = (s.address,) if s.count is None else (s.address, s.count)
+                integers, conditions = (s.address,) if s.count is None else (s.address, s.count), (s.stream,)
             case Scratch():
                 integers = (s.count,)
             case For():

@@ -297,7 +297,8 @@ class _Lanes:
             return replace(s, address=self.scalar(s.address), value=self.folded(load(s.buffer, s.value.dtype, s.address), s.value))
         if self.slope(s.address) is not ONE_STEP or not in_memory(s.value.dtype):
             raise _Serial
-        return replace(s, address=self.at_base(s.address), value=self.vector(self.widen(s.value)), count=self.open and self.open.stop)
+        stream = None if self.open else s.stream  # a border is not worth it
+        return replace(s, address=self.at_base(s.address), value=self.vector(self.widen(s.value)), count=self.open and self.open.stop, stream=stream)
 
     def folded(self, target: Expr, value: Expr) -> Expr:
         """The value of `target = value` for all lanes at once, where `target` is one scalar: target ⊕ x accumulates a fold of x."""

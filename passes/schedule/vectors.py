@@ -15,11 +15,13 @@ from ...ir.simplify import simplify
 from . import cost, roles
 from .affine import same_position, stride
 from .plan import Plan
-from .tree import StepError, all_loops, around, find
+from .tables import candidates
+from .tree import StepError, all_loops, around, find, written
 
 
 def vectors(plan: Plan) -> None:
     """Schedule a kernel for memory traffic.  What a step refuses stays as it is; the reason is noted."""
+    _tables(plan)
     form = roles.shape(plan.kernel)
     addresses = roles.accesses(form.body, plan.facts.buffers)
     inner = roles.innermost(form.body)
@@ -34,6 +36,7 @@ def vectors(plan: Plan) -> None:
             if not _columns_inside(plan, x):
                 vectors_along(plan, x)
     _threads(plan)
+    _streams(plan)
 
 
 def _width(plan: Plan, body: Block) -> int:
@@ -52,6 +55,21 @@ def _threads(plan: Plan) -> None:
     if len(axes) - single > 2 and not plan.tried("collapse", outer, axes[single + 1]):
         outer = roles.shape(plan.kernel).axes[single]
     plan.do("parallel", outer)
+
+
+def _streams(plan: Plan) -> None:
+    """Results that are larger than what they can keep of the last cache go past it."""
+    least = cost.stream_bytes(plan.target)
+    for buffer in sorted(written(plan.kernel.body) & plan.facts.buffers.keys()) if least else ():
+        if not plan.tried("stream_store", buffer, least=least):
+            plan.note(f"`{buffer}` is stored past the caches from {least >> 20} MiB on")
+
+
+def _tables(plan: Plan) -> None:
+    """What several loops over a short range compute is computed once."""
+    for axes in candidates(plan.kernel):
+        refused = plan.tried("tabulate", *axes)
+        plan.note(f"{', '.join(axes)} each compute their values: {refused}" if refused else f"what {', '.join(axes)} share is computed once, in a table")
 
 
 # ---- pointwise
