@@ -93,7 +93,13 @@ def _composite(path: Path) -> Subject:
         return elaborate(composite, Scope(composites), wanted)
 
     return Subject(
-        composite.name, "composite", path.parent.name, graph, DTYPE_ORDER if variables else (OWN,), _instances(composite), dict(composite.schedules),
+        composite.name,
+        "composite",
+        path.parent.name,
+        graph,
+        DTYPE_ORDER if variables else (OWN,),
+        _instances(composite),
+        dict(composite.schedules),
         _leads(composite),
     )
 
