@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ...ir.expr import Expr
 from ...ir.kernel import Kernel
-from . import distribute, guards, loops, producers, reductions, staging, streams, tables, team, variants
+from . import distribute, guards, loops, prefetches, producers, reductions, staging, streams, tables, team, variants
 from .tree import Facts, StepError
 
 
@@ -50,6 +50,7 @@ STEPS: dict[str, Step] = {
     "rfactor": Step(reductions.rfactor, "n"),
     "split_reduction": Step(reductions.split_reduction, "ni", {"least": "i"}),
     "stream_store": Step(streams.stream_store, "n", {"least": "i"}),
+    "prefetch": Step(prefetches.prefetch, "nnn"),
     "region": Step(team.region, "n?"),
 }
 
