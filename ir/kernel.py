@@ -17,7 +17,7 @@
                 | "while" expr ["max" expr] ":" block
                 | "region" ":" block                                       run by every thread of one team
                 | "barrier"                                                the threads of the region wait for one another
-                | "prefetch" NAME "[" expr, … "]" "ahead" expr              a hint: what stands so many elements behind the position, in memory, is read soon
+                | "prefetch" NAME "[" expr, … "]" "ahead" expr              a hint: what stands so many elements behind the position, in memory or beyond its end, is read soon
                 | "check" expr "code" INT                                  leave with this error code where the condition is false
 
 KIND of an axis: serial (the default) · elastic (in order; iterations beyond the bounds, as far as other iterations of the loops around have them, would change nothing) · parallel (iterations independent: any order, any thread) · reduce (accumulations only: any order up to rounding) ·

@@ -17,7 +17,7 @@
                 | "if" expr ":" block ["else" ":" block] | "while" expr ":" block
                 | "region" ["serial_if" expr] ":" block | "barrier"
                 | "call" NAME "(" (expr | NAME), … ")"                     a name of a buffer is passed by pointer
-                | "prefetch" NAME "[" expr "]"                             a hint: this element is read soon
+                | "prefetch" NAME "[" expr "]"                             a hint: this element is read soon; there need not be one
                 | "fail" INT                                               leave with an error code; inside a parallel loop it sets the sticky flag instead
     PRAGMA    ::= "unroll" | "parallel" | "workshare" | "block.x" … "thread.z"
     entry     ::= "entry" ":" block                                        checks, temporaries, calls; the C function that the user sees

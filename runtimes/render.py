@@ -333,7 +333,8 @@ class Renderer:
 
     def _prefetch(self, s: Prefetch, frame: _Frame) -> tuple[Any, ...]:
         e = self.expressions
-        return {"buffer": e.buffer(s.buffer).text, "address": e.text(s.address)}, {}, None
+        info = e.buffer(s.buffer)
+        return {"buffer": info.text, "address": e.text(s.address), "bytes": info.dtype.bytes}, {}, None
 
     def _barrier(self, s: Barrier, frame: _Frame) -> tuple[Any, ...]:
         return {"team": bool(frame.team)}, {}, None

@@ -14,7 +14,7 @@ from ...ir import polynomial as pl
 from ...ir import program as p
 from ...ir.dtypes import INDEX
 from ...ir.errors import CompilerBug, Unsupported
-from ...ir.expr import FALSE, ONE, ZERO, Expr, always, call, load, minimum, postorder, rebuild, substitute, total, var
+from ...ir.expr import FALSE, ONE, ZERO, Expr, always, call, load, postorder, rebuild, substitute, total, var
 from ...ir.primops import COMBINERS
 from ...ir.target import Target
 from .names import Names
@@ -154,8 +154,7 @@ class Flattener:
                 return (p.Barrier(),)
             case k.Prefetch():
                 place = scope.places[s.buffer]
-                last = span(place.buffer) - 1
-                return (p.Prefetch(place.name, minimum(place.buffer.address(tuple(map(scope.flat, s.index))) + scope.flat(s.ahead), last)),)
+                return (p.Prefetch(place.name, place.buffer.address(tuple(map(scope.flat, s.index))) + scope.flat(s.ahead)),)
             case k.Check():
                 return (p.If(call("bit_not", scope.flat(s.condition)), (p.Fail(s.code),)),)
 
