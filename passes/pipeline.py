@@ -48,6 +48,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("fuse", "graph", "graph", "last on the graph: it only marks what is made real, with every rewrite already done"),
     Pass("make_nests", "graph", "kernel", "one kernel for each node made real; loops are in logical order, nothing is scheduled"),
     Pass("split_complex", "kernel", "kernel", "once for what tensors and what loops have made: nothing after it knows complex numbers"),
+    Pass("join_rows", "kernel", "kernel", "before scheduling, which is of one kernel at a time: what was stored for the next kernel stays in the cache", frozenset({2, 3})),
     Pass(
         "share_reciprocals",
         "kernel",
