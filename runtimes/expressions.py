@@ -243,7 +243,12 @@ class Expressions:
 
     def _bitcast(self, e: Expr, args: list[Text]) -> Text:
         source, to = e.args[0].dtype, e.dtype
-        if source.lanes == to.lanes and self.types.spell(source.element) == self.types.spell(to.element) and source.kind != "bool" and to.kind != "bool":
+        if (
+            source.lanes == to.lanes
+            and self.types.spell(source.element) == self.types.spell(to.element)
+            and source.kind != "bool"
+            and to.kind != "bool"
+        ):
             return args[0]
         x = self.as_bytes(args[0], source.lanes) if args[0].mask else args[0]
         if source.is_integer and to.is_integer and source.lanes == 1:  # a conversion in C, which compilers see through

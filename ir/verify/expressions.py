@@ -87,7 +87,11 @@ def _wrong(node: Expr) -> str:
         return f"{op} of " + " and ".join(a.dtype.name for a in node.args) + f" to {d}"
     if op == "ins" and node.attr in INSTRUCTIONS:
         row, words = INSTRUCTIONS[node.attr], u32.vector(d.lanes)
-        return "" if d.element is row.result and [a.dtype for a in node.args] == [d, words, words] else f"{row.name} of {', '.join(a.dtype.name for a in node.args)} to {d}"
+        return (
+            ""
+            if d.element is row.result and [a.dtype for a in node.args] == [d, words, words]
+            else f"{row.name} of {', '.join(a.dtype.name for a in node.args)} to {d}"
+        )
     if op == "ramp" and d.element is not INDEX:
         return f"a ramp of {d}"
     return "" if op in ("var", "ins") or op in VECTOR_FORMS else f"there is no operator {op}"

@@ -74,7 +74,9 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
         elif loop.kind == "reduce" and tail == "pad":
             body = _neutral(loop)
         elif loop.kind != "parallel":
-            raise StepError(f"split: only parallel axes can be padded or clamped, and reductions padded, `{axis}` is {loop.kind}; use tail=guard or cut")
+            raise StepError(
+                f"split: only parallel axes can be padded or clamped, and reductions padded, `{axis}` is {loop.kind}; use tail=guard or cut"
+            )
         elif tail == "pad":
             body = pad_block(body, less(var(axis), loop.stop), axis)
         else:

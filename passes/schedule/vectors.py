@@ -69,7 +69,9 @@ def _tables(plan: Plan) -> None:
     """What several loops over a short range compute is computed once."""
     for axes in candidates(plan.kernel):
         refused = plan.tried("tabulate", *axes)
-        plan.note(f"{', '.join(axes)} each compute their values: {refused}" if refused else f"what {', '.join(axes)} share is computed once, in a table")
+        plan.note(
+            f"{', '.join(axes)} each compute their values: {refused}" if refused else f"what {', '.join(axes)} share is computed once, in a table"
+        )
 
 
 # ---- pointwise
