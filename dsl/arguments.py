@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..ir.dtypes import DType, dtype
 from ..ir.errors import Diagnostic, SourceError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ARITHMETIC = frozenset({"+", "-", "*", "/", "floordiv", "mod", "min", "max", "abs", "neg", "if"})
 
 MAX_OPERANDS = 1024
+T = TypeVar("T")
 
 
 def split(form: List) -> tuple[list[Form], dict[str, tuple[Keyword, Form]]]:
@@ -121,6 +122,17 @@ class Problems:
             raise Silenced
 
 
+def each(forms: Iterable[Form], run: Callable[[Form], T]) -> list[T]:
+    """One value for each form; mistakes in several are told together."""
+    problems = Problems()
+    found: list[T] = []
+    for f in forms:
+        with problems:
+            found.append(run(f))
+    problems.finish()
+    return found
+
+
 # ---- one operand
 
 
@@ -138,14 +150,8 @@ def read_many(evaluator: Evaluator, forms: Sequence[Form], operand: Operand) -> 
         return sizes(evaluator, forms) if whole is None else whole
     if operand.kind == "axes":
         whole = listed(evaluator, forms[0], axis) if len(forms) == 1 else None
-        return tuple(axis(evaluator, f) for f in forms) if whole is None else whole
-    problems = Problems()
-    found = []
-    for f in forms:
-        with problems:
-            found.append(read(evaluator, f, operand))
-    problems.finish()
-    return tuple(found)
+        return tuple(each(forms, lambda f: axis(evaluator, f))) if whole is None else whole
+    return tuple(each(forms, lambda f: read(evaluator, f, operand)))
 
 
 def mismatch(form: Form, kind: str, *notes: str) -> SourceError:
@@ -170,14 +176,7 @@ def tensor(evaluator: Evaluator, form: Form) -> Tensor:
 
 
 def tensors(evaluator: Evaluator, forms: Sequence[Form]) -> list[Tensor]:
-    """One for each form; mistakes in several are told together."""
-    problems = Problems()
-    found: list[Tensor] = []
-    for f in forms:
-        with problems:
-            found.append(tensor(evaluator, f))
-    problems.finish()
-    return found
+    return each(forms, lambda f: tensor(evaluator, f))
 
 
 def size(evaluator: Evaluator, form: Form) -> Expr:
@@ -200,16 +199,16 @@ def axis(evaluator: Evaluator, form: Form) -> int:
 
 def sizes(evaluator: Evaluator, forms: Sequence[Form]) -> tuple[Expr, ...]:
     """Sizes one by one; `~` stands for all that it stands for in the ports."""
-    found: list[Expr] = []
-    for f in forms:
-        if is_tilde(f):
-            leading = evaluator.frame.leading
-            if leading is None:
-                raise error("E0503", "`~` stands for nothing here: no port of this composite has it", f.place)
-            found.extend(leading)
-        else:
-            found.append(size(evaluator, f))
-    return tuple(found)
+
+    def one(form: Form) -> Sequence[Expr]:
+        if not is_tilde(form):
+            return (size(evaluator, form),)
+        leading = evaluator.frame.leading
+        if leading is None:
+            raise error("E0503", "`~` stands for nothing here: no port of this composite has it", form.place)
+        return leading
+
+    return tuple(e for found in each(forms, one) for e in found)
 
 
 def is_tilde(form: Form) -> bool:
@@ -220,7 +219,7 @@ def listed(evaluator: Evaluator, form: Form, one: Any) -> tuple[Any, ...] | None
     """A list of integers: written out (unless its head is an arithmetic operator), a parameter of type ints, or `~` of sizes; None where the form is no list."""
     if isinstance(form, List) and form.bracket != "{" and (form.bracket == "[" or not is_expression(form)):
         items = [f for f in form.items if not isinstance(f, Comma)]
-        return sizes(evaluator, items) if one is size else tuple(one(evaluator, f) for f in items)
+        return sizes(evaluator, items) if one is size else tuple(each(items, lambda f: one(evaluator, f)))
     if is_tilde(form) and one is size:
         return sizes(evaluator, [form])
     if isinstance(form, Symbol):
@@ -309,7 +308,7 @@ def range_(evaluator: Evaluator, form: Form) -> Any:
         return size(evaluator, form)
     if not 2 <= len(form.items) <= 3:
         raise mismatch(form, "ranges", "expected: (start stop) or (start stop step), `_` for all")
-    parts = [None if isinstance(f, Symbol) and f.name == "_" else size(evaluator, f) for f in form.items]
+    parts = each(form.items, lambda f: None if isinstance(f, Symbol) and f.name == "_" else size(evaluator, f))
     return (parts[0], parts[1], parts[2] if len(parts) == 3 else None)
 
 

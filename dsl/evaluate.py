@@ -229,13 +229,7 @@ def conditional(evaluator: Evaluator, form: List) -> Any:
 
 def several(evaluator: Evaluator, form: List) -> tuple[Any, ...]:
     """`(values a b)`."""
-    problems = arguments.Problems()
-    found: list[Any] = []
-    for f in form.items[1:]:
-        with problems:
-            found.append(evaluator.value(f))
-    problems.finish()
-    return tuple(found)
+    return tuple(arguments.each(form.items[1:], evaluator.value))
 
 
 def sequence(evaluator: Evaluator, form: List) -> Any:
@@ -269,8 +263,11 @@ def element(evaluator: Evaluator, form: List) -> Any:
     items = form.items
     if len(items) < 2:
         raise error("E0501", "`aref` takes a tensor and its indices", form.place, "expected: (aref T i…)")
-    if isinstance(items[1], Symbol) and is_list(found := arguments.anything(evaluator, items[1])):
-        return list_element(evaluator, form, found)
+    if isinstance(items[1], Symbol):
+        with also(lambda: evaluator.reader.values(items[2:])):
+            found = arguments.anything(evaluator, items[1])
+        if is_list(found):
+            return list_element(evaluator, form, found)
     base, *indices = arguments.tensors(evaluator, items[1:])
     check_rank(form, base.rank, len(indices))
     evaluator.builder.span = form.place.span

@@ -199,14 +199,18 @@ class Inside(Evaluator):
 
     def choice(self, form: List) -> Any:
         """`(if c a b)` with a condition of the iteration: only the chosen branch is computed."""
-        test = self.values.condition(form.items[1])
+        problems = arguments.Problems()
+        test: bool | Expr = TRUE  # where it is wrong, the branches are looked at all the same
+        with problems:
+            test = self.values.condition(form.items[1])
         if isinstance(test, bool):
             return self.value(form.items[2 if test else 3])
         walk, b = self.walk, self.inner
         branches: list[tuple[list[Any], Tensor]] = []
         for f, holds in ((form.items[2], test), (form.items[3], call("bit_not", test))):
-            with walk.inner(body=False) as block, self.assuming(holds):
+            with problems, walk.inner(body=False) as block, self.assuming(holds):
                 branches.append((block, arguments.tensor(self, f)))
+        problems.finish()
         (_, x), (_, y) = branches
         plain = x.weak == y.weak == "int"
         x, y = self.guarded(form, lambda: tuple(b.strong(t) for t in b.unify(x, y, what="the branches of if")))

@@ -160,6 +160,9 @@ class LoopValues:
 
             return call_on_numbers(self, form, composite)
         operands = form.items[1:]
+        if row is None and self.walk.is_statement(head):
+            with also(lambda: self.reader.inside(form)):
+                raise error("E0605", f"`{name}` is a statement and has no value", form.items[0].place)
         if row is None:
             with also(lambda: self.reader.values(operands)):
                 raise error("E0203", f"unknown operator `{shorten(name)}`", form.items[0].place, *nearest(name, [*SCALARS, *TABLE]))
@@ -187,7 +190,11 @@ class LoopValues:
     def reader(self) -> Reader:
         """For what stands inside a wrong form."""
         walk = self.walk
-        return Reader(walk.frame, self.value, walk.statement, walk.evaluator.knows, walk.is_statement)
+        return Reader(walk.frame, self.value, walk.statement, self.knows, walk.is_statement)
+
+    def knows(self, head: str) -> bool:
+        """Whether `(head …)` has a value, here or as a tensor."""
+        return head.lower() not in ("let", "progn", "values") and self.walk.evaluator.knows(head)
 
     def operands(self, forms: Sequence[Form]) -> list[Any]:
         problems = arguments.Problems()

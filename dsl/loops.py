@@ -28,7 +28,7 @@ from .locals import ACCUMULATE, Kinds, Memory, Plain, Rows, count_targets, is_el
 from .loop_tensors import updated
 from .loop_values import LoopValues
 from .names import fold
-from .recovery import also
+from .recovery import also, silence
 from .scalars import Scalar
 from .sexpr import Form, List, Symbol
 from .source import error
@@ -85,7 +85,7 @@ class Walk(Ground):
                 raise error(e.code, e.message, form.place, *e.notes) from None
 
     def is_statement(self, head: str) -> bool:
-        return head.lower() in STATEMENTS
+        return head.lower() in STATEMENTS or head.lower() == "return"
 
     def no_statement(self, form: Form, head: str) -> NoReturn:
         if head == "return":
@@ -98,9 +98,11 @@ class Walk(Ground):
                 raise error(
                     "E0605", "this value is used by nothing", form.place, "help: inside a loop a statement stores: (setf …), (incf …), (set …)"
                 )
-            self.frame.misspelt(form)
-            with also(lambda: self.values.reader.inside(form)):
-                raise error("E0203", f"unknown statement `{shorten(form.head)}`", form.items[0].place, *nearest(form.head, known))
+            try:
+                with also(lambda: self.values.reader.inside(form)):
+                    raise error("E0203", f"unknown statement `{shorten(form.head)}`", form.items[0].place, *nearest(form.head, known))
+            finally:
+                silence(self.frame, form)
         raise error("E0605", "this value is used by nothing", form.place)
 
     def statements(self, forms: Sequence[Form]) -> None:

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 from ..ir.errors import Diagnostic, SourceError
 from .frame import BROKEN, Frame, Silenced
+from .locals import targets
 from .operators import TABLE
 from .sexpr import Form, Keyword, List, Symbol
 
 NAMES = frozenset({"E0201", "E0203"})
 SHAPES = frozenset({"E0501", "E0601"})  # at the form's own place: nothing of it has been looked at
 LOOPS = frozenset({"dotimes", "loop"})
-BINDERS = frozenset({"set", "setf", "make-array"})
+BINDERS = frozenset({"set", "setf", "make-array"})  # statements that make a name
 _FOLLOWS = frozenset({"E0106", "E0605", "E0609"})  # what only the place inside a wrong form may bring about
 
 
@@ -46,7 +47,7 @@ class Reader:
                 case List() if self.is_list(f):
                     found += self.values(f.items)
                 case List():
-                    found += self.look(self.statement if self.is_statement(f.head or "") else self.value, f)
+                    found += self.look(self.statement if self.does(f) else self.value, f)
                 case _:
                     pass
         return found
@@ -57,6 +58,12 @@ class Reader:
             return True
         known = self.has_value(form.head) or self.is_statement(form.head)
         return not known and self.frame.resolve(form.head, form.place) is not None
+
+    def does(self, form: List) -> bool:
+        """A statement; `(if c a b)`, `progn` and `let` are one where they have statements inside."""
+        head = form.head or ""
+        branches = [f.head or "" for f in form.items[2:] if isinstance(f, List)]
+        return self.is_statement(head) and (not self.has_value(head) or any(self.is_statement(b) and not self.has_value(b) for b in branches))
 
     def look(self, read: Callable[[Form], object], form: Form) -> list[Diagnostic]:
         """The mistakes of one form, read and forgotten: a `return` in it returns nothing."""
@@ -92,7 +99,7 @@ def _takes_a_word(keyword: str) -> bool:
 
 @dataclass(frozen=True)
 class Parts:
-    """`names` are new in the `body`, or where there is none behind the form."""
+    """`names` are new in the `body`, or where there is none behind the form; a `loop` has its body read in the loop style."""
 
     names: tuple[Symbol, ...]
     values: tuple[Form, ...]
@@ -110,15 +117,31 @@ def parts_of(form: List, reader: Reader) -> Parts:
             return Parts(tuple(name for name, _ in pairs if isinstance(name, Symbol)), tuple(value for _, value in pairs), rest)
         variable = first.items[0]
         if isinstance(variable, Symbol) and (head in LOOPS or (not reader.has_value(variable.name) and is_body(rest, variable.name, reader))):
-            return Parts((variable,), tuple(first.items[1:]), rest, loop=True)
-    if isinstance(first, Symbol) and (head in BINDERS or (rest and reader.frame.resolve(first.name, first.place) is None)):
-        return Parts((first,), rest)
+            returns = any(isinstance(f, List) and (f.head or "").lower() == "return" for f in rest)
+            return Parts((variable,), tuple(first.items[1:]), rest, loop=not returns)
+    new = named(first) if first is not None else ()
+    if new and (head in BINDERS or (rest and reader.frame.resolve(new[0].name, new[0].place) is None)):
+        return Parts(new, rest)
     return Parts((), operands)
 
 
 def is_body(forms: Sequence[Form], variable: str, reader: Reader) -> bool:
     """The forms look like the body of a loop over the variable."""
     return any(mentions(f, variable) or (isinstance(f, List) and reader.is_statement(f.head or "")) for f in forms)
+
+
+def silence(frame: Frame, form: List) -> None:
+    """After an unknown head at the place of a statement, `(sef z e)`: the names that it or its body may have been meant to define are not reported again."""
+    first = form.items[1] if len(form.items) > 2 else None
+    for name in (*(named(first) if first is not None else ()), *targets(form, BINDERS)):
+        if frame.resolve(name.name, name.place) is None:
+            frame.assign(name.name, BROKEN, name.place)
+
+
+def named(place: Form) -> tuple[Symbol, ...]:
+    """The names of `z` or `(values a b)`."""
+    forms = place.items[1:] if isinstance(place, List) and (place.head or "").lower() == "values" else (place,)
+    return tuple(f for f in forms if isinstance(f, Symbol))
 
 
 def mentions(form: Form, name: str) -> bool:
@@ -138,6 +161,11 @@ def also(look: Callable[[], Sequence[Diagnostic]], shape_of: Form | None = None)
     """After a mistake what is further in is looked at as well; with `shape_of` only where the mistake is that this form has another shape than its head asks for."""
     try:
         yield
+    except Silenced:
+        found = [] if shape_of is not None else look()
+        if found:
+            raise SourceError(list(found)) from None
+        raise
     except SourceError as e:
         if shape_of is not None and not any(d.code in SHAPES and d.span == shape_of.place.span for d in e.diagnostics):
             raise

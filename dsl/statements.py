@@ -14,7 +14,7 @@ from .frame import BROKEN, Broken, Silenced
 from .locals import is_element, targets
 from .loops import run_nest
 from .names import unique
-from .recovery import NAMES, also, parts_of
+from .recovery import NAMES, also, parts_of, silence
 from .sexpr import Form, List, Symbol
 from .source import error
 
@@ -48,15 +48,13 @@ def execute(evaluator: Evaluator, form: Form) -> None:
 
 def unknown_statement(evaluator: Evaluator, form: List) -> None:
     """Raises E0203, with the mistakes inside: one that looks like a loop is read as the loop style reads it."""
-    frame = evaluator.frame
     if parts_of(form, evaluator.reader).loop:
         run_nest(evaluator, form)
-    for name in targets(form):  # what a `let` would have given a value
-        if frame.resolve(name.name, name.place) is None:
-            frame.assign(name.name, BROKEN, name.place)
-    frame.misspelt(form)
-    with also(lambda: evaluator.reader.inside(form)):
-        raise evaluator.unknown_operator(form)
+    try:
+        with also(lambda: evaluator.reader.inside(form)):
+            raise evaluator.unknown_operator(form)
+    finally:
+        silence(evaluator.frame, form)
 
 
 def assign(evaluator: Evaluator, form: List) -> None:

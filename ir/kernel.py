@@ -17,6 +17,7 @@
                 | "while" expr ["max" expr] ":" block
                 | "region" ":" block                                       run by every thread of one team
                 | "barrier"                                                the threads of the region wait for one another
+                | "prefetch" NAME "[" expr, … "]" "ahead" expr              a hint: what stands so many elements behind the position, in memory or beyond its end, is read soon
                 | "check" expr "code" INT                                  leave with this error code where the condition is false
 
 KIND of an axis: serial (the default) · elastic (in order; iterations beyond the bounds, as far as other iterations of the loops around have them, would change nothing) · parallel (iterations independent: any order, any thread) · reduce (accumulations only: any order up to rounding) ·
@@ -152,7 +153,14 @@ class Check:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-Stmt = Loop | Let | Alloc | Store | If | While | Region | Barrier | Check
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    buffer: str
+    index: tuple[Expr, ...]
+    ahead: Expr  # elements
+
+
+Stmt = Loop | Let | Alloc | Store | If | While | Region | Barrier | Check | Prefetch
 Block = tuple[Stmt, ...]
 
 
@@ -289,6 +297,8 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
             return (stmt.condition,)
         case While():
             return (stmt.condition,) if stmt.limit is None else (stmt.condition, stmt.limit)
+        case Prefetch():
+            return (*stmt.index, stmt.ahead)
         case _:
             return ()
 
@@ -325,6 +335,8 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
                 return Region(map_expressions(s.body, change))
             case Check():
                 return replace(s, condition=change(s.condition))
+            case Prefetch():
+                return Prefetch(s.buffer, several(s.index), change(s.ahead))
             case _:
                 return s
 

@@ -17,6 +17,7 @@
                 | "if" expr ":" block ["else" ":" block] | "while" expr ":" block
                 | "region" ["serial_if" expr] ":" block | "barrier"
                 | "call" NAME "(" (expr | NAME), … ")"                     a name of a buffer is passed by pointer
+                | "prefetch" NAME "[" expr "]"                             a hint: this element is read soon; there need not be one
                 | "fail" INT                                               leave with an error code; inside a parallel loop it sets the sticky flag instead
     PRAGMA    ::= "unroll" | "parallel" | "workshare" | "block.x" … "thread.z"
     entry     ::= "entry" ":" block                                        checks, temporaries, calls; the C function that the user sees
@@ -143,8 +144,14 @@ class Fail:
     code: int
 
 
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    buffer: str
+    address: Expr
+
+
 PRAGMAS = ("unroll", "parallel", "workshare", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z")
-Stmt = Define | Assign | Array | Scratch | StoreTo | For | If | While | Region | Barrier | Call | Fail
+Stmt = Define | Assign | Array | Scratch | StoreTo | For | If | While | Region | Barrier | Call | Fail | Prefetch
 Block = tuple[Stmt, ...]
 
 # Error codes of the emitted functions; `lm_strerror` names them.
@@ -225,6 +232,8 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
             return (stmt.condition,)
         case Region():
             return () if stmt.serial_if is None else (stmt.serial_if,)
+        case Prefetch():
+            return (stmt.address,)
         case Call():
             return tuple(a for a in stmt.args if isinstance(a, Expr))
         case _:
@@ -264,6 +273,8 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
             case Region():
                 body, serial_if = map_expressions(s.body, change), optional(s.serial_if)
                 return s if body is s.body and serial_if is s.serial_if else Region(body, serial_if)
+            case Prefetch():
+                return Prefetch(s.buffer, change(s.address))
             case Call():
                 return replace(s, args=tuple(change(a) if isinstance(a, Expr) else a for a in s.args))
             case _:

@@ -24,6 +24,7 @@ from ..ir.primops import OPS
 from ..ir.renaming import defined, unique_locals
 from .costs import IN_CACHE, TABLE, operation
 from .separate import unguarded
+from .walk import Walk, run
 
 
 def without_cascades(node: Node, in_memory: Container[Node]) -> Node:
@@ -48,10 +49,34 @@ def without_cascades(node: Node, in_memory: Container[Node]) -> Node:
             done[n] = n
         else:
             done[n] = make(n.op, n.dtype, n.shape, tuple(View(done[a.node], a.index, a.domain, a.fill) for a in n.args), n.attr, n.span)
+        if n.op == "cast" and n.args[0].node.op == "cascade" and n.dtype.is_float:  # states are f32 where they were smaller floats
+            done[n] = run(_narrowed(done[n], {}))
         extreme = unguarded(identity(done[n]))
         if extreme.is_identity and extreme.node.op == "reduce":  # a guard for extremes of a part of the row
             done[n] = extreme.node
     return done[node]
+
+
+def _narrowed(node: Node, done: dict[Node, Node]) -> Walk:
+    """A cast of a widened reduction as the reduction of what was not widened; where that is nothing, the cast itself."""
+    small, wide = node.dtype, node.args[0].node
+
+    def walk(n: Node) -> Walk:
+        if n.dtype is not wide.dtype:
+            return n
+        if n not in done:
+            if n.op == "cast" and n.args[0].is_identity and n.args[0].dtype is small:
+                done[n] = n.args[0].node
+            elif n.op in OPS or n.op == "reduce":
+                args = []
+                for a in n.args:
+                    args.append(View((yield walk(a.node)), a.index, a.domain, a.fill))
+                done[n] = make(n.op, small, n.shape, tuple(args), n.attr, n.span)
+            else:
+                done[n] = make("cast", small, n.shape, (identity(n),))
+        return done[n]
+
+    return (yield walk(wide)) if node.args[0].is_identity and wide.op == "reduce" else node
 
 
 def short_row(node: Node, plain: Node, rows: int) -> Expr | None:
@@ -69,7 +94,7 @@ def short_row(node: Node, plain: Node, rows: int) -> Expr | None:
                 continue
             inside = [m for m in _pointwise(r.args[0].node) if m in shared] if r.args[0].is_identity else []
             if any(operation(m.op) > 3 * IN_CACHE for m in inside):
-                widest = max(m.dtype.bytes for m in inside)
+                widest = max(4, *(m.dtype.bytes for m in inside))  # smaller floats are computed as f32
                 return node.shape[-1].le(const(TABLE // widest))
     return None
 

@@ -29,6 +29,7 @@ from ..ir.program import (
     Function,
     If,
     Param,
+    Prefetch,
     Program,
     Region,
     Scratch,
@@ -329,6 +330,11 @@ class Renderer:
     def _region(self, s: Region, frame: _Frame) -> tuple[Any, ...]:
         condition = None if s.serial_if is None else self.expressions.text(negation(s.serial_if), Need(6))
         return {"parallel_if": condition}, {BODY: s.body}, None
+
+    def _prefetch(self, s: Prefetch, frame: _Frame) -> tuple[Any, ...]:
+        e = self.expressions
+        info = e.buffer(s.buffer)
+        return {"buffer": info.text, "address": e.text(s.address), "bytes": info.dtype.bytes}, {}, None
 
     def _barrier(self, s: Barrier, frame: _Frame) -> tuple[Any, ...]:
         return {"team": bool(frame.team)}, {}, None

@@ -17,6 +17,7 @@ from ..program import (
     Function,
     If,
     Param,
+    Prefetch,
     Program,
     Region,
     Scratch,
@@ -101,6 +102,8 @@ def _show_statement(s: Stmt) -> str:
             return "region:" if s.serial_if is None else f"region serial_if {show_expr(s.serial_if)}:"
         case Barrier():
             return "barrier"
+        case Prefetch():
+            return f"prefetch {word(s.buffer)}[{show_expr(s.address)}]"
         case Call():
             return f"call {word(s.function)}({', '.join(show_expr(a) if isinstance(a, Expr) else word(a) for a in s.args)})"
         case Fail():
@@ -207,13 +210,17 @@ def _read_statement(source: Source, line: Line, scope: Scope) -> Stmt:
             return Region(_read_body(source, line, scope), serial_if)
         case "barrier":
             return Barrier()
+        case "prefetch":
+            name, address = _element(line, scope)
+            line.expect("]")
+            return Prefetch(name, address)
         case "call":
             return _read_call(line, scope)
         case _:
             return Fail(line.integer())
 
 
-_STATEMENTS = ("let", "var", "array", "shared", "scratch", "for", "if", "while", "region", "barrier", "call", "fail")
+_STATEMENTS = ("let", "var", "array", "shared", "scratch", "for", "if", "while", "region", "barrier", "prefetch", "call", "fail")
 
 
 def _declared(line: Line) -> tuple[str, DType]:
@@ -245,13 +252,18 @@ def _read_assignment(line: Line, scope: Scope) -> Assign | StoreTo:
     return Assign(name, expression(line, scope))
 
 
-def _read_store(line: Line, scope: Scope) -> StoreTo:
+def _element(line: Line, scope: Scope) -> tuple[str, Expr]:
+    """A buffer and an address, without what follows it in the brackets."""
     at = line.token
     name = line.name("the name of a buffer")
     if name not in scope.buffers:
         line.unknown("buffer", at, scope.buffers)
     line.expect("[")
-    address = expression(line, scope)
+    return name, expression(line, scope)
+
+
+def _read_store(line: Line, scope: Scope) -> StoreTo:
+    name, address = _element(line, scope)
     count = expression(line, scope) if line.accept(",") else None
     line.expect("]")
     line.expect("=")

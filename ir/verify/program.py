@@ -21,6 +21,7 @@ from ..program import (
     For,
     Function,
     If,
+    Prefetch,
     Program,
     Region,
     Scratch,
@@ -113,7 +114,7 @@ def _names(subject: Subject) -> Iterator[str]:
             for name in _named_buffers(n):
                 if name not in p.buffers:
                     yield f"{p.title}: {name} is no buffer here"
-        if isinstance(p.stmt, StoreTo) and p.stmt.buffer not in p.buffers:
+        if isinstance(p.stmt, (StoreTo, Prefetch)) and p.stmt.buffer not in p.buffers:
             yield f"{p.title}: {p.stmt.buffer} is no buffer here"
 
 
@@ -176,6 +177,8 @@ def _addresses(subject: Subject) -> Iterator[str]:
                 integers, conditions = (s.address,) if s.count is None else (s.address, s.count), (s.stream,)
             case Scratch():
                 integers = (s.count,)
+            case Prefetch():
+                integers = (s.address,)
             case For():
                 integers, conditions = (s.start, s.stop, s.step), (s.serial_if,)
             case If() | While():

@@ -152,6 +152,9 @@ class Flattener:
                 return self.region(s, scope)
             case k.Barrier():
                 return (p.Barrier(),)
+            case k.Prefetch():
+                place = scope.places[s.buffer]
+                return (p.Prefetch(place.name, place.buffer.address(tuple(map(scope.flat, s.index))) + scope.flat(s.ahead)),)
             case k.Check():
                 return (p.If(call("bit_not", scope.flat(s.condition)), (p.Fail(s.code),)),)
 

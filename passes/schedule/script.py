@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ...ir.expr import Expr
 from ...ir.kernel import Kernel
-from . import distribute, dots, guards, loops, producers, reductions, staging, streams, tables, team, variants
+from . import distribute, dots, guards, loops, prefetches, producers, reductions, staging, streams, tables, team, variants
 from .tree import Facts, StepError
 
 
@@ -53,6 +53,7 @@ STEPS: dict[str, Step] = {
     "offset": Step(dots.offset, "nn"),
     "screen": Step(dots.screen, "n"),
     "stream_store": Step(streams.stream_store, "n", {"least": "i"}),
+    "prefetch": Step(prefetches.prefetch, "nnn"),
     "region": Step(team.region, "n?"),
 }
 

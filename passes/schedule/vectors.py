@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...ir.expr import ZERO, Expr, postorder, var
 from ...ir.kernel import Alloc, Block, Loop, Store, expressions, statements
 from ...ir.simplify import simplify
-from . import cost, roles
+from . import cost, prefetches, roles
 from .affine import same_position, stride
 from .plan import Plan
 from .tables import candidates
@@ -35,6 +35,7 @@ def vectors(plan: Plan) -> None:
         for x in inner if form.chain else _chunks(plan):
             if not _columns_inside(plan, x):
                 vectors_along(plan, x)
+    _prefetches(plan)
     _threads(plan)
     _streams(plan)
 
@@ -55,12 +56,22 @@ def _threads(plan: Plan) -> None:
     if len(axes) - single > 2 and not plan.tried("collapse", outer, axes[single + 1]):
         outer = roles.shape(plan.kernel).axes[single]
     plan.do("parallel", outer)
+    if any(isinstance(s, Alloc) and s.buffer.space == "private" and not s.buffer.elements.is_const for s in statements(plan.kernel.body)):
+        plan.tried("region")  # memory of a row is allocated once a thread
+
+
+def _prefetches(plan: Plan) -> None:
+    """The next row comes from memory while this one is worked on in the cache."""
+    for buffer, axis, row in list(prefetches.candidates(plan.kernel, plan.facts)):
+        if not plan.tried("prefetch", buffer, axis, row):
+            plan.note(f"`{axis}` asks for what the next iteration of `{row}` reads of `{buffer}`")
 
 
 def _streams(plan: Plan) -> None:
     """Results that are larger than what they can keep of the last cache go past it."""
     least = cost.stream_bytes(plan.target)
-    for buffer in sorted(written(plan.kernel.body) & plan.facts.buffers.keys()) if least else ():
+    inside = tuple(x for x in all_loops(plan.kernel.body) if x.kind == "vector")
+    for buffer in sorted(written(inside) & plan.facts.buffers.keys()) if least else ():
         if not plan.tried("stream_store", buffer, least=least):
             plan.note(f"`{buffer}` is stored past the caches from {least >> 20} MiB on")
 
