@@ -150,7 +150,7 @@ def write_parts(body: NestBody, cascade: Node, split: Split, parts: list[Buffer]
     """The states of each chunk, into `parts`."""
     split = split.named(body)
     with body.nest((split.count, *cascade.attr.extents)) as (chunk, *rows):
-        loops = CascadeLoops(body, cascade, tuple(rows), (body.named(chunk * split.size, "begin", ZERO), split.size))
+        loops = CascadeLoops(body, cascade, tuple(rows), (chunk * split.size, split.size))
         run(loops.loops())
         for k, b in enumerate(parts):
             with body.nest(loops.further[k][1]) as at:
