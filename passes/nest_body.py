@@ -154,13 +154,13 @@ class NestBody:
 
     # ---- statements
 
-    def named(self, position: Expr, wanted: str, least: Expr) -> Expr:
-        """A `let` in the current scope for a position of at least `least`; itself where it is none that is worth a name."""
+    def named(self, position: Expr, wanted: str, least: int, most: int | None) -> Expr:
+        """A `let` in the current scope for a position, of which nothing is known but its bounds; itself where it needs no name."""
         if position.op in ("const", "var", "size"):
             return position
         scope, name = self.current, self.names.fresh(wanted)
         scope.body.append(Let(name, position))
-        scope.known = scope.known.with_ranges({name: (least, position, 1)})
+        scope.known = scope.known.with_ranges({name: (const(least), position if most is None else const(most), 1)})
         self.where[name] = scope
         return var(name)
 

@@ -1,19 +1,17 @@
 """Cascades of few rows along a long axis: chunks of the axis side by side, and their states merged in order.
 
     if few rows and a long axis:
-      for c in chunks parallel:                     a kernel of its own: threads share chunks and rows
-        for i in rows parallel:
-          the cascade, over the tiles of chunk c
-          m.parts[c, i] = m; l.parts[c, i] = l; a.parts[c, i, e] = a[e]
-    …
+      for c in chunks parallel, for i in rows parallel:       a kernel of its own: threads share chunks and rows
+        the cascade, over the tiles of chunk c
+        m.parts[i, c] = m; l.parts[i, c] = l; a.parts[i, c, e] = a[e]
+      …
       for i in rows parallel:
-        for c in chunks:
-          now = max(m, m.parts[c, i])
-          l = l · exp(m − now) + l.parts[c, i] · exp(m.parts[c, i] − now)
-          a[e] = a[e] · exp(m − now) + a.parts[c, i, e] · exp(m.parts[c, i] − now)
-          m = now
+        m = max over c of m.parts[i, c]
+        for c: by[c] = exp(m.parts[i, c] − m)
+        l = Σ over c of l.parts[i, c] · by[c]
+        for e: a[e] = Σ over c of a.parts[i, c, e] · by[c]
 
-Two sums that are relative to different states are both brought to the merged one, each by the correction that the cascade has for a state that moves; then its combiner takes them together.  So
+A sum that is relative to the states of its chunk is brought to the merged ones by the correction that the cascade has for a state that moves; then its combiner takes all of them together.  So
 everything that can be worked off tile by tile can be merged, and nothing here knows what it is.  (Of attention this makes flash-decoding: Dao, Haziza, Massa, Sizov, 2023.)
 
 Chunks depend on sizes alone and are merged in their order, so the bits are the same for any number of threads.
@@ -26,10 +24,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..ir.bounds import Known
-from ..ir.expr import ONE, ZERO, Expr, call, ceildiv, const, floordiv, load, maximum, minimum, product
-from ..ir.graph import Node, previous_node, state_axes, state_count
-from ..ir.kernel import Buffer, If
-from ..ir.primops import COMBINERS
+from ..ir.expr import ONE, ZERO, Expr, call, ceildiv, const, load, maximum, minimum, product, where
+from ..ir.graph import Node, View, previous_node, state_axes, state_count
+from ..ir.kernel import Alloc, Buffer, If
 from ..ir.simplify import simplify
 from .nest_cascade import CascadeLoops
 from .nest_moments import is_zero
@@ -38,34 +35,36 @@ from .walk import Walk, run
 if TYPE_CHECKING:
     from .nest_body import NestBody, Point
 
-PIECES = 64  # rows times chunks, at most: enough to be shared evenly by as many threads as read memory at its full speed
-LIGHT = 4096  # positions of a chunk, or a multiple, where each is a number: what one core reads faster than another is woken
+CHUNKS = 64  # of a row, at most: enough to be shared evenly by as many threads as read memory at its full speed
+ROWS = 32  # more rows than this are shared evenly themselves
+LIGHT = 1 << 14  # positions of a chunk, or a multiple, where each is a number: what one core reads faster than another is woken, and many times what merging costs
 HEAVY = 512  # the same where each position is a score, or weighs a vector; a multiple of the tiles
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How the axis of a cascade is cut: the condition under which it is, the number of chunks, the positions of each."""
+    """How the axis of a cascade is cut: the condition under which it is, the positions of each chunk, the number of chunks (0 before it has a name)."""
 
     few: Expr
-    count: Expr
     size: Expr
-    most: Expr  # chunks that there is memory for: depends on the rows alone
+    count: Expr = ZERO
 
     @staticmethod
     def of(cascade: Node, known: Known) -> Split:
         rows, extent = product(cascade.attr.extents), product(cascade.args[0].node.attr.extents)
         least = HEAVY if _heavy(cascade) else LIGHT
-        most = simplify(floordiv(const(PIECES), maximum(ONE, rows)), known)
-        size = simplify(ceildiv(extent, maximum(ONE, most) * least) * least, known)
-        few = simplify(call("bit_and", (rows * 2).le(PIECES), const(2 * least).le(extent)), known)
-        return Split(few, simplify(minimum(ceildiv(extent, maximum(ONE, size)), most), known), size, most)
+        size = simplify(ceildiv(extent, CHUNKS * least) * least, known)
+        few = simplify(call("bit_and", rows.le(ROWS), const(2 * least).le(extent)), known)
+        return Split(few, size)
 
-
-    def named(self, body: NestBody) -> Split:
+    def named(self, body: NestBody, cascade: Node) -> Split:
         """The same with names for what all loops ask for, where it is no number."""
-        size, count = body.named(self.size, "size", ONE), body.named(self.count, "chunks", ONE)
-        return replace(self, size=size, count=count)
+        (extent,) = cascade.args[0].node.attr.extents
+        size = body.named(self.size, "size", 1, None)
+        count = simplify(ceildiv(extent, size), body.current.known)
+        if not count.is_const:
+            count = minimum(count, CHUNKS)  # which it is anyway, but this is seen at once
+        return replace(self, size=size, count=body.named(count, "chunks", 1, CHUNKS))
 
 
 def _heavy(cascade: Node) -> bool:
@@ -86,10 +85,11 @@ def _heavy(cascade: Node) -> bool:
 
 
 def part_buffers(cascade: Node, split: Split, fresh: int) -> list[Buffer]:
-    """Where the states of each chunk are between the kernels: [chunk, rows…, further axes…]."""
+    """Where the states of each chunk are between the kernels: [rows…, chunk, further axes…], nothing where there are no chunks."""
     rows = cascade.attr.extents
+    kept = (where(split.few, rows[0], ZERO), *rows[1:]) if rows else ()
     return [
-        Buffer(f"%{fresh + k}", cascade.args[k].node.dtype, (split.most, *rows, *state_axes(cascade, k)[1])) for k in range(state_count(cascade))
+        Buffer(f"%{fresh + k}", cascade.args[k].node.dtype, (*kept, const(CHUNKS), *state_axes(cascade, k)[1])) for k in range(state_count(cascade))
     ]
 
 
@@ -99,67 +99,77 @@ class MergeLoops(CascadeLoops):
     def __init__(self, body: NestBody, cascade: Node, rows: Point, split: Split, parts: list[Buffer]) -> None:
         super().__init__(body, cascade, rows)
         self.split, self.parts = split, parts
+        self.corrections_kept: dict[Node, str] = {}  # buffers, by chunk
 
     def loops(self) -> Walk:
-        from .nest_body import REDUCED_AXES
-
-        body, outer = self.body, self.body.current
-        for k, state in enumerate(self.states):
-            self.start(k, state)
-        chunk = body.enter(self.split.count, "serial", REDUCED_AXES)
-        kept, memo = body.kept, body.memo
-        common = dict(kept)
-        own = {node: self.named("last", load(self.names[self.states.index(s)], s.dtype)) for s, node in self.before.items()}
-        other = {node: self.part(self.states.index(s), chunk, ()) for s, node in self.before.items()}
-        sides: tuple[dict[tuple[Node, Point], Expr], ...] = tuple({(n, self.point(n.args[0].node)): e for n, e in side.items()} for side in (own, other))
+        body, outer, kept = self.body, self.body.current, dict(self.body.kept)
         if self.reached is not None:
-            extent = self.states[0].attr.extents[-1]
-            until = simplify(minimum(extent, (chunk + 1) * self.split.size), body.current.known)
-            common[self.reached, ()] = until
-            sides[0][previous_node(self.reached), ()] = chunk * self.split.size
-            sides[1][previous_node(self.reached), ()] = simplify(until - chunk * self.split.size, body.current.known)
-        found: list[dict[Node, Expr]] = [{}, {}]  # corrections, by side
+            body.kept[self.reached, ()] = self.states[0].attr.extents[-1]
         for k in self.order():
             state, extents = self.states[k], self.further[k][1]
-            for side, names in zip(sides, found, strict=True):
-                body.kept, body.memo = {**common, **side}, dict(memo)
-                for name, view in (("by", self.corrections[k]), ("moved", self.additions[k])):
-                    nothing = view.node.op == "const" if name == "by" else is_zero(view)
-                    if not nothing and view.node not in names:
-                        names[view.node] = self.named(name, (yield body._read(view, self.rows, None)))
-            body.kept, body.memo = dict(common), dict(memo)
+            views = (self.corrections[k], self.additions[k])
+            moves: list[str | None] = []
+            for view, nothing in zip(views, (views[0].node.op == "const", is_zero(views[1])), strict=True):
+                moves.append(None if nothing else (yield self.kept_by_chunk(view)))
+            self.start(k, state)
             with body.nest(extents) as at:
-                values = (load(self.names[k], state.dtype, *at), self.part(k, chunk, at))
-                moved = (self.corrected(k, v, names.get(self.corrections[k].node), names.get(self.additions[k].node)) for v, names in zip(values, found, strict=True))
-                new = call(COMBINERS[state.attr.combiner].op, *moved)
-                if state not in self.read:
-                    body.store(self.names[k], at, new)
+                inside = body.current
+                part = body.accumulator(inside, state.dtype, state.attr.combiner) if extents else self.names[k]
+                chunk = self.chunks("reduce")
+                by, moved = (None if name is None else load(name, v.dtype, chunk) for name, v in zip(moves, views, strict=True))
+                body.store(part, (), self.corrected(k, self.part(k, chunk, at), by, moved), state.attr.combiner)
+                body.leave(inside)
+                if extents:
+                    body.store(self.names[k], at, load(part, state.dtype))
             if state in self.read:
-                common[state, self.point(state)] = self.named("now", new)
-        for k, state in enumerate(self.states):
-            if state in self.read:
-                body.store(self.names[k], (), common[state, self.point(state)])
-        body.kept, body.memo = kept, memo
-        body.leave(outer)
+                body.kept[state, self.point(state)] = load(self.names[k], state.dtype)
+        body.kept = kept
+        assert body.current is outer
+
+    def chunks(self, kind: str) -> Expr:
+        from .nest_body import REDUCED_AXES
+
+        return self.body.enter(self.split.count, kind, REDUCED_AXES)
 
     def part(self, k: int, chunk: Expr, further: Point) -> Expr:
-        return load(self.parts[k].name, self.states[k].dtype, chunk, *self.rows, *further)
+        return load(self.parts[k].name, self.states[k].dtype, *self.rows, chunk, *further)
+
+    def kept_by_chunk(self, view: View) -> Walk:
+        """A correction from the states of each chunk to the merged ones: the buffer that holds it."""
+        found = self.corrections_kept.get(view.node)
+        if found is not None:
+            return found
+        body, outer, kept, memo = self.body, self.body.current, self.body.kept, self.body.memo
+        name = self.corrections_kept[view.node] = body.names.fresh("by")
+        outer.body.append(Alloc(Buffer(name, view.dtype, (const(CHUNKS),), "private")))
+        body.where[name] = outer
+        chunk = self.chunks("parallel")
+        body.kept, body.memo = dict(kept), dict(memo)
+        for state, node in self.before.items():
+            body.kept[node, self.point(state)] = self.part(self.states.index(state), chunk, ())
+        if self.reached is not None:
+            extent = self.states[0].attr.extents[-1]
+            body.kept[previous_node(self.reached), ()] = simplify(minimum(self.split.size, extent - chunk * self.split.size), body.current.known)
+        body.store(name, (chunk,), (yield body._read(view, self.rows, None)))
+        body.kept, body.memo = kept, memo
+        body.leave(outer)
+        return name
 
 
 def write_parts(body: NestBody, cascade: Node, split: Split, parts: list[Buffer]) -> None:
     """The states of each chunk, into `parts`."""
-    split = split.named(body)
+    split = split.named(body, cascade)
     with body.nest((split.count, *cascade.attr.extents)) as (chunk, *rows):
         loops = CascadeLoops(body, cascade, tuple(rows), (chunk * split.size, split.size))
         run(loops.loops())
         for k, b in enumerate(parts):
             with body.nest(loops.further[k][1]) as at:
-                body.store(b.name, (chunk, *rows, *at), load(loops.names[k], b.dtype, *at))
+                body.store(b.name, (*rows, chunk, *at), load(loops.names[k], b.dtype, *at))
 
 
 def write_results(body: NestBody, cascade: Node, split: Split, parts: list[Buffer], results: Mapping[Node, tuple[int, ...]], names: Mapping[Node, str]) -> None:
     """What is made of the merged states: `results` has, for each, which of its axes the rows are.  Where they go along the axis too, each chunk is a piece of work again, which merges for itself."""
-    split = split.named(body)
+    split = split.named(body, cascade)
     body.loops_of = lambda body, node, rows: MergeLoops(body, node, rows, split, parts)
     (extent,) = cascade.args[0].node.attr.extents
     along = {n: next((k for k, e in enumerate(n.shape) if e is extent and k not in places), None) for n, places in results.items()}

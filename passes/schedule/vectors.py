@@ -49,7 +49,10 @@ def _threads(plan: Plan) -> None:
             plan.do("serial", axis)
         return
     outer = axes[single]
-    names = {var(s.name): s.value for s in plan.kernel.body if isinstance(s, Let)}
+    names: dict[Expr, Expr] = {}
+    for s in plan.kernel.body:
+        if isinstance(s, Let):
+            names[var(s.name)] = substitute(s.value, names)
     short = plan.extent(outer) is None and upper(substitute(plan.loop(outer).stop, names), plan.facts.known) is not None
     if len(axes) - single > (1 if short else 2) and not plan.tried("collapse", outer, axes[single + 1]):
         outer = roles.shape(plan.kernel).axes[single]
