@@ -22,9 +22,12 @@ COSTS: dict[str, int] = dict.fromkeys(
 Estimate = dict[tuple[str, ...], float]  # sorted names -> coefficient
 
 
-def little_work(body: p.Block) -> Expr | None:
-    """The condition that the statements are not worth a fork; None where they always are."""
-    work = _block(body, {})
+def little_work(body: p.Block, names: Mapping[str, Expr]) -> Expr | None:
+    """The condition that the statements are not worth a fork; None where they always are.  `names`: positions that have one outside."""
+    known: dict[str, Estimate] = {}
+    for name, value in names.items():
+        known[name] = _bound(_estimate(value, known), known)
+    work = _block(body, known)
     # a term that divides another is small beside it
     leading = {m: c for m, c in work.items() if m and c > 0 and not any(m != n and _divides(m, n) for n in work)}
     if not leading:
@@ -61,6 +64,8 @@ def _block(body: p.Block, stops: Mapping[str, Estimate]) -> Estimate:
                 if step != 1:
                     trips = {m: c / step for m, c in trips.items()}
                 result = _sum(result, _times(trips, _block(s.body, {**stops, s.var: stop})))
+            case p.Define(mutable=False) if s.dtype is INDEX and s.value is not None:
+                stops = {**stops, s.name: _bound(_estimate(s.value, stops), stops)}
             case p.While() | p.Region():
                 result = _sum(result, _block(s.body, stops))
             case p.If():
@@ -73,7 +78,7 @@ def _block(body: p.Block, stops: Mapping[str, Estimate]) -> Estimate:
 
 
 def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:
-    """Variables of the loops in `stops` stay in it by name; what is not known counts as 1."""
+    """Variables of the loops in `stops`, and other names there, stay in it by name; what is not known counts as 1."""
     done: dict[Expr, Estimate] = {}
     for n in postorder(e):
         args = [done[a] for a in n.args]
@@ -107,7 +112,7 @@ def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:
 
 
 def _bound(e: Estimate, stops: Mapping[str, Estimate]) -> Estimate:
-    """Loop variables replaced: by where they stop in a positive term, by 0 in a negative one."""
+    """Loop variables, and other names, replaced: by where they stop in a positive term, by 0 in a negative one."""
     result: Estimate = {(): 0}
     for m, c in e.items():
         term: Estimate = {tuple(n for n in m if n not in stops): c}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...ir.expr import Expr
 from ...ir.kernel import Kernel
 from ...ir.target import Options, Target
 from ...ir.verify.body import Body
 from ...ir.verify.races import races
+from . import variants
 from .cascades import cascade
 from .contractions import contract
 from .gpu import grid
@@ -21,6 +23,9 @@ def automatic(kernel: Kernel, facts: Facts, target: Target, options: Options) ->
 
     A plan that a step refuses is dropped whole, and the next simpler one is tried; the unscheduled kernel is always right.
     """
+    condition = variants.branching(kernel, facts)
+    if condition is not None:
+        return _each_branch(kernel, condition, facts, target, options)
     reasons: list[str] = []
     for attempt in (_gpu,) if target.gpu else (_cascade, _contraction, _vectors):
         plan = Plan(kernel, facts, target, options)
@@ -31,6 +36,16 @@ def automatic(kernel: Kernel, facts: Facts, target: Target, options: Options) ->
         except StepError as e:
             reasons.append(f"not {attempt.__name__.strip('_')}: {e}")
     return replace(kernel, notes=(*kernel.notes, *reasons))
+
+
+def _each_branch(kernel: Kernel, condition: Expr, facts: Facts, target: Target, options: Options) -> Kernel:
+    """A kernel that is an `if` on the sizes: what stands under it and under its `else` are scheduled as kernels of their own."""
+    bare = replace(kernel, notes=())
+    parts = [variants.under(bare, condition), variants.under(bare, None, (condition,))]
+    found = [automatic(k, facts, target, options) if k.body else k for k in parts]
+    found = [b if any(line.startswith(variants.WORD) for line in k.schedule) else k for k, b in zip(found, parts, strict=True)]  # those have no place in a part
+    chosen = variants.choose(bare, list(zip((condition, None), found, strict=True)))
+    return replace(chosen, notes=tuple(dict.fromkeys((*kernel.notes, *(note for k in found for note in k.notes)))))
 
 
 def _stays_in_place(before: Kernel, after: Kernel, facts: Facts) -> None:

@@ -9,11 +9,11 @@ transposition    store and loads are consecutive along different axes: square ti
 
 from __future__ import annotations
 
-from ...ir.expr import ZERO, Expr, var
-from ...ir.kernel import Alloc, Block, Loop, Store, expressions, statements
+from ...ir.expr import ZERO, Expr, substitute, var
+from ...ir.kernel import Alloc, Block, Let, Loop, Store, expressions, statements
 from ...ir.simplify import simplify
 from . import cost, roles
-from .affine import same_position, stride
+from .affine import same_position, stride, upper
 from .plan import Plan
 from .tree import StepError, all_loops, around, find
 
@@ -41,7 +41,7 @@ def _width(plan: Plan, body: Block) -> int:
 
 
 def _threads(plan: Plan) -> None:
-    """The outermost parallel loop of more than one trip gets the threads; with two loops or more inside it, the next is collapsed into it, in case the first is short."""
+    """The outermost parallel loop of more than one trip gets the threads; with two loops or more inside it, or where it is known to be short, the next is collapsed into it."""
     axes = roles.shape(plan.kernel).axes
     single = next((k for k, axis in enumerate(axes) if plan.extent(axis) != 1), len(axes))
     if single == len(axes):  # the loops inside keep the threads
@@ -49,7 +49,12 @@ def _threads(plan: Plan) -> None:
             plan.do("serial", axis)
         return
     outer = axes[single]
-    if len(axes) - single > 2 and not plan.tried("collapse", outer, axes[single + 1]):
+    names: dict[Expr, Expr] = {}
+    for s in plan.kernel.body:
+        if isinstance(s, Let):
+            names[var(s.name)] = substitute(s.value, names)
+    short = plan.extent(outer) is None and upper(substitute(plan.loop(outer).stop, names), plan.facts.known) is not None
+    if len(axes) - single > (1 if short else 2) and not plan.tried("collapse", outer, axes[single + 1]):
         outer = roles.shape(plan.kernel).axes[single]
     plan.do("parallel", outer)
 
