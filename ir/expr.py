@@ -22,7 +22,7 @@
               | null(name)                  the pointer is null                                         (entry of a program only)
               | overlap(name, expr, name, expr)
                                             the ranges of so many bytes from two pointers meet; false where either is empty   (entry only)
-              | ins.NAME:DTYPE(expr, …)     an instruction of the runtime's table and what it gives
+              | ins.NAME:DTYPE(expr, …)     an instruction of the runtime's table and what it gives; those of `ir/instructions.py` at the kernel level too
 
     INFIX   ::= |  ^  &  == != < <=  << >>  + -  * / // %      loosest first, as the rows bit_or bit_xor bit_and, equal not_equal less_than less_equal,
                                                                shift_left shift_right, add sub, mul div floordiv mod; `-x` is neg, `~x` bit_not

@@ -17,6 +17,7 @@ class Target:
     describe: str  # one spelled-out line for the head of emitted files: ISA, registers, caches, cores
     native: frozenset[str] = frozenset()  # operators of the table that the runtime spells; the others are decomposed
     dtypes: frozenset[str] = frozenset()  # element types that may appear in ports and buffers
+    instructions: frozenset[str] = frozenset()  # of `ir/instructions.py`, those that this machine has and the runtime spells
     arithmetic: frozenset[str] = frozenset()  # element types that may be computed with; others are promoted to f32 (f16, bf16, f8)
     vector_bytes: int = 0  # 0: no vector types
     vector_registers: int = 16

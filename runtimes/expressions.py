@@ -256,7 +256,7 @@ class Expressions:
     def _instruction(self, e: Expr, args: list[Text]) -> Text:
         if e.attr not in self._instructions:
             raise CompilerBug("render", f"the runtime has no instruction `{e.attr}`")
-        return self._put(self._instructions[e.attr], tuple(args), e.dtype, e.args[0].dtype if e.args else e.dtype)
+        return self._put(self._instructions[e.attr]["spell"], tuple(args), e.dtype, e.args[0].dtype if e.args else e.dtype)
 
     def _scalar(self, e: Expr, operand: DType, args: list[Text]) -> Text:
         if e.op == "add" and self.is_position(e):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from weakref import WeakSet
 
-from ..dtypes import INDEX, DType, bool_
+from ..dtypes import INDEX, DType, bool_, u32
 from ..expr import Expr, postorder
+from ..instructions import INSTRUCTIONS
 from ..primops import COMBINERS, OPS, Op, accepts, result_of
 
-VECTOR_FORMS = ("broadcast", "ramp", "extract", "vload", "gather", "fold", "zip_low", "zip_high", "ins", "null", "overlap")
+VECTOR_FORMS = ("broadcast", "ramp", "extract", "vload", "gather", "fold", "zip_low", "zip_high", "null", "overlap")
 
 _well_typed: WeakSet[Expr] = WeakSet()  # nodes are immutable: what is once found right is right
 
@@ -83,6 +84,9 @@ def _wrong(node: Expr) -> str:
         return f"{node.args[0].dtype} spread to {d}"
     if op in ("zip_low", "zip_high") and (d.lanes % 2 or any(a.dtype is not d for a in node.args)):
         return f"{op} of " + " and ".join(a.dtype.name for a in node.args) + f" to {d}"
+    if op == "ins" and node.attr in INSTRUCTIONS:
+        row, words = INSTRUCTIONS[node.attr], u32.vector(d.lanes)
+        return "" if d.element is row.result and [a.dtype for a in node.args] == [d, words, words] else f"{row.name} of {', '.join(a.dtype.name for a in node.args)} to {d}"
     if op == "ramp" and d.element is not INDEX:
         return f"a ramp of {d}"
-    return "" if op == "var" or op in VECTOR_FORMS else f"there is no operator {op}"
+    return "" if op in ("var", "ins") or op in VECTOR_FORMS else f"there is no operator {op}"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ..dtypes import INDEX, bool_
 from ..expr import Expr
+from ..instructions import INSTRUCTIONS
 from ..kernel import KINDS, SPACES, Alloc, Barrier, Check, If, Kernel, Let, Loop, Module, Nest, Region, Store, While, port_buffer
 from ..primops import COMBINERS, OPS
 from .body import Body
@@ -269,7 +270,7 @@ def _scalar_forms(subject: Subject) -> Iterator[str]:
     for body in subject.bodies:
         for p in body.places:
             for n in postorder(*p.roots):
-                if n.op in VECTOR_FORMS:
+                if n.op in VECTOR_FORMS or (n.op == "ins" and n.attr not in INSTRUCTIONS):
                     yield f"{body.title}: {n!r} belongs to the program level"
 
 
@@ -277,7 +278,7 @@ RULES: tuple[Rule, ...] = (
     *header_rules(Module),
     Rule("buffers", "names of kernels, ports, temps and sizes are unique; temps are global", _buffers),
     *(Rule(name, meaning, _in_every_kernel(check)) for name, meaning, check in _BODY),
-    Rule("forms", "vector forms and instructions stand at the program level only", _scalar_forms),
+    Rule("forms", "vector forms, and instructions that only a runtime knows, stand at the program level", _scalar_forms),
     Rule("buffer-lists", "a kernel lists exactly the buffers it touches, ports in their order, then temps", _lists),
     Rule("order", "a temporary is written before it is read, and every output is written", _order),
 )

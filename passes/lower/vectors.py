@@ -397,6 +397,8 @@ class _Lanes:
         if n.op == "where":  # a condition that is the same in every lane stays scalar: a choice between vectors, still lazy
             condition, a, b = args
             return call("where", condition, self.vector(a), self.vector(b))
+        if n.op == "ins":
+            return make("ins", n.dtype.vector(self.lanes), tuple(map(self.vector, args)), n.attr)
         return call(n.op, *map(self.vector, args), to=n.dtype.vector(self.lanes) if n.op in ("cast", "bitcast") else None)
 
     def guarded(self, root: Expr) -> dict[Expr, First]:

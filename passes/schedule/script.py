@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ...ir.expr import Expr
 from ...ir.kernel import Kernel
-from . import distribute, guards, loops, producers, reductions, staging, team, variants
+from . import distribute, dots, guards, loops, producers, reductions, staging, team, variants
 from .tree import Facts, StepError
 
 
@@ -38,7 +38,7 @@ STEPS: dict[str, Step] = {
     "parallel": Step(loops.parallel, "n"),
     "serial": Step(loops.serial, "n"),
     "bind": Step(loops.bind, "nn"),
-    "interior": Step(guards.interior, "n+", {"clamps": "i", "guards": "i"}),
+    "interior": Step(guards.interior, "n+", {"clamps": "i", "guards": "i", "fixed": "i"}),
     "unswitch": Step(guards.unswitch, "n"),
     "expand": Step(distribute.expand, "nn+"),
     "fission": Step(distribute.fission, "n+", {"around": "l"}),
@@ -48,6 +48,8 @@ STEPS: dict[str, Step] = {
     "accumulate": Step(reductions.accumulate, "n", {"into": "n", "outside": "n"}),
     "rfactor": Step(reductions.rfactor, "n"),
     "split_reduction": Step(reductions.split_reduction, "ni", {"least": "i"}),
+    "dot": Step(dots.dot, "nn"),
+    "offset": Step(dots.offset, "nn"),
     "region": Step(team.region, "n?"),
 }
 
