@@ -89,7 +89,7 @@ class _Maker:
             if node not in done:
                 group = self._group(node)
                 done.update(group)
-                pieces += self._divided(group, self._piece(node, group))
+                pieces.append(self._divided(group, self._piece(node, group)))
         outputs = {self.version[n]: name for name, n in graph.outputs if n.op != "input"}
         plan = bind(graph, pieces, self.buffers, outputs, self.names.taken)
         locals_ = Names((*self.names.taken, *(name for block, _ in plan.kernels for name in defined(block))))
@@ -175,8 +175,8 @@ class _Maker:
                     body.store(self.version[node], point, body.value(node, point))
                 return Piece((self.version[node],), body.block, notes=tuple(body.notes))
 
-    def _divided(self, group: list[Node], piece: Piece) -> list[Piece]:
-        """A piece that computes a cascade row by row, and what takes its place where rows are few and long (`split_cascade.py`)."""
+    def _divided(self, group: list[Node], piece: Piece) -> Piece:
+        """A piece that computes a cascade row by row, with what takes its place where rows are few and long (`split_cascade.py`)."""
         rows = self.rows.get(group[0], {})
         for args in rows:
             cascade = self.cascades[args]
@@ -186,14 +186,17 @@ class _Maker:
             parts = part_buffers(cascade, split, len(self.buffers))
             self.buffers += parts
             known = assuming(self.known, split.few)
-            chunks, results = self._body(known=known), self._body(*group, known=known)
-            results.names.taken.update(defined(piece.block))
-            write_parts(chunks, cascade, split, parts)
-            write_results(results, cascade, split, parts, {n: self.rows[n][args] for n in group}, self.version)
+            body = self._body(*group, known=known)
+            body.names.taken.update(defined(piece.block))
+            split = split.named(body, cascade)
+            write_parts(body, cascade, split, parts)
+            write_results(body, cascade, split, parts, {n: self.rows[n][args] for n in group}, self.version)
             note = f"where `{show_expr(split.few)}`, chunks of a row are worked off side by side, and their states merged in order"
-            first, second = ((If(split.few, b, other),) if split.few is not TRUE else b for b, other in ((chunks.block, ()), (results.block, piece.block)))
-            return [Piece(tuple(b.name for b in parts), first), piece._replace(block=second, notes=(*piece.notes, note))]
-        return [piece]
+            block = body.block
+            if split.few is not TRUE:
+                block = (If(split.few, block, piece.block),)
+            return piece._replace(writes=(*piece.writes, *(b.name for b in parts)), block=block, notes=(*piece.notes, note))
+        return piece
 
     def _side_by_side(self, group: list[Node]) -> Piece:
         """What is made of one cascade, stored side by side inside the loops over its rows."""

@@ -158,7 +158,6 @@ class MergeLoops(CascadeLoops):
 
 def write_parts(body: NestBody, cascade: Node, split: Split, parts: list[Buffer]) -> None:
     """The states of each chunk, into `parts`."""
-    split = split.named(body, cascade)
     with body.nest((split.count, *cascade.attr.extents)) as (chunk, *rows):
         loops = CascadeLoops(body, cascade, tuple(rows), (chunk * split.size, split.size))
         run(loops.loops())
@@ -169,7 +168,6 @@ def write_parts(body: NestBody, cascade: Node, split: Split, parts: list[Buffer]
 
 def write_results(body: NestBody, cascade: Node, split: Split, parts: list[Buffer], results: Mapping[Node, tuple[int, ...]], names: Mapping[Node, str]) -> None:
     """What is made of the merged states: `results` has, for each, which of its axes the rows are.  Where they go along the axis too, each chunk is a piece of work again, which merges for itself."""
-    split = split.named(body, cascade)
     body.loops_of = lambda body, node, rows: MergeLoops(body, node, rows, split, parts)
     (extent,) = cascade.args[0].node.attr.extents
     along = {n: next((k for k, e in enumerate(n.shape) if e is extent and k not in places), None) for n, places in results.items()}

@@ -109,7 +109,8 @@ class _Cascade:
         for t in self.tiles:
             t.finish()
         self.rest()
-        plan.do("region")
+        if plan.alone:
+            plan.do("region")
         plan.note(
             f"blocks of {rows * ROW_TILES} rows share each tile along `{self.along}`; register tiles of {rows}×{self.block.columns}, panels of columns packed once for all rows"
         )
