@@ -64,6 +64,7 @@ class CascadeLoops:
         self.wanted: list[tuple[Node, Point]] = []  # what some state wants to be kept, inner ones first
         self.staged: list[_Staged] = []
         self.readings: dict[int, list[tuple[Node, Point, bool]]] = {}  # see `reads`
+        self.blocked = False  # whether several rows share each tile
         self.padded = False
         self.tile = TILE
         self.length = const(TILE)  # of the current tile
@@ -91,7 +92,8 @@ class CascadeLoops:
         body, outer = self.body, self.body.current
         order = self.order()
         self.wanted = list(dict.fromkeys(key for k in order for key in self.wants(k)))
-        self.padded = any(self.is_score(node) and self.shared(node, index) for node, index in self.wanted)
+        self.blocked = any(self.is_score(node) and self.shared(node, index) for node, index in self.wanted)
+        self.padded = self.blocked and self.chunk is None
         self.tile = TILE if self.wanted else LONG_TILE
         self.body.notes.append(self.note())
         for k, state in enumerate(self.states):

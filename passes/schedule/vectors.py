@@ -30,10 +30,15 @@ def vectors(plan: Plan) -> None:
         column = roles.vector_axis(form.axes, addresses)
         if column is not None and roles.units(addresses, column) > along and _column(plan, column):
             return
-        for x in inner if form.chain else _chunks(plan):
-            if not _columns_inside(plan, x):
-                vectors_along(plan, x)
+        vectors_inside(plan, inner if form.chain else _chunks(plan))
     _threads(plan)
+
+
+def vectors_inside(plan: Plan, loops: list[Loop] | None = None) -> None:
+    """Vectors along some innermost loops (by default all), or along what is around them."""
+    for x in roles.innermost(plan.kernel.body) if loops is None else loops:
+        if not _columns_inside(plan, x):
+            vectors_along(plan, x)
 
 
 def _width(plan: Plan, body: Block) -> int:
