@@ -158,12 +158,14 @@ class MergeLoops(CascadeLoops):
 
 def write_parts(body: NestBody, cascade: Node, split: Split, parts: list[Buffer]) -> None:
     """The states of each chunk, into `parts`."""
+    memo = dict(body.memo)
     with body.nest((split.count, *cascade.attr.extents)) as (chunk, *rows):
         loops = CascadeLoops(body, cascade, tuple(rows), (chunk * split.size, split.size))
         run(loops.loops())
         for k, b in enumerate(parts):
             with body.nest(loops.further[k][1]) as at:
                 body.store(b.name, (*rows, chunk, *at), load(loops.names[k], b.dtype, *at))
+    body.memo = memo  # a row alone is the same point later
 
 
 def write_results(body: NestBody, cascade: Node, split: Split, parts: list[Buffer], results: Mapping[Node, tuple[int, ...]], names: Mapping[Node, str]) -> None:

@@ -54,14 +54,19 @@ def _threads(plan: Plan) -> None:
             plan.do("serial", axis)
         return
     outer = axes[single]
+    short = plan.extent(outer) is None and _at_most(plan, outer) is not None
+    if len(axes) - single > (1 if short else 2) and not plan.tried("collapse", outer, axes[single + 1]):
+        outer = roles.shape(plan.kernel).axes[single]
+    plan.do("parallel", outer)
+
+
+def _at_most(plan: Plan, axis: str) -> int | None:
+    """The most iterations that a loop from 0 has, also where it stops at a name of the kernel's."""
     names: dict[Expr, Expr] = {}
     for s in plan.kernel.body:
         if isinstance(s, Let):
             names[var(s.name)] = substitute(s.value, names)
-    short = plan.extent(outer) is None and upper(substitute(plan.loop(outer).stop, names), plan.facts.known) is not None
-    if len(axes) - single > (1 if short else 2) and not plan.tried("collapse", outer, axes[single + 1]):
-        outer = roles.shape(plan.kernel).axes[single]
-    plan.do("parallel", outer)
+    return upper(substitute(plan.loop(axis).stop, names), plan.facts.known)
 
 
 # ---- pointwise
@@ -203,9 +208,9 @@ def _chunks(plan: Plan) -> list[Loop]:
     combining: set[str] = set()
     for loop in [s for s in plan.kernel.body if isinstance(s, Loop) and s.kind == "reduce"]:
         axis = _one_axis(plan, loop)
-        extent = plan.extent(axis)
+        most = _at_most(plan, axis)
         least = cost.PIECE if not all_loops(plan.loop(axis).body) else 1
-        if extent is not None and extent <= least:
+        if most is not None and most <= least:
             continue
         known = {x.axis for x in all_loops(plan.kernel.body)}
         refused = plan.tried("split_reduction", axis, cost.PIECES, least=least)
