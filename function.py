@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from operator import attrgetter
 from pathlib import Path
@@ -38,19 +39,25 @@ def compile(
     timeout: float | None = None,
     device: str | None = None,
     portable: bool = False,
+    at: dict[str, Any] | None = None,
+    budget: float = 20.0,
     **parameters: Any,
 ) -> Function:
     """Compile a composite: a path, text (TOML or S-expression) or the name of a library composite.
 
-    Every option of `luminal compile` is a keyword; others are the composite's own parameters.  Raises SourceError (with diagnostics), UsageError, ToolError.
+    Every option of `luminal compile` is a keyword; others are the composite's own parameters.  With O=3, `at` holds the sizes to tune for, and `budget` the seconds of a search
+    (0: what is recorded, or nothing).  Raises SourceError (with diagnostics), UsageError, ToolError.
     """
     settings = Settings(
         runtime=runtime, target=target, config=dict(config or {}), O=O, strict=strict, fast=fast, unchecked=unchecked, sizes=dict(sizes or {}), dtype=dict(dtype or {}),
         parameters=parameters, without=tuple(without), assume=tuple(assume), include=tuple(include), entry=entry, prefix=prefix, portable=portable, timeout=timeout, device=device,
+        at=dict(at or {}), budget=budget,
     )  # fmt: skip
     found = compilations(str(source), settings)
     if len(found) != 1:
         raise UsageError("luminal.compile takes one composite: name it with entry=")
+    if O > 2 and (why := found[0].tune().warning):
+        warnings.warn(why, stacklevel=2)
     return Function(found[0])
 
 

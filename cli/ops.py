@@ -100,6 +100,7 @@ def described(composite: Composite, raised: Graph) -> dict[str, Any]:
         "operators": operators(raised),
         "primops": operators(raised, native=()),
         "test_sizes": list(composite.test.sizes),
+        "test_instances": list(composite.test.instances),
         "runtimes": standing(composite.name) if OPS_FOLDER in path.parents else {},
     }
 

@@ -20,6 +20,8 @@ class Dot(NamedTuple):
     left: DType  # of the elements in the second operand
     right: DType  # in the third
     result: DType
+    # Floats: elements with these bits (the sign apart) and above, and zeros, are multiplied as f32 would.  Others, and sums below the least normal number, count as zero.
+    least: int = 0
 
     @property
     def count(self) -> int:
@@ -49,6 +51,7 @@ INSTRUCTIONS: dict[str, Dot] = {
     for d in (
         Dot("dot4_i8", i8, i8, i32),
         Dot("dot4_u8_i8", u8, i8, i32),
-        Dot("dot2_bf16", bf16, bf16, f32),
+        # 2^-56: products of two such are multiples of 2^-126, and so are sums of them, rounded or not: none but 0 is below the least normal number
+        Dot("dot2_bf16", bf16, bf16, f32, 0x2380),
     )
 }

@@ -45,3 +45,4 @@ class Options:
     unchecked: bool = False  # no run-time index checks
     prefix: str = "lm_"
     schedules: dict[str, str] = field(default_factory=dict)  # runtime -> schedule script of the composite's TOML
+    left_out: tuple[str, ...] = ()  # optional passes of the pipeline that are not run

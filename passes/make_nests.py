@@ -23,17 +23,18 @@ from dataclasses import replace
 
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX
-from ..ir.expr import FALSE, TRUE, Expr, axis, both, cast, load, substitute
+from ..ir.expr import FALSE, TRUE, Expr, axis, both, call, cast, load, substitute
 from ..ir.graph import Graph, Node, View, identity, make, state_axes
 from ..ir.kernel import Block, Buffer, If, Kernel, Module, Store, statements
 from ..ir.renaming import defined, rename_buffers, unique_locals
-from ..ir.simplify import assuming
+from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
 from ..ir.text.expressions import show_expr
 from .borders import split_borders
 from .cascade import why_not
 from .homes import Piece, bind, loads, zeros_block
 from .nest_body import OUTPUT_AXES, Names, NestBody
+from .short_rows import either, short_row, without_cascades
 from .split_cascade import Split, part_buffers, write_parts, write_results
 
 REAL = frozenset({"contiguous", "nest", "scatter", "update", "scan"})
@@ -170,10 +171,35 @@ class _Maker:
             case _ if len(group) > 1:
                 return self._side_by_side(group)
             case _:
-                body = self._body(node)
-                with body.nest(node.shape) as point:
-                    body.store(self.version[node], point, body.value(node, point))
-                return Piece((self.version[node],), body.block, notes=tuple(body.notes))
+                return self._pointwise(node)
+
+    def _pointwise(self, node: Node) -> Piece:
+        """Every element by itself; what is made of a cascade in two ways, where short rows are better off without."""
+        name, notes, blocks = self.version[node], [], []
+        plain, short = self._short(node)
+        for n, holds in ((plain, short), (node, None if short is None else simplify(call("bit_not", short)))):
+            if holds is FALSE:
+                continue
+            body = self._body(node, n)
+            body.root.known = assuming(self.known, holds)
+            with body.nest(n.shape) as point:
+                body.store(name, point, body.value(n, point))
+            blocks.append(body.block)
+            notes += body.notes
+            if short is None or short is TRUE:
+                break
+        block = blocks[0] if short is None or len(blocks) == 1 else either(short, *blocks, self.names.taken)
+        return Piece((name,), block, notes=tuple(notes))
+
+    def _short(self, node: Node) -> tuple[Node, Expr | None]:
+        """The node without its cascade, and under which condition that is better; the node itself and None where it never is."""
+        if node not in self.rows or self.target.gpu:
+            return node, None
+        plain = without_cascades(node, self.version)
+        ((places),) = self.rows[node].values()
+        condition = short_row(node, plain, len(places)) if places == tuple(range(len(places))) else None
+        condition = None if condition is None else simplify(condition, self.known)
+        return (node, None) if condition is None or condition is FALSE else (plain, condition)
 
     def _divided(self, group: list[Node], piece: Piece) -> Piece:
         """A piece that computes a cascade row by row, with what takes its place where rows are few and long (`split_cascade.py`)."""

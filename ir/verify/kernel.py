@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from ..dtypes import INDEX, bool_
 from ..expr import Expr
 from ..instructions import INSTRUCTIONS
-from ..kernel import KINDS, SPACES, Alloc, Barrier, Check, If, Kernel, Let, Loop, Module, Nest, Region, Store, While, port_buffer
+from ..kernel import KINDS, SPACES, Alloc, Barrier, Check, If, Kernel, Let, Loop, Module, Nest, Prefetch, Region, Store, While, port_buffer
 from ..primops import COMBINERS, OPS
 from .body import Body
 from .expressions import VECTOR_FORMS, mistyped, operands_of
@@ -42,6 +42,8 @@ def _names(body: Body) -> Iterator[str]:
                 yield f"{n.attr} is read before it is declared"
         if isinstance(p.stmt, Store) and p.stmt.buffer not in p.buffers:
             yield f"{p.stmt.buffer} is written before it is declared"
+        if isinstance(p.stmt, Prefetch) and p.stmt.buffer not in p.buffers:
+            yield f"{p.stmt.buffer} is read before it is declared"
 
 
 def _unique(body: Body) -> Iterator[str]:
@@ -104,6 +106,8 @@ def _expressions(body: Body) -> Iterator[str]:
             integers = (s.start, s.stop, s.step)
         elif isinstance(s, Store):
             integers = s.index
+        elif isinstance(s, Prefetch):
+            integers = (*s.index, s.ahead)
         elif isinstance(s, Alloc):
             integers = p.roots
         elif isinstance(s, While) and s.limit is not None:

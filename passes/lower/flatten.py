@@ -152,6 +152,9 @@ class Flattener:
                 return self.region(s, scope)
             case k.Barrier():
                 return (p.Barrier(),)
+            case k.Prefetch():
+                place = scope.places[s.buffer]
+                return (p.Prefetch(place.name, place.buffer.address(tuple(map(scope.flat, s.index))) + scope.flat(s.ahead)),)
             case k.Check():
                 return (p.If(call("bit_not", scope.flat(s.condition)), (p.Fail(s.code),)),)
 
@@ -247,7 +250,7 @@ def store(s: k.Store, scope: Scope) -> p.Stmt:
         value = make("ins", value.dtype, (target, *value.args[1:]), value.attr)
     elif s.combiner:
         value = call(COMBINERS[s.combiner].op, target, value)
-    return p.Assign(place.name, value) if place.scalar else p.StoreTo(place.name, target.args[0], value)
+    return p.Assign(place.name, value) if place.scalar else p.StoreTo(place.name, target.args[0], value, None if s.stream is None else scope.flat(s.stream))
 
 
 def trips(start: Expr, stop: Expr, step: Expr) -> Expr:

@@ -45,6 +45,7 @@ from ...ir.target import Target
 from .affine import difference, divide, slope
 from .positions import narrowed
 
+MOST_FOLDED = 8  # vectors that are written out to be folded together
 COMBINER_OF = {c.op: c.name for c in COMBINERS.values()}
 
 
@@ -139,7 +140,8 @@ class _Attempt:
             if count == 1:
                 return _Lanes(self, s, lanes, s.start).block(s.body)
             base = s.start + var(s.var) * lanes
-            return (For(s.var, ZERO, const(count), _Lanes(self, s, lanes, base).block(s.body), pragma="unroll"),)
+            body = _Lanes(self, s, lanes, base).block(s.body)
+            return folded_once(body, s.var, count) or (For(s.var, ZERO, const(count), body, pragma="unroll"),)
         except _Serial:
             self.lanes = known
             return (replace(s, body=self.block(s.body), pragma=""),)
@@ -171,6 +173,22 @@ class _Attempt:
                     return s
 
         return tuple(map(one, block))
+
+
+def folded_once(body: Block, name: str, count: int) -> Block:
+    """Vectors that one scalar accumulates, combined before they are folded, as a tree; () where the body is something else.
+
+    A fold is a chain of shuffles that nothing hides.
+    """
+    if len(body) != 1 or not isinstance(s := body[0], Assign) or s.value.op not in COMBINER_OF or s.value.args[1].op != "fold":
+        return ()
+    target, folded = s.value.args
+    if name in target.names or count > MOST_FOLDED:
+        return ()
+    terms = [substitute(folded.args[0], {var(name): const(k)}) for k in range(count)]
+    while len(terms) > 1:
+        terms = [call(s.value.op, *pair) if len(pair) > 1 else pair[0] for pair in (terms[k : k + 2] for k in range(0, len(terms), 2))]
+    return (Assign(s.name, call(s.value.op, target, fold(folded.attr, terms[0]))),)
 
 
 def data_types(body: Block) -> list[DType]:
@@ -297,7 +315,8 @@ class _Lanes:
             return replace(s, address=self.scalar(s.address), value=self.folded(load(s.buffer, s.value.dtype, s.address), s.value))
         if self.slope(s.address) is not ONE_STEP or not in_memory(s.value.dtype):
             raise _Serial
-        return replace(s, address=self.at_base(s.address), value=self.vector(self.widen(s.value)), count=self.open and self.open.stop)
+        stream = None if self.open else s.stream  # a border is not worth it
+        return replace(s, address=self.at_base(s.address), value=self.vector(self.widen(s.value)), count=self.open and self.open.stop, stream=stream)
 
     def folded(self, target: Expr, value: Expr) -> Expr:
         """The value of `target = value` for all lanes at once, where `target` is one scalar: target ⊕ x accumulates a fold of x."""

@@ -63,10 +63,25 @@ def contract(plan: Plan) -> bool:
             f"`{found.accumulator.name}` reuses {', '.join(found.row_operands)} along `{found.column}` and {', '.join(found.column_operands)} along "
             f"{', '.join(f'`{r}`' for r in found.rows)}: packed panels and a register tile"
         )
-        _Contract(plan, found, block, dot).run()
+        _packed(plan, found, block, dot)
         parts.append((None, plan.kernel))
     plan.kernel = choose(before, parts) if len(parts) > 1 else parts[0][1]
     return True
+
+
+def _packed(plan: Plan, found: Contraction, block: Blocking, dot: Dot | None) -> None:
+    """With the instruction where there is one; without it where a step refuses that."""
+    if dot is not None:
+        saved = plan.kernel
+        try:
+            _Contract(plan, found, block, dot).run()
+        except StepError as e:
+            plan.kernel = saved
+            plan.note(f"without {dot.name}: {e}")
+        else:
+            plan.note(f"{dot.count} neighbours along the reduction are multiplied by one {dot.name}")
+            return
+    _Contract(plan, found, block).run()
 
 
 @dataclass
@@ -88,13 +103,13 @@ class _Contract:
         if self.dot is not None:
             self.signs(self.dot)
         self.block_reduction()
-        if self.dot is not None:
-            self.plan.do("dot", self.depth, self.dot.name)
         self.tile()
         self.tiles.stage_columns(self.roles.column_operands, (self.batch,) if self.batch else (), self.at)
         self.team()
         order = "rows" if len(self.roles.rows) > 1 else ""
         self.tiles.stage_rows(self.roles.row_operands, f"{self.row}.0.1", self.work, order)
+        if self.dot is not None and self.dot.least:
+            self.screened()
         self.tiles.finish()
         self.plan.do("region")
         self.plan.note(*self.block.reasons)
@@ -122,6 +137,17 @@ class _Contract:
         kept, deep = ([x for x in all_loops(plan.kernel.body) if x.axis not in before])[-2:]
         vectors_along(plan, deep)
 
+    def screened(self) -> None:
+        """Panels with numbers that the instruction takes for zeros are multiplied without it; which these are is found while packing."""
+        plan = self.plan
+        known = {x.axis for x in all_loops(plan.kernel.body)}
+        plan.do("screen", self.depth)
+        new = [x for x in all_loops(plan.kernel.body) if x.axis not in known and x.kind == "reduce"]
+        for outer, inner in zip(new, new[1:], strict=False):
+            if outer.body == (inner,):
+                axis = plan.collapsed((outer.axis, inner.axis))
+                vectors_along(plan, plan.loop(axis))
+
     def block_reduction(self) -> None:
         """Split the reduction where it may be longer than a block; the output holds the partial results if it can, else `tile` finds them a place."""
         plan = self.plan
@@ -146,6 +172,8 @@ class _Contract:
         if self.homeless:  # by now it is a tile that is kept, padded, so that it comes and goes without a guard
             plan.note(f"partial results need memory of their own: {self.homeless}")
             plan.do("accumulate", self.at, outside=self.batch or f"{row}.0.0")
+        if self.dot is not None:
+            plan.do("dot", self.depth, self.dot.name)
         self.tiles = RegisterTile(plan, self.roles.accumulator.name, row, column, self.depth, self.dot is not None)
         self.tiles.accumulate()
 

@@ -58,6 +58,11 @@ def blocking(target: Target, dtype: DType) -> Blocking:
     return Blocking(rows, columns, depth, tiles, min(rows, DIRECT_ROWS), reasons)
 
 
+def stream_bytes(target: Target) -> int:
+    """From how many bytes on a result is stored past the caches: half of the last one, since what it is made of wants to stay there too.  0: never, where whole lines are no vectors."""
+    return target.l3 // 2 if target.vector_bytes >= 16 else 0
+
+
 def first_lanes(target: Target) -> bool:
     """Whether one instruction stores the first lanes of a vector, as from AVX2 on: then the border of a tile needs no code of its own."""
     return target.vector_bytes >= 32

@@ -1,17 +1,18 @@
-"""Steps that use a machine's products of neighbours (`ir/instructions.py`): `dot` makes words of the operands, `offset` gives a product of integers the signs that the machine wants."""
+"""Steps that use a machine's products of neighbours (`ir/instructions.py`): `dot` makes words of the operands, `offset` gives a product of integers the signs that the machine wants,
+`screen` keeps an instruction away from numbers that it takes for zeros."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import NamedTuple
 
-from ...ir.dtypes import DType, bf16, i8, i32, u8, u16, u32
-from ...ir.expr import ONE, ZERO, Expr, call, cast, ceildiv, const, load, make, substitute, var, where
+from ...ir.dtypes import DType, bf16, f32, i8, i32, u8, u16, u32
+from ...ir.expr import ONE, ZERO, Expr, both, call, cast, ceildiv, const, load, make, postorder, substitute, var, where
 from ...ir.instructions import INSTRUCTIONS, Dot
-from ...ir.kernel import Alloc, Block, Buffer, Kernel, Loop, Store, substitute_block
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Loop, Store, expressions, map_block, map_expressions, statements, substitute_block
 from .affine import is_multiple
 from .reductions import identity
-from .tree import Facts, StepError, around, find, fresh, names_taken, replace_in, replace_loop
+from .tree import Facts, StepError, around, copy, find, fresh, local_buffers, names_taken, replace_in, replace_loop, walk_paths
 
 SIGN = 128  # between a byte with a sign and one without
 
@@ -87,6 +88,102 @@ def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str) -> Kernel:
 
     value = make("ins", row.result, (const(0, row.result), word(a), word(b)), row.name)
     return replace_loop(kernel, axis, lambda _: (replace(loop, stop=ceildiv(loop.stop, row.count), body=(replace(s, value=value),)),))
+
+
+def screen(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
+    """Multiply neighbours by an instruction that takes small numbers for zeros only where there are none.
+
+                                                       alloc A.least: u32[4] private
+        for i.0 in 0 .. 4:                             for i.0 in 0 .. 4:
+          for p.s, i.s:                                  for p.s, i.s:
+            A.packed[i.0, p.s, i.s] = …                    A.packed[i.0, p.s, i.s] = …
+                                                         A.least[i.0] = min over p.s, i.s of the magnitudes of both halves of A.packed[i.0, p.s, i.s] (0 is the largest)
+        …                                        →     …
+        for p reduce:                                  if 0x2380 <= A.least[i.0] & …:
+          for i, j:                                      for p reduce:
+            acc[i, j] add= ins.dot2_bf16:f32(0.0:f32,      for i, j: acc[i, j] add= ins.dot2_bf16:f32(…)
+              A.packed[i.0, p, i], …)                  else:
+                                                         for p.b reduce:
+                                                           for i, j: acc[i, j] add= low(A.packed[…]) * low(…) + high(A.packed[…]) * high(…)
+
+    Both operands are words that have been staged, panels [outer axes, reduction, axis of the tile].  So denormal numbers are kept: see `least` in `ir/instructions.py`.
+    """
+    loop = find(kernel, axis)
+    found = {n for s in statements(loop.body) for e in expressions(s) for n in postorder(e) if n.op == "ins"}
+    if loop.kind != "reduce" or len(found) != 1:
+        raise StepError(f"screen: `{axis}` is no reduction by one instruction")
+    (ins,) = found
+    row = INSTRUCTIONS[ins.attr]
+    words = ins.args[1:]
+    local = local_buffers(kernel)
+    if not row.least or any(w.op != "load" or w.attr not in local or len(w.args) < 3 for w in words):
+        raise StepError(f"screen: {row.name} does not multiply packed words of floats")
+    taken = names_taken(kernel)
+    conditions: list[Expr] = []
+    for w in dict.fromkeys(words):
+        panels = local[w.attr]
+        least = Buffer(fresh(f"{w.attr}.least", taken), u32, panels.shape[:-2], panels.space, align=panels.align)
+        kernel = _smallest(kernel, panels, least, row, taken)
+        conditions.append(call("less_equal", const(row.least - 1, u32), load(least.name, u32, *w.args[:-2])))
+    condition = both(*conditions)
+    assert condition is not None
+    plain = copy((map_expressions((loop,), lambda e: substitute(e, {ins: _products(row, *words)}))), taken)
+    return replace_loop(kernel, axis, lambda _: (If(condition, (loop,), plain),))
+
+
+def _smallest(kernel: Kernel, panels: Buffer, least: Buffer, row: Dot, taken: set[str]) -> Kernel:
+    """The kernel with the smallest magnitude of each panel in `least`, found where the panel is packed."""
+    paths = [(*outer, s) for s, outer in walk_paths(kernel.body) if isinstance(s, Store) and s.buffer == panels.name]
+    store = paths[0][-1]
+    assert isinstance(store, Store)
+    outside = {n for e in store.index[:-2] for n in e.names}
+    inside = {n for e in store.index[-2:] for n in e.names} - outside
+    around = [s for s in paths[0] if isinstance(s, Loop)]
+    home = next((x for x in reversed(around) if x.axis in outside), None)
+    deep = next((x for x in around if x.axis in store.index[-2].names - outside), None)
+    if home is None or deep is None or any(home not in path or path[-1].index[:-2] != store.index[:-2] for path in paths if isinstance(path[-1], Store)):  # type: ignore[union-attr]
+        raise StepError(f"screen: `{panels.name}` is not packed panel by panel")
+    if any(isinstance(x, Loop) and x.axis in inside for x in paths[0][: paths[0].index(home)]):
+        raise StepError(f"screen: the panels of `{panels.name}` are not packed one after the other")
+    one = Buffer(fresh("least", taken), u32, (), "register")
+    p, c = fresh(deep.axis, taken), fresh("c", taken)
+    word = load(panels.name, u32, *store.index[:-2], var(p), var(c))
+    smallest = Loop(c, ZERO, panels.shape[-1], (Store(one.name, (), _magnitude(word, row), "min"),), "reduce")
+    find_it: Block = (
+        Alloc(one),
+        Store(one.name, (), const(u32.max, u32)),
+        Loop(p, ZERO, deep.stop, (smallest,), "reduce"),
+        Store(least.name, store.index[:-2], load(one.name, u32)),
+    )
+    kernel = replace_loop(kernel, home.axis, lambda x: (replace(x, body=(*x.body, *find_it)),))
+    return replace(kernel, body=map_block(kernel.body, lambda s: (s, Alloc(least)) if isinstance(s, Alloc) and s.buffer == panels else None))
+
+
+def _halves(word: Expr, row: Dot) -> list[Expr]:
+    """The elements of a word, each in the upper bits of a word of its own."""
+    mask = const(((1 << row.left.bits) - 1) << (32 - row.left.bits), u32)
+    *lower, _ = [call("shift_left", word, const(32 - row.left.bits * (k + 1), u32)) for k in range(row.count)]
+    return [call("bit_and", w, mask) for w in (*lower, word)]
+
+
+def _magnitude(word: Expr, row: Dot) -> Expr:
+    """The smallest of the elements' bits without their signs, less 1: so 0 becomes the largest."""
+    shifted = [call("shift_right", word, const(k * row.left.bits, u32)) if k else word for k in range(row.count)]
+    sizes = [call("bit_and", w, const((1 << (row.left.bits - 1)) - 1, u32)) for w in shifted]
+    less_one = [call("sub", s, const(1, u32)) for s in sizes]
+    result = less_one[0]
+    for s in less_one[1:]:
+        result = call("min", result, s)
+    return result
+
+
+def _products(row: Dot, a: Expr, b: Expr) -> Expr:
+    """What a product of neighbours means, in f32."""
+    values = [call("mul", *(call("bitcast", h, to=f32) for h in pair)) for pair in zip(_halves(a, row), _halves(b, row), strict=True)]
+    result = values[0]
+    for v in values[1:]:
+        result = call("add", result, v)
+    return result
 
 
 def offset(kernel: Kernel, facts: Facts, axis: str, buffer: str) -> Kernel:

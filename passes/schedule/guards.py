@@ -128,7 +128,8 @@ def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0, guards: 
                                                        C[b + i.b, j.b] = …
 
     `axes` are a perfect nest; the guards (`if` or the condition of a `where`) that are tested outside are comparisons `e < S` with `e` linear in axes of
-    constant extent and S independent of them; with clamps=1, positions `min(e, S - 1)` become `e` too; with fixed=1, comparisons that no axis of the nest moves are tested outside as well.  At the border an `if` on a single axis becomes that loop's bound, unless guards=1 leaves it; a `where` stays.
+    constant extent and S independent of them; with clamps=1, positions `min(e, S - 1)` become `e` too; with fixed=1, comparisons that no axis of the nest moves are tested outside as well.
+    At the border an `if` on a single axis becomes that loop's bound, unless guards=1 leaves it or the loop is one of lanes; a `where` stays.
     """
     loops = nest(kernel, axes)
     last_value: dict[str, int] = {}
@@ -217,7 +218,7 @@ def _bound_loops(block: Block, depth: int) -> Block:
     left: list[Expr] = []
     for guard in guards:
         bound = _as_bound(guard, axes)
-        if bound is None or loops[bound[0]].step is not ONE:
+        if bound is None or loops[bound[0]].step is not ONE or loops[bound[0]].kind == "vector":  # lanes are of a constant number
             left.append(guard)
         else:
             k, stop = bound

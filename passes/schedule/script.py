@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ...ir.expr import Expr
 from ...ir.kernel import Kernel
-from . import distribute, dots, guards, loops, producers, reductions, staging, team, variants
+from . import distribute, dots, guards, loops, prefetches, producers, reductions, staging, streams, tables, team, variants
 from .tree import Facts, StepError
 
 
@@ -45,11 +45,15 @@ STEPS: dict[str, Step] = {
     "stage": Step(staging.stage, "nn+", {"at": "n", "space": "n", "order": "l", "name": "n", "align": "i"}),
     "spill": Step(staging.spill, "nn"),
     "compute_at": Step(producers.compute_at, "nn"),
+    "tabulate": Step(tables.tabulate, "n+"),
     "accumulate": Step(reductions.accumulate, "n", {"into": "n", "outside": "n"}),
     "rfactor": Step(reductions.rfactor, "n"),
     "split_reduction": Step(reductions.split_reduction, "ni", {"least": "i"}),
     "dot": Step(dots.dot, "nn"),
     "offset": Step(dots.offset, "nn"),
+    "screen": Step(dots.screen, "n"),
+    "stream_store": Step(streams.stream_store, "n", {"least": "i"}),
+    "prefetch": Step(prefetches.prefetch, "nnn"),
     "region": Step(team.region, "n?"),
 }
 

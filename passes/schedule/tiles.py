@@ -59,7 +59,9 @@ class RegisterTile:
             if clamped:
                 plan.tried("interior", deep, inner, clamps=1)
             if self.consecutive(packed, inner):
-                plan.do("vectorize", inner)
+                for loops in plan.around_store(packed) if self.words else ():
+                    plan.tried("vectorize", loops[-1].axis)
+                plan.tried("vectorize", inner)
             else:
                 plan.kernel = staged
             for _ in around[1:]:
@@ -143,7 +145,7 @@ class RegisterTile:
         found = []
         for outer in all_loops(self.plan.kernel.body):
             inner = outer.body[0]
-            if len(outer.body) != 1 or not isinstance(inner, Loop) or any(isinstance(s, Loop) for s in inner.body):
+            if len(outer.body) != 1 or not isinstance(inner, Loop) or any(isinstance(s, Loop) for s in statements(inner.body)):
                 continue
             if outer.kind == inner.kind == "parallel" and acc in touched((inner,)):
                 found.append((outer, inner))

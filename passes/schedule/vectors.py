@@ -12,14 +12,16 @@ from __future__ import annotations
 from ...ir.expr import ZERO, Expr, substitute, var
 from ...ir.kernel import Alloc, Block, Let, Loop, Store, expressions, statements
 from ...ir.simplify import simplify
-from . import cost, roles
+from . import cost, prefetches, roles
 from .affine import same_position, stride, upper
 from .plan import Plan
-from .tree import StepError, all_loops, around, find
+from .tables import candidates
+from .tree import StepError, all_loops, around, find, written
 
 
 def vectors(plan: Plan) -> None:
     """Schedule a kernel for memory traffic.  What a step refuses stays as it is; the reason is noted."""
+    _tables(plan)
     form = roles.shape(plan.kernel)
     addresses = roles.accesses(form.body, plan.facts.buffers)
     inner = roles.innermost(form.body)
@@ -31,7 +33,9 @@ def vectors(plan: Plan) -> None:
         if column is not None and roles.units(addresses, column) > along and _column(plan, column):
             return
         vectors_inside(plan, inner if form.chain else _chunks(plan))
+    _prefetches(plan)
     _threads(plan)
+    _streams(plan)
 
 
 def vectors_inside(plan: Plan, loops: list[Loop] | None = None) -> None:
@@ -58,6 +62,31 @@ def _threads(plan: Plan) -> None:
     if len(axes) - single > (1 if short else 2) and not plan.tried("collapse", outer, axes[single + 1]):
         outer = roles.shape(plan.kernel).axes[single]
     plan.do("parallel", outer)
+    if plan.alone and any(isinstance(s, Alloc) and s.buffer.space == "private" and not s.buffer.elements.is_const for s in statements(plan.kernel.body)):
+        plan.tried("region")  # memory of a row is allocated once a thread
+
+
+def _prefetches(plan: Plan) -> None:
+    """The next row comes from memory while this one is worked on in the cache."""
+    for buffer, axis, row in list(prefetches.candidates(plan.kernel, plan.facts)):
+        if not plan.tried("prefetch", buffer, axis, row):
+            plan.note(f"`{axis}` asks for what the next iteration of `{row}` reads of `{buffer}`")
+
+
+def _streams(plan: Plan) -> None:
+    """Results that are larger than what they can keep of the last cache go past it."""
+    least = cost.stream_bytes(plan.target)
+    inside = tuple(x for x in all_loops(plan.kernel.body) if x.kind == "vector")
+    for buffer in sorted(written(inside) & plan.facts.buffers.keys()) if least else ():
+        if not plan.tried("stream_store", buffer, least=least):
+            plan.note(f"`{buffer}` is stored past the caches from {least >> 20} MiB on")
+
+
+def _tables(plan: Plan) -> None:
+    """What several loops over a short range compute is computed once."""
+    for axes in candidates(plan.kernel):
+        refused = plan.tried("tabulate", *axes)
+        plan.note(f"{', '.join(axes)} each compute their values: {refused}" if refused else f"what {', '.join(axes)} share is computed once, in a table")
 
 
 def _at_most(plan: Plan, axis: str) -> int | None:
