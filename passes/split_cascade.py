@@ -24,9 +24,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..ir.bounds import Known
-from ..ir.expr import ONE, ZERO, Expr, call, ceildiv, const, load, maximum, minimum, product, where
-from ..ir.graph import Node, View, previous_node, state_axes, state_count
+from ..ir.expr import ONE, ZERO, Expr, axis, call, ceildiv, const, leaves, load, minimum, product, substitute, var, where
+from ..ir.graph import Node, Shape, View, previous_node, state_axes, state_count
 from ..ir.kernel import Alloc, Buffer, If
+from ..ir.primops import OPS
 from ..ir.simplify import simplify
 from .nest_cascade import CascadeLoops
 from .nest_moments import is_zero
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 CHUNKS = 64  # of a row, at most: enough to be shared evenly by as many threads as read memory at its full speed
 ROWS = 32  # more rows than this are shared evenly themselves
+SHARING = 16  # rows that read the same columns: up to so many, packed panels cost more than they save
+MOST_ROWS = 1024  # what is kept of so many rows and chunks is some dozen megabytes
 LIGHT = 1 << 14  # positions of a chunk, or a multiple, where each is a number: what one core reads faster than another is woken, and many times what merging costs
 HEAVY = 512  # the same where each position is a score, or weighs a vector; a multiple of the tiles
 
@@ -54,8 +57,11 @@ class Split:
         rows, extent = product(cascade.attr.extents), product(cascade.args[0].node.attr.extents)
         least = HEAVY if _heavy(cascade) else LIGHT
         size = simplify(ceildiv(extent, CHUNKS * least) * least, known)
-        few = simplify(call("bit_and", rows.le(ROWS), const(2 * least).le(extent)), known)
-        return Split(few, size)
+        few = rows.le(ROWS)
+        sharing = _sharing(cascade)
+        if sharing:  # a block of few rows is not worth packing columns for, however many blocks there are
+            few = call("bit_or", few, call("bit_and", product(sharing).le(SHARING), rows.le(MOST_ROWS)))
+        return Split(simplify(call("bit_and", few, const(2 * least).le(extent)), known), size)
 
     def named(self, body: NestBody, cascade: Node) -> Split:
         """The same with names for what all loops ask for, where it is no number."""
@@ -65,6 +71,31 @@ class Split:
         if not count.is_const:
             count = minimum(count, CHUNKS)  # which it is anyway, but this is seen at once
         return replace(self, size=size, count=body.named(count, "chunks", 1, CHUNKS))
+
+
+def _sharing(cascade: Node) -> Shape:
+    """The extents of the rows that read the same columns of some scores."""
+    count, rows = state_count(cascade), len(cascade.attr.extents)
+    states = {a.node for a in cascade.args[:count]}
+    missing: set[int] = set()
+    for k, state in enumerate(a.node for a in cascade.args[:count]):
+        places, extents = state_axes(cascade, k)
+        along = axis(rows + len(extents))
+        stack = [(state.args[0], (*(axis(j) for j in places), along))]
+        seen: set[tuple[Node, tuple[Expr, ...]]] = set()
+        while stack:
+            view, at = stack.pop()
+            n = view.node
+            index = tuple(substitute(e, {axis(j): x for j, x in enumerate(at)}) for e in view.index)
+            if n in states or n.op in ("const", "iota") or (n, index) in seen:
+                continue
+            seen.add((n, index))
+            if n.op in OPS or n.op == "reduce":
+                inner = tuple(var(f"%{j}") for j in range(len(n.attr.extents) if n.op == "reduce" else 0))
+                stack += [(a, (*index, *inner)) for a in n.args]
+            elif along in (used := {a for e in index for a in leaves(e, "axis")}):
+                missing.update(j for j in range(rows) if axis(j) not in used)
+    return tuple(e for j, e in enumerate(cascade.attr.extents) if j in missing and _heavy(cascade))
 
 
 def _heavy(cascade: Node) -> bool:
