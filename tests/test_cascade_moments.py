@@ -89,6 +89,8 @@ def test_tiles_are_for_rows_that_leave_the_cache() -> None:
     def loops(n: str) -> tuple[int, bool]:
         module = nests(after(before(ONE_PASS["variance"][0].replace("N]", f"{n}]"))))
         body = module.kernels[0].body
+        if isinstance(body[0], If):  # else few rows that are long
+            body = body[0].orelse
         return sum(isinstance(s, Loop) and s.kind == "reduce" for s in statements(body)), any(isinstance(s, If) for s in statements(body))
 
     assert loops("1000") == (2, False)
