@@ -207,7 +207,7 @@ class Library:
         follow each other, so small ones are kept for a while."""
         meant = definition(kernel.graph, kernel.raised, case.sizes)
         meant = replace(meant, ports=tuple(replace(p, order=()) for p in meant.ports))
-        key = (meant, tuple(case.sizes.items()), case.values, kernel.spec.subject, kernel.spec.dtype)
+        key = (meant, tuple(case.sizes.items()), case.values, kernel.spec.subject, kernel.spec.dtype, kernel.spec.instance)
         if key not in self.known:
             try:
                 found: dict[str, Bounded] | int = evaluate(meant, given, case.sizes)
