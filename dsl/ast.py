@@ -69,9 +69,11 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """`sizes`: bindings of sizes, scalar ports and parameters; `inputs`: port → how it is drawn; `code`: a lambda, the second opinion."""
+    """`sizes`: bindings of sizes and scalar ports; `instances`: bindings of parameters, each with sizes of its own or those of `sizes`; `inputs`: port → how it is
+    drawn; `code`: a lambda, the second opinion."""
 
     sizes: tuple[dict[str, Any], ...] = ()
+    instances: tuple[dict[str, Any], ...] = ()
     inputs: dict[str, str] = field(default_factory=dict)
     code: Form | None = None
     place: Place | None = None

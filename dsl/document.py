@@ -11,6 +11,7 @@ from .diagnostics import Collector, nearest, shorten
 from .names import composite_name, port_names
 from .ports import MAX_PORTS, read_ports, type_named
 from .sexpr import Form, List, parse
+from .sizes import symbols
 from .source import Place, error, whole
 from .toml import Document, Fields, Path, load
 
@@ -66,7 +67,7 @@ def _composite(document: Document, path: Path, base: Path, collector: Collector)
     parameters = _parameters(table.table("parameters"), collector)
     types = _types(table.table("types"), ports, collector)
     body = _body(outer.table("implementation"), document, base, collector)
-    test = _test(outer.table("test"), collector)
+    test = _test(outer.table("test"), parameters, ports, collector)
     schedules = _schedules(outer.table("schedule"))
     table.finish()
     if len(collector.found) > before or name is None:
@@ -201,7 +202,7 @@ def _types(fields: Fields | None, ports: tuple[PortDecl, ...], collector: Collec
     return found
 
 
-def _test(fields: Fields | None, collector: Collector) -> Test:
+def _test(fields: Fields | None, parameters: tuple[Parameter, ...], ports: tuple[PortDecl, ...], collector: Collector) -> Test:
     if fields is None:
         return Test()
     sizes: list[dict[str, Any]] = []
@@ -210,6 +211,7 @@ def _test(fields: Fields | None, collector: Collector) -> Test:
             if not isinstance(v, (int, float, str, list)):
                 collector.add(error("E0111", f"the binding of `{shorten(key)}` is no number", fields.document.place((*path, key))).diagnostics[0])
         sizes.append(value)
+    instances = tuple(_test_instance(path, value, fields.document, parameters, ports, collector) for path, value in fields.items("instances", dict))
     inputs: dict[str, str] = {}
     drawn = fields.table("inputs")
     for key in drawn.value if drawn else ():
@@ -233,7 +235,28 @@ def _test(fields: Fields | None, collector: Collector) -> Test:
             code = forms[0]
     fields.items("requirements", str)
     fields.finish()
-    return Test(tuple(sizes), inputs, code, fields.document.place(fields.path))
+    return Test(tuple(sizes), instances, inputs, code, fields.document.place(fields.path))
+
+
+def _test_instance(
+    path: Path, value: dict[str, Any], document: Document, parameters: tuple[Parameter, ...], ports: tuple[PortDecl, ...], collector: Collector
+) -> dict[str, Any]:
+    """Values of parameters, brought to their types, and sizes.  E0120 for a value that does not fit and for a name that the composite does not have."""
+    kinds = {p.name: p.type for p in parameters}
+    sizes = list(dict.fromkeys(s.name for p in ports for form in p.sizes or () for s in symbols(form)))
+    found: dict[str, Any] = {}
+    for key, v in value.items():
+        place = document.place((*path, key))
+        with collector.catching():
+            if key in kinds:
+                found[key] = parameter_value(kinds[key], v, place, key)
+            elif key not in sizes and key != "batch" and ports:
+                raise error("E0120", f"`{shorten(key)}` is neither a parameter nor a size here", place, *nearest(key, (*kinds, *sizes)))
+            elif not isinstance(v, int) or isinstance(v, bool):
+                raise error("E0111", f"the binding of `{shorten(key)}` is no number", place)
+            else:
+                found[key] = v
+    return found
 
 
 def _schedules(fields: Fields | None) -> dict[str, str]:

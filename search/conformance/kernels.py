@@ -10,8 +10,8 @@ from ...ir.graph import Graph
 from ...ir.primops import OPS
 from ...ir.program import Program
 from ...ir.target import Options, Target
-from .layouts import laid_out
-from .subjects import OWN, Subject
+from .layouts import LAYOUTS, laid_out
+from .subjects import OWN, Subject, Variation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ class Spec:
     dtype: str
     layout: str = "row"
     variant: str = ""
-    instance: int = 0  # which binding of the subject's parameters
+    instance: int = 0  # which of the subject's
 
     @property
     def words(self) -> str:
@@ -78,9 +78,10 @@ def _of_subject(s: Subject, dtype: str, quick: bool) -> list[Spec]:
         variants = ("", "scalar") if s.name in OPS and not quick else ("",)
         return [Spec(s.name, s.kind, dtype, layout, v) for v in variants for layout in layouts]
     first = Spec(s.name, s.kind, dtype)
+    others = [replace(first, instance=k) for k in range(1, len(s.instances))]
     if quick:
-        return [first, *([replace(first, layout="column")] if dtype == "f32" else [])]
-    return [Spec(s.name, s.kind, dtype, layout, "", k) for k in range(len(s.instances)) for layout in ("row", "column", "permuted")]
+        return [first, *([replace(first, layout="column"), *others] if dtype in ("f32", OWN) else [])]
+    return [replace(spec, layout=layout) for layouts, found in ((LAYOUTS, [first]), (LAYOUTS[::2], others)) for spec in found for layout in layouts]
 
 
 def compiled(spec: Spec, subject: Subject, target: Target) -> Kernel | Refused | None:
@@ -127,13 +128,13 @@ def refusal(spec: Spec, error: Exception) -> Refused:
 
 def _graph(spec: Spec, subject: Subject, target: Target) -> Graph | None:
     """Elaborated and laid out.  Leading axes become two where it takes more than one to have a layout.  A conversion goes to what the runtime has."""
-    parameters = {"dtypes": target.dtypes} if subject.kind != "composite" else subject.instances[spec.instance]
-    graph = subject.graph(spec.dtype, 1, parameters)
+    instance = Variation({"dtypes": target.dtypes}) if subject.kind != "composite" else subject.instances[spec.instance]
+    graph = subject.graph(spec.dtype, 1, instance)
     if spec.layout == "row":
         return graph
     found = laid_out(graph, spec.layout)
     if found is None and subject.leading:
-        found = laid_out(subject.graph(spec.dtype, 2, parameters), spec.layout)
+        found = laid_out(subject.graph(spec.dtype, 2, instance), spec.layout)
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,18 +22,26 @@ OWN = "own"  # the dtype of a composite that has no type variable
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """`graph(dtype, ranks, parameters)`: elaborated for one dtype; SourceError where it does not take it.
+class Variation:
+    """One instance of a composite that is tried: its compile-time parameters, and the optional ports that are there (None: all)."""
 
-    `parameters` is one of `instances`; for an operator {"dtypes": what the runtime has}."""
+    parameters: dict[str, Any] = field(default_factory=dict)
+    given: tuple[str, ...] | None = None
+    sizes: tuple[dict[str, Any], ...] = ()  # of its own tests
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """`graph(dtype, ranks, instance)`: elaborated for one dtype; SourceError where it does not take it.
+
+    `instance` is one of `instances`; an operator's has the parameter "dtypes", what the runtime has."""
 
     name: str
     kind: str  # primop | derived | composite
     family: str
-    graph: Callable[[str, int, dict[str, Any]], Graph] = field(compare=False)
+    graph: Callable[[str, int, Variation], Graph] = field(compare=False)
     dtypes: tuple[str, ...]
-    test_sizes: tuple[dict[str, Any], ...] = ()
-    instances: tuple[dict[str, Any], ...] = ({},)  # bindings of compile-time parameters that are tried
+    instances: tuple[Variation, ...] = (Variation(),)
     schedules: dict[str, str] = field(default_factory=dict)
     leading: bool = False  # it takes any number of leading axes
 
@@ -52,8 +60,8 @@ def operators() -> list[str]:
 def operator(name: str) -> Subject:
     structural = name in STRUCTURAL
 
-    def graph(dtype: str, ranks: int, parameters: dict[str, Any]) -> Graph:
-        return structural_graph(name, DTYPES[dtype]) if structural else elementwise_graph(name, DTYPES[dtype], parameters["dtypes"])
+    def graph(dtype: str, ranks: int, instance: Variation) -> Graph:
+        return structural_graph(name, DTYPES[dtype]) if structural else elementwise_graph(name, DTYPES[dtype], instance.parameters["dtypes"])
 
     primop = structural or OPS[name].primop
     return Subject(name, "primop" if primop else "derived", "primops" if primop else "derived operators", graph, tuple(accepted(name)))
@@ -80,31 +88,40 @@ def _composite(path: Path) -> Subject:
     composite = composites[-1]
     variables = list(dict.fromkeys(p.type.name for p in composite.ports if p.type is not None and p.type.dtype is None))
 
-    def graph(dtype: str, ranks: int, parameters: dict[str, Any]) -> Graph:
-        instance = Instance(dtypes=dict.fromkeys(variables, dtype), parameters=parameters, ranks=ranks)
-        return elaborate(composite, Scope(composites), instance)
+    def graph(dtype: str, ranks: int, instance: Variation) -> Graph:
+        wanted = Instance(dtypes=dict.fromkeys(variables, dtype), parameters=instance.parameters, ranks=ranks, given=instance.given)
+        return elaborate(composite, Scope(composites), wanted)
 
     return Subject(
-        composite.name, "composite", path.parent.name, graph, DTYPE_ORDER if variables else (OWN,), composite.test.sizes, _instances(composite),
-        dict(composite.schedules), _leads(composite),
-    )  # fmt: skip
+        composite.name,
+        "composite",
+        path.parent.name,
+        graph,
+        DTYPE_ORDER if variables else (OWN,),
+        _instances(composite),
+        dict(composite.schedules),
+        _leads(composite),
+    )
 
 
-def _raising(error: SourceError) -> Callable[[str, int, dict[str, Any]], Graph]:
-    def graph(dtype: str, ranks: int, parameters: dict[str, Any]) -> Graph:
+def _raising(error: SourceError) -> Callable[[str, int, Variation], Graph]:
+    def graph(dtype: str, ranks: int, instance: Variation) -> Graph:
         raise error
 
     return graph
 
 
-def _instances(composite: Composite) -> tuple[dict[str, Any], ...]:
-    """The parameters that the composite's own tests bind, each binding once; the defaults first where they suffice."""
+def _instances(composite: Composite) -> tuple[Variation, ...]:
+    """The defaults, where they suffice; what the composite's own tests bind; the defaults without the optional ports, where it has such."""
     names = {p.name for p in composite.parameters}
-    found: list[dict[str, Any]] = [] if any(p.required for p in composite.parameters) else [{}]
-    for binding in composite.test.sizes:
-        chosen = {k: tuple(v) if isinstance(v, list) else v for k, v in binding.items() if k in names}
-        if chosen not in found:
-            found.append(chosen)
+    sizes = composite.test.sizes
+    found = [] if any(p.required for p in composite.parameters) else [Variation(sizes=sizes)]
+    for binding in composite.test.instances:
+        own = {k: v for k, v in binding.items() if k not in names}
+        at = (({**sizes[-1], **own} if sizes else own),) if own else sizes
+        found.append(Variation({k: v for k, v in binding.items() if k in names}, sizes=at))
+    if any(p.optional for p in composite.ports) and found:
+        found.append(replace(found[0], given=()))
     return tuple(found)
 
 

@@ -299,7 +299,7 @@ def allowed(expected: Bounded, dtype: Any) -> Any:
 def cases(kernel: Kernel, quick: bool) -> list[Case]:
     """Every case of a kernel."""
     graph = kernel.graph
-    found = [Case(sizes, DRAWN, kind) for kind, sizes in bindings(graph, kernel.subject.test_sizes, quick)]
+    found = [Case(sizes, DRAWN, kind) for kind, sizes in bindings(graph, kernel.subject.instances[kernel.spec.instance].sizes, quick)]
     if takes_special(kernel.raised) and graph.sizes:
         count = special_size(graph)
         largest = max(found, key=lambda c: max(c.sizes.values(), default=0), default=None)
