@@ -118,8 +118,9 @@ def replay(kernel: Kernel, facts: Facts, script: str | Iterable[str]) -> Kernel:
                     parts[-1] = (parts[-1][0], current)
                 else:
                     common = current
-                parts.append((variants.condition(text.removeprefix(variants.WORD).strip(), facts), common))
-                current = common
+                found = variants.condition(text.removeprefix(variants.WORD).strip(), facts)
+                current = variants.under(common, found, [c for c, _ in parts])
+                parts.append((found, current))
             else:
                 current = apply(current, facts, text)
         except StepError as e:
