@@ -72,4 +72,17 @@ NUMPY: dict[str, tuple[str, ...]] = {
     "sort": ("numpy.sort(X, axis)", "numpy.sort(X, -1)"),
 }
 
-FORMS = {"numpy": NUMPY, "torch": TORCH}
+# A score function is made once: torch compiles anew for each that it has not seen.
+FLEX: dict[str, tuple[str, ...]] = {
+    "attention": ("flex_attention(Q[None], K[None], V[None])[0]",),
+    "causal_attention": (
+        "mask = create_block_mask(lambda b, h, i, j: j <= i + (M - N), None, None, N, M, 'cpu'); flex_attention(Q[None], K[None], V[None], block_mask=mask)[0]",
+    ),
+    "sliding_window_attention": (
+        "mask = create_block_mask(lambda b, h, i, j: (j <= i + (M - N)) & (j > i + (M - N) - window), None, None, N, M, 'cpu'); "
+        "flex_attention(Q[None], K[None], V[None], block_mask=mask)[0]",
+    ),
+    "softcap_attention": ("bent = lambda s, b, h, i, j: cap * torch.tanh(s / cap); flex_attention(Q[None], K[None], V[None], score_mod=bent)[0]",),
+}
+
+FORMS = {"numpy": NUMPY, "torch": TORCH, "flex": FLEX}
