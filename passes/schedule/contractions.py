@@ -13,6 +13,7 @@ The layout of the loops is that of Goto and van de Geijn (2008); which axis take
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from ...ir.expr import Expr
 from ...ir.instructions import Dot
@@ -25,7 +26,7 @@ from .roles import Contraction
 from .tiles import RegisterTile
 from .tree import StepError, all_loops
 from .variants import choose
-from .vectors import vectors_along
+from .vectors import vectors_along, vectors_inside
 
 
 def neighbours(plan: Plan, found: Contraction) -> Dot | None:
@@ -134,8 +135,7 @@ class _Contract:
         row_side = [f for f in (a, b) if self.row in f.element.names]
         moved = b if row_side and row_side[0] is a else a
         plan.do("offset", self.depth, min(moved.element.buffers))
-        kept, deep = ([x for x in all_loops(plan.kernel.body) if x.axis not in before])[-2:]
-        vectors_along(plan, deep)
+        vectors_inside(plan, [x for x in all_loops(plan.kernel.body) if x.axis not in before][-1])
 
     def screened(self) -> None:
         """Panels with numbers that the instruction takes for zeros are multiplied without it; which these are is found while packing."""
@@ -143,7 +143,7 @@ class _Contract:
         known = {x.axis for x in all_loops(plan.kernel.body)}
         plan.do("screen", self.depth)
         new = [x for x in all_loops(plan.kernel.body) if x.axis not in known and x.kind == "reduce"]
-        for outer, inner in zip(new, new[1:], strict=False):
+        for outer, inner in pairwise(new):
             if outer.body == (inner,):
                 axis = plan.collapsed((outer.axis, inner.axis))
                 vectors_along(plan, plan.loop(axis))

@@ -33,8 +33,7 @@ def vectors(plan: Plan) -> None:
         if column is not None and roles.units(addresses, column) > along and _column(plan, column):
             return
         for x in inner if form.chain else _chunks(plan):
-            if not _columns_inside(plan, x):
-                vectors_along(plan, x)
+            vectors_inside(plan, x)
     _prefetches(plan)
     _threads(plan)
     _streams(plan)
@@ -201,6 +200,12 @@ def _last_lanes(plan: Plan, axis: str, width: int) -> None:
 
 
 # ---- rows
+
+
+def vectors_inside(plan: Plan, loop: Loop) -> None:
+    """Vectors along an innermost loop inside a row, or along the loop around it."""
+    if not _columns_inside(plan, loop):
+        vectors_along(plan, loop)
 
 
 def vectors_along(plan: Plan, loop: Loop) -> None:
