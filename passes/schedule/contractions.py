@@ -80,7 +80,7 @@ def _packed(plan: Plan, found: Contraction, block: Blocking, dot: Dot | None) ->
             plan.kernel = saved
             plan.note(f"without {dot.name}: {e}")
         else:
-            plan.note(f"{dot.count} neighbours along the reduction are multiplied by one {dot.name}")
+            plan.note(f"{dot.neighbours} neighbours along the reduction are multiplied by one {dot.name}")
             return
     _Contract(plan, found, block).run()
 
@@ -152,7 +152,7 @@ class _Contract:
         """Split the reduction where it may be longer than a block; the output holds the partial results if it can, else `tile` finds them a place."""
         plan = self.plan
         length = plan.extent(self.depth)
-        depth = self.block.depth * (1 if self.dot is None else self.dot.count)
+        depth = self.block.depth * (1 if self.dot is None else self.dot.neighbours)
         if length is not None and length <= depth:
             return
         plan.do("split", self.depth, depth)
