@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from ...ir.expr import Expr
 from ...ir.instructions import Dot
@@ -26,7 +27,7 @@ from .roles import Contraction
 from .tiles import RegisterTile
 from .tree import StepError, all_loops
 from .variants import choose
-from .vectors import vectors, vectors_along
+from .vectors import vectors, vectors_inside
 
 
 def neighbours(plan: Plan, found: Contraction) -> Dot | None:
@@ -120,7 +121,7 @@ def _packed(plan: Plan, found: Contraction, block: Blocking, dot: Dot | None) ->
             plan.kernel = saved
             plan.note(f"without {dot.name}: {e}")
         else:
-            plan.note(f"{dot.count} neighbours along the reduction are multiplied by one {dot.name}")
+            plan.note(f"{dot.neighbours} neighbours along the reduction are multiplied by one {dot.name}")
             return
     _Contract(plan, found, block).run()
 
@@ -175,8 +176,7 @@ class _Contract:
         row_side = [f for f in (a, b) if self.row in f.element.names]
         moved = b if row_side and row_side[0] is a else a
         plan.do("offset", self.depth, min(moved.element.buffers))
-        kept, deep = ([x for x in all_loops(plan.kernel.body) if x.axis not in before])[-2:]
-        vectors_along(plan, deep)
+        vectors_inside(plan, [x for x in all_loops(plan.kernel.body) if x.axis not in before][-1:])
 
     def screened(self) -> None:
         """Panels with numbers that the instruction takes for zeros are multiplied without it; which these are is found while packing."""
@@ -184,7 +184,7 @@ class _Contract:
         known = {x.axis for x in all_loops(plan.kernel.body)}
         plan.do("screen", self.depth)
         new = [x for x in all_loops(plan.kernel.body) if x.axis not in known and x.kind == "reduce"]
-        for outer, inner in zip(new, new[1:], strict=False):
+        for outer, inner in pairwise(new):
             if outer.body == (inner,):
                 axis = plan.collapsed((outer.axis, inner.axis))
                 vectors_along(plan, plan.loop(axis))
@@ -193,7 +193,7 @@ class _Contract:
         """Split the reduction where it may be longer than a block; the output holds the partial results if it can, else `tile` finds them a place."""
         plan = self.plan
         length = plan.extent(self.depth)
-        depth = self.block.depth * (1 if self.dot is None else self.dot.count)
+        depth = self.block.depth * (1 if self.dot is None else self.dot.neighbours)
         if length is not None and length <= depth:
             return
         plan.do("split", self.depth, depth)
