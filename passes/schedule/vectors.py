@@ -62,7 +62,9 @@ def _threads(plan: Plan) -> None:
     if len(axes) - single > (1 if short else 2) and not plan.tried("collapse", outer, axes[single + 1]):
         outer = roles.shape(plan.kernel).axes[single]
     plan.do("parallel", outer)
-    if plan.alone and any(isinstance(s, Alloc) and s.buffer.space == "private" and not s.buffer.elements.is_const for s in statements(plan.kernel.body)):
+    if plan.alone and any(
+        isinstance(s, Alloc) and s.buffer.space == "private" and not s.buffer.elements.is_const for s in statements(plan.kernel.body)
+    ):
         plan.tried("region")  # memory of a row is allocated once a thread
 
 
@@ -86,7 +88,9 @@ def _tables(plan: Plan) -> None:
     """What several loops over a short range compute is computed once."""
     for axes in candidates(plan.kernel):
         refused = plan.tried("tabulate", *axes)
-        plan.note(f"{', '.join(axes)} each compute their values: {refused}" if refused else f"what {', '.join(axes)} share is computed once, in a table")
+        plan.note(
+            f"{', '.join(axes)} each compute their values: {refused}" if refused else f"what {', '.join(axes)} share is computed once, in a table"
+        )
 
 
 def _at_most(plan: Plan, axis: str) -> int | None:
