@@ -313,6 +313,16 @@ def test_a_run_goes_on_where_it_was_interrupted(tmp_path: Path, monkeypatch: pyt
     assert recorded(journal, surveys.key_of(work, Settings("reference"))) == {}, "a journal of another run is not gone on with"
 
 
+def test_who_interrupts_a_run_is_told_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(unit: Any, given: Settings) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(surveys, "run_unit", interrupted)
+    done = CliRunner().invoke(cli, prepare(["test-runtime", "--ops", "recip", "--quick", "-o", str(tmp_path / "R.md")]))
+    assert done.exit_code and "--resume goes on" in done.stderr
+    assert (tmp_path / ".R.md.journal").exists() and not (tmp_path / "R.md").exists()
+
+
 def test_an_interrupted_run_leaves_no_process_behind() -> None:
     work = [[s] for s in specs(chosen(["primops"]), ["f32"], True)]
 

@@ -13,6 +13,7 @@ from ...ir.dtypes import INDEX
 from ...ir.expr import TRUE, Expr, postorder, product, size, total
 
 FORK = 350_000  # operations, most of them on vectors, that take about as long as waking the threads saves
+FAR = 8  # such operations of a load at a position that data decides: it may be in no near cache, and nobody asks for it ahead of time
 EPSILON = 1e-9  # what divisions may be off by, so that a quotient that is whole counts as whole
 MOST = 1e60  # more than any amount of work; products of extents may be as large as they like
 COSTS: dict[str, int] = dict.fromkeys(
@@ -52,7 +53,8 @@ def _divides(m: tuple[str, ...], n: tuple[str, ...]) -> bool:
     return all(m.count(name) <= n.count(name) for name in m)
 
 
-def _block(body: p.Block, stops: Mapping[str, Estimate]) -> Estimate:
+def _block(body: p.Block, stops: Mapping[str, Estimate], far: frozenset[str] = frozenset()) -> Estimate:
+    """`far`: positions that come from memory."""
     result: Estimate = {(): 0}
     for s in body:
         match s:
@@ -63,18 +65,24 @@ def _block(body: p.Block, stops: Mapping[str, Estimate]) -> Estimate:
                 trips = _sum(stop, start, -1)
                 if step != 1:
                     trips = {m: c / step for m, c in trips.items()}
-                result = _sum(result, _times(trips, _block(s.body, {**stops, s.var: stop})))
+                result = _sum(result, _times(trips, _block(s.body, {**stops, s.var: stop}, far)))
             case p.Define(mutable=False) if s.dtype is INDEX and s.value is not None:
                 stops = {**stops, s.name: _bound(_estimate(s.value, stops), stops)}
+                if s.value.buffers or far & s.value.names:
+                    far = far | {s.name}
             case p.While() | p.Region():
-                result = _sum(result, _block(s.body, stops))
+                result = _sum(result, _block(s.body, stops, far))
             case p.If():
                 # the first branch is the interior, the second its border; a failed check is neither
                 fails = all(isinstance(t, p.Fail) for t in s.body)
-                result = _sum(result, _block(s.orelse if fails else s.body, stops))
+                result = _sum(result, _block(s.orelse if fails else s.body, stops, far))
             case _:
-                result[()] += sum([COSTS.get(e.op, 1) for e in postorder(*p.expressions(s)) if e.args and e.dtype is not INDEX])
+                result[()] += sum([_cost(e, far) for e in postorder(*p.expressions(s)) if e.args and e.dtype is not INDEX])
     return result
+
+
+def _cost(e: Expr, far: frozenset[str]) -> int:
+    return FAR if e.op in ("load", "vload") and (e.args[0].buffers or far & e.args[0].names) else COSTS.get(e.op, 1)
 
 
 def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:

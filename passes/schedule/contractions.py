@@ -51,7 +51,7 @@ def contract(plan: Plan) -> bool:
     parts: list[tuple[Expr | None, Kernel]] = []
     for attempt in (direct, streamed) if in_place(plan, found) else ():
         part = Plan(before, plan.facts, plan.target, plan.options)
-        condition = attempt(part, found, block)
+        condition = attempt(part, found, block, dot is not None)
         plan.note(*part.notes)
         if condition is not None and condition.is_const:
             parts.append((None, part.kernel))

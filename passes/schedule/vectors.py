@@ -9,7 +9,7 @@ transposition    store and loads are consecutive along different axes: square ti
 
 from __future__ import annotations
 
-from ...ir.expr import ZERO, Expr, substitute, var
+from ...ir.expr import ZERO, Expr, postorder, substitute, var
 from ...ir.kernel import Alloc, Block, Let, Loop, Store, expressions, statements
 from ...ir.simplify import simplify
 from . import cost, prefetches, roles
@@ -189,6 +189,32 @@ def _strip(plan: Plan, axis: str, width: int) -> None:
     plan.do("split", axis, width, tail="cut")
     refused = plan.tried("vectorize", f"{axis}.1")
     plan.note(f"`{axis}` stays scalar: {refused}" if refused else f"vectors of {width} along `{axis}`")
+    if not refused:
+        _last_lanes(plan, f"{axis}.t", width)
+
+
+def _in_reduction(plan: Plan, axis: str) -> bool:
+    """Whether the loop is all that a reduction around it holds: one piece, that one's lanes are folded once."""
+    outer = around(plan.kernel, axis)[-2:-1]
+    return any(isinstance(x, Loop) and x.kind == "reduce" and len(x.body) == 1 for x in outer)
+
+
+def _chooses(loop: Loop) -> bool:
+    """Whether some loads of the loop are performed in some iterations only: such lanes are not the first ones."""
+    return any(n.op == "where" and (n.args[1].buffers or n.args[2].buffers) for s in statements(loop.body) for n in postorder(*expressions(s)))
+
+
+def _last_lanes(plan: Plan, axis: str, width: int) -> None:
+    """What is left of an axis that was cut in vectors, less than one: a vector of which the first lanes are there, where one instruction stores them."""
+    if not plan.has(axis) or not cost.first_lanes(plan.target) or _chooses(plan.loop(axis)):
+        return
+    saved = plan.kernel
+    try:
+        plan.do("split", axis, width, tail="pad")
+        plan.do("vectorize", f"{axis}.1")
+    except StepError as e:
+        plan.kernel = saved
+        plan.note(f"`{axis}` stays scalar: {e}")
 
 
 # ---- rows
@@ -209,15 +235,17 @@ def vectors_along(plan: Plan, loop: Loop) -> None:
 
 
 def _fold(plan: Plan, axis: str, width: int) -> None:
-    """Several vectors accumulate along a reduction; what is left over by one vector, then by scalars."""
+    """Several vectors accumulate along a reduction; what is left over by one vector, of which only the first lanes are there, or (where no instruction loads these) by scalars."""
     saved = plan.kernel
     lanes = width * cost.ACCUMULATORS
     extent = plan.extent(axis)
     while extent is not None and extent < lanes:
         lanes //= 2
     try:
+        masked = cost.first_lanes(plan.target) and not _chooses(plan.loop(axis))
+        inside = masked and _in_reduction(plan, axis)
         while lanes >= width:
-            plan.do("split", axis, lanes, tail="cut")
+            plan.do("split", axis, lanes, tail="pad" if inside or (masked and lanes == width) else "cut")
             known = {x.axis for x in all_loops(plan.kernel.body)}
             plan.do("rfactor", f"{axis}.1")
             new = [x.axis for x in all_loops(plan.kernel.body) if x.axis not in known]

@@ -26,7 +26,7 @@ from ...passes.pipeline import PIPELINE, run_pipeline
 from ...passes.schedule import Facts, StepError, automatic, replay, unique
 from ...passes.schedule.variants import WORD, condition
 from ..work import work_of
-from .estimate import estimate, within_limits
+from .estimate import Footprint, estimate, footprint, largest, within_limits
 from .space import Script
 
 FARTHER = 4.0  # times the work of the default by the model: an alternative beyond that is not tried
@@ -60,6 +60,11 @@ class Alternative:
     def default_kernels(self) -> tuple[Kernel, ...]:
         return tuple(self.replayed(k, lines) for k, lines in enumerate(self.defaults))
 
+    @cached_property
+    def known(self) -> tuple[Footprint, ...]:
+        """What the automatic schedule of each kernel keeps near, in whatever variant."""
+        return tuple(largest([footprint(self.replayed(k, lines)) for _, lines in parts(kernel.schedule)]) for k, kernel in enumerate(self.kernels))
+
     def active(self, script: Script) -> Script:
         for holds, lines in parts(script):
             found = None if holds is None else condition(holds, self.facts)
@@ -81,7 +86,7 @@ class Alternative:
                 kernel = self.replayed(k, lines)
             except (StepError, CompilerBug) as error:
                 raise Refused(str(error)) from None
-            over = within_limits(kernel, self.default_kernels[k], self.target)
+            over = within_limits(footprint(kernel), self.known[k], self.target)
             if over:
                 raise Refused(over)
             made.append(kernel)

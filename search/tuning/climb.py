@@ -1,6 +1,6 @@
 """Which candidates are tried, and which of them wins: hill climbing from the default within a budget of seconds.
 
-    1. the default, and the default of every alternative graph
+    1. the default, what it does at other sizes, and the default of every alternative graph
     2. the neighbours of the best so far, the most promising first, so many at a time; one that is faster by more than the noise is the next best
     3. the best against the default once more, whole and in longer blocks: it wins by more than the noise, or the default stays
 
@@ -20,7 +20,7 @@ from .space import neighbours
 TOGETHER = 7  # candidates of one round, beside the best so far: they share a translation unit and a contest
 LEAST_GAIN = 1.03  # a winner is at least so much faster
 DEAR = 1.5  # times the cost of the best so far by the model: beyond that a candidate is not built
-ROUNDS_WITHOUT = 3  # rounds in which nothing better is found, after which there probably is nothing
+ROUNDS_WITHOUT = 4  # rounds in which nothing better is found, after which there probably is nothing
 FIRST = 0.3  # of the first round's time, what another of two candidates would take
 NEXT_ROUND = 1.2  # of what the last round took: a round that would not fit is not begun
 
@@ -53,7 +53,7 @@ class Trial:
 
 class Space(Protocol):
     def defaults(self) -> list[Candidate]:
-        """The default, then those of other graphs."""
+        """The default first; then what else is tried whatever the model says."""
         ...
 
     def candidate(self, alternative: int, scripts: tuple[tuple[str, ...], ...], what: str) -> Candidate | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,8 +16,8 @@ from ...passes.pipeline import run_pipeline
 from ..bench.measure import CHECKED, within
 from ..child import Child
 from . import records
-from .alternatives import Alternative, Refused, alternatives, classes
-from .bench import Bench, Place
+from .alternatives import Alternative, Refused, alternatives, classes, parts
+from .bench import BLOCKS, Bench, Place
 from .climb import Candidate, Found, Measured, Watch, climb
 from .records import Record
 
@@ -93,10 +93,21 @@ class Workshop:
     alternatives: Sequence[Alternative]
 
     def defaults(self) -> list[Candidate]:
-        return [
+        """The default, the other variants of its script (what it would do at other sizes), and the default of every other graph."""
+        first, *others = [
             Candidate(k, a.defaults, f"without {', '.join(a.left_out)}" if k else "the default", a.cost(a.default_kernels))
             for k, a in enumerate(self.alternatives)
         ]
+        return [first, *self.variants(first), *others]
+
+    def variants(self, first: Candidate) -> Iterator[Candidate]:
+        for k, kernel in enumerate(self.alternatives[0].kernels):
+            for condition, lines in parts(kernel.schedule):
+                if lines != first.scripts[k]:
+                    what = f"{kernel.name} as where {condition}" if condition else f"{kernel.name} as at all other sizes"
+                    found = self.candidate(0, (*first.scripts[:k], lines, *first.scripts[k + 1 :]), what)
+                    if found is not None:
+                        yield found
 
     def candidate(self, alternative: int, scripts: tuple[tuple[str, ...], ...], what: str) -> Candidate | None:
         chosen = self.alternatives[alternative]
@@ -136,5 +147,5 @@ class _Measurer:
                 whole.append(run_pipeline(chosen.nests, "kernel", chosen.target, replace(chosen.options, schedules=schedules)))
             except LuminalError as error:
                 return Measured("refused", str(error)), Measured("pass")
-        mine, its = self.bench.measure(whole, seconds)
+        mine, its = self.bench.measure(whole, seconds, 2 * BLOCKS)
         return mine, its
