@@ -27,6 +27,7 @@ FEW: dict[str, str] = {
     **{f"{name}, invented": one[0] for name, one in test_cascade_invented.INVENTED.items()},
     "a row alone": "((X{f32}[N]) -> (Y{f32}[N])) (return (softmax X))",
     "a row alone, to a number": "((X{f32}[N]) -> (Y{f32}[])) (return (logsumexp X))",
+    "variance of a row alone": "((X{f32}[N]) -> (Y{f32}[])) (setf d (- X (mean X))) (return (mean (* d d)))",
     "a row and its logarithm": "((X{f32}[N]) -> (Y{f32}[N] L{f32}[])) (return (softmax X) (logsumexp X))",
     "position of a row's maximum in scores": '((Q{f32}[D] K{f32}[M D]) -> (I{i64}[] Y{f32}[])) (setf s (einsum "d,jd->j" Q K)) (return (argmax s) (max s))',
 }  # fmt: skip
