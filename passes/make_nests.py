@@ -153,7 +153,11 @@ class _Maker:
     def _body(self, *computing: Node, known: Known | None = None) -> NestBody:
         """An empty kernel; every real node but these is in memory."""
         body = NestBody(
-            Names(self.names.taken), known or self.known, lambda n: None if n in computing else self.version.get(n), self.scalars, self.options.unchecked
+            Names(self.names.taken),
+            known or self.known,
+            lambda n: None if n in computing else self.version.get(n),
+            self.scalars,
+            self.options.unchecked,
         )
         body.asked = self.asked
         return body

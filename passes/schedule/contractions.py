@@ -187,7 +187,7 @@ class _Contract:
         for outer, inner in pairwise(new):
             if outer.body == (inner,):
                 axis = plan.collapsed((outer.axis, inner.axis))
-                vectors_along(plan, plan.loop(axis))
+                vectors_inside(plan, [plan.loop(axis)])
 
     def block_reduction(self) -> None:
         """Split the reduction where it may be longer than a block; the output holds the partial results if it can, else `tile` finds them a place."""

@@ -19,7 +19,12 @@ class Plan:
     target: Target
     options: Options
     notes: list[str] = field(default_factory=list)
-    alone: bool = True  # else other nests stand before or after this one in its kernel
+    elsewhere: frozenset[str] | None = None  # what other nests read that stand before or after this one in its kernel; None where there are none
+
+    @property
+    def alone(self) -> bool:
+        """Whether a team of threads may be started around all of it."""
+        return self.elsewhere is None
 
     def do(self, *words: str | int, **options: str | int) -> None:
         """Take one step, written as in a script."""

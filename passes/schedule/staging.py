@@ -140,9 +140,8 @@ def staged_value(
     changed = written(kernel.body)
     if buffer in changed:
         raise StepError(f"stage: the kernel writes `{buffer}`")
-    deeper = {s.name for s in statements(scope) if isinstance(s, Let)} - {
-        s.name for s in scope if isinstance(s, Let)
-    }  # others are there before the copy is made
+    here = {s.name for s in scope if isinstance(s, Let)}  # there before the copy is made
+    deeper = {s.name for s in statements(scope) if isinstance(s, Let)} - here
     inside = {*axes_inside(scope), *deeper} - set(axes)
 
     def movable(e: Expr) -> bool:

@@ -79,7 +79,7 @@ def _streams(plan: Plan) -> None:
     """Results that are larger than what they can keep of the last cache go past it."""
     least = cost.stream_bytes(plan.target)
     inside = tuple(x for x in all_loops(plan.kernel.body) if x.kind == "vector")
-    for buffer in sorted(written(inside) & plan.facts.buffers.keys()) if least else ():
+    for buffer in sorted((written(inside) & plan.facts.buffers.keys()) - (plan.elsewhere or frozenset())) if least else ():
         if not plan.tried("stream_store", buffer, least=least):
             plan.note(f"`{buffer}` is stored past the caches from {least >> 20} MiB on")
 
