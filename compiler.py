@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .ir.kernel import Module
     from .ir.program import Program
     from .runtimes import Rendered, Runtime
+    from .tuning import Tuned
 
 LEVELS = ("graph", "kernel", "program")
 OPS_FOLDER = Path(__file__).parent / "ops"
@@ -37,6 +38,7 @@ class Settings:
     config: dict[str, Any] = field(default_factory=dict)
     O: int = 2  # noqa: E741 - the option's own name
     strict: bool = False
+    fast: bool = False
     unchecked: bool = False
     sizes: dict[str, Any] = field(default_factory=dict)  # -D: sizes, and parameters by name
     dtype: dict[str, str] = field(default_factory=dict)  # --dtype
@@ -50,6 +52,12 @@ class Settings:
     portable: bool = True  # resolve no target to the portable baseline instead of this machine
     timeout: float | None = None
     device: str | None = None
+    at: dict[str, Any] = field(default_factory=dict)  # -O3: sizes (and scalar ports) to tune for
+    budget: float = 20.0  # -O3: seconds of a search; 0 takes what is recorded and searches nothing
+
+    def __post_init__(self) -> None:
+        if self.strict and self.fast:
+            raise UsageError("--strict and --fast contradict: one forbids what changes the rounding, the other admits more of it")
 
 
 @dataclass(frozen=True)
@@ -170,14 +178,26 @@ class Compilation:
             self.levels[unit.level] = text.read_valid(unit.text, unit.name)
 
     def variant(self, without: tuple[str, ...]) -> Compilation:
-        """The same composite where these optional ports are absent: kernels and a C function of their own."""
-        return Compilation(self.unit, self.composite, replace(self.settings, without=without), self.observer)
+        """The same composite where these optional ports are absent: kernels and a C function of their own (at -O3 the recorded ones: no search for each)."""
+        return Compilation(self.unit, self.composite, replace(self.settings, without=without, budget=0.0), self.observer)
 
     @property
     def options(self) -> Options:
         s = self.settings
         schedules = dict(self.composite.schedules) if self.composite is not None else {}
-        return Options(level=s.O, strict=s.strict, unchecked=s.unchecked, prefix=s.prefix, schedules=schedules)
+        record = self.levels["tuned"].record if "tuned" in self.levels else None
+        if record is not None and record.script:
+            schedules[record.runtime] = record.script
+        left_out = () if record is None else record.left_out
+        return Options(level=s.O, strict=s.strict, fast=s.fast, unchecked=s.unchecked, prefix=s.prefix, schedules=schedules, left_out=left_out)
+
+    def tune(self, watch: Callable[[int, int, float], None] = lambda *_: None) -> Tuned:
+        """-O3: the record for the sizes asked for, or a search that makes one; from then on `options` holds what was found."""
+        if "tuned" not in self.levels:
+            from .tuning import tuned
+
+            self.levels["tuned"] = tuned(self, watch)
+        return self.levels["tuned"]
 
     def elaborate(self) -> Graph:
         """The graph as the composite's text gives it, before any pass."""
@@ -258,6 +278,10 @@ class Compilation:
         if stop_after is not None and stop_after not in [p.name for p in PIPELINE]:
             raise UsageError(f"--stop-after {stop_after}: no such pass; there are {', '.join(p.name for p in PIPELINE)}")
         start = self.levels[self.start] if self.start != "graph" else self.elaborate()
+        names = [p.name for p in PIPELINE]
+        # what stands before the first pass that a search may leave out is the same for every candidate
+        if self.settings.O > 2 and (stop_after is None or any(p.optional for p in PIPELINE[: names.index(stop_after) + 1])):
+            self.tune()
 
         def observe(name: str, level: str, ir: Any, seconds: float) -> None:
             self.levels[level] = ir

@@ -32,7 +32,7 @@ Binding = tuple[dict[str, int], dict[str, Any]]  # sizes, and scalar ports
 @click.option("-r", "--runtime", default="clang", metavar="NAME|DIR", help="clang, an installed one, or a folder.")
 @click.option("--target", metavar="NAME", help="Which machine of the runtime; default: this one.")
 @click.option("-c", "--config", multiple=True, metavar="KEY=VALUE,...", help="The runtime's own settings (OMP=0: one thread, for the peers too).")
-@click.option("-O", "level", type=click.IntRange(0, 2), default=2, show_default=True, help="0 plain, 1 fused, 2 scheduled.")
+@click.option("-O", "level", type=click.IntRange(0, 3), default=2, show_default=True, help="0 plain, 1 fused, 2 scheduled, 3 searched for.")
 @click.option("-D", "defines", multiple=True, metavar="M=64", help="Fix a size, or set a parameter, at compile time.")
 @click.option("--dtype", "dtypes", multiple=True, metavar="T=f16", help="Bind a type variable.")
 @click.option("--without", multiple=True, metavar="B", help="Compile for this optional port being absent.")
@@ -93,6 +93,7 @@ def settings_of(options: dict[str, Any]) -> Settings:
         runtime=options["runtime"], target=options["target"], config=parse_config(options["config"]), O=options["level"], include=options["include"],
         sizes=parse_pairs(options["defines"], "-D", parse_value), dtype=parse_pairs(options["dtypes"], "--dtype", str), entry=options["entry"],
         without=options["without"], portable=False, timeout=options["timeout"],
+        at=parse_bindings(options["sizes"][0], "--sizes") if options["sizes"] else {},
     )  # fmt: skip
 
 

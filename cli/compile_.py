@@ -18,6 +18,7 @@ from .dependencies import write_rule
 from .parse import parse_bindings, parse_config, parse_pairs, parse_value
 from .progress import stage
 
+SEARCH = 20.0  # seconds of a search at -O3, where --timeout leaves it as much
 MAX_PRESENCES = 8  # sets of optional ports that `--test` tries
 
 
@@ -27,8 +28,11 @@ MAX_PRESENCES = 8  # sets of optional ports that `--test` tries
 @click.option("--target", metavar="NAME", help="Which machine of the runtime: native, x86-64-v3, sm_90a, …")
 @click.option("-o", "output", metavar="PATH", help="A file (its suffix says what) or a folder for everything.")
 @click.option("--emit", metavar="LEVEL,...", help="ast graph schedule kernel program source header, to stdout (or into -o).")
-@click.option("-O", "level", type=click.IntRange(0, 2), default=2, show_default=True, help="0 plain, 1 fused, 2 scheduled.")
+@click.option(
+    "-O", "level", type=click.IntRange(0, 3), default=2, show_default=True, help="0 plain, 1 fused, 2 scheduled, 3 searched for on this machine."
+)
 @click.option("--strict", is_flag=True, help="No reassociation of float reductions.")
+@click.option("--fast", is_flag=True, help="Admit what is less accurate: division by a shared reciprocal.")
 @click.option("--unchecked", is_flag=True, help="Leave out the run-time index checks.")
 @click.option("--why", is_flag=True, help="The reasons for what the compiler decided.")
 @click.option("-D", "defines", multiple=True, metavar="M=64", help="Fix a size, or set a parameter, at compile time.")
@@ -60,9 +64,11 @@ MAX_PRESENCES = 8  # sets of optional ports that `--test` tries
     default=120.0,
     show_default=True,
     metavar="S",
-    help="Bound on the downstream compiler and on each test run.",
+    help="Bound on the downstream compiler, on each test run and on a search.",
 )
-@click.option("--mem-limit", type=click.IntRange(1), metavar="MB", help="Bound on the memory of the downstream compiler and of each test run.")
+@click.option(
+    "--mem-limit", type=click.IntRange(1), metavar="MB", help="Bound on the memory of the downstream compiler, of each test run and of a search."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Of diagnostics.")
 def compile_(**options: Any) -> int:
@@ -162,9 +168,10 @@ def settings_of(options: dict[str, Any]) -> Settings:
     config = parse_config(options["config"])
     keeps = options["test"] is None
     return Settings(
-        runtime=options["runtime"], target=options["target"], config=config, O=options["level"], strict=options["strict"], unchecked=options["unchecked"],
+        runtime=options["runtime"], target=options["target"], config=config, O=options["level"], strict=options["strict"], fast=options["fast"], unchecked=options["unchecked"],
         sizes=parse_pairs(options["defines"], "-D", parse_value), dtype=parse_pairs(options["dtypes"], "--dtype", str), include=options["include"],
         assume=options["assume"], without=options["without"], entry=options["entry"], prefix=options["prefix"], portable=keeps, timeout=options["timeout"], device=options["device"],
+        at=parse_bindings(options["test"]) if options["test"] else {}, budget=min(SEARCH, options["timeout"]),
     )  # fmt: skip
 
 
@@ -216,6 +223,8 @@ def one(compilation: Compilation, options: dict[str, Any], emitted: list[str], r
         return 0
     products: list[Path] = []
     log: list[str] = []
+    if options["level"] > 2:
+        searched(compilation, options, report)
     to_console = bool(options["debug"] or options["time_passes"] or options["print_after"] or (emitted and options["output"] is None))
     with stage(f"compiling {compilation.unit.name}", quiet=to_console or options["as_json"]):
         if options["output"] and not emitted:
@@ -251,6 +260,28 @@ def one(compilation: Compilation, options: dict[str, Any], emitted: list[str], r
     if products and not options["as_json"] and not emitted:
         click.echo("wrote " + ", ".join(map(str, products)))
     return status
+
+
+def searched(compilation: Compilation, options: dict[str, Any], report: dict[str, Any]) -> None:
+    """-O3, before anything is made: the record for these sizes, or a search, told on a terminal; with --why also what came of it."""
+    with stage(f"searching {compilation.name}", quiet=options["as_json"]) as say:
+        found = compilation.tune(lambda tried, known, gain: say(f"searching {compilation.name}: {tried} candidates, best {gain:.2f} of the default"))
+    if found.warning and not options["as_json"]:
+        click.echo(f"luminal: warning: {found.warning}", err=True)
+    if found.summary and options["why"]:
+        click.echo(found.summary, err=True)
+    row: dict[str, Any] = {"warning": found.warning} if found.warning else {}
+    if found.record is not None:
+        r = found.record
+        row |= {
+            "sizes": r.sizes,
+            "ratio": r.ratio,
+            "noise": r.noise,
+            "candidates": r.candidates,
+            "default": r.is_default,
+            "searched": found.found is not None,
+        }
+    report.setdefault("tuning", []).append({"composite": compilation.name, **row})
 
 
 def presences(compilation: Compilation) -> list[Compilation]:

@@ -23,6 +23,8 @@ COMMANDS = {
     "ops": "ops",
     "test-runtime": "test_runtime",
     "bench": "bench",
+    "tune": "tune",
+    "tuning": "tuning",
     "show": "show",
     "new": "new",
     "doctor": "doctor",

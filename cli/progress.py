@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 PATIENCE = 2.0  # seconds of a command without a word
@@ -13,28 +13,29 @@ _BEGAN = time.monotonic()
 
 
 @contextmanager
-def stage(what: str, quiet: bool = False) -> Iterator[None]:
+def stage(what: str, quiet: bool = False) -> Iterator[Callable[[str], None]]:
     """While this runs, the last line of a terminal tells `what` and the seconds; it is gone when this ends.  Nothing happens where stderr is no terminal.
-    What runs inside must print nothing."""
+    What runs inside must print nothing; it may say something else by calling what it is given."""
+    said = [what]
     if quiet or not sys.stderr.isatty():
-        yield
+        yield lambda text: None
         return
     done = threading.Event()
-    teller = threading.Thread(target=_tell, args=(what, done), daemon=True)
+    teller = threading.Thread(target=_tell, args=(said, done), daemon=True)
     teller.start()
     try:
-        yield
+        yield lambda text: said.__setitem__(0, text)
     finally:
         done.set()
         teller.join()
 
 
-def _tell(what: str, done: threading.Event) -> None:
+def _tell(said: list[str], done: threading.Event) -> None:
     began = time.monotonic()
     if done.wait(max(0.0, PATIENCE - (began - _BEGAN))):
         return
     while True:
-        sys.stderr.write(f"\r\x1b[K{what} … {time.monotonic() - began:.0f} s")
+        sys.stderr.write(f"\r\x1b[K{said[0]} … {time.monotonic() - began:.0f} s")
         sys.stderr.flush()
         if done.wait(0.5):
             break

@@ -54,7 +54,7 @@ def subject_of(compilation: Compilation, log: list[str]) -> Any:
     graph = compilation.elaborate()
     return Subject(
         graph, compilation.program, compilation.library_path(log), s.runtime, compilation.runtime.name, s.target, s.config, s.portable, s.prefix,
-        len(compilation.module.kernels), compilation.levels.get("graph", graph), compilation.opinion(),
+        len(compilation.module.kernels), compilation.levels.get("graph", graph), compilation.opinion(), s.fast,
     )  # fmt: skip
 
 

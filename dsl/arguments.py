@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..ir.dtypes import DType, dtype
 from ..ir.errors import Diagnostic, SourceError
@@ -12,6 +12,7 @@ from ..ir.tensor import BuildError, Tensor
 from .diagnostics import nearest, shorten
 from .frame import BROKEN, Silenced
 from .operators import KINDS, Operand, Operator, constant_of
+from .recovery import also
 from .sexpr import Comma, Form, Keyword, List, String, Symbol
 from .source import error
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 ARITHMETIC = frozenset({"+", "-", "*", "/", "floordiv", "mod", "min", "max", "abs", "neg", "if"})
 
 MAX_OPERANDS = 1024
+T = TypeVar("T")
 
 
 def split(form: List) -> tuple[list[Form], dict[str, tuple[Keyword, Form]]]:
@@ -51,9 +53,15 @@ def split(form: List) -> tuple[list[Form], dict[str, tuple[Keyword, Form]]]:
 
 def bind(evaluator: Evaluator, form: List, operator: Operator) -> tuple[list[Any], dict[str, Any]]:
     """The values of a call's operands by the operator's signature.  Mistakes in several operands are reported together."""
-    positional, keywords = split(form)
-    for name, (key, _) in keywords.items():
-        if name not in operator.keywords and not (name == "dtype" and any(o.kind == "type" for o in operator.operands)):
+    inside = evaluator.reader.values
+    with also(lambda: inside(form.items[1:])):
+        positional, keywords = split(form)
+    problems = Problems()
+    operands = operator.operands
+    for name, (key, value) in list(keywords.items()):
+        if name in operator.keywords or (name == "dtype" and any(o.kind == "type" for o in operands)):
+            continue
+        with problems, also(lambda value=value: inside([value])):
             known = [f":{k}" for k in operator.keywords]
             raise error(
                 "E0502",
@@ -61,7 +69,7 @@ def bind(evaluator: Evaluator, form: List, operator: Operator) -> tuple[list[Any
                 key.place,
                 *(nearest(f":{name}", known) or (f"expected: {operator.signature}",)),
             )
-    operands = operator.operands
+        del keywords[name]
     if operands and operands[0].kind == "type" and "dtype" in keywords:
         positional.insert(0, keywords.pop("dtype")[1])
     required = sum(o.required for o in operands)
@@ -69,14 +77,15 @@ def bind(evaluator: Evaluator, form: List, operator: Operator) -> tuple[list[Any
         len(positional) > len(operands) and not (operands and operands[-1].many)
     ):
         wanted = "no operands" if not operands else f"{required} operand{'s' * (required != 1)}"
-        raise error(
-            "E0501",
-            f"`{operator.name}` takes {'at least ' * bool(operands and operands[-1].many)}{wanted}, found {len(positional)}",
-            form.place,
-            f"expected: {operator.signature}",
-        )
+        with problems, also(lambda: inside(form.items[1:])):
+            raise error(
+                "E0501",
+                f"`{operator.name}` takes {'at least ' * bool(operands and operands[-1].many)}{wanted}, found {len(positional)}",
+                form.place,
+                f"expected: {operator.signature}",
+            )
+        problems.finish()
     found: list[Any] = []
-    problems = Problems()
     for k, operand in enumerate(operands):
         with problems:
             if operand.many:
@@ -113,6 +122,17 @@ class Problems:
             raise Silenced
 
 
+def each(forms: Iterable[Form], run: Callable[[Form], T]) -> list[T]:
+    """One value for each form; mistakes in several are told together."""
+    problems = Problems()
+    found: list[T] = []
+    for f in forms:
+        with problems:
+            found.append(run(f))
+    problems.finish()
+    return found
+
+
 # ---- one operand
 
 
@@ -130,14 +150,8 @@ def read_many(evaluator: Evaluator, forms: Sequence[Form], operand: Operand) -> 
         return sizes(evaluator, forms) if whole is None else whole
     if operand.kind == "axes":
         whole = listed(evaluator, forms[0], axis) if len(forms) == 1 else None
-        return tuple(axis(evaluator, f) for f in forms) if whole is None else whole
-    problems = Problems()
-    found = []
-    for f in forms:
-        with problems:
-            found.append(read(evaluator, f, operand))
-    problems.finish()
-    return tuple(found)
+        return tuple(each(forms, lambda f: axis(evaluator, f))) if whole is None else whole
+    return tuple(each(forms, lambda f: read(evaluator, f, operand)))
 
 
 def mismatch(form: Form, kind: str, *notes: str) -> SourceError:
@@ -161,6 +175,10 @@ def tensor(evaluator: Evaluator, form: Form) -> Tensor:
     return value
 
 
+def tensors(evaluator: Evaluator, forms: Sequence[Form]) -> list[Tensor]:
+    return each(forms, lambda f: tensor(evaluator, f))
+
+
 def size(evaluator: Evaluator, form: Form) -> Expr:
     """An integer expression of sizes."""
     value = anything(evaluator, form)
@@ -181,16 +199,16 @@ def axis(evaluator: Evaluator, form: Form) -> int:
 
 def sizes(evaluator: Evaluator, forms: Sequence[Form]) -> tuple[Expr, ...]:
     """Sizes one by one; `~` stands for all that it stands for in the ports."""
-    found: list[Expr] = []
-    for f in forms:
-        if is_tilde(f):
-            leading = evaluator.frame.leading
-            if leading is None:
-                raise error("E0503", "`~` stands for nothing here: no port of this composite has it", f.place)
-            found.extend(leading)
-        else:
-            found.append(size(evaluator, f))
-    return tuple(found)
+
+    def one(form: Form) -> Sequence[Expr]:
+        if not is_tilde(form):
+            return (size(evaluator, form),)
+        leading = evaluator.frame.leading
+        if leading is None:
+            raise error("E0503", "`~` stands for nothing here: no port of this composite has it", form.place)
+        return leading
+
+    return tuple(e for found in each(forms, one) for e in found)
 
 
 def is_tilde(form: Form) -> bool:
@@ -201,7 +219,7 @@ def listed(evaluator: Evaluator, form: Form, one: Any) -> tuple[Any, ...] | None
     """A list of integers: written out (unless its head is an arithmetic operator), a parameter of type ints, or `~` of sizes; None where the form is no list."""
     if isinstance(form, List) and form.bracket != "{" and (form.bracket == "[" or not is_expression(form)):
         items = [f for f in form.items if not isinstance(f, Comma)]
-        return sizes(evaluator, items) if one is size else tuple(one(evaluator, f) for f in items)
+        return sizes(evaluator, items) if one is size else tuple(each(items, lambda f: one(evaluator, f)))
     if is_tilde(form) and one is size:
         return sizes(evaluator, [form])
     if isinstance(form, Symbol):
@@ -290,7 +308,7 @@ def range_(evaluator: Evaluator, form: Form) -> Any:
         return size(evaluator, form)
     if not 2 <= len(form.items) <= 3:
         raise mismatch(form, "ranges", "expected: (start stop) or (start stop step), `_` for all")
-    parts = [None if isinstance(f, Symbol) and f.name == "_" else size(evaluator, f) for f in form.items]
+    parts = each(form.items, lambda f: None if isinstance(f, Symbol) and f.name == "_" else size(evaluator, f))
     return (parts[0], parts[1], parts[2] if len(parts) == 3 else None)
 
 

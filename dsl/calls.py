@@ -16,6 +16,7 @@ from .frame import BROKEN, Frame
 from .interface import Unifier, bind_output, parameters_of
 from .names import unique
 from .operators import Operand
+from .recovery import also
 from .sexpr import Form, List, Symbol
 from .sizes import comparison, evaluate, symbols
 from .source import Place, diagnostic, error
@@ -38,7 +39,8 @@ def call_composite(evaluator: Evaluator, form: List, composite: Composite) -> An
     A name given at a port that is updated in place stands for the new value afterwards."""
     given: list[tuple[PortDecl, Form, Tensor]] = []
     values: dict[str, Any] = {}
-    ports, keywords = split_call(form, composite)
+    with also(lambda: evaluator.reader.values(form.items[1:])):
+        ports, keywords = split_call(form, composite)
     problems = arguments.Problems()
     for port, f in ports:
         with problems:

@@ -5,7 +5,6 @@ Recursion follows the nesting of the text, which `sexpr` bounds; what inlining a
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,9 +15,10 @@ from ..ir.errors import SourceError
 from ..ir.tensor import BuildError, Tensor
 from . import arguments
 from .diagnostics import nearest, shorten
-from .frame import Broken, Frame, Silenced, unknown
+from .frame import BROKEN, Broken, Frame, Silenced, unknown
 from .names import unique
 from .operators import DRAWN, TABLE, Operator, truth
+from .recovery import NAMES, Reader, also
 from .sexpr import Form, Keyword, List, Number, String, Symbol
 from .source import error
 
@@ -108,7 +108,8 @@ class Evaluator:
         with self.session.nested(form):
             special = SPECIAL.get(head.lower())
             if special is not None:
-                return self.guarded(form, lambda: special(self, form))
+                with also(lambda: self.reader.values(form.items[1:]), form):
+                    return self.guarded(form, lambda: special(self, form))
             composite = self.session.composite(head, self.frame)
             if composite is not None:
                 from .calls import call_composite
@@ -116,7 +117,8 @@ class Evaluator:
                 return call_composite(self, form, composite)
             operator = operator_of(head)
             if operator is None:
-                raise self.unknown_call(form)
+                with also(lambda: self.reader.inside(form) if head.lower() in STATEMENTS else self.reader.values(form.items[1:])):
+                    raise self.unknown_operator(form)
             operands, keywords = arguments.bind(self, form, operator)
             self.builder.span = form.place.span
             return self.guarded(form, lambda: operator.run(self.builder, *operands, **keywords))
@@ -132,29 +134,12 @@ class Evaluator:
         """Whether `(head …)` has a value."""
         return head.lower() in SPECIAL or operator_of(head) is not None or self.session.composite(head, self.frame) is not None
 
-    def unknown_call(self, form: List) -> SourceError:
-        """The head is unknown; so may be names in the operands, which are told as well."""
-        found = [self.unknown_operator(form).diagnostics]
-        if found[0][0].code != "E0203":
-            return SourceError(found[0])
-        for f in itertools.takewhile(lambda f: not isinstance(f, Keyword), form.items[1:]):
-            if isinstance(f, Symbol) and f.name in ("~", "_"):
-                continue
-            if isinstance(f, List) and f.head is not None and not self.knows(f.head) and self.frame.resolve(f.head, f.place) is not None:
-                continue  # a list of sizes
-            try:
-                self.value(f)
-            except SourceError as e:
-                found.append([d for d in e.diagnostics if d.code in ("E0201", "E0203")])
-            except Silenced:
-                pass
-        return SourceError([d for ds in found for d in ds])
+    @property
+    def reader(self) -> Reader:
+        """For what stands inside a wrong form."""
+        from .statements import execute
 
-    def unknown_statement(self, form: List) -> SourceError:
-        """As `unknown_call`, where all operands look like values; else the form may be a body with names of its own."""
-        operands = [f for f in form.items[1:] if isinstance(f, List)]
-        values = all(f.head is not None and self.knows(f.head) for f in operands)
-        return self.unknown_call(form) if operands and values else self.unknown_operator(form)
+        return Reader(self.frame, self.value, lambda f: execute(self, f), self.knows, lambda head: head.lower() in STATEMENTS)
 
     def unknown_operator(self, form: List) -> SourceError:
         head = form.items[0]
@@ -167,12 +152,16 @@ class Evaluator:
     @contextmanager
     def bindings(self, form: List) -> Iterator[tuple[Form, ...]]:
         """`(let ((v e)…) form…)`: an inner scope with the variables, and the forms of the body.  As in Lisp's `let`, all values come first."""
-        pairs = let_pairs(form)
-        values = [(name, self.value(value)) for name, value in pairs]
-        with self.frame.scope() as inner:
-            for name, value in values:
-                inner[name.name] = value
+        problems = arguments.Problems()
+        values: dict[str, Any] = {}
+        for name, value in let_pairs(form):
+            values[name.name] = BROKEN  # where a mistake follows
+            with problems:
+                values[name.name] = self.value(value)
+        with self.frame.scope() as inner, problems:
+            inner.update(values)
             yield form.items[2:]
+        problems.finish()
 
 
 def operator_of(head: str) -> Operator | None:
@@ -216,21 +205,31 @@ def conditional(evaluator: Evaluator, form: List) -> Any:
     items = form.items
     if not 3 <= len(items) <= 4:
         raise error("E0501", f"`if` takes 2 or 3 operands, found {len(items) - 1}", form.place, "expected: (if condition then [else])")
-    condition = arguments.anything(evaluator, items[1])
+    problems = arguments.Problems()
+    condition: Any = None
+    with problems:
+        condition = arguments.anything(evaluator, items[1])
+    if condition is None:
+        problems.found += [d for d in evaluator.reader.values(items[2:]) if d.code in NAMES]  # one of the two may not be meant
+        problems.finish()
     if isinstance(condition, bool):
         if not condition and len(items) == 3:
             return False
         return evaluator.value(items[2] if condition else items[3])
     if len(items) == 3:
         raise error("E0501", "an `if` that gives a value needs both branches", form.place, "expected: (if condition then else)")
-    a, b = arguments.tensor(evaluator, items[2]), arguments.tensor(evaluator, items[3])
+    branches: list[Tensor] = []
+    for f in items[2:]:
+        with problems:
+            branches.append(arguments.tensor(evaluator, f))
+    problems.finish()
     evaluator.builder.span = form.place.span
-    return evaluator.builder.where(truth(evaluator.builder, condition), a, b)
+    return evaluator.builder.where(truth(evaluator.builder, condition), *branches)
 
 
 def several(evaluator: Evaluator, form: List) -> tuple[Any, ...]:
     """`(values a b)`."""
-    return tuple(evaluator.value(f) for f in form.items[1:])
+    return tuple(arguments.each(form.items[1:], evaluator.value))
 
 
 def sequence(evaluator: Evaluator, form: List) -> Any:
@@ -248,9 +247,15 @@ def body_value(evaluator: Evaluator, forms: tuple[Form, ...], form: List) -> Any
 
     if not forms:
         raise error("E0501", f"`{form.head}` is empty", form.place)
+    problems = arguments.Problems()
     for f in forms[:-1]:
-        execute(evaluator, f)
-    return evaluator.value(forms[-1])
+        with problems:
+            execute(evaluator, f)
+    result: Any = None
+    with problems:
+        result = evaluator.value(forms[-1])
+    problems.finish()
+    return result
 
 
 def element(evaluator: Evaluator, form: List) -> Any:
@@ -258,10 +263,12 @@ def element(evaluator: Evaluator, form: List) -> Any:
     items = form.items
     if len(items) < 2:
         raise error("E0501", "`aref` takes a tensor and its indices", form.place, "expected: (aref T i…)")
-    if isinstance(items[1], Symbol) and is_list(found := arguments.anything(evaluator, items[1])):
-        return list_element(evaluator, form, found)
-    base = arguments.tensor(evaluator, items[1])
-    indices = [arguments.tensor(evaluator, f) for f in items[2:]]
+    if isinstance(items[1], Symbol):
+        with also(lambda: evaluator.reader.values(items[2:])):
+            found = arguments.anything(evaluator, items[1])
+        if is_list(found):
+            return list_element(evaluator, form, found)
+    base, *indices = arguments.tensors(evaluator, items[1:])
     check_rank(form, base.rank, len(indices))
     evaluator.builder.span = form.place.span
     if not indices:

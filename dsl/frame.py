@@ -17,7 +17,6 @@ from ..ir.graph import Shape
 from .ast import Composite
 from .diagnostics import nearest, shorten
 from .names import fold, unique
-from .sexpr import Form, List, Symbol
 from .sizes import symbols
 from .source import Place, error
 
@@ -124,14 +123,6 @@ class Frame:
             self.scopes[0][port] = value
         else:
             self.scopes[-1][name] = value
-
-    def misspelt(self, form: Form) -> None:
-        """After an unknown head at the place of a statement, `(sef z e)`: the name that it may have been meant to define is not reported again."""
-        first = form.items[1] if isinstance(form, List) and len(form.items) > 2 else None
-        names = first.items[1:] if isinstance(first, List) and first.head == "values" else (first,)
-        for name in names:
-            if isinstance(name, Symbol) and self.resolve(name.name, name.place) is None:
-                self.assign(name.name, BROKEN, name.place)
 
     def visible(self) -> list[str]:
         """Every name in value position, for the nearest one in a diagnostic."""

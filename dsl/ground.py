@@ -116,6 +116,14 @@ class Ground:
         e, weak = load(memory.name, self.kinds.dtype(memory.key), *at), self.kinds.weak(memory.key)
         return Scalar(cast(f64, e) if weak == "float" else e, weak)
 
+    def statement(self, form: Form) -> None:
+        """Emit what a statement of the loop style does."""
+        raise NotImplementedError
+
+    def is_statement(self, head: str) -> bool:
+        """The head is a statement's of the loop style."""
+        raise NotImplementedError
+
     @contextmanager
     def inner(self, body: bool = True) -> Iterator[list[Stmt]]:
         """Statements go to a new block; with `body` it is one that `set` declares in."""

@@ -87,15 +87,15 @@ def is_element(place: Form) -> TypeGuard[List]:
     return isinstance(place, List) and (place.head or "").lower() == "aref"
 
 
-def targets(form: Form) -> list[Symbol]:
-    """The names that a form assigns, accumulates into or stores elements of, in order, each occurrence once."""
+def targets(form: Form, heads: frozenset[str] = MUTATORS) -> list[Symbol]:
+    """The names that a form assigns, accumulates into or stores elements of, in order, each occurrence once; those of some statements alone."""
     found: list[Symbol] = []
     stack = [form]
     while stack:
         f = stack.pop()
         if not isinstance(f, List):
             continue
-        if (f.head or "").lower() in MUTATORS:
+        if (f.head or "").lower() in heads:
             step = 2 if (f.head or "").lower() in ("set", "setf") else len(f.items)
             places = [p for place in f.items[1::step] for p in (place.items[1:] if isinstance(place, List) and place.head == "values" else (place,))]
             for place in places:

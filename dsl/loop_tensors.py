@@ -26,6 +26,7 @@ from .evaluate import Evaluator
 from .frame import Broken, Silenced
 from .locals import Memory, Rows
 from .loop_lowering import Lowering
+from .recovery import Reader
 from .scalars import Scalar, has_loads
 from .sexpr import Form, List, Symbol
 from .source import error
@@ -99,6 +100,10 @@ class Inside(Evaluator):
             yield
         finally:
             session.builder, session.taken = before
+
+    @property
+    def reader(self) -> Reader:
+        return self.values.reader
 
     def value(self, form: Form) -> Any:
         if isinstance(form, (Symbol, List)) and not tensorial(self.values, form):
@@ -182,8 +187,7 @@ class Inside(Evaluator):
 
     def element(self, form: List) -> Tensor:
         """`(aref T i…)` with fewer indices than T has axes, which leaves the rest, or with tensors of integers."""
-        base = arguments.tensor(self, form.items[1])
-        indices = [arguments.tensor(self, f) for f in form.items[2:]]
+        base, *indices = arguments.tensors(self, form.items[1:])
         if len(indices) > base.rank:
             raise error("E0505", f"`{form.items[1].source_text}` has {base.rank} axes, found {len(indices)} indices", form.place)
         self.inner.span = form.place.span
@@ -195,14 +199,18 @@ class Inside(Evaluator):
 
     def choice(self, form: List) -> Any:
         """`(if c a b)` with a condition of the iteration: only the chosen branch is computed."""
-        test = self.values.condition(form.items[1])
+        problems = arguments.Problems()
+        test: bool | Expr = TRUE  # where it is wrong, the branches are looked at all the same
+        with problems:
+            test = self.values.condition(form.items[1])
         if isinstance(test, bool):
             return self.value(form.items[2 if test else 3])
         walk, b = self.walk, self.inner
         branches: list[tuple[list[Any], Tensor]] = []
         for f, holds in ((form.items[2], test), (form.items[3], call("bit_not", test))):
-            with walk.inner(body=False) as block, self.assuming(holds):
+            with problems, walk.inner(body=False) as block, self.assuming(holds):
                 branches.append((block, arguments.tensor(self, f)))
+        problems.finish()
         (_, x), (_, y) = branches
         plain = x.weak == y.weak == "int"
         x, y = self.guarded(form, lambda: tuple(b.strong(t) for t in b.unify(x, y, what="the branches of if")))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..ir.dtypes import DType
-from ..ir.errors import SourceError
 from ..ir.expr import FALSE, TRUE, ZERO, Expr, call, const
 from ..ir.kernel import Check
 from ..ir.program import BAD_INDEX
@@ -17,6 +16,7 @@ from .diagnostics import nearest, shorten
 from .frame import Broken, Silenced, unknown
 from .locals import Memory, Plain, Rows
 from .operators import TABLE
+from .recovery import Reader, also
 from .scalars import SCALARS, Scalar
 from .sexpr import Comma, Form, List, Number, String, Symbol
 from .source import error
@@ -45,7 +45,10 @@ class LoopValues:
             case List() if form.head is not None:
                 with self.walk.session.nested(form):
                     try:
-                        return self.tensor(form) if tensorial(self, form) else self.call(form)
+                        if tensorial(self, form):
+                            return self.tensor(form)
+                        with also(lambda: self.reader.values(form.items[1:]), form):
+                            return self.call(form)
                     except BuildError as e:
                         raise error(e.code, e.message, form.place, *e.notes) from None
             case String(value=value):
@@ -156,11 +159,15 @@ class LoopValues:
             from .scalar_calls import call_on_numbers
 
             return call_on_numbers(self, form, composite)
+        operands = form.items[1:]
+        if row is None and self.walk.is_statement(head):
+            with also(lambda: self.reader.inside(form)):
+                raise error("E0605", f"`{name}` is a statement and has no value", form.items[0].place)
         if row is None:
-            raise self.unknown_call(form)
+            with also(lambda: self.reader.values(operands)):
+                raise error("E0203", f"unknown operator `{shorten(name)}`", form.items[0].place, *nearest(name, [*SCALARS, *TABLE]))
         least, most, run = row
         self.commas(form)
-        operands = form.items[1:]
         if not least <= len(operands) <= most:
             raise error(
                 "E0501",
@@ -179,19 +186,15 @@ class LoopValues:
             raise error("E0503", f"expected a number, found `{shorten(text.source_text)}`", text.place)
         return run(numbers, name)
 
-    def unknown_call(self, form: List) -> SourceError:
-        """The head is unknown; so may be names in the operands, which are told as well."""
-        found = error(
-            "E0203", f"unknown operator `{shorten(form.head or '')}`", form.items[0].place, *nearest(form.head or "", [*SCALARS, *TABLE])
-        ).diagnostics
-        for f in form.items[1:]:
-            try:
-                self.value(f)
-            except SourceError as e:
-                found = [*found, *(d for d in e.diagnostics if d.code in ("E0201", "E0203"))]
-            except Silenced:
-                pass
-        return SourceError(found)
+    @property
+    def reader(self) -> Reader:
+        """For what stands inside a wrong form."""
+        walk = self.walk
+        return Reader(walk.frame, self.value, walk.statement, self.knows, walk.is_statement)
+
+    def knows(self, head: str) -> bool:
+        """Whether `(head …)` has a value, here or as a tensor."""
+        return head.lower() not in ("let", "progn", "values") and self.walk.evaluator.knows(head)
 
     def operands(self, forms: Sequence[Form]) -> list[Any]:
         problems = arguments.Problems()
@@ -276,13 +279,16 @@ class LoopValues:
         """The memory and the checked indices of `(aref T i…)`; of a `part` there may be fewer than axes."""
         if len(form.items) < 2 or not isinstance(form.items[1], Symbol):
             raise error("E0501", "`aref` takes the name of a tensor and its indices", form.place, "expected: (aref T i…)")
-        memory = self.base(form.items[1])
         problems = arguments.Problems()
+        memory: Memory | None = None
         at: list[Expr] = []
+        with problems:
+            memory = self.base(form.items[1])
         for f in form.items[2:]:
             with problems:
                 at.append(self.index(f))
         problems.finish()
+        assert memory is not None
         if len(at) != len(memory.shape) and not (part and len(at) < len(memory.shape)):
             axes = len(memory.shape)
             raise error(

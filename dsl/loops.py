@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from ..ir.bounds import Range
 from ..ir.dtypes import bool_
@@ -28,6 +28,7 @@ from .locals import ACCUMULATE, Kinds, Memory, Plain, Rows, count_targets, is_el
 from .loop_tensors import updated
 from .loop_values import LoopValues
 from .names import fold
+from .recovery import also, silence
 from .scalars import Scalar
 from .sexpr import Form, List, Symbol
 from .source import error
@@ -75,27 +76,34 @@ class Walk(Ground):
         head = (form.head or "").lower() if isinstance(form, List) else ""
         run = STATEMENTS.get(head)
         if run is None or not isinstance(form, List):
-            raise self.no_statement(form, head)
+            self.no_statement(form, head)
         with self.session.nested(form):
             try:
-                run(self, form)
+                with also(lambda: self.values.reader.inside(form), form):
+                    run(self, form)
             except BuildError as e:
                 raise error(e.code, e.message, form.place, *e.notes) from None
 
-    def no_statement(self, form: Form, head: str) -> Exception:
+    def is_statement(self, head: str) -> bool:
+        return head.lower() in STATEMENTS or head.lower() == "return"
+
+    def no_statement(self, form: Form, head: str) -> NoReturn:
         if head == "return":
-            return error(
+            raise error(
                 "E0609", "`return` inside a loop", form.place, "help: outputs are returned behind the loops, or stored by (setf (aref Y …) …)"
             )
         if isinstance(form, List) and form.head is not None:
             known = [*STATEMENTS, *scalars.SCALARS]
             if head in scalars.SCALARS or head == "aref" or self.session.composite(form.head, self.frame):
-                return error(
+                raise error(
                     "E0605", "this value is used by nothing", form.place, "help: inside a loop a statement stores: (setf …), (incf …), (set …)"
                 )
-            self.frame.misspelt(form)
-            return error("E0203", f"unknown statement `{shorten(form.head)}`", form.items[0].place, *nearest(form.head, known))
-        return error("E0605", "this value is used by nothing", form.place)
+            try:
+                with also(lambda: self.values.reader.inside(form)):
+                    raise error("E0203", f"unknown statement `{shorten(form.head)}`", form.items[0].place, *nearest(form.head, known))
+            finally:
+                silence(self.frame, form)
+        raise error("E0605", "this value is used by nothing", form.place)
 
     def statements(self, forms: Sequence[Form]) -> None:
         problems = arguments.Problems()
@@ -110,14 +118,14 @@ class Walk(Ground):
     def dotimes(self, form: List) -> None:
         """`(dotimes (v count) form…)`"""
         name, (count,) = loop_head(form, 1, 1, "(dotimes (v count) form…)")
-        with self.head(form, name):
+        with self.head(form.items[2:], name):
             stop = self.once(self.values.index(count), "count")
         self.loop_over(form, name, ZERO, stop, ONE)
 
     def loop(self, form: List) -> None:
         """`(loop (v from to [by]) form…)`: half-open; a negative `by` counts down."""
         name, (start, stop, *by) = loop_head(form, 2, 3, "(loop (v from to [by]) form…)")
-        with self.head(form, name):
+        with self.head(form.items[2:], name):
             first, last, *given = self.bounds(start, stop, *by)
             step = given[0] if given else ONE
             if step is ZERO:
@@ -137,8 +145,8 @@ class Walk(Ground):
         return found
 
     @contextmanager
-    def head(self, form: List, variable: Symbol | None = None) -> Iterator[None]:
-        """The head of a loop or of a branch: after a mistake in it, what stands inside is looked at all the same."""
+    def head(self, body: Sequence[Form], variable: Symbol | None = None) -> Iterator[None]:
+        """The head of a loop or of a branch: after a mistake in it, the body is looked at all the same."""
         problems = arguments.Problems()
         with problems:
             yield
@@ -146,7 +154,7 @@ class Walk(Ground):
             with problems, self.inner():
                 if variable is not None:
                     self.frame.scopes[-1][variable.name] = BROKEN
-                self.statements([f for f in form.items[2:] if isinstance(f, List)])
+                self.statements([f for f in body if isinstance(f, List)])
             problems.finish()
 
     @contextmanager
@@ -184,7 +192,7 @@ class Walk(Ground):
             del items[1:3]
         if not items:
             raise error("E0601", "this is not a `while`", form.place, "expected: (while condition :max n form…)")
-        with self.inner(body=False) as checks:
+        with self.head(items[1:]), self.inner(body=False) as checks:
             value = self.values.condition(items[0])
         if value is False:
             return
@@ -211,7 +219,7 @@ class Walk(Ground):
     def conditional(self, form: List) -> None:
         if not 3 <= len(form.items) <= 4:
             raise error("E0501", f"`if` takes 2 or 3 operands, found {len(form.items) - 1}", form.place, "expected: (if condition then [else])")
-        with self.head(form):
+        with self.head(form.items[2:]):
             condition = self.values.condition(form.items[1])
         if isinstance(condition, bool):
             self.statements(form.items[2:3] if condition else form.items[3:])

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 from ..ir.dtypes import f32, i64
 from ..ir.tensor import BuildError
 from . import scalars
+from .arguments import Problems
 from .ast import Composite, PortDecl
 from .calls import parameter_value_of, split_call
 from .evaluate import Evaluator, let_pairs
 from .frame import Frame
 from .interface import parameters_of, type_of
 from .locals import Plain
+from .recovery import also
 from .scalars import Scalar
 from .sexpr import Form, List, Symbol
 from .source import Place, error
@@ -29,9 +31,18 @@ def call_on_numbers(values: LoopValues, form: List, composite: Composite) -> Any
     """The number that the call gives; the composite is one that `tensorial.on_numbers` accepts."""
     walk = values.walk
     frame = Frame(composite)
-    ports, keywords = split_call(form, composite)
-    given = [(p, f, values.scalar(f)) for p, f in ports]
-    chosen = {p.name: parameter_value_of(walk.evaluator, p, f) for p, f in keywords}
+    with also(lambda: values.reader.values(form.items[1:])):
+        ports, keywords = split_call(form, composite)
+    problems = Problems()
+    given: list[tuple[PortDecl, Form, Scalar]] = []
+    chosen: dict[str, Any] = {}
+    for p, f in ports:
+        with problems:
+            given.append((p, f, values.scalar(f)))
+    for p, f in keywords:
+        with problems:
+            chosen[p.name] = parameter_value_of(walk.evaluator, p, f)
+    problems.finish()
     with walk.session.entered(composite, form.place):
         frame.parameters = parameters_of(composite, chosen, form.place)
         frame.given = {p.name: p.name in [q.name for q, _, _ in given] for p in composite.inputs if p.optional}

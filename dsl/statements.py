@@ -11,9 +11,10 @@ from . import arguments
 from .diagnostics import shorten
 from .evaluate import Evaluator, check_rank
 from .frame import BROKEN, Broken, Silenced
-from .locals import is_element
+from .locals import is_element, targets
 from .loops import run_nest
 from .names import unique
+from .recovery import NAMES, also, parts_of, silence
 from .sexpr import Form, List, Symbol
 from .source import error
 
@@ -32,14 +33,28 @@ def execute(evaluator: Evaluator, form: Form) -> None:
     frame.last = None
     if statement is None:
         if isinstance(form, List) and form.head is not None and not evaluator.knows(form.head):
-            frame.misspelt(form)
-            raise evaluator.unknown_statement(form)
+            unknown_statement(evaluator, form)
         frame.last = evaluator.value(form)
         return
     assert isinstance(form, List)
     with evaluator.session.nested(form):
         evaluator.builder.span = form.place.span
-        statement(evaluator, form)
+        if statement is run_nest:
+            run_nest(evaluator, form)
+            return
+        with also(lambda: evaluator.reader.inside(form), form):
+            statement(evaluator, form)
+
+
+def unknown_statement(evaluator: Evaluator, form: List) -> None:
+    """Raises E0203, with the mistakes inside: one that looks like a loop is read as the loop style reads it."""
+    if parts_of(form, evaluator.reader).loop:
+        run_nest(evaluator, form)
+    try:
+        with also(lambda: evaluator.reader.inside(form)):
+            raise evaluator.unknown_operator(form)
+    finally:
+        silence(evaluator.frame, form)
 
 
 def assign(evaluator: Evaluator, form: List) -> None:
@@ -51,7 +66,7 @@ def assign(evaluator: Evaluator, form: List) -> None:
         if isinstance(place, List) and (place.head or "").lower() == "values":
             _assign_values(evaluator, place, value)
         elif is_element(place):
-            store(evaluator, place, arguments.tensor(evaluator, value), form)
+            store(evaluator, place, value, form)
         else:
             name = assignable(place)
             try:
@@ -84,25 +99,32 @@ def assignable(form: Form) -> Symbol:
     return form
 
 
-def store(evaluator: Evaluator, place: List, value: Tensor, form: List, op: str = "") -> None:
+def store(evaluator: Evaluator, place: List, value: Form | None, form: List, op: str = "") -> None:
     """`(setf (aref z i…) value)` outside loops: z is bound to a new version; what else shared z's value keeps the old one."""
     if len(place.items) < 2 or not isinstance(place.items[1], Symbol):
         raise error("E0601", "only elements of a named tensor can be assigned", place.place)
     name = place.items[1]
-    base = current(evaluator, name)
-    if base.weak:
-        base = evaluator.builder.strong(base)
-    indices = [arguments.tensor(evaluator, f) for f in place.items[2:]]
-    check_rank(place, base.rank, len(indices))
     b = evaluator.builder
+    problems = arguments.Problems()
+    base = given = b.constant(1)
+    indices: list[Tensor] = []
+    with problems:
+        given = increment(evaluator, value)
+    with problems:
+        base = current(evaluator, name)
+    with problems:
+        indices = arguments.tensors(evaluator, place.items[2:])
+    problems.finish()
+    base = b.strong(base) if base.weak else base
+    check_rank(place, base.rank, len(indices))
     b.span = form.place.span
     if op:
-        value = b.elementwise(op, evaluator.value(place), value)
+        given = b.elementwise(op, evaluator.value(place), given)
     try:
         if all(i.integer is not None and not i.rank for i in indices):
-            new = b.update(base, [b.position(i) for i in indices], value)
+            new = b.update(base, [b.position(i) for i in indices], given)
         elif len(indices) == base.rank:
-            new = b.scatter_at(base, indices, b.retype(value, base.dtype) if value.weak else value)
+            new = b.scatter_at(base, indices, b.retype(given, base.dtype) if given.weak else given)
         else:
             raise error("E0505", f"`aref` with integer tensors needs an index for each of the {base.rank} axes", place.place)
     except BuildError as e:
@@ -149,14 +171,19 @@ def update(evaluator: Evaluator, form: List) -> None:
     if not 2 <= len(form.items) <= 3 or (len(form.items) == 2 and head not in ("incf", "decf")):
         raise error("E0601", f"this is no `{head}`", form.place, f"expected: ({head} place {'[e]' if head in ('incf', 'decf') else 'e'})")
     place = form.items[1]
-    value = arguments.tensor(evaluator, form.items[2]) if len(form.items) == 3 else evaluator.builder.constant(1)
+    operand = form.items[2] if len(form.items) == 3 else None
     if is_element(place):
-        store(evaluator, place, value, form, UPDATES[head])
+        store(evaluator, place, operand, form, UPDATES[head])
         return
-    name = assignable(place)
+    name, value = assignable(place), increment(evaluator, operand)
     old = current(evaluator, name)
     evaluator.builder.span = form.place.span
     rebind(evaluator, name, evaluator.guarded(form, lambda: evaluator.builder.elementwise(UPDATES[head], old, value)))
+
+
+def increment(evaluator: Evaluator, form: Form | None) -> Tensor:
+    """What is stored or added; 1 where nothing is said."""
+    return evaluator.builder.constant(1) if form is None else arguments.tensor(evaluator, form)
 
 
 def make_array(evaluator: Evaluator, form: List) -> None:
@@ -194,7 +221,16 @@ def conditional(evaluator: Evaluator, form: List) -> None:
     items = form.items
     if not 3 <= len(items) <= 4:
         raise error("E0501", f"`if` takes 2 or 3 operands, found {len(items) - 1}", form.place, "expected: (if condition then [else])")
-    condition = evaluator.value(items[1])
+    condition: Any = None
+    problems = arguments.Problems()
+    with problems:
+        condition = arguments.anything(evaluator, items[1])
+    if condition is None:
+        for name in targets(form):
+            evaluator.frame.assign(name.name, BROKEN, name.place)
+        reader = evaluator.reader
+        problems.found += [d for f in items[2:] for d in reader.look(reader.statement, f) if d.code in NAMES]  # one of the two may not be meant
+        problems.finish()
     if isinstance(condition, bool):
         chosen = items[2] if condition else items[3] if len(items) == 4 else None
         if chosen is not None:

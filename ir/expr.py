@@ -5,7 +5,7 @@
               | $k                          position along axis k of the enclosing graph node's domain
               | name[expr, …]               load: logical indices at the kernel level, one flat address at the program level
               | OP(expr, …)                 a row of `primops.OPS`; its dtype follows from the operands
-              | cast.DTYPE(expr) | bitcast.DTYPE(expr)
+              | cast.DTYPE(expr) | bitcast.DTYPE(expr)      of a vector, `bitcast` may also give the scalar of as many bits, the first lane in the lowest
               | expr INFIX expr | -expr | ~expr | (expr)
               | first(name) | last(name)    the loop over the axis is at its first / last trip          (kernel level only)
               | (@INT = expr) | @INT        a part that occurs again: written out once, then by number; the numbers live as long as the one expression
@@ -22,7 +22,7 @@
               | null(name)                  the pointer is null                                         (entry of a program only)
               | overlap(name, expr, name, expr)
                                             the ranges of so many bytes from two pointers meet; false where either is empty   (entry only)
-              | ins.NAME:DTYPE(expr, …)     an instruction of the runtime's table and what it gives
+              | ins.NAME:DTYPE(expr, …)     an instruction of the runtime's table and what it gives; those of `ir/instructions.py` at the kernel level too
 
     INFIX   ::= |  ^  &  == != < <=  << >>  + -  * / // %      loosest first, as the rows bit_or bit_xor bit_and, equal not_equal less_than less_equal,
                                                                shift_left shift_right, add sub, mul div floordiv mod; `-x` is neg, `~x` bit_not

@@ -11,12 +11,13 @@
     statement ::= "for" NAME "in" expr ".." expr ["step" expr] [KIND] ":" block
                 | "let" NAME ":" DTYPE "=" expr                            immutable, to the end of its block
                 | "alloc" buffer                                           a local buffer, to the end of its block; its contents start undefined
-                | NAME "[" expr, … "]" "=" expr                            store
+                | NAME "[" expr, … "]" "=" expr ["stream" expr]            store; past the caches where the condition holds
                 | NAME "[" expr, … "]" COMBINER "=" expr                   accumulate: add= mul= max= min= and= or=
                 | "if" expr ":" block ["else" ":" block]
                 | "while" expr ["max" expr] ":" block
                 | "region" ":" block                                       run by every thread of one team
                 | "barrier"                                                the threads of the region wait for one another
+                | "prefetch" NAME "[" expr, … "]" "ahead" expr              a hint: what stands so many elements behind the position, in memory or beyond its end, is read soon
                 | "check" expr "code" INT                                  leave with this error code where the condition is false
 
 KIND of an axis: serial (the default) · elastic (in order; iterations beyond the bounds, as far as other iterations of the loops around have them, would change nothing) · parallel (iterations independent: any order, any thread) · reduce (accumulations only: any order up to rounding) ·
@@ -118,6 +119,7 @@ class Store:
     value: Expr
     combiner: str = ""  # "" stores; else accumulates with this monoid
     span: Span = field(default=NOWHERE, compare=False)
+    stream: Expr | None = None  # on sizes: where it holds, nothing reads the result soon
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,14 @@ class Check:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-Stmt = Loop | Let | Alloc | Store | If | While | Region | Barrier | Check
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    buffer: str
+    index: tuple[Expr, ...]
+    ahead: Expr  # elements
+
+
+Stmt = Loop | Let | Alloc | Store | If | While | Region | Barrier | Check | Prefetch
 Block = tuple[Stmt, ...]
 
 
@@ -283,11 +292,13 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
         case Alloc():
             return stmt.buffer.shape
         case Store():
-            return (*stmt.index, stmt.value)
+            return (*stmt.index, stmt.value) if stmt.stream is None else (*stmt.index, stmt.value, stmt.stream)
         case If() | Check():
             return (stmt.condition,)
         case While():
             return (stmt.condition,) if stmt.limit is None else (stmt.condition, stmt.limit)
+        case Prefetch():
+            return (*stmt.index, stmt.ahead)
         case _:
             return ()
 
@@ -313,7 +324,9 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
                 return s if shape == b.shape and strides == b.strides else Alloc(replace(b, shape=shape, strides=strides))
             case Store():
                 index, value = several(s.index), change(s.value)
-                return s if index == s.index and value is s.value else Store(s.buffer, index, value, s.combiner, s.span)
+                stream = None if s.stream is None else change(s.stream)
+                same = index == s.index and value is s.value and stream is s.stream
+                return s if same else Store(s.buffer, index, value, s.combiner, s.span, stream)
             case If():
                 return If(change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change))
             case While():
@@ -322,6 +335,8 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
                 return Region(map_expressions(s.body, change))
             case Check():
                 return replace(s, condition=change(s.condition))
+            case Prefetch():
+                return Prefetch(s.buffer, several(s.index), change(s.ahead))
             case _:
                 return s
 

@@ -11,13 +11,13 @@
                 | "array" NAME ":" DTYPE "[" INT "]" ["register"] ["align" INT]  a local array of scalars or vectors, on the stack or in registers, contents undefined
                 | "shared" NAME ":" DTYPE "[" INT "]" ["align" INT]        GPU: one a block
                 | "scratch" NAME ":" DTYPE "[" expr "]" ["align" INT]      heap or workspace memory, freed where its block ends; 64 bytes aligned unless it says so
-                | NAME "[" expr "]" "=" expr                               store; a vector value fills consecutive elements from the flat address
+                | NAME "[" expr "]" "=" expr ["stream" expr]               store, past the caches where the condition holds; a vector value fills consecutive elements from the flat address
                 | NAME "[" expr "," expr "]" "=" expr                      store of the first so many lanes of a vector (none below 0)
-                | "stream" NAME "[" expr "]" "=" expr                      the same past the cache
                 | "for" NAME "in" expr ".." expr ["step" expr] [PRAGMA] ["serial_if" expr] ":" block
                 | "if" expr ":" block ["else" ":" block] | "while" expr ":" block
                 | "region" ["serial_if" expr] ":" block | "barrier"
                 | "call" NAME "(" (expr | NAME), … ")"                     a name of a buffer is passed by pointer
+                | "prefetch" NAME "[" expr "]"                             a hint: this element is read soon; there need not be one
                 | "fail" INT                                               leave with an error code; inside a parallel loop it sets the sticky flag instead
     PRAGMA    ::= "unroll" | "parallel" | "workshare" | "block.x" … "thread.z"
     entry     ::= "entry" ":" block                                        checks, temporaries, calls; the C function that the user sees
@@ -94,7 +94,7 @@ class StoreTo:
     buffer: str
     address: Expr
     value: Expr
-    stream: bool = False
+    stream: Expr | None = None
     count: Expr | None = None  # of a vector: only so many lanes
 
 
@@ -144,8 +144,14 @@ class Fail:
     code: int
 
 
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    buffer: str
+    address: Expr
+
+
 PRAGMAS = ("unroll", "parallel", "workshare", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z")
-Stmt = Define | Assign | Array | Scratch | StoreTo | For | If | While | Region | Barrier | Call | Fail
+Stmt = Define | Assign | Array | Scratch | StoreTo | For | If | While | Region | Barrier | Call | Fail | Prefetch
 Block = tuple[Stmt, ...]
 
 # Error codes of the emitted functions; `lm_strerror` names them.
@@ -219,13 +225,15 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
         case Scratch():
             return (stmt.count,)
         case StoreTo():
-            return (stmt.address, stmt.value) if stmt.count is None else (stmt.address, stmt.count, stmt.value)
+            return tuple(e for e in (stmt.address, stmt.count, stmt.value, stmt.stream) if e is not None)
         case For():
             return (stmt.start, stmt.stop, stmt.step) if stmt.serial_if is None else (stmt.start, stmt.stop, stmt.step, stmt.serial_if)
         case If() | While():
             return (stmt.condition,)
         case Region():
             return () if stmt.serial_if is None else (stmt.serial_if,)
+        case Prefetch():
+            return (stmt.address,)
         case Call():
             return tuple(a for a in stmt.args if isinstance(a, Expr))
         case _:
@@ -249,9 +257,9 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
             case Scratch():
                 return replace(s, count=change(s.count))
             case StoreTo():
-                address, value, count = change(s.address), change(s.value), optional(s.count)
-                same = address is s.address and value is s.value and count is s.count
-                return s if same else StoreTo(s.buffer, address, value, s.stream, count)
+                address, value, count, stream = change(s.address), change(s.value), optional(s.count), optional(s.stream)
+                same = address is s.address and value is s.value and count is s.count and stream is s.stream
+                return s if same else StoreTo(s.buffer, address, value, stream, count)
             case For():
                 serial_if, body = optional(s.serial_if), map_expressions(s.body, change)
                 start, stop, step = change(s.start), change(s.stop), change(s.step)
@@ -265,6 +273,8 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
             case Region():
                 body, serial_if = map_expressions(s.body, change), optional(s.serial_if)
                 return s if body is s.body and serial_if is s.serial_if else Region(body, serial_if)
+            case Prefetch():
+                return Prefetch(s.buffer, change(s.address))
             case Call():
                 return replace(s, args=tuple(change(a) if isinstance(a, Expr) else a for a in s.args))
             case _:

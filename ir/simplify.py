@@ -135,7 +135,7 @@ def _step(n: Expr, args: tuple[Expr, ...], known: Known) -> Expr:
 
 
 def regrouped(p: Poly, known: Known) -> Poly:
-    """d·(x // d) → x where x % d is proven 0;   d·(x // d) + x % d → x, also times a factor."""
+    """d·(x // d) → x where x % d is proven 0;   d·(x // d) + y % d → x where d divides x - y, also times a factor."""
     changed: Poly | None = p if any(a.args for m in p for a in m) else None
     while changed is not None:
         p = changed
@@ -160,10 +160,13 @@ def _regroup(p: Poly, m: pl.Monomial, a: Expr, known: Known) -> Poly | None:
     quotient = known.quotients.get(a)
     if quotient is None:
         quotient = known.quotients[a] = divide(x, d, known)
-    whole = pl.times(pl.times(factor, d), quotient)
-    if any(p.get(k) != c for k, c in whole.items()):
-        return None
-    return pl.plus(pl.plus(without, whole, -1), pl.times(factor, x))
+    # the remainder alone may have lost multiples of the divisor that the quotient still has
+    others = [b for b in pl.atoms(p) if b.op == "floordiv" and b.args[1] is a.args[1]]
+    for dividend, q in ((x, quotient), *((pl.poly(b.args[0]), pl.atom(b)) for b in others)):
+        whole = pl.times(pl.times(factor, d), q)
+        if all(p.get(k) == c for k, c in whole.items()) and (dividend is x or not pl.divided(pl.plus(dividend, x, -1), d)[1]):
+            return pl.plus(pl.plus(without, whole, -1), pl.times(factor, dividend))
+    return None
 
 
 def is_multiple(x: Poly, d: Poly, known: Known) -> bool:

@@ -17,6 +17,7 @@ class Target:
     describe: str  # one spelled-out line for the head of emitted files: ISA, registers, caches, cores
     native: frozenset[str] = frozenset()  # operators of the table that the runtime spells; the others are decomposed
     dtypes: frozenset[str] = frozenset()  # element types that may appear in ports and buffers
+    instructions: frozenset[str] = frozenset()  # of `ir/instructions.py`, those that this machine has and the runtime spells
     arithmetic: frozenset[str] = frozenset()  # element types that may be computed with; others are promoted to f32 (f16, bf16, f8)
     vector_bytes: int = 0  # 0: no vector types
     vector_registers: int = 16
@@ -41,7 +42,8 @@ class Options:
 
     level: int = 2  # -O
     strict: bool = False  # no reassociation of float reductions
-    fast: bool = False
+    fast: bool = False  # also what is less accurate (ir/quotients.py has what that costs)
     unchecked: bool = False  # no run-time index checks
     prefix: str = "lm_"
     schedules: dict[str, str] = field(default_factory=dict)  # runtime -> schedule script of the composite's TOML
+    left_out: tuple[str, ...] = ()  # optional passes of the pipeline that are not run

@@ -15,6 +15,8 @@ from ..ir.graph import Size
 
 NOMINAL = 512  # what a free size is taken for, within what is known of it
 READ, WRITE = 5.0, 10.0  # a byte
+IN_CACHE = 1.5  # a load from the first cache, or a store that stays there
+TABLE = 1 << 15  # bytes of a table on the stack, at most: it shares the first two caches with the row that it is made of
 
 # Additions that one evaluation is worth; 1 for what is not listed.  A conversion rides on the load that feeds it.
 _OPERATIONS = {

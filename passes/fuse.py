@@ -9,7 +9,7 @@ it were inlined: its *uses*, each in the kernel of a real node (the root), at an
                  gelu(x @ w1) before @ w2 is used once for each column of w2;  exp(x - m) of a softmax is used twice and stays
     reduction    inlined where its uses in one kernel are inside no more loops than it has points, so that it is computed once: the epilogue of a matmul,
                  the statistics of a row (softmax, layer norm); real where it would be computed again (a chain of matmuls), under a mask or a
-                 gather, by several kernels, outside of all parallel loops, or (a contraction, which wants tiles) inside another reduction
+                 gather, by several kernels, outside of all parallel loops, or (a contraction, which wants tiles) inside another reduction or beside another contraction
     cascade      inlined, all its results together, on the same conditions; its states are always computed inside of it, and what they read too unless somebody else reads it;
                  several real nodes that use it each at its own row are made side by side in one kernel
     the others   `scan`, `scatter`, `update`, `nest` and outputs are real by themselves; inputs, constants and iotas never need to be
@@ -69,7 +69,8 @@ def _every_operator(graph: Graph) -> set[Node]:
 
 
 def _planned(graph: Graph) -> set[Node]:
-    """What is made real.  Statistics of a row that would stand beside a contraction in one kernel are made real after all: a contraction wants to be alone with its tiles."""
+    """What is made real.  Statistics of a row, or another contraction, that would stand beside a contraction in one kernel are made real after all: a contraction wants to be
+    alone with its tiles."""
     apart: frozenset[Node] = frozenset()
     while True:
         planner = _Planner(graph, apart)
@@ -97,6 +98,7 @@ class _Planner:
     def __init__(self, graph: Graph, apart: frozenset[Node]) -> None:
         self.graph, self.apart = graph, apart
         self.reductions: dict[tuple[Node, int], dict[Node, int]] = {}  # computed in the kernels of a root, and inside how many loops
+        self.in_tiles: dict[tuple[Node, int], set[Node]] = {}  # those in a tile of a cascade
         self.values = nominal(graph.size_info())
         self.known = Known(graph.size_info())
         self.uses: dict[Node, dict[_Use, None]] = {n: {} for n in graph.nodes()}
@@ -187,12 +189,20 @@ class _Planner:
             self.reading(view.node, 0, replace(use, index=index, loops=(*around, *along, *further), parallel=len(around) + len(along), kept=True))
 
     def beside_contractions(self) -> list[Node]:
-        """Reductions that are computed in fewer loops than a contraction in the same kernel."""
+        """Reductions that are computed in fewer loops than a contraction in the same kernel; of contractions in as many, each in tiles, all but the last."""
         found = []
-        for inside in self.reductions.values():
+        for root, inside in self.reductions.items():
             deep = max((depth for n, depth in inside.items() if self.is_contraction(n)), default=0)
             found += [n for n, depth in inside.items() if depth < deep]
+            *others, _ = [None, *(n for n, depth in inside.items() if depth == deep and n not in self.in_tiles.get(root, ()) and self.wants_tiles(n))]
+            found += [n for n in others if n is not None]
         return found
+
+    def wants_tiles(self, n: Node) -> bool:
+        """Whether each of two operands of what is summed is used again along an axis that the other varies with, and the work is worth a tensor in memory."""
+        missing = self.missing(n)
+        both_ways = any(a - b and b - a for a in missing for b in missing)
+        return both_ways and points(n.attr.extents, self.values) * (1 + self.operations[n.args[0].node]) > write(n.dtype) + read(n.dtype)
 
     def estimate(self, n: Node) -> None:
         pointwise = [a.node for a in n.args if a.node.op in OPS or a.node.op == "gather"]
@@ -244,16 +254,25 @@ class _Planner:
 
     def is_contraction(self, n: Node) -> bool:
         """Some operand of what is summed does not vary along every kept axis, so its elements are used again."""
+        return any(self.missing(n))
+
+    def missing(self, n: Node) -> list[set[Expr]]:
+        """For each operand of what is summed: the kept axes along which it does not vary."""
         kept = {axis(k) for k, e in enumerate(n.shape) if not e.is_const or e.attr > 1}
         stack = [(n.args[0], tuple(axis(k) for k in range(len(n.shape) + len(n.attr.extents))))]
+        found: list[set[Expr]] = []
+        seen: set[tuple[Node, Shape]] = set()
         while stack:
             view, position = stack.pop()
             index = tuple(substitute(e, {axis(k): p for k, p in enumerate(position)}) for e in view.index)
+            if (view.node, index) in seen:
+                continue
+            seen.add((view.node, index))
             if view.node.op in OPS and len(stack) < MAX_USES:
                 stack.extend((a, index) for a in view.node.args)
-            elif view.node.op not in ("const", "iota") and kept - {a for e in index for a in leaves(e, "axis")}:
-                return True
-        return False
+            elif view.node.op not in ("const", "iota"):
+                found.append(kept - {a for e in index for a in leaves(e, "axis")})
+        return found
 
     def trips(self, loops: tuple[tuple[Expr, Expr], ...]) -> float:
         return points(tuple(extent for _, extent in loops), self.values)
@@ -285,6 +304,8 @@ class _Planner:
         use = replace(use, loops=around, parallel=min(use.parallel, len(around)))
         if n.op == "reduce":
             self.reductions.setdefault(use.root, {})[n] = len(around)
+            if use.kept:
+                self.in_tiles.setdefault(use.root, set()).add(n)
             reduced = self.fresh(n.attr.extents)
             index = (*use.index, *(v for v, _ in reduced))
             self.reading(n, 0, replace(use, index=index, loops=(*around, *reduced)))

@@ -9,7 +9,8 @@
                                                                  for i in 0 .. N parallel: k_each(i, …)
 
 A team of one costs half a microsecond with the OpenMP runtimes of gcc and clang, as much as a product of 32×32 matrices.  Last of all passes: a function by itself would know
-less of its sizes.  Loops that may fail, that share memory allocated around them or that take part in a region stay as they are.
+less of its sizes.  A few statements without a loop are written twice instead: a call for each vector would cost more than they do.  Loops that may fail, that share memory
+allocated around them or that take part in a region stay as they are.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ from ..ir.program import (
 from ..ir.target import Options, Target
 from .lower.names import Names
 
+SHORT = 8  # statements of an iteration that are written twice
+
 
 def outline(program: Program, target: Target, options: Options) -> Program:
     """Every parallel loop with a condition for running it alone; the entry has none."""
@@ -53,7 +56,7 @@ def outline(program: Program, target: Target, options: Options) -> Program:
     for f in program.functions:
         pieces: list[Function] = []
         body = _block(f.body, f, names, pieces, {})
-        functions += [*pieces, replace(f, body=body) if pieces else f]
+        functions += [*pieces, replace(f, body=body)]
     return replace(program, functions=tuple(functions))
 
 
@@ -71,6 +74,9 @@ def _statement(s: Stmt, f: Function, names: Names, pieces: list[Function], known
     elif isinstance(s, Define) and not s.mutable and s.value is not None:
         known[s.name] = of_value(s.value, of)
     match s:
+        case For(pragma="parallel") if s.serial_if is not None and _short(s.body):
+            loop = replace(s, serial_if=None)
+            return (If(s.serial_if, (replace(loop, pragma=""),), (loop,)),)
         case For(pragma="parallel") if s.serial_if is not None and (piece := _piece(s, f, names, known)) is not None:
             pieces.append(piece)
             sizes = {n.attr for n in postorder(*(e for t in statements(s.body) for e in expressions(t))) if n.op == "size"}
@@ -83,6 +89,11 @@ def _statement(s: Stmt, f: Function, names: Names, pieces: list[Function], known
             return (If(s.condition, _block(s.body, f, names, pieces, known), _block(s.orelse, f, names, pieces, known)),)
         case _:
             return (s,)
+
+
+def _short(block: Block) -> bool:
+    """A few statements that run once."""
+    return len(block) <= SHORT and all(isinstance(s, (Define, Assign, StoreTo)) for s in block)
 
 
 def _piece(loop: For, f: Function, names: Names, known: dict[str, Known]) -> Function | None:

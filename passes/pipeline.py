@@ -26,6 +26,7 @@ class Pass:
     result: str
     reason: str
     levels: frozenset[int] = frozenset({0, 1, 2, 3})
+    optional: bool = False  # a search may try what comes out without it
 
     def load(self) -> Callable[[IR, Target, Options], IR]:
         """The pass itself; its module is imported when it is first asked for."""
@@ -36,10 +37,24 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("raise_loops", "graph", "graph", "first: whatever is tensor algebra must look like it before anything matches on it"),
     Pass("widen_scatters", "graph", "graph", "before simplify, which then merges its casts with those that are there"),
     Pass("simplify", "graph", "graph", "before fusing, so that dead and repeated work is not counted as traffic"),
-    Pass("cascade", "graph", "graph", "before fusing: passes over an axis that become one need no tensor between them", frozenset({2, 3})),
+    Pass(
+        "cascade",
+        "graph",
+        "graph",
+        "before fusing: passes over an axis that become one need no tensor between them",
+        frozenset({2, 3}),
+        optional=True,
+    ),
     Pass("fuse", "graph", "graph", "last on the graph: it only marks what is made real, with every rewrite already done"),
     Pass("make_nests", "graph", "kernel", "one kernel for each node made real; loops are in logical order, nothing is scheduled"),
     Pass("split_complex", "kernel", "kernel", "once for what tensors and what loops have made: nothing after it knows complex numbers"),
+    Pass("join_rows", "kernel", "kernel", "before scheduling, which is of one kernel at a time: what was stored for the next kernel stays in the cache", frozenset({2, 3})),
+    Pass(
+        "share_reciprocals",
+        "kernel",
+        "kernel",
+        "before legalize, which decomposes what divisions are left where the target has none; only under --fast",
+    ),
     Pass("legalize", "kernel", "kernel", "before scheduling, so that a register budget counts the operations that are really emitted"),
     Pass("schedule", "kernel", "kernel", "at -O0 and -O1 only what the target demands (GPU axes), from -O2 the automatic schedule"),
     Pass("lower", "kernel", "program", "flat addresses and vectors; from here on nothing is decided"),
@@ -76,7 +91,7 @@ def run_pipeline(
     if stop_after in [p.name for p in passes]:
         passes = passes[: [p.name for p in passes].index(stop_after) + 1]
     # loaded before the clock starts: what a pass costs is not what Python's imports cost
-    for p, run in [(p, p.load()) for p in passes if options.level in p.levels]:
+    for p, run in [(p, p.load()) for p in passes if options.level in p.levels and p.name not in options.left_out]:
         began = perf_counter()
         ir = run(ir, target, options)
         seconds = perf_counter() - began

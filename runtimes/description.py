@@ -20,6 +20,10 @@
     add = "{0} + {1}"                   keys "any", a kind (float int uint bool), an element type (f32) or "index" (exact i64 arithmetic on sizes and
     floor = { any = "floor{f}({0})", vector = "@floor({0})" }    positions), each also with ".vector" behind it, and "vector" alone; the most special one wins
 
+    [instructions.NAME]                 one of `ir/instructions.py`, spelled as an operator is
+    spell = "@dot4_i8({0}, {1}, {2})"
+    needs = { avx_vnni_int8 = 32 }      features of a machine that bring it, by the names of /proc/cpuinfo, with the bytes of the widest vectors
+
     [config.KEY]                        one key of --config
     type = "bool"                       bool | int | string
     default, help, choices
@@ -40,6 +44,7 @@ from typing import Any
 
 from ..ir.dtypes import DTYPES
 from ..ir.errors import UsageError
+from ..ir.instructions import INSTRUCTIONS
 from ..ir.primops import OPS
 from . import ConfigKey, Description
 
@@ -63,6 +68,7 @@ _TOP = {
     "instructions": dict,
 }
 _TARGET = {"dtypes": list, "arithmetic": list, "vectors": bool, "threads": bool, "gpu": bool, "max_threads": int, "interpreted": bool}
+_INSTRUCTION = {"spell": str, "needs": dict}
 _CONFIG = {"type": str, "default": object, "help": str, "choices": list}
 _CONFIG_TYPES = {"bool": bool, "int": int, "string": str}
 _CLASSES = ("any", "index", "float", "int", "uint", "bool", *DTYPES)
@@ -128,6 +134,14 @@ def check(table: dict[str, Any], where: str) -> None:
             if key != "vector":
                 _known(key.removesuffix(".vector"), _CLASSES, f"{where}: [spell] {op}", "class of operands")
             _typed(text, str, f"{where}: [spell] {op}")
+    for name, row in table.get("instructions", {}).items():
+        here = f"{where}: [instructions.{name}]"
+        _known(name, INSTRUCTIONS, f"{where}: [instructions]", "instruction")
+        _typed(row, dict, here)
+        _keys(row, _INSTRUCTION, here)
+        for needed in _INSTRUCTION:
+            if needed not in row:
+                raise UsageError(f"{here}: `{needed}` is missing")
     for name, key in table.get("config", {}).items():
         here = f"{where}: [config.{name}]"
         _typed(key, dict, here)

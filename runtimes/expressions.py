@@ -236,13 +236,23 @@ class Expressions:
                 wide = DTYPES["f64"].vector(lanes)
                 return self._convert(self._convert(x, source, wide), wide, to)
             return self._fill("cast_saturate", (x,), to, source)
+        middle = _middle(source, to) if lanes > 1 else None
+        if middle is not None:
+            return self._convert(self._convert(x, source, middle), middle, to)
         return self._fill("cast", (x,), to, source)
 
     def _bitcast(self, e: Expr, args: list[Text]) -> Text:
         source, to = e.args[0].dtype, e.dtype
-        if self.types.spell(source.element) == self.types.spell(to.element) and source.kind != "bool" and to.kind != "bool":
+        if (
+            source.lanes == to.lanes
+            and self.types.spell(source.element) == self.types.spell(to.element)
+            and source.kind != "bool"
+            and to.kind != "bool"
+        ):
             return args[0]
         x = self.as_bytes(args[0], source.lanes) if args[0].mask else args[0]
+        if source.is_integer and to.is_integer and source.lanes == 1:  # a conversion in C, which compilers see through
+            return self._fill("cast", (x,), to, source)
         result = self._fill("bitcast", (x,), DTYPES["u8"].vector(to.lanes) if to.kind == "bool" and to.lanes > 1 else to, source)
         return self._from_bytes(result, to) if to.kind == "bool" and to.lanes > 1 else result
 
@@ -256,7 +266,7 @@ class Expressions:
     def _instruction(self, e: Expr, args: list[Text]) -> Text:
         if e.attr not in self._instructions:
             raise CompilerBug("render", f"the runtime has no instruction `{e.attr}`")
-        return self._put(self._instructions[e.attr], tuple(args), e.dtype, e.args[0].dtype if e.args else e.dtype)
+        return self._put(self._instructions[e.attr]["spell"], tuple(args), e.dtype, e.args[0].dtype if e.args else e.dtype)
 
     def _scalar(self, e: Expr, operand: DType, args: list[Text]) -> Text:
         if e.op == "add" and self.is_position(e):
@@ -383,6 +393,18 @@ class Expressions:
     @staticmethod
     def _integers(bits: int, lanes: int) -> DType:
         return DTYPES[f"i{bits}"].vector(lanes)
+
+
+def _middle(source: DType, to: DType) -> DType | None:
+    """What a conversion of vectors goes through, so that no step changes the width of integers more than twofold: gcc takes others lane by lane."""
+    if not source.is_integer:
+        return None
+    wider, kind = to.bits > source.bits, "u" if source.kind == "uint" else "i"
+    if to.is_float:
+        return DTYPES[f"i{to.bits}"].vector(to.lanes) if source.bits * 2 < to.bits else None
+    if max(source.bits, to.bits) <= 2 * min(source.bits, to.bits):
+        return None
+    return DTYPES[f"{kind}{source.bits * 2 if wider else source.bits // 2}"].vector(to.lanes)
 
 
 _SPECIAL: dict[str, Callable[[Expressions, Expr, list[Text]], Text]] = {

@@ -29,6 +29,7 @@ from ..ir.program import (
     Function,
     If,
     Param,
+    Prefetch,
     Program,
     Region,
     Scratch,
@@ -291,8 +292,8 @@ class Renderer:
         info = e.buffer(s.buffer)
         value = e.rendered(s.value)
         dtype = s.value.dtype
-        if s.stream:
-            return {"call": e.store("stream", info.text, s.address, value, dtype)}, {}, None
+        if s.stream is not None and dtype.lanes > 1:
+            return {"call": e.store("stream", info.text, s.address, value, dtype, s.stream)}, {}, None
         if dtype.lanes > 1 and info.dtype.lanes == 1:
             return {"call": e.store("vstore" if s.count is None else "store_first", info.text, s.address, value, dtype, s.count)}, {}, None
         text = e.as_bytes(value, dtype.lanes).text if value.mask else value.text
@@ -329,6 +330,11 @@ class Renderer:
     def _region(self, s: Region, frame: _Frame) -> tuple[Any, ...]:
         condition = None if s.serial_if is None else self.expressions.text(negation(s.serial_if), Need(6))
         return {"parallel_if": condition}, {BODY: s.body}, None
+
+    def _prefetch(self, s: Prefetch, frame: _Frame) -> tuple[Any, ...]:
+        e = self.expressions
+        info = e.buffer(s.buffer)
+        return {"buffer": info.text, "address": e.text(s.address), "bytes": info.dtype.bytes}, {}, None
 
     def _barrier(self, s: Barrier, frame: _Frame) -> tuple[Any, ...]:
         return {"team": bool(frame.team)}, {}, None

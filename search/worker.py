@@ -38,8 +38,8 @@ def load(job: dict[str, Any]) -> tuple[Program, Any]:
     return _loaded[key]
 
 
-def work(job: dict[str, Any]) -> dict[str, Any]:
-    """Load, call once, write the outputs, then time `runs` calls (none where the call gave an error code).
+def memory(program: Program, job: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a call is given: the flat array of each port that has a file, and all ports as the library takes them.
 
     A port without a file has no use in this call: it is given memory that is never touched."""
     import numpy
@@ -47,9 +47,8 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
     from ..ir.dtypes import numpy_dtype
     from ..ir.layout import as_array
 
-    program, library = load(job)
     folder, sizes = Path(job["folder"]), job["sizes"]
-    flat: dict[str, numpy.ndarray] = {}
+    flat: dict[str, Any] = {}
     buffers: dict[str, Any] = {name: complex(*value) if isinstance(value, list) else value for name, value in job["scalars"].items()}
     for port in program.ports:
         if port.role == "scalar":
@@ -61,6 +60,16 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
             buffers[port.name] = as_array(port, sizes, flat[port.name])
         else:
             buffers[port.name] = numpy.zeros(1, numpy_dtype(port.dtype))
+    return flat, buffers
+
+
+def work(job: dict[str, Any]) -> dict[str, Any]:
+    """Load, call once, write the outputs, then time `runs` calls (none where the call gave an error code)."""
+    import numpy
+
+    program, library = load(job)
+    folder, sizes = Path(job["folder"]), job["sizes"]
+    flat, buffers = memory(program, job)
     code = library.call(buffers, sizes)
     if code:
         return {"code": code}
@@ -70,12 +79,31 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
     return {"code": 0, "times": library.time(buffers, sizes, job["runs"]) if job["runs"] else []}
 
 
+def contest(job: dict[str, Any]) -> dict[str, Any]:
+    """Time the same call at several bindings of the sizes in alternating blocks (one of them says which of several kernels runs): the minima of the first, then those
+    of the second, …  In-place arrays are brought back before each block."""
+    from .bench.blocks import Contender, Method, compare
+
+    program, library = load(job)
+    flat, buffers = memory(program, job)
+    changed = {p.name: flat[p.name].copy() for p in program.ports if p.role in ("out", "inout") and p.name in flat}
+
+    def reset() -> None:
+        for name, original in changed.items():
+            flat[name][...] = original
+
+    calls = {str(k): Contender(library.bind(buffers, sizes), reset=reset) for k, sizes in enumerate(job["contest"])}
+    minima = compare(calls, Method(**job["method"]))
+    return {"code": 0, "times": [seconds for each in minima.values() for seconds in each]}
+
+
 def answer(line: str) -> dict[str, Any]:
     """What goes back for one job: a code and times, or what kept the kernel from being run."""
     from ..ir.errors import LuminalError
 
     try:
-        return work(json.loads(line))
+        job = json.loads(line)
+        return contest(job) if "contest" in job else work(job)
     except (LuminalError, OSError, MemoryError) as error:
         return {"failed": str(error) or type(error).__name__}
 

@@ -77,18 +77,16 @@ def test_one_mistake_is_one_diagnostic(text: str) -> None:
 
 
 def test_two_mistakes() -> None:
-    """In two operands of one statement, or in two statements, both are told."""
+    """In two operands of one statement, in two statements, or one inside what the other misspells: both are told."""
     print("seed", SEED)
     rng = np.random.default_rng(SEED)
-    both = tried = 0
+    tried = 0
     for text in TEXTS:
         found = words(text)
-        for _ in range(3 if len(found) > 1 else 0):
+        for _ in range(6 if len(found) > 1 else 0):
             first, second = sorted(rng.choice(len(found), 2, replace=False))
             wrong, places = misspelt(text, found[first], found[second])
-            assert set(said(wrong)) <= set(places) and said(wrong), wrong
             tried += 1
-            both += sorted(said(wrong)) == places
-    assert tried > 100
-    print(f"{both} of {tried} pairs are told together; of the others one hides inside the other")
-    assert both >= 0.7 * tried
+            assert sorted(said(wrong)) == places, wrong
+    print(f"{tried} pairs are told together")
+    assert tried > 200

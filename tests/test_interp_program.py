@@ -29,7 +29,7 @@ def test_vectors_and_tails():
     four = ex.call("mul", ex.vload("x", f32, 4, i), ex.broadcast(ex.var("alpha", f32), 4))
     one = ex.call("mul", ex.load("x", f32, i), ex.var("alpha", f32))
     whole = N // 4 * 4
-    body = (loop("i", whole, p.StoreTo("y", i, four), step=4), loop("i", N, p.StoreTo("y", i, one, stream=True), start=whole))
+    body = (loop("i", whole, p.StoreTo("y", i, four), step=4), loop("i", N, p.StoreTo("y", i, one, stream=ex.TRUE), start=whole))
     x, y = np.arange(11, dtype=np.float32), np.zeros(11, np.float32)
     for check in (False, True):
         assert run(program(body, X, Y, Port("alpha", f32, (), "scalar")), {"x": x, "y": y, "alpha": 0.5}, {"N": 11}, check=check) == 0

@@ -44,11 +44,11 @@ def test_nothing_on_the_page_is_left_out() -> None:
 
 @pytest.mark.parametrize("k", range(len(EXAMPLES)))
 def test_an_example_means_what_its_kernels_do(k: int) -> None:
-    """At `-O2`, on small odd sizes or those of its `[test]`."""
+    """At `-O2`, on small odd sizes or those of its `[test]`, in vectors of a machine's length: this interpreter runs them lane by lane."""
     language, text = EXAMPLES[k]
     composites = read(text, f"example.{language}")
     for composite in composites:
-        c = Compilation(Unit("example", text, composites), composite, Settings(runtime="reference"))
+        c = Compilation(Unit("example", text, composites), composite, Settings(runtime="reference", config={"VECTOR": 32}))
         graph = c.elaborate()
         assert not c.warnings, render_diagnostics(c.warnings)
         for seed, (sizes, scalars) in enumerate(bindings(c, {})):

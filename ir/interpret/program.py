@@ -16,6 +16,7 @@ from .. import program as p
 from ..dtypes import DType, i64
 from ..errors import CompilerBug
 from ..expr import Expr
+from ..instructions import INSTRUCTIONS
 from ..layout import components
 from .judge import CheckFault
 from .meaning import VALUE
@@ -32,7 +33,7 @@ def run(
 ) -> int:  # fmt: skip
     """Run the entry in place on flat arrays (ports by name, in memory order; None is a null pointer; scalars as numbers).  Returns the error code.
 
-    `check`, `seed` and `threads` are those of `kernel.run`.  `instructions` gives a Python function for every `ins.NAME` of the program.
+    `check`, `seed` and `threads` are those of `kernel.run`.  `instructions` gives a Python function for every `ins.NAME` that `ir/instructions.py` does not know.
     """
     return compiled(program, check=check, instructions=instructions)(buffers, sizes, Support(check, seed, threads or (3 if check else 1)))
 
@@ -236,7 +237,7 @@ class _ProgramTranslator(Statements):
                 return f"overlap({self.buffers[a]}, {args[0]}, {self.buffers[b]}, {args[1]})"
             case "ins" if node.attr in self.instructions:
                 return f"{self.constant(self.instructions[node.attr])}({', '.join(args)})"
-            case "ins":
+            case "ins" if node.attr not in INSTRUCTIONS:
                 raise CompilerBug("interpret", f"no meaning for the instruction {node.attr}")
             case _:
                 return super().form(node, args)
@@ -331,6 +332,7 @@ _STATEMENTS: dict[type, Any] = {
     p.StoreTo: _ProgramTranslator.store, p.For: _ProgramTranslator.for_, p.If: _ProgramTranslator.if_, p.Region: _ProgramTranslator.region_,
     p.Call: _ProgramTranslator.call, p.Fail: _ProgramTranslator.fail,
     p.While: lambda t, s: t.while_(s, None),
+    p.Prefetch: lambda t, s: None,
     p.Barrier: lambda t, s: t.barrier(),
 }  # fmt: skip
 

@@ -12,6 +12,7 @@ from typing import Any
 from ..dtypes import i64
 from ..errors import CompilerBug
 from ..expr import Expr, always, is_lazy, postorder
+from ..instructions import INSTRUCTIONS
 from ..primops import OPS
 from .scalars import SUPPORT, literal, spelling
 
@@ -152,7 +153,9 @@ class Translator:
         return result
 
     def form(self, node: Expr, args: list[str]) -> str:
-        """The text of an operator that is not in the table (program level)."""
+        """The text of what is no operator of the table."""
+        if node.op == "ins" and node.attr in INSTRUCTIONS:
+            return f"{self.constant(INSTRUCTIONS[node.attr].meaning)}({', '.join(args)})"
         raise CompilerBug("interpret", f"no meaning for {node.op}")
 
     def operator(self, node: Expr, args: list[str]) -> str:

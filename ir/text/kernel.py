@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..dtypes import INDEX
 from ..expr import ONE
-from ..kernel import KINDS, Alloc, Barrier, Block, Check, If, Kernel, Let, Loop, Module, Region, Stmt, Store, While
+from ..kernel import KINDS, Alloc, Barrier, Block, Check, If, Kernel, Let, Loop, Module, Prefetch, Region, Stmt, Store, While
 from ..primops import COMBINERS
 from .expressions import show_expr
 from .header import read_buffer, read_header, show_buffer, show_header, show_list
@@ -51,7 +51,8 @@ def _show_statement(s: Stmt) -> str:
             return f"alloc {show_buffer(s.buffer)}"
         case Store():
             combiner = f" {s.combiner}=" if s.combiner else " ="
-            return f"{word(s.buffer)}{show_list(s.index)}{combiner} {show_expr(s.value)}"
+            stream = "" if s.stream is None else f" stream {show_expr(s.stream)}"
+            return f"{word(s.buffer)}{show_list(s.index)}{combiner} {show_expr(s.value)}{stream}"
         case If():
             return f"if {show_expr(s.condition)}:"
         case While():
@@ -61,6 +62,8 @@ def _show_statement(s: Stmt) -> str:
             return "region:"
         case Barrier():
             return "barrier"
+        case Prefetch():
+            return f"prefetch {word(s.buffer)}{show_list(s.index)} ahead {show_expr(s.ahead)}"
         case Check():
             return f"check {show_expr(s.condition)} code {s.code}"
 
@@ -154,13 +157,18 @@ def _read_statement(source: Source, line: Line, scope: Scope) -> Stmt:
             return Region(_read_body(source, line, scope))
         case "barrier":
             return Barrier()
+        case "prefetch":
+            name = _known_buffer(line, scope)
+            index = expression_list(line, scope)
+            line.expect("ahead")
+            return Prefetch(name, index, expression(line, scope))
         case _:
             condition = expression(line, scope)
             line.expect("code")
             return Check(condition, line.integer())
 
 
-_STATEMENTS = ("for", "let", "alloc", "if", "while", "region", "barrier", "check")
+_STATEMENTS = ("for", "let", "alloc", "if", "while", "region", "barrier", "check", "prefetch")
 
 
 def _read_loop(source: Source, line: Line, scope: Scope) -> Loop:
@@ -193,6 +201,14 @@ def _read_let(line: Line, scope: Scope) -> Let:
     return Let(name, value)
 
 
+def _known_buffer(line: Line, scope: Scope) -> str:
+    at = line.token
+    name = line.name("the name of a buffer")
+    if name not in scope.buffers:
+        line.unknown("buffer", at, scope.buffers)
+    return name
+
+
 def _read_store(line: Line, scope: Scope) -> Store:
     at = line.token
     name = line.name("a statement")
@@ -207,4 +223,5 @@ def _read_store(line: Line, scope: Scope) -> Store:
             line.unknown("combiner", line.token, COMBINERS)
         combiner = line.take().text
     line.expect("=")
-    return Store(name, index, expression(line, scope), combiner)
+    value = expression(line, scope)
+    return Store(name, index, value, combiner, stream=expression(line, scope) if line.accept("stream") else None)

@@ -17,6 +17,7 @@ from ..program import (
     Function,
     If,
     Param,
+    Prefetch,
     Program,
     Region,
     Scratch,
@@ -86,7 +87,8 @@ def _show_statement(s: Stmt) -> str:
             return f"scratch {word(s.name)}: {s.dtype.name}[{show_expr(s.count)}]{align}"
         case StoreTo():
             count = "" if s.count is None else f", {show_expr(s.count)}"
-            return f"{'stream ' if s.stream else ''}{word(s.buffer)}[{show_expr(s.address)}{count}] = {show_expr(s.value)}"
+            stream = "" if s.stream is None else f" stream {show_expr(s.stream)}"
+            return f"{word(s.buffer)}[{show_expr(s.address)}{count}] = {show_expr(s.value)}{stream}"
         case For():
             step = "" if s.step is ONE else f" step {show_expr(s.step)}"
             pragma = f" {s.pragma}" if s.pragma else ""
@@ -100,6 +102,8 @@ def _show_statement(s: Stmt) -> str:
             return "region:" if s.serial_if is None else f"region serial_if {show_expr(s.serial_if)}:"
         case Barrier():
             return "barrier"
+        case Prefetch():
+            return f"prefetch {word(s.buffer)}[{show_expr(s.address)}]"
         case Call():
             return f"call {word(s.function)}({', '.join(show_expr(a) if isinstance(a, Expr) else word(a) for a in s.args)})"
         case Fail():
@@ -191,8 +195,6 @@ def _read_statement(source: Source, line: Line, scope: Scope) -> Stmt:
             line.expect("]")
             scope.buffers[name] = d
             return Scratch(name, d, count, line.integer() if line.accept("align") else 64)
-        case "stream":
-            return _read_store(line, scope, True)
         case "for":
             return _read_for(source, line, scope)
         case "if":
@@ -208,13 +210,17 @@ def _read_statement(source: Source, line: Line, scope: Scope) -> Stmt:
             return Region(_read_body(source, line, scope), serial_if)
         case "barrier":
             return Barrier()
+        case "prefetch":
+            name, address = _element(line, scope)
+            line.expect("]")
+            return Prefetch(name, address)
         case "call":
             return _read_call(line, scope)
         case _:
             return Fail(line.integer())
 
 
-_STATEMENTS = ("let", "var", "array", "shared", "scratch", "stream", "for", "if", "while", "region", "barrier", "call", "fail")
+_STATEMENTS = ("let", "var", "array", "shared", "scratch", "for", "if", "while", "region", "barrier", "prefetch", "call", "fail")
 
 
 def _declared(line: Line) -> tuple[str, DType]:
@@ -236,7 +242,7 @@ def _read_array(line: Line, scope: Scope, keyword: str) -> Array:
 def _read_assignment(line: Line, scope: Scope) -> Assign | StoreTo:
     at = line.token
     if line.next.text == "[":
-        return _read_store(line, scope, False)
+        return _read_store(line, scope)
     name = line.name("a statement")
     if not line.sees("="):
         line.unknown("statement", at, _STATEMENTS)
@@ -246,17 +252,23 @@ def _read_assignment(line: Line, scope: Scope) -> Assign | StoreTo:
     return Assign(name, expression(line, scope))
 
 
-def _read_store(line: Line, scope: Scope, stream: bool) -> StoreTo:
+def _element(line: Line, scope: Scope) -> tuple[str, Expr]:
+    """A buffer and an address, without what follows it in the brackets."""
     at = line.token
     name = line.name("the name of a buffer")
     if name not in scope.buffers:
         line.unknown("buffer", at, scope.buffers)
     line.expect("[")
-    address = expression(line, scope)
+    return name, expression(line, scope)
+
+
+def _read_store(line: Line, scope: Scope) -> StoreTo:
+    name, address = _element(line, scope)
     count = expression(line, scope) if line.accept(",") else None
     line.expect("]")
     line.expect("=")
-    return StoreTo(name, address, expression(line, scope), stream, count)
+    value = expression(line, scope)
+    return StoreTo(name, address, value, expression(line, scope) if line.accept("stream") else None, count)
 
 
 def _read_for(source: Source, line: Line, scope: Scope) -> For:

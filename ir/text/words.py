@@ -10,7 +10,7 @@ from ..expr import Scalar
 # Words that may stand where a name could: a name that is spelled like one of them is quoted.
 RESERVED = frozenset((
     "true", "false", "inf", "nan", "index", "draw", "if", "else", "for", "let", "var", "alloc", "array", "shared", "scratch", "stream", "while",
-    "region", "barrier", "check", "call", "fail", "operand", "result", "schedule", "note",
+    "region", "barrier", "prefetch", "check", "call", "fail", "operand", "result", "schedule", "note",
 ))  # fmt: skip
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)*")
 _FORM = re.compile(r"(vload|gather|ramp)\.")  # `ramp.8` and `vload.8 A[i]` are forms without parentheses

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from weakref import WeakSet
 
-from ..dtypes import INDEX, DType, bool_
+from ..dtypes import INDEX, DType, bool_, u32
 from ..expr import Expr, postorder
+from ..instructions import INSTRUCTIONS
 from ..primops import COMBINERS, OPS, Op, accepts, result_of
 
-VECTOR_FORMS = ("broadcast", "ramp", "extract", "vload", "gather", "fold", "zip_low", "zip_high", "ins", "null", "overlap")
+VECTOR_FORMS = ("broadcast", "ramp", "extract", "vload", "gather", "fold", "zip_low", "zip_high", "null", "overlap")
 
 _well_typed: WeakSet[Expr] = WeakSet()  # nodes are immutable: what is once found right is right
 
@@ -40,10 +41,11 @@ def operands_of(row: Op, dtypes: tuple[DType, ...], result: DType) -> str:
     if not accepts(row, values[0]):
         return f"{row.name} takes {row.accepts}, has {values[0]}"
     if row.result == "to":
+        if row.name == "bitcast":
+            sizes = [d.bits * d.lanes for d in (values[0], result)]
+            return "" if sizes[0] == sizes[1] and result.lanes in (1, values[0].lanes) else f"bitcast from {sizes[0]} to {sizes[1]} bits"
         if result.lanes != values[0].lanes:
             return f"{row.name} from {values[0]} to {result}"
-        if row.name == "bitcast" and result.bits != values[0].bits:
-            return f"bitcast from {values[0].bits} to {result.bits} bits"
         return ""
     expected = result_of(row, dtypes)
     return "" if result is expected else f"{row.name} gives {expected}, is {result}"
@@ -83,6 +85,13 @@ def _wrong(node: Expr) -> str:
         return f"{node.args[0].dtype} spread to {d}"
     if op in ("zip_low", "zip_high") and (d.lanes % 2 or any(a.dtype is not d for a in node.args)):
         return f"{op} of " + " and ".join(a.dtype.name for a in node.args) + f" to {d}"
+    if op == "ins" and node.attr in INSTRUCTIONS:
+        row, words = INSTRUCTIONS[node.attr], u32.vector(d.lanes)
+        return (
+            ""
+            if d.element is row.result and [a.dtype for a in node.args] == [d, words, words]
+            else f"{row.name} of {', '.join(a.dtype.name for a in node.args)} to {d}"
+        )
     if op == "ramp" and d.element is not INDEX:
         return f"a ramp of {d}"
-    return "" if op == "var" or op in VECTOR_FORMS else f"there is no operator {op}"
+    return "" if op in ("var", "ins") or op in VECTOR_FORMS else f"there is no operator {op}"

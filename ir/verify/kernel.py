@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ..dtypes import INDEX, bool_
 from ..expr import Expr
-from ..kernel import KINDS, SPACES, Alloc, Barrier, Check, If, Kernel, Let, Loop, Module, Nest, Region, Store, While, port_buffer
+from ..instructions import INSTRUCTIONS
+from ..kernel import KINDS, SPACES, Alloc, Barrier, Check, If, Kernel, Let, Loop, Module, Nest, Prefetch, Region, Store, While, port_buffer
 from ..primops import COMBINERS, OPS
 from .body import Body
 from .expressions import VECTOR_FORMS, mistyped, operands_of
@@ -41,6 +42,8 @@ def _names(body: Body) -> Iterator[str]:
                 yield f"{n.attr} is read before it is declared"
         if isinstance(p.stmt, Store) and p.stmt.buffer not in p.buffers:
             yield f"{p.stmt.buffer} is written before it is declared"
+        if isinstance(p.stmt, Prefetch) and p.stmt.buffer not in p.buffers:
+            yield f"{p.stmt.buffer} is read before it is declared"
 
 
 def _unique(body: Body) -> Iterator[str]:
@@ -103,6 +106,8 @@ def _expressions(body: Body) -> Iterator[str]:
             integers = (s.start, s.stop, s.step)
         elif isinstance(s, Store):
             integers = s.index
+        elif isinstance(s, Prefetch):
+            integers = (*s.index, s.ahead)
         elif isinstance(s, Alloc):
             integers = p.roots
         elif isinstance(s, While) and s.limit is not None:
@@ -269,7 +274,7 @@ def _scalar_forms(subject: Subject) -> Iterator[str]:
     for body in subject.bodies:
         for p in body.places:
             for n in postorder(*p.roots):
-                if n.op in VECTOR_FORMS:
+                if n.op in VECTOR_FORMS or (n.op == "ins" and n.attr not in INSTRUCTIONS):
                     yield f"{body.title}: {n!r} belongs to the program level"
 
 
@@ -277,7 +282,7 @@ RULES: tuple[Rule, ...] = (
     *header_rules(Module),
     Rule("buffers", "names of kernels, ports, temps and sizes are unique; temps are global", _buffers),
     *(Rule(name, meaning, _in_every_kernel(check)) for name, meaning, check in _BODY),
-    Rule("forms", "vector forms and instructions stand at the program level only", _scalar_forms),
+    Rule("forms", "vector forms, and instructions that only a runtime knows, stand at the program level", _scalar_forms),
     Rule("buffer-lists", "a kernel lists exactly the buffers it touches, ports in their order, then temps", _lists),
     Rule("order", "a temporary is written before it is read, and every output is written", _order),
 )

@@ -21,6 +21,7 @@ from ..program import (
     For,
     Function,
     If,
+    Prefetch,
     Program,
     Region,
     Scratch,
@@ -113,7 +114,7 @@ def _names(subject: Subject) -> Iterator[str]:
             for name in _named_buffers(n):
                 if name not in p.buffers:
                     yield f"{p.title}: {name} is no buffer here"
-        if isinstance(p.stmt, StoreTo) and p.stmt.buffer not in p.buffers:
+        if isinstance(p.stmt, (StoreTo, Prefetch)) and p.stmt.buffer not in p.buffers:
             yield f"{p.title}: {p.stmt.buffer} is no buffer here"
 
 
@@ -151,7 +152,7 @@ def _dtypes(subject: Subject) -> Iterator[str]:
             held = p.buffers[s.buffer].dtype
             if s.value.dtype is not held and (held.lanes != 1 or s.value.dtype.element is not held):
                 yield f"{p.title}: {s.value.dtype} is stored to {s.buffer}, which holds {held}"
-            elif s.count is not None and (held.lanes != 1 or s.value.dtype.lanes == 1 or s.stream):
+            elif s.count is not None and (held.lanes != 1 or s.value.dtype.lanes == 1 or s.stream is not None):
                 yield f"{p.title}: only a vector's first lanes are stored by count, to memory and not past the cache"
 
 
@@ -173,9 +174,11 @@ def _addresses(subject: Subject) -> Iterator[str]:
         conditions: tuple[Expr | None, ...] = ()
         match s:
             case StoreTo():
-                integers = (s.address,) if s.count is None else (s.address, s.count)
+                integers, conditions = (s.address,) if s.count is None else (s.address, s.count), (s.stream,)
             case Scratch():
                 integers = (s.count,)
+            case Prefetch():
+                integers = (s.address,)
             case For():
                 integers, conditions = (s.start, s.stop, s.step), (s.serial_if,)
             case If() | While():

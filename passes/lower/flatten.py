@@ -14,7 +14,7 @@ from ...ir import polynomial as pl
 from ...ir import program as p
 from ...ir.dtypes import INDEX
 from ...ir.errors import CompilerBug, Unsupported
-from ...ir.expr import FALSE, ONE, ZERO, Expr, always, call, load, postorder, rebuild, substitute, total, var
+from ...ir.expr import FALSE, ONE, ZERO, Expr, always, call, load, make, postorder, rebuild, substitute, total, var
 from ...ir.primops import COMBINERS
 from ...ir.target import Target
 from .names import Names
@@ -152,6 +152,9 @@ class Flattener:
                 return self.region(s, scope)
             case k.Barrier():
                 return (p.Barrier(),)
+            case k.Prefetch():
+                place = scope.places[s.buffer]
+                return (p.Prefetch(place.name, place.buffer.address(tuple(map(scope.flat, s.index))) + scope.flat(s.ahead)),)
             case k.Check():
                 return (p.If(call("bit_not", scope.flat(s.condition)), (p.Fail(s.code),)),)
 
@@ -243,9 +246,15 @@ def store(s: k.Store, scope: Scope) -> p.Stmt:
     place = scope.places[s.buffer]
     value = scope.flat(s.value)
     target = scope.flat(load(s.buffer, place.buffer.dtype, *s.index))
-    if s.combiner:
+    if s.combiner == "add" and value.op == "ins" and value.args[0].is_const and value.args[0].attr == 0:  # it adds to its first operand
+        value = make("ins", value.dtype, (target, *value.args[1:]), value.attr)
+    elif s.combiner:
         value = call(COMBINERS[s.combiner].op, target, value)
-    return p.Assign(place.name, value) if place.scalar else p.StoreTo(place.name, target.args[0], value)
+    return (
+        p.Assign(place.name, value)
+        if place.scalar
+        else p.StoreTo(place.name, target.args[0], value, None if s.stream is None else scope.flat(s.stream))
+    )
 
 
 def trips(start: Expr, stop: Expr, step: Expr) -> Expr:

@@ -17,7 +17,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from ...ir.conditions import conjuncts
-from ...ir.dtypes import DType
+from ...ir.dtypes import DType, i32
 from ...ir.expr import (
     INDEX,
     TRUE,
@@ -45,6 +45,7 @@ from ...ir.target import Target
 from .affine import difference, divide, slope
 from .positions import narrowed
 
+MOST_FOLDED = 8  # vectors that are written out to be folded together
 COMBINER_OF = {c.op: c.name for c in COMBINERS.values()}
 
 
@@ -139,7 +140,8 @@ class _Attempt:
             if count == 1:
                 return _Lanes(self, s, lanes, s.start).block(s.body)
             base = s.start + var(s.var) * lanes
-            return (For(s.var, ZERO, const(count), _Lanes(self, s, lanes, base).block(s.body), pragma="unroll"),)
+            body = _Lanes(self, s, lanes, base).block(s.body)
+            return folded_once(body, s.var, count) or (For(s.var, ZERO, const(count), body, pragma="unroll"),)
         except _Serial:
             self.lanes = known
             return (replace(s, body=self.block(s.body), pragma=""),)
@@ -171,6 +173,22 @@ class _Attempt:
                     return s
 
         return tuple(map(one, block))
+
+
+def folded_once(body: Block, name: str, count: int) -> Block:
+    """Vectors that one scalar accumulates, combined before they are folded, as a tree; () where the body is something else.
+
+    A fold is a chain of shuffles that nothing hides.
+    """
+    if len(body) != 1 or not isinstance(s := body[0], Assign) or s.value.op not in COMBINER_OF or s.value.args[1].op != "fold":
+        return ()
+    target, folded = s.value.args
+    if name in target.names or count > MOST_FOLDED:
+        return ()
+    terms = [substitute(folded.args[0], {var(name): const(k)}) for k in range(count)]
+    while len(terms) > 1:
+        terms = [call(s.value.op, *pair) if len(pair) > 1 else pair[0] for pair in (terms[k : k + 2] for k in range(0, len(terms), 2))]
+    return (Assign(s.name, call(s.value.op, target, fold(folded.attr, terms[0]))),)
 
 
 def data_types(body: Block) -> list[DType]:
@@ -297,7 +315,8 @@ class _Lanes:
             return replace(s, address=self.scalar(s.address), value=self.folded(load(s.buffer, s.value.dtype, s.address), s.value))
         if self.slope(s.address) is not ONE_STEP or not in_memory(s.value.dtype):
             raise _Serial
-        return replace(s, address=self.at_base(s.address), value=self.vector(self.widen(s.value)), count=self.open and self.open.stop)
+        stream = None if self.open else s.stream  # a border is not worth it
+        return replace(s, address=self.at_base(s.address), value=self.vector(self.widen(s.value)), count=self.open and self.open.stop, stream=stream)
 
     def folded(self, target: Expr, value: Expr) -> Expr:
         """The value of `target = value` for all lanes at once, where `target` is one scalar: target ⊕ x accumulates a fold of x."""
@@ -397,6 +416,8 @@ class _Lanes:
         if n.op == "where":  # a condition that is the same in every lane stays scalar: a choice between vectors, still lazy
             condition, a, b = args
             return call("where", condition, self.vector(a), self.vector(b))
+        if n.op == "ins":
+            return make("ins", n.dtype.vector(self.lanes), tuple(map(self.vector, args)), n.attr)
         return call(n.op, *map(self.vector, args), to=n.dtype.vector(self.lanes) if n.op in ("cast", "bitcast") else None)
 
     def guarded(self, root: Expr) -> dict[Expr, First]:
@@ -426,6 +447,10 @@ class _Lanes:
                 partial[n] = found[1]
         return partial
 
+    def bound(self, count: Expr) -> Expr:
+        """A number of lanes, kept to those that there are, beside lanes of 32 bits."""
+        return broadcast(call("cast", minimum(maximum(count, 0), self.lanes), to=i32), self.lanes)
+
     def chosen(self, n: Expr, args: tuple[Expr, ...]) -> Expr:
         """A choice whose loads are of the first lanes only.  Zeros in the other lanes are what such a load gives; else lanes are compared."""
         found = self.guard(n.args[0])
@@ -433,9 +458,10 @@ class _Lanes:
         others, first = found
         a, b = self.vector(args[1]), self.vector(args[2])
         if n.args[1].op != "load" or not (n.args[2].is_const and n.args[2].attr == 0):
-            inside = call("less_than", ramp(self.lanes), broadcast(first.stop, self.lanes))
+            place = call("cast", ramp(self.lanes), to=i32.vector(self.lanes))
+            inside = call("less_than", place, self.bound(first.stop))
             if first.skip is not None:
-                inside = call("bit_and", inside, call("less_equal", broadcast(first.skip, self.lanes), ramp(self.lanes)))
+                inside = call("bit_and", inside, call("less_equal", self.bound(first.skip), place))
             a = call("where", inside, a, b)
         rest = both(*others)
         return a if rest is None else call("where", rest, a, b)

@@ -15,14 +15,29 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...ir.expr import Expr
+from ...ir.instructions import Dot
 from ...ir.kernel import Kernel
-from . import roles
+from . import dots, roles
 from .cost import Blocking, blocking
 from .direct import direct, in_place, streamed
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
+from .tree import StepError, all_loops
 from .variants import choose
+from .vectors import vectors_along
+
+
+def neighbours(plan: Plan, found: Contraction) -> Dot | None:
+    """The target's instruction that multiplies neighbours along the reduction of this contraction, if it has one."""
+    if plan.facts.strict and found.accumulator.dtype.is_float:
+        return None
+    try:
+        _, s, a, b = dots.factors(plan.kernel, found.reduced[-1])
+    except StepError:
+        return None
+    row = dots.choice(plan.target.instructions, a.dtype, b.dtype)
+    return None if row is None or row.result is not s.value.dtype else row
 
 
 def contract(plan: Plan) -> bool:
@@ -31,11 +46,12 @@ def contract(plan: Plan) -> bool:
     if found is None or not found.rows or plan.target.vector_bytes == 0 or not found.accumulator.dtype.is_float | found.accumulator.dtype.is_integer:
         return False
     block = blocking(plan.target, found.accumulator.dtype)
+    dot = neighbours(plan, found)
     before = plan.kernel
     parts: list[tuple[Expr | None, Kernel]] = []
     for attempt in (direct, streamed) if in_place(plan, found) else ():
         part = Plan(before, plan.facts, plan.target, plan.options)
-        condition = attempt(part, found, block)
+        condition = attempt(part, found, block, dot is not None)
         plan.note(*part.notes)
         if condition is not None and condition.is_const:
             parts.append((None, part.kernel))
@@ -47,10 +63,25 @@ def contract(plan: Plan) -> bool:
             f"`{found.accumulator.name}` reuses {', '.join(found.row_operands)} along `{found.column}` and {', '.join(found.column_operands)} along "
             f"{', '.join(f'`{r}`' for r in found.rows)}: packed panels and a register tile"
         )
-        _Contract(plan, found, block).run()
+        _packed(plan, found, block, dot)
         parts.append((None, plan.kernel))
     plan.kernel = choose(before, parts) if len(parts) > 1 else parts[0][1]
     return True
+
+
+def _packed(plan: Plan, found: Contraction, block: Blocking, dot: Dot | None) -> None:
+    """With the instruction where there is one; without it where a step refuses that."""
+    if dot is not None:
+        saved = plan.kernel
+        try:
+            _Contract(plan, found, block, dot).run()
+        except StepError as e:
+            plan.kernel = saved
+            plan.note(f"without {dot.name}: {e}")
+        else:
+            plan.note(f"{dot.count} neighbours along the reduction are multiplied by one {dot.name}")
+            return
+    _Contract(plan, found, block).run()
 
 
 @dataclass
@@ -58,6 +89,7 @@ class _Contract:
     plan: Plan
     roles: Contraction
     block: Blocking
+    dot: Dot | None = None  # the instruction that multiplies
     batch: str = ""
     row: str = ""
     depth: str = ""  # the reduction axis inside a block
@@ -68,12 +100,16 @@ class _Contract:
 
     def run(self) -> None:
         self.one_axis_each()
+        if self.dot is not None:
+            self.signs(self.dot)
         self.block_reduction()
         self.tile()
         self.tiles.stage_columns(self.roles.column_operands, (self.batch,) if self.batch else (), self.at)
         self.team()
         order = "rows" if len(self.roles.rows) > 1 else ""
         self.tiles.stage_rows(self.roles.row_operands, f"{self.row}.0.1", self.work, order)
+        if self.dot is not None and self.dot.least:
+            self.screened()
         self.tiles.finish()
         self.plan.do("region")
         self.plan.note(*self.block.reasons)
@@ -88,13 +124,38 @@ class _Contract:
         self.row = self.plan.collapsed(r.rows)
         self.depth = self.plan.collapsed(r.reduced)
 
+    def signs(self, dot: Dot) -> None:
+        """Where both operands have a sign and the instruction wants one without, the column operand is moved; what that adds depends on the row."""
+        plan = self.plan
+        _, _, a, b = dots.factors(plan.kernel, self.depth)
+        if a.dtype is not b.dtype or dot.left is dot.right:
+            return
+        before = {x.axis for x in all_loops(plan.kernel.body)}
+        row_side = [f for f in (a, b) if self.row in f.element.names]
+        moved = b if row_side and row_side[0] is a else a
+        plan.do("offset", self.depth, min(moved.element.buffers))
+        kept, deep = ([x for x in all_loops(plan.kernel.body) if x.axis not in before])[-2:]
+        vectors_along(plan, deep)
+
+    def screened(self) -> None:
+        """Panels with numbers that the instruction takes for zeros are multiplied without it; which these are is found while packing."""
+        plan = self.plan
+        known = {x.axis for x in all_loops(plan.kernel.body)}
+        plan.do("screen", self.depth)
+        new = [x for x in all_loops(plan.kernel.body) if x.axis not in known and x.kind == "reduce"]
+        for outer, inner in zip(new, new[1:], strict=False):
+            if outer.body == (inner,):
+                axis = plan.collapsed((outer.axis, inner.axis))
+                vectors_along(plan, plan.loop(axis))
+
     def block_reduction(self) -> None:
         """Split the reduction where it may be longer than a block; the output holds the partial results if it can, else `tile` finds them a place."""
         plan = self.plan
         length = plan.extent(self.depth)
-        if length is not None and length <= self.block.depth:
+        depth = self.block.depth * (1 if self.dot is None else self.dot.count)
+        if length is not None and length <= depth:
             return
-        plan.do("split", self.depth, self.block.depth)
+        plan.do("split", self.depth, depth)
         self.at, self.depth = f"{self.depth}.0", f"{self.depth}.1"
         self.homeless = plan.tried("accumulate", self.at, into=self.roles.output, outside=self.batch or self.row)
 
@@ -111,7 +172,9 @@ class _Contract:
         if self.homeless:  # by now it is a tile that is kept, padded, so that it comes and goes without a guard
             plan.note(f"partial results need memory of their own: {self.homeless}")
             plan.do("accumulate", self.at, outside=self.batch or f"{row}.0.0")
-        self.tiles = RegisterTile(plan, self.roles.accumulator.name, row, column, self.depth)
+        if self.dot is not None:
+            plan.do("dot", self.depth, self.dot.name)
+        self.tiles = RegisterTile(plan, self.roles.accumulator.name, row, column, self.depth, self.dot is not None)
         self.tiles.accumulate()
 
     def team(self) -> None:

@@ -15,6 +15,10 @@ VECTORS = 2  # vectors side by side in a register tile: one load of a row's elem
 ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × adds a cycle, on machines of the last ten years
 DIRECT_ROWS = 8  # of a tile without packing: two vectors side by side fill the latency of an FMA, few rows are computed in vain at a border
 FEW_TILES = 8  # up to so many tiles of rows, packing the column operand costs more than it saves
+WORDS = (
+    1 << 15
+)  # elements of a column operand from which on packing pays where neighbours are multiplied by one instruction: products in place are not
+WORD_TILES = 4  # and so many tiles of rows
 STREAM_TILES = 8  # column tiles whose sums stay in the first cache while the column operand streams by
 STREAM_DEPTH = 8  # its rows that are read side by side: so many products before a sum goes back to memory
 PIECES = 64  # of a reduction without parallel loops, at most: enough to be shared evenly by as many threads as read memory at its full speed
@@ -56,6 +60,11 @@ def blocking(target: Target, dtype: DType) -> Blocking:
         f"row blocks of {tiles} tiles: {tiles * rows} rows, few enough to be shared evenly; their {tiles * rows * depth * dtype.bytes >> 10} KiB stay in the second cache ({target.l2 >> 10} KiB)",
     )
     return Blocking(rows, columns, depth, tiles, min(rows, DIRECT_ROWS), reasons)
+
+
+def stream_bytes(target: Target) -> int:
+    """From how many bytes on a result is stored past the caches: half of the last one, since what it is made of wants to stay there too.  0: never, where whole lines are no vectors."""
+    return target.l3 // 2 if target.vector_bytes >= 16 else 0
 
 
 def first_lanes(target: Target) -> bool:

@@ -115,7 +115,7 @@ def clamp_block(block: Block, condition: Expr, at_last: Callable[[Block], Block]
     return walk(block)
 
 
-def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0, guards: int = 0) -> Kernel:
+def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0, guards: int = 0, fixed: int = 0) -> Kernel:
     """One test for a whole nest in place of one an element.
 
         for i in 0 .. 14:                        if (b + 14) <= M:
@@ -128,8 +128,8 @@ def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0, guards: 
                                                        C[b + i.b, j.b] = …
 
     `axes` are a perfect nest; the guards (`if` or the condition of a `where`) that are tested outside are comparisons `e < S` with `e` linear in axes of
-    constant extent and S independent of them; with clamps=1, positions `min(e, S - 1)` become `e` too.  At the border an `if` on a single axis becomes that loop's bound, unless guards=1 leaves it or
-    the loop is one of lanes; a `where` stays.
+    constant extent and S independent of them; with clamps=1, positions `min(e, S - 1)` become `e` too; with fixed=1, comparisons that no axis of the nest moves are tested outside as well.
+    At the border an `if` on a single axis becomes that loop's bound, unless guards=1 leaves it or the loop is one of lanes; a `where` stays.
     """
     loops = nest(kernel, axes)
     last_value: dict[str, int] = {}
@@ -144,7 +144,7 @@ def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0, guards: 
         for e in expressions(s):
             for n in postorder(e):
                 for guard, value in _guards(n, inner if clamps else set()):
-                    proof = None if n in proofs else _holds_everywhere(guard, last_value, inner)
+                    proof = None if n in proofs else _holds_everywhere(guard, last_value, inner, bool(fixed))
                     if proof is not None:
                         proofs[n], inside[n] = proof, value
     if not proofs:
@@ -168,12 +168,12 @@ def _guards(n: Expr, axes: set[str]) -> list[tuple[Expr, Expr]]:
     return []
 
 
-def _holds_everywhere(guard: Expr, last_value: dict[str, int], inner: set[str]) -> Expr | None:
-    """`e < S` for all values of the axes, as a condition outside of them; None where the guard is not of that form."""
+def _holds_everywhere(guard: Expr, last_value: dict[str, int], inner: set[str], fixed: bool) -> Expr | None:
+    """`e < S` for all values of the axes, as a condition outside of them; None where the guard is not of that form, or (unless `fixed`) mentions none of them."""
     e, limit = guard.args
     left: dict[pl.Monomial, int] = {(): 1}
     right: dict[pl.Monomial, int] = {}
-    mentioned = False
+    mentioned = fixed
     for monomial, factor in pl.poly(minus(e, limit)).items():
         if len(monomial) == 1 and monomial[0].op == "var" and monomial[0].attr in last_value:
             mentioned = True

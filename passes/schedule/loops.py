@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.dtypes import INDEX
-from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, minimum, mod, var
-from ...ir.kernel import Barrier, Block, If, Kernel, Let, Loop, Store, map_block, statements, substitute_block, with_body
+from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, minimum, mod, var, where
+from ...ir.kernel import Barrier, Block, If, Kernel, Let, Loop, Stmt, Store, map_block, statements, substitute_block, with_body
 from ...ir.simplify import simplify
 from ...ir.verify.body import Body
 from ...ir.verify.races import overwrites, races
 from .affine import at_least, bounded, constant_extent, extent, extreme, inside, is_multiple, minus
 from .guards import clamp_block, pad_block
+from .reductions import identity
 from .tree import Facts, StepError, around, copy, find, fresh, index, less, local_buffers, names_taken, nest, replace_in, replace_loop
 
 TAILS = ("guard", "cut", "pad", "clamp", "perfect")
@@ -49,7 +50,7 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
         tail=clamp:   as pad, but beyond N it is S(N - 1) that is run again: what is read needs no guard.
 
     The loop runs in steps of 1 and is serial, parallel or reduce; both parts are of its kind.  Only parallel axes are padded or clamped (the iterations beyond
-    the end leave nothing behind that another could see), and not across a `while`.
+    the end leave nothing behind that another could see), and not across a `while`; and reductions that do nothing but accumulate, which beyond N they do with what changes nothing.
     """
     loop = _plain(find(kernel, axis), "split")
     if factor < 1:
@@ -70,8 +71,12 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
         trips, inner_stop = ceildiv(length, factor), const(factor)
         if tail == "guard":
             inner_stop = bounded(factor, minus(length, var(outer) * factor))
+        elif loop.kind == "reduce" and tail == "pad":
+            body = _neutral(loop)
         elif loop.kind != "parallel":
-            raise StepError(f"split: only parallel axes can be padded or clamped, `{axis}` is {loop.kind}; use tail=guard or cut")
+            raise StepError(
+                f"split: only parallel axes can be padded or clamped, and reductions padded, `{axis}` is {loop.kind}; use tail=guard or cut"
+            )
         elif tail == "pad":
             body = pad_block(body, less(var(axis), loop.stop), axis)
         else:
@@ -85,6 +90,17 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
         begin = simplify(begin, known)
         result = (*result, Loop(rest, begin, loop.stop, copy(_at(loop.body, loop, var(rest)), taken), loop.kind, span=loop.span))
     return replace_loop(kernel, axis, lambda _: result)
+
+
+def _neutral(loop: Loop) -> Block:
+    """The body of a reduction as it may run beyond its end."""
+    inside = less(var(loop.axis), loop.stop)
+    result: list[Stmt] = []
+    for s in loop.body:
+        if not isinstance(s, Store) or not s.combiner or loop.axis in {n for e in s.index for n in e.names}:
+            raise StepError(f"split: beyond its end `{loop.axis}` would do more than accumulate; use tail=guard or cut")
+        result.append(replace(s, value=where(inside, s.value, identity(s.combiner, s.value.dtype))))
+    return tuple(result)
 
 
 def reorder(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:

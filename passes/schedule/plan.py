@@ -19,6 +19,7 @@ class Plan:
     target: Target
     options: Options
     notes: list[str] = field(default_factory=list)
+    alone: bool = True  # else other nests stand before or after this one in its kernel
 
     def do(self, *words: str | int, **options: str | int) -> None:
         """Take one step, written as in a script."""

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ...ir.expr import Expr
 from ...ir.kernel import Kernel
-from . import distribute, guards, loops, producers, reductions, staging, team, variants
+from . import distribute, dots, guards, loops, prefetches, producers, reductions, staging, streams, tables, team, variants
 from .tree import Facts, StepError
 
 
@@ -38,16 +38,22 @@ STEPS: dict[str, Step] = {
     "parallel": Step(loops.parallel, "n"),
     "serial": Step(loops.serial, "n"),
     "bind": Step(loops.bind, "nn"),
-    "interior": Step(guards.interior, "n+", {"clamps": "i", "guards": "i"}),
+    "interior": Step(guards.interior, "n+", {"clamps": "i", "guards": "i", "fixed": "i"}),
     "unswitch": Step(guards.unswitch, "n"),
     "expand": Step(distribute.expand, "nn+"),
     "fission": Step(distribute.fission, "n+", {"around": "l"}),
     "stage": Step(staging.stage, "nn+", {"at": "n", "space": "n", "order": "l", "name": "n", "align": "i"}),
     "spill": Step(staging.spill, "nn"),
     "compute_at": Step(producers.compute_at, "nn"),
+    "tabulate": Step(tables.tabulate, "n+"),
     "accumulate": Step(reductions.accumulate, "n", {"into": "n", "outside": "n"}),
     "rfactor": Step(reductions.rfactor, "n"),
     "split_reduction": Step(reductions.split_reduction, "ni", {"least": "i"}),
+    "dot": Step(dots.dot, "nn"),
+    "offset": Step(dots.offset, "nn"),
+    "screen": Step(dots.screen, "n"),
+    "stream_store": Step(streams.stream_store, "n", {"least": "i"}),
+    "prefetch": Step(prefetches.prefetch, "nnn"),
     "region": Step(team.region, "n?"),
 }
 
@@ -112,8 +118,9 @@ def replay(kernel: Kernel, facts: Facts, script: str | Iterable[str]) -> Kernel:
                     parts[-1] = (parts[-1][0], current)
                 else:
                     common = current
-                parts.append((variants.condition(text.removeprefix(variants.WORD).strip(), facts), common))
-                current = common
+                found = variants.condition(text.removeprefix(variants.WORD).strip(), facts)
+                current = variants.under(common, found, [c for c, _ in parts])
+                parts.append((found, current))
             else:
                 current = apply(current, facts, text)
         except StepError as e:

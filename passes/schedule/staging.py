@@ -136,7 +136,8 @@ def _staged_value(kernel: Kernel, scope: Block, buffer: str, axes: tuple[str, ..
     changed = written(kernel.body)
     if buffer in changed:
         raise StepError(f"stage: the kernel writes `{buffer}`")
-    inside = {*_axes_inside(scope), *(s.name for s in statements(scope) if isinstance(s, Let))} - set(axes)
+    deeper = {s.name for s in statements(scope) if isinstance(s, Let)} - {s.name for s in scope if isinstance(s, Let)}  # others are there before the copy is made
+    inside = {*_axes_inside(scope), *deeper} - set(axes)
 
     def movable(e: Expr) -> bool:
         return not e.names & inside and e.buffers.isdisjoint(changed)

@@ -24,6 +24,7 @@ class RegisterTile:
     row: str
     column: str
     depth: str
+    words: bool = False  # what is packed are words of neighbours along the reduction, which may end inside one
 
     def accumulate(self) -> None:
         """The scalar accumulator becomes the tile, and the reduction runs outside of it."""
@@ -51,12 +52,16 @@ class RegisterTile:
             plan.do("stage", buffer, *outer, f"{self.column}.0", self.depth, c, at=at, space="shared")
             packed = plan.newest(before)
             *around, deep, inner = self.copying(packed, before)
+            if self.words:
+                plan.tried("interior", inner, fixed=1)
             staged = plan.kernel
             clamped = any(n.op == "min" for s in statements((plan.loop(inner),)) for n in postorder(*expressions(s)))
             if clamped:
                 plan.tried("interior", deep, inner, clamps=1)
             if self.consecutive(packed, inner):
-                plan.do("vectorize", inner)
+                for loops in plan.around_store(packed) if self.words else ():
+                    plan.tried("vectorize", loops[-1].axis)
+                plan.tried("vectorize", inner)
             else:
                 plan.kernel = staged
             for _ in around[1:]:
@@ -74,7 +79,10 @@ class RegisterTile:
         for buffer in buffers:
             r, _ = self.compute()
             if self.reads(buffer, r):
+                before = self.plan.kernel
                 self.plan.do("stage", buffer, tiles, self.depth, r, at=at, order=order and f"{tiles},{r},{self.depth}")
+                if self.words:
+                    self.plan.tried("interior", self.copying(self.plan.newest(before), before)[-1], fixed=1)
 
     def reads(self, buffer: str, axis: str) -> bool:
         """Whether the accumulating nest still reads the buffer at positions that depend on the axis."""
@@ -137,7 +145,7 @@ class RegisterTile:
         found = []
         for outer in all_loops(self.plan.kernel.body):
             inner = outer.body[0]
-            if len(outer.body) != 1 or not isinstance(inner, Loop) or any(isinstance(s, Loop) for s in inner.body):
+            if len(outer.body) != 1 or not isinstance(inner, Loop) or any(isinstance(s, Loop) for s in statements(inner.body)):
                 continue
             if outer.kind == inner.kind == "parallel" and acc in touched((inner,)):
                 found.append((outer, inner))

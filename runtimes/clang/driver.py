@@ -62,6 +62,7 @@ class Driver:
             name=machine.name,
             describe=machine.describe if width == machine.vector_bytes else f"{machine.describe}, vectors of {width} bytes",
             native=frozenset(op for op in OPS if any(key.partition(".")[0] == op for key in self.description.spell)),
+            instructions=frozenset(n for n, row in self.description.table.get("instructions", {}).items() if machine.has(row["needs"], width)),
             dtypes=frozenset(table.get("dtypes", ())),
             arithmetic=frozenset(table.get("arithmetic", ())),
             vector_bytes=width if table.get("vectors", False) else 0,

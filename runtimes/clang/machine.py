@@ -10,6 +10,7 @@ import platform
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -35,6 +36,7 @@ _NOTABLE = [
     "avx512_bf16",
     "avx512_fp16",
     "avx_vnni",
+    "avx_vnni_int8",
     "amx_tile",
     "amx_bf16",
     "amx_int8",
@@ -62,6 +64,10 @@ class Machine:
     l2: int = 512 << 10
     l3: int = 8 << 20
     cores: int = 4
+
+    def has(self, needs: Mapping[str, int], vector_bytes: int) -> bool:
+        """Whether one of the features, each with the bytes of the widest vectors that it serves, is there."""
+        return any(feature in self.isa and vector_bytes <= widest for feature, widest in needs.items())
 
     @property
     def describe(self) -> str:

@@ -1,0 +1,259 @@
+"""Steps that use a machine's products of neighbours (`ir/instructions.py`): `dot` makes words of the operands, `offset` gives a product of integers the signs that the machine wants,
+`screen` keeps an instruction away from numbers that it takes for zeros."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from ...ir.dtypes import DType, bf16, f32, i8, i32, u8, u16, u32
+from ...ir.expr import ONE, ZERO, Expr, both, call, cast, ceildiv, const, load, make, postorder, substitute, var, where
+from ...ir.instructions import INSTRUCTIONS, Dot
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Loop, Store, expressions, map_block, map_expressions, statements, substitute_block
+from .affine import is_multiple
+from .reductions import identity
+from .tree import Facts, StepError, around, copy, find, fresh, local_buffers, names_taken, replace_in, replace_loop, walk_paths
+
+SIGN = 128  # between a byte with a sign and one without
+
+
+class Factor(NamedTuple):
+    """One side of a product: an element as it lies in memory, and as what it is multiplied."""
+
+    element: Expr
+    dtype: DType  # of what is multiplied
+
+    @property
+    def bits(self) -> Expr:
+        """The bits of the element, as u32."""
+        width = {8: u8, 16: u16}[self.dtype.bits]
+        return cast(u32, self.element if self.element.dtype is width else call("bitcast", self.element, to=width))
+
+
+def factor(e: Expr) -> Factor | None:
+    """What an operand of a product is in fewer bits; None where it is not seen to be anything that fits."""
+    if e.op == "add" and e.dtype is i32 and e.args[1].is_const and e.args[0].op == "cast":
+        moved = {(i8, SIGN): u8, (u8, -SIGN): i8}.get((e.args[0].args[0].dtype, e.args[1].attr))
+        return None if moved is None else Factor(e.args[0].args[0], moved)
+    inner = e.args[0] if e.op == "cast" else None
+    return Factor(inner, inner.dtype) if inner is not None and inner.dtype in (i8, u8, bf16) else None
+
+
+def factors(kernel: Kernel, axis: str) -> tuple[Loop, Store, Factor, Factor]:
+    """The reduction over `axis` where it sums products of two small elements.  StepError."""
+    loop = find(kernel, axis)
+    s = loop.body[0]
+    if loop.kind != "reduce" or loop.start is not ZERO or loop.step is not ONE or len(loop.body) != 1 or not isinstance(s, Store):
+        raise StepError(f"`{axis}` is no innermost reduction from 0 in steps of 1")
+    found = [factor(a) for a in s.value.args] if s.combiner == "add" and s.value.op == "mul" else []
+    if len(found) != 2 or found[0] is None or found[1] is None:
+        raise StepError(f"`{axis}` does not sum products of two elements that are small")
+    return loop, s, found[0], found[1]
+
+
+def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str) -> Kernel:
+    """Multiply neighbours along a reduction by one instruction.
+
+        for p in 0 .. K reduce:                                       for p in 0 .. ceil(K / 4) reduce:
+          acc[] add= cast.i32(A[p]) * cast.i32(B[p])           →        acc[] add= ins.dot4_i8:i32(0:i32, w(A), w(B))
+
+    where w(A) is the word of A[4p], A[4p + 1], … (0 from K on), the first in the lowest bits.  The first operand of the instruction is what it adds to: lowering puts the accumulator there.
+    The products are of the instruction's operands (casts of i8, u8 or bf16, or of a byte with 128 added or subtracted).  --strict forbids it for float sums.
+    """
+    row = INSTRUCTIONS.get(instruction)
+    if row is None:
+        raise StepError(f"dot: no instruction `{instruction}`; there are {', '.join(INSTRUCTIONS)}")
+    loop, s, a, b = factors(kernel, axis)
+    if (a.dtype, b.dtype) != (row.left, row.right):
+        a, b = b, a
+    if (a.dtype, b.dtype, s.value.dtype) != (row.left, row.right, row.result):
+        raise StepError(
+            f"dot: {instruction} multiplies {row.left} by {row.right} into {row.result}, here are {a.dtype} and {b.dtype} into {s.value.dtype}"
+        )
+    if facts.strict and row.result.is_float:
+        raise StepError("dot: neighbours are added in an order of their own, and --strict forbids it")
+    whole = is_multiple(loop.stop, row.count, facts.known)
+
+    def word(f: Factor) -> Expr:
+        parts: list[Expr] = []
+        for k in range(row.count):
+            at = var(axis) * row.count + k
+            bits = substitute(f.bits, {var(axis): at})
+            if not whole and k:
+                bits = where(at.lt(loop.stop), bits, const(0, u32))
+            parts.append(call("shift_left", bits, const(k * row.left.bits, u32)) if k else bits)
+        joined = parts[0]
+        for part in parts[1:]:
+            joined = call("bit_or", joined, part)
+        # bytes 128 higher or lower, by their highest bits: of the zeros beyond the end too, which the other word multiplies by 0
+        return joined if f.dtype is f.element.dtype else call("bit_xor", joined, const(0x80808080, u32))
+
+    value = make("ins", row.result, (const(0, row.result), word(a), word(b)), row.name)
+    return replace_loop(kernel, axis, lambda _: (replace(loop, stop=ceildiv(loop.stop, row.count), body=(replace(s, value=value),)),))
+
+
+def screen(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
+    """Multiply neighbours by an instruction that takes small numbers for zeros only where there are none.
+
+                                                       alloc A.least: u32[4] private
+        for i.0 in 0 .. 4:                             for i.0 in 0 .. 4:
+          for p.s, i.s:                                  for p.s, i.s:
+            A.packed[i.0, p.s, i.s] = …                    A.packed[i.0, p.s, i.s] = …
+                                                         A.least[i.0] = min over p.s, i.s of the magnitudes of both halves of A.packed[i.0, p.s, i.s] (0 is the largest)
+        …                                        →     …
+        for p reduce:                                  if 0x2380 <= A.least[i.0] & …:
+          for i, j:                                      for p reduce:
+            acc[i, j] add= ins.dot2_bf16:f32(0.0:f32,      for i, j: acc[i, j] add= ins.dot2_bf16:f32(…)
+              A.packed[i.0, p, i], …)                  else:
+                                                         for p.b reduce:
+                                                           for i, j: acc[i, j] add= low(A.packed[…]) * low(…) + high(A.packed[…]) * high(…)
+
+    Both operands are words that have been staged, panels [outer axes, reduction, axis of the tile].  So denormal numbers are kept: see `least` in `ir/instructions.py`.
+    """
+    loop = find(kernel, axis)
+    found = {n for s in statements(loop.body) for e in expressions(s) for n in postorder(e) if n.op == "ins"}
+    if loop.kind != "reduce" or len(found) != 1:
+        raise StepError(f"screen: `{axis}` is no reduction by one instruction")
+    (ins,) = found
+    row = INSTRUCTIONS[ins.attr]
+    words = ins.args[1:]
+    local = local_buffers(kernel)
+    if not row.least or any(w.op != "load" or w.attr not in local or len(w.args) < 3 for w in words):
+        raise StepError(f"screen: {row.name} does not multiply packed words of floats")
+    taken = names_taken(kernel)
+    conditions: list[Expr] = []
+    for w in dict.fromkeys(words):
+        panels = local[w.attr]
+        least = Buffer(fresh(f"{w.attr}.least", taken), u32, panels.shape[:-2], panels.space, align=panels.align)
+        kernel = _smallest(kernel, panels, least, row, taken)
+        conditions.append(call("less_equal", const(row.least - 1, u32), load(least.name, u32, *w.args[:-2])))
+    condition = both(*conditions)
+    assert condition is not None
+    plain = copy((map_expressions((loop,), lambda e: substitute(e, {ins: _products(row, *words)}))), taken)
+    return replace_loop(kernel, axis, lambda _: (If(condition, (loop,), plain),))
+
+
+def _smallest(kernel: Kernel, panels: Buffer, least: Buffer, row: Dot, taken: set[str]) -> Kernel:
+    """The kernel with the smallest magnitude of each panel in `least`, found where the panel is packed."""
+    paths = [(*outer, s) for s, outer in walk_paths(kernel.body) if isinstance(s, Store) and s.buffer == panels.name]
+    store = paths[0][-1]
+    assert isinstance(store, Store)
+    outside = {n for e in store.index[:-2] for n in e.names}
+    inside = {n for e in store.index[-2:] for n in e.names} - outside
+    around = [s for s in paths[0] if isinstance(s, Loop)]
+    home = next((x for x in reversed(around) if x.axis in outside), None)
+    deep = next((x for x in around if x.axis in store.index[-2].names - outside), None)
+    if (
+        home is None
+        or deep is None
+        or any(home not in path or path[-1].index[:-2] != store.index[:-2] for path in paths if isinstance(path[-1], Store))
+    ):  # type: ignore[union-attr]
+        raise StepError(f"screen: `{panels.name}` is not packed panel by panel")
+    if any(isinstance(x, Loop) and x.axis in inside for x in paths[0][: paths[0].index(home)]):
+        raise StepError(f"screen: the panels of `{panels.name}` are not packed one after the other")
+    one = Buffer(fresh("least", taken), u32, (), "register")
+    p, c = fresh(deep.axis, taken), fresh("c", taken)
+    word = load(panels.name, u32, *store.index[:-2], var(p), var(c))
+    smallest = Loop(c, ZERO, panels.shape[-1], (Store(one.name, (), _magnitude(word, row), "min"),), "reduce")
+    find_it: Block = (
+        Alloc(one),
+        Store(one.name, (), const(u32.max, u32)),
+        Loop(p, ZERO, deep.stop, (smallest,), "reduce"),
+        Store(least.name, store.index[:-2], load(one.name, u32)),
+    )
+    kernel = replace_loop(kernel, home.axis, lambda x: (replace(x, body=(*x.body, *find_it)),))
+    return replace(kernel, body=map_block(kernel.body, lambda s: (s, Alloc(least)) if isinstance(s, Alloc) and s.buffer == panels else None))
+
+
+def _halves(word: Expr, row: Dot) -> list[Expr]:
+    """The elements of a word, each in the upper bits of a word of its own."""
+    mask = const(((1 << row.left.bits) - 1) << (32 - row.left.bits), u32)
+    *lower, _ = [call("shift_left", word, const(32 - row.left.bits * (k + 1), u32)) for k in range(row.count)]
+    return [call("bit_and", w, mask) for w in (*lower, word)]
+
+
+def _magnitude(word: Expr, row: Dot) -> Expr:
+    """The smallest of the elements' bits without their signs, less 1: so 0 becomes the largest."""
+    shifted = [call("shift_right", word, const(k * row.left.bits, u32)) if k else word for k in range(row.count)]
+    sizes = [call("bit_and", w, const((1 << (row.left.bits - 1)) - 1, u32)) for w in shifted]
+    less_one = [call("sub", s, const(1, u32)) for s in sizes]
+    result = less_one[0]
+    for s in less_one[1:]:
+        result = call("min", result, s)
+    return result
+
+
+def _products(row: Dot, a: Expr, b: Expr) -> Expr:
+    """What a product of neighbours means, in f32."""
+    values = [call("mul", *(call("bitcast", h, to=f32) for h in pair)) for pair in zip(_halves(a, row), _halves(b, row), strict=True)]
+    result = values[0]
+    for v in values[1:]:
+        result = call("add", result, v)
+    return result
+
+
+def offset(kernel: Kernel, facts: Facts, axis: str, buffer: str) -> Kernel:
+    """Give one factor of a sum of products the other sign: bytes from -128 to 127 become bytes from 0 to 255, or the other way round.
+
+                                                                alloc B.sums: i32[N] shared
+                                                                for j.b in 0 .. N parallel:
+                                                                  alloc sum: i32[] register
+                                                                  sum[] = 0
+                                                                  for p.b in 0 .. K reduce:
+                                                                    sum[] add= cast.i32(B[p.b, j.b])
+        for i parallel:                                           B.sums[j.b] = sum[] * -128
+          for j parallel:                                       for i parallel:
+            acc[] = 0                                             for j parallel:
+            for p in 0 .. K reduce:                        →        acc[] = 0
+              acc[] add= cast.i32(A[i, p]) * cast.i32(B[p, j])        for p in 0 .. K reduce:
+            C[i, j] = f(acc[])                                          acc[] add= (cast.i32(A[i, p]) + 128) * cast.i32(B[p, j])
+                                                                    C[i, j] = f(acc[] + B.sums[j])
+
+    `buffer` is what the other factor (A here) is read from.  i32 wraps, so this is exact.  The reduction stands in parallel loops from 0, with one accumulator beside it that starts at 0.
+    """
+    loop, s, a, b = factors(kernel, axis)
+    moved, other = (a, b) if buffer in a.element.buffers else (b, a)
+    if s.value.dtype is not i32 or buffer not in moved.element.buffers or moved.dtype is not moved.element.dtype or buffer in other.element.buffers:
+        raise StepError(f"offset: `{buffer}` is no factor of bytes of the sum over `{axis}`")
+    loops = [x for x in around(kernel, axis)[:-1] if isinstance(x, Loop)]
+    if any(x.kind != "parallel" or x.start is not ZERO or x.step is not ONE for x in loops) or len(loops) != len(around(kernel, axis)) - 1:
+        raise StepError(f"offset: `{axis}` stands in more than parallel loops from 0")
+    inside = loops[-1].body if loops else kernel.body
+    place = next(k for k, t in enumerate(inside) if t is loop)
+    start = Store(s.buffer, (), identity("add", i32))
+    if s.index or not any(
+        isinstance(t, Store) and (t.buffer, t.index, t.value, t.combiner) == (start.buffer, start.index, start.value, "") for t in inside[:place]
+    ):
+        raise StepError(f"offset: `{s.buffer}` does not start at 0 beside `{axis}`")
+    kept = [x for x in loops if x.axis in other.element.names]
+    if any(y.axis in x.stop.names for x in (*kept, loop) for y in loops):
+        raise StepError("offset: the extent of an axis depends on another")
+    taken = names_taken(kernel)
+    sign = SIGN if moved.dtype is i8 else -SIGN
+    sums = Buffer(fresh(f"{min(other.element.buffers)}.sums", taken), i32, tuple(x.stop for x in kept), "shared", align=64)
+    one = Buffer(fresh("sum", taken), i32, (), "register")
+    new = {var(x.axis): var(fresh(x.axis, taken)) for x in (*kept, loop)}
+    at = tuple(var(x.axis) for x in kept)
+    adding = Loop(new[var(axis)].attr, ZERO, loop.stop, (Store(one.name, (), substitute(cast(i32, other.element), new), "add"),), "reduce")
+    total = call("mul", load(one.name, i32), const(-sign, i32))
+    before: Block = (Alloc(one), Store(one.name, (), const(0, i32)), adding, Store(sums.name, tuple(new[e] for e in at), total))
+    for x in reversed(kept):
+        before = (Loop(new[var(x.axis)].attr, ZERO, x.stop, before, "parallel"),)
+    shifted = call("add", cast(i32, moved.element), const(sign, i32))
+    product = call("mul", shifted, cast(i32, other.element))
+    acc = load(s.buffer, i32)
+    after = substitute_block(inside[place + 1 :], {acc: call("add", acc, load(sums.name, i32, *at))})
+    changed = (*inside[:place], replace(loop, body=(replace(s, value=product),)), *after)
+    if not loops:
+        return replace(kernel, body=(Alloc(sums), *before, *changed))
+    nest = replace_loop(kernel, loops[-1].axis, lambda x: (replace(x, body=changed),))
+    outer = find(nest, loops[0].axis)
+    return replace(nest, body=replace_in(nest.body, outer, (Alloc(sums), *before, outer)))
+
+
+def choice(instructions: frozenset[str], left: DType, right: DType) -> Dot | None:
+    """The instruction for these factors among those of a target, the first that needs no `offset` if there is one."""
+    rows = [row for row in INSTRUCTIONS.values() if row.name in instructions]
+    plain = [row for row in rows if (left, right) in ((row.left, row.right), (row.right, row.left))]
+    moved = [row for row in rows if left is right and {left, row.left, row.right} == {i8, u8}]
+    return next(iter((*plain, *moved)), None)

@@ -1,0 +1,155 @@
+"""The step that computes once what several loops over one range each compute: `tabulate`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ...ir.bounds import Known
+from ...ir.expr import ONE, ZERO, Expr, load, substitute, var
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, map_expressions
+from ...ir.primops import OPS
+from ...ir.simplify import assuming, prove_equal
+from ..costs import IN_CACHE, TABLE, operation
+from .affine import inside, upper
+from .tree import Facts, StepError, around, children, fresh, loads_in, names_taken, replace_at, written
+
+POSITION = var("%along")  # stands for the position along the range while values of several loops are compared
+
+
+def tabulate(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
+    """Compute the value that several loops over one range share in a table before them.
+
+        for q in 0 .. N reduce:                   alloc q.table: f32[8192] stack
+          acc[] add= exp(X[i, q] - m[])           for q.s in 0 .. N parallel:
+        for j in 0 .. N parallel:           →       q.table[q.s] = exp(X[i, q.s] - m[])
+          Y[i, j] = exp(X[i, j] - m[]) / acc[]    for q in 0 .. N reduce:
+                                                    acc[] add= q.table[q]
+                                                  for j in 0 .. N parallel:
+                                                    Y[i, j] = q.table[j] / acc[]
+
+    `axes` are two loops or more of one block, which hold no other statements than stores and lets, over the same range from 0 whose length is known to be at most what a
+    table may hold (`costs.TABLE`).  The value is the dearest that all of them compute, whatever their conditions, once for each position; nothing that it reads is written from the first loop to the last.
+    """
+    loops, path = _loops(kernel, axes)
+    block = _around(kernel, path)
+    known = _known(facts, path)
+    most = upper(loops[0].stop, known)
+    shared = [v for v in _values(loops[0]) if all(v in set(_values(x)) for x in loops[1:])]
+    if not shared:
+        raise StepError(f"tabulate: {', '.join(axes)} share no value")
+    value = max(shared, key=cost)  # of equals the first
+    if most is None or most * value.dtype.bytes > TABLE:
+        raise StepError(f"tabulate: a table over `{axes[0]}` may have more than {TABLE} bytes")
+    first, last = (next(k for k, s in enumerate(block) if s is x) for x in (loops[0], loops[-1]))
+    changed = written(block[first : last + 1]) & {n.attr for n in loads_in(value)}
+    if changed:
+        raise StepError(f"tabulate: {', '.join(f'`{b}`' for b in sorted(changed))} changes between the loops")
+    taken = names_taken(kernel)
+    table = Buffer(fresh(f"{axes[0]}.table", taken), value.dtype, (ZERO + most,), "stack", align=64)
+    own = fresh(f"{axes[0]}.s", taken)
+    filling = Loop(own, ZERO, loops[0].stop, (Store(table.name, (var(own),), substitute(value, {POSITION: var(own)})),), "parallel")
+    new: list[Stmt] = []
+    for s in block:
+        if s is loops[0]:
+            new += [Alloc(table), filling]
+        if any(s is x for x in loops):
+            assert isinstance(s, Loop)
+            here = {substitute(value, {POSITION: var(s.axis)}): load(table.name, table.dtype, var(s.axis))}
+            s = replace(s, body=map_expressions(s.body, lambda e, here=here: substitute(e, here)))
+        new.append(s)
+    if len(path) == 1:
+        return replace(kernel, body=tuple(new))
+    return replace(kernel, body=replace_at(kernel.body, path[:-1], (_with(path[-2], block, tuple(new)),)))
+
+
+def candidates(kernel: Kernel) -> Iterator[tuple[str, ...]]:
+    """Loops that share a value which is dearer than a store and loads in the first cache."""
+    blocks = [kernel.body]
+    while blocks:
+        block = blocks.pop(0)
+        blocks += [b for s in block for b in children(s)]
+        users: dict[Expr, list[str]] = {}
+        for s in block:
+            if isinstance(s, Loop) and _plain(s):
+                for v in dict.fromkeys(_values(s)):
+                    users.setdefault(v, []).append(s.axis)
+        worth = [v for v, axes in users.items() if len(axes) > 1 and (len(axes) - 1) * cost(v) > IN_CACHE * (len(axes) + 1)]
+        if worth:
+            yield tuple(users[max(worth, key=cost)])
+
+
+def cost(e: Expr) -> float:
+    """Of evaluating an expression, in units of `costs.py`."""
+    seen, stack, found = {e}, [e], 0.0
+    while stack:
+        n = stack.pop()
+        if n.op in OPS:
+            found += operation(n.op)
+        fresh_ = [a for a in n.args if a not in seen and n.op != "load"]
+        seen.update(fresh_)
+        stack += fresh_
+    return found
+
+
+def _plain(loop: Loop) -> bool:
+    return loop.start is ZERO and loop.step is ONE and loop.kind in ("parallel", "reduce") and all(isinstance(s, (Store, Let)) for s in loop.body)
+
+
+def _values(loop: Loop) -> list[Expr]:
+    """What every iteration computes from floats in memory, outer values first, with `POSITION` for the loop's variable."""
+    lets = {s.name for s in loop.body if isinstance(s, Let)}
+    here = {var(loop.axis): POSITION}
+    found: dict[Expr, None] = {}
+    for s in loop.body:
+        stack = [s.value] if isinstance(s, (Store, Let)) else []
+        while stack:
+            n = stack.pop()
+            if n.op in OPS and loop.axis in n.names and n.dtype.is_float and n.buffers and lets.isdisjoint(n.names):
+                found.setdefault(substitute(n, here))
+            if n.op in OPS:
+                stack += n.args[:1] if n.op == "where" else n.args
+    return list(found)
+
+
+def _loops(kernel: Kernel, axes: Sequence[str]) -> tuple[list[Loop], tuple[Stmt, ...]]:
+    """The loops in the order of their block, and the path to the first."""
+    paths = [around(kernel, a) for a in axes]
+    loops = [p[-1] for p in paths]
+    if len(set(axes)) < 2 or any(len(p) != len(paths[0]) or any(a is not b for a, b in zip(p[:-1], paths[0][:-1], strict=True)) for p in paths):
+        raise StepError("tabulate: two loops or more of one block are needed")
+    block = _around(kernel, paths[0])
+    order = [next((k for k, s in enumerate(block) if s is x), -1) for x in loops]
+    if -1 in order or order != sorted(order):
+        raise StepError(f"tabulate: {', '.join(axes)} do not stand in this order in one block")
+    found: list[Loop] = []
+    for x in loops:
+        assert isinstance(x, Loop)
+        if not _plain(x):
+            raise StepError(f"tabulate: `{x.axis}` is no plain loop from 0 in steps of 1")
+        if not (found == [] or prove_equal(x.stop, found[0].stop)):
+            raise StepError(f"tabulate: `{x.axis}` and `{found[0].axis}` differ in their range")
+        found.append(x)
+    return found, paths[0]
+
+
+def _around(kernel: Kernel, path: Sequence[Stmt]) -> Block:
+    """The block in which the last statement of a path stands."""
+    if len(path) == 1:
+        return kernel.body
+    return next(b for b in children(path[-2]) if any(s is path[-1] for s in b))
+
+
+def _with(parent: Stmt, old: Block, new: Block) -> Stmt:
+    if isinstance(parent, If):
+        return If(parent.condition, new, parent.orelse) if parent.body is old else If(parent.condition, parent.body, new)
+    return replace(parent, body=new)  # type: ignore[arg-type]
+
+
+def _known(facts: Facts, path: Sequence[Stmt]) -> Known:
+    """What is known of sizes and loops there, conditions that hold included."""
+    known = inside(path[:-1], facts.known)
+    for k, s in enumerate(path[:-1]):
+        if isinstance(s, If) and any(t is path[k + 1] for t in s.body):
+            known = assuming(known, s.condition)
+    return known

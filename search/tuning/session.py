@@ -1,0 +1,151 @@
+"""A search for one composite at one binding of its sizes: a record that is there already, or one that is made."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ...ir import text
+from ...ir.errors import LuminalError, ToolError
+from ...ir.graph import Graph
+from ...ir.target import Options
+from ...passes.pipeline import run_pipeline
+from ..bench.measure import CHECKED, within
+from ..child import Child
+from . import records
+from .alternatives import Alternative, Refused, alternatives, classes, parts
+from .bench import BLOCKS, Bench, Place
+from .climb import Candidate, Found, Measured, Watch, climb
+from .records import Record
+
+BUDGET = 20.0  # seconds of a search, by default
+
+
+class CannotMeasure(LuminalError):
+    """Candidates cannot be timed here; the message says why."""
+
+
+@dataclass
+class Search:
+    """`options` are those of the compilation, without a schedule; `scalars` bound values of scalar ports."""
+
+    graph: Graph
+    place: Place
+    options: Options
+    sizes: dict[str, int]
+    scalars: Mapping[str, Any]
+    seed: int = 0
+
+    @property
+    def key(self) -> str:
+        o = self.options
+        return records.key(
+            text.show(self.graph), f"strict={o.strict} fast={o.fast} unchecked={o.unchecked}", classes(self.sizes), self.place.target.describe, self.compiler
+        )  # fmt: skip
+
+    @cached_property
+    def compiler(self) -> str:
+        """Version and kind of what builds, without its path: a record may come from another machine of the same kind.  CannotMeasure."""
+        if self.place.runtime.source_suffix != ".c":
+            raise CannotMeasure(f"the kernels of the runtime {self.place.runtime.name} are no C functions of this process")
+        try:
+            return self.place.runtime.tools(self.place.target, self.place.device)
+        except ToolError as error:
+            raise CannotMeasure(str(error)) from None
+
+    @cached_property
+    def alternatives(self) -> list[Alternative]:
+        return alternatives(self.graph, self.place.target, self.options, self.sizes)
+
+    def recorded(self) -> Record | None:
+        """What an earlier search found.  CannotMeasure where there could be none."""
+        return records.find(self.key)
+
+    def run(self, budget: float, watch: Watch = lambda *_: None, clock: Callable[[], float] = time.monotonic) -> tuple[Record, Found]:
+        """Search for `budget` seconds, and keep what was found; the record also where the default stays.  CannotMeasure; an interruption leaves nothing."""
+        key = self.key
+        raised = run_pipeline(self.graph, "graph", self.place.target, self.options, stop_after="raise_loops")
+        checked = within(self.graph, raised, self.sizes, CHECKED)
+        with Child(self.place.runtime.environment(self.place.target)) as child:
+            bench = Bench(self.place, self.graph, raised, self.sizes, checked, self.scalars, child, self.seed, self.options.fast)
+            space = Workshop(self.alternatives)
+            found = climb(space, _Measurer(space, bench), clock, budget, watch)
+        if found.failed:
+            raise CannotMeasure(found.failed)
+        winner = found.winner
+        stays = winner is found.default
+        chosen = self.alternatives[winner.alternative]
+        record = Record(
+            key, self.graph.name, self.place.runtime.name, self.place.target.describe, self.compiler, classes(self.sizes), dict(self.sizes),
+            "" if stays else chosen.recorded(winner.scripts), () if stays else chosen.left_out, found.ratio, found.noise, len(found.trials), round(found.seconds, 3),
+        )  # fmt: skip
+        records.keep(record)
+        return record, found
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """The space of `climb`: alternatives, and scripts of their kernels."""
+
+    alternatives: Sequence[Alternative]
+
+    def defaults(self) -> list[Candidate]:
+        """The default, the other variants of its script (what it would do at other sizes), and the default of every other graph."""
+        first, *others = [
+            Candidate(k, a.defaults, f"without {', '.join(a.left_out)}" if k else "the default", a.cost(a.default_kernels))
+            for k, a in enumerate(self.alternatives)
+        ]
+        return [first, *self.variants(first), *others]
+
+    def variants(self, first: Candidate) -> Iterator[Candidate]:
+        for k, kernel in enumerate(self.alternatives[0].kernels):
+            for condition, lines in parts(kernel.schedule):
+                if lines != first.scripts[k]:
+                    what = f"{kernel.name} as where {condition}" if condition else f"{kernel.name} as at all other sizes"
+                    found = self.candidate(0, (*first.scripts[:k], lines, *first.scripts[k + 1 :]), what)
+                    if found is not None:
+                        yield found
+
+    def candidate(self, alternative: int, scripts: tuple[tuple[str, ...], ...], what: str) -> Candidate | None:
+        chosen = self.alternatives[alternative]
+        try:
+            return Candidate(alternative, scripts, what, chosen.cost(chosen.scheduled(scripts)))
+        except Refused:
+            return None
+
+
+@dataclass(frozen=True)
+class _Measurer:
+    space: Workshop
+    bench: Bench
+
+    def measure(self, candidates: Sequence[Candidate], seconds: float) -> list[Measured]:
+        made: dict[int, Any] = {}
+        refused: dict[int, Measured] = {}
+        for k, c in enumerate(candidates):
+            chosen = self.space.alternatives[c.alternative]
+            try:
+                made[k] = chosen.program(chosen.scheduled(c.scripts))
+            except Refused as error:
+                refused[k] = Measured("refused", str(error))
+        found = dict(zip(made, self.bench.measure(list(made.values()), seconds), strict=True)) if made else {}
+        return [refused[k] if k in refused else found[k] for k in range(len(candidates))]
+
+    def confirm(self, best: Candidate, default: Candidate, seconds: float) -> tuple[Measured, Measured]:
+        """Whole programs: with the variants of the other sizes, as they will be compiled."""
+        whole: list[Any] = []
+        for c in (best, default):
+            chosen = self.space.alternatives[c.alternative]
+            script = chosen.recorded(c.scripts)
+            schedules = {chosen.target.runtime: script}
+            from dataclasses import replace
+
+            try:
+                whole.append(run_pipeline(chosen.nests, "kernel", chosen.target, replace(chosen.options, schedules=schedules)))
+            except LuminalError as error:
+                return Measured("refused", str(error)), Measured("pass")
+        mine, its = self.bench.measure(whole, seconds, 2 * BLOCKS)
+        return mine, its

@@ -1,0 +1,94 @@
+"""-O3: for which sizes a composite is tuned, and what a search, or the record of an earlier one, means for its compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .compiler import Compilation
+    from .ir.graph import Graph
+    from .search.tuning.climb import Found
+    from .search.tuning.records import Record
+    from .search.tuning.session import Search
+
+Watch = Callable[[int, int, float], None]  # candidates tried, known, and the best gain so far
+WORTHWHILE = 1_000_000  # operations from which on a composite's own test sizes are worth timing; below, a call is most of it
+UP_TO = 1e9  # operations at the sizes that are chosen for a composite that names none
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """`record` is None where nothing was found or could be looked for; then -O3 is -O2, and `warning` says why."""
+
+    record: Record | None = None
+    found: Found | None = None  # of a search that was made now
+    warning: str = ""
+
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+        r = self.record
+        if r is None:
+            return ""
+        at = " ".join(f"{k}={v}" for k, v in r.sizes.items())
+        result = "the automatic schedule stays" if r.is_default else f"{r.ratio:.2f} times as fast as the automatic schedule (±{r.noise:.2f})"
+        return f"{r.composite} at {at}: {result}; {r.candidates} candidates in {r.seconds:.1f} s" + ("" if self.found else ", as recorded")
+
+
+def tuned(compilation: Compilation, watch: Watch = lambda *_: None, *, anew: bool = False) -> Tuned:
+    """The record for the compilation's sizes; where there is none (or `anew`), a search of `settings.budget` seconds makes it.  UsageError, ToolError as in any compilation."""
+    from .search.tuning.session import CannotMeasure
+
+    s = compilation.settings
+    if compilation.start != "graph":
+        return Tuned(warning=f"-O3: a .{compilation.start} file has no reference to check candidates by; compiled as by -O2")
+    if compilation.composite is not None and compilation.runtime.name in compilation.composite.schedules:
+        return Tuned(warning="-O3: the composite has a schedule of its own, which is taken as it stands")
+    graph = compilation.elaborate()
+    at = sizes_of(compilation, graph)
+    if at is None:
+        return Tuned(warning="-O3: no sizes to tune for; name them with --test or -D; compiled as by -O2")
+    search = search_for(compilation, graph, *at)
+    try:
+        record = None if anew else search.recorded()
+        if record is not None or s.budget <= 0:
+            return Tuned(record)
+        return Tuned(*search.run(s.budget, watch))
+    except CannotMeasure as why:
+        return Tuned(warning=f"-O3: nothing can be measured here ({why}); compiled as by -O2")
+
+
+def search_for(compilation: Compilation, graph: Graph, sizes: dict[str, int], scalars: Mapping[str, Any]) -> Search:
+    from dataclasses import replace
+
+    from .search.tuning.bench import Place
+    from .search.tuning.session import Search
+
+    s = compilation.settings
+    place = Place(compilation.runtime, compilation.target, s.runtime, s.target, s.config, s.portable, s.device, s.timeout)
+    return Search(graph, place, replace(compilation.options, schedules={}, left_out=()), sizes, scalars)
+
+
+def sizes_of(compilation: Compilation, graph: Graph) -> tuple[dict[str, int], dict[str, Any]] | None:
+    """Sizes and scalar ports: those asked for; else of the composite's `[test] sizes` the ones with most work, if that is worth timing; else moderate ones.
+    None where none are known that keep the preconditions."""
+    from .search.bench.measure import fits, within
+    from .search.trial import work_of
+
+    names = [p.name for p in graph.sizes]
+    scalars = [p.name for p in graph.ports if p.role == "scalar"]
+    asked = compilation.settings.at
+    if all(n in asked for n in names) and (names or not compilation.settings.at):
+        chosen = {n: int(asked[n]) for n in names}
+        return (chosen, {n: asked[n] for n in scalars if n in asked}) if fits(graph, chosen) else None
+    own = () if compilation.composite is None else compilation.composite.test.sizes
+    bound = [({n: int(b[n]) for n in names}, {n: b[n] for n in scalars if n in b}) for b in own if all(n in b for n in names)]
+    bound = [(b, given) for b, given in bound if fits(graph, b) and work_of(graph, b)[0] >= WORTHWHILE]
+    if bound:
+        return max(bound, key=lambda pair: work_of(graph, pair[0])[0])
+    from .passes.costs import nominal
+
+    moderate = nominal(graph.size_info())
+    return (within(graph, graph, moderate, UP_TO), {}) if fits(graph, moderate) else None
