@@ -46,6 +46,7 @@ from .lower.names import Names
 
 SHORT = 8  # statements of an iteration that are written twice
 
+
 def outline(program: Program, target: Target, options: Options) -> Program:
     """Every parallel loop with a condition for running it alone; the entry has none."""
     if target.gpu or not target.threads:

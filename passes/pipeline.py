@@ -48,7 +48,13 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("fuse", "graph", "graph", "last on the graph: it only marks what is made real, with every rewrite already done"),
     Pass("make_nests", "graph", "kernel", "one kernel for each node made real; loops are in logical order, nothing is scheduled"),
     Pass("split_complex", "kernel", "kernel", "once for what tensors and what loops have made: nothing after it knows complex numbers"),
-    Pass("join_rows", "kernel", "kernel", "before scheduling, which is of one kernel at a time: what was stored for the next kernel stays in the cache", frozenset({2, 3})),
+    Pass(
+        "join_rows",
+        "kernel",
+        "kernel",
+        "before scheduling, which is of one kernel at a time: what was stored for the next kernel stays in the cache",
+        frozenset({2, 3}),
+    ),
     Pass(
         "share_reciprocals",
         "kernel",
@@ -56,6 +62,13 @@ PIPELINE: tuple[Pass, ...] = (
         "before legalize, which decomposes what divisions are left where the target has none; only under --fast",
     ),
     Pass("legalize", "kernel", "kernel", "before scheduling, so that a register budget counts the operations that are really emitted"),
+    Pass(
+        "join",
+        "kernel",
+        "kernel",
+        "before scheduling, which looks at one kernel at a time; after legalize, which tells what is computed with",
+        frozenset({2, 3}),
+    ),
     Pass("schedule", "kernel", "kernel", "at -O0 and -O1 only what the target demands (GPU axes), from -O2 the automatic schedule"),
     Pass("lower", "kernel", "program", "flat addresses and vectors; from here on nothing is decided"),
     Pass("simplify_index", "program", "program", "addresses are sums of products now; bounds of the loops are known"),

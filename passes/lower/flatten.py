@@ -250,7 +250,11 @@ def store(s: k.Store, scope: Scope) -> p.Stmt:
         value = make("ins", value.dtype, (target, *value.args[1:]), value.attr)
     elif s.combiner:
         value = call(COMBINERS[s.combiner].op, target, value)
-    return p.Assign(place.name, value) if place.scalar else p.StoreTo(place.name, target.args[0], value, None if s.stream is None else scope.flat(s.stream))
+    return (
+        p.Assign(place.name, value)
+        if place.scalar
+        else p.StoreTo(place.name, target.args[0], value, None if s.stream is None else scope.flat(s.stream))
+    )
 
 
 def trips(start: Expr, stop: Expr, step: Expr) -> Expr:

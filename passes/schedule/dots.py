@@ -67,15 +67,17 @@ def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str) -> Kernel:
     if (a.dtype, b.dtype) != (row.left, row.right):
         a, b = b, a
     if (a.dtype, b.dtype, s.value.dtype) != (row.left, row.right, row.result):
-        raise StepError(f"dot: {instruction} multiplies {row.left} by {row.right} into {row.result}, here are {a.dtype} and {b.dtype} into {s.value.dtype}")
+        raise StepError(
+            f"dot: {instruction} multiplies {row.left} by {row.right} into {row.result}, here are {a.dtype} and {b.dtype} into {s.value.dtype}"
+        )
     if facts.strict and row.result.is_float:
         raise StepError("dot: neighbours are added in an order of their own, and --strict forbids it")
-    whole = is_multiple(loop.stop, row.count, facts.known)
+    whole = is_multiple(loop.stop, row.neighbours, facts.known)
 
     def word(f: Factor) -> Expr:
         parts: list[Expr] = []
-        for k in range(row.count):
-            at = var(axis) * row.count + k
+        for k in range(row.neighbours):
+            at = var(axis) * row.neighbours + k
             bits = substitute(f.bits, {var(axis): at})
             if not whole and k:
                 bits = where(at.lt(loop.stop), bits, const(0, u32))
@@ -87,7 +89,7 @@ def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str) -> Kernel:
         return joined if f.dtype is f.element.dtype else call("bit_xor", joined, const(0x80808080, u32))
 
     value = make("ins", row.result, (const(0, row.result), word(a), word(b)), row.name)
-    return replace_loop(kernel, axis, lambda _: (replace(loop, stop=ceildiv(loop.stop, row.count), body=(replace(s, value=value),)),))
+    return replace_loop(kernel, axis, lambda _: (replace(loop, stop=ceildiv(loop.stop, row.neighbours), body=(replace(s, value=value),)),))
 
 
 def screen(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
@@ -141,7 +143,11 @@ def _smallest(kernel: Kernel, panels: Buffer, least: Buffer, row: Dot, taken: se
     around = [s for s in paths[0] if isinstance(s, Loop)]
     home = next((x for x in reversed(around) if x.axis in outside), None)
     deep = next((x for x in around if x.axis in store.index[-2].names - outside), None)
-    if home is None or deep is None or any(home not in path or path[-1].index[:-2] != store.index[:-2] for path in paths if isinstance(path[-1], Store)):  # type: ignore[union-attr]
+    if (
+        home is None
+        or deep is None
+        or any(home not in path or path[-1].index[:-2] != store.index[:-2] for path in paths if isinstance(path[-1], Store))
+    ):  # type: ignore[union-attr]
         raise StepError(f"screen: `{panels.name}` is not packed panel by panel")
     if any(isinstance(x, Loop) and x.axis in inside for x in paths[0][: paths[0].index(home)]):
         raise StepError(f"screen: the panels of `{panels.name}` are not packed one after the other")
@@ -162,13 +168,13 @@ def _smallest(kernel: Kernel, panels: Buffer, least: Buffer, row: Dot, taken: se
 def _halves(word: Expr, row: Dot) -> list[Expr]:
     """The elements of a word, each in the upper bits of a word of its own."""
     mask = const(((1 << row.left.bits) - 1) << (32 - row.left.bits), u32)
-    *lower, _ = [call("shift_left", word, const(32 - row.left.bits * (k + 1), u32)) for k in range(row.count)]
+    *lower, _ = [call("shift_left", word, const(32 - row.left.bits * (k + 1), u32)) for k in range(row.neighbours)]
     return [call("bit_and", w, mask) for w in (*lower, word)]
 
 
 def _magnitude(word: Expr, row: Dot) -> Expr:
     """The smallest of the elements' bits without their signs, less 1: so 0 becomes the largest."""
-    shifted = [call("shift_right", word, const(k * row.left.bits, u32)) if k else word for k in range(row.count)]
+    shifted = [call("shift_right", word, const(k * row.left.bits, u32)) if k else word for k in range(row.neighbours)]
     sizes = [call("bit_and", w, const((1 << (row.left.bits - 1)) - 1, u32)) for w in shifted]
     less_one = [call("sub", s, const(1, u32)) for s in sizes]
     result = less_one[0]
@@ -215,7 +221,9 @@ def offset(kernel: Kernel, facts: Facts, axis: str, buffer: str) -> Kernel:
     inside = loops[-1].body if loops else kernel.body
     place = next(k for k, t in enumerate(inside) if t is loop)
     start = Store(s.buffer, (), identity("add", i32))
-    if s.index or not any(isinstance(t, Store) and (t.buffer, t.index, t.value, t.combiner) == (start.buffer, start.index, start.value, "") for t in inside[:place]):
+    if s.index or not any(
+        isinstance(t, Store) and (t.buffer, t.index, t.value, t.combiner) == (start.buffer, start.index, start.value, "") for t in inside[:place]
+    ):
         raise StepError(f"offset: `{s.buffer}` does not start at 0 beside `{axis}`")
     kept = [x for x in loops if x.axis in other.element.names]
     if any(y.axis in x.stop.names for x in (*kept, loop) for y in loops):

@@ -12,7 +12,7 @@ from ...ir.primops import OPS
 from ...ir.simplify import assuming, prove_equal
 from ..costs import IN_CACHE, TABLE, operation
 from .affine import inside, upper
-from .tree import Facts, StepError, around, children, fresh, loads_in, names_taken, replace_at, touched, written
+from .tree import Facts, StepError, around, children, fresh, loads_in, names_taken, replace_at, written
 
 POSITION = var("%along")  # stands for the position along the range while values of several loops are compared
 
