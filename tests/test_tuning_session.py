@@ -83,10 +83,11 @@ def test_the_default_is_what_o2_makes_and_neighbours_are_schedules(name: str) ->
 
 
 def test_without_a_cascade_is_an_alternative() -> None:
-    c = compiled("softmax", sizes={"batch": 64, "N": 64})
+    rows = "(composite rows ((X{f32}[M N]) -> (Y{f32}[M N])) (return (softmax X)))"
+    c = compiled(rows, sizes={"M": 64, "N": 64})
     assert [a.left_out for a in alternatives(c.elaborate(), c.target, c.options, {})] == [(), ("cascade",)]
-    free = compiled("softmax")
-    found = alternatives(free.elaborate(), free.target, free.options, {"batch": 64, "N": 64})
+    free = compiled(rows)
+    found = alternatives(free.elaborate(), free.target, free.options, {"M": 64, "N": 64})
     assert [a.left_out for a in found] == [()], "at other sizes it may be far worse, and there are no variants of a graph"
     g = compiled(GEMM, sizes=SIZES)
     assert len(alternatives(g.elaborate(), g.target, g.options, {})) == 1, "what makes no difference is none"
