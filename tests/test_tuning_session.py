@@ -84,7 +84,7 @@ def test_the_default_is_what_o2_makes_and_neighbours_are_schedules(name: str) ->
 
 def test_without_a_cascade_is_an_alternative() -> None:
     rows = "(composite rows ((X{f32}[M N]) -> (Y{f32}[M N])) (return (softmax X)))"
-    c = compiled(rows, sizes={"M": 64, "N": 64})
+    c = compiled(rows, sizes={"M": 64, "N": 100_000})  # a row that leaves the cache
     assert [a.left_out for a in alternatives(c.elaborate(), c.target, c.options, {})] == [(), ("cascade",)]
     free = compiled(rows)
     found = alternatives(free.elaborate(), free.target, free.options, {"M": 64, "N": 64})
