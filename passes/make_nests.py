@@ -192,7 +192,7 @@ class _Maker:
             notes += body.notes
             if short is None or short is TRUE:
                 break
-        block = blocks[0] if short is None or len(blocks) == 1 else either(short, *blocks, self.names.taken)
+        block = blocks[0] if short is None or len(blocks) == 1 else either(short, blocks[0], blocks[1], self.names.taken)
         return Piece((name,), block, notes=tuple(notes))
 
     def _short(self, node: Node) -> tuple[Node, Expr | None]:
