@@ -70,7 +70,7 @@ def in_place(block: Block, old: str, new: str) -> bool:
         if either is None or len(stores) > MOST_FORMS or old in loads((If(either.condition, (), ()),)):
             return not stores
         # one form or the other runs: each by itself
-        return all(in_place(map_block(block, lambda s, b=b: b if s is either else None), old, new) for b in (either.body, either.orelse))
+        return all(in_place(map_block(block, lambda s, b=b: b if s == either else None), old, new) for b in (either.body, either.orelse))
     at, around, store = stores[0]
     used = {n for e in store.index for n in postorder(e)}
     if any(var(axis) not in used for axis in around):
