@@ -26,7 +26,7 @@ class Dot(NamedTuple):
     least: int = 0
 
     @property
-    def count(self) -> int:
+    def neighbours(self) -> int:
         """Elements in a word."""
         return 32 // self.left.bits
 
@@ -50,7 +50,7 @@ class Dot(NamedTuple):
 
         bits = np.asarray(words, np.uint32)
         unsigned = np.dtype(f"u{d.bytes}")
-        return [(bits >> np.uint32(k * d.bits)).astype(unsigned).view(numpy_dtype(d)) for k in range(self.count)]
+        return [(bits >> np.uint32(k * d.bits)).astype(unsigned).view(numpy_dtype(d)) for k in range(self.neighbours)]
 
 
 INSTRUCTIONS: dict[str, Dot] = {

@@ -238,9 +238,8 @@ class _Finder:
         return sums.sums[(0,) * len(sums.points)]
 
     def in_rows(self, n: Node, place: tuple[int, ...]) -> bool:
-        """Whether a polynomial's sums may run along: one axis, in which memory is consecutive (else a row is no piece of memory that could be in a cache or not), and a number each for a row.
-        There are rows: a sum of one result is divided among the threads, which a cascade is not."""
-        if self.gpu or len(n.attr.extents) != 1 or len(place) != n.rank or all(e is ONE for e in n.shape):
+        """Whether a polynomial's sums may run along: one axis, in which memory is consecutive (else a row is no piece of memory that could be in a cache or not), and a number each for a row."""
+        if self.gpu or len(n.attr.extents) != 1 or len(place) != n.rank:
             return False
         along = axis(n.rank)
         reads = [v for v in pointwise_reads(n) if any(along in leaves(e, "axis") for e in v.index)]

@@ -153,7 +153,11 @@ class _Maker:
     def _body(self, *computing: Node, known: Known | None = None) -> NestBody:
         """An empty kernel; every real node but these is in memory."""
         body = NestBody(
-            Names(self.names.taken), known or self.known, lambda n: None if n in computing else self.version.get(n), self.scalars, self.options.unchecked
+            Names(self.names.taken),
+            known or self.known,
+            lambda n: None if n in computing else self.version.get(n),
+            self.scalars,
+            self.options.unchecked,
         )
         body.asked = self.asked
         return body
@@ -188,7 +192,7 @@ class _Maker:
             notes += body.notes
             if short is None or short is TRUE:
                 break
-        block = blocks[0] if short is None or len(blocks) == 1 else either(short, *blocks, self.names.taken)
+        block = blocks[0] if short is None or len(blocks) == 1 else either(short, blocks[0], blocks[1], self.names.taken)
         return Piece((name,), block, notes=tuple(notes))
 
     def _short(self, node: Node) -> tuple[Node, Expr | None]:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 STEP = 64  # a tile that holds scores is worked off in multiples of this: vectors and register tiles without tails
 COLUMNS = 32  # and a further axis of a state in multiples of this
 TILE = 128  # positions of the axis: long enough that one correction a tile is nothing, short enough that tiles of a few dozen rows stay in the first caches
+FEW_TILE = 256  # where few rows read it: memory is read in longer pieces, by few turns from one operand to another
 LONG_TILE = 4096  # where nothing is kept for a tile: what is read again is in the first cache still, and a correction a tile costs nothing
 
 
@@ -94,7 +95,7 @@ class CascadeLoops:
         self.wanted = list(dict.fromkeys(key for k in order for key in self.wants(k)))
         self.blocked = any(self.is_score(node) and self.shared(node, index) for node, index in self.wanted)
         self.padded = self.blocked and self.chunk is None
-        self.tile = TILE if self.wanted else LONG_TILE
+        self.tile = LONG_TILE if not self.wanted else TILE if self.chunk is None else FEW_TILE
         self.body.notes.append(self.note())
         for k, state in enumerate(self.states):
             self.start(k, state)

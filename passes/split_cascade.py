@@ -1,7 +1,7 @@
 """Cascades of few rows along a long axis: chunks of the axis side by side, and their states merged in order.
 
     if few rows and a long axis:
-      for c in chunks parallel, for i in rows parallel:       a kernel of its own: threads share chunks and rows
+      for c in chunks parallel, for i in rows parallel:       threads share chunks and rows
         the cascade, over the tiles of chunk c
         m.parts[i, c] = m; l.parts[i, c] = l; a.parts[i, c, e] = a[e]
       …
@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..ir.bounds import Known
-from ..ir.expr import ONE, ZERO, Expr, axis, call, ceildiv, const, leaves, load, minimum, product, substitute, var, where
+from ..ir.expr import ZERO, Expr, axis, call, ceildiv, const, leaves, load, minimum, product, substitute, var, where
 from ..ir.graph import Node, Shape, View, previous_node, state_axes, state_count
 from ..ir.kernel import Alloc, Buffer, If
 from ..ir.primops import OPS
@@ -40,7 +40,9 @@ CHUNKS = 64  # of a row, at most: enough to be shared evenly by as many threads 
 ROWS = 32  # more rows than this are shared evenly themselves
 SHARING = 16  # rows that read the same columns: up to so many, packed panels cost more than they save
 MOST_ROWS = 1024  # what is kept of so many rows and chunks is some dozen megabytes
-LIGHT = 1 << 14  # positions of a chunk, or a multiple, where each is a number: what one core reads faster than another is woken, and many times what merging costs
+LIGHT = (
+    1 << 14
+)  # positions of a chunk, or a multiple, where each is a number: what one core reads faster than another is woken, and many times what merging costs
 HEAVY = 512  # the same where each position is a score, or weighs a vector; a multiple of the tiles
 
 
@@ -199,13 +201,17 @@ def write_parts(body: NestBody, cascade: Node, split: Split, parts: list[Buffer]
     body.memo = memo  # a row alone is the same point later
 
 
-def write_results(body: NestBody, cascade: Node, split: Split, parts: list[Buffer], results: Mapping[Node, tuple[int, ...]], names: Mapping[Node, str]) -> None:
+def write_results(
+    body: NestBody, cascade: Node, split: Split, parts: list[Buffer], results: Mapping[Node, tuple[int, ...]], names: Mapping[Node, str]
+) -> None:
     """What is made of the merged states: `results` has, for each, which of its axes the rows are.  Where they go along the axis too, each chunk is a piece of work again, which merges for itself."""
     body.loops_of = lambda body, node, rows: MergeLoops(body, node, rows, split, parts)
     (extent,) = cascade.args[0].node.attr.extents
     along = {n: next((k for k, e in enumerate(n.shape) if e is extent and k not in places), None) for n, places in results.items()}
     numbers = not any(state_axes(cascade, k)[1] for k in range(state_count(cascade)))
-    chunked = numbers and any(k is not None for k in along.values()) and all(along[n] is not None or n.rank == len(places) for n, places in results.items())
+    chunked = (
+        numbers and any(k is not None for k in along.values()) and all(along[n] is not None or n.rank == len(places) for n, places in results.items())
+    )
     with body.nest((split.count, *cascade.attr.extents) if chunked else cascade.attr.extents) as point:
         chunk, rows = (point[0], point[1:]) if chunked else (ZERO, point)
         for n, places in results.items():

@@ -25,6 +25,7 @@ from luminal.ir.primops import OPS, STRUCTURAL
 from luminal.ir.target import Options
 from luminal.ir.verify import verify
 from luminal.passes.pipeline import run_pipeline
+from luminal.runtimes import find
 from luminal.search.conformance import survey as surveys
 from luminal.search.conformance.distance import FAR, histogram, quantile, steps
 from luminal.search.conformance.kernels import Refused, Spec, compiled, specs
@@ -34,6 +35,7 @@ from luminal.search.conformance.subjects import Subject, operators, subjects
 from luminal.search.conformance.survey import chosen, recorded, units
 from luminal.search.conformance.unit import Settings, run_unit
 from luminal.search.conformance.values import inputs, special_size
+from luminal.search.trial import work_of
 
 TOML = 'name = "{name}"\ninherits = "clang"\n'
 
@@ -82,6 +84,12 @@ def test_the_sizes_of_a_composite_are_of_every_class_and_legal() -> None:
         assert len({tuple(b.items()) for _, b in found}) == len(found)
         assert {"zero", "prime", "tile", "large"} <= {kind for kind, _ in found}
         assert any(0 in b.values() for _, b in found) and any(b["M"] == 1 for _, b in found) and max(b["M"] for _, b in found) > 40
+
+
+def test_an_interpreter_is_given_less_work() -> None:
+    graph = elaborated("(composite f ((A{f32}[M K] B{f32}[K N]) -> (Y)) (return (matmul A B)))")
+    most, less = (max(work_of(graph, b)[0] for _, b in bindings(graph, (), True, interpreted)) for interpreted in (False, True))
+    assert 5 < most / less < 50 and find("reference").target(None, {}, False).interpreted
 
 
 def test_a_size_that_something_is_divided_by_is_not_0() -> None:

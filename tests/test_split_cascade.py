@@ -27,10 +27,13 @@ FEW: dict[str, str] = {
     **{f"{name}, invented": one[0] for name, one in test_cascade_invented.INVENTED.items()},
     "a row alone": "((X{f32}[N]) -> (Y{f32}[N])) (return (softmax X))",
     "a row alone, to a number": "((X{f32}[N]) -> (Y{f32}[])) (return (logsumexp X))",
+    "variance of a row alone": "((X{f32}[N]) -> (Y{f32}[])) (setf d (- X (mean X))) (return (mean (* d d)))",
     "a row and its logarithm": "((X{f32}[N]) -> (Y{f32}[N] L{f32}[])) (return (softmax X) (logsumexp X))",
     "position of a row's maximum in scores": '((Q{f32}[D] K{f32}[M D]) -> (I{i64}[] Y{f32}[])) (setf s (einsum "d,jd->j" Q K)) (return (argmax s) (max s))',
 }  # fmt: skip
-VECTORS = Target("clang", "test", "16 lanes", native=TARGET.native, dtypes=TARGET.dtypes, arithmetic=TARGET.arithmetic, vector_bytes=64, vector_registers=32)
+VECTORS = Target(
+    "clang", "test", "16 lanes", native=TARGET.native, dtypes=TARGET.dtypes, arithmetic=TARGET.arithmetic, vector_bytes=64, vector_registers=32
+)
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +41,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small tensors have several chunks, of several tiles."""
     monkeypatch.setattr("luminal.passes.nest_cascade.LONG_TILE", 32)
     monkeypatch.setattr("luminal.passes.nest_cascade.TILE", 64)
+    monkeypatch.setattr("luminal.passes.nest_cascade.FEW_TILE", 32)
     monkeypatch.setattr("luminal.passes.nest_moments.CACHED", 128)
     for name, value in (("CHUNKS", 3), ("LIGHT", 64), ("HEAVY", 64), ("ROWS", 9)):
         monkeypatch.setattr(f"luminal.passes.split_cascade.{name}", value)
@@ -68,7 +72,9 @@ def test_chunks_mean_the_same(name: str) -> None:
         agree(outputs(legal, inputs, sizes, seed), meaning(graph, inputs, sizes), graph, f"{name}, seed {seed}, sizes {sizes}")
 
 
-@pytest.mark.parametrize("name", ["softmax, 0", "one query, 0", "grouped queries, 0", "causal, 0", "layer norm, 1", "a row alone", "push and pull, invented"])
+@pytest.mark.parametrize(
+    "name", ["softmax, 0", "one query, 0", "grouped queries, 0", "causal, 0", "layer norm, 1", "a row alone", "push and pull, invented"]
+)
 def test_scheduled(name: str) -> None:
     """Both forms of a kernel are scheduled, the script replays, and the result means the same."""
     graph = naive(FEW[name])
@@ -88,7 +94,9 @@ def test_scheduled(name: str) -> None:
 
 def test_sizes_that_are_known_choose_once() -> None:
     def forms(ports: str) -> tuple[bool, bool]:
-        (kernel,) = nests(after(before(f"(({ports}) -> (Y{{f32}}[M])) (return (logsumexp X :axis 1))".replace("[M]", f"[{ports[7:].split()[0]}]")))).kernels
+        (kernel,) = nests(
+            after(before(f"(({ports}) -> (Y{{f32}}[M])) (return (logsumexp X :axis 1))".replace("[M]", f"[{ports[7:].split()[0]}]")))
+        ).kernels
         return _split(kernel), isinstance(kernel.body[0], If)
 
     assert forms("X{f32}[4 1000]") == (True, False)
@@ -132,7 +140,9 @@ print(h.hexdigest())
 @needs_cc
 def test_the_same_bits_for_any_number_of_threads() -> None:
     found = [
-        subprocess.run([sys.executable, "-c", CHILD], env={**os.environ, "OMP_NUM_THREADS": str(n)}, capture_output=True, text=True, check=True).stdout
+        subprocess.run(
+            [sys.executable, "-c", CHILD], env={**os.environ, "OMP_NUM_THREADS": str(n)}, capture_output=True, text=True, check=True
+        ).stdout
         for n in (1, 2, 3, 8)
     ]
     assert len(set(found)) == 1 and len(found[0]) == 65, found
@@ -141,7 +151,9 @@ def test_the_same_bits_for_any_number_of_threads() -> None:
 @needs_cc
 def test_compiled_with_nothing_to_see() -> None:
     """Chunks and rows that are all masked, and infinite or huge scores, give what one pass gives."""
-    f = luminal.compile("(composite rows ((X{f32}[M N]) -> (Y{f32}[M N] L{f32}[M])) (return (softmax X :axis 1) (logsumexp X :axis 1)))", runtime="clang")
+    f = luminal.compile(
+        "(composite rows ((X{f32}[M N]) -> (Y{f32}[M N] L{f32}[M])) (return (softmax X :axis 1) (logsumexp X :axis 1)))", runtime="clang"
+    )
     x = np.random.default_rng(SEED).standard_normal((5, 300)).astype(np.float32)
     x[0] = -np.inf
     x[1, :299] = -np.inf

@@ -18,18 +18,18 @@ from .tree import Facts, StepError, reads, written
 from .vectors import vectors
 
 
-def automatic(kernel: Kernel, facts: Facts, target: Target, options: Options, alone: bool = True) -> Kernel:
+def automatic(kernel: Kernel, facts: Facts, target: Target, options: Options, elsewhere: frozenset[str] | None = None) -> Kernel:
     """The kernel scheduled for the target, its script in `schedule`, the reasons in `notes`.
 
-    A plan that a step refuses is dropped whole, and the next simpler one is tried; the unscheduled kernel is always right.  `alone`: the kernel is not a part of another, so a team of threads
-    may be started around all of it.
+    A plan that a step refuses is dropped whole, and the next simpler one is tried; the unscheduled kernel is always right.  `elsewhere`: where
+    the kernel is one of several nests, what the others read.
     """
     condition = variants.branching(kernel, facts)
     if condition is not None:
         return _each_branch(kernel, condition, facts, target, options)
     reasons: list[str] = []
     for attempt in (_gpu,) if target.gpu else (_cascade, _contraction, _vectors):
-        plan = Plan(kernel, facts, target, options, alone=alone)
+        plan = Plan(kernel, facts, target, options, elsewhere=elsewhere)
         try:
             if attempt(plan):
                 _stays_in_place(kernel, plan.kernel, facts)
@@ -44,7 +44,9 @@ def _each_branch(kernel: Kernel, condition: Expr, facts: Facts, target: Target, 
     bare = replace(kernel, notes=())
     parts = [variants.under(bare, condition), variants.under(bare, None, (condition,))]
     found = [_one_by_one(k, facts, target, options) if k.body else k for k in parts]
-    found = [b if any(line.startswith(variants.WORD) for line in k.schedule) else k for k, b in zip(found, parts, strict=True)]  # those have no place in a part
+    found = [
+        b if any(line.startswith(variants.WORD) for line in k.schedule) else k for k, b in zip(found, parts, strict=True)
+    ]  # those have no place in a part
     chosen = variants.choose(bare, list(zip((condition, None), found, strict=True)))
     return replace(chosen, notes=tuple(dict.fromkeys((*kernel.notes, *(note for k in found for note in k.notes)))))
 
@@ -62,7 +64,8 @@ def _one_by_one(kernel: Kernel, facts: Facts, target: Target, options: Options) 
             before.append(s)
             body.append(s)
             continue
-        alone = automatic(replace(kernel, body=(*before, s), schedule=(), notes=()), facts, target, options, alone=False)
+        elsewhere = frozenset(n.attr for t in nests if t is not s for n in reads((t,)))
+        alone = automatic(replace(kernel, body=(*before, s), schedule=(), notes=()), facts, target, options, elsewhere)
         body += [t for t in alone.body if t not in before]
         steps += alone.schedule
         notes += alone.notes

@@ -83,6 +83,8 @@ def _rows(chain: tuple[str, ...], nests: list[Contraction], plan: Plan) -> tuple
             break
         rows.insert(0, axis)
     return tuple(rows)
+
+
 FEW_ROWS = 8  # of a block where there are few: their states stay in the first cache, beside what they read of a tile
 
 

@@ -62,7 +62,9 @@ def _threads(plan: Plan) -> None:
     if len(axes) - single > (1 if short else 2) and not plan.tried("collapse", outer, axes[single + 1]):
         outer = roles.shape(plan.kernel).axes[single]
     plan.do("parallel", outer)
-    if plan.alone and any(isinstance(s, Alloc) and s.buffer.space == "private" and not s.buffer.elements.is_const for s in statements(plan.kernel.body)):
+    if plan.alone and any(
+        isinstance(s, Alloc) and s.buffer.space == "private" and not s.buffer.elements.is_const for s in statements(plan.kernel.body)
+    ):
         plan.tried("region")  # memory of a row is allocated once a thread
 
 
@@ -77,7 +79,7 @@ def _streams(plan: Plan) -> None:
     """Results that are larger than what they can keep of the last cache go past it."""
     least = cost.stream_bytes(plan.target)
     inside = tuple(x for x in all_loops(plan.kernel.body) if x.kind == "vector")
-    for buffer in sorted(written(inside) & plan.facts.buffers.keys()) if least else ():
+    for buffer in sorted((written(inside) & plan.facts.buffers.keys()) - (plan.elsewhere or frozenset())) if least else ():
         if not plan.tried("stream_store", buffer, least=least):
             plan.note(f"`{buffer}` is stored past the caches from {least >> 20} MiB on")
 

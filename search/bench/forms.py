@@ -41,6 +41,14 @@ TORCH: dict[str, tuple[str, ...]] = {
         "functional.conv3d(X, K, Bias, stride, padding, dilation, groups)",
         "functional.conv3d(X, K, None, stride, padding, dilation, groups)",
     ),
+    "conv_transpose1d": (
+        "functional.conv_transpose1d(X, K, Bias, stride, padding, output_padding, groups, dilation)",
+        "functional.conv_transpose1d(X, K, None, stride, padding, output_padding, groups, dilation)",
+    ),
+    "conv_transpose2d": (
+        "functional.conv_transpose2d(X, K, Bias, stride, padding, output_padding, groups, dilation)",
+        "functional.conv_transpose2d(X, K, None, stride, padding, output_padding, groups, dilation)",
+    ),
     "attention": (f"{_ATTENTION}, is_causal=causal)[0]", f"{_ATTENTION})[0]"),
     "causal_attention": (f"{_ATTENTION}, is_causal=True)[0]",),
     "masked_attention": (f"{_ATTENTION}, attn_mask=B[None])[0]",),
