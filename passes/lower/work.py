@@ -13,6 +13,7 @@ from ...ir.dtypes import INDEX
 from ...ir.expr import TRUE, Expr, postorder, product, size, total
 
 FORK = 350_000  # operations, most of them on vectors, that take about as long as waking the threads saves
+MEMORY = 12  # operations that a vector is worth which each iteration moves anew, from or to some cache
 EPSILON = 1e-9  # what divisions may be off by, so that a quotient that is whole counts as whole
 MOST = 1e60  # more than any amount of work; products of extents may be as large as they like
 COSTS: dict[str, int] = dict.fromkeys(
@@ -69,7 +70,16 @@ def _block(body: p.Block, stops: Mapping[str, Estimate]) -> Estimate:
                 result = _sum(result, _block(s.orelse if fails else s.body, stops))
             case _:
                 result[()] += sum([COSTS.get(e.op, 1) for e in postorder(*p.expressions(s)) if e.args and e.dtype is not INDEX])
+                result[()] += (MEMORY - 1) * _moved(s, stops)
     return result
+
+
+def _moved(s: p.Stmt, stops: Mapping[str, Estimate]) -> int:
+    """Vectors that a statement loads or stores at another place in every iteration of all loops around it: nothing of them is in the first cache from before."""
+    addresses = [e.args[0] for e in postorder(*p.expressions(s)) if e.op == "vload"]
+    if isinstance(s, p.StoreTo) and s.value.dtype.lanes > 1:
+        addresses.append(s.address)
+    return sum(stops.keys() <= a.names for a in addresses) if stops else 0
 
 
 def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:
