@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 from .dtypes import DType, bf16, f32, i8, i32, numpy_dtype, u8
 
+TINY = 2.0**-126  # the least normal number of f32 and of bf16
+
 
 class Dot(NamedTuple):
     """Products of neighbours, added to a lane of `result`.  Integers wrap; sums of floats are rounded after each product or less often."""
@@ -24,7 +26,7 @@ class Dot(NamedTuple):
     least: int = 0
 
     @property
-    def count(self) -> int:
+    def neighbours(self) -> int:
         """Elements in a word."""
         return 32 // self.left.bits
 
@@ -33,9 +35,14 @@ class Dot(NamedTuple):
         import numpy as np
 
         wide = np.float64 if self.result.is_float else np.int64
-        total = np.asarray(c).astype(wide)
+
+        def kept(x: Any) -> Any:
+            x = np.asarray(x).astype(wide)
+            return np.where(np.abs(x) < TINY, 0.0, x) if self.least else x
+
+        total = kept(c)
         for x, y in zip(self._elements(a, self.left), self._elements(b, self.right), strict=True):
-            total = total + x.astype(wide) * y.astype(wide)
+            total = kept(total + kept(x) * kept(y))
         return total.astype(np.asarray(c).dtype)[()]
 
     def _elements(self, words: Any, d: DType) -> list[Any]:
@@ -43,7 +50,7 @@ class Dot(NamedTuple):
 
         bits = np.asarray(words, np.uint32)
         unsigned = np.dtype(f"u{d.bytes}")
-        return [(bits >> np.uint32(k * d.bits)).astype(unsigned).view(numpy_dtype(d)) for k in range(self.count)]
+        return [(bits >> np.uint32(k * d.bits)).astype(unsigned).view(numpy_dtype(d)) for k in range(self.neighbours)]
 
 
 INSTRUCTIONS: dict[str, Dot] = {

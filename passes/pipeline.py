@@ -88,17 +88,22 @@ def run_pipeline(
     *,
     stop_after: str | None = None,
     stop_level: str | None = None,
+    after: str | None = None,
 ) -> IR:
     """Run the passes that follow a level, and verify after each.
 
     `start` is the level of `ir` (graph, kernel, program): every pass from the first one that takes it is run, so an intermediate file may be cut anywhere
     inside the graph or kernel level; passes leave alone what they have done before.  A program is taken as it is.  `stop_after` names a pass, `stop_level` a level (its last pass); both None: to the end.
+    `after` names a pass that the IR has come through: only those behind it are run.
     Raises what the passes raise (Unsupported), and CompilerBug where a pass breaks a verify rule.
     """
     from ..ir.verify import verify
 
     # a program is finished text, as assembly is: only what a pass of another level made is worked on further
     passes = [p for p in PIPELINE if LEVELS.index(p.source) >= LEVELS.index(start)] if start != "program" else []
+    if after is not None:
+        behind = PIPELINE[[p.name for p in PIPELINE].index(after) + 1 :]
+        passes = [p for p in passes if p in behind]
     if stop_level is not None:
         passes = [p for p in passes if LEVELS.index(p.result) <= LEVELS.index(stop_level)]
     if stop_after in [p.name for p in passes]:

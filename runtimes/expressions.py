@@ -243,10 +243,15 @@ class Expressions:
 
     def _bitcast(self, e: Expr, args: list[Text]) -> Text:
         source, to = e.args[0].dtype, e.dtype
-        if self.types.spell(source.element) == self.types.spell(to.element) and source.kind != "bool" and to.kind != "bool":
+        if (
+            source.lanes == to.lanes
+            and self.types.spell(source.element) == self.types.spell(to.element)
+            and source.kind != "bool"
+            and to.kind != "bool"
+        ):
             return args[0]
         x = self.as_bytes(args[0], source.lanes) if args[0].mask else args[0]
-        if source.is_integer and to.is_integer and to.lanes == 1:  # a conversion in C, which compilers see through
+        if source.is_integer and to.is_integer and source.lanes == 1:  # a conversion in C, which compilers see through
             return self._fill("cast", (x,), to, source)
         result = self._fill("bitcast", (x,), DTYPES["u8"].vector(to.lanes) if to.kind == "bool" and to.lanes > 1 else to, source)
         return self._from_bytes(result, to) if to.kind == "bool" and to.lanes > 1 else result

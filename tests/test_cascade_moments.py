@@ -70,16 +70,9 @@ def test_what_is_no_polynomial_stays_and_says_why(body: str, reason: str) -> Non
     assert any(reason in said for said in why_not(found, TARGET)), why_not(found, TARGET)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "((X{f32}[M N]) -> (Y{f32}[N])) (setf d (- X (mean X :axis 0 :keepdims t))) (return (mean (* d d) :axis 0))",
-        "((X{f32}[N]) -> (Y{f32}[])) (setf d (- X (mean X))) (return (mean (* d d)))",
-    ],
-)
-def test_columns_and_single_results_stay_two_passes(text: str) -> None:
-    """Over an axis in which memory is not consecutive there are no rows that could stay in a cache; a sum of one result has all threads."""
-    found = after(before(text))
+def test_columns_stay_two_passes() -> None:
+    """Over an axis in which memory is not consecutive there are no rows that could stay in a cache."""
+    found = after(before("((X{f32}[M N]) -> (Y{f32}[N])) (setf d (- X (mean X :axis 0 :keepdims t))) (return (mean (* d d) :axis 0))"))
     assert not any(n.op == "cascade" for n in found.nodes())
 
 
@@ -89,6 +82,8 @@ def test_tiles_are_for_rows_that_leave_the_cache() -> None:
     def loops(n: str) -> tuple[int, bool]:
         module = nests(after(before(ONE_PASS["variance"][0].replace("N]", f"{n}]"))))
         body = module.kernels[0].body
+        if isinstance(body[0], If):  # else few rows that are long
+            body = body[0].orelse
         return sum(isinstance(s, Loop) and s.kind == "reduce" for s in statements(body)), any(isinstance(s, If) for s in statements(body))
 
     assert loops("1000") == (2, False)

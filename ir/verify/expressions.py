@@ -41,10 +41,11 @@ def operands_of(row: Op, dtypes: tuple[DType, ...], result: DType) -> str:
     if not accepts(row, values[0]):
         return f"{row.name} takes {row.accepts}, has {values[0]}"
     if row.result == "to":
+        if row.name == "bitcast":
+            sizes = [d.bits * d.lanes for d in (values[0], result)]
+            return "" if sizes[0] == sizes[1] and result.lanes in (1, values[0].lanes) else f"bitcast from {sizes[0]} to {sizes[1]} bits"
         if result.lanes != values[0].lanes:
             return f"{row.name} from {values[0]} to {result}"
-        if row.name == "bitcast" and result.bits != values[0].bits:
-            return f"bitcast from {values[0].bits} to {result.bits} bits"
         return ""
     expected = result_of(row, dtypes)
     return "" if result is expected else f"{row.name} gives {expected}, is {result}"
@@ -86,7 +87,11 @@ def _wrong(node: Expr) -> str:
         return f"{op} of " + " and ".join(a.dtype.name for a in node.args) + f" to {d}"
     if op == "ins" and node.attr in INSTRUCTIONS:
         row, words = INSTRUCTIONS[node.attr], u32.vector(d.lanes)
-        return "" if d.element is row.result and [a.dtype for a in node.args] == [d, words, words] else f"{row.name} of {', '.join(a.dtype.name for a in node.args)} to {d}"
+        return (
+            ""
+            if d.element is row.result and [a.dtype for a in node.args] == [d, words, words]
+            else f"{row.name} of {', '.join(a.dtype.name for a in node.args)} to {d}"
+        )
     if op == "ramp" and d.element is not INDEX:
         return f"a ramp of {d}"
     return "" if op in ("var", "ins") or op in VECTOR_FORMS else f"there is no operator {op}"

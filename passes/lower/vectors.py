@@ -17,7 +17,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from ...ir.conditions import conjuncts
-from ...ir.dtypes import DType
+from ...ir.dtypes import DType, i32
 from ...ir.expr import (
     INDEX,
     TRUE,
@@ -447,6 +447,10 @@ class _Lanes:
                 partial[n] = found[1]
         return partial
 
+    def bound(self, count: Expr) -> Expr:
+        """A number of lanes, kept to those that there are, beside lanes of 32 bits."""
+        return broadcast(call("cast", minimum(maximum(count, 0), self.lanes), to=i32), self.lanes)
+
     def chosen(self, n: Expr, args: tuple[Expr, ...]) -> Expr:
         """A choice whose loads are of the first lanes only.  Zeros in the other lanes are what such a load gives; else lanes are compared."""
         found = self.guard(n.args[0])
@@ -454,9 +458,10 @@ class _Lanes:
         others, first = found
         a, b = self.vector(args[1]), self.vector(args[2])
         if n.args[1].op != "load" or not (n.args[2].is_const and n.args[2].attr == 0):
-            inside = call("less_than", ramp(self.lanes), broadcast(first.stop, self.lanes))
+            place = call("cast", ramp(self.lanes), to=i32.vector(self.lanes))
+            inside = call("less_than", place, self.bound(first.stop))
             if first.skip is not None:
-                inside = call("bit_and", inside, call("less_equal", broadcast(first.skip, self.lanes), ramp(self.lanes)))
+                inside = call("bit_and", inside, call("less_equal", self.bound(first.skip), place))
             a = call("where", inside, a, b)
         rest = both(*others)
         return a if rest is None else call("where", rest, a, b)

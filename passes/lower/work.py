@@ -14,6 +14,7 @@ from ...ir.expr import TRUE, Expr, postorder, product, size, total
 
 FORK = 350_000  # operations, most of them on vectors, that take about as long as waking the threads saves
 MEMORY = 12  # operations that a vector is worth which each iteration moves anew, from or to some cache
+FAR = 8  # such operations of a load at a position that data decides: it may be in no near cache, and nobody asks for it ahead of time
 EPSILON = 1e-9  # what divisions may be off by, so that a quotient that is whole counts as whole
 MOST = 1e60  # more than any amount of work; products of extents may be as large as they like
 COSTS: dict[str, int] = dict.fromkeys(
@@ -23,9 +24,12 @@ COSTS: dict[str, int] = dict.fromkeys(
 Estimate = dict[tuple[str, ...], float]  # sorted names -> coefficient
 
 
-def little_work(body: p.Block) -> Expr | None:
-    """The condition that the statements are not worth a fork; None where they always are."""
-    work = _block(body, {})
+def little_work(body: p.Block, names: Mapping[str, Expr]) -> Expr | None:
+    """The condition that the statements are not worth a fork; None where they always are.  `names`: positions that have one outside."""
+    known: dict[str, Estimate] = {}
+    for name, value in names.items():
+        known[name] = _bound(_estimate(value, known), known)
+    work = _block(body, known)
     # a term that divides another is small beside it
     leading = {m: c for m, c in work.items() if m and c > 0 and not any(m != n and _divides(m, n) for n in work)}
     if not leading:
@@ -50,7 +54,8 @@ def _divides(m: tuple[str, ...], n: tuple[str, ...]) -> bool:
     return all(m.count(name) <= n.count(name) for name in m)
 
 
-def _block(body: p.Block, stops: Mapping[str, Estimate]) -> Estimate:
+def _block(body: p.Block, stops: Mapping[str, Estimate], far: frozenset[str] = frozenset()) -> Estimate:
+    """`far`: positions that come from memory."""
     result: Estimate = {(): 0}
     for s in body:
         match s:
@@ -61,15 +66,19 @@ def _block(body: p.Block, stops: Mapping[str, Estimate]) -> Estimate:
                 trips = _sum(stop, start, -1)
                 if step != 1:
                     trips = {m: c / step for m, c in trips.items()}
-                result = _sum(result, _times(trips, _block(s.body, {**stops, s.var: stop})))
+                result = _sum(result, _times(trips, _block(s.body, {**stops, s.var: stop}, far)))
+            case p.Define(mutable=False) if s.dtype is INDEX and s.value is not None:
+                stops = {**stops, s.name: _bound(_estimate(s.value, stops), stops)}
+                if s.value.buffers or far & s.value.names:
+                    far = far | {s.name}
             case p.While() | p.Region():
-                result = _sum(result, _block(s.body, stops))
+                result = _sum(result, _block(s.body, stops, far))
             case p.If():
                 # the first branch is the interior, the second its border; a failed check is neither
                 fails = all(isinstance(t, p.Fail) for t in s.body)
-                result = _sum(result, _block(s.orelse if fails else s.body, stops))
+                result = _sum(result, _block(s.orelse if fails else s.body, stops, far))
             case _:
-                result[()] += sum([COSTS.get(e.op, 1) for e in postorder(*p.expressions(s)) if e.args and e.dtype is not INDEX])
+                result[()] += sum([_cost(e, far) for e in postorder(*p.expressions(s)) if e.args and e.dtype is not INDEX])
                 result[()] += (MEMORY - 1) * _moved(s, stops)
     return result
 
@@ -82,8 +91,12 @@ def _moved(s: p.Stmt, stops: Mapping[str, Estimate]) -> int:
     return sum(stops.keys() <= a.names for a in addresses) if stops else 0
 
 
+def _cost(e: Expr, far: frozenset[str]) -> int:
+    return FAR if e.op in ("load", "vload") and (e.args[0].buffers or far & e.args[0].names) else COSTS.get(e.op, 1)
+
+
 def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:
-    """Variables of the loops in `stops` stay in it by name; what is not known counts as 1."""
+    """Variables of the loops in `stops`, and other names there, stay in it by name; what is not known counts as 1."""
     done: dict[Expr, Estimate] = {}
     for n in postorder(e):
         args = [done[a] for a in n.args]
@@ -117,7 +130,7 @@ def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:
 
 
 def _bound(e: Estimate, stops: Mapping[str, Estimate]) -> Estimate:
-    """Loop variables replaced: by where they stop in a positive term, by 0 in a negative one."""
+    """Loop variables, and other names, replaced: by where they stop in a positive term, by 0 in a negative one."""
     result: Estimate = {(): 0}
     for m, c in e.items():
         term: Estimate = {tuple(n for n in m if n not in stops): c}

@@ -15,8 +15,17 @@ VECTORS = 2  # vectors side by side in a register tile: one load of a row's elem
 ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × adds a cycle, on machines of the last ten years
 DIRECT_ROWS = 8  # of a tile without packing: two vectors side by side fill the latency of an FMA, few rows are computed in vain at a border
 FEW_TILES = 8  # up to so many tiles of rows, packing the column operand costs more than it saves
+WORDS = (
+    1 << 15
+)  # elements of a column operand from which on packing pays where neighbours are multiplied by one instruction: products in place are not
+WORD_TILES = 4  # and so many tiles of rows
 STREAM_TILES = 8  # column tiles whose sums stay in the first cache while the column operand streams by
 STREAM_DEPTH = 8  # its rows that are read side by side: so many products before a sum goes back to memory
+WINDOW_ROWS = 4  # rows of results that share a copy of what their windows read
+WINDOW_TILES = 8  # register tiles side by side along such a row
+COLUMN_TILES = 4  # register tiles of columns in a block: it amortises the copy, and there are blocks enough to be shared evenly
+FEW_COLUMNS = 8  # with fewer columns, most lanes of a vector of them are empty: vectors along the row do more
+FEWER_COLUMNS = 2  # the same where vectors along the row would be gathered
 PIECES = 64  # of a reduction without parallel loops, at most: enough to be shared evenly by as many threads as read memory at its full speed
 PIECE = 4096  # elements of such a piece, or a multiple: what one core sums faster than another is woken
 COLUMNS = 1024  # of a reduction over rows that are read once: long pieces of each row for the prefetcher, accumulators in the first cache

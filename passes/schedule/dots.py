@@ -72,12 +72,12 @@ def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str) -> Kernel:
         )
     if facts.strict and row.result.is_float:
         raise StepError("dot: neighbours are added in an order of their own, and --strict forbids it")
-    whole = is_multiple(loop.stop, row.count, facts.known)
+    whole = is_multiple(loop.stop, row.neighbours, facts.known)
 
     def word(f: Factor) -> Expr:
         parts: list[Expr] = []
-        for k in range(row.count):
-            at = var(axis) * row.count + k
+        for k in range(row.neighbours):
+            at = var(axis) * row.neighbours + k
             bits = substitute(f.bits, {var(axis): at})
             if not whole and k:
                 bits = where(at.lt(loop.stop), bits, const(0, u32))
@@ -89,7 +89,7 @@ def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str) -> Kernel:
         return joined if f.dtype is f.element.dtype else call("bit_xor", joined, const(0x80808080, u32))
 
     value = make("ins", row.result, (const(0, row.result), word(a), word(b)), row.name)
-    return replace_loop(kernel, axis, lambda _: (replace(loop, stop=ceildiv(loop.stop, row.count), body=(replace(s, value=value),)),))
+    return replace_loop(kernel, axis, lambda _: (replace(loop, stop=ceildiv(loop.stop, row.neighbours), body=(replace(s, value=value),)),))
 
 
 def screen(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
@@ -168,13 +168,13 @@ def _smallest(kernel: Kernel, panels: Buffer, least: Buffer, row: Dot, taken: se
 def _halves(word: Expr, row: Dot) -> list[Expr]:
     """The elements of a word, each in the upper bits of a word of its own."""
     mask = const(((1 << row.left.bits) - 1) << (32 - row.left.bits), u32)
-    *lower, _ = [call("shift_left", word, const(32 - row.left.bits * (k + 1), u32)) for k in range(row.count)]
+    *lower, _ = [call("shift_left", word, const(32 - row.left.bits * (k + 1), u32)) for k in range(row.neighbours)]
     return [call("bit_and", w, mask) for w in (*lower, word)]
 
 
 def _magnitude(word: Expr, row: Dot) -> Expr:
     """The smallest of the elements' bits without their signs, less 1: so 0 becomes the largest."""
-    shifted = [call("shift_right", word, const(k * row.left.bits, u32)) if k else word for k in range(row.count)]
+    shifted = [call("shift_right", word, const(k * row.left.bits, u32)) if k else word for k in range(row.neighbours)]
     sizes = [call("bit_and", w, const((1 << (row.left.bits - 1)) - 1, u32)) for w in shifted]
     less_one = [call("sub", s, const(1, u32)) for s in sizes]
     result = less_one[0]

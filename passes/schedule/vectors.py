@@ -9,11 +9,11 @@ transposition    store and loads are consecutive along different axes: square ti
 
 from __future__ import annotations
 
-from ...ir.expr import ZERO, Expr, var
-from ...ir.kernel import Alloc, Block, Loop, Store, expressions, statements
+from ...ir.expr import ZERO, Expr, postorder, substitute, var
+from ...ir.kernel import Alloc, Block, Let, Loop, Store, expressions, statements
 from ...ir.simplify import simplify
 from . import cost, prefetches, roles
-from .affine import same_position, stride
+from .affine import same_position, stride, upper
 from .plan import Plan
 from .tables import candidates
 from .tree import StepError, all_loops, around, find, written
@@ -32,12 +32,17 @@ def vectors(plan: Plan) -> None:
         column = roles.vector_axis(form.axes, addresses)
         if column is not None and roles.units(addresses, column) > along and _column(plan, column):
             return
-        for x in inner if form.chain else _chunks(plan):
-            if not _columns_inside(plan, x):
-                vectors_along(plan, x)
+        vectors_inside(plan, inner if form.chain else _chunks(plan))
     _prefetches(plan)
     _threads(plan)
     _streams(plan)
+
+
+def vectors_inside(plan: Plan, loops: list[Loop] | None = None) -> None:
+    """Vectors along some innermost loops (by default all), or along what is around them."""
+    for x in roles.innermost(plan.kernel.body) if loops is None else loops:
+        if not _columns_inside(plan, x):
+            vectors_along(plan, x)
 
 
 def _width(plan: Plan, body: Block) -> int:
@@ -45,7 +50,7 @@ def _width(plan: Plan, body: Block) -> int:
 
 
 def _threads(plan: Plan) -> None:
-    """The outermost parallel loop of more than one trip gets the threads; with two loops or more inside it, the next is collapsed into it, in case the first is short."""
+    """The outermost parallel loop of more than one trip gets the threads; with two loops or more inside it, or where it is known to be short, the next is collapsed into it."""
     axes = roles.shape(plan.kernel).axes
     single = next((k for k, axis in enumerate(axes) if plan.extent(axis) != 1), len(axes))
     if single == len(axes):  # the loops inside keep the threads
@@ -53,10 +58,13 @@ def _threads(plan: Plan) -> None:
             plan.do("serial", axis)
         return
     outer = axes[single]
-    if len(axes) - single > 2 and not plan.tried("collapse", outer, axes[single + 1]):
+    short = plan.extent(outer) is None and _at_most(plan, outer) is not None
+    if len(axes) - single > (1 if short else 2) and not plan.tried("collapse", outer, axes[single + 1]):
         outer = roles.shape(plan.kernel).axes[single]
     plan.do("parallel", outer)
-    if any(isinstance(s, Alloc) and s.buffer.space == "private" and not s.buffer.elements.is_const for s in statements(plan.kernel.body)):
+    if plan.alone and any(
+        isinstance(s, Alloc) and s.buffer.space == "private" and not s.buffer.elements.is_const for s in statements(plan.kernel.body)
+    ):
         plan.tried("region")  # memory of a row is allocated once a thread
 
 
@@ -71,7 +79,7 @@ def _streams(plan: Plan) -> None:
     """Results that are larger than what they can keep of the last cache go past it."""
     least = cost.stream_bytes(plan.target)
     inside = tuple(x for x in all_loops(plan.kernel.body) if x.kind == "vector")
-    for buffer in sorted(written(inside) & plan.facts.buffers.keys()) if least else ():
+    for buffer in sorted((written(inside) & plan.facts.buffers.keys()) - (plan.elsewhere or frozenset())) if least else ():
         if not plan.tried("stream_store", buffer, least=least):
             plan.note(f"`{buffer}` is stored past the caches from {least >> 20} MiB on")
 
@@ -83,6 +91,15 @@ def _tables(plan: Plan) -> None:
         plan.note(
             f"{', '.join(axes)} each compute their values: {refused}" if refused else f"what {', '.join(axes)} share is computed once, in a table"
         )
+
+
+def _at_most(plan: Plan, axis: str) -> int | None:
+    """The most iterations that a loop from 0 has, also where it stops at a name of the kernel's."""
+    names: dict[Expr, Expr] = {}
+    for s in plan.kernel.body:
+        if isinstance(s, Let):
+            names[var(s.name)] = substitute(s.value, names)
+    return upper(substitute(plan.loop(axis).stop, names), plan.facts.known)
 
 
 # ---- pointwise
@@ -172,6 +189,32 @@ def _strip(plan: Plan, axis: str, width: int) -> None:
     plan.do("split", axis, width, tail="cut")
     refused = plan.tried("vectorize", f"{axis}.1")
     plan.note(f"`{axis}` stays scalar: {refused}" if refused else f"vectors of {width} along `{axis}`")
+    if not refused:
+        _last_lanes(plan, f"{axis}.t", width)
+
+
+def _in_reduction(plan: Plan, axis: str) -> bool:
+    """Whether the loop is all that a reduction around it holds: one piece, that one's lanes are folded once."""
+    outer = around(plan.kernel, axis)[-2:-1]
+    return any(isinstance(x, Loop) and x.kind == "reduce" and len(x.body) == 1 for x in outer)
+
+
+def _chooses(loop: Loop) -> bool:
+    """Whether some loads of the loop are performed in some iterations only: such lanes are not the first ones."""
+    return any(n.op == "where" and (n.args[1].buffers or n.args[2].buffers) for s in statements(loop.body) for n in postorder(*expressions(s)))
+
+
+def _last_lanes(plan: Plan, axis: str, width: int) -> None:
+    """What is left of an axis that was cut in vectors, less than one: a vector of which the first lanes are there, where one instruction stores them."""
+    if not plan.has(axis) or not cost.first_lanes(plan.target) or _chooses(plan.loop(axis)):
+        return
+    saved = plan.kernel
+    try:
+        plan.do("split", axis, width, tail="pad")
+        plan.do("vectorize", f"{axis}.1")
+    except StepError as e:
+        plan.kernel = saved
+        plan.note(f"`{axis}` stays scalar: {e}")
 
 
 # ---- rows
@@ -192,15 +235,17 @@ def vectors_along(plan: Plan, loop: Loop) -> None:
 
 
 def _fold(plan: Plan, axis: str, width: int) -> None:
-    """Several vectors accumulate along a reduction; what is left over by one vector, then by scalars."""
+    """Several vectors accumulate along a reduction; what is left over by one vector, of which only the first lanes are there, or (where no instruction loads these) by scalars."""
     saved = plan.kernel
     lanes = width * cost.ACCUMULATORS
     extent = plan.extent(axis)
     while extent is not None and extent < lanes:
         lanes //= 2
     try:
+        masked = cost.first_lanes(plan.target) and not _chooses(plan.loop(axis))
+        inside = masked and _in_reduction(plan, axis)
         while lanes >= width:
-            plan.do("split", axis, lanes, tail="cut")
+            plan.do("split", axis, lanes, tail="pad" if inside or (masked and lanes == width) else "cut")
             known = {x.axis for x in all_loops(plan.kernel.body)}
             plan.do("rfactor", f"{axis}.1", skip="" if lanes > width or extent is not None else 1)
             new = [x.axis for x in all_loops(plan.kernel.body) if x.axis not in known]
@@ -224,9 +269,9 @@ def _chunks(plan: Plan) -> list[Loop]:
     combining: set[str] = set()
     for loop in [s for s in plan.kernel.body if isinstance(s, Loop) and s.kind == "reduce"]:
         axis = _one_axis(plan, loop)
-        extent = plan.extent(axis)
+        most = _at_most(plan, axis)
         least = cost.PIECE if not all_loops(plan.loop(axis).body) else 1
-        if extent is not None and extent <= least:
+        if most is not None and most <= least:
             continue
         known = {x.axis for x in all_loops(plan.kernel.body)}
         refused = plan.tried("split_reduction", axis, cost.PIECES, least=least)

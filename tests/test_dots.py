@@ -1,0 +1,216 @@
+"""Products of neighbours by one instruction: what it means, the steps that bring it in, and the C that comes out, with the instruction and with its portable body."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import luminal
+import numpy as np
+import pytest
+from compilers import needs_cc
+from luminal.ir.dtypes import DTYPES, bf16, f32, i32, numpy_dtype, u32
+from luminal.ir.expr import const, make, var
+from luminal.ir.instructions import INSTRUCTIONS
+from luminal.ir.interpret.kernel import run
+from luminal.ir.kernel import Module
+from luminal.ir.text import read, show
+from luminal.passes.schedule import Facts, StepError, replay, unique
+from luminal.runtimes.clang.driver import Driver
+
+SIGNED = """kernels signed v1
+size M
+size N
+size K
+in A: i8[M, K]
+in B: i8[K, N]
+out C: i32[M, N]
+kernel signed_0(A, B, C):
+  for i in 0 .. M parallel:
+    for j in 0 .. N parallel:
+      alloc acc: i32[] register
+      acc[] = 0:i32
+      for p in 0 .. K reduce:
+        acc[] add= cast.i32(A[i, p]) * cast.i32(B[p, j])
+      C[i, j] = acc[] * 2:i32
+"""
+SMALL = SIGNED.replace("i8", "bf16").replace("i32", "f32").replace("0:f32", "0.0:f32").replace("2:f32", "2.0:f32")
+TILED = "dot p dot2_bf16\nsplit i 2 tail=pad\nsplit j 4 tail=pad\nreorder i.0 j.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nreorder p i.1.b j.1.b\nsplit i.0 2\nreorder i.0.0 j.0 i.0.1\nstage B j.0 p j.1.b\nstage A i.0.1 p i.1.b at=i.0.0"
+
+
+def module(text: str) -> Module:
+    found = read(text)
+    assert isinstance(found, Module)
+    return found
+
+
+def scheduled(text: str, script: str, strict: bool = False) -> Module:
+    before = module(text)
+    after = before.with_kernels((replay(unique(before.kernels[0]), Facts.of(before, strict), script),))
+    assert read(show(after)) == after
+    return after
+
+
+# ---- what the instructions mean
+
+
+def test_integers_wrap() -> None:
+    row = INSTRUCTIONS["dot4_u8_i8"]
+    a, b = (np.array(x).view(np.uint32) for x in (np.array([255, 1, 2, 3], np.uint8), np.array([-128, 127, 0, -1], np.int8)))
+    assert row.meaning(np.array([5], np.int32), a, b) == [5 - 255 * 128 + 127 - 3]
+    assert row.meaning(np.int32(-(2**31)), a[0], b[0]) == 2**31 - 255 * 128 + 124
+
+
+def test_small_floats_are_lost_below_the_bound_only() -> None:
+    row = INSTRUCTIONS["dot2_bf16"]
+    words = {x: np.array([x, 0], numpy_dtype(bf16)).view(np.uint32)[0] for x in (2.0**-56, 2.0**-100, 2.0**-130, 1.0)}
+    assert words[2.0**-56] == row.least
+    assert row.meaning(np.float32(0), words[2.0**-56], words[2.0**-56]) == 2.0**-112
+    assert row.meaning(np.float32(0), words[2.0**-100], words[2.0**-100]) == 0
+    assert row.meaning(np.float32(0), words[2.0**-130], words[1.0]) == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_the_screen_lets_through_is_exact(seed: int) -> None:
+    """From `least` on the sums of products are those of float32 with denormals, however they cancel."""
+    rng = np.random.default_rng(seed)
+    row = INSTRUCTIONS["dot2_bf16"]
+    bits = rng.integers(row.least, row.least + 0x300, (2, 4096), dtype=np.uint16) | rng.integers(0, 2, (2, 4096), dtype=np.uint16) << np.uint16(15)
+    bits[rng.random(bits.shape) < 0.2] = 0
+    x, y = bits.view(numpy_dtype(bf16)).astype(np.float64)
+    flushed = kept = np.zeros(2048, np.float32)
+    a, b = bits[0].view(np.uint32), bits[1].view(np.uint32)
+    for _ in range(4):
+        flushed = row.meaning(flushed, a, b)
+        kept = (kept + x[0::2] * y[0::2] + x[1::2] * y[1::2]).astype(np.float32)
+        assert (flushed == kept).all()
+        b = b ^ np.uint32(0x80008000 if rng.random() < 0.5 else 0x80000000)
+        y = b.view(np.uint16).view(numpy_dtype(bf16)).astype(np.float64)
+
+
+# ---- the steps
+
+
+@pytest.mark.parametrize("k", [0, 1, 3, 4, 9, 21])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "dot p dot4_i8",
+        "offset p A\ndot p dot4_u8_i8",
+        "offset p B\nsplit p 8\ndot p.1 dot4_u8_i8",
+        "offset p B\ndot p dot4_u8_i8\nsplit i 2 tail=pad",
+    ],
+)
+def test_integers_stay_as_they_are(script: str, k: int) -> None:
+    rng = np.random.default_rng(k)
+    a, b = rng.integers(-128, 128, (3, k)).astype(np.int8), rng.integers(-128, 128, (k, 5)).astype(np.int8)
+    c = np.zeros((3, 5), np.int32)
+    assert run(scheduled(SIGNED, script), {"A": a, "B": b, "C": c}, {"M": 3, "N": 5, "K": k}, check=True) == 0
+    assert (c == 2 * (a.astype(np.int32) @ b.astype(np.int32))).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**-62, 2.0**-70, 2.0**-128])
+def test_small_numbers_are_kept(scale: float) -> None:
+    """The machine's instruction takes denormal numbers for zeros: panels that hold any that matter are multiplied without it."""
+    rng = np.random.default_rng(1)
+    a, b = ((rng.standard_normal(s) * scale).astype(numpy_dtype(bf16)) for s in ((5, 9), (9, 7)))
+    a[3] = rng.standard_normal(9)  # one row tile of several is of another kind
+    c = np.zeros((5, 7), np.float32)
+    assert run(scheduled(SMALL, TILED + "\nscreen p"), {"A": a, "B": b, "C": c}, {"M": 5, "N": 7, "K": 9}, check=True) == 0
+    wide = [x.astype(np.float64) for x in (a, b)]
+    bound = 12 * (2.0**-24 * abs(wide[0]) @ abs(wide[1]) + 2.0**-149)
+    assert (abs(c - 2 * (wide[0] @ wide[1])) <= 2 * bound).all()
+
+
+def test_without_the_screen_they_would_be_lost() -> None:
+    a, b, c = np.full((1, 2), 2.0**-70, numpy_dtype(bf16)), np.full((2, 1), 2.0**-70, numpy_dtype(bf16)), np.ones((1, 1), np.float32)
+    assert run(scheduled(SMALL, TILED), {"A": a, "B": b, "C": c}, {"M": 1, "N": 1, "K": 2}) == 0
+    assert c == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "script", "reason"),
+    [
+        (SIGNED, "dot p dot8", "no instruction `dot8`"),
+        (SIGNED, "dot p dot4_u8_i8", "multiplies u8 by i8 into i32, here are i8 and i8"),
+        (SIGNED, "dot i dot4_i8", "no innermost reduction"),
+        (SIGNED.replace("cast.i32(A[i, p]) *", ""), "dot p dot4_i8", "products of two elements that are small"),
+        (SIGNED, "offset p C", "no factor of bytes"),
+        (SIGNED, "split p 8\noffset p.1 A", "more than parallel loops"),
+        (SIGNED.replace("acc[] = 0:i32", "acc[] = 1:i32"), "offset p A", "does not start at 0"),
+        (SIGNED, "dot p dot4_i8\nscreen p", "does not multiply packed words of floats"),
+        (SMALL, "screen p", "no reduction by one instruction"),
+        (SMALL, "dot p dot2_bf16\nscreen p", "does not multiply packed words"),
+    ],
+)
+def test_a_step_is_refused_with_the_reason(text: str, script: str, reason: str) -> None:
+    with pytest.raises(StepError, match=reason):
+        scheduled(text, script)
+
+
+def test_strict_forbids_another_order_of_a_float_sum() -> None:
+    scheduled(SIGNED, "dot p dot4_i8", strict=True)
+    with pytest.raises(StepError, match="--strict forbids"):
+        scheduled(SMALL, "dot p dot2_bf16", strict=True)
+
+
+def test_kernels_hold_known_instructions_of_the_right_types() -> None:
+    from luminal.ir.verify.expressions import mistyped
+
+    word = var("w", u32)
+    assert not list(mistyped([make("ins", f32, (const(0.0, f32), word, word), "dot2_bf16")]))
+    assert list(mistyped([make("ins", i32, (const(0, i32), word, word), "dot2_bf16")]))
+
+
+# ---- compiled
+
+FORMS = {
+    "rows of both": ("i8", "i8", '(composite f ((A{L}[M K] B{R}[N K]) -> (C{i32}[M N])) (return (einsum "ik,jk->ij" (cast i32 A) (cast i32 B))))', "mk,nk->mn"),
+    "u8 by i8": ("u8", "i8", '(composite f ((A{L}[M K] B{R}[K N]) -> (C{i32}[M N])) (return (einsum "ik,kj->ij" (cast i32 A) (cast i32 B))))', "mk,kn->mn"),
+    "u8 by u8, transposed": ("u8", "u8", '(composite f ((A{L}[K M] B{R}[K N]) -> (C{i32}[M N])) (return (einsum "ki,kj->ij" (cast i32 A) (cast i32 B))))', "km,kn->mn"),
+    "batched": ("i8", "i8", '(composite f ((A{L}[G M K] B{R}[G K N]) -> (C{i32}[G M N])) (return (einsum "gik,gkj->gij" (cast i32 A) (cast i32 B))))', "gmk,gkn->gmn"),
+    "bf16": ("bf16", "bf16", "(composite f ((A{L}[M K] B{R}[K N]) -> (C{L}[M N])) (return (matmul A B)))", "mk,kn->mn"),
+    "bf16, rows of both": ("bf16", "bf16", '(composite f ((A{L}[M K] B{R}[N K]) -> (C{L}[M N])) (return (einsum "ik,jk->ij" A B)))', "mk,nk->mn"),
+}  # fmt: skip
+
+
+@needs_cc
+@pytest.mark.parametrize("target", ["native", "x86-64-v3"])
+@pytest.mark.parametrize("form", FORMS)
+def test_compiled(form: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every instruction is offered; on a machine without it the portable body runs."""
+    resolved = Driver.target
+    monkeypatch.setattr(Driver, "target", lambda *given: replace(resolved(*given), instructions=frozenset(INSTRUCTIONS) - {"dot4_i8"}))
+    left, right, text, axes = FORMS[form]
+    kernel = luminal.compile(text, dtype={"L": left, "R": right}, target=target)
+    assert "dot" in kernel.source
+    rng = np.random.default_rng(3)
+    for m, n, k in ((1, 1, 1), (15, 33, 67), (70, 200, 2101)):
+        extent = {"g": 2, "m": m, "n": n, "k": k}
+        operands = []
+        for names, dtype in zip(axes.partition("->")[0].split(","), (left, right), strict=True):
+            shape = tuple(extent[a] for a in names)
+            values = (
+                rng.standard_normal(shape) if dtype == "bf16" else rng.integers(-128, 128, shape) if dtype == "i8" else rng.integers(0, 256, shape)
+            )
+            operands.append(np.asarray(values).astype(numpy_dtype(DTYPES[dtype])))
+        wide = [x.astype(np.float64) for x in operands]
+        exact, size = np.einsum(axes, *wide), np.einsum(axes, *map(abs, wide))
+        found = np.asarray(kernel(*operands)).astype(np.float64)
+        bound = 0 if left != "bf16" else (k + 2) * 2.0**-24 * size + 2.0**-8 * abs(exact)
+        assert (abs(found - exact) <= bound).all(), (form, m, n, k)
+
+
+@needs_cc
+def test_small_numbers_are_kept_by_the_machine() -> None:
+    kernel = luminal.compile(FORMS["bf16"][2], dtype={"L": "bf16", "R": "bf16"}, target="native")
+    rng = np.random.default_rng(4)
+    a, b = rng.standard_normal((90, 600)).astype(numpy_dtype(bf16)), rng.standard_normal((600, 200)).astype(numpy_dtype(bf16))
+    for place, scale in (((slice(3, 5), slice(None)), 2.0**-130), ((slice(60, 80), slice(0, 7)), 2.0**-128)):
+        a[place] = (rng.standard_normal(a[place].shape) * scale).astype(a.dtype)
+    b[:, 40:50] = (b[:, 40:50].astype(np.float64) * 2.0**-60).astype(b.dtype)
+    wide = [x.astype(np.float64) for x in (a, b)]
+    exact, size = wide[0] @ wide[1], abs(wide[0]) @ abs(wide[1])
+    bound = 602 * (2.0**-24 * size + 2.0**-149) + 2.0**-8 * abs(exact) + 2.0**-133
+    found = np.asarray(kernel(a, b)).astype(np.float64)
+    assert (abs(found - exact) <= bound).all()
+    assert (found[3:5, :40] != 0).any()
