@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,6 +74,8 @@ class Function:
         self.__name__ = compilation.name
         self._library: Library | None = None
         self._plans: dict[tuple[Any, ...], Any] = {}
+        self._fast: Any = None  # the same plans in C, where they are of arrays alone
+        self._run: Callable[[tuple[Any, ...], dict[str, Any] | None], Any] | None = None
         self._variants: dict[tuple[str, ...], Function] = {}
         optional = () if compilation.composite is None else compilation.composite.optional
         graph = compilation.program
@@ -110,6 +113,8 @@ class Function:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         # a repeat call with the same kinds of arrays finds its plan and repeats no check
+        if self._run is not None and (done := self._run(args, named or None)) is not NotImplemented:
+            return done
         passed_on = (*args, *named.values()) if named else args
         key = (_kinds(passed_on), *[(n, named[n]) if n in self._sizes else n for n in named]) if named else _kinds(args)
         plan = self._plans.get(key)
@@ -133,6 +138,7 @@ class Function:
             and (common is None or not any(p.order or p.strided for p in self._ports if p.role == "out" and p.name not in names))
         ):
             self._remember(key, names, sizes, common)
+            self._remember_in_c(passed_on, names, tuple(named), sizes, common)
         found = unfolded({p.name: arrays[p.name] for p in self._outputs}, given, self._leading, common)
         results = tuple(found[p.name] for p in self._outputs)
         return results[0] if len(results) == 1 else results
@@ -177,7 +183,7 @@ class Function:
         places = {name: k for k, name in enumerate((*names, *(p.name for p in missing)))}
         picks = [(pick, places[name]) for name, pick in self.library.picks]
         fresh = [allocator(p, sizes, common if p.name in self._leading else None) for p in missing]
-        written = [(places[p.name], p.name) for p in self._ports if p.role != "in" and p.role != "scalar" and p.name in names]
+        written = [(places[p.name], p.name) for p in self._outputs if p.name in names]
         results = [places[p.name] for p in self._outputs]
         single = results[0] if len(results) == 1 else None
         function, tail = self.library.function, [*(sizes[s] for s in self._sizes), *self.library.extra]
@@ -194,6 +200,29 @@ class Function:
 
         if len(self._plans) < 64:
             self._plans[key] = plan
+
+    def _remember_in_c(
+        self, given: tuple[Any, ...], names: tuple[str, ...], keywords: tuple[str, ...], sizes: dict[str, int], common: tuple[int, ...] | None
+    ) -> None:
+        """The same plan where no Python code is needed to follow it: arrays alone, and sizes that they tell."""
+        address = getattr(self.library, "address", None)
+        if address is None or any(p.role == "scalar" for p in self._ports) or any(name in self._sizes for name in names):
+            return
+        from .calls import plans
+        from .ir.layout import allocator
+
+        if self._fast is None and (fast := plans()) is not None:
+            self._fast, self._run = fast, fast.run
+        if self._fast is None:
+            return
+        missing = [p for p in self._ports if p.role == "out" and p.name not in names]
+        places = {name: k for k, name in enumerate((*names, *(p.name for p in missing)))}
+        written = {p.name for p in self._outputs}
+        makers = [allocator(p, sizes, common if p.name in self._leading else None) for p in missing]
+        self._fast.add(
+            address, given, keywords, tuple(name in written for name in names), tuple(makers), tuple(places[name] for name, _ in self.library.picks),
+            tuple(sizes[s] for s in self._sizes), tuple(places[p.name] for p in self._outputs), partial(_fail, self.__name__),
+        )  # fmt: skip
 
     def _bind(self, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
         if len(args) > len(self._inputs):
@@ -293,6 +322,10 @@ def _kinds(args: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(map(_KIND, args))
     except AttributeError:
         return tuple([_KIND(a) if hasattr(a, "strides") else type(a) for a in args])
+
+
+def _fail(name: str, code: int) -> None:
+    raise ValueError(f"{name}: {error_name(code)}")
 
 
 def error_name(code: int) -> str:

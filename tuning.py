@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Watch = Callable[[int, int, float], None]  # candidates tried, known, and the best gain so far
 WORTHWHILE = 1_000_000  # operations from which on a composite's own test sizes are worth timing; below, a call is most of it
+LOOPING = 128  # each size of a composite whose loops stay loops, where it names none
 UP_TO = 1e9  # operations at the sizes that are chosen for a composite that names none
 
 
@@ -76,6 +77,7 @@ def sizes_of(compilation: Compilation, graph: Graph) -> tuple[dict[str, int], di
     None where none are known that keep the preconditions."""
     from .search.bench.measure import fits, within
     from .search.trial import work_of
+    from .search.tuning.session import has_loops, smaller
 
     names = [p.name for p in graph.sizes]
     scalars = [p.name for p in graph.ports if p.role == "scalar"]
@@ -90,5 +92,7 @@ def sizes_of(compilation: Compilation, graph: Graph) -> tuple[dict[str, int], di
         return max(bound, key=lambda pair: work_of(graph, pair[0])[0])
     from .passes.costs import nominal
 
+    raised = compilation.run(stop_after="raise_loops")
     moderate = nominal(graph.size_info())
-    return (within(graph, graph, moderate, UP_TO), {}) if fits(graph, moderate) else None
+    moderate = smaller(graph, moderate, LOOPING) if has_loops(raised) else within(graph, raised, moderate, UP_TO)
+    return (moderate, {}) if fits(graph, moderate) else None

@@ -86,6 +86,8 @@ def compile_(**options: Any) -> int:
         raise UsageError("no input: a .toml or .lisp file, - for standard input, an intermediate file, or the name of a library composite")
     emitted = parse_emit(options["emit"])
     consistent(options)
+    if options["output"] == "-":
+        raise UsageError("-o -: text goes to standard output where there is no -o; else a file or a folder is named (./- where it has that name)")
     if options["as_json"] and (emitted or options["print_after"] or options["stop_after"]) and options["output"] is None:
         raise UsageError("--json prints one object and nothing else: give --emit and its like an -o")
     if options["mem_limit"]:

@@ -126,12 +126,12 @@ def runtimes_text(found: dict[str, dict[str, list[str]]]) -> str:
 
 def page(composite: Composite, raised: Graph) -> str:
     facts = described(composite, raised)
-    sizes = ["  " + " ".join(f"{k}={v}" for k, v in binding.items()) for binding in facts["test_sizes"]]
+    sizes = ["  " + " ".join(f"{k}={v}" for k, v in binding.items()) for binding in (*facts["test_sizes"], *facts["test_instances"])]
     parts = [
         facts["signature"], facts["documentation"], facts["code"],
         f"operators\n  {counts(facts['operators'])}", f"primops\n  {counts(facts['primops'])}",
         "`nest` stands for loops that are no tensor algebra and stay loops; `luminal show --why` says why" if "nest" in facts["operators"] else "",
         runtimes_text(facts["runtimes"]),
-        *(["\n".join(["test sizes", *sizes])] if sizes else []),
+        *(["\n".join(["test sizes, and instances", *sizes])] if sizes else []),
     ]  # fmt: skip
     return "\n\n".join(p for p in parts if p)

@@ -76,6 +76,11 @@ def test_runtime(**options: Any) -> int:
     line = Line(quiet=options["as_json"])
     try:
         tallies = survey(work, settings, options["processes"], journal, options["resume"], line)
+    except KeyboardInterrupt:
+        line.clear()
+        if journal is not None:
+            click.echo("interrupted: what is done is kept, and the same command with --resume goes on", err=True)
+        raise
     finally:
         line.clear()
     if settings.case:

@@ -28,6 +28,7 @@ class Target:
     threads: bool = False  # region / parallel loops may be emitted
     gpu: bool = False  # block and thread axes are wanted
     max_threads: int = 1024  # GPU: threads of a block
+    interpreted: bool = False  # far slower than machine code; no pass asks, the choice of test cases does
     options: dict[str, str | int | bool] = field(default_factory=dict)  # the resolved --config
 
     def lanes(self, dtype: DType) -> int:

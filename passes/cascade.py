@@ -13,7 +13,7 @@
 4. States, and what they are made of, are f32 where they were smaller floats; casts between floats are transparent.
 5. Exponents are subtracted before they are exponentiated, exp(previous m − m), and each exponential is taken relative to the extreme of its own argument, so nothing overflows.
    Where the extreme is that of nothing yet (−∞: all masked so far) exponentials are relative to 0 and give 0; a row that is masked to the end sums to 0, and 0 / 0 is NaN, as it is
-   without this pass.
+   without this pass.  What is no quotient is the limit then, not NaN: m + log 0 = −∞ of a logsumexp.
 
 Nothing here knows an operation by name but `exp` and `exp2`.  What is not separable stays as it is; `why_not` says which factor is in the way.  The pass uses real algebra on
 float sums, so --strict leaves it out.  (The rule is that of "online" softmax, Milakov and Gimelshein, 2018, and of FlashAttention, Dao et al., 2022, for any separable body.)
@@ -49,7 +49,7 @@ from ..ir.target import Options, Target
 from .cascade_groups import Group, groups, pointwise_reads
 from .moments import Moments, Order, addition, before, moments
 from .selections import Selection, selection
-from .separate import Body, Exponent, Mixed, Pulled, Term, beside, guarded, unguarded, varying_in
+from .separate import Body, Exponent, Mixed, Pulled, Term, beside, guarded, guarded_extremes, unguarded, varying_in
 from .walk import Walk, run
 
 
@@ -124,6 +124,7 @@ class _Finder:
         self.known = assuming(Known(graph.size_info()), both(*graph.requires))
         self.states: dict[Node, _State] = {}
         self.reasons: list[str] = []
+        self.infinite = guarded_extremes(graph.nodes())
 
     def rule(self, n: Node) -> Node | None:
         earlier = earlier_reductions(n) if n.op == "reduce" else {}
@@ -147,7 +148,7 @@ class _Finder:
         except Mixed as reason:
             place = f" (line {n.span.line})" if n.span.line else ""
             self.reasons.append(f"no cascade: {reason}{place}")
-        result = n
+        result = self.or_nan(n)
         for f in factors:
             result = elementwise(
                 "div" if f.inverse else "mul", n.shape, identity(_as(wide(n.dtype), result)), _view_as(wide(n.dtype), f.view), span=n.span
@@ -173,6 +174,18 @@ class _Finder:
         for t in terms:
             result = elementwise("add" if t.sign > 0 else "sub", n.shape, identity(result), _view_as(n.dtype, t.view), span=n.span)
         return self.or_nothing(result, n)
+
+    def or_nan(self, n: Node) -> Node:
+        """What is summed relative to an extreme that is infinite is NaN, where nobody but this pass guards the exponent against that."""
+        state, result = self.states.get(n), n
+        for e in state.exponents if state is not None else ():
+            for t in e.moving:
+                extreme = unguarded(t.view)
+                if extreme is t.view and extreme.node in self.infinite:
+                    end = scalar(const_node(float("inf") if t.sign < 0 else float("-inf"), extreme.dtype))
+                    there = identity(elementwise("equal", n.shape, extreme, end))
+                    result = elementwise("where", n.shape, there, scalar(const_node(float("nan"), n.dtype)), identity(result), span=n.span)
+        return result
 
     def or_nothing(self, result: Node, n: Node) -> Node:
         """A reduction over no elements is its combiner's identity, also where what was taken out of it is not finite then (0 · 1/0, −∞ − −∞)."""
@@ -201,10 +214,10 @@ class _Finder:
         assert place is not None
         inner = varying_in(body, varying)
         try:
-            node, within = run(Body(frozenset(earlier)).separate(body.node, inner))
+            node, within = run(Body(frozenset(earlier), infinite=self.infinite).separate(body.node, inner))
             lenient = None
         except Mixed as reason:
-            lenient = Body(frozenset(earlier), polynomial=True)
+            lenient = Body(frozenset(earlier), True, self.infinite)
             if not self.in_rows(n, place):
                 raise
             try:
@@ -271,7 +284,7 @@ class _Redirected:
     """The graph in which everybody outside of a cascade reads its states through it; inside, states read one another as they are."""
 
     def __init__(self, groups: dict[Node, Group], found: _Finder) -> None:
-        self.groups, self.states, self.known = groups, found.states, found.known
+        self.groups, self.states, self.known, self.infinite = groups, found.states, found.known, found.infinite
         self.done: dict[tuple[Node, Group | None], Node] = {}
         self.cascades: dict[Group, tuple[Node, ...]] = {}
 
@@ -335,7 +348,7 @@ class _Redirected:
                 factors.append(identity((yield self.visit(pair[0], group))))
                 additions.append(identity((yield self.visit(pair[1], group))))
                 continue
-            c = _correction(n, self.states[n], rows, group) if n in self.states and self.states[n].exponents else _constant(1, n.dtype)
+            c = _correction(n, self.states[n], rows, group, self.infinite) if n in self.states and self.states[n].exponents else _constant(1, n.dtype)
             c = yield self.visit(c, group)
             factors.append(identity(c))
             if state is None or state.moments is None:
@@ -343,7 +356,7 @@ class _Redirected:
                 continue
             a = addition(state.moments, state.order, group.rows, rows, frozenset(state.earlier))
             if state.exponents:
-                a = identity(elementwise("mul", group.rows, a, identity(_correction(n, state, rows, group))))
+                a = identity(elementwise("mul", group.rows, a, identity(_correction(n, state, rows, group, self.infinite))))
             additions.append(View((yield self.visit(a.node, group)), a.index))
         return cascade_nodes(group.rows, tuple(states), tuple(factors), tuple(additions))
 
@@ -360,7 +373,7 @@ def _condition(e: Expr, shape: Shape) -> Node | None:
     return elementwise(e.op, shape, *views) if len(views) == len(parts) else None
 
 
-def _correction(n: Node, state: _State, rows: tuple[int, ...], group: Group) -> Node:
+def _correction(n: Node, state: _State, rows: tuple[int, ...], group: Group, infinite: frozenset[Node]) -> Node:
     """By what the sum so far is multiplied when the earlier states move: Π exp(Σ ± scales · (now − previous)), over the rows."""
     to_rows = {axis(a): axis(j) for j, a in enumerate(rows)}
     result: View | None = None
@@ -368,7 +381,7 @@ def _correction(n: Node, state: _State, rows: tuple[int, ...], group: Group) -> 
         moved: View | None = None
         for t in e.moving:
             view = t.view.through(to_rows)
-            now = guarded(view, float("-inf") if t.sign < 0 else float("inf"))
+            now = guarded(view, float("-inf") if t.sign < 0 else float("inf"), infinite)
             last = unguarded(view)
             earlier = View(before(last.node, frozenset(state.earlier)), last.index)
             difference = (now, earlier) if t.sign > 0 else (earlier, now)

@@ -58,6 +58,9 @@ def in_place(block: Block, old: str, new: str) -> bool:
     """
     if old not in loads(block):
         return True
+    only = block[0] if len(block) == 1 else None
+    if isinstance(only, If):
+        return all(in_place(branch, old, new) for branch in (only.body, only.orelse))
     places = list(_placed(block, ()))
     stores = [(k, loops, s) for k, (loops, s) in enumerate(places) if isinstance(s, Store) and s.buffer == new]
     if len(stores) != 1:

@@ -12,7 +12,8 @@ So a softmax and a choice of its largest are one kernel, however the choice is w
 1. A kernel *walks rows* where it is a chain of parallel loops around something.  Two walk the same rows where the loops of both have the same extents and everything that one writes and the other
    touches is read and written, in both, at the row's own position in the leading axes: then iterations of the joined loop touch what no other does.
 2. They are joined where the one reads what the other writes, and something is left to do inside a row: two pointwise kernels are as well side by side.
-3. Not where rows share operands of a reduction (a matrix product): such a kernel is tiled over rows, which it must be alone for.
+3. Not where rows share operands of a reduction (a matrix product): such a kernel is tiled over rows, which it must be alone for.  Nor where a row takes a `while` (a sort, a transform in log N
+   rounds): beside as much work the traffic is little, and what is done for all rows at once has more parallel loops than rows.
 4. A kernel moves down to the one that it is joined with, past those between that do not touch what it does.
 """
 
@@ -109,9 +110,9 @@ class _Rows:
         return not self.buffers[name].strides and all(index[:depth] == rows for index in self.accesses[name])
 
     @cached_property
-    def shares_operands(self) -> bool:
-        """Whether rows, or what is inside of them, have operands of a reduction in common."""
-        return any(True for _ in _contractions(self.kernel.body, ()))
+    def alone(self) -> bool:
+        """Whether rows, or what is inside of them, have operands of a reduction in common, or take nobody knows how long."""
+        return any(isinstance(s, While) for s in statements(self.kernel.body)) or any(True for _ in _contractions(self.kernel.body, ()))
 
 
 def _accesses(block: Block) -> Iterator[tuple[str, Index]]:
@@ -132,13 +133,11 @@ def _contractions(block: Block, around: tuple[str, ...]) -> Iterator[Loop]:
             yield from _contractions(s.body, (*around, s.axis) if s.kind == "parallel" else around)
         elif isinstance(s, If):
             yield from _contractions((*s.body, *s.orelse), around)
-        elif isinstance(s, While):
-            yield from _contractions(s.body, around)
 
 
 def _common(a: _Rows, b: _Rows) -> int:
     """Over how many outer loops the two kernels walk the same rows and want to be one; 0 where they do not."""
-    if not a.written & b.read or a.shares_operands or b.shares_operands:
+    if not a.written & b.read or a.alone or b.alone:
         return 0
     shared = [n for n in a.accesses if n in b.accesses and (n in a.written or n in b.written)]
     depth = 0
@@ -148,7 +147,7 @@ def _common(a: _Rows, b: _Rows) -> int:
         depth += 1
     while depth and not all(r.by_row(n, depth) for r in (a, b) for n in shared):
         depth -= 1
-    inside = any(isinstance(s, (Loop, While)) for r in (a, b) if depth for s in statements(r.chain[depth - 1].body))
+    inside = any(isinstance(s, Loop) for r in (a, b) if depth for s in statements(r.chain[depth - 1].body))
     return depth if inside else 0
 
 

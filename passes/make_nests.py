@@ -25,15 +25,17 @@ from ..ir.bounds import Known
 from ..ir.dtypes import INDEX
 from ..ir.expr import FALSE, TRUE, Expr, axis, both, call, cast, load, substitute
 from ..ir.graph import Graph, Node, View, identity, make, state_axes
-from ..ir.kernel import Block, Buffer, Kernel, Module, Store, statements
+from ..ir.kernel import Block, Buffer, If, Kernel, Module, Store, statements
 from ..ir.renaming import defined, rename_buffers, unique_locals
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
+from ..ir.text.expressions import show_expr
 from .borders import split_borders
 from .cascade import why_not
 from .homes import Piece, bind, loads, zeros_block
 from .nest_body import OUTPUT_AXES, Names, NestBody
 from .short_rows import either, short_row, without_cascades
+from .split_cascade import Split, part_buffers, write_parts, write_results
 
 REAL = frozenset({"contiguous", "nest", "scatter", "update", "scan"})
 
@@ -73,9 +75,11 @@ class _Maker:
         self.known = assuming(Known(graph.size_info()), both(*graph.requires))
         self.rows = {n: found for n in self.real if (found := self._cascades_of(n))} if any(n.op == "cascade" for n in nodes) else {}
         self.asked: dict[tuple[View, ...], set[int]] = {}
+        self.cascades: dict[tuple[View, ...], Node] = {}  # one node for each
         for n in nodes:
             if n.op == "cascade":
                 self.asked.setdefault(n.args, set()).add(n.attr.result)
+                self.cascades[n.args] = n
         self.buffers = [Buffer(self.version[n], n.dtype, n.shape) for n in self.real]
 
     def module(self) -> Module:
@@ -86,7 +90,7 @@ class _Maker:
             if node not in done:
                 group = self._group(node)
                 done.update(group)
-                pieces.append(self._piece(node, group))
+                pieces.append(self._divided(group, self._piece(node, group)))
         outputs = {self.version[n]: name for name, n in graph.outputs if n.op != "input"}
         plan = bind(graph, pieces, self.buffers, outputs, self.names.taken)
         locals_ = Names((*self.names.taken, *(name for block, _ in plan.kernels for name in defined(block))))
@@ -146,10 +150,10 @@ class _Maker:
             return [node]
         return [n for n in self.real if n.op == "nest" and n.attr.nest == node.attr.nest and n.args == node.args]
 
-    def _body(self, *computing: Node) -> NestBody:
+    def _body(self, *computing: Node, known: Known | None = None) -> NestBody:
         """An empty kernel; every real node but these is in memory."""
         body = NestBody(
-            Names(self.names.taken), self.known, lambda n: None if n in computing else self.version.get(n), self.scalars, self.options.unchecked
+            Names(self.names.taken), known or self.known, lambda n: None if n in computing else self.version.get(n), self.scalars, self.options.unchecked
         )
         body.asked = self.asked
         return body
@@ -184,7 +188,7 @@ class _Maker:
             notes += body.notes
             if short is None or short is TRUE:
                 break
-        block = blocks[0] if short is None or len(blocks) == 1 else either(short, *blocks, self.names.taken)
+        block = blocks[0] if short is None or len(blocks) == 1 else either(short, blocks[0], blocks[1], self.names.taken)
         return Piece((name,), block, notes=tuple(notes))
 
     def _short(self, node: Node) -> tuple[Node, Expr | None]:
@@ -196,6 +200,29 @@ class _Maker:
         condition = short_row(node, plain, len(places)) if places == tuple(range(len(places))) else None
         condition = None if condition is None else simplify(condition, self.known)
         return (node, None) if condition is None or condition is FALSE else (plain, condition)
+
+    def _divided(self, group: list[Node], piece: Piece) -> Piece:
+        """A piece that computes a cascade row by row, with what takes its place where rows are few and long (`split_cascade.py`)."""
+        rows = self.rows.get(group[0], {})
+        for args in rows:
+            cascade = self.cascades[args]
+            split = Split.of(cascade, self.known)
+            if self.target.gpu or self.options.level < 2 or split.few is FALSE or len(cascade.args[0].node.attr.extents) != 1:
+                continue
+            parts = part_buffers(cascade, split, len(self.buffers))
+            self.buffers += parts
+            known = assuming(self.known, split.few)
+            body = self._body(*group, known=known)
+            body.names.taken.update(defined(piece.block))
+            split = split.named(body, cascade)
+            write_parts(body, cascade, split, parts)
+            write_results(body, cascade, split, parts, {n: self.rows[n][args] for n in group}, self.version)
+            note = f"where `{show_expr(split.few)}`, chunks of a row are worked off side by side, and their states merged in order"
+            block = body.block
+            if split.few is not TRUE:
+                block = (If(split.few, block, piece.block),)
+            return piece._replace(writes=(*piece.writes, *(b.name for b in parts)), block=block, notes=(*piece.notes, note))
+        return piece
 
     def _side_by_side(self, group: list[Node]) -> Piece:
         """What is made of one cascade, stored side by side inside the loops over its rows."""

@@ -44,7 +44,7 @@ _MEANING: dict[str, Callable[..., float]] = {
 def bounds(c: CascadeLoops, extent: Expr) -> Walk:
     """From where to where along the axis there is anything: masked scores, which give every state what changes nothing, are left out where that is seen from the rows."""
     low, high = ZERO, extent
-    for node, index in _masked(c) if c.padded and c.reached is None else ():
+    for node, index in _masked(c) if c.blocked and c.reached is None else ():
         if not all(gives_nothing(state, node) for state in c.states):
             continue
         at = tuple(simplify(e, c.body.current.known) for e in index)

@@ -78,6 +78,7 @@ class NestBody:
         self.kept: dict[tuple[Node, Point], Expr] = {}  # values that are in a tile of a cascade now, computed wherever the tile's positions are
         self.notes: list[str] = []  # for `--why`
         self.cascades: dict[tuple[tuple[View, ...], Point], CascadeLoops] = {}
+        self.loops_of: Callable[[NestBody, Node, Point], CascadeLoops] = CascadeLoops
         self.asked: dict[tuple[View, ...], set[int]] = {}  # of a cascade: the states that somebody outside of it reads; not there: any of them
         self.lets: dict[Expr, Expr] = {}  # value -> the name that it has in an outer scope
         self.inside: dict[Expr, list[Expr] | None] = {}  # load -> the guards under one of which its index is inside; None = always
@@ -152,6 +153,16 @@ class NestBody:
         return deepest
 
     # ---- statements
+
+    def named(self, position: Expr, wanted: str, least: int, most: int | None) -> Expr:
+        """A `let` in the current scope for a position, of which nothing is known but its bounds; itself where it needs no name."""
+        if position.op in ("const", "var", "size"):
+            return position
+        scope, name = self.current, self.names.fresh(wanted)
+        scope.body.append(Let(name, position))
+        scope.known = scope.known.with_ranges({name: (const(least), position if most is None else const(most), 1)})
+        self.where[name] = scope
+        return var(name)
 
     def store(self, buffer: str, index: Point, value: Expr, combiner: str = "") -> None:
         scope = self.current
@@ -340,7 +351,7 @@ class NestBody:
         found = self.cascades.get((node.args, rows))
         if found is None:
             user, self.current = self.current, self.placed(*rows)
-            found = self.cascades[node.args, rows] = CascadeLoops(self, node, rows)
+            found = self.cascades[node.args, rows] = self.loops_of(self, node, rows)
             yield found.loops()
             self.current = user
         return found.value(node.attr.result, point)

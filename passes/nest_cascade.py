@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ir.dtypes import bool_
-from ..ir.expr import ZERO, Expr, axis, call, ceildiv, const, floordiv, leaves, load, minimum, rewrite, substitute, var
+from ..ir.expr import ZERO, Expr, axis, call, ceildiv, const, floordiv, leaves, load, maximum, minimum, rewrite, substitute, var
 from ..ir.graph import Node, View, previous_node, state_axes, state_count
 from ..ir.kernel import Alloc, Buffer, Let
 from ..ir.primops import COMBINERS, OPS
@@ -48,10 +48,10 @@ class _Staged:
 
 
 class CascadeLoops:
-    """One cascade at one point of its rows, written into the current scope of a kernel's body."""
+    """One cascade at one point of its rows, written into the current scope of a kernel's body; of a chunk (where it begins, how long it may be) or of the whole axis."""
 
-    def __init__(self, body: NestBody, cascade: Node, rows: Point) -> None:
-        self.body, self.cascade, self.rows = body, cascade, rows
+    def __init__(self, body: NestBody, cascade: Node, rows: Point, chunk: tuple[Expr, Expr] | None = None) -> None:
+        self.body, self.cascade, self.rows, self.chunk = body, cascade, rows, chunk
         count = state_count(cascade)
         self.states = [a.node for a in cascade.args[:count]]
         self.corrections, self.additions = cascade.args[count : 2 * count], cascade.args[2 * count :]
@@ -64,6 +64,7 @@ class CascadeLoops:
         self.wanted: list[tuple[Node, Point]] = []  # what some state wants to be kept, inner ones first
         self.staged: list[_Staged] = []
         self.readings: dict[int, list[tuple[Node, Point, bool]]] = {}  # see `reads`
+        self.blocked = False  # whether several rows share each tile
         self.padded = False
         self.tile = TILE
         self.length = const(TILE)  # of the current tile
@@ -89,9 +90,10 @@ class CascadeLoops:
 
     def loops(self) -> Walk:
         body, outer = self.body, self.body.current
-        order = sorted(range(len(self.states)), key=lambda k: bool(self.further[k][1]) and self.states[k] not in self.read)
+        order = self.order()
         self.wanted = list(dict.fromkeys(key for k in order for key in self.wants(k)))
-        self.padded = any(self.is_score(node) and self.shared(node, index) for node, index in self.wanted)
+        self.blocked = any(self.is_score(node) and self.shared(node, index) for node, index in self.wanted)
+        self.padded = self.blocked and self.chunk is None
         self.tile = TILE if self.wanted else LONG_TILE
         self.body.notes.append(self.note())
         for k, state in enumerate(self.states):
@@ -115,9 +117,15 @@ class CascadeLoops:
         around.append(body.current)
         first, end = yield bounds(self, extent)
         kind = "serial" if first is ZERO and end is extent else "elastic"
+        begin: Expr = ZERO
+        if self.chunk is not None:
+            begin, most = self.chunk
+            extent = simplify(minimum(most, extent - begin), body.current.known)
+            first, end = (ZERO, extent) if kind == "serial" else (maximum(ZERO, first - begin), minimum(most, end - begin))
         tiles = simplify(ceildiv(end, self.tile), body.current.known)
         tile = body.enter(tiles, kind, REDUCED_AXES, simplify(floordiv(first, const(self.tile)), body.current.known))
         self.length = simplify(minimum(const(self.tile), extent - tile * self.tile), body.current.known)
+        start = simplify(begin + tile * self.tile, body.current.known)
         outside = dict(body.kept)  # what is kept below is kept for one tile
         if self.reached is not None:
             body.kept[self.reached, ()] = simplify(minimum(extent, (tile + 1) * self.tile), body.current.known)
@@ -126,15 +134,19 @@ class CascadeLoops:
             body.kept[node, self.point(state)] = load(self.names[self.states.index(state)], state.dtype)
         for batch in batches(self, order):
             if len(batch) == 1:
-                yield self.move(batch[0], self.states[batch[0]], (*position, tile * self.tile))
+                yield self.move(batch[0], self.states[batch[0]], (*position, start))
             else:
-                yield move_together(self, batch, (*position, tile * self.tile))
+                yield move_together(self, batch, (*position, start))
         for k in order:
             if self.states[k] in self.read:
                 body.store(self.names[k], (), body.kept[self.states[k], self.point(self.states[k])])
         body.kept = outside
         for scope in reversed(around):
             body.leave(scope)
+
+    def order(self) -> list[int]:
+        """In which the states move: those with further axes last, where nobody reads them."""
+        return sorted(range(len(self.states)), key=lambda k: bool(self.further[k][1]) and self.states[k] not in self.read)
 
     def note(self) -> str:
         """What `--why` says of the loops."""
@@ -209,17 +221,21 @@ class CascadeLoops:
 
     def combined(self, k: int, at: Point, part: str) -> Expr:
         """State k with this tile."""
-        state = self.states[k]
-        result = load(self.names[k], state.dtype, *at)
-        factor = self.corrections[k].node
-        if factor.op != "const":
-            by = self.body.kept[factor, self.rows]
+        state, by, moved = self.states[k], self.corrections[k], self.additions[k]
+        factor = self.body.kept[by.node, self.rows] if by.node.op != "const" else None
+        addition = None if is_zero(moved) else self.body.kept[moved.node, self.rows]
+        result = self.corrected(k, load(self.names[k], state.dtype, *at), factor, addition)
+        return call(COMBINERS[state.attr.combiner].op, result, load(part, state.dtype))
+
+    def corrected(self, k: int, value: Expr, by: Expr | None, addition: Expr | None) -> Expr:
+        """What state k so far, `value`, is when the earlier states have moved."""
+        result = value
+        if by is not None:
             product = call("mul", result, by)
             # a choice of 1 or 0 forgets what was there, infinities too
-            result = call("where", call("not_equal", by, const(0, by.dtype)), product, const(0, by.dtype)) if factor.op == "where" else product
-        if not is_zero(self.additions[k]):
-            result = call("add", result, self.body.kept[self.additions[k].node, self.rows])
-        return call(COMBINERS[state.attr.combiner].op, result, load(part, state.dtype))
+            chosen = self.corrections[k].node.op == "where"
+            result = call("where", call("not_equal", by, const(0, by.dtype)), product, const(0, by.dtype)) if chosen else product
+        return result if addition is None else call("add", result, addition)
 
     def at(self, k: int, further: Point) -> Point:
         """A point of state k's own axes."""

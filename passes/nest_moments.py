@@ -38,7 +38,7 @@ def around_points(c: CascadeLoops, order: list[int]) -> Walk:
         if n.op == "reached" or any(a.node in changing for a in n.args):
             changing.add(n)
     outside = c.body.set_aside(changing)  # of a cascade around this one, over as long an axis
-    if c.wanted:
+    if c.wanted or c.chunk is not None:
         yield c.tiles(order)
     else:
         yield _by_length(c, order, changing)

@@ -48,7 +48,13 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("fuse", "graph", "graph", "last on the graph: it only marks what is made real, with every rewrite already done"),
     Pass("make_nests", "graph", "kernel", "one kernel for each node made real; loops are in logical order, nothing is scheduled"),
     Pass("split_complex", "kernel", "kernel", "once for what tensors and what loops have made: nothing after it knows complex numbers"),
-    Pass("join_rows", "kernel", "kernel", "before scheduling, which is of one kernel at a time: what was stored for the next kernel stays in the cache", frozenset({2, 3})),
+    Pass(
+        "join_rows",
+        "kernel",
+        "kernel",
+        "before scheduling, which is of one kernel at a time: what was stored for the next kernel stays in the cache",
+        frozenset({2, 3}),
+    ),
     Pass(
         "share_reciprocals",
         "kernel",
@@ -56,6 +62,13 @@ PIPELINE: tuple[Pass, ...] = (
         "before legalize, which decomposes what divisions are left where the target has none; only under --fast",
     ),
     Pass("legalize", "kernel", "kernel", "before scheduling, so that a register budget counts the operations that are really emitted"),
+    Pass(
+        "join",
+        "kernel",
+        "kernel",
+        "before scheduling, which looks at one kernel at a time; after legalize, which tells what is computed with",
+        frozenset({2, 3}),
+    ),
     Pass("schedule", "kernel", "kernel", "at -O0 and -O1 only what the target demands (GPU axes), from -O2 the automatic schedule"),
     Pass("lower", "kernel", "program", "flat addresses and vectors; from here on nothing is decided"),
     Pass("simplify_index", "program", "program", "addresses are sums of products now; bounds of the loops are known"),
@@ -75,17 +88,22 @@ def run_pipeline(
     *,
     stop_after: str | None = None,
     stop_level: str | None = None,
+    after: str | None = None,
 ) -> IR:
     """Run the passes that follow a level, and verify after each.
 
     `start` is the level of `ir` (graph, kernel, program): every pass from the first one that takes it is run, so an intermediate file may be cut anywhere
     inside the graph or kernel level; passes leave alone what they have done before.  A program is taken as it is.  `stop_after` names a pass, `stop_level` a level (its last pass); both None: to the end.
+    `after` names a pass that the IR has come through: only those behind it are run.
     Raises what the passes raise (Unsupported), and CompilerBug where a pass breaks a verify rule.
     """
     from ..ir.verify import verify
 
     # a program is finished text, as assembly is: only what a pass of another level made is worked on further
     passes = [p for p in PIPELINE if LEVELS.index(p.source) >= LEVELS.index(start)] if start != "program" else []
+    if after is not None:
+        behind = PIPELINE[[p.name for p in PIPELINE].index(after) + 1 :]
+        passes = [p for p in passes if p in behind]
     if stop_level is not None:
         passes = [p for p in passes if LEVELS.index(p.result) <= LEVELS.index(stop_level)]
     if stop_after in [p.name for p in passes]:

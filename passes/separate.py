@@ -83,9 +83,9 @@ def moves(view: View, varying: Axes) -> bool:
 class Body:
     """The body of one reduction; `earlier` are the reductions that count as R."""
 
-    def __init__(self, earlier: frozenset[Node], polynomial: bool = False) -> None:
-        """With `polynomial`, sums and R factors may stand in the product that is separated: whether it is a polynomial in them is for `moments.py` to say."""
-        self.earlier, self.polynomial = earlier, polynomial
+    def __init__(self, earlier: frozenset[Node], polynomial: bool = False, infinite: frozenset[Node] = frozenset()) -> None:
+        """`infinite`: see `guarded`.  With `polynomial`, sums and R factors may stand in the product that is separated: whether it is a polynomial in them is for `moments.py` to say."""
+        self.earlier, self.polynomial, self.infinite = earlier, polynomial, infinite
         self.nothing = float("inf") if any(r.attr.combiner == "min" for r in earlier) else float("-inf")
         self.holds: dict[Node, bool] = {}
 
@@ -243,7 +243,7 @@ class Body:
         if not self.has_r(view.node):
             return view, [Term(view, 1, ())]
         if not moves(view, varying):
-            return guarded(view, self.nothing), [Term(view, 1, ())]
+            return guarded(view, self.nothing, self.infinite), [Term(view, 1, ())]
         node, inner = view.node, varying_in(view, varying)
         if view.domain is not None:
             raise Mixed("an exponent is read under a mask")
@@ -273,13 +273,26 @@ def is_extreme(v: View) -> bool:
     return node.op in ("max", "min") or (node.op == "reduce" and node.attr.combiner in ("max", "min"))
 
 
-def guarded(v: View, end: float) -> View:
-    """Where an earlier extreme is still what it is of nothing (−∞ of a maximum: all was masked so far), 0 instead: exponentials relative to it are then 0, not NaN."""
-    if unguarded(v) is not v:
+def guarded(v: View, end: float, infinite: frozenset[Node]) -> View:
+    """Where an earlier extreme is still what it is of nothing (−∞ of a maximum: all was masked so far), 0 instead: exponentials relative to it are then 0, not NaN.
+
+    Of the `infinite` extremes, which somebody guards against both infinities, every guard is that one, so that all exponentials relative to them are the same.
+    """
+    bare = unguarded(v)
+    node, d = bare.node, bare.node.dtype
+    if node in infinite:
+        nothing = elementwise("isinf", node.shape, identity(node))
+    elif bare is not v:
         return v
-    node, d = v.node, v.node.dtype
-    nothing = elementwise("equal", node.shape, identity(node), scalar(const_node(end, d)))
-    return View(elementwise("where", node.shape, identity(nothing), scalar(const_node(0.0, d)), identity(node)), v.index, v.domain, v.fill)
+    else:
+        nothing = elementwise("equal", node.shape, identity(node), scalar(const_node(end, d)))
+    return View(elementwise("where", node.shape, identity(nothing), scalar(const_node(0.0, d)), identity(node)), bare.index, bare.domain, bare.fill)
+
+
+def guarded_extremes(nodes: Iterable[Node]) -> frozenset[Node]:
+    """The nodes that some choice guards against both infinities: x of `where(isinf(x), 0, x)`."""
+    views = [(n, unguarded(identity(n))) for n in nodes if n.op == "where"]
+    return frozenset(v.node for n, v in views if v.node is not n and v.domain is None and n.args[0].node.op == "isinf")
 
 
 def unguarded(v: View) -> View:

@@ -11,6 +11,7 @@
     dtypes, arithmetic = ["f32", …]     element types of buffers; those that are computed with
     vectors, threads, gpu = true        what may be emitted at all
     max_threads = 1024
+    interpreted = true                  a thousand times slower than machine code: `test-runtime` takes smaller cases
 
     [types]                             element type -> how the language spells it
     f32 = "float"
@@ -66,7 +67,7 @@ _TOP = {
     "compiler": dict,
     "instructions": dict,
 }
-_TARGET = {"dtypes": list, "arithmetic": list, "vectors": bool, "threads": bool, "gpu": bool, "max_threads": int}
+_TARGET = {"dtypes": list, "arithmetic": list, "vectors": bool, "threads": bool, "gpu": bool, "max_threads": int, "interpreted": bool}
 _INSTRUCTION = {"spell": str, "needs": dict}
 _CONFIG = {"type": str, "default": object, "help": str, "choices": list}
 _CONFIG_TYPES = {"bool": bool, "int": int, "string": str}

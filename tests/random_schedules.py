@@ -40,7 +40,11 @@ def random_line(kernel: Kernel, rng: random.Random) -> str:
             return f"split_reduction {axis()} {rng.randint(1, 4)}" + rng.choice(["", " least=2"])
         case "accumulate":
             return f"accumulate {axis()}" + rng.choice(["", f" into={buffer}"])
-        case "reorder" | "interior" | "fission":
+        case "stream_store":
+            return f"stream_store {buffer}" + rng.choice(["", " least=40"])
+        case "prefetch":
+            return f"prefetch {buffer} {axis()} {axis()}"
+        case "reorder" | "interior" | "fission" | "tabulate":
             return f"{name} {some}"
         case "region":
             return "region"

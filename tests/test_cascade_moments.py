@@ -89,6 +89,8 @@ def test_tiles_are_for_rows_that_leave_the_cache() -> None:
     def loops(n: str) -> tuple[int, bool]:
         module = nests(after(before(ONE_PASS["variance"][0].replace("N]", f"{n}]"))))
         body = module.kernels[0].body
+        if isinstance(body[0], If):  # else few rows that are long
+            body = body[0].orelse
         return sum(isinstance(s, Loop) and s.kind == "reduce" for s in statements(body)), any(isinstance(s, If) for s in statements(body))
 
     assert loops("1000") == (2, False)
@@ -98,27 +100,33 @@ def test_tiles_are_for_rows_that_leave_the_cache() -> None:
 
 @needs_cc
 def test_accuracy() -> None:
-    """Against float64, where a naive Σx² − (Σx)² has no digit left: no worse than twice what two passes in float32 give, or a few ULP."""
+    """Against float64, where a naive Σx² − (Σx)² has no digit left: in the mean of several rows no worse than twice what two passes in float32 give, or a few ULP.
+
+    Of one row alone that is chance: a variance is wrong by the square of what its mean is, and that is as good as the last place of the sum happens to fall.
+    """
     variance = luminal.compile(f"(composite naive {ONE_PASS['variance'][0]})", runtime="clang")
     norm = luminal.compile(f"(composite naive {ONE_PASS['layer norm'][0]})", runtime="clang")
     rng = np.random.default_rng(SEED)
-    n = 200_001
+    n, draws = 200_001, 6
+    noise = [rng.standard_normal((draws, n)) for _ in range(4)]
     rows = {
-        "normal": rng.standard_normal(n),
-        "far": 1e4 + rng.standard_normal(n),
-        "step": np.where(np.arange(n) < 5000, 0, 1e4) + rng.standard_normal(n),
-        "ramp": np.linspace(-1e4, 1e4, n),
-        "huge": 1e15 * rng.standard_normal(n),
-        "constant": np.full(n, 1e4),
+        "normal": noise[0],
+        "far": 1e4 + noise[1],
+        "step": np.where(np.arange(n) < 5000, 0, 1e4) + noise[2],
+        "ramp": np.linspace(-1e4, 1e4, n)[None],
+        "huge": 1e15 * noise[3],
+        "constant": np.full((1, n), 1e4),
     }
-    x = np.stack(list(rows.values())).astype(np.float32)
+    x = np.concatenate(list(rows.values())).astype(np.float32)
     exact = x.astype(np.float64)
     want = exact.var(1)
     two_passes = ((x - x.mean(1, keepdims=True, dtype=np.float32)) ** 2).mean(1, dtype=np.float32)
     got = variance(x)
-    for k, name in enumerate(rows):
-        allowed = 2 * abs(two_passes[k] - want[k]) + 16 * np.finfo(np.float32).eps * want[k]
-        assert abs(got[k] - want[k]) <= allowed, (name, got[k], want[k])
+    first = 0
+    for name, drawn in rows.items():
+        these = slice(first, first := first + len(drawn))
+        allowed = 2 * np.abs(two_passes - want)[these].mean() + 16 * np.finfo(np.float32).eps * want[these].mean()
+        assert np.abs(got - want)[these].mean() <= allowed, (name, got[these], want[these])
     w = np.ones(n, np.float32)
     normed = (exact - exact.mean(1, keepdims=True)) / np.sqrt(want[:, None] + 1e-5)
     mean_error = 4 * np.finfo(np.float32).eps * np.abs(exact).max(1) / np.sqrt(want + 1e-5)  # a mean carries the rounding of numbers as large as it

@@ -3,9 +3,11 @@
 import luminal
 import numpy as np
 import pytest
-from cascades import PLACES, SEED, after, before, check_one_pass, nests
+from cascades import PLACES, SEED, after, before, check_one_pass, naive, nests
 from compilers import needs_cc
-from luminal.ir.kernel import Loop, statements
+from luminal.ir.expr import postorder
+from luminal.ir.kernel import Loop, expressions, statements
+from running import agree, draw, meaning
 
 QKV = "Q{f32}[H N D] K{f32}[H M D] V{f32}[H M E]"
 SCORES = '(setf s (* (einsum "hid,hjd->hij" Q K) (rsqrt D)))'
@@ -81,6 +83,32 @@ SHARED: dict[str, tuple[str, int]] = {
 def test_means_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("luminal.passes.nest_cascade.LONG_TILE", 64)
     check_one_pass(name, *SHARED[name])
+
+
+LSE = "(logsumexp s :axis -1)"
+PLAIN_LSE = "(+ (squeeze m :axis -1) (log (sum (exp (- s m)) :axis -1)))"
+SPELLINGS = {
+    "softmax, and logsumexp": f'(einsum "hij,hje->hie" (softmax s :axis -1) V) {LSE}',
+    "exponentials of differences": f'(einsum "hij,hje->hie" (exp (- s (unsqueeze {LSE} :axis -1))) V) {LSE}',
+    "softmax, and its sum's logarithm": f'(einsum "hij,hje->hie" (softmax s :axis -1) V) {PLAIN_LSE}',
+}
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_one_exponential_serves_the_weights_and_their_sum(name: str) -> None:
+    """However an extreme is guarded against infinities; a row that holds one means what it did."""
+    text = f"(({QKV}) -> (O{{f32}}[H N E] L{{f32}}[H N])) {SCORES} (setf m (max s :axis -1 :keepdims t)) (return {SPELLINGS[name]})"
+    graph = naive(text)
+    found = after(before(text))
+    (kernel,) = nests(found).kernels
+    exps = {e for s in statements(kernel.body) for root in expressions(s) for e in postorder(root) if e.op == "exp"}
+    assert len(exps) == 2, exps  # of a tile, and of the correction
+    sizes = {"H": 1, "N": 2, "D": 1, "M": 5, "E": 1}
+    inputs = draw(graph, sizes, SEED)
+    inputs["Q"][:] = 1
+    inputs["K"][0, 3, 0] = np.inf
+    with np.errstate(all="ignore"):
+        agree(meaning(found, inputs, sizes), meaning(graph, inputs, sizes), graph, name)
 
 
 def test_two_products_with_matrices_of_all_rows_stay_two() -> None:

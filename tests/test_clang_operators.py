@@ -347,6 +347,20 @@ def test_every_small_float_and_every_halfway_point(tmp_path):
         np.testing.assert_array_equal(u[real], expected[real].astype(np.float32))
 
 
+def test_an_infinite_exponential_stays_one_when_an_addition_is_fused_with_it(tmp_path):
+    """exp(x) - y where both are infinite: the products that scale the exponential are infinite before the subtraction is."""
+    functions = [
+        pointwise(f"{op}_{d}", [(f"X_{d}", d)], (f"{op}_{d}_out", d), lambda r, c, op=op: call("sub", call(op, r(0)), r(0)))
+        for d in (f32, f64)
+        for op in ("exp", "exp2")
+    ]
+    library = build(tmp_path, "fused", functions)
+    data = {f"X_{d}": np.full(COUNT, np.inf, numpy_dtype(d)) for d in (f32, f64)}
+    outs = {f"{op}_{d}_out": np.zeros(COUNT, numpy_dtype(d)) for d in (f32, f64) for op in ("exp", "exp2")}
+    assert library.call(data | outs, {"N": COUNT}) == 0
+    assert [name for name, found in outs.items() if not np.isnan(found).all()] == []
+
+
 def test_bitcasts(tmp_path):
     pairs = [(f32, DTYPES["u32"]), (f64, i64), (DTYPES["i16"], DTYPES["u16"]), (f16, DTYPES["u16"]), (DTYPES["u8"], DTYPES["i8"])]
     functions = [

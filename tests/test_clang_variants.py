@@ -1,6 +1,7 @@
 """What small tests would not reach: every variant of a contraction on the machine itself, and vectors of which only the first lanes are there."""
 
 import ctypes
+from typing import Any
 
 import luminal
 import numpy as np
@@ -103,4 +104,35 @@ def test_windows_that_reach_over_both_ends(padding: int, target: str) -> None:
         wide = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (padding, padding), (padding, padding)))
         windows = np.lib.stride_tricks.sliding_window_view(wide, (r, s), (2, 3))
         exact = np.einsum("bgpqrs,ogrs->bopq", windows, k.astype(np.float64))
+        assert abs(y - exact).max() <= 2.0**-22 * (g * r * s) ** 0.5 * abs(exact).max() + 1e-5, (b, g, h, w, o, r, s)
+
+
+GROUPED = {"padding": 1, "stride": 2, "groups": 2}
+
+
+@pytest.mark.parametrize(("parameters", "target"), [
+    (GROUPED, "native"), (GROUPED, "x86-64-v3"), (GROUPED, "x86-64-v2"), ({"padding": 1, "groups": 6}, "native"),
+    ({"stride": [1, 3], "dilation": [2, 1]}, "native"), ({"padding": [0, 2], "stride": [3, 2], "dilation": [1, 3]}, "native"),
+])  # fmt: skip
+def test_windows_with_strides_dilations_and_groups(parameters: dict[str, Any], target: str) -> None:
+    """Few and many channels of results, rows shorter and longer than a register tile, blocks cut off on every side."""
+    kernel = luminal.compile("conv2d", dtype={"T": "f32"}, target=target, sizes=parameters)
+    rng = np.random.default_rng(3)
+    pairs = {k: [v, v] if isinstance(v, int) else v for k, v in ({"stride": 1, "padding": 0, "dilation": 1} | parameters).items()}
+    groups = parameters.get("groups", 1)
+    for b, g, h, w, o, r, s in [
+        (1, 3, 9, 11, 6, 3, 3),
+        (2, 2, 20, 37, 18, 5, 4),
+        (1, 1, 8, 9, 6, 2, 3),
+        (1, 8, 19, 50, 42, 3, 3),
+        (1, 2, 7, 9, 132, 3, 3),
+        (1, 1, 30, 350, 12, 3, 3),
+    ]:
+        x, k = rng.standard_normal((b, groups * g, h, w), dtype=np.float32), rng.standard_normal((o, g, r, s), dtype=np.float32)
+        (ph, pw), (sh, sw), (dh, dw) = pairs["padding"], pairs["stride"], pairs["dilation"]
+        y = kernel(x, k)
+        wide = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (ph, ph), (pw, pw)))
+        windows = np.lib.stride_tricks.sliding_window_view(wide, (dh * (r - 1) + 1, dw * (s - 1) + 1), (2, 3))[:, :, ::sh, ::sw, ::dh, ::dw]
+        windows = windows.reshape(b, groups, g, *windows.shape[2:])
+        exact = np.einsum("bngpqrs,nogrs->bnopq", windows, k.astype(np.float64).reshape(groups, -1, g, r, s)).reshape(y.shape)
         assert abs(y - exact).max() <= 2.0**-22 * (g * r * s) ** 0.5 * abs(exact).max() + 1e-5, (b, g, h, w, o, r, s)

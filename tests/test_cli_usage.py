@@ -26,6 +26,7 @@ WRONG = [
     ((*COMPILE, "--emit", "sauce"), "--emit sauce: no such level; there are ast"),
     ((*COMPILE, "--emit", "object"), "give it a place with -o"),
     ((*COMPILE, "--emit", "source", "-o", "add.h"), "--emit source and -o add.h contradict"),
+    ((*COMPILE, "--emit", "source", "-o", "-"), "-o -: text goes to standard output where there is no -o"),
     ((*COMPILE, "--emit", "source", "--json"), "--json prints one object and nothing else"),
     ((*COMPILE, "--emit", "source", "--stop-after", "fuse"), "--stop-after fuse and --emit contradict"),
     ((*COMPILE, "--test", "M=3, N=3", "--stop-after", "fuse"), "--stop-after fuse and --test contradict"),

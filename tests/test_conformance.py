@@ -25,6 +25,7 @@ from luminal.ir.primops import OPS, STRUCTURAL
 from luminal.ir.target import Options
 from luminal.ir.verify import verify
 from luminal.passes.pipeline import run_pipeline
+from luminal.runtimes import find
 from luminal.search.conformance import survey as surveys
 from luminal.search.conformance.distance import FAR, histogram, quantile, steps
 from luminal.search.conformance.kernels import Refused, Spec, compiled, specs
@@ -34,6 +35,7 @@ from luminal.search.conformance.subjects import Subject, operators, subjects
 from luminal.search.conformance.survey import chosen, recorded, units
 from luminal.search.conformance.unit import Settings, run_unit
 from luminal.search.conformance.values import inputs, special_size
+from luminal.search.trial import work_of
 
 TOML = 'name = "{name}"\ninherits = "clang"\n'
 
@@ -82,6 +84,12 @@ def test_the_sizes_of_a_composite_are_of_every_class_and_legal() -> None:
         assert len({tuple(b.items()) for _, b in found}) == len(found)
         assert {"zero", "prime", "tile", "large"} <= {kind for kind, _ in found}
         assert any(0 in b.values() for _, b in found) and any(b["M"] == 1 for _, b in found) and max(b["M"] for _, b in found) > 40
+
+
+def test_an_interpreter_is_given_less_work() -> None:
+    graph = elaborated("(composite f ((A{f32}[M K] B{f32}[K N]) -> (Y)) (return (matmul A B)))")
+    most, less = (max(work_of(graph, b)[0] for _, b in bindings(graph, (), True, interpreted)) for interpreted in (False, True))
+    assert 5 < most / less < 50 and find("reference").target(None, {}, False).interpreted
 
 
 def test_a_size_that_something_is_divided_by_is_not_0() -> None:
@@ -311,6 +319,16 @@ def test_a_run_goes_on_where_it_was_interrupted(tmp_path: Path, monkeypatch: pyt
     assert surveys.survey(work, settings, 1, journal, True, lambda p: told.append(p.done)) == whole
     assert len(calls) == 4 and calls[3] == calls[2] and told == [3]
     assert recorded(journal, surveys.key_of(work, Settings("reference"))) == {}, "a journal of another run is not gone on with"
+
+
+def test_who_interrupts_a_run_is_told_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(unit: Any, given: Settings) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(surveys, "run_unit", interrupted)
+    done = CliRunner().invoke(cli, prepare(["test-runtime", "--ops", "recip", "--quick", "-o", str(tmp_path / "R.md")]))
+    assert done.exit_code and "--resume goes on" in done.stderr
+    assert (tmp_path / ".R.md.journal").exists() and not (tmp_path / "R.md").exists()
 
 
 def test_an_interrupted_run_leaves_no_process_behind() -> None:

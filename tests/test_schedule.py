@@ -35,7 +35,16 @@ def module(name: str) -> Module:
 
 
 def sizes_of(m: Module, rng: np.random.Generator) -> Iterator[dict[str, int]]:
-    """Nothing, one, a few odd ones around the blocks, and one longer than two panels."""
+    """Nothing, one, a few odd ones around the blocks, and one longer than two panels; each a multiple of what it is declared to be."""
+    for sizes in _any_sizes(m, rng):
+        yield whole(m, sizes)
+
+
+def whole(m: Module, sizes: dict[str, int]) -> dict[str, int]:
+    return {s.name: -(-sizes[s.name] // s.multiple) * s.multiple for s in m.sizes}
+
+
+def _any_sizes(m: Module, rng: np.random.Generator) -> Iterator[dict[str, int]]:
     if not m.sizes:
         yield {}
         return
@@ -45,7 +54,7 @@ def sizes_of(m: Module, rng: np.random.Generator) -> Iterator[dict[str, int]]:
     for _ in range(2):
         yield {s.name: int(rng.choice([0, 1, 2, 3, 5, 7] if many else [0, 1, 2, 3, 5, 7, 8, 9, 17])) for s in m.sizes}
     yield {s.name: 2 if many else 5 for s in m.sizes} | {s.name: 19 for s in m.sizes if s.name in "KM"}
-    yield {s.name: 3 for s in m.sizes} | {s.name: 21 for s in m.sizes if s.name == "N"}
+    yield {s.name: 3 for s in m.sizes} | {s.name: 21 for s in m.sizes if s.name in "NW"}
 
 
 def arrays(m: Module, sizes: dict[str, int], rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -192,6 +201,14 @@ GOOD = {
     "stage in another order": ("gemm", "stage B j p order=p,j name=T space=shared align=32"),
     "stage a prologue": ("prologue", "stage A p at=i"),
     "spill": ("gemm", "split j 8 tail=pad\nexpand acc j.1\nfission j.1\nspill acc j.1.c\nspill acc j.1"),
+    "spill turned": ("gemm", "split i 3 tail=pad\nsplit j 8 tail=pad\nreorder i.0 j.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nspill acc i.1.c turned=4"),
+    "spill turned into whole vectors": ("gemm_transposed", "split i 4 tail=pad\nsplit j 8 tail=pad\nreorder i.0 j.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nspill acc i.1.c turned=4"),
+    "part": ("convolution_padded", "part j 2"),
+    "window": ("convolution", "reorder g h o\nwindow X c r at=h"),
+    "window over a row": ("convolution", "reorder g o h\nwindow X h c r at=o"),
+    "window with room": ("convolution", "window X h c r at=o multiple=3 lanes=4\nsplit h 3 tail=pad"),
+    "window with strides, taps apart and zeros": ("convolution_padded", "part j 2\nwindow X l k p q r at=j.1 multiple=4,2 lanes=4\nsplit l 4 tail=pad\nsplit k 2 tail=pad"),
+    "collapse with names": ("broadcast", "collapse i j named=1\ncollapse g i_j named=1\nparallel g_i_j"),
     "accumulate into the output": ("gemm", "split p 8\naccumulate p.0 into=C"),
     "accumulate under an epilogue": ("matmul_bias", "split p 8\naccumulate p.0 into=C"),
     "accumulate in a buffer": ("gemm_scaled", "split p 8\naccumulate p.0"),
@@ -199,6 +216,10 @@ GOOD = {
     "accumulate across one loop": ("matmul_bias", "split p 8\naccumulate p.0 into=C outside=j"),
     "compute_at": ("two_stage", "compute_at t j"),
     "compute_at after splits": ("two_stage", "split j 4\ncompute_at t j.1"),
+    "tabulate": ("softmax_short", "tabulate q j"),
+    "tabulate, in vectors": ("softmax_short", "tabulate q j\nsplit q.s 4 tail=cut\nvectorize q.s.1\nsplit j 4 tail=cut\nvectorize j.1"),
+    "stream_store": ("pointwise", "split j 4 tail=cut\nvectorize j.1\nstream_store Y least=100"),
+    "prefetch": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 i"),
     "rfactor": ("row_sum", "split p 8 tail=cut\nrfactor p.1\nvectorize p.1"),
     "split_reduction": ("total_sum", "split_reduction p 4"),
     "split_reduction of a long axis": ("total_sum", "collapse p q\nsplit_reduction p_q 3 least=2"),
@@ -245,6 +266,12 @@ REFUSED = {
     "stage what is written": ("gemm", "stage C i j", "the kernel writes `C`"),
     "stage over too few axes": ("gemm", "stage A p", "in 0 ways"),
     "stage across a bound": ("gemm", "split p 4\nstage A p.1 p.0 at=j", "p.0"),
+    "parts of unknown length": ("gemm", "part i 2", "not known to be a multiple of 2"),
+    "window of what is written": ("gemm", "window C j at=i", "the kernel writes `C`"),
+    "window that misses an axis": ("convolution_padded", "window K p q r l at=k", "does not depend on l"),
+    "window of no number": ("convolution", "window X h c r at=o multiple=x", "are no numbers"),
+    "window over taps and row apart": ("convolution", "window X h c at=o", "in 0 ways"),
+    "spill a written tile turned": ("gemm", "split i 3 tail=pad\nsplit j 8 tail=pad\nreorder i.0 j.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nspill acc i.1 turned=4", "writes `acc`, so it cannot be turned|may be undefined"),
     "accumulate what is read": ("gemm_scaled", "split p 8\naccumulate p.0 into=C", "more than `add=`"),
     "accumulate in another dtype": ("gemm_f16", "split p 8\naccumulate p.0 into=C", "cannot hold f32"),
     "accumulate a cut loop": ("gemm", "split p 8 tail=cut\naccumulate p.0 into=C", "tail=guard|repeated for every block"),
@@ -252,6 +279,20 @@ REFUSED = {
     "compute_at too far out": ("two_stage", "split j 4\ncompute_at t j.0", "not used at one position"),
     "compute_at a sum": ("softmax", "compute_at s j", "used by 3 statements"),
     "compute_at under a guard": ("two_stage", "split j 4 tail=pad\ncompute_at t j.1", "under a condition"),
+    "tabulate of unknown length": ("softmax", "tabulate q j", "more than 32768 bytes"),
+    "tabulate one loop": ("softmax_short", "tabulate q", "two loops or more"),
+    "tabulate backwards": ("softmax_short", "tabulate j q", "not stand in this order"),
+    "tabulate loops of two blocks": ("softmax_short", "tabulate i q", "two loops or more of one block"),
+    "tabulate different values": ("softmax_short", "tabulate p q", "share no value"),
+    "tabulate a part": ("softmax_short", "split q 4 tail=cut\ntabulate q.0 j", "no plain loop"),
+    "stream what is read": ("gemm", "stream_store C", "reads `C` again"),
+    "stream what is not stored": ("gemm", "stream_store A", "does not store `A`"),
+    "stream what is local": ("gemm", "stream_store acc", "is local"),
+    "stream what is always small": ("softmax_short", "stream_store Y least=100000", "never has"),
+    "prefetch without vectors": ("softmax", "prefetch X q i", "no vector loop"),
+    "prefetch for a loop inside": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch X i j.0", "not inside"),
+    "prefetch what is local": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch s j.0 i", "is local"),
+    "prefetch what is not read": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch Y j.0 i", "reads no consecutive elements"),
     "rfactor of unknown length": ("row_sum", "rfactor p", "no reduction of constant extent"),
     "split_reduction in a loop": ("row_sum", "split_reduction p 4", "inside another loop"),
     "split_reduction of a parallel loop": ("pointwise", "split_reduction i 4", "no reduction loop"),
@@ -349,7 +390,7 @@ def test_same_meaning_with_fixed_sizes(name: str) -> None:
     rng = np.random.default_rng(7)
     for target in (CPU, GPU):
         for choice in ([1], [2, 8], [3, 16, 20], [0, 4]):
-            sizes = {s.name: int(rng.choice(choice)) for s in module(name).sizes}
+            sizes = whole(module(name), {s.name: int(rng.choice(choice)) for s in module(name).sizes})
             print(name, sizes)
             before = fixed(module(name), sizes)
             same(before, schedule(before, target, Options()))

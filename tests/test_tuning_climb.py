@@ -48,7 +48,7 @@ class World:
         return Measured(wrong) if wrong else Measured("pass", "", (seconds(numbers(c)),) * 5)
 
     def measure(self, candidates: Sequence[Candidate], seconds: float) -> list[Measured]:
-        self.clock.now += self.round
+        self.clock.now += self.round / 4 * len(candidates)
         self.measured += [numbers(c) for c in candidates]
         assert len(candidates) <= TOGETHER + 1
         return [self.one(c, self.seconds) for c in candidates]

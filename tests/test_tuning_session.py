@@ -19,7 +19,7 @@ from luminal.search.tuning import records
 from luminal.search.tuning.alternatives import Refused, alternatives, classes, parts
 from luminal.search.tuning.bench import Bench, Place
 from luminal.search.tuning.climb import Found
-from luminal.search.tuning.session import Search
+from luminal.search.tuning.session import Search, Workshop
 from luminal.search.tuning.space import neighbours
 from luminal.tuning import search_for, sizes_of
 
@@ -87,6 +87,13 @@ def test_without_a_cascade_is_an_alternative() -> None:
     assert [a.left_out for a in found] == [(), ("cascade",)]
     g = compiled(GEMM)
     assert len(alternatives(g.elaborate(), g.target, g.options, SIZES)) == 1, "what makes no difference is none"
+
+
+def test_what_the_default_does_at_other_sizes_is_a_candidate() -> None:
+    c = compiled(GEMM)
+    found = Workshop(alternatives(c.elaborate(), c.target, c.options, SIZES)).defaults()
+    assert [f.what for f in found] == ["the default", "gemm_0 as where M <= 64", "gemm_0 as at all other sizes"]
+    assert "region" in found[2].scripts[0] and len({f.scripts for f in found}) == 3
 
 
 def test_a_tuned_part_is_for_its_class_of_sizes() -> None:

@@ -13,8 +13,8 @@ from ..expr import Expr, evaluate
 from ..layout import components
 from .judge import CheckFault
 from .scalars import COMBINE, storage
-from .statements import Statements
-from .team import MeaningFault, Support, Watched
+from .statements import PARALLEL, Statements
+from .team import MeaningFault, Scratch, Support, Watched
 
 
 def run(
@@ -103,7 +103,7 @@ class KernelTranslator(Statements):
 
     def function(self, body: k.Block, buffers: list[str], sizes: list[str], scalars: Mapping[str, DType], title: str) -> Any:
         """The block as a Python function of (buffers by name, sizes by name, support)."""
-        self.globals.update(Watched=Watched, CheckFault=CheckFault, undefined=undefined)
+        self.globals.update(Watched=Watched, Scratch=Scratch, CheckFault=CheckFault, undefined=undefined)
         self.line("def kernel(memory, sizes, S):")
         self.depth += 1
         for n in sizes:
@@ -145,15 +145,19 @@ class KernelTranslator(Statements):
     def block(self, body: k.Block) -> None:
         if not body:
             self.line("pass")
-        for s in body:
-            _STATEMENTS[type(s)](self, s)
+        for at, s in enumerate(body):
+            if isinstance(s, k.Alloc):
+                self.alloc(s, body[at + 1 :])
+            else:
+                _STATEMENTS[type(s)](self, s)
 
     def let(self, s: k.Let) -> None:
         value = self.expression(s.value)
         self.names[s.name] = self.fresh("v")
         self.line(f"{self.names[s.name]} = {value}")
 
-    def alloc(self, s: k.Alloc) -> None:
+    def alloc(self, s: k.Alloc, rest: k.Block) -> None:
+        """`rest` is where the buffer is visible."""
         b = s.buffer
         self.dtypes[b.name] = b.dtype
         extents = [self.expression(e) for e in b.shape]
@@ -167,7 +171,8 @@ class KernelTranslator(Statements):
         if not self.check and not b.shape:
             made = f"[{self.constant(undefined(b.dtype, (), self.exact)[()])}]"
         elif self.check:
-            made = f"Watched({b.name!r}, {made}, S, False, {not b.shape})"
+            shared = any(isinstance(t, k.Region) or (isinstance(t, k.Loop) and t.kind in PARALLEL) for t in k.statements(rest))
+            made = f"{'Watched' if shared else 'Scratch'}({b.name!r}, {made}, S, False, {not b.shape})"
         self.line(f"{name} = {made}")
         if self.check and b.space == "private":
             self.line(f"{name}.reused = True")
@@ -234,7 +239,7 @@ class KernelTranslator(Statements):
 
 
 _STATEMENTS: dict[type, Any] = {
-    k.Let: KernelTranslator.let, k.Alloc: KernelTranslator.alloc, k.Store: KernelTranslator.store, k.If: KernelTranslator.if_,
+    k.Let: KernelTranslator.let, k.Store: KernelTranslator.store, k.If: KernelTranslator.if_,
     k.Check: KernelTranslator.check_, k.Loop: KernelTranslator.loop,
     k.While: lambda t, s: t.while_(s, s.limit),
     k.Prefetch: lambda t, s: None,

@@ -92,10 +92,13 @@ class Watched:
 
     def _place(self, index: Any) -> tuple[int, ...]:
         place = () if self.local_scalar else index if isinstance(index, tuple) else (index,)
-        for k, (i, n) in enumerate(zip(place, self.shape, strict=True)):
+        if len(place) != len(self.shape):
+            raise MeaningFault(f"{self.name} has {len(self.shape)} axes, {len(place)} positions are given")
+        for i, n in zip(place, self.shape, strict=True):
             if not 0 <= i < n:
-                raise MeaningFault(f"{self.name}{list(map(int, place))}: position {int(i)} along axis {k} of extent {n}")
-        return tuple(int(i) for i in place)
+                k = next(k for k, (i, n) in enumerate(zip(place, self.shape, strict=True)) if not 0 <= i < n)
+                raise MeaningFault(f"{self.name}{list(map(int, place))}: position {int(place[k])} along axis {k} of extent {self.shape[k]}")
+        return place
 
     def _conflict(self, place: tuple[int, ...], other: Context, what: str) -> None:
         for a, b in zip(other, self.support.context, strict=False):
@@ -124,5 +127,20 @@ class Watched:
             if not self.reused:
                 self._conflict(place, other, "read and written")
         self.writer[place] = self.support.context
+        self.defined[place] = True
+        self.array[place] = value
+
+
+class Scratch(Watched):
+    """Memory that only one iteration or thread ever sees, since nothing parallel stands where it is visible: it cannot race."""
+
+    def __getitem__(self, index: Any) -> Any:
+        place = self._place(index)
+        if not self.defined[place]:
+            raise MeaningFault(f"{self.name}{list(place)} is read before it is written")
+        return self.array[place]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        place = self._place(index)
         self.defined[place] = True
         self.array[place] = value

@@ -22,7 +22,7 @@ def straighten(block: Block, known: Known, loops: tuple[For, ...] = ()) -> Block
 
 def _statement(s: Stmt, known: Known, loops: tuple[For, ...]) -> Stmt:
     match s:
-        case For(pragma="vector"):
+        case For(pragma="vector" | "unroll"):
             lane = var(s.var)
             if not any(divides(e, lane) for t in statements(s.body) for e in expressions(t)):
                 return s

@@ -9,35 +9,42 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir import program as p
-from ...ir.expr import TRUE
+from ...ir.dtypes import INDEX
+from ...ir.expr import TRUE, Expr
 from .work import little_work
 
 
 def threads(body: p.Block, wanted: bool) -> p.Block:
     """`wanted`: the target has threads; without them a region runs once and its barriers are void."""
-    return _block(body, wanted, "")
+    return _block(body, wanted, "", {})
 
 
-def _block(body: p.Block, wanted: bool, inside: str) -> p.Block:
-    return tuple(t for s in body for t in _statement(s, wanted, inside))
+def _block(body: p.Block, wanted: bool, inside: str, names: dict[str, Expr]) -> p.Block:
+    """`names`: the positions that have one by now."""
+    result: list[p.Stmt] = []
+    for s in body:
+        if isinstance(s, p.Define) and not s.mutable and s.dtype is INDEX and s.value is not None:
+            names = {**names, s.name: s.value}
+        result += _statement(s, wanted, inside, names)
+    return tuple(result)
 
 
-def _statement(s: p.Stmt, wanted: bool, inside: str) -> p.Block:
+def _statement(s: p.Stmt, wanted: bool, inside: str, names: dict[str, Expr]) -> p.Block:
     match s:
-        case p.For(pragma="parallel") if wanted and not inside and (condition := little_work((s,))) is not TRUE:
-            return (replace(s, body=_block(s.body, wanted, "parallel"), serial_if=condition),)
+        case p.For(pragma="parallel") if wanted and not inside and (condition := little_work((s,), names)) is not TRUE:
+            return (replace(s, body=_block(s.body, wanted, "parallel", names), serial_if=condition),)
         case p.For(pragma="workshare") if wanted and inside == "region":
-            return (p.with_body(s, _block(s.body, wanted, "workshare")),)
+            return (p.with_body(s, _block(s.body, wanted, "workshare", names)),)
         case p.For(pragma="parallel" | "workshare"):
-            return (replace(s, body=_block(s.body, wanted, inside), pragma=""),)
+            return (replace(s, body=_block(s.body, wanted, inside, names), pragma=""),)
         case p.For() | p.While():
-            return (p.with_body(s, _block(s.body, wanted, inside)),)
+            return (p.with_body(s, _block(s.body, wanted, inside, names)),)
         case p.If():
-            return (p.If(s.condition, _block(s.body, wanted, inside), _block(s.orelse, wanted, inside)),)
-        case p.Region() if wanted and not inside and (condition := little_work(s.body)) is not TRUE:
-            return (p.Region(_block(s.body, wanted, "region"), condition),)
+            return (p.If(s.condition, _block(s.body, wanted, inside, names), _block(s.orelse, wanted, inside, names)),)
+        case p.Region() if wanted and not inside and (condition := little_work(s.body, names)) is not TRUE:
+            return (p.Region(_block(s.body, wanted, "region", names), condition),)
         case p.Region():
-            return _block(s.body, False, inside)
+            return _block(s.body, False, inside, names)
         case p.Barrier() if not (wanted and inside == "region"):
             return ()
         case _:

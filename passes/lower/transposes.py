@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from ...ir.dtypes import DType
 from ...ir.expr import ONE, ZERO, Expr, const, load, substitute, var, vload, zip_halves
-from ...ir.program import Array, Assign, Block, Define, For, Stmt, StoreTo, expressions, map_block, map_expressions
+from ...ir.program import Array, Assign, Block, Define, For, If, Stmt, StoreTo, expressions, map_block, map_expressions, statements
 from .affine import slope
 from .names import Names
 
@@ -40,12 +40,12 @@ def _turned(loop: For, names: Names) -> Block | None:
     if not (loop.start is ZERO and loop.step is ONE and loop.stop.is_const and loop.pragma in ("", "unroll")):
         return None
     lanes = loop.stop.attr
-    if not 2 <= lanes <= MOST or lanes & (lanes - 1) or not all(isinstance(s, (Define, Assign, StoreTo)) for s in loop.body):
+    if not 2 <= lanes <= MOST or lanes & (lanes - 1) or not all(isinstance(s, (Define, Assign, StoreTo, If)) for s in statements(loop.body)):
         return None
     i = var(loop.var)
     # what differs between the trips: the loop's variable, and what the body defines or changes
-    inner = {loop.var, *(s.name for s in loop.body if isinstance(s, (Define, Assign)))}
-    changed = {s.buffer for s in loop.body if isinstance(s, StoreTo)}
+    inner = {loop.var, *(s.name for s in statements(loop.body) if isinstance(s, (Define, Assign)))}
+    changed = {s.buffer for s in statements(loop.body) if isinstance(s, StoreTo)}
 
     def varies(e: Expr) -> bool:
         return not e.names.isdisjoint(inner) or not e.buffers.isdisjoint(changed)
@@ -59,8 +59,8 @@ def _turned(loop: For, names: Names) -> Block | None:
             base, growth = _strided(n.args[0])
             if base is None or growth is None or varies(growth) or slope(base, i, varies) is not ONE:
                 continue
-            block, statements = _block(n.attr, n.dtype, substitute(base, {i: ZERO}), growth, names)
-            blocks += statements
+            block, filling = _block(n.attr, n.dtype, substitute(base, {i: ZERO}), growth, names)
+            blocks += filling
             found[n] = load(block, n.dtype, i)
     if not found:
         return None

@@ -23,9 +23,12 @@ COSTS: dict[str, int] = dict.fromkeys(
 Estimate = dict[tuple[str, ...], float]  # sorted names -> coefficient
 
 
-def little_work(body: p.Block) -> Expr | None:
-    """The condition that the statements are not worth a fork; None where they always are."""
-    work = _block(body, {})
+def little_work(body: p.Block, names: Mapping[str, Expr]) -> Expr | None:
+    """The condition that the statements are not worth a fork; None where they always are.  `names`: positions that have one outside."""
+    known: dict[str, Estimate] = {}
+    for name, value in names.items():
+        known[name] = _bound(_estimate(value, known), known)
+    work = _block(body, known)
     # a term that divides another is small beside it
     leading = {m: c for m, c in work.items() if m and c > 0 and not any(m != n and _divides(m, n) for n in work)}
     if not leading:
@@ -63,6 +66,10 @@ def _block(body: p.Block, stops: Mapping[str, Estimate], far: frozenset[str] = f
                 if step != 1:
                     trips = {m: c / step for m, c in trips.items()}
                 result = _sum(result, _times(trips, _block(s.body, {**stops, s.var: stop}, far)))
+            case p.Define(mutable=False) if s.dtype is INDEX and s.value is not None:
+                stops = {**stops, s.name: _bound(_estimate(s.value, stops), stops)}
+                if s.value.buffers or far & s.value.names:
+                    far = far | {s.name}
             case p.While() | p.Region():
                 result = _sum(result, _block(s.body, stops, far))
             case p.If():
@@ -71,8 +78,6 @@ def _block(body: p.Block, stops: Mapping[str, Estimate], far: frozenset[str] = f
                 result = _sum(result, _block(s.orelse if fails else s.body, stops, far))
             case _:
                 result[()] += sum([_cost(e, far) for e in postorder(*p.expressions(s)) if e.args and e.dtype is not INDEX])
-                if isinstance(s, p.Define) and s.dtype is INDEX and s.value is not None and (s.value.buffers or far & s.value.names):
-                    far = far | {s.name}
     return result
 
 
@@ -81,7 +86,7 @@ def _cost(e: Expr, far: frozenset[str]) -> int:
 
 
 def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:
-    """Variables of the loops in `stops` stay in it by name; what is not known counts as 1."""
+    """Variables of the loops in `stops`, and other names there, stay in it by name; what is not known counts as 1."""
     done: dict[Expr, Estimate] = {}
     for n in postorder(e):
         args = [done[a] for a in n.args]
@@ -115,7 +120,7 @@ def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:
 
 
 def _bound(e: Estimate, stops: Mapping[str, Estimate]) -> Estimate:
-    """Loop variables replaced: by where they stop in a positive term, by 0 in a negative one."""
+    """Loop variables, and other names, replaced: by where they stop in a positive term, by 0 in a negative one."""
     result: Estimate = {(): 0}
     for m, c in e.items():
         term: Estimate = {tuple(n for n in m if n not in stops): c}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.kernel import Kernel
+from ...ir.expr import Expr
+from ...ir.kernel import Kernel, Let, Loop, Stmt
 from ...ir.target import Options, Target
 from ...ir.verify.body import Body
 from ...ir.verify.races import races
+from . import variants
 from .cascades import cascade
 from .contractions import contract
 from .gpu import grid
@@ -16,14 +18,18 @@ from .tree import Facts, StepError, reads, written
 from .vectors import vectors
 
 
-def automatic(kernel: Kernel, facts: Facts, target: Target, options: Options) -> Kernel:
+def automatic(kernel: Kernel, facts: Facts, target: Target, options: Options, alone: bool = True) -> Kernel:
     """The kernel scheduled for the target, its script in `schedule`, the reasons in `notes`.
 
-    A plan that a step refuses is dropped whole, and the next simpler one is tried; the unscheduled kernel is always right.
+    A plan that a step refuses is dropped whole, and the next simpler one is tried; the unscheduled kernel is always right.  `alone`: the kernel is not a part of another, so a team of threads
+    may be started around all of it.
     """
+    condition = variants.branching(kernel, facts)
+    if condition is not None:
+        return _each_branch(kernel, condition, facts, target, options)
     reasons: list[str] = []
     for attempt in (_gpu,) if target.gpu else (_cascade, _contraction, _vectors):
-        plan = Plan(kernel, facts, target, options)
+        plan = Plan(kernel, facts, target, options, alone=alone)
         try:
             if attempt(plan):
                 _stays_in_place(kernel, plan.kernel, facts)
@@ -31,6 +37,36 @@ def automatic(kernel: Kernel, facts: Facts, target: Target, options: Options) ->
         except StepError as e:
             reasons.append(f"not {attempt.__name__.strip('_')}: {e}")
     return replace(kernel, notes=(*kernel.notes, *reasons))
+
+
+def _each_branch(kernel: Kernel, condition: Expr, facts: Facts, target: Target, options: Options) -> Kernel:
+    """A kernel that is an `if` on the sizes: what stands under it and under its `else` are scheduled as kernels of their own."""
+    bare = replace(kernel, notes=())
+    parts = [variants.under(bare, condition), variants.under(bare, None, (condition,))]
+    found = [_one_by_one(k, facts, target, options) if k.body else k for k in parts]
+    found = [b if any(line.startswith(variants.WORD) for line in k.schedule) else k for k, b in zip(found, parts, strict=True)]  # those have no place in a part
+    chosen = variants.choose(bare, list(zip((condition, None), found, strict=True)))
+    return replace(chosen, notes=tuple(dict.fromkeys((*kernel.notes, *(note for k in found for note in k.notes)))))
+
+
+def _one_by_one(kernel: Kernel, facts: Facts, target: Target, options: Options) -> Kernel:
+    """Parallel loops that stand one after the other, scheduled as kernels of their own."""
+    nests = [s for s in kernel.body if not isinstance(s, Let)]
+    if len(nests) < 2 or not all(isinstance(s, Loop) and s.kind == "parallel" for s in nests):
+        return automatic(kernel, facts, target, options)
+    body: list[Stmt] = []
+    before: list[Stmt] = []
+    steps, notes = list(kernel.schedule), list(kernel.notes)
+    for s in kernel.body:
+        if isinstance(s, Let):
+            before.append(s)
+            body.append(s)
+            continue
+        alone = automatic(replace(kernel, body=(*before, s), schedule=(), notes=()), facts, target, options, alone=False)
+        body += [t for t in alone.body if t not in before]
+        steps += alone.schedule
+        notes += alone.notes
+    return replace(kernel, body=tuple(body), schedule=tuple(steps), notes=tuple(notes))
 
 
 def _stays_in_place(before: Kernel, after: Kernel, facts: Facts) -> None:

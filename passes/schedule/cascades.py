@@ -27,7 +27,7 @@ from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
 from .tree import all_loops, find, loads_in, touched
-from .vectors import vectors_along
+from .vectors import vectors_along, vectors_inside
 
 ROW_TILES = 4  # register tiles of a row block: a panel of columns is read once for each of them, the tile's scores stay in the first caches
 
@@ -43,7 +43,11 @@ def cascade(plan: Plan) -> bool:
     rows = _rows(form.axes, nests, plan)
     if not nests or not rows:
         return False
-    _Cascade(plan, along.axis, nests, form.axes[: len(form.axes) - len(rows)], rows, blocking(plan.target, nests[0].accumulator.dtype)).run()
+    found = _Cascade(plan, along.axis, nests, form.axes[: len(form.axes) - len(rows)], rows, blocking(plan.target, nests[0].accumulator.dtype))
+    if plan.alone:
+        found.run()
+    else:
+        found.few()
     return True
 
 
@@ -79,6 +83,7 @@ def _rows(chain: tuple[str, ...], nests: list[Contraction], plan: Plan) -> tuple
             break
         rows.insert(0, axis)
     return tuple(rows)
+FEW_ROWS = 8  # of a block where there are few: their states stay in the first cache, beside what they read of a tile
 
 
 @dataclass
@@ -90,6 +95,16 @@ class _Cascade:
     row_axes: tuple[str, ...]
     block: Blocking
     tiles: list[RegisterTile] = field(default_factory=list)
+
+    def few(self) -> None:
+        """Few rows: nothing is packed for them; a block works off a tile row by row, while the tile is in the near caches, as vectors."""
+        plan = self.plan
+        batch, row = plan.collapsed(self.batch_axes), plan.collapsed(self.row_axes)
+        plan.do("split", row, FEW_ROWS)
+        self.block_rows(f"{row}.1")
+        vectors_inside(plan)
+        plan.do("parallel", plan.collapsed((batch, f"{row}.0")) if batch else f"{row}.0")
+        plan.note(f"blocks of {FEW_ROWS} rows share each tile along `{self.along}`, in the caches")
 
     def run(self) -> None:
         plan = self.plan

@@ -12,13 +12,14 @@ The layout of the loops is that of Goto and van de Geijn (2008); which axis take
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ...ir.expr import Expr
 from ...ir.instructions import Dot
 from ...ir.kernel import Kernel
-from . import dots, roles
+from . import dots, roles, sliding
 from .cost import SCREENED, Blocking, blocking
 from .direct import direct, in_place, streamed
 from .plan import Plan
@@ -26,7 +27,7 @@ from .roles import Contraction
 from .tiles import RegisterTile
 from .tree import StepError, all_loops
 from .variants import choose
-from .vectors import vectors_along, vectors_inside
+from .vectors import vectors, vectors_along, vectors_inside
 
 
 def neighbours(plan: Plan, found: Contraction) -> Dot | None:
@@ -42,32 +43,72 @@ def neighbours(plan: Plan, found: Contraction) -> Dot | None:
 
 
 def contract(plan: Plan) -> bool:
-    """Schedule a contraction; False (and an unchanged plan) where the kernel is none."""
-    found = roles.contraction(plan.kernel, plan.facts)
-    if found is None or not found.rows or plan.target.vector_bytes == 0 or not found.accumulator.dtype.is_float | found.accumulator.dtype.is_integer:
+    """Schedule a contraction, or another reduction through windows; False (and an unchanged plan) where the kernel is none."""
+    if plan.target.vector_bytes == 0:
         return False
-    block = blocking(plan.target, found.accumulator.dtype)
-    dot = neighbours(plan, found)
-    before = plan.kernel
-    parts: list[tuple[Expr | None, Kernel]] = []
-    for attempt in (direct, streamed) if in_place(plan, found) else ():
-        part = Plan(before, plan.facts, plan.target, plan.options)
-        condition = attempt(part, found, block, dot is not None)
-        plan.note(*part.notes)
-        if condition is not None and condition.is_const:
-            parts.append((None, part.kernel))
-            break
-        if condition is not None:
-            parts.append((condition, part.kernel))
-    else:
-        plan.note(
-            f"`{found.accumulator.name}` reuses {', '.join(found.row_operands)} along `{found.column}` and {', '.join(found.column_operands)} along "
-            f"{', '.join(f'`{r}`' for r in found.rows)}: packed panels and a register tile"
-        )
-        _packed(plan, found, block, dot)
-        parts.append((None, plan.kernel))
-    plan.kernel = choose(before, parts) if len(parts) > 1 else parts[0][1]
+    found = roles.contraction(plan.kernel, plan.facts)
+    if found is not None and (not found.rows or not found.accumulator.dtype.is_float | found.accumulator.dtype.is_integer):
+        found = None
+    dot = None if found is None else neighbours(plan, found)
+    parts = _Parts(plan)
+    if dot is None or dot.result.is_float:
+        for attempt in (sliding.short_rows, sliding.panels, sliding.along):
+            parts.add(attempt)
+    if found is None and not parts.found:
+        return False
+    if not parts.found:
+        assert found is not None
+        block = blocking(plan.target, found.accumulator.dtype)
+        for attempt in (direct, streamed) if in_place(plan, found) else ():
+            parts.add(lambda part, attempt=attempt: attempt(part, found, block, dot is not None))
+        if not parts.complete:
+            plan.note(
+                f"`{found.accumulator.name}` reuses {', '.join(found.row_operands)} along `{found.column}` and {', '.join(found.column_operands)} along "
+                f"{', '.join(f'`{r}`' for r in found.rows)}: packed panels and a register tile"
+            )
+            parts.rest(lambda rest: _packed(rest, found, block, dot))
+    elif not parts.complete:
+        parts.rest(lambda rest: _few_columns(rest, found))
+    plan.kernel = parts.chosen()
     return True
+
+
+@dataclass
+class _Parts:
+    """The variants of a kernel so far; complete when one of them needs no condition."""
+
+    plan: Plan
+    found: list[tuple[Expr | None, Kernel]] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        return bool(self.found) and self.found[-1][0] is None
+
+    def add(self, attempt: Callable[[Plan], Expr | None]) -> None:
+        """One more, if there is need for it and the attempt gives the condition under which it runs."""
+        if self.complete:
+            return
+        part = Plan(self.plan.kernel, self.plan.facts, self.plan.target, self.plan.options)
+        condition = attempt(part)
+        self.plan.note(*part.notes)
+        if condition is not None:
+            self.found.append((None if condition.is_const else condition, part.kernel))
+
+    def rest(self, schedule: Callable[[Plan], object]) -> None:
+        """The one for all other sizes."""
+        part = Plan(self.plan.kernel, self.plan.facts, self.plan.target, self.plan.options)
+        schedule(part)
+        self.plan.note(*part.notes)
+        self.found.append((None, part.kernel))
+
+    def chosen(self) -> Kernel:
+        return choose(self.plan.kernel, self.found) if len(self.found) > 1 else self.found[0][1]
+
+
+def _few_columns(plan: Plan, found: Contraction | None) -> None:
+    """So little is reused that nothing is worth a copy."""
+    if found is None or not in_place(plan, found) or direct(plan, found, blocking(plan.target, found.accumulator.dtype)) is None:
+        vectors(plan)
 
 
 def _packed(plan: Plan, found: Contraction, block: Blocking, dot: Dot | None) -> None:
@@ -135,7 +176,7 @@ class _Contract:
         row_side = [f for f in (a, b) if self.row in f.element.names]
         moved = b if row_side and row_side[0] is a else a
         plan.do("offset", self.depth, min(moved.element.buffers))
-        vectors_inside(plan, [x for x in all_loops(plan.kernel.body) if x.axis not in before][-1])
+        vectors_inside(plan, [x for x in all_loops(plan.kernel.body) if x.axis not in before][-1:])
 
     def screened(self) -> None:
         """Panels with numbers that the instruction takes for zeros are multiplied without it; which these are is found while packing."""

@@ -13,10 +13,10 @@ from .affine import constant_extent, minus
 from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, less, loads_in, names_taken, nest, rename, replace_loop, simple, written
 
 
-def pad_block(block: Block, condition: Expr, axis: str) -> Block:
+def pad_block(block: Block, condition: Expr, axis: str, in_bounds: Callable[[Expr], bool]) -> Block:
     """The block as it may run where `condition` (on `axis`) is false: loads that depend on the axis give 0 there, effects are left out.
 
-    What is computed into buffers that the block allocates itself is computed everywhere: outside the condition nobody sees it.
+    A load that is `in_bounds` there, of memory that nobody else sees, needs no guard.  What is computed into buffers that the block allocates itself is computed everywhere: outside the condition nobody sees it.
     """
     local: set[str] = set()
     depends = {axis}
@@ -29,7 +29,7 @@ def pad_block(block: Block, condition: Expr, axis: str) -> Block:
         chosen = {m for n in postorder(e) if n.op == "where" and dependent(n.args[0]) for m in loads_in(*n.args[1:])}
 
         def rule(n: Expr) -> Expr | None:
-            if n.op == "load" and n.attr not in local:
+            if n.op == "load" and n.attr not in local and not in_bounds(n):
                 return where(condition, n, const(0, n.dtype)) if choice or n in chosen or dependent(*n.args) else None
             if n.op == "where" and n.args[1].op == "where" and n.args[1].args[0] is condition:
                 c = both(condition, n.args[0])

@@ -5,15 +5,17 @@ Every step is a function `(kernel, facts, arguments…) -> kernel`.  It addresse
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
+from ...ir.bounds import Range
 from ...ir.dtypes import INDEX
 from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, minimum, mod, var, where
-from ...ir.kernel import Barrier, Block, If, Kernel, Let, Loop, Stmt, Store, map_block, statements, substitute_block, with_body
-from ...ir.simplify import simplify
+from ...ir.kernel import Barrier, Block, If, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, statements, substitute_block, with_body
+from ...ir.simplify import prove_le, simplify
 from ...ir.verify.body import Body
 from ...ir.verify.races import overwrites, races
-from .affine import at_least, bounded, constant_extent, extent, extreme, inside, is_multiple, minus
+from .affine import at_least, bounded, constant_extent, extent, extreme, inside, is_multiple, minus, upper
 from .guards import clamp_block, pad_block
 from .reductions import identity
 from .tree import Facts, StepError, around, copy, find, fresh, index, less, local_buffers, names_taken, nest, replace_in, replace_loop
@@ -45,8 +47,8 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
 
         tail=perfect: i.1 in 0 .. 4 and no tail; N is known to be a multiple of 4.
         tail=cut:     i.0 in 0 .. N // 4, i.1 in 0 .. 4, and then  for i.t in 4·(N // 4) .. N: S(i.t)
-        tail=pad:     i.0 in 0 .. ceil(N / 4), i.1 in 0 .. 4, and S is run beyond N too: loads give 0 there, stores to memory that outlives
-                      the iteration are guarded by `4·i.0 + i.1 < N`.
+        tail=pad:     i.0 in 0 .. ceil(N / 4), i.1 in 0 .. 4, and S is run beyond N too: loads give 0 there (of local buffers that have room for it, what is
+                      there), stores to memory that outlives the iteration are guarded by `4·i.0 + i.1 < N`.
         tail=clamp:   as pad, but beyond N it is S(N - 1) that is run again: what is read needs no guard.
 
     The loop runs in steps of 1 and is serial, parallel or reduce; both parts are of its kind.  Only parallel axes are padded or clamped (the iterations beyond
@@ -78,7 +80,7 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
                 f"split: only parallel axes can be padded or clamped, and reductions padded, `{axis}` is {loop.kind}; use tail=guard or cut"
             )
         elif tail == "pad":
-            body = pad_block(body, less(var(axis), loop.stop), axis)
+            body = pad_block(body, less(var(axis), loop.stop), axis, _in_bounds(kernel, facts, loop, factor))
         else:
             body = clamp_block(body, less(var(axis), loop.stop), lambda b: _at(b, loop, minimum(var(axis), loop.stop - 1)))
     main = Loop(inner, ZERO, inner_stop, _at(body, loop, value), loop.kind, span=loop.span)
@@ -90,6 +92,47 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
         begin = simplify(begin, known)
         result = (*result, Loop(rest, begin, loop.stop, copy(_at(loop.body, loop, var(rest)), taken), loop.kind, span=loop.span))
     return replace_loop(kernel, axis, lambda _: result)
+
+
+def _in_bounds(kernel: Kernel, facts: Facts, loop: Loop, factor: int) -> Callable[[Expr], bool]:
+    """Whether a load of a local buffer stays inside it where the loop's extent is rounded up to a multiple of the factor."""
+    local = local_buffers(kernel)
+    if not local:
+        return lambda _: False
+    known = inside((*around(kernel, loop.axis)[:-1], *statements(loop.body)), facts.known)
+    rounded = ceildiv(extent(loop), factor) * factor
+    bound = upper(rounded, known)
+    known = known.with_ranges({loop.axis: Range(loop.start, loop.start + (rounded if bound is None else bound) - 1)})
+
+    def stays(n: Expr) -> bool:
+        if n.attr not in local or any(e.buffers for e in n.args):
+            return False
+        return all(prove_le(ZERO, e, known) and prove_le(e + 1, length, known) for e, length in zip(n.args, local[n.attr].shape, strict=True))
+
+    return stays
+
+
+def part(kernel: Kernel, facts: Facts, axis: str, count: int) -> Kernel:
+    """Cut an axis in so many equal parts.
+
+        for i in 0 .. N:          for i.0 in 0 .. 4:
+          S(i)             →        for i.1 in 0 .. N // 4:
+                                      S(N // 4·i.0 + i.1)
+
+    N is known to be a multiple of the count.  What the parts say of positions, such as i // (N // 4), is worked out.
+    """
+    loop = _plain(find(kernel, axis), "part")
+    length = extent(loop)
+    if count < 1 or not is_multiple(length, count, facts.known):
+        raise StepError(f"part: {length} is not known to be a multiple of {count}")
+    taken = names_taken(kernel)
+    outer, inner = fresh(f"{axis}.0", taken), fresh(f"{axis}.1", taken)
+    size = simplify(floordiv(length, const(count)), facts.known)
+    body = _at(loop.body, loop, loop.start + (var(outer) * size + var(inner)))
+    known = inside(around(kernel, axis)[:-1], facts.known).with_ranges({outer: Range(ZERO, const(count - 1)), inner: Range(ZERO, size - 1)})
+    body = map_expressions(body, lambda e: simplify(e, known) if outer in e.names else e)
+    parts = Loop(outer, ZERO, const(count), (Loop(inner, ZERO, size, body, loop.kind, span=loop.span),), loop.kind, span=loop.span)
+    return replace_loop(kernel, axis, lambda _: (parts,))
 
 
 def _neutral(loop: Loop) -> Block:
@@ -183,14 +226,15 @@ def _may_swap(a: Loop, b: Loop, facts: Facts) -> None:
     raise StepError(f"reorder: `{a.axis}` ({a.kind}) and `{b.axis}` ({b.kind}): neither is known to be parallel")
 
 
-def collapse(kernel: Kernel, facts: Facts, a: str, b: str) -> Kernel:
+def collapse(kernel: Kernel, facts: Facts, a: str, b: str, named: int = 0) -> Kernel:
     """Two nested loops become one.
 
         for i in 0 .. M:            for i_j in 0 .. M·N:
           for j in 0 .. N:     →      S(i_j // N, i_j % N)
             S(i, j)
 
-    The loops are a perfect nest of one kind (serial, parallel or reduce), in steps of 1, and N does not depend on i.
+    The loops are a perfect nest of one kind (serial, parallel or reduce), in steps of 1, and N does not depend on i.  With named=1 the two positions keep their names, as `let`s: shorter
+    where they are used often.
     """
     outer, inner = nest(kernel, (a, b))
     for loop in (outer, inner):
@@ -204,8 +248,11 @@ def collapse(kernel: Kernel, facts: Facts, a: str, b: str) -> Kernel:
     trips = extent(outer) * width
     if trips.is_const and trips.attr > INDEX.max:
         raise StepError(f"collapse: `{a}` and `{b}` together run more often than an index counts")
-    body = _at(inner.body, inner, inner.start + mod(var(name), width))
-    body = _at(body, outer, outer.start + floordiv(var(name), width))
+    positions = (outer.start + floordiv(var(name), width), inner.start + mod(var(name), width))
+    if named:
+        body: Block = (Let(a, positions[0]), Let(b, positions[1]), *inner.body)
+    else:
+        body = _at(_at(inner.body, inner, positions[1]), outer, positions[0])
     return replace_loop(kernel, a, lambda _: (Loop(name, ZERO, trips, body, outer.kind, span=outer.span),))
 
 

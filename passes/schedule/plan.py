@@ -19,6 +19,7 @@ class Plan:
     target: Target
     options: Options
     notes: list[str] = field(default_factory=list)
+    alone: bool = True  # else other nests stand before or after this one in its kernel
 
     def do(self, *words: str | int, **options: str | int) -> None:
         """Take one step, written as in a script."""
@@ -41,6 +42,14 @@ class Plan:
             self.do("collapse", name, axis)
             name = next(x.axis for x in all_loops(self.kernel.body) if x.axis not in before)
         return name
+
+    def shared(self, axes: Sequence[str]) -> None:
+        """The axes, nested in this order, made one loop in which each keeps its name."""
+        name = axes[-1]
+        for axis in reversed(axes[:-1]):
+            before = {x.axis for x in all_loops(self.kernel.body)}
+            self.do("collapse", axis, name, named=1)
+            name = next(x.axis for x in all_loops(self.kernel.body) if x.axis not in before)
 
     def note(self, *reasons: str) -> None:
         self.notes += reasons
@@ -83,6 +92,11 @@ class Plan:
         """The one local buffer that `before` did not have."""
         old = {s.buffer.name for s in statements(before.body) if isinstance(s, Alloc)}
         return next(s.buffer.name for s in statements(self.kernel.body) if isinstance(s, Alloc) and s.buffer.name not in old)
+
+    def copying(self, packed: str, before: Kernel) -> list[str]:
+        """The axes of the first nest that copies into `packed`: those of its loops that the kernel did not have before (a second copy along an axis has other names)."""
+        old = {x.axis for x in all_loops(before.body)}
+        return [x.axis for x in self.around_store(packed)[0] if x.axis not in old]
 
     def summing(self, buffer: str, depth: str, count: int) -> tuple[str, ...]:
         """The innermost kept axes, so many, of the nest that accumulates into `buffer` over `depth`."""

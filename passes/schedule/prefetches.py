@@ -35,7 +35,9 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str) -> 
     lanes = None if inner is None else constant_extent(inner)
     if inner is None or lanes is None:
         raise StepError(f"prefetch: no vector loop inside `{axis}`")
-    read = next((n for s in inner.body for n in loads_in(*expressions(s)) if n.attr == buffer and stride(held.address(n.args), inner.axis) == 1), None)
+    read = next(
+        (n for s in inner.body for n in loads_in(*expressions(s)) if n.attr == buffer and stride(held.address(n.args), inner.axis) == 1), None
+    )
     if read is None:
         raise StepError(f"prefetch: `{inner.axis}` reads no consecutive elements of `{buffer}`")
     address = held.address(read.args)
@@ -61,14 +63,18 @@ def candidates(kernel: Kernel, facts: Facts) -> Iterator[tuple[str, str, str]]:
         for s in block:
             for body in children(s):
                 yield from walk(body, s.axis if isinstance(s, Loop) else row)
-            for x in s.body if isinstance(s, Loop) else ():
+            if not isinstance(s, Loop):
+                continue
+            for x in s.body:
                 if isinstance(x, Loop) and x.kind == "vector":
                     begin = {var(s.axis): ZERO, var(x.axis): ZERO}
                     found = [n for t in statements(x.body) for n in loads_in(*expressions(t)) if n.attr in facts.buffers and s.axis in n.names]
                     for key in dict.fromkeys((n.attr, substitute(facts.buffers[n.attr].address(n.args), begin)) for n in found):
                         readers.setdefault(key, []).append(s.axis)
         if row:
-            several = {buffer: axes[-1] for (buffer, _), axes in reversed(readers.items()) if len(axes) > 1}  # tails come after what they are the tails of
+            several = {
+                buffer: axes[-1] for (buffer, _), axes in reversed(readers.items()) if len(axes) > 1
+            }  # tails come after what they are the tails of
             yield from ((buffer, axis, row) for buffer, axis in reversed(several.items()))
 
     yield from walk(kernel.body, "")

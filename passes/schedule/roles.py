@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from ...ir.dtypes import DType
-from ...ir.expr import ONE, ZERO, Expr
+from ...ir.expr import ONE, ZERO, Expr, var
 from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Store, expressions, statements
+from ...ir.polynomial import poly
 from .affine import stride
 from .tree import Facts, loads_in, local_buffers
 
@@ -85,25 +86,47 @@ class Contraction(NamedTuple):
     output: str
 
 
-def contraction(kernel: Kernel, facts: Facts) -> Contraction | None:
-    """The roles of the axes where the kernel is one scalar reduction inside parallel loops, with reuse in two directions."""
+class Reduction(NamedTuple):
+    """One scalar reduction inside parallel loops, and one store of what becomes of it."""
+
+    kept: tuple[str, ...]
+    reduced: tuple[str, ...]  # outermost first
+    body: Block  # of the innermost reduction loop
+    accumulator: Buffer
+    store: Store
+
+    @property
+    def operands(self) -> list[Expr]:
+        """What is read on the way to the sum, once."""
+        return [n for n in loads_in(*(e for s in self.body for e in expressions(s))) if n.attr != self.accumulator.name]
+
+
+def reduction(kernel: Kernel, facts: Facts) -> Reduction | None:
+    """The kernel as one scalar reduction; None where it is something else."""
     form = shape(kernel)
     local = local_buffers(kernel)
     loops = [s for s in form.body if isinstance(s, Loop)]
-    if len(form.chain) < 2 or len(local) != 1 or len(loops) != 1 or any(x.start is not ZERO for x in form.chain):
+    if not form.chain or len(local) != 1 or len(loops) != 1 or any(x.start is not ZERO for x in form.chain):
         return None
     (acc,) = local.values()
     reduced, inner = _reduction(loops[0])
     stores = [s for s in form.body if isinstance(s, Store) and s.buffer != acc.name]
     if acc.shape or not reduced or len(stores) != 1 or stores[0].buffer not in facts.buffers or not _plain(form.body):
         return None
-    kept = form.axes
-    if any(x.stop.names & {*kept, *(r.axis for r in reduced)} for x in (*form.chain, *reduced)):
+    if any(x.stop.names & {*form.axes, *(r.axis for r in reduced)} for x in (*form.chain, *reduced)):
         return None
-    operands = [(n.attr, n.names & set(kept)) for s in inner for n in loads_in(*expressions(s)) if n.attr != acc.name]
-    if any(b == stores[0].buffer for b, _ in operands):
+    found = Reduction(form.axes, tuple(x.axis for x in reduced), inner, acc, stores[0])
+    return None if any(n.attr == stores[0].buffer for n in found.operands) else found
+
+
+def contraction(kernel: Kernel, facts: Facts, column: str | None = None) -> Contraction | None:
+    """The roles of the axes where the kernel is one scalar reduction with reuse in two directions.  `column` is the axis of the vectors, where it is chosen already."""
+    found = reduction(kernel, facts)
+    if found is None or len(found.kept) < 2:
         return None
-    column = _column(kept, operands, facts.buffers[stores[0].buffer].address(stores[0].index))
+    kept, store = found.kept, found.store
+    operands = [(n.attr, n.names & set(kept)) for n in found.operands]
+    column = column or _column(kept, operands, facts.buffers[store.buffer].address(store.index))
     if column is None:
         return None
     column_side = [(b, axes) for b, axes in operands if column in axes]
@@ -111,7 +134,35 @@ def contraction(kernel: Kernel, facts: Facts) -> Contraction | None:
     row_side = [(b, axes) for b, axes in operands if axes & set(rows)]
     batch = tuple(a for a in kept if a != column and a not in rows)
     row_operands, column_operands = (tuple(dict.fromkeys(b for b, _ in side)) for side in (row_side, column_side))
-    return Contraction(batch, rows, column, tuple(x.axis for x in reduced), row_operands, column_operands, acc, stores[0].buffer)
+    return Contraction(batch, rows, column, found.reduced, row_operands, column_operands, found.accumulator, store.buffer)
+
+
+class Sliding(NamedTuple):
+    """An operand of a reduction that is read through windows: kept and reduced axes add up to its positions, so neighbours read the same elements."""
+
+    operand: str
+    along: tuple[str, ...]  # the kept axes along which windows move, outermost first
+    missed: tuple[str, ...]  # the kept axes that the operand misses
+    column: str  # the innermost of them that another operand has; "" where none has
+
+
+def sliding(found: Reduction) -> Sliding | None:
+    """The one operand that is read through windows, if there is one."""
+    kept, folded = set(found.kept), set(found.reduced)
+    along: dict[str, set[str]] = {}
+    having: dict[str, set[str]] = {}
+    for n in found.operands:
+        having.setdefault(n.attr, set()).update(n.names & kept)
+        for index in n.args:
+            if index.names & folded:  # g · size + p is no window: it moves by whole rows of the operand
+                along.setdefault(n.attr, set()).update(a for a in index.names & kept if all(len(m) == 1 for m in poly(index) if var(a) in m))
+    along = {operand: axes for operand, axes in along.items() if axes}
+    if len(along) != 1:
+        return None
+    ((operand, moved),) = along.items()
+    missed = tuple(a for a in found.kept if a not in having[operand])
+    columns = [a for a in missed if any(a in axes for axes in having.values())]
+    return Sliding(operand, tuple(a for a in found.kept if a in moved), missed, columns[-1] if columns else "")
 
 
 def _reduction(loop: Loop) -> tuple[list[Loop], Block]:

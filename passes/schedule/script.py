@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ...ir.expr import Expr
 from ...ir.kernel import Kernel
-from . import distribute, dots, guards, loops, prefetches, producers, reductions, staging, streams, tables, team, variants
+from . import distribute, dots, guards, loops, prefetches, producers, reductions, staging, streams, tables, team, variants, windows
 from .tree import Facts, StepError
 
 
@@ -30,8 +30,9 @@ class Step(NamedTuple):
 
 STEPS: dict[str, Step] = {
     "split": Step(loops.split, "ni", {"tail": "n"}),
+    "part": Step(loops.part, "ni"),
     "reorder": Step(loops.reorder, "n+"),
-    "collapse": Step(loops.collapse, "nn"),
+    "collapse": Step(loops.collapse, "nn", {"named": "i"}),
     "tile": Step(loops.tile, "nnii", {"tail": "n"}),
     "unroll": Step(loops.unroll, "ni?"),
     "vectorize": Step(loops.vectorize, "n"),
@@ -43,7 +44,8 @@ STEPS: dict[str, Step] = {
     "expand": Step(distribute.expand, "nn+"),
     "fission": Step(distribute.fission, "n+", {"around": "l"}),
     "stage": Step(staging.stage, "nn+", {"at": "n", "space": "n", "order": "l", "name": "n", "align": "i"}),
-    "spill": Step(staging.spill, "nn"),
+    "window": Step(windows.window, "nn+", {"at": "n", "multiple": "l", "lanes": "i", "space": "n", "name": "n", "align": "i"}),
+    "spill": Step(staging.spill, "nn", {"turned": "i"}),
     "compute_at": Step(producers.compute_at, "nn"),
     "tabulate": Step(tables.tabulate, "n+"),
     "accumulate": Step(reductions.accumulate, "n", {"into": "n", "outside": "n"}),
@@ -118,8 +120,9 @@ def replay(kernel: Kernel, facts: Facts, script: str | Iterable[str]) -> Kernel:
                     parts[-1] = (parts[-1][0], current)
                 else:
                     common = current
-                parts.append((variants.condition(text.removeprefix(variants.WORD).strip(), facts), common))
-                current = common
+                found = variants.condition(text.removeprefix(variants.WORD).strip(), facts)
+                current = variants.under(common, found, [c for c, _ in parts])
+                parts.append((found, current))
             else:
                 current = apply(current, facts, text)
         except StepError as e:

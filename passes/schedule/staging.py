@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from ...ir.expr import ONE, ZERO, Expr, both, call, const, load, make, postorder, rewrite, substitute, var, where
@@ -30,6 +31,7 @@ from .tree import (
     children,
     find,
     fresh,
+    less,
     loads_in,
     local_buffers,
     names_taken,
@@ -80,11 +82,11 @@ def stage(
     order = order or axes
     if sorted(order) != sorted(axes):
         raise StepError(f"stage: order {', '.join(order)} is not an order of {', '.join(axes)}")
-    value, copied, top = _staged_value(kernel, scope, buffer, axes)
+    value, copied, top = staged_value(kernel, scope, buffer, axes)
     taken = names_taken(kernel)
     new = {a: fresh(f"{a}.s", taken) for a in axes}
     to_new = {var(a): var(n) for a, n in new.items()}
-    inside = _axes_inside(scope)
+    inside = axes_inside(scope)
     shape: list[Expr] = []
     reached: dict[str, Loop] = {}
     for a in axes:
@@ -127,16 +129,21 @@ def _reached(kernel: Kernel, axis: str, others: set[str], facts: Facts) -> Loop:
     return loop
 
 
-def _axes_inside(scope: Block) -> set[str]:
+def axes_inside(scope: Block) -> set[str]:
     return {s.axis for s in statements(scope) if isinstance(s, Loop)}
 
 
-def _staged_value(kernel: Kernel, scope: Block, buffer: str, axes: tuple[str, ...]) -> tuple[Expr, Expr, Stmt]:
-    """The subexpression to replace, the value to copy (guarded as the subexpression is) and the statement of the scope that holds its use."""
+def staged_value(
+    kernel: Kernel, scope: Block, buffer: str, axes: tuple[str, ...], fits: Callable[[Expr], bool] = lambda _: True
+) -> tuple[Expr, Expr, Stmt]:
+    """The largest subexpression to replace that `fits`, the value to copy (guarded as the subexpression is) and the statement of the scope that holds its use."""
     changed = written(kernel.body)
     if buffer in changed:
         raise StepError(f"stage: the kernel writes `{buffer}`")
-    inside = {*_axes_inside(scope), *(s.name for s in statements(scope) if isinstance(s, Let))} - set(axes)
+    deeper = {s.name for s in statements(scope) if isinstance(s, Let)} - {
+        s.name for s in scope if isinstance(s, Let)
+    }  # others are there before the copy is made
+    inside = {*axes_inside(scope), *deeper} - set(axes)
 
     def movable(e: Expr) -> bool:
         return not e.names & inside and e.buffers.isdisjoint(changed)
@@ -152,7 +159,7 @@ def _staged_value(kernel: Kernel, scope: Block, buffer: str, axes: tuple[str, ..
                 n = stack.pop()
                 if buffer not in n.buffers:
                     continue
-                if movable(n):
+                if movable(n) and fits(n):
                     condition = both(*conditions)
                     found.setdefault(n, (top, n if condition is None else where(condition, n, const(0, n.dtype))))
                 elif n.op != "where":
@@ -175,7 +182,7 @@ def _conditions(path: tuple[Stmt, ...]) -> list[Expr]:
     return found
 
 
-def spill(kernel: Kernel, facts: Facts, buffer: str, axis: str) -> Kernel:
+def spill(kernel: Kernel, facts: Facts, buffer: str, axis: str, turned: int = 0) -> Kernel:
     """Let one nest use a register tile through memory, so that it may index it by loops that are not unrolled.
 
         for i in 0 .. n:                         alloc acc.tile: f32[14, 32] stack
@@ -188,6 +195,17 @@ def spill(kernel: Kernel, facts: Facts, buffer: str, axis: str) -> Kernel:
 
     `axis` is the outermost loop of the nest; the buffer is local, of constant extents, allocated outside and wholly defined where the nest reads it.  What the nest writes is copied back after it (and
     what it may leave unwritten is copied in before).
+
+        turned=16:                               alloc acc.tile: f32[16, 32] stack
+                                                 …                                       as above, zeros in the last two rows
+        for i in 0 .. 14:                        for j in 0 .. 32:
+          for j in 0 .. 32:                        for i in 0 .. 16:
+            if c:                        →           let v: f32 = acc.tile[i, j]
+              C[j, i] = f(acc[i, j])                 if i < 14 & c:
+                                                       C[j, i] = f(v)
+
+    With `turned`, the two loops of the nest change places, and the inner one is rounded up to a multiple of that: what it does is only where it was.  The nest is perfect, of two
+    parallel loops of constant extent, and only reads the tile, at the loops' own position.
     """
     local = local_buffers(kernel)
     if buffer not in local or not all(e.is_const for e in local[buffer].shape) or not local[buffer].shape:
@@ -205,15 +223,20 @@ def spill(kernel: Kernel, facts: Facts, buffer: str, axis: str) -> Kernel:
     taken = names_taken(kernel)
     old = local[buffer]
     tile = replace(old, name=fresh(f"{buffer}.tile", taken), space="stack", align=64)
+    if turned:
+        tile = replace(tile, shape=(const(-(-old.shape[0].attr // turned) * turned), *old.shape[1:]))
     names = _index_names(loop, buffer, len(old.shape), axis)
 
-    def move(target: str, source: str) -> Block:
+    def fill(target: str, source: str, start: Expr, stop: Expr) -> Block:
         own = [fresh(n, taken) for n in names]
         at = tuple(map(var, own))
-        inner: Block = (Store(target, at, load(source, old.dtype, *at)),)
-        for k in range(len(own) - 1, -1, -1):
+        inner: Block = (Store(target, at, load(source, old.dtype, *at) if source else const(0, old.dtype)),)
+        for k in range(len(own) - 1, 0, -1):
             inner = (Loop(own[k], ZERO, old.shape[k], inner, "parallel"),)
-        return inner
+        return (Loop(own[0], start, stop, inner, "parallel"),)
+
+    def move(target: str, source: str) -> Block:
+        return fill(target, source, ZERO, old.shape[0])
 
     reads_it = any(buffer in e.buffers for s in statements((loop,)) for e in expressions(s)) or any(
         isinstance(s, Store) and s.buffer == buffer and s.combiner for s in statements((loop,))
@@ -223,9 +246,41 @@ def spill(kernel: Kernel, facts: Facts, buffer: str, axis: str) -> Kernel:
     if copied_in and not _filled_before(kernel.body, path, old):
         raise StepError(f"spill: some of `{buffer}` may be undefined where `{axis}` begins")
     before = move(tile.name, buffer) if copied_in else ()
+    if turned:
+        if writes_it:
+            raise StepError(f"spill: `{axis}` writes `{buffer}`, so it cannot be turned")
+        rest = fill(tile.name, "", old.shape[0], tile.shape[0]) if old.shape[0] is not tile.shape[0] else ()
+        return replace_loop(kernel, axis, lambda _: (Alloc(tile), *before, *rest, *_turned(loop, buffer, tile, taken)))
     body = _redirected((loop,), buffer, tile.name)
     after = move(buffer, tile.name) if writes_it else ()
     return replace_loop(kernel, axis, lambda _: (Alloc(tile), *before, *body, *after))
+
+
+def _turned(loop: Loop, buffer: str, tile: Buffer, taken: set[str]) -> Block:
+    """The nest that reads a tile, its inner loop outside, its outer one as long as the tile."""
+    inner = loop.body[0]
+    if (
+        not isinstance(inner, Loop)
+        or len(loop.body) > 1
+        or any(x.kind != "parallel" or constant_extent(x) is None or x.start is not ZERO for x in (loop, inner))
+    ):
+        raise StepError(f"spill: `{loop.axis}` is no nest of two parallel loops of constant extent that could be turned")
+    own = load(buffer, tile.dtype, var(loop.axis), var(inner.axis))
+    used = {n for s in statements(inner.body) for n in loads_in(*expressions(s)) if n.attr == buffer}
+    if used != {own}:
+        raise StepError(f"spill: `{loop.axis}` reads `{buffer}` at other positions than its own")
+    v = fresh("v", taken)
+    body = map_expressions(inner.body, lambda e: substitute(e, {own: var(v, tile.dtype)}))
+    if loop.stop is not tile.shape[0]:
+        guard = less(var(loop.axis), loop.stop)
+        first = body[0]
+        body = (
+            (If(both(guard, first.condition) or guard, first.body),)
+            if len(body) == 1 and isinstance(first, If) and not first.orelse
+            else (If(guard, body),)
+        )
+    turned = replace(loop, stop=tile.shape[0], body=(Let(v, load(tile.name, tile.dtype, *own.args)), *body))
+    return (with_body(inner, (turned,)),)
 
 
 def _index_names(loop: Loop, buffer: str, rank: int, axis: str) -> list[str]:

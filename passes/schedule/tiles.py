@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir.expr import Expr, postorder
-from ...ir.kernel import If, Kernel, Let, Loop, Store, expressions, statements
+from ...ir.kernel import If, Let, Loop, Store, expressions, statements
+from ...ir.simplify import simplify
 from . import cost
 from .affine import constant_extent, stride
 from .plan import Plan
@@ -51,28 +52,23 @@ class RegisterTile:
             before = plan.kernel
             plan.do("stage", buffer, *outer, f"{self.column}.0", self.depth, c, at=at, space="shared")
             packed = plan.newest(before)
-            *around, deep, inner = self.copying(packed, before)
+            *around, deep, inner = plan.copying(packed, before)
             if self.words:
                 plan.tried("interior", inner, fixed=1)
             staged = plan.kernel
             clamped = any(n.op == "min" for s in statements((plan.loop(inner),)) for n in postorder(*expressions(s)))
             if clamped:
                 plan.tried("interior", deep, inner, clamps=1)
-            if self.consecutive(packed, inner):
+            if consecutive(plan, packed, inner):
                 for loops in plan.around_store(packed) if self.words else ():
                     plan.tried("vectorize", loops[-1].axis)
                 plan.tried("vectorize", inner)
             else:
                 plan.kernel = staged
             for _ in around[1:]:
-                first, second, *_ = self.copying(packed, before)
+                first, second, *_ = plan.copying(packed, before)
                 if plan.tried("collapse", first, second):
                     break
-
-    def copying(self, packed: str, before: Kernel) -> list[str]:
-        """The axes of the first nest that copies into `packed`: those of its loops that the kernel did not have before (a second copy along an axis has other names)."""
-        old = {x.axis for x in all_loops(before.body)}
-        return [x.axis for x in self.plan.around_store(packed)[0] if x.axis not in old]
 
     def stage_rows(self, buffers: tuple[str, ...], tiles: str, at: str, order: str = "") -> None:
         """Panels of rows, [tiles, depth, row], one copy for each iteration of `at`."""
@@ -82,20 +78,12 @@ class RegisterTile:
                 before = self.plan.kernel
                 self.plan.do("stage", buffer, tiles, self.depth, r, at=at, order=order and f"{tiles},{r},{self.depth}")
                 if self.words:
-                    self.plan.tried("interior", self.copying(self.plan.newest(before), before)[-1], fixed=1)
+                    self.plan.tried("interior", self.plan.copying(self.plan.newest(before), before)[-1], fixed=1)
 
     def reads(self, buffer: str, axis: str) -> bool:
         """Whether the accumulating nest still reads the buffer at positions that depend on the axis."""
         nest = self.plan.loop(self.depth)
         return any(n.attr == buffer and axis in n.names for s in statements((nest,)) if isinstance(s, Store) for n in loads_in(s.value))
-
-    def consecutive(self, packed: str, axis: str) -> bool:
-        """Whether what is copied into `packed` moves by one element with the axis, for all that is read."""
-        for s in statements(self.plan.kernel.body):
-            if isinstance(s, Store) and s.buffer == packed:
-                moving = [self.address(n) for n in loads_in(s.value) if axis in n.names]
-                return all(stride(a, axis) == 1 for a in moving)
-        return False
 
     def address(self, load: Expr) -> Expr:
         return self.plan.facts.buffers[load.attr].address(load.args)
@@ -157,3 +145,13 @@ class RegisterTile:
             return False
         border.update(x.axis for x in all_loops(self.plan.kernel.body) if x.axis not in before)
         return True
+
+
+def consecutive(plan: Plan, copy: str, axis: str) -> bool:
+    """Whether what is copied into a local buffer moves by one element with the axis, for all that is read."""
+    for s in statements(plan.kernel.body):
+        if isinstance(s, Store) and s.buffer == copy:
+            # what `collapse` leaves, (x // N)·N + x % N, is x
+            moving = [simplify(plan.facts.buffers[n.attr].address(n.args), plan.facts.known) for n in loads_in(s.value) if axis in n.names]
+            return all(stride(a, axis) == 1 for a in moving)
+    return False

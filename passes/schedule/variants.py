@@ -7,6 +7,9 @@
     split p 512
     …
 
+A kernel that is nothing but an `if` on the sizes has its variants already: the part with the `if`'s own condition takes the steps of what stands under it, the parts after that one those of
+what stands under its `else`.
+
 Steps before the first `variant` are taken once, before the parts part ways.  The last part has no condition.
 """
 
@@ -40,6 +43,20 @@ def condition(text: str, facts: Facts) -> Expr | None:
     if found.dtype is not bool_:
         raise StepError(f"{WORD}: `{text}` is no condition")
     return found
+
+
+def branching(kernel: Kernel, facts: Facts) -> Expr | None:
+    """The condition of the `if` on the sizes that a kernel is."""
+    only = kernel.body[0] if len(kernel.body) == 1 else None
+    return only.condition if isinstance(only, If) and only.condition.names <= facts.sizes.keys() and not only.condition.buffers else None
+
+
+def under(kernel: Kernel, condition: Expr | None, failed: Sequence[Expr | None] = ()) -> Kernel:
+    """What is left of such a kernel where a condition holds, after others did not; any other kernel is left as it is."""
+    only = kernel.body[0] if len(kernel.body) == 1 else None
+    if isinstance(only, If) and only.condition in (condition, *failed):
+        return replace(kernel, body=only.body if only.condition is condition else only.orelse)
+    return kernel
 
 
 def choose(kernel: Kernel, parts: Sequence[tuple[Expr | None, Kernel]]) -> Kernel:

@@ -9,11 +9,11 @@ transposition    store and loads are consecutive along different axes: square ti
 
 from __future__ import annotations
 
-from ...ir.expr import ZERO, Expr, postorder, var
-from ...ir.kernel import Alloc, Block, Loop, Store, expressions, statements
+from ...ir.expr import ZERO, Expr, postorder, substitute, var
+from ...ir.kernel import Alloc, Block, Let, Loop, Store, expressions, statements
 from ...ir.simplify import simplify
 from . import cost, prefetches, roles
-from .affine import same_position, stride
+from .affine import same_position, stride, upper
 from .plan import Plan
 from .tables import candidates
 from .tree import StepError, all_loops, around, find, written
@@ -32,11 +32,17 @@ def vectors(plan: Plan) -> None:
         column = roles.vector_axis(form.axes, addresses)
         if column is not None and roles.units(addresses, column) > along and _column(plan, column):
             return
-        for x in inner if form.chain else _chunks(plan):
-            vectors_inside(plan, x)
+        vectors_inside(plan, inner if form.chain else _chunks(plan))
     _prefetches(plan)
     _threads(plan)
     _streams(plan)
+
+
+def vectors_inside(plan: Plan, loops: list[Loop] | None = None) -> None:
+    """Vectors along some innermost loops (by default all), or along what is around them."""
+    for x in roles.innermost(plan.kernel.body) if loops is None else loops:
+        if not _columns_inside(plan, x):
+            vectors_along(plan, x)
 
 
 def _width(plan: Plan, body: Block) -> int:
@@ -44,7 +50,7 @@ def _width(plan: Plan, body: Block) -> int:
 
 
 def _threads(plan: Plan) -> None:
-    """The outermost parallel loop of more than one trip gets the threads; with two loops or more inside it, the next is collapsed into it, in case the first is short."""
+    """The outermost parallel loop of more than one trip gets the threads; with two loops or more inside it, or where it is known to be short, the next is collapsed into it."""
     axes = roles.shape(plan.kernel).axes
     single = next((k for k, axis in enumerate(axes) if plan.extent(axis) != 1), len(axes))
     if single == len(axes):  # the loops inside keep the threads
@@ -52,10 +58,13 @@ def _threads(plan: Plan) -> None:
             plan.do("serial", axis)
         return
     outer = axes[single]
-    if len(axes) - single > 2 and not plan.tried("collapse", outer, axes[single + 1]):
+    short = plan.extent(outer) is None and _at_most(plan, outer) is not None
+    if len(axes) - single > (1 if short else 2) and not plan.tried("collapse", outer, axes[single + 1]):
         outer = roles.shape(plan.kernel).axes[single]
     plan.do("parallel", outer)
-    if any(isinstance(s, Alloc) and s.buffer.space == "private" and not s.buffer.elements.is_const for s in statements(plan.kernel.body)):
+    if plan.alone and any(
+        isinstance(s, Alloc) and s.buffer.space == "private" and not s.buffer.elements.is_const for s in statements(plan.kernel.body)
+    ):
         plan.tried("region")  # memory of a row is allocated once a thread
 
 
@@ -82,6 +91,15 @@ def _tables(plan: Plan) -> None:
         plan.note(
             f"{', '.join(axes)} each compute their values: {refused}" if refused else f"what {', '.join(axes)} share is computed once, in a table"
         )
+
+
+def _at_most(plan: Plan, axis: str) -> int | None:
+    """The most iterations that a loop from 0 has, also where it stops at a name of the kernel's."""
+    names: dict[Expr, Expr] = {}
+    for s in plan.kernel.body:
+        if isinstance(s, Let):
+            names[var(s.name)] = substitute(s.value, names)
+    return upper(substitute(plan.loop(axis).stop, names), plan.facts.known)
 
 
 # ---- pointwise
@@ -202,12 +220,6 @@ def _last_lanes(plan: Plan, axis: str, width: int) -> None:
 # ---- rows
 
 
-def vectors_inside(plan: Plan, loop: Loop) -> None:
-    """Vectors along an innermost loop inside a row, or along the loop around it."""
-    if not _columns_inside(plan, loop):
-        vectors_along(plan, loop)
-
-
 def vectors_along(plan: Plan, loop: Loop) -> None:
     """Vectors along an innermost loop inside a row."""
     axis, width = loop.axis, _width(plan, loop.body)
@@ -257,9 +269,9 @@ def _chunks(plan: Plan) -> list[Loop]:
     combining: set[str] = set()
     for loop in [s for s in plan.kernel.body if isinstance(s, Loop) and s.kind == "reduce"]:
         axis = _one_axis(plan, loop)
-        extent = plan.extent(axis)
+        most = _at_most(plan, axis)
         least = cost.PIECE if not all_loops(plan.loop(axis).body) else 1
-        if extent is not None and extent <= least:
+        if most is not None and most <= least:
             continue
         known = {x.axis for x in all_loops(plan.kernel.body)}
         refused = plan.tried("split_reduction", axis, cost.PIECES, least=least)

@@ -61,6 +61,11 @@ class Library:
         """The C function itself: pointers as integers, then scalars as declared, then sizes."""
         return self._function
 
+    @property
+    def address(self) -> int | None:
+        """Where the C function is, if pointers and sizes are all that it takes."""
+        return None if self.extra else ctypes.cast(self._function, ctypes.c_void_p).value
+
     def call(self, buffers: dict[str, Any], sizes: dict[str, int]) -> int:
         return self._function(*self.arguments(buffers, sizes))
 

@@ -60,6 +60,7 @@ class Driver:
             arithmetic=frozenset(table["arithmetic"]),
             vector_bytes=options["VECTOR"],
             threads=bool(table["threads"]),
+            interpreted=bool(table["interpreted"]),
             options=options,
         )
 

@@ -41,6 +41,14 @@ TORCH: dict[str, tuple[str, ...]] = {
         "functional.conv3d(X, K, Bias, stride, padding, dilation, groups)",
         "functional.conv3d(X, K, None, stride, padding, dilation, groups)",
     ),
+    "conv_transpose1d": (
+        "functional.conv_transpose1d(X, K, Bias, stride, padding, output_padding, groups, dilation)",
+        "functional.conv_transpose1d(X, K, None, stride, padding, output_padding, groups, dilation)",
+    ),
+    "conv_transpose2d": (
+        "functional.conv_transpose2d(X, K, Bias, stride, padding, output_padding, groups, dilation)",
+        "functional.conv_transpose2d(X, K, None, stride, padding, output_padding, groups, dilation)",
+    ),
     "attention": (f"{_ATTENTION}, is_causal=causal)[0]", f"{_ATTENTION})[0]"),
     "causal_attention": (f"{_ATTENTION}, is_causal=True)[0]",),
     "masked_attention": (f"{_ATTENTION}, attn_mask=B[None])[0]",),
@@ -64,4 +72,17 @@ NUMPY: dict[str, tuple[str, ...]] = {
     "sort": ("numpy.sort(X, axis)", "numpy.sort(X, -1)"),
 }
 
-FORMS = {"numpy": NUMPY, "torch": TORCH}
+# A score function is made once: torch compiles anew for each that it has not seen.
+FLEX: dict[str, tuple[str, ...]] = {
+    "attention": ("flex_attention(Q[None], K[None], V[None])[0]",),
+    "causal_attention": (
+        "mask = create_block_mask(lambda b, h, i, j: j <= i + (M - N), None, None, N, M, 'cpu'); flex_attention(Q[None], K[None], V[None], block_mask=mask)[0]",
+    ),
+    "sliding_window_attention": (
+        "mask = create_block_mask(lambda b, h, i, j: (j <= i + (M - N)) & (j > i + (M - N) - window), None, None, N, M, 'cpu'); "
+        "flex_attention(Q[None], K[None], V[None], block_mask=mask)[0]",
+    ),
+    "softcap_attention": ("bent = lambda s, b, h, i, j: cap * torch.tanh(s / cap); flex_attention(Q[None], K[None], V[None], score_mod=bent)[0]",),
+}
+
+FORMS = {"numpy": NUMPY, "torch": TORCH, "flex": FLEX}

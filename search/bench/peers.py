@@ -1,6 +1,6 @@
 """Peers: other implementations of a composite, found by its name (`forms`) or made from its graph (`translate`), as calls over arrays of their own.
 
-A peer is a family (`numpy`, `torch`, `inductor`); a family that is not installed, or that has no call for something, is a line of the report and no error.
+A peer is a family (`numpy`, `torch`, `inductor`, and `flex`, torch's flex_attention through its compiler); a family that is not installed, or that has no call for something, is a line of the report and no error.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .dialect import NUMPY, REFUSALS, TORCH, Dialect
 from .forms import FORMS
 from .translate import Translation, Untranslatable, translate
 
-FAMILIES = ("numpy", "torch", "inductor")
-NEEDS = {"numpy": "numpy", "torch": "torch", "inductor": "torch"}
+FAMILIES = ("numpy", "torch", "inductor", "flex")
+NEEDS = {"numpy": "numpy", "torch": "torch", "inductor": "torch", "flex": "torch"}
 
 
 @dataclass
@@ -74,18 +74,23 @@ def candidates(family: str, work: Work) -> Found:
     """The implementations of one family; those that cannot be made are notes."""
     if not installed(family):
         return Found([], [f"{family}: not installed (pip install {NEEDS[family]})"])
+    texts = (*work.forms.get(family, ()), *FORMS.get(family, {}).get(work.name, ()))
+    if family == "flex" and not texts:
+        return Found([], [])
     if family == "numpy":
         library: _Library = _Numpy(work.threads)
     else:
-        library = _Torch(work.threads)
+        library = _Flex(work.threads) if family == "flex" else _Torch(work.threads)
     unknown = [p.dtype.name for p in work.graph.ports if p.dtype.name not in library.dialect.dtypes]
     if unknown:
         return Found([], [f"{family}: no arrays of {unknown[0]}"])
     notes: list[str] = []
     if family == "numpy" and (direct := _blas(library, work)) is not None:
         return Found([direct], notes)
-    texts = (*work.forms.get(family, ()), *FORMS.get(family, {}).get(work.name, ()))
-    peers = [p for p in (_named(library, text, work) for text in texts) if p is not None]
+    refused: list[str] = []
+    peers = [p for p in (_named(library, text, work, refused) for text in texts) if p is not None]
+    if family == "flex":  # there is no other form of it
+        return Found(peers, [] if peers else [f"flex_attention: {why}" for why in refused[:1]])
     try:
         peers.append(
             _compiled(library, work) if family == "inductor" else _translated(library, work, "numpy" if family == "numpy" else "torch (eager)")
@@ -102,6 +107,7 @@ def candidates(family: str, work: Work) -> Found:
 class _Library(ABC):
     dialect: Dialect
     module: Any
+    name: str  # of a peer that is an expression of `forms`
 
     @abstractmethod
     def to_library(self, array: Any) -> Any: ...
@@ -132,6 +138,7 @@ class _Library(ABC):
 class _Numpy(_Library):
     dialect = NUMPY
     module = numpy
+    name = "numpy"
 
     def __init__(self, threads: int) -> None:
         blas.use_threads(threads)
@@ -145,6 +152,7 @@ class _Numpy(_Library):
 
 class _Torch(_Library):
     dialect = TORCH
+    name = "torch"
 
     def __init__(self, threads: int) -> None:
         self.module = import_module("torch")  # seconds, and only where it was asked for
@@ -165,11 +173,21 @@ class _Torch(_Library):
         return array.numpy()
 
 
+class _Flex(_Torch):
+    """flex_attention is a template of torch's compiler: a C++ compiler builds it, in seconds, for each score function."""
+
+    name = "flex_attention"
+
+    def names(self) -> dict[str, Any]:
+        flex = import_module("torch.nn.attention.flex_attention")
+        return {**super().names(), "flex_attention": self.module.compile(flex.flex_attention, dynamic=False), "create_block_mask": flex.create_block_mask}
+
+
 # ---- kinds of peers
 
 
-def _named(library: _Library, text: str, work: Work) -> Peer | None:
-    """An expression of `forms`; None where it speaks of a name that is not there, leaves out a port that is read, or does not run."""
+def _named(library: _Library, text: str, work: Work, refused: list[str]) -> Peer | None:
+    """An expression of `forms`; None where it speaks of a name that is not there, leaves out a port that is read, or does not run (then `refused` gets why)."""
     arrays = library.arrays(work)
     scalars = {p.name: work.inputs[p.name] for p in work.graph.ports if p.role == "scalar"}
     names = {**library.names(), **work.sizes, **work.parameters, **arrays, **scalars}
@@ -178,10 +196,13 @@ def _named(library: _Library, text: str, work: Work) -> Peer | None:
         return None
     *before, expression = text.split("; ")
     try:
-        exec("\n".join(before), names)  # of our own table
-        call: Callable[[], Any] = eval(f"lambda: {expression}", names)
-        call()
-    except REFUSALS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exec("\n".join(before), names)  # of our own table
+            call: Callable[[], Any] = eval(f"lambda: {expression}", names)
+            call()
+    except REFUSALS as why:
+        refused.append(_line(why))
         return None
     outputs = [p.name for p in work.graph.ports if p.role in ("out", "inout")]
 
@@ -189,7 +210,7 @@ def _named(library: _Library, text: str, work: Work) -> Peer | None:
         each = returned if isinstance(returned, tuple) else (returned,)
         return {name: library.from_library(x) for name, x in zip(outputs, each, strict=False)}
 
-    peer = Peer(library.dialect.name, text, call, arrays, results, _originals(work, library))
+    peer = Peer(library.name, text, call, arrays, results, _originals(work, library))
     peer.reset()
     return peer
 
@@ -206,8 +227,9 @@ def _loaded(text: str) -> list[str]:
     """The names that a form takes from elsewhere."""
     import ast
 
-    found = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)]
-    own = {n.id for n in found if isinstance(n.ctx, ast.Store)}
+    nodes = list(ast.walk(ast.parse(text)))
+    found = [n for n in nodes if isinstance(n, ast.Name)]
+    own = {n.id for n in found if isinstance(n.ctx, ast.Store)} | {n.arg for n in nodes if isinstance(n, ast.arg)}
     return [n.id for n in found if n.id not in own]
 
 

@@ -17,12 +17,13 @@ _TILE = 32  # a multiple of every vector that there is, and no kernel's block
 _LARGE = (257, 131, 67, 34, 19, 11, 7)
 # operations of the largest case; a loop that stays one is interpreted an iteration at a time
 _WORK, _WORK_QUICK, _WORK_NEST, _WORK_NEST_QUICK = 20_000_000, 2_000_000, 40_000, 4_000
+_SLOWER = 10  # an interpreter is given so much less work
 _ELEMENTS, _ELEMENTS_QUICK = 1_000_000, 60_000
 _TRIES = 4000  # candidates looked at where the preconditions are narrow
 
 
-def bindings(graph: Graph, own: tuple[dict[str, Any], ...], quick: bool) -> list[tuple[str, dict[str, int]]]:
-    """(class, binding) in the order of CLASSES, no binding twice, all of them legal."""
+def bindings(graph: Graph, own: tuple[dict[str, Any], ...], quick: bool, interpreted: bool = False) -> list[tuple[str, dict[str, int]]]:
+    """(class, binding) in the order of CLASSES, no binding twice, all of them legal, and none that takes too long on a runtime that is `interpreted`."""
     names = [s.name for s in graph.sizes]
     given = [b for b in (_own(graph, o) for o in own) if b is not None and legal(graph, b)]
     base = given[-1] if given else _search(graph)
@@ -33,10 +34,10 @@ def bindings(graph: Graph, own: tuple[dict[str, Any], ...], quick: bool) -> list
     found.append(("one", adapted(graph, dict.fromkeys(names, 1), base)))
     found.append(("prime", adapted(graph, {n: _PRIMES[k % len(_PRIMES)] for k, n in enumerate(names)}, base)))
     found += [("tile", adapted(graph, {n: _beside(k, len(names), by) for k, n in enumerate(names)}, base)) for by in (-1, 1)]
-    found.append(("large", _large(graph, base, quick)))
+    found.append(("large", _large(graph, base, quick, interpreted)))
     chosen: list[tuple[str, dict[str, int]]] = []
     for kind, binding in found:
-        if binding is not None and all(binding != b for _, b in chosen) and affordable(graph, binding, quick):
+        if binding is not None and all(binding != b for _, b in chosen) and affordable(graph, binding, quick, interpreted):
             chosen.append((kind, binding))
     return chosen or [("own", base)]
 
@@ -70,12 +71,12 @@ def adapted(graph: Graph, wanted: dict[str, int], base: Mapping[str, int]) -> di
     return None
 
 
-def affordable(graph: Graph, binding: Mapping[str, int], quick: bool) -> bool:
+def affordable(graph: Graph, binding: Mapping[str, int], quick: bool, interpreted: bool = False) -> bool:
     elements = sum(math.prod(max(0, evaluate(e, binding)) for e in p.shape) for p in graph.ports)
     if any(n.op == "nest" for n in graph.nodes()):
         return max(elements, math.prod(max(1, v) for v in binding.values())) <= (_WORK_NEST_QUICK if quick else _WORK_NEST)
     work = work_of(graph, binding)[0]
-    return work <= (_WORK_QUICK if quick else _WORK) and elements <= (_ELEMENTS_QUICK if quick else _ELEMENTS)
+    return work <= (_WORK_QUICK if quick else _WORK) // (_SLOWER if interpreted else 1) and elements <= (_ELEMENTS_QUICK if quick else _ELEMENTS)
 
 
 def _own(graph: Graph, binding: dict[str, Any]) -> dict[str, int] | None:
@@ -105,14 +106,14 @@ def _zeros(graph: Graph, base: dict[str, int], quick: bool) -> Iterator[dict[str
     yield from found[:1] + found[-1:] if quick else found
 
 
-def _large(graph: Graph, base: dict[str, int], quick: bool) -> dict[str, int] | None:
+def _large(graph: Graph, base: dict[str, int], quick: bool, interpreted: bool) -> dict[str, int] | None:
     """As large as is affordable: an odd number along each size, halved together until it is."""
     count = len(base)
     start = [_ELEMENTS // 10 + 3] if count == 1 else [_LARGE[min(k, len(_LARGE) - 1)] * 2 - 1 for k in range(count)]
     for halvings in range(14):
         wanted = {n: max(2, (v >> halvings) | 1) for n, v in zip(base, start, strict=True)}
         candidate = adapted(graph, wanted, base)
-        if candidate is not None and affordable(graph, candidate, quick):
+        if candidate is not None and affordable(graph, candidate, quick, interpreted):
             return candidate
     return None
 

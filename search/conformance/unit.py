@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -96,6 +97,7 @@ def run_unit(specs: Sequence[Spec], settings: Settings) -> list[Tally]:
     runtime = runtimes.find(settings.runtime)
     target = runtime.target(settings.target, settings.config, False)
     known = {(s.kind, s.name): s for s in subjects()}
+    chosen = partial(cases, interpreted=target.interpreted)
     found: dict[Spec, Tally] = {}
     kernels: list[Kernel] = []
     for spec in specs:
@@ -106,7 +108,7 @@ def run_unit(specs: Sequence[Spec], settings: Settings) -> list[Tally]:
         elif kernel is not None:
             found[spec] = _refused(kernel, subject)
     with worker(runtime, target) as child:
-        for part in built(kernels, runtime, target, settings):
+        for part in built(kernels, runtime, target, settings, chosen):
             if isinstance(part, Refused):
                 found[part.spec] = _refused(part, known[part.spec.kind, part.spec.subject])
             else:
@@ -125,7 +127,7 @@ def _refused(refused: Refused, subject: Subject) -> Tally:
 
 
 def built(
-    kernels: list[Kernel], runtime: Runtime, target: Target, settings: Settings, chosen: Callable[[Kernel, bool], list[Case]] | None = None
+    kernels: list[Kernel], runtime: Runtime, target: Target, settings: Settings, chosen: Callable[[Kernel, bool], list[Case]]
 ) -> Iterator[Library | Refused]:
     """Libraries that together hold every kernel that can be built: where one translation unit fails, its halves are tried apart."""
     pending = [kernels] if kernels else []
@@ -145,7 +147,7 @@ def built(
             else:
                 pending = [part[: len(part) // 2], part[len(part) // 2 :], *pending]
             continue
-        yield Library(part, merged, path, settings, chosen or cases)
+        yield Library(part, merged, path, settings, chosen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,7 @@ class Library:
         follow each other, so small ones are kept for a while."""
         meant = definition(kernel.graph, kernel.raised, case.sizes)
         meant = replace(meant, ports=tuple(replace(p, order=()) for p in meant.ports))
-        key = (meant, tuple(case.sizes.items()), case.values, kernel.spec.subject, kernel.spec.dtype)
+        key = (meant, tuple(case.sizes.items()), case.values, kernel.spec.subject, kernel.spec.dtype, kernel.spec.instance)
         if key not in self.known:
             try:
                 found: dict[str, Bounded] | int = evaluate(meant, given, case.sizes)
@@ -296,10 +298,10 @@ def allowed(expected: Bounded, dtype: Any) -> Any:
     return numpy.nan_to_num(numpy.ceil(found), nan=0, posinf=2.0**62).clip(0, 2.0**62).astype(numpy.int64)
 
 
-def cases(kernel: Kernel, quick: bool) -> list[Case]:
-    """Every case of a kernel."""
+def cases(kernel: Kernel, quick: bool, interpreted: bool = False) -> list[Case]:
+    """Every case of a kernel; smaller ones on a runtime that is `interpreted`."""
     graph = kernel.graph
-    found = [Case(sizes, DRAWN, kind) for kind, sizes in bindings(graph, kernel.subject.instances[kernel.spec.instance].sizes, quick)]
+    found = [Case(sizes, DRAWN, kind) for kind, sizes in bindings(graph, kernel.subject.instances[kernel.spec.instance].sizes, quick, interpreted)]
     if takes_special(kernel.raised) and graph.sizes:
         count = special_size(graph)
         largest = max(found, key=lambda c: max(c.sizes.values(), default=0), default=None)

@@ -26,9 +26,10 @@ from ...passes.pipeline import PIPELINE, run_pipeline
 from ...passes.schedule import Facts, StepError, automatic, replay, unique
 from ...passes.schedule.variants import WORD, condition
 from ..work import work_of
-from .estimate import estimate, within_limits
+from .estimate import Footprint, estimate, footprint, largest, within_limits
 from .space import Script
 
+UNSCHEDULED = "legalize"  # the pass whose kernels a schedule starts from
 FARTHER = 4.0  # times the work of the default by the model: an alternative beyond that is not tried
 
 
@@ -60,6 +61,11 @@ class Alternative:
     def default_kernels(self) -> tuple[Kernel, ...]:
         return tuple(self.replayed(k, lines) for k, lines in enumerate(self.defaults))
 
+    @cached_property
+    def known(self) -> tuple[Footprint, ...]:
+        """What the automatic schedule of each kernel keeps near, in whatever variant."""
+        return tuple(largest([footprint(self.replayed(k, lines)) for _, lines in parts(kernel.schedule)]) for k, kernel in enumerate(self.kernels))
+
     def active(self, script: Script) -> Script:
         for holds, lines in parts(script):
             found = None if holds is None else condition(holds, self.facts)
@@ -81,7 +87,7 @@ class Alternative:
                 kernel = self.replayed(k, lines)
             except (StepError, CompilerBug) as error:
                 raise Refused(str(error)) from None
-            over = within_limits(kernel, self.default_kernels[k], self.target)
+            over = within_limits(footprint(kernel), self.known[k], self.target)
             if over:
                 raise Refused(over)
             made.append(kernel)
@@ -93,8 +99,16 @@ class Alternative:
     def program(self, kernels: tuple[Kernel, ...]) -> Program:
         """Refused where the kernels break a rule of their level or of a later one."""
         try:
-            return run_pipeline(self.nests.with_kernels(kernels), "kernel", self.target, self.options)
+            return run_pipeline(self.nests.with_kernels(kernels), "kernel", self.target, self.options, after=UNSCHEDULED)
         except (LuminalError, StepError) as error:
+            raise Refused(str(error)) from None
+
+    def whole(self, scripts: tuple[Script, ...]) -> Program:
+        """The program by the script that is recorded: what is compiled in the end.  Refused."""
+        schedules = {self.target.runtime: self.recorded(scripts)}
+        try:
+            return run_pipeline(self.nests, "kernel", self.target, replace(self.options, schedules=schedules), after=UNSCHEDULED)
+        except LuminalError as error:
             raise Refused(str(error)) from None
 
     def recorded(self, scripts: tuple[Script, ...]) -> str:
@@ -145,7 +159,7 @@ def alternatives(graph: Graph, target: Target, options: Options, sizes: Mapping[
     found: list[tuple[float, Alternative]] = []
     for left_out in ((), *((p.name,) for p in PIPELINE if p.optional)):
         chosen = replace(options, left_out=left_out, schedules={})
-        nests: Any = run_pipeline(graph, "graph", target, chosen, stop_after="legalize")
+        nests: Any = run_pipeline(graph, "graph", target, chosen, stop_after=UNSCHEDULED)
         if any(nests == other.nests for _, other in found):
             continue
         facts = Facts.of(nests, options.strict)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ...runtimes import Runtime
 
 PREFIX = "lm_"
-BLOCKS = 7  # alternating blocks of each candidate
+BLOCKS = 7  # alternating blocks of each candidate, twice as many in the last comparison
 LEAST, MOST = 0.002, 0.25  # seconds of a block
 PATIENCE = 20.0  # seconds after which a candidate is taken to hang
 
@@ -64,12 +64,12 @@ class Bench:
     clock: Callable[[], float] = time.monotonic
     _inputs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def measure(self, programs: Sequence[Program], seconds: float) -> list[Measured]:
+    def measure(self, programs: Sequence[Program], seconds: float, blocks: int = BLOCKS) -> list[Measured]:
         """One result a program, in order; the contest takes about `seconds`.  ToolError where there is no compiler."""
         with tempfile.TemporaryDirectory(prefix="luminal-search-") as folder:
-            return self._measured(list(programs), seconds, Path(folder))
+            return self._measured(list(programs), (seconds, blocks), Path(folder))
 
-    def _measured(self, programs: list[Program], seconds: float, folder: Path) -> list[Measured]:
+    def _measured(self, programs: list[Program], effort: tuple[float, int], folder: Path) -> list[Measured]:
         merged = merge(programs, "candidates")
         try:
             library = self._built(merged.program, folder)
@@ -80,14 +80,14 @@ class Bench:
                 raise
             if len(programs) == 1:
                 return [Measured("not built", str(error).splitlines()[0] if str(error) else "")]
-            return self._apart(programs, seconds, folder)
+            return self._apart(programs, effort, folder)
         unit = _Unit(self, merged, library, folder)
         checks = [unit.check(k) for k in range(len(programs))]
         right = [k for k, c in enumerate(checks) if c.status == "pass"]
-        timed = unit.contest(right, seconds) if right else {}
+        timed = unit.contest(right, *effort) if right else {}
         return [replace(c, minima=tuple(timed[k])) if k in timed else c for k, c in enumerate(checks)]
 
-    def _apart(self, programs: list[Program], seconds: float, folder: Path) -> list[Measured]:
+    def _apart(self, programs: list[Program], effort: tuple[float, int], folder: Path) -> list[Measured]:
         """One of them cannot be built: who can be, is told one by one, and those are built together."""
         found: dict[int, Measured] = {}
         for k, program in enumerate(programs):
@@ -97,7 +97,7 @@ class Bench:
                 found[k] = Measured("not built", str(error).splitlines()[0] if str(error) else "")
         rest = [k for k in range(len(programs)) if k not in found]
         if found and rest:
-            found |= dict(zip(rest, self._measured([programs[k] for k in rest], seconds, folder), strict=True))
+            found |= dict(zip(rest, self._measured([programs[k] for k in rest], effort, folder), strict=True))
         return [found.get(k, Measured("not built", "not together with the others")) for k in range(len(programs))]
 
     def _built(self, program: Program, folder: Path) -> Path:
@@ -167,18 +167,18 @@ class _Unit:
                 return Measured("mismatch", f"{port.name}: error {verdict.max_bound_ratio:.3g} of the bound")
         return Measured("pass")
 
-    def contest(self, which: list[int], seconds: float) -> dict[int, list[float]]:
+    def contest(self, which: list[int], seconds: float, blocks: int) -> dict[int, list[float]]:
         """Minima of the blocks of each; nothing where the contest itself failed."""
         b = self.bench
-        block = min(max(seconds / (BLOCKS * len(which)), LEAST), MOST)
+        block = min(max(seconds / (blocks * len(which)), LEAST), MOST)
         place = Path(tempfile.mkdtemp(dir=self.folder))
         try:
             # kernels of one library share their threads, so that no pause is needed between them
-            method = {"blocks": BLOCKS, "runs": 3, "pause": 0.0, "seconds": block, "limit": block}
+            method = {"blocks": blocks, "runs": 3, "pause": 0.0, "seconds": block, "limit": block}
             outcome = b.child.run(self._job(which, b.sizes, place, {"method": method}), b.timeout + 10 * seconds)
             if outcome.status != "done":
                 return {}
-            return {k: outcome.times[n * BLOCKS : (n + 1) * BLOCKS] for n, k in enumerate(which)}
+            return {k: outcome.times[n * blocks : (n + 1) * blocks] for n, k in enumerate(which)}
         finally:
             shutil.rmtree(place)
 

@@ -1,6 +1,6 @@
 """Which candidates are tried, and which of them wins: hill climbing from the default within a budget of seconds.
 
-    1. the default, and the default of every alternative graph
+    1. the default, what it does at other sizes, and the default of every alternative graph
     2. the neighbours of the best so far, the most promising first, so many at a time; one that is faster by more than the noise is the next best
     3. the best against the default once more, whole and in longer blocks: it wins by more than the noise, or the default stays
 
@@ -20,9 +20,9 @@ from .space import neighbours
 TOGETHER = 7  # candidates of one round, beside the best so far: they share a translation unit and a contest
 LEAST_GAIN = 1.03  # a winner is at least so much faster
 DEAR = 1.5  # times the cost of the best so far by the model: beyond that a candidate is not built
-ROUNDS_WITHOUT = 3  # rounds in which nothing better is found, after which there probably is nothing
-FIRST = 0.3  # of the first round's time, what another of two candidates would take
-NEXT_ROUND = 1.2  # of what the last round took: a round that would not fit is not begun
+ROUNDS_WITHOUT = 4  # rounds in which nothing better is found, after which there probably is nothing
+MARGIN = 1.2  # by which a candidate may take longer than those of the last round
+LAST = 3  # candidates whose time is kept for the last comparison: two, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Trial:
 
 class Space(Protocol):
     def defaults(self) -> list[Candidate]:
-        """The default, then those of other graphs."""
+        """The default first; then what else is tried whatever the model says."""
         ...
 
     def candidate(self, alternative: int, scripts: tuple[tuple[str, ...], ...], what: str) -> Candidate | None:
@@ -90,41 +90,39 @@ Watch = Callable[[int, int, float], None]  # candidates tried, those known, the 
 
 
 def climb(space: Space, measurer: Measurer, clock: Callable[[], float], budget: float, watch: Watch = lambda *_: None) -> Found:
-    """See the head of this file; `budget` in seconds.  It is kept but for what a round takes longer than the one before it."""
+    """See the head of this file; `budget` in seconds.  No round is begun that would not fit into it, going by how long a candidate took in the round before."""
     began = clock()
-    first = space.defaults()
-    found = Found(first[0], first[0])
-    best, gain, seen = first[0], 1.0, {(c.alternative, c.scripts) for c in first}
-    pending, without, took = list(first[1:]), 0, 0.0
+    first, *pending = space.defaults()
+    found = Found(first, first)
+    best, gain, seen = first, 1.0, {(c.alternative, c.scripts) for c in (first, *pending)}
     source: Iterator[Candidate] | None = None
+    group: list[Candidate] = []
+    without, each = 0, 0.0
     while True:
         now = clock()
         left = budget - (now - began)
-        # as much again is kept for the last comparison
-        if found.trials and (left < 2 * NEXT_ROUND * took or without >= ROUNDS_WITHOUT):
-            break
-        group, pending = pending[:TOGETHER], pending[TOGETHER:]
-        if not group and found.trials:
-            if source is None:
-                source = _ranked(space, best, seen, lambda until=now + left / 4: clock() < until)
-            group = list(islice(source, TOGETHER))
-            if not group:
+        if found.trials:
+            room = int(left / (MARGIN * each)) - LAST - 1 if each else TOGETHER
+            group, pending = pending[: max(0, min(room, TOGETHER))], pending[max(0, min(room, TOGETHER)) :]
+            if not group and room > 0:
+                if source is None:
+                    source = _ranked(space, best, seen, lambda until=now + left / 4: clock() < until)
+                group = list(islice(source, min(room, TOGETHER)))
+            if not group or without >= ROUNDS_WITHOUT:
                 break
         measured = measurer.measure([best, *group], max(left, 0.0) / 20)
-        # the first round also starts a process, draws the inputs and asks the reference
-        took = (clock() - now) * (1.0 if found.trials else FIRST)
-        if measured[0].status != "pass":
-            if best is first[0] and not found.trials:
+        # more than it will be after the first round, which also starts a process and asks the reference
+        each = (clock() - now) / len(measured)
+        if not found.trials:
+            if measured[0].status != "pass" or not measured[0].minima:
                 found.failed = f"{measured[0].status}: {measured[0].detail}"
                 break
-            without += 1
-            continue
-        if not found.trials:
             found.trials.append(Trial(best, measured[0], 1.0))
             found.default_seconds = typical(list(measured[0].minima))
         leader, lead = best, 1.0
         for c, m in zip(group, measured[1:], strict=True):
-            faster, noise = compared(m, measured[0]) if m.status == "pass" and m.minima else (0.0, 0.0)
+            both = m.status == "pass" and m.minima and measured[0].minima
+            faster, noise = compared(m, measured[0]) if both else (0.0, 0.0)
             found.trials.append(Trial(c, m, faster * gain))
             if faster > max(lead, 1 + noise / 2):
                 leader, lead = c, faster
@@ -133,9 +131,9 @@ def climb(space: Space, measurer: Measurer, clock: Callable[[], float], budget: 
         elif group:
             without += 1
         watch(len(found.trials), len(seen), gain)
-    if best is not first[0]:
-        mine, its = measurer.confirm(best, first[0], max(budget - (clock() - began), budget / 10) / 4)
-        if mine.status == its.status == "pass":
+    if best is not first:
+        mine, its = measurer.confirm(best, first, max(budget - (clock() - began), budget / 10) / 4)
+        if mine.minima and its.minima:
             found.ratio, found.noise = compared(mine, its)
             if found.ratio > max(LEAST_GAIN, 1 + found.noise):
                 found.winner = best

@@ -8,7 +8,7 @@ whole iterations.  Memory is left out: the steps that a search changes move the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...ir.dtypes import INDEX
@@ -44,9 +44,12 @@ def footprint(kernel: Kernel) -> Footprint:
     return Footprint(sizes["register"], sizes["near"])
 
 
-def within_limits(kernel: Kernel, default: Kernel, target: Target) -> str:
-    """Why a candidate cannot be good, or "": what it keeps in registers exceeds them, what it keeps near the second cache, and the default's does not so already."""
-    mine, known = footprint(kernel), footprint(default)
+def largest(found: Sequence[Footprint]) -> Footprint:
+    return Footprint(max(f.registers for f in found), max(f.near for f in found))
+
+
+def within_limits(mine: Footprint, known: Footprint, target: Target) -> str:
+    """Why a candidate cannot be good, or "": what it keeps in registers exceeds them, what it keeps near the second cache, and what is `known` of the default does not so already."""
     file = target.vector_registers * max(target.vector_bytes, 8)
     if mine.registers > max(file, known.registers):
         return f"{mine.registers} bytes in registers, of which there are {file}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,15 +13,29 @@ from ...ir.errors import LuminalError, ToolError
 from ...ir.graph import Graph
 from ...ir.target import Options
 from ...passes.pipeline import run_pipeline
-from ..bench.measure import CHECKED, within
+from ..bench.measure import fits, within
 from ..child import Child
 from . import records
-from .alternatives import Alternative, Refused, alternatives, classes
-from .bench import Bench, Place
+from .alternatives import Alternative, Refused, alternatives, classes, parts
+from .bench import BLOCKS, Bench, Place
 from .climb import Candidate, Found, Measured, Watch, climb
 from .records import Record
 
 BUDGET = 20.0  # seconds of a search, by default
+CONTRACTED, ELEMENTS = 5e8, 2e7  # operations that the reference, with its bounds, does in about a second: of matrix products, and of all else
+LOOPS = 24  # of a composite with loops, each size up to which it is run an iteration at a time
+
+
+def has_loops(raised: Graph) -> bool:
+    """Whether some loops of the composite stay loops: what they do is not counted, and the reference runs them as they stand."""
+    return any(n.op == "nest" for n in raised.nodes())
+
+
+def smaller(graph: Graph, sizes: Mapping[str, int], most: int) -> dict[str, int]:
+    """Each size, or the largest below `most` that its multiple allows; all as they are where the composite does not admit that."""
+    low = {s.name: (s.min, s.multiple) for s in graph.sizes}
+    found = {n: max(min(v, most) // low[n][1] * low[n][1], low[n][0]) for n, v in sizes.items()}
+    return found if fits(graph, found) else dict(sizes)
 
 
 class CannotMeasure(LuminalError):
@@ -64,11 +78,18 @@ class Search:
         """What an earlier search found.  CannotMeasure where there could be none."""
         return records.find(self.key)
 
+    def checked(self, raised: Graph) -> dict[str, int]:
+        """The sizes, or smaller ones that the reference has an answer for in a moment: contractions are matrix products there, loops that stay loops an iteration at a time."""
+        if has_loops(raised):
+            return smaller(self.graph, self.sizes, LOOPS)
+        contracted = any(n.op == "reduce" and n.args[0].node.op == "mul" for n in raised.nodes())
+        return within(self.graph, raised, self.sizes, CONTRACTED if contracted else ELEMENTS)
+
     def run(self, budget: float, watch: Watch = lambda *_: None, clock: Callable[[], float] = time.monotonic) -> tuple[Record, Found]:
         """Search for `budget` seconds, and keep what was found; the record also where the default stays.  CannotMeasure; an interruption leaves nothing."""
         key = self.key
         raised = run_pipeline(self.graph, "graph", self.place.target, self.options, stop_after="raise_loops")
-        checked = within(self.graph, raised, self.sizes, CHECKED)
+        checked = self.checked(raised)
         with Child(self.place.runtime.environment(self.place.target)) as child:
             bench = Bench(self.place, self.graph, raised, self.sizes, checked, self.scalars, child, self.seed, self.options.fast)
             space = Workshop(self.alternatives)
@@ -93,10 +114,21 @@ class Workshop:
     alternatives: Sequence[Alternative]
 
     def defaults(self) -> list[Candidate]:
-        return [
+        """The default, the other variants of its script (what it would do at other sizes), and the default of every other graph."""
+        first, *others = [
             Candidate(k, a.defaults, f"without {', '.join(a.left_out)}" if k else "the default", a.cost(a.default_kernels))
             for k, a in enumerate(self.alternatives)
         ]
+        return [first, *self.variants(first), *others]
+
+    def variants(self, first: Candidate) -> Iterator[Candidate]:
+        for k, kernel in enumerate(self.alternatives[0].kernels):
+            for condition, lines in parts(kernel.schedule):
+                if lines != first.scripts[k]:
+                    what = f"{kernel.name} as where {condition}" if condition else f"{kernel.name} as at all other sizes"
+                    found = self.candidate(0, (*first.scripts[:k], lines, *first.scripts[k + 1 :]), what)
+                    if found is not None:
+                        yield found
 
     def candidate(self, alternative: int, scripts: tuple[tuple[str, ...], ...], what: str) -> Candidate | None:
         chosen = self.alternatives[alternative]
@@ -125,16 +157,9 @@ class _Measurer:
 
     def confirm(self, best: Candidate, default: Candidate, seconds: float) -> tuple[Measured, Measured]:
         """Whole programs: with the variants of the other sizes, as they will be compiled."""
-        whole: list[Any] = []
-        for c in (best, default):
-            chosen = self.space.alternatives[c.alternative]
-            script = chosen.recorded(c.scripts)
-            schedules = {chosen.target.runtime: script}
-            from dataclasses import replace
-
-            try:
-                whole.append(run_pipeline(chosen.nests, "kernel", chosen.target, replace(chosen.options, schedules=schedules)))
-            except LuminalError as error:
-                return Measured("refused", str(error)), Measured("pass")
-        mine, its = self.bench.measure(whole, seconds)
+        try:
+            programs = [self.space.alternatives[c.alternative].whole(c.scripts) for c in (best, default)]
+        except Refused as error:
+            return Measured("refused", str(error)), Measured("pass")
+        mine, its = self.bench.measure(programs, seconds, 2 * BLOCKS)
         return mine, its

@@ -1,0 +1,225 @@
+"""The plan for contractions that read an operand through windows: convolutions of any rank, and whatever else is one.
+
+    pack the column operand (workshare)                  panels [batch, column.0, reduced…, columns], shared, once
+    for batch, blocks of the axes that slide (workshare)
+      copy what the block's windows read                 each element once, zeros where there is padding; one a thread
+      for column.0, block rows, tiles of a row
+        acc[row, columns] in registers
+        for the reduced axes
+          acc[row, columns] += window[…, row · stride + tap · dilation] · panel[column.0, …, columns]
+        turned over in registers, where the output is consecutive along the row
+
+A packed panel of rows would hold each element once for each tap.  The window is the image itself, read as scalars: any stride and dilation costs the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ir.expr import TRUE, Expr, both, call, const, postorder, var
+from ...ir.kernel import Store, expressions, statements
+from . import cost, roles
+from .affine import stride
+from .cost import blocking
+from .plan import Plan
+from .roles import Reduction, Sliding
+from .tiles import RegisterTile, consecutive
+from .tree import StepError, local_buffers
+from .windows import forms
+
+
+def panels(plan: Plan) -> Expr | None:
+    """Schedule a reduction through windows, with vectors along an axis that the windows miss: the condition on the sizes; None (and an unchanged plan) where it is no such thing."""
+    return _tried(plan, _panels)
+
+
+def short_rows(plan: Plan) -> Expr | None:
+    """As `panels`, where a register tile of one row would be empty for the most part: it holds two."""
+    return _tried(plan, _short_rows)
+
+
+def along(plan: Plan) -> Expr | None:
+    """Schedule a reduction through windows, with vectors along the axis on which they move: TRUE; None (and an unchanged plan) where it is no such thing."""
+    return _tried(plan, _along)
+
+
+def _tried(plan: Plan, steps: Callable[[Plan, Reduction, Sliding], Expr | None]) -> Expr | None:
+    saved, notes = plan.kernel, len(plan.notes)
+    condition = None
+    try:
+        _parts(plan)
+        found = roles.reduction(plan.kernel, plan.facts)
+        slides = found and roles.sliding(found)
+        if found and slides and found.accumulator.dtype.is_float | found.accumulator.dtype.is_integer:
+            condition = steps(plan, found, slides)
+    except StepError as e:
+        condition = None
+        del plan.notes[notes:]
+        plan.note(f"no windows: {e}")
+    if condition is None:
+        plan.kernel = saved
+    return condition
+
+
+def _parts(plan: Plan) -> None:
+    """An axis that an operand sees as i // n, as groups of channels do, is cut in its groups."""
+    form = roles.shape(plan.kernel)
+    loops = {var(x.axis): x for x in form.chain}
+    for n in postorder(*(e for s in statements(form.body) for e in expressions(s))):
+        if n.op == "floordiv" and n.args[0] in loops and n.args[1].op == "floordiv":
+            loop, (length, count) = loops[n.args[0]], n.args[1].args
+            if length is loop.stop and count.is_const and not plan.tried("part", loop.axis, count.attr):
+                return
+
+
+def _panels(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
+    return _tiles(plan, found, slides, 1)
+
+
+def _short_rows(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
+    if len(slides.along) < 2:
+        return None
+    longest = blocking(plan.target, found.accumulator.dtype).rows // 2
+    fits = call("less_equal", plan.loop(slides.along[-1]).stop, const(longest))
+    condition = _tiles(plan, found, slides, 2) if not fits.is_const or fits.attr else None
+    return condition and (both(condition, fits) or TRUE)
+
+
+def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int) -> Expr | None:
+    """Register tiles of so many rows."""
+    contraction = roles.contraction(plan.kernel, plan.facts, slides.column) if slides.column else None
+    if contraction is None or contraction.row_operands != (slides.operand,):
+        return None
+    least = cost.FEW_COLUMNS if _step(found, slides) == 1 else cost.FEWER_COLUMNS
+    condition = call("less_equal", const(least), plan.loop(slides.column).stop)
+    if condition.is_const and not condition.attr:
+        return None
+    block = blocking(plan.target, found.accumulator.dtype)
+    column, acc = slides.column, found.accumulator.name
+    plan.do("split", column, block.columns, tail="pad")
+    for buffer in contraction.column_operands:
+        _panel(plan, found, buffer, column)
+    plan.do("split", f"{column}.0", cost.COLUMN_TILES)
+    length = block.rows // rows
+    outer, above, row = _window(plan, found, slides, (f"{column}.0.0",), (f"{column}.0.1",), (f"{column}.1",), (length, rows))
+    plan.do("split", row, length, tail="pad")
+    lane = f"{row}.1"
+    if rows > 1:
+        plan.do("split", above, rows, tail="pad")
+        plan.do("reorder", f"{above}.0", f"{row}.0", f"{above}.1", lane)
+        lane = plan.collapsed([f"{above}.1", lane])
+    plan.do("expand", acc, lane, f"{column}.1")
+    plan.do("fission", lane, f"{column}.1")
+    tile = RegisterTile(plan, acc, row, column, found.reduced[-1])
+    plan.do("reorder", *found.reduced, *tile.compute())
+    _finish(plan, tile)
+    plan.shared(outer)
+    plan.do("region")
+    plan.note(
+        f"{_moving(slides)}: a block copies what it reads once, vectors are along `{column}`, register tile {f'{rows}·' * (rows > 1)}{length}×{block.columns}"
+    )
+    return condition
+
+
+def _step(found: Reduction, slides: Sliding) -> int:
+    """How far apart in the copy two neighbours on the row read."""
+    row = slides.along[-1]
+    for n in found.operands:
+        terms = forms(n, (row, *found.reduced)) if n.attr == slides.operand else []
+        for form in terms if isinstance(terms, list) else []:
+            if row in dict(form.terms):
+                return abs(dict(form.terms)[row])
+    return 0
+
+
+def _along(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
+    row, acc = slides.along[-1], found.accumulator
+    if stride(plan.facts.buffers[found.store.buffer].address(found.store.index), row) != 1:
+        return None
+    if _step(found, slides) != 1 and not slides.column:  # a copy would be gathered from, as the operand itself is, and nobody else uses it
+        return None
+    columns = blocking(plan.target, acc.dtype).columns
+    outer, _, row = _window(plan, found, slides, (), slides.missed, (), (columns,))
+    plan.do("split", row, columns, tail="pad")
+    plan.do("expand", acc.name, f"{row}.1")
+    plan.do("fission", f"{row}.1")
+    (lane,) = plan.summing(acc.name, found.reduced[-1], 1)
+    plan.do("reorder", *found.reduced, lane)
+    for loops in plan.around_store(acc.name) + plan.around_store(found.store.buffer):
+        plan.do("vectorize", loops[-1].axis)
+    plan.shared(outer)
+    plan.do("region")
+    plan.note(f"{_moving(slides)}: a block copies what it reads once, vectors are along `{slides.along[-1]}`")
+    return TRUE
+
+
+def _moving(slides: Sliding) -> str:
+    return f"`{slides.operand}` is read through windows that move along {', '.join(f'`{a}`' for a in slides.along)}"
+
+
+def _window(
+    plan: Plan, found: Reduction, slides: Sliding, last: tuple[str, ...], inside: tuple[str, ...], lane: tuple[str, ...], tile: tuple[int, ...]
+) -> tuple[list[str], str, str]:
+    """Cut the axes in blocks, each of which copies what its windows read: the axes of the blocks, `last` the last of them; inside, the axis before the row, and the row.
+
+    There is room for whole tiles, so long along the row (and along the axis before it).  Inside a block the axes are `inside`, those along which windows move, and `lane`.
+    """
+    *above, row = slides.along[-2:]  # of the axis before the row a block has a few positions, which share what they read
+    outer = [a for a in found.kept if a not in (*above, row) and plan.has(a) and a not in inside]
+    for axis in above:
+        plan.do("split", axis, cost.WINDOW_ROWS)
+    plan.do("split", row, tile[0] * cost.WINDOW_TILES)
+    outer += [*(f"{a}.0" for a in (*above, row)), *last]
+    above, row = [f"{a}.1" for a in above], f"{row}.1"
+    plan.do("reorder", *outer, *inside, *above, row, *lane)
+    before = plan.kernel
+    lanes = plan.target.lanes(found.accumulator.dtype)
+    plan.do("window", slides.operand, row, *above, *found.reduced, at=outer[-1], multiple=",".join(map(str, tile)), lanes=lanes)
+    copy = plan.newest(before)
+    axis = plan.around_store(copy)[0][-1].axis
+    if consecutive(plan, copy, axis):
+        plan.do("split", axis, lanes, tail="perfect")
+        plan.do("vectorize", f"{axis}.1")
+    return outer, above[0] if above else "", row
+
+
+def _panel(plan: Plan, found: Reduction, buffer: str, column: str) -> None:
+    """Panels of a column operand, packed once by all threads: in squares that are turned over in registers, where it is consecutive along the reduction."""
+    moving = {a for n in found.operands if n.attr == buffer for a in n.names}
+    before = plan.kernel
+    plan.do("stage", buffer, *(a for a in found.kept if a in moving and a != column), f"{column}.0", *found.reduced, f"{column}.1", space="shared")
+    packed = plan.newest(before)
+    *around, c = plan.copying(packed, before)
+    blocks, deep = around[: -len(found.reduced)], plan.collapsed(around[-len(found.reduced) :])
+    lanes = plan.target.lanes(found.accumulator.dtype)
+    if lanes > cost.TURNED or not consecutive(plan, packed, deep):
+        plan.collapsed([*blocks, deep])
+        return
+    plan.do("split", deep, lanes, tail="pad")
+    plan.do("split", c, lanes, tail="perfect")
+    plan.do("reorder", f"{deep}.0", f"{c}.0", f"{deep}.1", f"{c}.1")
+    plan.tried("interior", f"{deep}.1", f"{c}.1")
+    plan.do("unroll", f"{deep}.1")
+    plan.do("vectorize", f"{c}.1")
+    plan.collapsed([*blocks, f"{deep}.0"])
+
+
+def _finish(plan: Plan, tile: RegisterTile) -> None:
+    """Unroll the tile's rows and make vectors of its columns; results that are consecutive along the row are turned over."""
+    acc = tile.accumulator
+    for outer, inner in tile.nests(acc):
+        stores = [
+            plan.facts.buffers[s.buffer].address(s.index) for s in statements(inner.body) if isinstance(s, Store) and s.buffer in plan.facts.buffers
+        ]
+        if any(stride(a, inner.axis) != 1 for a in stores):
+            lanes = plan.target.lanes(local_buffers(plan.kernel)[acc].dtype)
+            plan.do("spill", acc, outer.axis, turned=lanes)
+            plan.do("split", inner.axis, lanes, tail="perfect")
+            plan.do("unroll", f"{inner.axis}.1")
+            plan.do("vectorize", outer.axis)
+        else:
+            plan.do("vectorize", inner.axis)
+            plan.do("unroll", outer.axis)
+    for outer, inner in tile.nests(acc):  # which the spill has made
+        plan.do("vectorize", inner.axis)
+        plan.do("unroll", outer.axis)

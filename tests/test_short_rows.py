@@ -1,0 +1,79 @@
+"""Rows that a table holds: the reductions of a cascade one after the other, and what they share with the row's results computed once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import luminal
+import numpy as np
+import pytest
+from cascades import OPTIONS, after, before, check_one_pass, nests
+from compilers import needs_cc
+from luminal.ir.kernel import Alloc, If, Kernel, statements
+from luminal.passes.legalize import legalize
+from luminal.passes.schedule import schedule
+from running import TARGET
+
+CPU = replace(TARGET, vector_bytes=16, threads=True)
+PORTS = "((X{T}[B N]) -> (Y{T}[B N]))"
+EXP = "(setf e (exp (- X (max X :axis 1 :keepdims t))))"
+SHARING = {
+    "softmax": f"{PORTS} {EXP} (return (/ e (sum e :axis 1 :keepdims t)))",
+    "of small floats": f"{PORTS.replace('T', 'bf16')} {EXP} (return (/ e (sum e :axis 1 :keepdims t)))",
+    "with an epilogue": f"((X{{T}}[B N] W{{T}}[N]) -> (Y{{T}}[B N])) {EXP} (return (max 0 (- (* W (/ e (sum e :axis 1 :keepdims t))) 0.01)))",
+    "around a minimum": f"{PORTS} (setf e (exp (- (min X :axis 1 :keepdims t) X))) (return (/ e (sum e :axis 1 :keepdims t)))",
+    "of three axes": "((X{T}[A B N]) -> (Y{T}[A B N])) (setf e (exp (- X (max X :axis 2 :keepdims t)))) (return (/ e (sum e :axis 2 :keepdims t)))",
+}
+ALONE = {
+    "nothing dear is shared": f"{PORTS} (return (- (- X (max X :axis 1 :keepdims t)) (log (sum (exp (- X (max X :axis 1 :keepdims t))) :axis 1 :keepdims t))))",
+    "no result for each element": f"((X{{T}}[B N]) -> (Y{{T}}[B])) {EXP} (return (sum e :axis 1))",
+    "another axis": f"((X{{T}}[B N]) -> (Y{{T}}[N B])) {EXP} (return (transpose (/ e (sum e :axis 1 :keepdims t))))",
+}
+
+
+def scheduled(source: str) -> Kernel:
+    *_, kernel = schedule(legalize(nests(after(before(source))), CPU, OPTIONS), CPU, OPTIONS).kernels
+    return kernel
+
+
+def conditions(kernel: Kernel) -> int:
+    return sum(isinstance(s, If) and bool(s.orelse) for s in statements(kernel.body))
+
+
+def tables(kernel: Kernel) -> int:
+    return sum(isinstance(s, Alloc) and s.buffer.space == "stack" for s in statements(kernel.body))
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_a_shared_value_is_computed_once(name: str) -> None:
+    kernel = scheduled(SHARING[name])
+    assert tables(kernel) == 1 and conditions(kernel) == 1
+    assert tables(scheduled(SHARING[name].replace("N]", "1000]"))) == 1
+    assert conditions(scheduled(SHARING[name].replace("N]", "1000]"))) == 0
+    assert tables(scheduled(SHARING[name].replace("N]", "100000]"))) == 0
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_rows_that_share_nothing_stay_a_cascade(name: str) -> None:
+    assert tables(scheduled(ALONE[name])) == 0
+
+
+@pytest.mark.parametrize("name", [*SHARING, *ALONE])
+def test_short_rows_mean_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With tiles of 8 and tables of 16 elements, so that lengths on both sides are met."""
+    monkeypatch.setattr("luminal.passes.nest_cascade.LONG_TILE", 8)
+    monkeypatch.setattr("luminal.passes.short_rows.TABLE", 64)
+    check_one_pass(name, {**SHARING, **ALONE}[name], 1, masked=name in SHARING)
+
+
+@needs_cc
+@pytest.mark.parametrize("n", [1, 129, 8191, 8192, 8193])
+def test_softmax_at_the_border(n: int) -> None:
+    softmax = luminal.compile("softmax", runtime="clang")
+    x = np.random.default_rng(3).standard_normal((3, n)).astype(np.float32)
+    x[1, 0] = np.nan
+    x[2] = -np.inf
+    got = softmax(x)
+    e = np.exp(x[0].astype(np.float64) - x[0].max())
+    np.testing.assert_allclose(got[0], e / e.sum(), rtol=1e-5)
+    assert np.isnan(got[1:]).all()

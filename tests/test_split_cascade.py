@@ -1,0 +1,156 @@
+"""Cascades of few rows along a long axis: chunks side by side, whose states are merged; the same bits for any number of threads."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+
+import luminal
+import numpy as np
+import pytest
+import test_cascade
+import test_cascade_invented
+import test_cascade_moments
+import test_cascade_scores
+from cascades import OPTIONS, SEED, after, before, inputs_of, naive, nests
+from compilers import needs_cc
+from luminal.ir.kernel import If, Kernel, Loop, statements
+from luminal.ir.target import Target
+from luminal.passes.legalize import legalize
+from luminal.passes.schedule import Facts, replay, schedule, unique
+from running import TARGET, agree, draw, meaning, outputs
+
+FEW: dict[str, str] = {
+    **{f"{name}, {k}": one[0] for k, table in enumerate((test_cascade.ONE_PASS, test_cascade_moments.ONE_PASS, test_cascade_scores.SHARED)) for name, one in table.items()},
+    **{f"{name}, invented": one[0] for name, one in test_cascade_invented.INVENTED.items()},
+    "a row alone": "((X{f32}[N]) -> (Y{f32}[N])) (return (softmax X))",
+    "a row alone, to a number": "((X{f32}[N]) -> (Y{f32}[])) (return (logsumexp X))",
+    "a row and its logarithm": "((X{f32}[N]) -> (Y{f32}[N] L{f32}[])) (return (softmax X) (logsumexp X))",
+    "position of a row's maximum in scores": '((Q{f32}[D] K{f32}[M D]) -> (I{i64}[] Y{f32}[])) (setf s (einsum "d,jd->j" Q K)) (return (argmax s) (max s))',
+}  # fmt: skip
+VECTORS = Target("clang", "test", "16 lanes", native=TARGET.native, dtypes=TARGET.dtypes, arithmetic=TARGET.arithmetic, vector_bytes=64, vector_registers=32)
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small tensors have several chunks, of several tiles."""
+    monkeypatch.setattr("luminal.passes.nest_cascade.LONG_TILE", 32)
+    monkeypatch.setattr("luminal.passes.nest_cascade.TILE", 64)
+    monkeypatch.setattr("luminal.passes.nest_moments.CACHED", 128)
+    for name, value in (("CHUNKS", 3), ("LIGHT", 64), ("HEAVY", 64), ("ROWS", 9)):
+        monkeypatch.setattr(f"luminal.passes.split_cascade.{name}", value)
+
+
+def _split(kernel: Kernel) -> bool:
+    return any("side by side" in note for note in kernel.notes)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_chunks_mean_the_same(name: str) -> None:
+    """Rows of nothing but -inf, chunks of nothing else, huge values; lengths of the axis around chunks and tiles; and rows too many, or too short, to be split."""
+    graph = naive(FEW[name])
+    module = nests(after(before(FEW[name])))
+    if not any(map(_split, module.kernels)):
+        assert name == "linear, written as a square, 2", "only this is left to several kernels"
+        return
+    legal = legalize(module, TARGET, OPTIONS)
+    rng = random.Random(f"{SEED} {name}")
+    names = {s.name for s in graph.sizes}
+    for length in rng.sample((127, 128, 129, 193, 257), 1):
+        sizes = {s.name: rng.choice((1, 2, 3)) for s in graph.sizes} | {("M" if {"M", "D"} <= names else "N"): length}
+        seed = rng.randrange(3)
+        print(f"seed {seed}, sizes {sizes}")
+        inputs = inputs_of(graph, sizes, seed)
+        for x in (inputs[key] for key in "XB" if seed == 1 and key in inputs and inputs[key].dtype.kind == "f"):
+            x[..., 64:128] = -np.inf
+        agree(outputs(legal, inputs, sizes, seed), meaning(graph, inputs, sizes), graph, f"{name}, seed {seed}, sizes {sizes}")
+
+
+@pytest.mark.parametrize("name", ["softmax, 0", "one query, 0", "grouped queries, 0", "causal, 0", "layer norm, 1", "a row alone", "push and pull, invented"])
+def test_scheduled(name: str) -> None:
+    """Both forms of a kernel are scheduled, the script replays, and the result means the same."""
+    graph = naive(FEW[name])
+    legal = legalize(nests(after(before(FEW[name]))), VECTORS, OPTIONS)
+    done = schedule(legal, VECTORS, OPTIONS)
+    for old, new in zip(legal.kernels, done.kernels, strict=True):
+        again = replay(unique(old), Facts.of(legal), new.schedule)
+        assert again.body == new.body and again.schedule == new.schedule
+        assert sum(line.startswith("variant") for line in new.schedule) == (2 if _split(old) else 0)
+        assert any(isinstance(s, Loop) and s.kind == "vector" for s in statements(new.body))
+    names = {s.name for s in graph.sizes}
+    for seed, length in enumerate((129,)):
+        sizes = {s.name: 3 for s in graph.sizes} | {("M" if {"M", "D"} <= names else "N"): length}
+        inputs = draw(graph, sizes, seed)
+        agree(outputs(done, inputs, sizes, seed), meaning(graph, inputs, sizes), graph, f"{name}, scheduled, seed {seed}")
+
+
+def test_sizes_that_are_known_choose_once() -> None:
+    def forms(ports: str) -> tuple[bool, bool]:
+        (kernel,) = nests(after(before(f"(({ports}) -> (Y{{f32}}[M])) (return (logsumexp X :axis 1))".replace("[M]", f"[{ports[7:].split()[0]}]")))).kernels
+        return _split(kernel), isinstance(kernel.body[0], If)
+
+    assert forms("X{f32}[4 1000]") == (True, False)
+    assert forms("X{f32}[40 1000]") == (False, False)
+    assert forms("X{f32}[4 100]") == (False, False)
+    assert forms("X{f32}[M 1000]") == (True, True)
+
+
+def test_an_update_in_place_stays_one() -> None:
+    """Both forms read the old contents before they store the new."""
+    module = nests(after(before("((X{f32}[M N]) -> (X)) (setf X (softmax X :axis 1))")))
+    assert len(module.kernels) == 1 and _split(module.kernels[0])
+    assert not any(t.shape == module.ports[0].shape for t in module.temps)
+
+
+CHILD = f"""
+import luminal, numpy as np, hashlib
+rng = np.random.default_rng({SEED})
+h = hashlib.sha256()
+f = luminal.compile('''(composite few ((X{{f32}}[M N] Q{{f32}}[H D] G{{f32}}[H A D] K{{f32}}[H L D] V{{f32}}[H L D]) -> (Y{{f32}}[M N] S{{f32}}[M] W{{f32}}[M] O{{f32}}[H D] P{{f32}}[H A D]))
+  (return (softmax X :axis 1) (logsumexp X :axis 1) (var X :axis 1)
+    (einsum "hj,hje->he" (softmax (einsum "hd,hjd->hj" Q K) :axis -1) V) (einsum "haj,hje->hae" (softmax (einsum "had,hjd->haj" G K) :axis -1) V)))''', runtime="clang")
+for m, n, heads, length, d in [(1, 200_001, 1, 2100, 24), (3, 70_000, 4, 1024, 17), (40, 33_000, 40, 1500, 8)]:
+    x = rng.standard_normal((m, n)).astype(np.float32)
+    x[0, 100:40_000] = -np.inf
+    q, g, k, v = (rng.standard_normal(s).astype(np.float32) for s in ((heads, d), (heads, 3, d), (heads, length, d), (heads, length, d)))
+    found = f(x, q, g, k, v)
+    e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    scores = np.einsum("had,hjd->haj", np.concatenate([q[:, None], g], 1).astype(np.float64), k)
+    p = np.exp(scores - scores.max(-1, keepdims=True))
+    o = np.einsum("haj,hje->hae", p / p.sum(-1, keepdims=True), v)
+    with np.errstate(invalid="ignore"):
+        want = (e / e.sum(1, keepdims=True), np.log(e.sum(1)) + x.max(1), x.astype(np.float64).var(1), o[:, 0], o[:, 1:])
+    for name, a, b in zip("YSWOP", found, want):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5 if name in "OP" else 0, err_msg=name)
+        h.update(np.asarray(a).tobytes())
+print(h.hexdigest())
+"""
+
+
+@needs_cc
+def test_the_same_bits_for_any_number_of_threads() -> None:
+    found = [
+        subprocess.run([sys.executable, "-c", CHILD], env={**os.environ, "OMP_NUM_THREADS": str(n)}, capture_output=True, text=True, check=True).stdout
+        for n in (1, 2, 3, 8)
+    ]
+    assert len(set(found)) == 1 and len(found[0]) == 65, found
+
+
+@needs_cc
+def test_compiled_with_nothing_to_see() -> None:
+    """Chunks and rows that are all masked, and infinite or huge scores, give what one pass gives."""
+    f = luminal.compile("(composite rows ((X{f32}[M N]) -> (Y{f32}[M N] L{f32}[M])) (return (softmax X :axis 1) (logsumexp X :axis 1)))", runtime="clang")
+    x = np.random.default_rng(SEED).standard_normal((5, 300)).astype(np.float32)
+    x[0] = -np.inf
+    x[1, :299] = -np.inf
+    x[2] *= 1e30
+    x[3, 70] = np.inf
+    x[4, 70] = np.nan
+    found = f(x)
+    assert np.isnan(found[0][0]).all() and found[1][0] == -np.inf
+    assert (found[0][1] == (np.arange(300) == 299)).all() and found[1][1] == x[1, 299]
+    assert (found[0][2] == (x[2] == x[2].max())).all() and found[1][2] == x[2].max()
+    assert np.isnan(found[0][3]).all() and found[1][3] == np.inf
+    assert np.isnan(found[0][4]).all() and np.isnan(found[1][4])
