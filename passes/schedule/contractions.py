@@ -20,14 +20,14 @@ from ...ir.expr import Expr
 from ...ir.instructions import Dot
 from ...ir.kernel import Kernel
 from . import dots, roles, sliding
-from .cost import Blocking, blocking
+from .cost import SCREENED, Blocking, blocking
 from .direct import direct, in_place, streamed
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
 from .tree import StepError, all_loops
 from .variants import choose
-from .vectors import vectors, vectors_inside
+from .vectors import vectors, vectors_along, vectors_inside
 
 
 def neighbours(plan: Plan, found: Contraction) -> Dot | None:
@@ -116,7 +116,7 @@ def _packed(plan: Plan, found: Contraction, block: Blocking, dot: Dot | None) ->
     if dot is not None:
         saved = plan.kernel
         try:
-            _Contract(plan, found, block, dot).run()
+            _Contract(plan, found, blocking(plan.target, found.accumulator.dtype, SCREENED) if dot.least else block, dot).run()
         except StepError as e:
             plan.kernel = saved
             plan.note(f"without {dot.name}: {e}")
