@@ -157,7 +157,10 @@ def test_the_same_and_different_kernels_built_at_once(own: Path) -> None:
     users = [python(CALL, *texts[k % 2]) for k in range(8)]
     said = [u.communicate(timeout=240) for u in users]
     assert [out for out, _ in said] == ["True\n"] * 8, said
-    assert sum(name.startswith("product") for name in everything(own)) == 2
+    from luminal.calls import extension
+
+    shared = extension() is not None  # what performs calls from Python is built once, too
+    assert sum(name.startswith("product") for name in everything(own)) == 2 + shared
 
 
 def compile_command(*words: str) -> list[str]:

@@ -77,6 +77,13 @@ def test_the_split_keeps_the_meaning(name: str, level: int) -> None:
         agree(outputs(split, inputs, sizes, seed), want, graph, f"{name} in components")
 
 
+@pytest.mark.parametrize("name", ["arithmetic", "recurrence"])
+def test_kernels_in_components_are_a_start(name: str) -> None:
+    """What `--emit kernel` prints goes through the passes on kernels again."""
+    split = split_complex(unsplit(composite(f"(composite t {(TENSORS | LOOPS)[name]})"), 2), TARGET, Options())
+    assert split_complex(read(show(split)), TARGET, Options()) == split
+
+
 def test_a_kernel_in_components_reads_well(golden: Any) -> None:
     whole = unsplit(composite(GEMM), 2)
     golden("complex_gemm.kernel", show(split_complex(whole, TARGET, Options())))
