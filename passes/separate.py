@@ -91,7 +91,7 @@ def keeps_in_range(view: View, inverse: bool) -> bool:
         if n.op == "reduce":
             if below and n.attr.combiner in ("max", "min"):
                 return True
-        elif n.op in OPS:
+        elif n.op in OPS and n.dtype.is_float:  # what only decides is no factor
             stack.extend((a.node, below != (n.op == "recip" or (n.op == "div" and k == 1))) for k, a in enumerate(n.args))
     return False
 

@@ -33,7 +33,6 @@ WRONG = [
     ((*COMPILE, "--stop-after", "nothing"), "no such pass; there are raise_loops"),
     ((*COMPILE, "--print-after", "nothing"), "no such pass; there are elaborate"),
     ((*COMPILE, "-o", "x.exe"), "the suffix says what is wanted"),
-    ((*COMPILE, "-O3"), "3 is not in the range 0<=x<=2"),
     ((*COMPILE, "-D", "Q=3"), "add has no size Q; it has M, N, axis"),
     ((*COMPILE, "-D", "M"), "-D: expected KEY=VALUE, found 'M'"),
     ((*COMPILE, "-D", "M=1.5"), "M=1.5: a size is an integer"),

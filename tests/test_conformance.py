@@ -31,7 +31,7 @@ from luminal.search.conformance.distance import FAR, histogram, quantile, steps
 from luminal.search.conformance.kernels import Refused, Spec, compiled, specs
 from luminal.search.conformance.layouts import laid_out
 from luminal.search.conformance.sizes import bindings, legal
-from luminal.search.conformance.subjects import Subject, operators, subjects
+from luminal.search.conformance.subjects import Subject, Variation, operators, subjects
 from luminal.search.conformance.survey import chosen, recorded, units
 from luminal.search.conformance.unit import Settings, run_unit
 from luminal.search.conformance.values import inputs, special_size
@@ -235,7 +235,7 @@ def test_a_dtype_that_a_composite_does_not_take_is_no_failure(tmp_path: Path) ->
 
 
 def test_a_composite_that_is_defined_on_no_dtype_is_a_mistake() -> None:
-    def graph(dtype: str, ranks: int, parameters: dict[str, Any]) -> Graph:
+    def graph(dtype: str, ranks: int, instance: Variation) -> Graph:
         return elaborated("(composite f ((A{f32}[N]) -> (Y{f32}[N])) (return (nothing A)))")
 
     target = runtimes.find("reference").target(None, {}, False)
