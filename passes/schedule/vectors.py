@@ -249,7 +249,7 @@ def _fold(plan: Plan, axis: str, width: int) -> None:
         while lanes >= width:
             plan.do("split", axis, lanes, tail="pad" if inside or (masked and lanes == width) else "cut")
             known = {x.axis for x in all_loops(plan.kernel.body)}
-            plan.do("rfactor", f"{axis}.1")
+            plan.do("rfactor", f"{axis}.1", skip="" if lanes > width or extent is not None else 1)
             new = [x.axis for x in all_loops(plan.kernel.body) if x.axis not in known]
             for name in (*new, f"{axis}.1"):
                 plan.do("vectorize", name)
