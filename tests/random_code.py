@@ -173,7 +173,12 @@ def random_program(rng: random.Random) -> p.Program:
     rng.setstate(state)
     scalar_value = combine(load("a", dtype, i), load("b", dtype, i))
     full = p.For(
-        "i", ZERO, N // lanes * lanes, (p.StoreTo("out", i, vector_value, const(3).lt(N) if rng.random() < 0.2 else None),), step, rng.choice(("", "parallel", "unroll"))
+        "i",
+        ZERO,
+        N // lanes * lanes,
+        (p.StoreTo("out", i, vector_value, const(3).lt(N) if rng.random() < 0.2 else None),),
+        step,
+        rng.choice(("", "parallel", "unroll")),
     )
     tail = p.For("i", N // lanes * lanes, N, (p.StoreTo("out", i, scalar_value),))
     if rng.random() < 0.4:  # the first lanes of one more vector

@@ -13,6 +13,7 @@ from ...ir.dtypes import INDEX
 from ...ir.expr import TRUE, Expr, postorder, product, size, total
 
 FORK = 350_000  # operations, most of them on vectors, that take about as long as waking the threads saves
+MEMORY = 12  # operations that a vector is worth which each iteration moves anew, from or to some cache
 FAR = 8  # such operations of a load at a position that data decides: it may be in no near cache, and nobody asks for it ahead of time
 EPSILON = 1e-9  # what divisions may be off by, so that a quotient that is whole counts as whole
 MOST = 1e60  # more than any amount of work; products of extents may be as large as they like
@@ -53,7 +54,7 @@ def _divides(m: tuple[str, ...], n: tuple[str, ...]) -> bool:
     return all(m.count(name) <= n.count(name) for name in m)
 
 
-def _block(body: p.Block, stops: Mapping[str, Estimate], far: frozenset[str] = frozenset()) -> Estimate:
+def _block(body: p.Block, stops: Mapping[str, Estimate], far: frozenset[str] = frozenset(), loops: frozenset[str] = frozenset()) -> Estimate:
     """`far`: positions that come from memory."""
     result: Estimate = {(): 0}
     for s in body:
@@ -65,20 +66,29 @@ def _block(body: p.Block, stops: Mapping[str, Estimate], far: frozenset[str] = f
                 trips = _sum(stop, start, -1)
                 if step != 1:
                     trips = {m: c / step for m, c in trips.items()}
-                result = _sum(result, _times(trips, _block(s.body, {**stops, s.var: stop}, far)))
+                result = _sum(result, _times(trips, _block(s.body, {**stops, s.var: stop}, far, loops | {s.var})))
             case p.Define(mutable=False) if s.dtype is INDEX and s.value is not None:
                 stops = {**stops, s.name: _bound(_estimate(s.value, stops), stops)}
                 if s.value.buffers or far & s.value.names:
                     far = far | {s.name}
             case p.While() | p.Region():
-                result = _sum(result, _block(s.body, stops, far))
+                result = _sum(result, _block(s.body, stops, far, loops))
             case p.If():
                 # the first branch is the interior, the second its border; a failed check is neither
                 fails = all(isinstance(t, p.Fail) for t in s.body)
-                result = _sum(result, _block(s.orelse if fails else s.body, stops, far))
+                result = _sum(result, _block(s.orelse if fails else s.body, stops, far, loops))
             case _:
                 result[()] += sum([_cost(e, far) for e in postorder(*p.expressions(s)) if e.args and e.dtype is not INDEX])
+                result[()] += (MEMORY - 1) * _moved(s, loops)
     return result
+
+
+def _moved(s: p.Stmt, loops: frozenset[str]) -> int:
+    """Vectors that a statement loads or stores at another place in every iteration of all loops around it: nothing of them is in the first cache from before."""
+    addresses = [e.args[0] for e in postorder(*p.expressions(s)) if e.op == "vload"]
+    if isinstance(s, p.StoreTo) and s.value.dtype.lanes > 1:
+        addresses.append(s.address)
+    return sum(loops <= a.names for a in addresses) if loops else 0
 
 
 def _cost(e: Expr, far: frozenset[str]) -> int:

@@ -10,7 +10,7 @@ from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Stor
 from ...ir.primops import COMBINERS
 from ...ir.simplify import prove_equal
 from .affine import at_least, constant_extent, minus, upper
-from .tree import Facts, StepError, around, fresh, loads_in, local_buffers, names_taken, reads, replace_in, replace_loop, written
+from .tree import Facts, StepError, around, fresh, less, loads_in, local_buffers, names_taken, reads, replace_in, replace_loop, written
 
 
 def identity(combiner: str, dtype: DType) -> Expr:
@@ -189,7 +189,7 @@ def _at_last(axis: str, finish: Block, keep: Store) -> Block:
     return finish if isinstance(only, Store) and replace(only, span=keep.span) == keep else (If(last(axis), finish, (keep,)),)
 
 
-def rfactor(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
+def rfactor(kernel: Kernel, facts: Facts, axis: str, skip: int = 0) -> Kernel:
     """Accumulate each iteration of an inner loop by itself, and combine the results once at the end: then the loop is parallel (and can be a vector).
 
                                                     alloc m.lanes: f32[16] register
@@ -202,7 +202,7 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
                                                       m[] max= m.lanes[j.1.c]
 
     The loop is a reduction of constant extent that holds only lets and accumulations into places that do not depend on it; reduction loops directly around it are
-    taken along.  --strict forbids it for float sums and products.
+    taken along.  With skip=1 all this stands behind an `if` on their having an iteration: what is often an empty tail costs no fold then.  --strict forbids it for float sums and products.
     """
     path = around(kernel, axis)
     loop = path[-1]
@@ -244,7 +244,8 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     fold = tuple(Store(name, at, load(b.name, b.dtype, var(finish)), c) for (name, at), (b, c) in lanes.items())
     end = Loop(finish, ZERO, loop.stop, fold, "reduce")
     main = replace_in((top,), loop, (new_loop,))
-    return replace_loop(kernel, top.axis, lambda _: (*head, begin, *main, end))
+    new: Block = (*head, begin, *main, end)
+    return replace_loop(kernel, top.axis, lambda _: (If(less(top.start, top.stop), new),) if skip else new)
 
 
 def split_reduction(kernel: Kernel, facts: Facts, axis: str, chunks: int, least: int = 1) -> Kernel:

@@ -49,7 +49,7 @@ STEPS: dict[str, Step] = {
     "compute_at": Step(producers.compute_at, "nn"),
     "tabulate": Step(tables.tabulate, "n+"),
     "accumulate": Step(reductions.accumulate, "n", {"into": "n", "outside": "n"}),
-    "rfactor": Step(reductions.rfactor, "n"),
+    "rfactor": Step(reductions.rfactor, "n", {"skip": "i"}),
     "split_reduction": Step(reductions.split_reduction, "ni", {"least": "i"}),
     "dot": Step(dots.dot, "nn"),
     "offset": Step(dots.offset, "nn"),

@@ -241,13 +241,15 @@ def _fold(plan: Plan, axis: str, width: int) -> None:
     extent = plan.extent(axis)
     while extent is not None and extent < lanes:
         lanes //= 2
+    if extent is None and (most := _at_most(plan, axis)) is not None and most <= 2 * lanes:
+        lanes = width  # a short loop: what several vectors save, putting them together costs
     try:
         masked = cost.first_lanes(plan.target) and not _chooses(plan.loop(axis))
         inside = masked and _in_reduction(plan, axis)
         while lanes >= width:
             plan.do("split", axis, lanes, tail="pad" if inside or (masked and lanes == width) else "cut")
             known = {x.axis for x in all_loops(plan.kernel.body)}
-            plan.do("rfactor", f"{axis}.1")
+            plan.do("rfactor", f"{axis}.1", skip="" if lanes > width or extent is not None else 1)
             new = [x.axis for x in all_loops(plan.kernel.body) if x.axis not in known]
             for name in (*new, f"{axis}.1"):
                 plan.do("vectorize", name)
