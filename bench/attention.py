@@ -10,6 +10,7 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -102,11 +103,10 @@ def _inputs(heads: int, length: int, dtype: str) -> list[Any]:
 
 def _call(form: str, dtype: str) -> Callable[..., Any]:
     if form == "luminal":
-        import luminal
+        from ..function import compile as compiled
 
-        return luminal.compile("attention", runtime="clang", dtype={"T": dtype})
-    import torch
-
+        return compiled("attention", runtime="clang", dtype={"T": dtype})
+    torch: Any = import_module("torch")
     torch.set_grad_enabled(False)
 
     def to_torch(x: Any) -> Any:

@@ -144,7 +144,7 @@ def prepare(
     made = Bench(
         subject,
         name,
-        compilation.run(stop_after="split_complex"),
+        compilation.run(stop_after="join"),
         library,
         smallest(graph),
         parameters_of(compilation),

@@ -54,7 +54,7 @@ def show(input_: str, **options: Any) -> int:
     pages: list[str] = []
     objects: list[dict[str, Any]] = []
     for compilation in compilations(input_, settings, sys.stdin.read):
-        found = account(compilation.run(stop_after="split_complex"), compilation.program, sizes_of(compilation, options["sizes"]))
+        found = account(compilation.run(stop_after="join"), compilation.program, sizes_of(compilation, options["sizes"]))
         why = {k.name: k.notes for k in compilation.module.kernels} if options["why"] else {}
         objects.append(as_object(found, compilation, why))
         pages.append(dot(found) if form == "dot" else page(found, compilation, why, options["sizes"] is None))

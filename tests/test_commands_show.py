@@ -79,3 +79,10 @@ def test_dot_names_every_kernel_and_buffer(tmp_path: Path) -> None:
 def test_wrong_sizes_are_usage_errors(sizes: str) -> None:
     with pytest.raises(UsageError, match="--sizes"):
         luminal("show", str(ROOT / "samples/gemm.toml"), "--sizes", sizes)
+
+
+@pytest.mark.parametrize("name", ["moe_gate", "adam"])
+def test_kernels_that_were_joined_are_counted_as_one(name: str) -> None:
+    done = CliRunner().invoke(cli, ["show", name], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert "total" in done.output
