@@ -33,9 +33,14 @@ class Tuned:
         r = self.record
         if r is None:
             return ""
-        at = " ".join(f"{k}={v}" for k, v in r.sizes.items())
         result = "the automatic schedule stays" if r.is_default else f"{r.ratio:.2f} times as fast as the automatic schedule (±{r.noise:.2f})"
-        return f"{r.composite} at {at}: {result}; {r.candidates} candidates in {r.seconds:.1f} s" + ("" if self.found else ", as recorded")
+        tried = f"{r.candidates} candidate{'s' * (r.candidates != 1)} in {r.seconds:.1f} s"
+        return f"{r.composite}{at_sizes(r.sizes)}: {result}; {tried}" + ("" if self.found else ", as recorded")
+
+
+def at_sizes(sizes: Mapping[str, int]) -> str:
+    """ " at M=3 N=4"; empty where all sizes are fixed."""
+    return f" at {' '.join(f'{k}={v}' for k, v in sizes.items())}" if sizes else ""
 
 
 def tuned(compilation: Compilation, watch: Watch = lambda *_: None, *, anew: bool = False) -> Tuned:

@@ -138,10 +138,11 @@ def table(compilation: Compilation, found: Tuned) -> list[str]:
     """The candidates, fastest first and what failed last, and what is kept."""
     if found.record is None or found.found is None:
         return []
+    from ..tuning import at_sizes
+
     f = found.found
-    at = " ".join(f"{k}={v}" for k, v in found.record.sizes.items())
     lines = [
-        f"{compilation.name} at {at}, {compilation.runtime.name} for {compilation.target.describe}",
+        f"{compilation.name}{at_sizes(found.record.sizes)}, {compilation.runtime.name} for {compilation.target.describe}",
         f"{'time':>10}  {'gain':>5}  {'model':>5}  candidate",
     ]
     ranked = sorted(f.trials, key=lambda t: -t.gain)

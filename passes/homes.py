@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..ir.bounds import Known
 from ..ir.expr import Expr, const, load, postorder, var
 from ..ir.graph import Graph
-from ..ir.kernel import Block, Buffer, If, Loop, Region, Stmt, Store, While, expressions, statements
+from ..ir.kernel import Block, Buffer, If, Loop, Region, Stmt, Store, While, expressions, map_block, statements
 from ..ir.renaming import rename_buffers
 from .nest_body import Names, NestBody
 
@@ -39,6 +39,9 @@ class Piece(NamedTuple):
         return found
 
 
+MOST_FORMS = 4  # of one kernel, of which the sizes choose
+
+
 class Plan(NamedTuple):
     kernels: tuple[tuple[Block, tuple[str, ...]], ...]  # statements and notes, in launch order
     temps: tuple[Buffer, ...]
@@ -58,13 +61,16 @@ def in_place(block: Block, old: str, new: str) -> bool:
     """
     if old not in loads(block):
         return True
-    only = block[0] if len(block) == 1 else None
-    if isinstance(only, If):
-        return all(in_place(branch, old, new) for branch in (only.body, only.orelse))
     places = list(_placed(block, ()))
     stores = [(k, loops, s) for k, (loops, s) in enumerate(places) if isinstance(s, Store) and s.buffer == new]
     if len(stores) != 1:
-        return not stores
+        either = next(
+            (s for _, s in places if isinstance(s, If) and s.orelse and new in {t.buffer for t in statements((s,)) if isinstance(t, Store)}), None
+        )
+        if either is None or len(stores) > MOST_FORMS or old in loads((If(either.condition, (), ()),)):
+            return not stores
+        # one form or the other runs: each by itself
+        return all(in_place(map_block(block, lambda s, b=b: b if s == either else None), old, new) for b in (either.body, either.orelse))
     at, around, store = stores[0]
     used = {n for e in store.index for n in postorder(e)}
     if any(var(axis) not in used for axis in around):

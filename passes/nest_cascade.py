@@ -122,10 +122,14 @@ class CascadeLoops:
         if self.chunk is not None:
             begin, most = self.chunk
             extent = simplify(minimum(most, extent - begin), body.current.known)
+            if not self.blocked:  # in a block of rows, nothing but loops stands around the tiles
+                extent = body.named(extent, "length", 0, None)
             first, end = (ZERO, extent) if kind == "serial" else (maximum(ZERO, first - begin), minimum(most, end - begin))
         tiles = simplify(ceildiv(end, self.tile), body.current.known)
         tile = body.enter(tiles, kind, REDUCED_AXES, simplify(floordiv(first, const(self.tile)), body.current.known))
         self.length = simplify(minimum(const(self.tile), extent - tile * self.tile), body.current.known)
+        if self.chunk is not None and not self.blocked:
+            self.length = body.named(self.length, "length", 0, self.tile)
         start = simplify(begin + tile * self.tile, body.current.known)
         outside = dict(body.kept)  # what is kept below is kept for one tile
         if self.reached is not None:

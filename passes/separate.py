@@ -80,6 +80,22 @@ def moves(view: View, varying: Axes) -> bool:
     return bool(varying_in(view, varying)) or (view.domain is not None and bool(varying.intersection(leaves(view.domain, "axis"))))
 
 
+def keeps_in_range(view: View, inverse: bool) -> bool:
+    """Whether an extreme stands in what a factor divides by (`inverse`: the factor as a whole does)."""
+    stack, seen = [(view.node, inverse)], set()
+    while stack:
+        n, below = stack.pop()
+        if (n, below) in seen:
+            continue
+        seen.add((n, below))
+        if n.op == "reduce":
+            if below and n.attr.combiner in ("max", "min"):
+                return True
+        elif n.op in OPS:
+            stack.extend((a.node, below != (n.op == "recip" or (n.op == "div" and k == 1))) for k, a in enumerate(n.args))
+    return False
+
+
 class Body:
     """The body of one reduction; `earlier` are the reductions that count as R."""
 
@@ -108,12 +124,16 @@ class Body:
     # ---- distributivity
 
     def pull(self, node: Node, varying: Axes) -> Walk:
-        """(rest, factors): the node is the product of `rest` (a view over its domain; None is 1) and R factors that do not vary."""
+        """(rest, factors): the node is the product of `rest` (a view over its domain; None is 1) and R factors that do not vary.
+
+        What divides by an extreme stays: Σ (x / max |x|)² is written so that no square overflows."""
         if node.op in ("mul", "div") or (node.op in ("recip", "neg", "cast") and node.dtype.is_float and node.args[0].dtype.is_float):
             rests, factors = [], []
             for k, a in enumerate(node.args):
                 inverse = node.op == "recip" or (node.op == "div" and k == 1)
                 rest, found = yield self.pull_operand(a, varying)
+                if any(keeps_in_range(f.view, f.inverse != inverse) for f in found):
+                    rest, found = a, []
                 rests.append(rest)
                 factors += [Pulled(f.view, f.inverse != inverse) for f in found]
             return (self._product(node, rests) if factors else identity(node)), factors

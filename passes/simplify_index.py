@@ -14,10 +14,10 @@ from dataclasses import replace
 
 from ..ir.bounds import Known, Range
 from ..ir.dtypes import INDEX
-from ..ir.expr import FALSE, TRUE, Expr, call, substitute, var
+from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, call, substitute, var
 from ..ir.graph import Size
 from ..ir.program import Block, Define, For, If, Program, Region, Stmt, While, map_expressions
-from ..ir.simplify import assuming, simplify
+from ..ir.simplify import assuming, prove_le, simplify
 from ..ir.target import Options, Target
 
 ONE_TRIP = ("", "unroll")  # loops that may become their body: one that is divided among threads has a meaning beyond its trips
@@ -52,8 +52,17 @@ def simplify_block(block: Block, known: Known) -> Block:
     for s in block:
         result.extend(_statement(s, known))
         if isinstance(s, Define) and not s.mutable and s.dtype is INDEX and s.value is not None and _is_fixed(s.value, known):
-            known = known.with_ranges({s.name: Range(s.value, s.value)})
+            known = known.with_ranges({s.name: _range(s.value, known)})
     return tuple(result)
+
+
+def _range(e: Expr, known: Known) -> Range:
+    """Of a quotient or a remainder by a size, as positions in collapsed loops are, only the bounds: what it is exactly makes proofs long and decides none."""
+    if e.op not in ("mod", "floordiv") or e.args[1].is_const or not prove_le(ONE, e.args[1], known):
+        return Range(e, e)
+    if e.op == "mod":
+        return Range(ZERO, e.args[1] - 1)
+    return Range(ZERO) if prove_le(ZERO, e.args[0], known) else Range()
 
 
 def _is_fixed(e: Expr, known: Known) -> bool:

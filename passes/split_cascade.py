@@ -220,7 +220,7 @@ def write_results(
                 body.branch(outer.known)
             shape = list(n.shape)
             if chunked and (k := along[n]) is not None:
-                shape[k] = simplify(minimum(split.size, extent - chunk * split.size), outer.known)
+                shape[k] = body.named(simplify(minimum(split.size, extent - chunk * split.size), outer.known), "length", 0, None)
             with body.nest(tuple(e for k, e in enumerate(shape) if k not in places)) as further:
                 inner, at = iter(further), dict(zip(places, rows, strict=True))
                 point = [at[k] if k in at else next(inner) for k in range(n.rank)]

@@ -116,4 +116,4 @@ class Child:
 def telling_line(said: str) -> str:
     """The line that names the error (a sanitizer's, say), else the last one."""
     lines = said.splitlines()
-    return next((line for line in lines if "error" in line.lower()), lines[-1])
+    return next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "")

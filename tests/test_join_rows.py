@@ -87,7 +87,8 @@ def test_softmax_and_its_largest_are_one_kernel(name: str) -> None:
     apart = module(ONE[name])
     joined = join_rows(apart, TARGET, OPTIONS)
     assert len(apart.kernels) > 1
-    assert len(joined.kernels) == 1 and not joined.temps, show(joined)
+    assert len(joined.kernels) == 1, show(joined)
+    assert all(t.shape[0].op == "where" for t in joined.temps)  # of few long rows alone, which are worked off in chunks
     assert any(isinstance(s, Alloc) and len(s.buffer.shape) == 1 and s.buffer.space == "private" for s in statements(joined.kernels[0].body))
     check(name, ONE[name], joined)
 
@@ -111,10 +112,10 @@ def test_a_row_that_somebody_else_reads_stays_in_memory() -> None:
 
 @needs_cc
 def test_compiled() -> None:
-    """On clang, beside NumPy: rows of -inf, huge magnitudes, ties."""
+    """On clang, beside NumPy: rows of -inf, huge magnitudes, ties; few rows that are long enough to be worked off in chunks."""
     named = luminal.compile(f"(composite naive {ONE['by name']})", runtime="clang")
     rng = np.random.default_rng(SEED)
-    for m, n in [(1, 3), (7, 8), (33, 257), (2, 5000)]:
+    for m, n in [(1, 3), (7, 8), (33, 257), (2, 5000), (3, 70_001)]:
         x = rng.standard_normal((m, n)).astype(np.float32)
         x[m // 2] *= 1e4
         x[0, : n - 1] = -np.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import luminal
 import numpy as np
 import pytest
 from library import Array, Case, check
@@ -102,3 +103,11 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
 def test_reductions_and_scans(case: Case) -> None:
     check(case)
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_a_scaled_norm_of_large_numbers_is_finite(axis: int) -> None:
+    """The division by the largest stays inside the sum whatever the passes make of it: the squares of these overflow."""
+    norm = luminal.compile("scaled_norm", runtime="reference", sizes={"axis": axis})
+    for value in (1e30, 1e-30):
+        np.testing.assert_allclose(norm(np.full((4, 4), value, np.float32)), np.full(4, 2 * value), rtol=1e-6)

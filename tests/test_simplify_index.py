@@ -138,6 +138,31 @@ def test_a_let_is_known_but_not_one_of_changing_data() -> None:
     )
 
 
+def test_of_a_position_in_a_collapsed_loop_the_bounds_are_known() -> None:
+    """And nothing of a quotient whose sign is not known."""
+    simplified(
+        """
+        for f in 0 .. M * N:
+          let i: i64 = f // N
+          let j: i64 = f % N
+          let k: i64 = (f - 9) // N
+          if 0 <= i & j < N:
+            y[i * N + j] = x[i * N + j]
+          if 0 <= k:
+            y[k] = x[k]
+        """,
+        """
+        for f in 0 .. M * N:
+          let i: i64 = f // N
+          let j: i64 = f % N
+          let k: i64 = (f - 9) // N
+          y[N * i + j] = x[N * i + j]
+          if 0 <= k:
+            y[k] = x[k]
+        """,
+    )
+
+
 def test_addresses_are_sums_in_the_order_of_the_loops() -> None:
     hoisted(
         """

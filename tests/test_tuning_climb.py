@@ -167,6 +167,7 @@ def test_neighbours_of_a_script() -> None:
     assert found["split i 8 → 6"][0] == "split i 6 tail=clamp"
     assert found["every 8 → 16, and its multiples"][:2] == ("split i 16 tail=clamp", "split j 64 tail=pad")
     assert found["no unroll i.1"] == (*script[:3], "parallel i.0")
+    assert dict(neighbours(("split i 16", "prefetch i.0 j X")))["no prefetch i.0 j X"] == ("split i 16",)
     assert found["j.0 outside of i.0"][2:] == ("reorder j.0 i.0 i.1 j.1", "unroll i.1", "parallel j.0")
     assert list(dict(neighbours(script))) == list(found)
 

@@ -20,7 +20,7 @@ from ...ir.expr import Expr
 from ...ir.instructions import Dot
 from ...ir.kernel import Kernel
 from . import dots, roles, sliding
-from .cost import Blocking, blocking
+from .cost import SCREENED, Blocking, blocking
 from .direct import direct, in_place, streamed
 from .plan import Plan
 from .roles import Contraction
@@ -116,7 +116,7 @@ def _packed(plan: Plan, found: Contraction, block: Blocking, dot: Dot | None) ->
     if dot is not None:
         saved = plan.kernel
         try:
-            _Contract(plan, found, block, dot).run()
+            _Contract(plan, found, blocking(plan.target, found.accumulator.dtype, SCREENED) if dot.least else block, dot).run()
         except StepError as e:
             plan.kernel = saved
             plan.note(f"without {dot.name}: {e}")

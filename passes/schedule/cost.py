@@ -18,6 +18,7 @@ FEW_TILES = 8  # up to so many tiles of rows, packing the column operand costs m
 WORDS = (
     1 << 15
 )  # elements of a column operand from which on packing pays where neighbours are multiplied by one instruction: products in place are not
+SCREENED = 8  # registers that do not accumulate where two ways to multiply meet after a tile: clang 14 spills accumulators inside the loop with fewer
 WORD_TILES = 4  # and so many tiles of rows
 STREAM_TILES = 8  # column tiles whose sums stay in the first cache while the column operand streams by
 STREAM_DEPTH = 8  # its rows that are read side by side: so many products before a sum goes back to memory
@@ -51,11 +52,11 @@ class Blocking(NamedTuple):
     reasons: tuple[str, ...]
 
 
-def blocking(target: Target, dtype: DType) -> Blocking:
-    """The blocks of a contraction that accumulates in `dtype`."""
+def blocking(target: Target, dtype: DType, spare: int = 4) -> Blocking:
+    """The blocks of a contraction that accumulates in `dtype`; so many registers do not."""
     lanes = target.lanes(dtype)
     columns = VECTORS * lanes
-    rows = max(1, (target.vector_registers - 4) // VECTORS)
+    rows = max(1, (target.vector_registers - spare) // VECTORS)
     panel = columns * dtype.bytes
     depth = _power_below(2 * target.l1 // panel, 64, 1024)
     tiles = max(1, min(BLOCK_ROWS // rows, target.l2 * 2 // 5 // (rows * depth * dtype.bytes)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ...ir.expr import ONE, ZERO, Expr, both, call, const, load, make, postorder, rewrite, substitute, var, where
+from ...ir.expr import ONE, ZERO, Expr, both, call, const, load, make, maximum, postorder, rewrite, substitute, var, where
 from ...ir.kernel import (
     Alloc,
     Block,
@@ -85,19 +85,22 @@ def stage(
     value, copied, top = staged_value(kernel, scope, buffer, axes)
     taken = names_taken(kernel)
     new = {a: fresh(f"{a}.s", taken) for a in axes}
-    to_new = {var(a): var(n) for a, n in new.items()}
     inside = axes_inside(scope)
     shape: list[Expr] = []
+    first: dict[str, Expr] = {}
     reached: dict[str, Loop] = {}
     for a in axes:
-        loop = reached[a] = _reached(kernel, a, inside - set(axes), facts)
-        if loop.start is not ZERO or loop.step is not ONE or a not in inside:
-            raise StepError(f"stage: `{a}` does not start at 0 in steps of 1, or is not inside `{at or 'the kernel'}`")
+        loop = _reached(kernel, a, inside - set(axes), facts)
+        if loop.start.names & inside or loop.step is not ONE or a not in inside:
+            raise StepError(f"stage: `{a}` does not start at a position known outside in steps of 1, or is not inside `{at or 'the kernel'}`")
+        first[a] = loop.start
+        loop = reached[a] = _from_zero(loop)
         bound = upper(loop.stop, facts.known) if constant_extent(loop) is None else None
         if bound is None and loop.stop.names & inside:
             raise StepError(f"stage: the extent of `{a}` is not known outside {', '.join(sorted(loop.stop.names & inside))}")
         shape.append(loop.stop if bound is None else ZERO + bound)
     packed = Buffer(fresh(name or f"{buffer}.packed", taken), value.dtype, tuple(shape), space, align=align)
+    to_new = {var(a): var(n) + first[a] for a, n in new.items()}
     copying: Block = (Store(packed.name, tuple(var(new[a]) for a in axes), substitute(copied, to_new)),)
     for place in range(len(order) - 1, -1, -1):
         loop = reached[order[place]]
@@ -109,10 +112,15 @@ def stage(
         around = {x.axis for x in outer if isinstance(x, Loop)}
         if any(value in postorder(e) for e in expressions(s) if buffer in e.buffers) and not set(axes) <= around:
             raise StepError(f"stage: what is staged is also read outside {', '.join(sorted(set(axes) - around))}")
-    replacement = {value: load(packed.name, value.dtype, *(var(a) for a in axes))}
+    replacement = {value: load(packed.name, value.dtype, *(var(a) - first[a] for a in axes))}
     used = map_expressions((top,), lambda e: substitute(e, replacement) if buffer in e.buffers else e)
     changed = replace_in(scope, top, (Alloc(packed), *copying, *used))
     return replace_loop(kernel, at, lambda loop: (with_body(loop, changed),)) if at else replace(kernel, body=changed)
+
+
+def _from_zero(loop: Loop) -> Loop:
+    """A loop of as many iterations that starts at 0."""
+    return loop if loop.start is ZERO else replace(loop, start=ZERO, stop=maximum(loop.stop - loop.start, ZERO))
 
 
 def _reached(kernel: Kernel, axis: str, others: set[str], facts: Facts) -> Loop:

@@ -241,6 +241,8 @@ def _fold(plan: Plan, axis: str, width: int) -> None:
     extent = plan.extent(axis)
     while extent is not None and extent < lanes:
         lanes //= 2
+    if extent is None and (most := _at_most(plan, axis)) is not None and most <= 2 * lanes:
+        lanes = width  # a short loop: what several vectors save, putting them together costs
     try:
         masked = cost.first_lanes(plan.target) and not _chooses(plan.loop(axis))
         inside = masked and _in_reduction(plan, axis)

@@ -180,7 +180,11 @@ class _Flex(_Torch):
 
     def names(self) -> dict[str, Any]:
         flex = import_module("torch.nn.attention.flex_attention")
-        return {**super().names(), "flex_attention": self.module.compile(flex.flex_attention, dynamic=False), "create_block_mask": flex.create_block_mask}
+        return {
+            **super().names(),
+            "flex_attention": self.module.compile(flex.flex_attention, dynamic=False),
+            "create_block_mask": flex.create_block_mask,
+        }
 
 
 # ---- kinds of peers

@@ -155,9 +155,12 @@ def of_class(module: Module, sizes: Mapping[str, int]) -> Expr | None:
 
 
 def alternatives(graph: Graph, target: Target, options: Options, sizes: Mapping[str, int]) -> list[Alternative]:
-    """The default first, then each other graph whose kernels differ and whose work is not far beyond, the least first."""
+    """The default first, then each other graph whose kernels differ and whose work is not far beyond, the least first.
+
+    There are no variants of a graph, so other ones are for a composite whose sizes are all fixed: what is good at the sizes at hand may need far more memory at others."""
+    others = () if graph.sizes else tuple((p.name,) for p in PIPELINE if p.optional)
     found: list[tuple[float, Alternative]] = []
-    for left_out in ((), *((p.name,) for p in PIPELINE if p.optional)):
+    for left_out in ((), *others):
         chosen = replace(options, left_out=left_out, schedules={})
         nests: Any = run_pipeline(graph, "graph", target, chosen, stop_after=UNSCHEDULED)
         if any(nests == other.nests for _, other in found):

@@ -17,7 +17,7 @@ from ...ir.interpret.judge import Bounded, CheckFault, IndexFault, judge
 from ...ir.layout import as_array
 from ...ir.merge import Merged, merge
 from ...ir.program import ERRORS, Program
-from ..child import Child
+from ..child import Child, telling_line
 from ..draw import draw
 from ..trial import admitted, definition, in_memory
 from .climb import Measured
@@ -79,7 +79,7 @@ class Bench:
             if error.missing:
                 raise
             if len(programs) == 1:
-                return [Measured("not built", str(error).splitlines()[0] if str(error) else "")]
+                return [Measured("not built", telling_line(str(error)))]
             return self._apart(programs, effort, folder)
         unit = _Unit(self, merged, library, folder)
         checks = [unit.check(k) for k in range(len(programs))]
@@ -94,7 +94,7 @@ class Bench:
             try:
                 self._built(merge([program], "candidates").program, folder)
             except ToolError as error:
-                found[k] = Measured("not built", str(error).splitlines()[0] if str(error) else "")
+                found[k] = Measured("not built", telling_line(str(error)))
         rest = [k for k in range(len(programs)) if k not in found]
         if found and rest:
             found |= dict(zip(rest, self._measured([programs[k] for k in rest], effort, folder), strict=True))
