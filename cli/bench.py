@@ -28,7 +28,13 @@ Binding = tuple[dict[str, int], dict[str, Any]]  # sizes, and scalar ports
 @click.command("bench")
 @click.argument("inputs", nargs=-1, metavar="INPUT...", required=True)
 @click.option("--sizes", multiple=True, metavar='"M=100, N=100"', help="Sizes and scalars to time at; repeatable.  Default: nominal ones.")
-@click.option("--peers", default="numpy,torch", show_default=True, metavar="NAME,...", help="numpy, torch, inductor (torch.compile), flex (its flex_attention); or none.")
+@click.option(
+    "--peers",
+    default="numpy,torch",
+    show_default=True,
+    metavar="NAME,...",
+    help="numpy, torch, inductor (torch.compile), flex (its flex_attention); or none.",
+)
 @click.option("-r", "--runtime", default="clang", metavar="NAME|DIR", help="clang, an installed one, or a folder.")
 @click.option("--target", metavar="NAME", help="Which machine of the runtime; default: this one.")
 @click.option("-c", "--config", multiple=True, metavar="KEY=VALUE,...", help="The runtime's own settings (OMP=0: one thread, for the peers too).")

@@ -311,7 +311,7 @@ REFUSED = {
     "no guard": ("pointwise", "interior i j", "no guard"),
     "expand over steps of -1": ("steps", "expand acc i", "`i` does not run in steps of 1"),
     "stage what a loop in steps of -1 reaches": ("steps", "stage Z p", "extent of `p` is not known outside i"),
-    "stage over steps of 2": ("steps", "stage W q at=i", "does not start at (0|a position known outside) in steps of 1"),
+    "stage over steps of 2": ("steps", "stage W q at=i", "`q` does not start at a position known outside in steps of 1"),
     "rfactor in steps of 2": ("steps", "rfactor q", "no reduction of constant extent"),
     "clamp what other iterations write": ("softmax", "expand m i\nsplit i 5 tail=clamp", "would read `m` again, which it writes"),
     "accumulate in steps of 2": ("steps", "accumulate q", "no reduction loop from 0 in steps of 1"),

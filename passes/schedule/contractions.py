@@ -27,7 +27,7 @@ from .roles import Contraction
 from .tiles import RegisterTile
 from .tree import StepError, all_loops
 from .variants import choose
-from .vectors import vectors, vectors_along, vectors_inside
+from .vectors import vectors, vectors_inside
 
 
 def neighbours(plan: Plan, found: Contraction) -> Dot | None:
