@@ -314,6 +314,7 @@ REFUSED = {
     "stage over steps of 2": ("steps", "stage W q at=i", "`q` does not start at a position known outside in steps of 1"),
     "rfactor in steps of 2": ("steps", "rfactor q", "no reduction of constant extent"),
     "clamp what other iterations write": ("softmax", "expand m i\nsplit i 5 tail=clamp", "would read `m` again, which it writes"),
+    "pad over the end of a part": ("vecmat", "split j 1024\nexpand acc j.1\nsplit j.1 4 tail=cut\nsplit j.0 5 tail=pad", "positions in `acc` may be out of bounds"),
     "accumulate in steps of 2": ("steps", "accumulate q", "no reduction loop from 0 in steps of 1"),
     "no if": ("pointwise", "unswitch j", "exactly one `if`"),
 }  # fmt: skip
