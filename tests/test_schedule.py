@@ -213,6 +213,10 @@ GOOD = {
     "window": ("convolution", "reorder g h o\nwindow X c r at=h"),
     "window over a row": ("convolution", "reorder g o h\nwindow X h c r at=o"),
     "window with room": ("convolution", "window X h c r at=o multiple=3 lanes=4\nsplit h 3 tail=pad"),
+    "window padded beyond what fills it": (
+        "convolution",
+        "split h 64\nwindow X h.1 c r at=h.0 multiple=8 lanes=4\nsplit h.1 8 tail=pad\nsplit h.1.0 2 tail=pad",
+    ),
     "window with strides, taps apart and zeros": (
         "convolution_padded",
         "part j 2\nwindow X l k p q r at=j.1 multiple=4,2 lanes=4\nsplit l 4 tail=pad\nsplit k 2 tail=pad",
