@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 
 from . import polynomial as pl
 from .dtypes import INDEX
-from .expr import Expr, postorder
+from .expr import Expr, missing
 from .graph import Size
 from .intervals import BINARY, Interval, least, most, product
 from .polynomial import Poly
@@ -273,8 +273,8 @@ class Knowledge:
         found = self._multiples.get(a)
         if found is not None:
             return found
-        for n in postorder(a) if a.args else (a,):
-            if n not in self._multiples and n.dtype is INDEX:
+        for n in missing(a, self._multiples) if a.args else (a,):
+            if n.dtype is INDEX:
                 self._multiples[n] = self._atom_multiple(n)
         return self._multiples[a]
 
@@ -306,8 +306,8 @@ class Knowledge:
         found = self._intervals.get(a)
         if found is not None:
             return found
-        for n in postorder(a) if a.args else (a,):  # operands first, so that nothing recurs as deep as the expression
-            if n not in self._intervals and n.dtype is INDEX:
+        for n in missing(a, self._intervals) if a.args else (a,):  # operands first, so that nothing recurs as deep as the expression
+            if n.dtype is INDEX and n not in self._intervals:  # which the bounds of another may have asked for
                 self._intervals[n] = (None, None)  # where the bounds of two names mention each other
                 self._intervals[n] = self._atom_interval(n)
         return self._intervals[a]

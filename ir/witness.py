@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .dtypes import INDEX, bool_
-from .expr import Expr, evaluate_node, postorder
+from .expr import Expr, evaluate_node, missing
 from .polynomial import Poly, name
 
 LOW, HIGH, MIDDLE = 0, 2, 1  # which end of its range a variable takes, in halves
@@ -55,8 +55,8 @@ class Point:
         """The value of an integer expression; None where a name or a loaded value in it is not known."""
         found = self.memo.get(e)
         if found is None:
-            for n in postorder(e):
-                if n in self.memo or not (n.dtype is INDEX or n.dtype is bool_):
+            for n in missing(e, self.memo):
+                if not (n.dtype is INDEX or n.dtype is bool_):
                     continue  # narrower integers wrap
                 if n.args:
                     operands = [self.memo[a] for a in n.args if a in self.memo]
