@@ -104,7 +104,7 @@ def test_a_peer_that_computes_something_else_is_not_timed(capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["gemm", "--peers", "numpi"], "no such peer; there are numpy, torch, inductor, or none"),
+        (["gemm", "--peers", "numpi"], "no such peer; there are numpy, torch, inductor, flex, or none"),
         (["gemm", "--sizes", "M=4,N=4"], "--sizes: gemm also needs K"),
         (["gemm", "--sizes", "M=4,N=4,K=4,Q=1"], "--sizes: gemm has no size or scalar Q"),
         (["gemm", "--sizes", "M=x"], "--sizes: M=x: expected a number"),
