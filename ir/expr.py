@@ -43,7 +43,7 @@ type and the bits of a literal, so 1, 1.0, True and -0.0 stay apart.  Arithmetic
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from typing import Any
 from weakref import ref
 
@@ -390,6 +390,23 @@ def postorder(*roots: Expr) -> Collection[Expr]:
                         waiting.append(a)
                     else:
                         seen[a] = None  # a leaf whose turn it is
+            if waiting:
+                waiting.reverse()
+                stack += waiting
+                continue
+            seen[node] = None
+        stack.pop()
+    return seen
+
+
+def missing(root: Expr, done: Container[Expr]) -> Collection[Expr]:
+    """As `postorder`, without what is done already and what is met there alone."""
+    seen: dict[Expr, None] = {}
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if node not in seen and node not in done:
+            waiting = [a for a in node.args if a not in seen and a not in done]
             if waiting:
                 waiting.reverse()
                 stack += waiting

@@ -328,11 +328,12 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
                 same = index == s.index and value is s.value and stream is s.stream
                 return s if same else Store(s.buffer, index, value, s.combiner, s.span, stream)
             case If():
-                return If(change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change))
+                condition, body, orelse = change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change)
+                return s if condition is s.condition and body is s.body and orelse is s.orelse else If(condition, body, orelse)
             case While():
                 return While(change(s.condition), map_expressions(s.body, change), None if s.limit is None else change(s.limit))
             case Region():
-                return Region(map_expressions(s.body, change))
+                return with_body(s, map_expressions(s.body, change))
             case Check():
                 return replace(s, condition=change(s.condition))
             case Prefetch():
@@ -356,7 +357,8 @@ def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:
             case Loop() | While() | Region():
                 s = with_body(s, map_block(s.body, change))
             case If():
-                s = If(s.condition, map_block(s.body, change), map_block(s.orelse, change))
+                body, orelse = map_block(s.body, change), map_block(s.orelse, change)
+                s = s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
             case _:
                 pass
         changed = change(s)

@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 
 from . import polynomial as pl
 from .dtypes import INDEX
-from .expr import Expr, postorder
+from .expr import Expr, missing
 from .graph import Size
 from .intervals import BINARY, Interval, least, most, product
 from .polynomial import Poly
@@ -25,6 +25,7 @@ class Range(NamedTuple):
     multiple: int = 1
 
 
+FEWEST = 2  # points that may be left before all are chosen anew, within what is known by then
 _UNKNOWN = Range()
 _NO_NAMES: frozenset[str] = frozenset()
 
@@ -191,9 +192,30 @@ class Knowledge:
         for k in reversed(chain):
             base = k.base
             new = {n: r for n, r in k.ranges.items() if base is None or base.ranges.get(n) is not r}
-            extended = [k._extended(old, base, new) for old in (points() if base is None else base._points or ())]
-            k._points = [p for p in extended if p is not None]
+            olds = list(points()) if base is None else base._points or []
+            k._points = [p for p in (k._extended(old, base, new) for old in olds) if p is not None]
+            if base is not None and len(k._points) < min(FEWEST, len(olds)):
+                k._points = [p for p in (k._chosen(start) for start in points()) if p is not None]
         return self._points or []
+
+    def _chosen(self, point: Point) -> Point | None:
+        """A point with values for all names, each within its range and what the facts say of it given the names before; None where that leads nowhere."""
+        for n, r in self.ranges.items():
+            low, high = (point.of(end) if isinstance(end, Expr) else end for end in (r.min, r.max))
+            if (low is None and r.min is not None) or (high is None and r.max is not None):
+                return None
+            for f in self.facts:
+                for m, c in f.items():
+                    if len(m) == 1 and pl.name(m[0]) == n:
+                        rest = point.at({k: v for k, v in f.items() if k is not m})
+                        if rest is not None and c > 0:
+                            low = -(rest // c) if low is None else max(low, -(rest // c))
+                        elif rest is not None:
+                            high = rest // -c if high is None else min(high, rest // -c)
+            if not point.choose(n, low, high, r.multiple):
+                return None
+        agrees = all((value := point.at(f)) is not None and value >= 0 for f in self.facts)
+        return point if agrees and all(point.of(z) == 0 for z in self.zeros) else None
 
     def _extended(self, old: Point, base: Knowledge | None, new: Mapping[str, Range]) -> Point | None:
         """A point of `base` with values for the names that are new here; None where what is new here rules it out."""
@@ -251,8 +273,8 @@ class Knowledge:
         found = self._multiples.get(a)
         if found is not None:
             return found
-        for n in postorder(a) if a.args else (a,):
-            if n not in self._multiples and n.dtype is INDEX:
+        for n in missing(a, self._multiples) if a.args else (a,):
+            if n.dtype is INDEX:
                 self._multiples[n] = self._atom_multiple(n)
         return self._multiples[a]
 
@@ -284,8 +306,8 @@ class Knowledge:
         found = self._intervals.get(a)
         if found is not None:
             return found
-        for n in postorder(a) if a.args else (a,):  # operands first, so that nothing recurs as deep as the expression
-            if n not in self._intervals and n.dtype is INDEX:
+        for n in missing(a, self._intervals) if a.args else (a,):  # operands first, so that nothing recurs as deep as the expression
+            if n.dtype is INDEX and n not in self._intervals:  # which the bounds of another may have asked for
                 self._intervals[n] = (None, None)  # where the bounds of two names mention each other
                 self._intervals[n] = self._atom_interval(n)
         return self._intervals[a]

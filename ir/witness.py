@@ -1,7 +1,8 @@
 """Points that satisfy all that is known: what fails at one of them has no proof, and need not be searched for.
 
 A `Point` gives a value to every name.  `Known` keeps a few (sizes small, large, rising, falling, round; variables at either end of their ranges and between)
-and carries them along as it learns: a new name gets a value from its range, a point that a new fact rules out is dropped.
+and carries them along as it learns: a new name gets a value from its range, a point that a new fact rules out is dropped.  Where too few are left, as under a
+condition on the sizes, all are chosen anew within what is known by then.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .dtypes import INDEX, bool_
-from .expr import Expr, evaluate_node, postorder
+from .expr import Expr, evaluate_node, missing
 from .polynomial import Poly, name
 
 LOW, HIGH, MIDDLE = 0, 2, 1  # which end of its range a variable takes, in halves
@@ -31,10 +32,11 @@ class Point:
         return Point(self.seed, self.slope, self.taste, dict(self.names), dict(self.memo))
 
     def choose(self, new: str, low: int | None, high: int | None, multiple: int) -> bool:
-        """A value for a name: low <= value <= high, value % multiple == 0.  False where there is none."""
+        """A value for a name: low <= value <= high, value % multiple == 0.  False where there is none.  What begins beyond the point's own choice is counted from there, or
+        all points would choose the beginning."""
         if low is None or high is None or high - low > MOST:
             value = self.seed + self.slope * len(self.names)
-            value = value if low is None else max(value, low)
+            value = value if low is None or value >= low else low + self.seed
             value = value if high is None else min(value, high)
         else:
             value = low + (high - low) * self.taste // 2
@@ -42,7 +44,7 @@ class Point:
         if low is not None and value < low:
             value += multiple
         self.names[new] = value
-        return high is None or value <= high
+        return (low is None or low <= value) and (high is None or value <= high)
 
     def admits(self, old: str, low: int | None, high: int | None, multiple: int) -> bool:
         """The value that a name has is within these bounds."""
@@ -53,8 +55,8 @@ class Point:
         """The value of an integer expression; None where a name or a loaded value in it is not known."""
         found = self.memo.get(e)
         if found is None:
-            for n in postorder(e):
-                if n in self.memo or not (n.dtype is INDEX or n.dtype is bool_):
+            for n in missing(e, self.memo):
+                if not (n.dtype is INDEX or n.dtype is bool_):
                     continue  # narrower integers wrap
                 if n.args:
                     operands = [self.memo[a] for a in n.args if a in self.memo]

@@ -115,8 +115,10 @@ def _ordered(s: Stmt, depth: Mapping[str, int], level: int) -> Stmt:
     """The statement (not its body) with its addresses in order."""
 
     def change(e: Expr) -> Expr:
+        if not e.buffers:
+            return e
         addresses = {n.args[0]: ordered_sum(n.args[0], depth, level) for n in postorder(e) if n.op in ("load", "vload")}
-        return substitute(e, addresses)
+        return substitute(e, {a: b for a, b in addresses.items() if a is not b})
 
     if isinstance(s, StoreTo):
         return replace(s, address=ordered_sum(change(s.address), depth, level), value=change(s.value))

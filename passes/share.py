@@ -70,7 +70,7 @@ def _run(run: list[Stmt], fresh: Temporaries) -> Block:
     lasting: dict[Expr, Expr] = {}
     for place, s in enumerate(run):
         names = dict(lasting)
-        for e in postorder(*expressions(s)):
+        for e in plan.orders[place]:
             if e not in names and plan.wanted(place, e):
                 let = fresh.define(e, substitute(e, names))
                 result.append(let)
@@ -112,8 +112,8 @@ class _Plan:
         self._uses: dict[tuple[int, Expr], int] = {}
         self._always: set[tuple[int, Expr]] = set()
         seen: set[tuple[int, Expr]] = set()
-        orders = [postorder(*expressions(s)) for s in run]
-        for place, (s, order) in enumerate(zip(run, orders, strict=True)):
+        self.orders = [postorder(*expressions(s)) for s in run]
+        for place, (s, order) in enumerate(zip(run, self.orders, strict=True)):
             roots = expressions(s)
             for n in order:
                 self._describe(n)
@@ -122,7 +122,7 @@ class _Plan:
                 key = self._key(place, e)
                 self._uses[key] = self._uses.get(key, 0) + 1
             self._always.update(self._key(place, n) for n in always(*roots))
-        for place, order in enumerate(orders):
+        for place, order in enumerate(self.orders):
             for n in order:
                 key = self._key(place, n)
                 own = n.op in MEMORY and key not in self._always

@@ -9,6 +9,7 @@ from luminal.ir import polynomial as pl
 from luminal.ir.bounds import Known
 from luminal.ir.dtypes import INDEX, f32, i32
 from luminal.ir.expr import ZERO, axis, call, cast, const, load, minimum, size, var, where
+from luminal.ir.graph import Size
 from luminal.ir.simplify import assuming
 from luminal.ir.witness import HIGH, LOW, MIDDLE, MOST, Point, points
 
@@ -39,8 +40,8 @@ def chosen(point: Point, low: int | None, high: int | None, multiple: int) -> in
         (HIGH, -1, MOST, 1, 100),
         (HIGH, None, None, 1, 100),
         (HIGH, None, None, 8, 96),
-        (HIGH, 200, None, 1, 200),
-        (HIGH, 201, None, 8, 208),
+        (HIGH, 200, None, 1, 300),
+        (HIGH, 201, None, 8, 296),
         (HIGH, None, 30, 1, 30),
         (HIGH, None, 30, 8, 24),
         (HIGH, None, -30, 8, -32),
@@ -137,9 +138,9 @@ def test_a_point_that_a_condition_rules_out_is_dropped() -> None:
     known = Known({"N": (0, None, 1), "M": (0, None, 1)})
     everything = len(known._find_points())
     assert everything == len(list(points()))
-    some = assuming(known, (N * 2).lt(M + 2))
+    some = assuming(known, N.le(M))
     assert 0 < len(some._find_points()) < everything
-    assert all(p.of(N * 2) < p.of(M + 2) for p in some._find_points())  # type: ignore[operator]
+    assert all(p.of(N) <= p.of(M) for p in some._find_points())  # type: ignore[operator]
     divisible = assuming(known, ((N + M) % 7).eq(0))
     assert all(p.of((N + M) % 7) == 0 for p in divisible._find_points())
     assert assuming(known, load_bound()).refuted(pl.poly(N * -1 - 1)) is False, "a fact that has no value at a point leaves none"
@@ -147,6 +148,23 @@ def test_a_point_that_a_condition_rules_out_is_dropped() -> None:
 
 def load_bound():
     return call("less_equal", N, call("floordiv", M, var("nobody") - var("nobody")))
+
+
+def test_where_a_condition_leaves_too_few_points_all_are_chosen_anew() -> None:
+    known = assuming(Known({"N": Size("N"), "batch": Size("batch")}), call("bit_and", size("batch").le(32), const(1 << 15).le(N)))
+    inside = known.with_ranges({"b": (0, size("batch") - 1, 1)})
+    assert len(inside._find_points()) >= 2
+    assert all(p.names["N"] >= 1 << 15 and 1 <= p.names["batch"] <= 32 and 0 <= p.names["b"] < p.names["batch"] for p in inside._find_points())
+    assert inside.refuted(pl.poly(N * -1 + 40000)) and inside.refuted(pl.poly(N - 40000)), "they differ"
+    assert not inside.refuted(pl.poly(N - (1 << 15)))
+
+
+def test_points_that_are_chosen_anew_obey_relations_between_names() -> None:
+    """c·n + (names before n) >= 0, with c > 0 and c < 0, rounded to the inside."""
+    known = assuming(assuming(Known({"N": Size("N"), "M": Size("M")}), (M * 2).le(N + 1)), (N - 3).lt(M * 2))
+    assert len(known._find_points()) >= 2
+    assert all(p.names["N"] - 3 < p.names["M"] * 2 <= p.names["N"] + 1 for p in known._find_points())
+    assert known.refuted(pl.poly(N - M)) is False and known.refuted(pl.poly(M - N)) is True
 
 
 def test_where_an_end_has_no_value_there_is_no_point() -> None:

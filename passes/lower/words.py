@@ -14,7 +14,7 @@ from .affine import difference
 
 
 def words(body: Block) -> Block:
-    return map_expressions(body, lambda e: rewrite(e, _word) if any(n.op == "bit_or" and n.dtype is u32 for n in postorder(e)) else e)
+    return map_expressions(body, lambda e: rewrite(e, _word) if e.buffers and any(n.op == "bit_or" and n.dtype is u32 for n in postorder(e)) else e)
 
 
 def _word(e: Expr) -> Expr | None:

@@ -5,7 +5,7 @@ An estimate only: `x // 8` counts as x/8 and `min(8, x)` as 8, so that the trips
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import ceil
 
 from ...ir import program as p
@@ -78,14 +78,14 @@ def _block(body: p.Block, stops: Mapping[str, Estimate], far: frozenset[str] = f
                 fails = all(isinstance(t, p.Fail) for t in s.body)
                 result = _sum(result, _block(s.orelse if fails else s.body, stops, far, loops))
             case _:
-                result[()] += sum([_cost(e, far) for e in postorder(*p.expressions(s)) if e.args and e.dtype is not INDEX])
-                result[()] += (MEMORY - 1) * _moved(s, loops)
+                nodes = [e for e in postorder(*p.expressions(s)) if e.args and e.dtype is not INDEX]
+                result[()] += sum([_cost(e, far) for e in nodes]) + (MEMORY - 1) * _moved(s, nodes, loops)
     return result
 
 
-def _moved(s: p.Stmt, loops: frozenset[str]) -> int:
+def _moved(s: p.Stmt, nodes: Iterable[Expr], loops: frozenset[str]) -> int:
     """Vectors that a statement loads or stores at another place in every iteration of all loops around it: nothing of them is in the first cache from before."""
-    addresses = [e.args[0] for e in postorder(*p.expressions(s)) if e.op == "vload"]
+    addresses = [e.args[0] for e in nodes if e.op == "vload"]
     if isinstance(s, p.StoreTo) and s.value.dtype.lanes > 1:
         addresses.append(s.address)
     return sum(loops <= a.names for a in addresses) if loops else 0

@@ -99,7 +99,7 @@ def _value(step: str, word: str, kind: str) -> Any:
 def apply(kernel: Kernel, facts: Facts, line: str) -> Kernel:
     """The kernel after one step; the step is recorded in its schedule."""
     name, arguments, options = parse(line)
-    if any(step.startswith(variants.WORD) for step in kernel.schedule):
+    if variants.WORD in kernel.schedule:  # the last of the variants has no condition
         raise StepError(f"{name}: the variants of `{kernel.name}` are put together already")
     changed = STEPS[name].function(kernel, facts, *arguments, **options)
     return replace(changed, schedule=(*kernel.schedule, line))
