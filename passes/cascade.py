@@ -13,7 +13,7 @@
 4. States, and what they are made of, are f32 where they were smaller floats; casts between floats are transparent.
 5. Exponents are subtracted before they are exponentiated, exp(previous m − m), and each exponential is taken relative to the extreme of its own argument, so nothing overflows.
    Where the extreme is that of nothing yet (−∞: all masked so far) exponentials are relative to 0 and give 0; a row that is masked to the end sums to 0, and 0 / 0 is NaN, as it is
-   without this pass.  What is no quotient is the limit then, not NaN: m + log 0 = −∞ of a logsumexp.
+   without this pass.  Where what is made of such a sum would not be NaN by itself (m + log l), the sum is made NaN there (`masked_rows.py`).
 
 Nothing here knows an operation by name but `exp` and `exp2`.  What is not separable stays as it is; `why_not` says which factor is in the way.  The pass uses real algebra on
 float sums, so --strict leaves it out.  (The rule is that of "online" softmax, Milakov and Gimelshein, 2018, and of FlashAttention, Dao et al., 2022, for any separable body.)
@@ -47,6 +47,7 @@ from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_le
 from ..ir.target import Options, Target
 from .cascade_groups import Group, groups, pointwise_reads
+from .masked_rows import Use, leaves_out, lost, nothing_of
 from .moments import Moments, Order, addition, before, moments
 from .selections import Selection, selection
 from .separate import Body, Exponent, Mixed, Pulled, Term, beside, guarded, guarded_extremes, unguarded, varying_in
@@ -187,6 +188,15 @@ class _Finder:
                     result = elementwise("where", n.shape, there, scalar(const_node(float("nan"), n.dtype)), identity(result), span=n.span)
         return result
 
+    def relative(self) -> dict[Node, tuple[View, ...]]:
+        """The sums relative to extremes that nobody but this pass guards: sum → extremes, in its domain."""
+        found = {}
+        for n, state in self.states.items():
+            terms = [t for e in state.exponents for t in e.moving if unguarded(t.view) is t.view]
+            if terms and state.moments is None and not leaves_out(n.args[0].node):
+                found[n] = tuple(dict.fromkeys(t.view for t in terms))
+        return found
+
     def or_nothing(self, result: Node, n: Node) -> Node:
         """A reduction over no elements is its combiner's identity, also where what was taken out of it is not finite then (0 · 1/0, −∞ − −∞)."""
         empty: View | None = None
@@ -284,10 +294,13 @@ class _Redirected:
 
     def __init__(self, groups: dict[Node, Group], found: _Finder) -> None:
         self.groups, self.states, self.known, self.infinite = groups, found.states, found.known, found.infinite
+        self.finder = found
+        self.lost: dict[Use, tuple[View, ...]] = {}
         self.done: dict[tuple[Node, Group | None], Node] = {}
         self.cascades: dict[Group, tuple[Node, ...]] = {}
 
     def graph(self, graph: Graph) -> Graph:
+        self.lost = lost(graph, self.finder.relative(), self.states)
         return graph.with_outputs(tuple(run(self.visit(n, None)) for _, n in graph.outputs))
 
     def visit(self, n: Node, inside: Group | None) -> Walk:
@@ -309,11 +322,23 @@ class _Redirected:
             self.cascades[group] = yield self.cascade(group)
         return self.cascades[group][group.states.index(n)]
 
+    def masked(self, v: View, extremes: tuple[View, ...]) -> Walk:
+        """What is read of a sum; NaN where nothing was left of its row, but for an axis without elements."""
+        n, d = v.node, v.dtype
+        for e in extremes:
+            extreme = View((yield self.visit(e.node, None)), e.index)
+            there = identity(elementwise("equal", n.shape, extreme, scalar(const_node(nothing_of(e.node), extreme.dtype))))
+            n = elementwise("where", n.shape, there, scalar(const_node(float("nan"), d)), identity(n), span=n.span)
+        return View(n, v.index)
+
     def rebuilt(self, n: Node, inside: Group | None) -> Walk:
         widened = inside is not None and (n.op in OPS or n.op in ("reduce", "previous")) and n.op != "bitcast"
         args = []
         for k, a in enumerate(n.args):
             new = View((yield self.visit(a.node, inside if widened else None)), a.index, a.domain, a.fill)
+            if (n, k) in self.lost and inside is None:
+                bare = yield self.masked(new, self.lost[n, k])
+                new = View(self.finder.or_nothing(bare.node, a.node), bare.index)
             new = _view_as(wide(a.dtype) if widened else a.dtype, new)
             args.append(self.unmasked(new, operand_domain(n, k)) if widened else new)
         d = wide(n.dtype) if widened else n.dtype

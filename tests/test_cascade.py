@@ -21,6 +21,11 @@ ONE_PASS: dict[str, tuple[str, int]] = {
     "softmax": ("((X{f32}[M N]) -> (Y{f32}[M N])) (return (softmax X :axis -1))", 1),
     "log softmax": ("((X{f32}[M N]) -> (Y{f32}[M N])) (return (log_softmax X :axis -1))", 1),
     "logsumexp": ("((X{f32}[M N]) -> (Y{f32}[M])) (return (logsumexp X :axis 1))", 1),
+    "logsumexp without a guard": (
+        "((X{f32}[M N]) -> (Y{f32}[M])) (setf m (max X :axis 1)) (return (+ m (log (sum (exp (- X (unsqueeze m :axis 1))) :axis 1))))",
+        1,
+    ),
+    "sum of exponentials": ("((X{f32}[M N]) -> (Y{f32}[M])) (return (/ 1 (sum (exp (- X (max X :axis 1 :keepdims t))) :axis 1)))", 1),
     "cross-entropy": (
         "((X{f32}[M N] I{i64}[M]) -> (Y{f32}[M])) (return (- (logsumexp X :axis 1) (squeeze (take-along X (unsqueeze I :axis 1) :axis 1) :axis 1)))",
         1,
@@ -72,6 +77,12 @@ ONE_PASS: dict[str, tuple[str, int]] = {
     "by distance": (
         "((Q{f32}[N D] K{f32}[M D] V{f32}[M E]) -> (O{f32}[N E])) (setf d (- (unsqueeze Q :axis 1) (unsqueeze K :axis 0))) "
         "(return (matmul (softmax (- (sum (* d d) :axis 2)) :axis -1) V))",
+        1,
+    ),
+    "with its logsumexp without a guard": (
+        '((Q{f32}[H N D] K{f32}[H M D] V{f32}[H M E]) -> (O{f32}[H N E] L{f32}[H N])) (setf s (* (einsum "hid,hjd->hij" Q K) (rsqrt D))) '
+        "(setf m (max s :axis -1 :keepdims t)) (setf e (exp (- s m))) (setf l (sum e :axis -1 :keepdims t)) "
+        '(return (einsum "hij,hje->hie" (/ e l) V) (squeeze (+ m (log l)) :axis -1))',
         1,
     ),
     "with its logsumexp": (

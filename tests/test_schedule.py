@@ -289,6 +289,7 @@ REFUSED = {
     "accumulate what is read": ("gemm_scaled", "split p 8\naccumulate p.0 into=C", "more than `add=`"),
     "accumulate in another dtype": ("gemm_f16", "split p 8\naccumulate p.0 into=C", "cannot hold f32"),
     "accumulate a cut loop": ("gemm", "split p 8 tail=cut\naccumulate p.0 into=C", "tail=guard|repeated for every block"),
+    "accumulate chunks of different length": ("total_sum", "collapse p q\nsplit_reduction p_q 64 least=4096\nsplit p_q.1 32\naccumulate p_q.1.0", "depends on p_q.0"),
     "compute_at the wrong loop": ("two_stage", "compute_at t k", "not the consumer"),
     "compute_at too far out": ("two_stage", "split j 4\ncompute_at t j.0", "not used at one position"),
     "compute_at a sum": ("softmax", "compute_at s j", "used by 3 statements"),

@@ -54,7 +54,7 @@ def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside:
                                            acc.partial[i] = acc[]
 
     Without `into`, a shared buffer over the parallel axes holds the partial results, for any epilogue; over padded tiles it needs no guards.  `outside` is the
-    parallel loop to move across (default: the outermost); the loops from there to `axis` are parallel and hold nothing else.
+    parallel loop to move across (default: the outermost); the loops from there to `axis` are parallel and hold nothing else, and the end of `axis` depends on none of them.
     """
     path = around(kernel, axis)
     block_loop = path[-1]
@@ -62,6 +62,9 @@ def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside:
     if block_loop.kind != "reduce" or block_loop.start is not ZERO or block_loop.step is not ONE:
         raise StepError(f"accumulate: `{axis}` is no reduction loop from 0 in steps of 1")
     loops = _parallel_around(path, outside)
+    moving = sorted(block_loop.stop.names & {x.axis for x in loops})
+    if moving:
+        raise StepError(f"accumulate: the end of `{axis}` depends on {', '.join(moving)}, which it would leave")
     inner = loops[-1].body
     place = next(k for k, s in enumerate(inner) if s is block_loop)
     accumulators = sorted(written((block_loop,)))
