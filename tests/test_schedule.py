@@ -213,6 +213,10 @@ GOOD = {
     "window": ("convolution", "reorder g h o\nwindow X c r at=h"),
     "window over a row": ("convolution", "reorder g o h\nwindow X h c r at=o"),
     "window with room": ("convolution", "window X h c r at=o multiple=3 lanes=4\nsplit h 3 tail=pad"),
+    "window padded beyond what fills it": (
+        "convolution",
+        "split h 64\nwindow X h.1 c r at=h.0 multiple=8 lanes=4\nsplit h.1 8 tail=pad\nsplit h.1.0 2 tail=pad",
+    ),
     "window with strides, taps apart and zeros": (
         "convolution_padded",
         "part j 2\nwindow X l k p q r at=j.1 multiple=4,2 lanes=4\nsplit l 4 tail=pad\nsplit k 2 tail=pad",
@@ -314,6 +318,7 @@ REFUSED = {
     "stage over steps of 2": ("steps", "stage W q at=i", "`q` does not start at a position known outside in steps of 1"),
     "rfactor in steps of 2": ("steps", "rfactor q", "no reduction of constant extent"),
     "clamp what other iterations write": ("softmax", "expand m i\nsplit i 5 tail=clamp", "would read `m` again, which it writes"),
+    "pad over the end of a part": ("vecmat", "split j 1024\nexpand acc j.1\nsplit j.1 4 tail=cut\nsplit j.0 5 tail=pad", "positions in `acc` may be out of bounds"),
     "accumulate in steps of 2": ("steps", "accumulate q", "no reduction loop from 0 in steps of 1"),
     "no if": ("pointwise", "unswitch j", "exactly one `if`"),
 }  # fmt: skip

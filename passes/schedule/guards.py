@@ -9,7 +9,7 @@ from ...ir import polynomial as pl
 from ...ir.dtypes import INDEX
 from ...ir.expr import ONE, TRUE, ZERO, Expr, both, const, minimum, postorder, rewrite, substitute, var, where
 from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, statements, with_body
-from .affine import constant_extent, minus
+from .affine import constant_extent, extreme, minus
 from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, less, loads_in, names_taken, nest, rename, replace_loop, simple, written
 
 
@@ -17,9 +17,11 @@ def pad_block(block: Block, condition: Expr, axis: str, in_bounds: Callable[[Exp
     """The block as it may run where `condition` (on `axis`) is false: loads that depend on the axis give 0 there, effects are left out.
 
     A load that is `in_bounds` there, of memory that nobody else sees, needs no guard.  What is computed into buffers that the block allocates itself is computed everywhere: outside the condition nobody sees it.
+    Where only the end of the axis keeps a position in them in bounds, the block cannot run beyond it: StepError.
     """
     local: set[str] = set()
     depends = {axis}
+    loose = {axis}  # what may have values outside the condition that it has nowhere inside
 
     def dependent(*exprs: Expr) -> bool:
         return any(e.buffers or not depends.isdisjoint(e.names) for e in exprs)
@@ -39,9 +41,27 @@ def pad_block(block: Block, condition: Expr, axis: str, in_bounds: Callable[[Exp
 
         return rewrite(e, rule)
 
+    def stays(s: Stmt) -> None:
+        touched = [(n.attr, n.args) for n in loads_in(*expressions(s))] + ([(s.buffer, s.index)] if isinstance(s, Store) else [])
+        for buffer, index in touched:
+            if buffer in local and any(not loose.isdisjoint(e.names) for e in index):
+                raise StepError(f"beyond the end of `{axis}` positions in `{buffer}` may be out of bounds; use tail=guard or cut")
+
+    def runs_over(loop: Loop) -> bool:
+        """Whether the loop may run at positions where it does not run inside the condition: it may only end earlier."""
+        if loose.isdisjoint(loop.start.names | loop.stop.names):
+            return False
+        here, later = var(axis), var(f"{axis} later")
+        latest = extreme(loop.stop, axis, here, later, largest=True)
+        rising = loop.step.is_const and loop.step.attr > 0
+        return not (
+            rising and loose.isdisjoint(loop.start.names) and latest is not None and loose & latest.names <= {axis} and later.attr not in latest.names
+        )
+
     def walk(b: Block, choice: bool) -> Block:
         result: list[Stmt] = []
         for s in b:
+            stays(s)
             match s:
                 case Alloc():
                     local.add(s.buffer.name)
@@ -49,6 +69,8 @@ def pad_block(block: Block, condition: Expr, axis: str, in_bounds: Callable[[Exp
                 case Let():
                     if dependent(s.value):
                         depends.add(s.name)
+                    if not loose.isdisjoint(s.value.names):
+                        loose.add(s.name)
                     result.append(Let(s.name, guarded(s.value, choice)))
                 case Store() if s.buffer in local:
                     result.append(replace(s, index=tuple(guarded(e, choice) for e in s.index), value=guarded(s.value, choice)))
@@ -64,6 +86,8 @@ def pad_block(block: Block, condition: Expr, axis: str, in_bounds: Callable[[Exp
                 case Loop():
                     if dependent(s.start, s.stop):
                         depends.add(s.axis)
+                    if runs_over(s):
+                        loose.add(s.axis)
                     inner = choice or dependent(s.start, s.stop)
                     result.append(replace(s, start=guarded(s.start, choice), stop=guarded(s.stop, choice), body=walk(s.body, inner)))
                 case If():

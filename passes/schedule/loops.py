@@ -5,17 +5,17 @@ Every step is a function `(kernel, facts, arguments…) -> kernel`.  It addresse
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from ...ir.bounds import Range
 from ...ir.dtypes import INDEX
 from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, minimum, mod, var, where
 from ...ir.kernel import Barrier, Block, If, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, statements, substitute_block, with_body
-from ...ir.simplify import prove_le, simplify
+from ...ir.simplify import simplify
 from ...ir.verify.body import Body
 from ...ir.verify.races import overwrites, races
-from .affine import at_least, bounded, constant_extent, extent, extreme, inside, is_multiple, minus, upper
+from .affine import at_least, bounded, constant_extent, extent, extreme, inside, is_multiple, minus
+from .filled import stays_filled
 from .guards import clamp_block, pad_block
 from .reductions import identity
 from .tree import Facts, StepError, around, copy, find, fresh, index, less, local_buffers, names_taken, nest, replace_in, replace_loop
@@ -47,7 +47,7 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
 
         tail=perfect: i.1 in 0 .. 4 and no tail; N is known to be a multiple of 4.
         tail=cut:     i.0 in 0 .. N // 4, i.1 in 0 .. 4, and then  for i.t in 4·(N // 4) .. N: S(i.t)
-        tail=pad:     i.0 in 0 .. ceil(N / 4), i.1 in 0 .. 4, and S is run beyond N too: loads give 0 there (of local buffers that have room for it, what is
+        tail=pad:     i.0 in 0 .. ceil(N / 4), i.1 in 0 .. 4, and S is run beyond N too: loads give 0 there (of local buffers that are filled so far, what is
                       there), stores to memory that outlives the iteration are guarded by `4·i.0 + i.1 < N`.
         tail=clamp:   as pad, but beyond N it is S(N - 1) that is run again: what is read needs no guard.
 
@@ -80,7 +80,7 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
                 f"split: only parallel axes can be padded or clamped, and reductions padded, `{axis}` is {loop.kind}; use tail=guard or cut"
             )
         elif tail == "pad":
-            body = pad_block(body, less(var(axis), loop.stop), axis, _in_bounds(kernel, facts, loop, factor))
+            body = pad_block(body, less(var(axis), loop.stop), axis, stays_filled(kernel, facts, loop, factor))
         else:
             body = clamp_block(body, less(var(axis), loop.stop), lambda b: _at(b, loop, minimum(var(axis), loop.stop - 1)))
     main = Loop(inner, ZERO, inner_stop, _at(body, loop, value), loop.kind, span=loop.span)
@@ -92,24 +92,6 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
         begin = simplify(begin, known)
         result = (*result, Loop(rest, begin, loop.stop, copy(_at(loop.body, loop, var(rest)), taken), loop.kind, span=loop.span))
     return replace_loop(kernel, axis, lambda _: result)
-
-
-def _in_bounds(kernel: Kernel, facts: Facts, loop: Loop, factor: int) -> Callable[[Expr], bool]:
-    """Whether a load of a local buffer stays inside it where the loop's extent is rounded up to a multiple of the factor."""
-    local = local_buffers(kernel)
-    if not local:
-        return lambda _: False
-    known = inside((*around(kernel, loop.axis)[:-1], *statements(loop.body)), facts.known)
-    rounded = ceildiv(extent(loop), factor) * factor
-    bound = upper(rounded, known)
-    known = known.with_ranges({loop.axis: Range(loop.start, loop.start + (rounded if bound is None else bound) - 1)})
-
-    def stays(n: Expr) -> bool:
-        if n.attr not in local or any(e.buffers for e in n.args):
-            return False
-        return all(prove_le(ZERO, e, known) and prove_le(e + 1, length, known) for e, length in zip(n.args, local[n.attr].shape, strict=True))
-
-    return stays
 
 
 def part(kernel: Kernel, facts: Facts, axis: str, count: int) -> Kernel:

@@ -1,0 +1,77 @@
+"""What of a local buffer is filled before a loop: beyond its end the loop may read that, but not what nobody wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from ...ir import polynomial as pl
+from ...ir.bounds import Known, Range
+from ...ir.expr import ONE, ZERO, Expr, ceildiv, substitute, var
+from ...ir.graph import Shape
+from ...ir.kernel import Alloc, Buffer, Kernel, Loop, Store, statements
+from ...ir.simplify import prove_le, simplify
+from .affine import extent, extreme, inside, upper
+from .tree import Facts, around, walk_paths
+
+
+def stays_filled(kernel: Kernel, facts: Facts, loop: Loop, factor: int) -> Callable[[Expr], bool]:
+    """Whether a load of a local buffer reads what is filled before the loop, where the loop's extent is rounded up to a multiple of the factor."""
+    filled = _filled(kernel, loop)
+    if not filled:
+        return lambda _: False
+    path = around(kernel, loop.axis)[:-1]
+    inner = [s for s in statements(loop.body) if isinstance(s, Loop) and s.step is ONE]
+    known = inside(path, facts.known)
+    deep = inside((*path, *inner), facts.known)
+    rounded = simplify(ceildiv(extent(loop), factor) * factor, known)
+    bound = upper(rounded, known)
+    deep = deep.with_ranges({loop.axis: Range(loop.start, loop.start + (rounded if bound is None else bound) - 1)})
+    loops = (replace(loop, stop=loop.start + rounded), *inner)
+
+    def stays(n: Expr) -> bool:
+        if n.attr not in filled or any(e.buffers for e in n.args):
+            return False
+        buffer, ends = filled[n.attr]
+        if not all(prove_le(ZERO, e, deep) and prove_le(e + 1, length, deep) for e, length in zip(n.args, buffer.shape, strict=True)):
+            return False
+        tops = [_largest(e, loops) for e in n.args]
+        return any(all(a is not None and _at_most(a, b, known) for a, b in zip(tops, end, strict=True)) for end in ends)
+
+    return stays
+
+
+def _largest(e: Expr, loops: Iterable[Loop]) -> Expr | None:
+    """The largest value of a position inside these loops, the outermost first; None where it is not seen to be monotone."""
+    found: Expr | None = e
+    for loop in reversed(tuple(loops)):
+        found = None if found is None else extreme(found, loop.axis, loop.start, loop.stop - 1, largest=True)
+    return found
+
+
+def _filled(kernel: Kernel, loop: Loop) -> dict[str, tuple[Buffer, list[Shape]]]:
+    """Of each local buffer, how far the stores reach that stand before the loop and under no condition: the last position along each axis."""
+    enclosing = around(kernel, loop.axis)
+    home: dict[str, tuple[Buffer, int]] = {}  # and how deep it stands
+    found: dict[str, tuple[Buffer, list[Shape]]] = {}
+    for s, path in walk_paths(kernel.body):
+        if s is loop:
+            break
+        if isinstance(s, Alloc):
+            home[s.buffer.name] = s.buffer, len(path)
+        elif isinstance(s, Store) and s.buffer in home:
+            buffer, depth = home[s.buffer]
+            inner = [x for x in path[depth:] if x not in enclosing]
+            loops = [x for x in inner if isinstance(x, Loop) and x.step is ONE]
+            reach = [_largest(e, loops) for e in s.index]
+            if len(loops) == len(inner) and None not in reach:
+                found.setdefault(s.buffer, (buffer, []))[1].append(tuple(e for e in reach if e is not None))
+    return found
+
+
+def _at_most(a: Expr, b: Expr, known: Known) -> bool:
+    """a <= b is proven; whatever is rounded or cut in `a`, where it is the same in `b`."""
+    a, b = simplify(a, known), simplify(b, known)
+    parts = {n for monomial in pl.poly(a) for n in monomial if n.args}
+    named = {n: var(f"part {k}") for k, n in enumerate(sorted(parts, key=str))}
+    return prove_le(a, b, known) or prove_le(substitute(a, named), substitute(b, named), known)
