@@ -56,7 +56,7 @@ Scalar = int | float | bool
 class Expr:
     """One interned node.  Build it with the functions below, never directly."""
 
-    __slots__ = ("__weakref__", "args", "attr", "buffers", "dtype", "is_const", "is_position", "key", "names", "op", "poly")
+    __slots__ = ("__weakref__", "args", "attr", "buffers", "dtype", "is_const", "is_position", "key", "names", "op", "order", "poly")
     op: str  # const | axis | size | var | load | first | last | an operator of the table | a program-level form
     args: tuple[Expr, ...]
     attr: Any  # const: the value; axis: its number; size, var, load, first, last: the name; fold: the combiner; extract: the lane; ins: the name;
@@ -66,8 +66,9 @@ class Expr:
     is_position: bool  # an i64 or bool expression of sizes, variables and positions alone: no values, which wrap
     names: frozenset[str]  # of all sizes, variables, loops (in `first` and `last`) and positions ("$k" for axis k) in it
     buffers: frozenset[str]  # that it loads from
-    # what `polynomial.py` remembers of it, None before it was asked: a map beside the nodes would cost more than most answers
+    # what `polynomial.py` and `postorder` remember of it, None before it was asked: a map beside the nodes would cost more than most answers
     key: str | None
+    order: tuple[Expr, ...] | None  # of `postorder`, where it is short
     poly: Mapping[tuple[Expr, ...], int] | None
 
     def __repr__(self) -> str:
@@ -143,7 +144,7 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -
         found = Expr.__new__(Expr)
         found.op, found.args, found.attr, found.dtype = op, args, attr, dtype
         found.is_const = op == "const"
-        found.key = found.poly = None
+        found.key = found.poly = found.order = None
         position = (dtype is INDEX or dtype is bool_) and op not in _NO_POSITIONS
         if args:
             names, buffers = args[0].names, args[0].buffers
@@ -167,10 +168,19 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -
 # ---- leaves
 
 
+SMALL = 256
+_small: dict[int, Expr] = {}  # the literals that every address has
+
+
 def const(value: Scalar, dtype: DType = INDEX) -> Expr:
     """A literal; the value is brought to the Python type of the dtype's kind (NaN has one representation)."""
     if dtype is INDEX and type(value) is int:
-        return make("const", INDEX, (), value)
+        found = _small.get(value)
+        if found is None:
+            found = make("const", INDEX, (), value)
+            if -SMALL <= value <= SMALL:
+                _small[value] = found
+        return found
     if dtype.is_inexact:
         value = float(value)
         value = float("nan") if value != value else value
@@ -376,8 +386,25 @@ def total(terms: Iterable[Expr]) -> Expr:
 # ---- walking (iterative: a user's depth is never Python's)
 
 
+SHORT = 32  # nodes of which an expression remembers the order; what is longer, such as a sum of a thousand terms, would hold as much for each of its parts
+
+
 def postorder(*roots: Expr) -> Collection[Expr]:
     """Every node once, operands before users."""
+    if len(roots) != 1:
+        return _postorder(roots)
+    root = roots[0]
+    if not root.args:
+        return roots
+    if root.order is not None:
+        return root.order
+    found = _postorder(roots)
+    if len(found) <= SHORT:
+        found = root.order = tuple(found)
+    return found
+
+
+def _postorder(roots: tuple[Expr, ...]) -> Collection[Expr]:
     seen: dict[Expr, None] = {}
     stack = list(reversed(roots))
     while stack:

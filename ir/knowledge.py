@@ -23,6 +23,7 @@ class Range(NamedTuple):
     min: End = None
     max: End = None
     multiple: int = 1
+    exactly: Expr | None = None  # what the value is where proofs are to use the bounds alone: points have this value
 
 
 FEWEST = 2  # points that may be left before all are chosen anew, within what is known by then
@@ -105,7 +106,7 @@ class Knowledge:
         """The same variable, now known to be a multiple of this too."""
         r = self.ranges.get(name, Range())
         result = self._copy()
-        result.ranges = {**self.ranges, name: Range(r.min, r.max, r.multiple * multiple // gcd(r.multiple, multiple))}
+        result.ranges = {**self.ranges, name: r._replace(multiple=r.multiple * multiple // gcd(r.multiple, multiple))}
         result.base, result.outer = self, None
         result._forget()
         result._forget_ranges()
@@ -201,9 +202,10 @@ class Knowledge:
     def _chosen(self, point: Point) -> Point | None:
         """A point with values for all names, each within its range and what the facts say of it given the names before; None where that leads nowhere."""
         for n, r in self.ranges.items():
-            low, high = (point.of(end) if isinstance(end, Expr) else end for end in (r.min, r.max))
-            if (low is None and r.min is not None) or (high is None and r.max is not None):
+            ends = _within(r, point)
+            if ends is None:
                 return None
+            low, high = ends
             for f in self.facts:
                 for m, c in f.items():
                     if len(m) == 1 and pl.name(m[0]) == n:
@@ -221,9 +223,10 @@ class Knowledge:
         """A point of `base` with values for the names that are new here; None where what is new here rules it out."""
         point = old
         for n, r in new.items():
-            low, high = (point.of(end) if isinstance(end, Expr) else end for end in (r.min, r.max))
-            if (low is None and r.min is not None) or (high is None and r.max is not None):
+            ends = _within(r, point)
+            if ends is None:
                 return None
+            low, high = ends
             if n not in point.names and point is old:
                 point = old.copy()
             if not (point.admits if n in point.names else point.choose)(n, low, high, r.multiple):
@@ -331,6 +334,17 @@ class Knowledge:
 
 def _range(r: Range | tuple[End, End, int] | Size) -> Range:
     return r if isinstance(r, Range) else Range(r.min, r.max, r.multiple) if isinstance(r, Size) else Range(*r)
+
+
+def _within(r: Range, point: Point) -> tuple[int | None, int | None] | None:
+    """The bounds of a range at a point; None where they have no value there, or what the range is exactly is not within them."""
+    low, high = (point.of(end) if isinstance(end, Expr) else end for end in (r.min, r.max))
+    if (low is None and r.min is not None) or (high is None and r.max is not None):
+        return None
+    if r.exactly is None:
+        return low, high
+    value = point.of(r.exactly)
+    return None if value is None or (low is not None and value < low) or (high is not None and value > high) else (value, value)
 
 
 def _not_empty(r: Range) -> Poly:

@@ -61,8 +61,8 @@ def _range(e: Expr, known: Known) -> Range:
     if e.op not in ("mod", "floordiv") or e.args[1].is_const or not prove_le(ONE, e.args[1], known):
         return Range(e, e)
     if e.op == "mod":
-        return Range(ZERO, e.args[1] - 1)
-    return Range(ZERO) if prove_le(ZERO, e.args[0], known) else Range()
+        return Range(ZERO, e.args[1] - 1, exactly=e)
+    return Range(ZERO if prove_le(ZERO, e.args[0], known) else None, exactly=e)
 
 
 def _is_fixed(e: Expr, known: Known) -> bool:

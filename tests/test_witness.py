@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 from luminal.ir import polynomial as pl
-from luminal.ir.bounds import Known
+from luminal.ir.bounds import Known, Range
 from luminal.ir.dtypes import INDEX, f32, i32
 from luminal.ir.expr import ZERO, axis, call, cast, const, load, minimum, size, var, where
 from luminal.ir.graph import Size
@@ -165,6 +165,16 @@ def test_points_that_are_chosen_anew_obey_relations_between_names() -> None:
     assert len(known._find_points()) >= 2
     assert all(p.names["N"] - 3 < p.names["M"] * 2 <= p.names["N"] + 1 for p in known._find_points())
     assert known.refuted(pl.poly(N - M)) is False and known.refuted(pl.poly(M - N)) is True
+
+
+def test_a_point_has_the_value_that_a_range_is_exactly() -> None:
+    around = Known({"N": (0, None, 1)}).with_ranges({"i": (0, N * 3 - 1, 1)}).with_ranges({"q": Range(0, None, 1, i // 3)})
+    assert around._find_points() and all(p.names["q"] == p.names["i"] // 3 for p in around._find_points())
+    assert not around.refuted(pl.poly(N - 1 - var("q"))) and around.refuted(pl.poly(var("q") - 1))
+    later = around.with_facts([pl.poly(var("q") - 5)])
+    assert later._find_points() and all(p.names["q"] >= 5 for p in later._find_points())
+    again = around.with_ranges({"i": (7, 9, 1)})
+    assert again.ranges["q"].exactly is None, "it was of the old i, which is forgotten"
 
 
 def test_where_an_end_has_no_value_there_is_no_point() -> None:

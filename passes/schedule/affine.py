@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...ir import polynomial as pl
-from ...ir.bounds import Known, Range, bounds
+from ...ir.bounds import Known, Range
 from ...ir.expr import ONE, ZERO, Expr, call, minimum, var
 from ...ir.kernel import Loop, Stmt
 from ...ir.simplify import prove_le
@@ -67,8 +67,8 @@ def extreme(e: Expr, axis: str, low: Expr, high: Expr, largest: bool) -> Expr | 
 
 def upper(e: Expr, known: Known) -> int | None:
     """A constant that `e` never exceeds."""
-    _, high, _ = bounds(e, known)
-    return None if high is None or high >= UNBOUNDED else high
+    low = known.least(pl.scaled(pl.poly(e), -1))
+    return None if low is None or -low >= UNBOUNDED else -low
 
 
 def at_least(e: Expr, least: int, known: Known) -> bool:
@@ -77,8 +77,7 @@ def at_least(e: Expr, least: int, known: Known) -> bool:
 
 def is_multiple(e: Expr, factor: int, known: Known) -> bool:
     """Whether `e` is known to be a multiple of `factor`."""
-    _, _, multiple = bounds(e, known)
-    return multiple % factor == 0
+    return known.multiple(pl.poly(e)) % factor == 0
 
 
 def inside(path: Iterable[Stmt], known: Known) -> Known:
