@@ -101,10 +101,14 @@ def _values(loop: Loop) -> list[Expr]:
     lets = {s.name for s in loop.body if isinstance(s, Let)}
     here = {var(loop.axis): POSITION}
     found: dict[Expr, None] = {}
+    seen: set[Expr] = set()
     for s in loop.body:
         stack = [s.value] if isinstance(s, (Store, Let)) else []
         while stack:
             n = stack.pop()
+            if n in seen:
+                continue
+            seen.add(n)
             if n.op in OPS and loop.axis in n.names and n.dtype.is_float and n.buffers and lets.isdisjoint(n.names):
                 found.setdefault(substitute(n, here))
             if n.op in OPS:
