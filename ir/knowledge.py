@@ -26,7 +26,6 @@ class Range(NamedTuple):
     exactly: Expr | None = None  # what the value is where proofs are to use the bounds alone: points have this value
 
 
-FEWEST = 2  # points that may be left before all are chosen anew, within what is known by then
 _UNKNOWN = Range()
 _NO_NAMES: frozenset[str] = frozenset()
 
@@ -195,7 +194,7 @@ class Knowledge:
             new = {n: r for n, r in k.ranges.items() if base is None or base.ranges.get(n) is not r}
             olds = list(points()) if base is None else base._points or []
             k._points = [p for p in (k._extended(old, base, new) for old in olds) if p is not None]
-            if base is not None and len(k._points) < min(FEWEST, len(olds)):
+            if base is not None and olds and not k._points:
                 k._points = [p for p in (k._chosen(start) for start in points()) if p is not None]
         return self._points or []
 

@@ -150,7 +150,7 @@ def load_bound():
     return call("less_equal", N, call("floordiv", M, var("nobody") - var("nobody")))
 
 
-def test_where_a_condition_leaves_too_few_points_all_are_chosen_anew() -> None:
+def test_where_a_condition_leaves_no_point_all_are_chosen_anew() -> None:
     known = assuming(Known({"N": Size("N"), "batch": Size("batch")}), call("bit_and", size("batch").le(32), const(1 << 15).le(N)))
     inside = known.with_ranges({"b": (0, size("batch") - 1, 1)})
     assert len(inside._find_points()) >= 2
@@ -161,7 +161,7 @@ def test_where_a_condition_leaves_too_few_points_all_are_chosen_anew() -> None:
 
 def test_points_that_are_chosen_anew_obey_relations_between_names() -> None:
     """c·n + (names before n) >= 0, with c > 0 and c < 0, rounded to the inside."""
-    known = assuming(assuming(Known({"N": Size("N"), "M": Size("M")}), (M * 2).le(N + 1)), (N - 3).lt(M * 2))
+    known = assuming(assuming(Known({"N": Size("N", 5), "M": Size("M")}), (M * 2).le(N + 1)), (N - 3).lt(M * 2))
     assert len(known._find_points()) >= 2
     assert all(p.names["N"] - 3 < p.names["M"] * 2 <= p.names["N"] + 1 for p in known._find_points())
     assert known.refuted(pl.poly(N - M)) is False and known.refuted(pl.poly(M - N)) is True
