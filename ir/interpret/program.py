@@ -273,6 +273,8 @@ class _ProgramTranslator(Statements):
 
     def scratch(self, s: p.Scratch) -> None:
         self.allocate(s.name, s.dtype, f"max(0, {self.expression(s.count)})")
+        if self.check and self.parallel:  # each thread has its own
+            self.line(f"{self.buffers[s.name]}.reused = True")
 
     def store(self, s: p.StoreTo) -> None:
         known: dict[Expr, str] = {}
