@@ -39,6 +39,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from operator import is_
+from typing import NamedTuple
 
 from .dtypes import DType, bool_
 from .errors import NOWHERE, Span
@@ -90,6 +91,18 @@ class Buffer:
         return product(self.shape)
 
 
+class Inside(NamedTuple):
+    """The loops and names inside a statement, or in a block."""
+
+    loops: tuple[Loop, ...]  # outer before inner, in order
+    names: frozenset[str]  # axes, lets and local buffers that are introduced
+
+
+def _remembered() -> Inside | None:
+    """A place for what `inside_of` finds: statements never change, so it is found once for each."""
+    return field(default=None, init=False, repr=False, compare=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Loop:
     axis: str
@@ -97,8 +110,9 @@ class Loop:
     stop: Expr
     body: Block
     kind: str = "serial"
-    step: Expr = field(default_factory=lambda: ONE)  # never 0; negative counts down: start, start+step, … while > stop
+    step: Expr = ONE  # never 0; negative counts down: start, start+step, … while > stop
     span: Span = field(default=NOWHERE, compare=False)
+    holds: Inside | None = _remembered()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +141,7 @@ class If:
     condition: Expr
     body: Block
     orelse: Block = ()
+    holds: Inside | None = _remembered()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +149,13 @@ class While:
     condition: Expr
     body: Block
     limit: Expr | None = None  # at most this many trips
+    holds: Inside | None = _remembered()
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
     body: Block
+    holds: Inside | None = _remembered()
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +297,35 @@ def statements(block: Block) -> Iterator[Stmt]:
         elif isinstance(s, If):
             stack += reversed(s.orelse)
             stack += reversed(s.body)
+
+
+def inside(block: Block) -> Inside:
+    """What a block holds."""
+    loops: list[Loop] = []
+    names: set[str] = set()
+    for s in block:
+        if isinstance(s, Store):
+            continue
+        if isinstance(s, Let):
+            names.add(s.name)
+        elif isinstance(s, Alloc):
+            names.add(s.buffer.name)
+        elif isinstance(s, (Loop, If, While, Region)):
+            if isinstance(s, Loop):
+                loops.append(s)
+                names.add(s.axis)
+            held = inside_of(s)
+            loops += held.loops
+            names |= held.names
+    return Inside(tuple(loops), frozenset(names))
+
+
+def inside_of(s: Loop | If | While | Region) -> Inside:
+    """What the blocks of a statement hold (not the statement itself, or it would hold itself)."""
+    if s.holds is None:
+        object.__setattr__(s, "holds", inside((*s.body, *s.orelse) if isinstance(s, If) else s.body))
+        assert s.holds is not None
+    return s.holds
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
