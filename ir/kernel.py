@@ -43,9 +43,10 @@ from typing import NamedTuple
 
 from .dtypes import DType, bool_
 from .errors import NOWHERE, Span
-from .expr import ONE, ZERO, Expr, const, product, substitution
+from .expr import ONE, ZERO, Expr, const, product
 from .graph import Port, Shape, Size
 from .primops import COMBINERS
+from .walks import substitution
 
 KINDS = (
     "serial",

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..ir.expr import ONE, ZERO, Expr, call, load, postorder, rewrite, var
+from ..ir.expr import ONE, ZERO, Expr, call, load, var
 from ..ir.kernel import (
     Alloc,
     Block,
@@ -43,6 +43,7 @@ from ..ir.kernel import (
 )
 from ..ir.renaming import defined, unique_locals
 from ..ir.target import Options, Target
+from ..ir.walks import postorder, rewrite
 from .nest_body import Names
 
 Index = tuple[Expr, ...]
