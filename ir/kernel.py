@@ -37,7 +37,7 @@ A *Nest* is a piece of the same language before scheduling: the body of a compos
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import is_
 from typing import NamedTuple
 
@@ -46,6 +46,7 @@ from .errors import NOWHERE, Span
 from .expr import ONE, ZERO, Expr, const, product
 from .graph import Port, Shape, Size
 from .primops import COMBINERS
+from .record import record
 from .walks import substitution
 
 KINDS = (
@@ -66,7 +67,7 @@ KINDS = (
 SPACES = ("global", "register", "private", "shared", "stack")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Buffer:
     """Memory with a logical shape.  Ports and temps are `global`; the others come from `alloc`."""
 
@@ -104,7 +105,7 @@ def _remembered() -> Inside | None:
     return field(default=None, init=False, repr=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Loop:
     axis: str
     start: Expr
@@ -116,18 +117,18 @@ class Loop:
     holds: Inside | None = _remembered()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Let:
     name: str
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Alloc:
     buffer: Buffer
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Store:
     buffer: str
     index: tuple[Expr, ...]
@@ -137,7 +138,7 @@ class Store:
     stream: Expr | None = None  # on sizes: where it holds, nothing reads the result soon
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class If:
     condition: Expr
     body: Block
@@ -145,7 +146,7 @@ class If:
     holds: Inside | None = _remembered()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class While:
     condition: Expr
     body: Block
@@ -153,25 +154,25 @@ class While:
     holds: Inside | None = _remembered()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Region:
     body: Block
     holds: Inside | None = _remembered()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Barrier:
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Check:
     condition: Expr
     code: int
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prefetch:
     buffer: str
     index: tuple[Expr, ...]
@@ -182,7 +183,7 @@ Stmt = Loop | Let | Alloc | Store | If | While | Region | Barrier | Check | Pref
 Block = tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Nest:
     """A loop nest inside a graph: runs on copies of `operands` in order; `results` are buffers that it writes.
 
@@ -197,7 +198,7 @@ class Nest:
     notes: tuple[str, ...] = ()  # why it is not raised, for `--why`
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kernel:
     """One launchable unit."""
 
@@ -208,7 +209,7 @@ class Kernel:
     notes: tuple[str, ...] = ()  # what `--why` prints
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Module:
     """All kernels of a composite in launch order, with the ports, the temporaries between them and what is known of the sizes."""
 
