@@ -198,14 +198,6 @@ class Knowledge:
                 return True
         return False
 
-    def varies(self, p: Poly) -> bool:
-        """p < 0 at one point that agrees with all that is known, and p >= 0 at another: neither has a proof.  Not asked where a look at the terms says enough."""
-        low, high = self.interval(p)
-        if (low is not None and low >= 0) or (high is not None and high < 0):
-            return False
-        values = [point.at(p) for point in (self._points if self._points is not None else self._find_points())]
-        return any([v is not None and v < 0 for v in values]) and any([v is not None and v >= 0 for v in values])
-
     def _find_points(self) -> list[Point]:
         chain: list[Knowledge] = []
         known: Knowledge | None = self
