@@ -9,7 +9,7 @@
 2. A sum whose body is then separable (`separate.py`) becomes a state of a *cascade*, beside the reductions that it depends on.  While the axis is worked off tile by tile,
    the earlier states are those of what was seen so far; when they move, the sum is multiplied by a factor that depends on their old and new values alone.
    A body that is a polynomial in earlier states becomes several sums around a point that moves with them (`moments.py`): variance, its kin, entropy.
-3. Reductions of the same scores are states of one cascade too, corrected or not (`cascade_groups.py`).
+3. Reductions of the same scores are states of one cascade too, corrected or not (`cascade_groups.py`); so are loops that walk them in order (`cascade_folds.py`).
 4. States, and what they are made of, are f32 where they were smaller floats; casts between floats are transparent.
 5. Exponents are subtracted before they are exponentiated, exp(previous m − m), and each exponential is taken relative to the extreme of its own argument, so nothing overflows.
    Where the extreme is that of nothing yet (−∞: all masked so far) exponentials are relative to 0 and give 0; a row that is masked to the end sums to 0, and 0 / 0 is NaN, as it is
@@ -46,6 +46,7 @@ from ..ir.graph import (
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_le
 from ..ir.target import Options, Target
+from .cascade_folds import with_folds
 from .cascade_groups import Group, groups, pointwise_reads
 from .masked_rows import Use, leaves_out, lost, nothing_of
 from .moments import Moments, Order, addition, before, moments
@@ -57,11 +58,13 @@ from .walk import Walk, run
 def cascade(ir: Graph, target: Target, options: Options) -> Graph:
     """See the head of this file."""
     nodes = ir.nodes()
-    if options.strict or sum(n.op == "reduce" for n in nodes) < 2 or any(n.op == "cascade" for n in nodes):
+    if options.strict or sum(n.op in ("reduce", "nest") for n in nodes) < 2 or any(n.op == "cascade" for n in nodes):
         return ir
     found = _Finder(ir, target.gpu)
     separated = rewrite(ir, found.rule)
     found_groups = groups(separated, found.states, target, found.reasons)
+    if not target.gpu:
+        found_groups = with_folds(separated, found_groups, found.states)
     return _Redirected(found_groups, found).graph(separated) if found_groups else separated
 
 
@@ -333,9 +336,10 @@ class _Redirected:
 
     def rebuilt(self, n: Node, inside: Group | None) -> Walk:
         widened = inside is not None and (n.op in OPS or n.op in ("reduce", "previous")) and n.op != "bitcast"
+        within = widened or n in self.groups
         args = []
         for k, a in enumerate(n.args):
-            new = View((yield self.visit(a.node, inside if widened else None)), a.index, a.domain, a.fill)
+            new = View((yield self.visit(a.node, inside if within else None)), a.index, a.domain, a.fill)
             if (n, k) in self.lost and inside is None:
                 bare = yield self.masked(new, self.lost[n, k])
                 new = View(self.finder.or_nothing(bare.node, a.node), bare.index)
