@@ -46,38 +46,39 @@ class _Adding:
         if kept is None or (kept.steps and (copies(results[0], form) is None or not self.together(kept))):
             return
         scores = _scores(kept.score, walked.rank)
-        if not scores or not all(private(s, {*results, *self.beside(s)}, self.users, self.outputs) for s, _ in scores):
+        read = self.states_of(walked)
+        if read:
+            state, at = read[0]
+            g = self.group[state]
+            places = tuple(at[a].attr if at[a].op == "axis" else -1 for a in g.places[state])
+        elif scores and (found := self.beside_others(scores)) is not None:
+            g, places = found
+        else:
             return
+        readers = {*results, *g.states, *(n for n in self.readers if self.readers[n].keys() & scores.keys())}
+        if not scores or not all(private(s, readers, self.users, self.outputs) for s, _ in scores):
+            return
+        if set(results).isdisjoint(postorder(*g.states)) and all(self.at_rows(state, at, g, places) for state, at in read):
+            for n in results:
+                g.add(n, places)
+            self.group.update((n, g) for n in g.states)
+
+    def beside_others(self, scores: dict[Key, tuple[int, ...]]) -> tuple[Group, tuple[int, ...]] | None:
+        """A cascade of reductions of one of these scores, and where the loop has its rows; one that is not there yet, of all those reductions, where there is none and scores are more than what they are made of."""
         for key, rows in scores.items():
-            beside = [n for n in self.beside(key[0]) if key in self.readers[n]]
-            first = next((n for n in beside if n in self.group), None)
-            if first is None and not kept.steps and key[0] not in self.group and spread(key[0]) and all(apart([n], results) for n in beside):
-                self.fresh(key, rows, results, beside)
-                return
-            if first is None:
-                continue
-            g = self.group[first]
-            place = dict(zip(self.readers[first][key], rows, strict=True))
-            places = tuple(place.get(a, -1) for a in g.places[first])
-            if set(results).isdisjoint(postorder(*g.states)) and all(self.at_rows(state, at, g, places) for state, at in self.states_of(walked)):
-                for n in results:
-                    g.add(n, places)
-                    self.group[n] = g
-                return
-
-    def beside(self, score: Node) -> list[Node]:
-        """The reductions that read a score."""
-        return [n for n, scores in self.readers.items() if any(s is score for s, _ in scores)]
-
-    def fresh(self, key: Key, rows: tuple[int, ...], results: list[Node], beside: list[Node]) -> None:
-        """A cascade of the loop and of the reductions of the same score."""
-        shape = results[0].args[0].node.shape
-        g = Group(tuple(shape[a] for a in rows))
-        for n in beside:
-            g.add(n, self.readers[n][key])
-        for n in results:
-            g.add(n, rows)
-        self.group.update((n, g) for n in g.states)
+            for n, keys in self.readers.items():
+                if key in keys and n in self.group:
+                    place = dict(zip(keys[key], rows, strict=True))
+                    return self.group[n], tuple(place.get(a, -1) for a in self.group[n].places[n])
+        key, rows = next(iter(scores.items()))
+        if key[0] in self.group or not spread(key[0]):
+            return None
+        shape = key[0].shape
+        g = Group(tuple(e for a, e in enumerate(shape) if a not in key[1]))
+        for n, keys in self.readers.items():
+            if key in keys and apart([n], g.states):
+                g.add(n, keys[key])
+        return g, rows
 
     def together(self, kept: Order) -> bool:
         """Whether what is subtracted is an extreme each, and what divides holds a sum relative to it: NaN where the extreme is no number."""

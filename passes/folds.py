@@ -13,7 +13,8 @@ A loop that only compares and copies what it reads does the same with any values
 scores, and what it copied becomes exp(s − m) / l when m and l are there.  Its results start as 0, which is what a softmax makes of −∞, so there they start as −∞.  Where l is no positive number
 (the row holds NaN or ∞, or nothing but −∞) the value is the same all along the row, NaN, and the loop walks a row of that.
 
-A loop that keeps an order among what it has copied cannot be told from one that forgets something on the way, so there is no merging of two: such a cascade is not split into chunks.
+A positive number that is too small for a float is 0, and equal to others, only after it has been walked: among those the order is that of exact numbers.
+What a loop has kept of one part of an axis and of another is not what it keeps of both, unless more is known of it; so such a cascade is not split into chunks.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class Order:
     """What a walked value is made of, over (rows, axis): a score, and what becomes of it without a change of order where the factors are positive numbers."""
 
     score: View
-    steps: tuple[tuple[str, int, tuple[View, ...]], ...] = ()  # the last one first: an operator, which operand is what the steps before make, and the others, which are of rows alone
+    steps: tuple[
+        tuple[str, int, tuple[View, ...]], ...
+    ] = ()  # the last one first: an operator, which operand is what the steps before make, and the others, which are of rows alone
 
     @property
     def factors(self) -> list[View]:
@@ -82,7 +85,9 @@ def _by_rows(nest: Nest, f: Fold) -> bool:
     if any(name == f.source for name, _ in _accesses(f.before)):
         return False
     here = (*rows, var(f.along.axis))
-    return all(index == here if name == f.source else name not in results or index[: len(rows)] == rows for name, index in _accesses((*f.before, f.along)))
+    return all(
+        index == here if name == f.source else name not in results or index[: len(rows)] == rows for name, index in _accesses((*f.before, f.along))
+    )
 
 
 def _accesses(block: Block) -> Iterator[tuple[str, tuple[Expr, ...]]]:
@@ -138,7 +143,7 @@ def order(walked: Node, states: Container[Node]) -> Order | None:
         mapping = {axis(k): e for k, e in enumerate(view.index)}
         n, args = view.node, [a.through(mapping) for a in view.node.args]
         moving = [k for k, a in enumerate(args) if any(along in leaves(e, "axis") for e in a.index)]
-        if view.domain is not None or len(moving) != 1 or any(a.domain is not None for a in args):
+        if view.domain is not None or len(moving) != 1 or any(a.domain is not None for k, a in enumerate(args) if k not in moving):
             return None
         (k,) = moving
         allowed = ("add", "sub") if inside else ("mul", "div", *EXPONENTIALS)

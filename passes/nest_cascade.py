@@ -175,7 +175,9 @@ class CascadeLoops:
 
     def order(self) -> list[int]:
         """In which the states move: those with further axes last, where nobody reads them."""
-        return sorted((k for k, s in enumerate(self.states) if s.op == "reduce"), key=lambda k: bool(self.further[k][1]) and self.states[k] not in self.read)
+        return sorted(
+            (k for k, s in enumerate(self.states) if s.op == "reduce"), key=lambda k: bool(self.further[k][1]) and self.states[k] not in self.read
+        )
 
     def note(self) -> str:
         """What `--why` says of the loops."""
@@ -183,7 +185,10 @@ class CascadeLoops:
         kept = "; scores and what is made of them stay in the tile" if self.padded else ""
         moving = f", {corrected} of them corrected when an earlier one moves" if corrected else ""
         long = f", for rows that are longer than {CACHED >> 10} KiB" if self.reached is not None and not self.wanted else ""
-        return f"{len(self.states)} reduction{'s' * (len(self.states) > 1)} over one axis in one pass{moving}{long}{kept}"
+        walking = "".join(f"; the loop `{f.nest.name}` goes on from tile to tile" for f in self.folds)
+        count = sum(s.op == "reduce" for s in self.states)
+        reductions = f"{count} reduction{'s' * (count != 1)} over one axis in one pass" if count else "one pass over an axis"
+        return f"{reductions}{moving}{long}{walking}{kept}"
 
     def start(self, k: int, state: Node) -> None:
         from ..ir.kernel import identity_of

@@ -1,11 +1,11 @@
 """A loop that stayed a loop as a state of a cascade: in each tile it walks the tile's scores, and its results go on as they were (`folds.py`).
 
-    Y.so_far[j] = -inf, I[j] = 0                     Y.so_far: what it copies, before anything is made of that
-    for p.0 in tiles:
-      s[p.1], m, l                                   as ever
-      for p.1: the statements, on s[p.1] at p.0 · tile + p.1
-    if 0 < l < inf: Y[j] = exp(Y.so_far[j] − m) / l
-    else: Y[j] = 0, I[j] = 0, for p: the statements, on exp(−inf − m) / l
+Y.so_far[j] = -inf, I[j] = 0                     Y.so_far: what it copies, before anything is made of that
+for p.0 in tiles:
+  s[p.1], m, l                                   as ever
+  for p.1: the statements, on s[p.1] at p.0 · tile + p.1
+if 0 < l < inf: Y[j] = exp(Y.so_far[j] − m) / l
+else: Y[j] = 0, I[j] = 0, for p: the statements, on exp(−inf − m) / l
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..ir.dtypes import DType
 from ..ir.expr import ZERO, Expr, call, const, load, rewrite, substitute, var
-from ..ir.graph import Node
 from ..ir.kernel import Alloc, Block, Buffer, If, Let, Stmt, Store, map_block, map_expressions
 from ..ir.renaming import unique_locals
 from .folds import copies, fold, order
@@ -42,7 +40,9 @@ class FoldLoops:
         wanted = {cascade.states[k].attr.result: cascade.names[k] for k in states}
         self.names = {b.name: wanted[k] if k in wanted else self.body.names.fresh(b.name) for k, b in enumerate(nest.results)}
         changed = (copies(n, form) or frozenset()) if kept.steps else frozenset()
-        self.walking = {b.name: self.body.names.fresh(f"{self.names[b.name]}_so_far") if b.name in changed else self.names[b.name] for b in nest.results}
+        self.walking = {
+            b.name: self.body.names.fresh(f"{self.names[b.name]}_so_far") if b.name in changed else self.names[b.name] for b in nest.results
+        }
 
     def start(self) -> None:
         scope = self.body.current
