@@ -114,7 +114,7 @@ def _scores(score: View, rank: int) -> dict[Key, tuple[int, ...]]:
     for view in reads_of(score):
         if view.node.op != "reduce" or not any(along in leaves(e, "axis") for e in view.index):
             continue
-        if view.domain is not None or any(e.op != "axis" for e in view.index) or len(set(view.index)) != len(view.index) or view.node.rank != rank:
+        if any(e.op != "axis" for e in view.index) or len(set(view.index)) != len(view.index) or view.node.rank != rank:
             return {}
         at = view.index.index(along)
         found[view.node, (at,)] = tuple(e.attr for e in view.index if e is not along)

@@ -167,8 +167,9 @@ def scores_of(n: Node) -> dict[Key, tuple[int, ...]]:
     for view in pointwise_reads(n):
         if view.node.op != "reduce" or along not in view.index:
             continue
-        plain = view.domain is None and all(e.op == "axis" for e in view.index) and len(set(view.index)) == len(view.index)
-        if not plain or view.node.shape[view.index.index(along)] is not n.attr.extents[0]:
+        domain = n.shape + n.attr.extents
+        plain = all(e.op == "axis" for e in view.index) and len(set(view.index)) == len(view.index)
+        if not plain or any(domain[e.attr] is not m for e, m in zip(view.index, view.node.shape, strict=True) if e is along or view.domain is not None):
             return {}
         at = view.index.index(along)
         found[view.node, (at,)] = tuple(e.attr for e in view.index if e is not along)
