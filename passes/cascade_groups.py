@@ -244,8 +244,9 @@ class _Sharing:
         rows = self.scores[n][key]
         axes = [a for a in range(score.rank) if a != at]
         common = {k for k, a in enumerate(rows) if n.shape[a] is not ONE}
+        further = {axis(a) for a in range(n.rank) if a not in rows}  # what moves with these is the matrix; the rest weighs
         for view in pointwise_reads(n):
-            if view.node is not score and view.node.op not in ("const", "iota") and view.node.rank:
+            if any(further.intersection(leaves(e, "axis")) for e in view.index):
                 common &= {k for k, a in enumerate(rows) if any(axis(a) in leaves(e, "axis") for e in view.index)}
         for view in pointwise_reads(score):
             if view.node.op not in ("const", "iota") and view.node.rank:
