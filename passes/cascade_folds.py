@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..ir.expr import Expr, axis, leaves
+from ..ir.expr import Expr, axis
 from ..ir.graph import Graph, Node, View, identity, postorder, users
 from ..ir.kernel import Nest
 from ..ir.primops import OPS
+from ..ir.walks import leaves
 from .cascade_groups import Corrected, Group, Key, apart, private, reads_of, scores_of, spread
 from .folds import Order, copies, fold, order
 from .separate import unguarded

@@ -17,10 +17,11 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..ir.expr import ONE, axis, leaves
+from ..ir.expr import ONE, axis
 from ..ir.graph import Graph, Node, Shape, View, postorder, users
 from ..ir.primops import OPS
 from ..ir.target import Target
+from ..ir.walks import leaves
 from .costs import nominal, points
 from .separate import Exponent
 
@@ -169,7 +170,9 @@ def scores_of(n: Node) -> dict[Key, tuple[int, ...]]:
             continue
         domain = n.shape + n.attr.extents
         plain = all(e.op == "axis" for e in view.index) and len(set(view.index)) == len(view.index)
-        if not plain or any(domain[e.attr] is not m for e, m in zip(view.index, view.node.shape, strict=True) if e is along or view.domain is not None):
+        if not plain or any(
+            domain[e.attr] is not m for e, m in zip(view.index, view.node.shape, strict=True) if e is along or view.domain is not None
+        ):
             return {}
         at = view.index.index(along)
         found[view.node, (at,)] = tuple(e.attr for e in view.index if e is not along)

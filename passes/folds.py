@@ -22,10 +22,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
-from ..ir.expr import ONE, ZERO, Expr, axis, leaves, postorder, var
+from ..ir.expr import ONE, ZERO, Expr, axis, var
 from ..ir.graph import Node, View, identity
 from ..ir.kernel import Block, Let, Loop, Nest, Stmt, Store, expressions, statements
 from ..ir.primops import OPS
+from ..ir.walks import leaves, postorder
 from .separate import EXPONENTIALS
 
 

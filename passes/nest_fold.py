@@ -13,9 +13,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..ir.expr import ZERO, Expr, call, const, load, rewrite, substitute, var
+from ..ir.expr import ZERO, Expr, call, const, load, var
 from ..ir.kernel import Alloc, Block, Buffer, If, Let, Stmt, Store, map_block, map_expressions
 from ..ir.renaming import unique_locals
+from ..ir.walks import rewrite, substitute
 from .folds import copies, fold, order
 from .walk import Walk
 

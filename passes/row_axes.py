@@ -17,12 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..ir.bounds import Known
-from ..ir.expr import ZERO, Expr, axis, load, postorder, product, rewrite, substitute, total, var
+from ..ir.expr import ZERO, Expr, axis, load, product, total, var
 from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain
 from ..ir.kernel import Block, Loop, Nest, Stmt, Store, expressions, map_block, map_expressions, statements
 from ..ir.renaming import defined
 from ..ir.simplify import simplify
 from ..ir.target import Options, Target
+from ..ir.walks import postorder, rewrite, substitute
 
 
 def row_axes(ir: Graph, target: Target, options: Options) -> Graph:
