@@ -156,9 +156,9 @@ def _squares(plan: Plan, a: str, b: str, width: int) -> bool:
     if order != form.axes and plan.tried("reorder", *order):
         return False
     side = min(width, cost.TURNED)
-    size = cost.SQUARE if side < 2 else cost.PANELS
-    plan.do("tile", a, b, size, size)
-    plan.note(f"operands are consecutive along `{a}` and along `{b}`: tiles of {size}×{size} keep both in a near cache")
+    sides = (cost.SQUARE, cost.SQUARE) if side < 2 else cost.PANELS
+    plan.do("tile", a, b, *sides)
+    plan.note(f"operands are consecutive along `{a}` and along `{b}`: tiles of {sides[0]}×{sides[1]} keep both in a near cache")
     if side > 1:
         _turned(plan, f"{a}.1", f"{b}.1", side)
     if len(order) == 2:  # in case the first has few tiles
@@ -167,13 +167,15 @@ def _squares(plan: Plan, a: str, b: str, width: int) -> bool:
 
 
 def _turned(plan: Plan, a: str, b: str, side: int) -> None:
-    """Square blocks inside a tile: rows unrolled, columns a vector; what the vectors would gather is then loaded along `a` and turned over."""
+    """Square blocks inside a tile, one after the other along `a`, as loads are consecutive: rows unrolled, columns a vector; what the vectors would gather is then loaded
+    along `a` and turned over.  Lines are stored whole in any order, but what is read must come as the prefetchers of a machine expect it.
+    """
     saved = plan.kernel
     try:
-        plan.do("split", a, side, tail="cut")
-        plan.do("reorder", b, f"{a}.1")
+        plan.do("reorder", b, a)
         plan.do("split", b, side, tail="cut")
-        plan.do("reorder", f"{a}.1", f"{b}.1")
+        plan.do("reorder", a, f"{b}.1")
+        plan.do("split", a, side, tail="cut")
         plan.do("unroll", f"{a}.1")
         plan.do("vectorize", f"{b}.1")
         plan.note(f"blocks of {side}×{side} are turned over in registers")
