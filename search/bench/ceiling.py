@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from ...runtimes import Rendered
 from ..cache import cached
-from .blocks import Contender, Method, block
+from .blocks import Contender, Method, compare
 
 if TYPE_CHECKING:
     from ...ir.target import Target
     from ...runtimes import Runtime
 
-METHOD = Method(runs=5, seconds=0.05, pause=0.01)
-ROUNDS = 3  # blocks of each form, of which the best counts, when one is chosen
+METHOD = Method(blocks=4, runs=5, seconds=0.03, pause=0.01)  # when a form is chosen: in turns too, the best block counts
 PAGE, MOST = 4096, 1 << 28  # bytes that a copy or a read goes through: whole pages
 _FLOATS = {"f32": "float", "f64": "double"}
 
@@ -174,7 +173,8 @@ class Ceilings:
 
         key = (kind, footprint(size))
         if key not in self.forms:
-            self.forms[key] = min(forms, key=lambda form: min(block(contender(form), METHOD) for _ in range(ROUNDS)))
+            minima = compare({str(k): contender(form) for k, form in enumerate(forms)}, METHOD)
+            self.forms[key] = forms[min(range(len(forms)), key=lambda k: min(minima[str(k)]))]
         return Limit(kind, contender(self.forms[key]), times * size)
 
 
