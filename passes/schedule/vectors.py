@@ -323,7 +323,7 @@ def _column(plan: Plan, axis: str) -> bool:
         factor = width * cost.ACCUMULATORS
         while extent is not None and extent < factor:
             factor //= 2
-        _strips(plan, axis, factor, width)
+        _strips(plan, axis, factor, *([width] if factor > width else []))
     except StepError as e:
         plan.kernel = saved
         plan.note(f"`{axis}` is consecutive, but: {e}")
@@ -334,14 +334,16 @@ def _column(plan: Plan, axis: str) -> bool:
     return True
 
 
-def _strips(plan: Plan, axis: str, factor: int, width: int) -> None:
-    """Vectors of accumulators along a kept axis, `factor` elements side by side, then what is left by one vector."""
-    while factor >= width and plan.has(axis):
+def _strips(plan: Plan, axis: str, *factors: int) -> None:
+    """Vectors of accumulators along a kept axis, so many elements side by side; what is left by the next of `factors`."""
+    for factor in factors:
+        if not plan.has(axis):
+            return
         plan.do("split", axis, factor, tail="cut")
         for piece in _expanded(plan, f"{axis}.1"):
             plan.do("vectorize", piece)
         plan.note(f"vectors of {factor} along the kept axis `{axis}`, the reduction outside of them")
-        axis, factor = f"{axis}.t", width if factor > width else 0
+        axis = f"{axis}.t"
 
 
 def _rows(plan: Plan, axis: str, width: int) -> None:
@@ -378,7 +380,8 @@ def _columns_inside(plan: Plan, x: Loop) -> bool:
         return False
     saved = plan.kernel
     try:
-        _strips(plan, around.axis, width * cost.ACCUMULATORS, width)
+        side = [width * n for n in (cost.STRIP, cost.ACCUMULATORS) if 2 * n <= plan.target.vector_registers]
+        _strips(plan, around.axis, *(n for n in (*side, width) if extent is None or n <= extent))
     except StepError as e:
         plan.kernel = saved
         plan.note(f"`{around.axis}` is consecutive, but: {e}")
