@@ -38,8 +38,7 @@ class Pointwise(NamedTuple):
 
 
 def join(ir: Module, target: Target, options: Options) -> Module:
-    """Kernels that a user schedules by name stay as they are."""
-    if len(ir.kernels) < 2 or target.runtime in options.schedules:
+    if len(ir.kernels) < 2:
         return ir
     kernels: list[Kernel] = []
     for kernel in ir.kernels:

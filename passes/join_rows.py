@@ -50,8 +50,8 @@ Index = tuple[Expr, ...]
 
 
 def join_rows(ir: Module, target: Target, options: Options) -> Module:
-    if target.gpu or options.schedules.get(target.runtime) is not None or len(ir.kernels) < 2:
-        return ir  # a thread of a GPU has no memory for a row; a script names the kernels that it was written for
+    if target.gpu or len(ir.kernels) < 2:
+        return ir  # a thread of a GPU has no memory for a row
     buffers = {name: ir.buffer(name) for name in (*(p.name for p in ir.ports), *(t.name for t in ir.temps))}
     sizes = frozenset(s.name for s in ir.sizes)
     done: list[_Rows] = []
