@@ -9,6 +9,7 @@ transposition    store and loads are consecutive along different axes: square ti
 
 from __future__ import annotations
 
+from ...ir import polynomial as pl
 from ...ir.expr import ZERO, Expr, var
 from ...ir.kernel import Alloc, Block, Let, Loop, Store, expressions, statements
 from ...ir.simplify import simplify
@@ -224,12 +225,17 @@ def _last_lanes(plan: Plan, axis: str, width: int) -> None:
 # ---- rows
 
 
+def _taken_apart(address: Expr, axis: str) -> bool:
+    """Whether an axis stands inside a term of an address, not as a factor of one."""
+    return any(a.args and axis in a.names for a in pl.atoms(pl.poly(address)))
+
+
 def vectors_along(plan: Plan, loop: Loop) -> None:
     """Vectors along an innermost loop inside a row."""
     axis, width = loop.axis, _width(plan, loop.body)
     extent = plan.extent(axis)
     # what `collapse` leaves, (x // N)·N + x % N, is x
-    addresses = [simplify(a, plan.facts.known) for a in roles.accesses(loop.body, plan.facts.buffers)]
+    addresses = [simplify(a, plan.facts.known) if _taken_apart(a, axis) else a for a in roles.accesses(loop.body, plan.facts.buffers)]
     if width < 2 or (extent is not None and extent < width) or roles.units(addresses, axis) < roles.moving(addresses, axis):
         return
     if loop.kind == "parallel":
