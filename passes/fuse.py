@@ -27,6 +27,7 @@ from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain,
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove, prove_le, simplify
 from ..ir.target import Options, Target
+from .choices import order
 from .costs import nominal, operation, points, read, write
 
 STRUCTURAL = frozenset({"nest", "scatter", "update", "scan", "contiguous"})
@@ -296,7 +297,8 @@ class _Planner:
             self.reading(n, 0, _Use((n, 0), tuple(v for v, _ in loops), nest, len(loops) - 1, len(loops) > 1))
         elif n.op != "nest":
             loops = self.fresh(n.shape)
-            self.inlined(n, _Use((n, 0), tuple(v for v, _ in loops), loops, len(loops), bool(loops)))
+            nest = tuple(loops[k] for k in order(n))
+            self.inlined(n, _Use((n, 0), tuple(v for v, _ in loops), nest, len(loops), bool(loops)))
 
     def inlined(self, n: Node, use: _Use) -> None:
         """The operands of `n` are used where it is computed."""

@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX
-from ..ir.expr import FALSE, TRUE, Expr, axis, both, call, cast, load, substitute
+from ..ir.expr import FALSE, TRUE, Expr, axis, both, call, cast, const, load, substitute
 from ..ir.graph import Graph, Node, View, identity, make, state_axes
 from ..ir.kernel import Block, Buffer, If, Kernel, Module, Store, statements
 from ..ir.renaming import defined, rename_buffers, unique_locals
@@ -32,6 +32,7 @@ from ..ir.target import Options, Target
 from ..ir.text.expressions import show_expr
 from .borders import split_borders
 from .cascade import why_not
+from .choices import choice, order
 from .homes import Piece, bind, loads, zeros_block
 from .nest_body import OUTPUT_AXES, Names, NestBody
 from .short_rows import either, short_row, without_cascades
@@ -186,14 +187,24 @@ class _Maker:
                 continue
             body = self._body(node, n)
             body.root.known = assuming(self.known, holds)
-            with body.nest(n.shape) as point:
-                body.store(name, point, body.value(n, point))
+            self._each(body, name, n)
             blocks.append(body.block)
             notes += body.notes
             if short is None or short is TRUE:
                 break
         block = blocks[0] if short is None or len(blocks) == 1 else either(short, blocks[0], blocks[1], self.names.taken)
         return Piece((name,), block, notes=tuple(notes))
+
+    def _each(self, body: NestBody, name: str, node: Node) -> None:
+        """Store every element; those that differ in a choice side by side."""
+        chosen = choice(node)
+        axes = order(node)[: None if chosen is None else -1]
+        with body.nest(tuple(node.shape[a] for a in axes)) as found:
+            at = dict(zip(axes, found, strict=True))
+            extent = 1 if chosen is None else node.shape[chosen].attr
+            for k in range(extent):
+                point = tuple(at.get(a, const(k)) for a in range(node.rank))
+                body.store(name, point, body.value(node, point))
 
     def _short(self, node: Node) -> tuple[Node, Expr | None]:
         """The node without its cascade, and under which condition that is better; the node itself and None where it never is."""

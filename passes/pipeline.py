@@ -45,6 +45,7 @@ PIPELINE: tuple[Pass, ...] = (
         frozenset({2, 3}),
         optional=True,
     ),
+    Pass("shorten_filters", "graph", "graph", "before fusing, which finds real what it makes; only under --fast"),
     Pass("fuse", "graph", "graph", "last on the graph: it only marks what is made real, with every rewrite already done"),
     Pass("make_nests", "graph", "kernel", "one kernel for each node made real; loops are in logical order, nothing is scheduled"),
     Pass("split_complex", "kernel", "kernel", "once for what tensors and what loops have made: nothing after it knows complex numbers"),

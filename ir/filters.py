@@ -1,0 +1,310 @@
+"""What `--fast` admits for short filters: fewer multiplications and more additions, on tiles of neighbouring results.
+
+    Y[…, p, …] = Σ over c, k of X[…, c, p + k] · W[…, c, k]          k in 0 .. r
+
+A kept and a reduced axis of constant extent r add up to a position of one operand, the other has the reduced axis alone.  With the matrices of F(m, r) (`toom_cook.py`), t = p // m and i = p % m:
+
+    U[ξ, …, c]    = Σ_k taps[ξ, k] · W[…, c, k]                      once
+    V[ξ, c, …, t] = Σ_k data[ξ, k] · X[…, c, m·t + k]                a tile for each t
+    M[ξ, …, t]    = Σ_c U[ξ, …, c] · V[ξ, c, …, t]                   n = m + r - 1 products instead of m · r: a contraction as any other, in a batch of n
+    Y[…, p]       = Σ_ξ out[i, ξ] · M[ξ, …, t]
+
+and, along a second such axis, the same inside of it (Winograd's F(2×2, 3×3) and F(4×4, 3×3)).  Nothing here asks whether the whole is a convolution.  The tensors between are real (`contiguous`): X
+with its padding once, each in an order in which neighbours in memory are neighbouring tiles.  Tiles reach past the end of X, where zeros are read, and of Y, where results are dropped.
+
+`shortened` writes this into a graph, so that the ordinary rules of the error bound (`ir/interpret/bounds.py`) say what a kernel made under `--fast` may be off by.  An infinity or a NaN in X spreads
+over the results of its tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from .bounds import Known
+from .build import Builder, Tensor
+from .expr import ONE, ZERO, Expr, axis, both, ceildiv, const, evaluate, leaves, product, substitute
+from .graph import Graph, Node, View, elementwise, identity, make, reduce_node
+from .simplify import assuming, simplify
+from .primops import OPS
+from .toom_cook import Matrix, short_filter, straight_line
+
+TILES = (2, 4)  # results of a tile: from 6 on the numbers on the way are a thousand times those of the filter
+TAPS = range(2, 6)
+POINTS = 6  # of F(m, r), at most
+AXES = 2  # that are shortened in one contraction: what is lost is multiplied
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A kept axis, the reduced axis that is added to it, the taps, and how many results are a tile."""
+
+    kept: int
+    reduced: int
+    taps: int
+    tile: int = 1
+
+    @property
+    def points(self) -> int:
+        return self.tile + self.taps - 1
+
+
+def shortened(graph: Graph) -> Graph:
+    """The graph with every filter that this pays for written as above."""
+    known = assuming(Known(graph.size_info()), both(*graph.requires))
+    done: dict[Node, View] = {}
+    for n in graph.nodes():
+        new = n
+        if n.args:
+            looks_through = n.op in OPS or n.op in ("contiguous", "reduce")
+            args = tuple(_through(a, done[a.node], looks_through) for a in n.args)
+            new = n if args == n.args else make(n.op, n.dtype, n.shape, args, n.attr, n.span)
+        found = _Filter.of(new, known)
+        windows = found.choice(graph) if found is not None else ()
+        done[n] = _Writer(graph, found, windows).view() if found is not None and windows else identity(new)
+    return graph.with_outputs(tuple(_node(done[n], n) for _, n in graph.outputs))
+
+
+def _through(view: View, found: View, may: bool) -> View:
+    """An operand that reads a node, reading what stands for that; `may`: its user takes any view."""
+    if not may or found.is_identity:
+        return View(_node(found, view.node), view.index, view.domain, view.fill)
+    inner = found.through({axis(k): e for k, e in enumerate(view.index)})
+    return View(inner.node, inner.index, view.domain, view.fill)
+
+
+def _node(found: View, like: Node) -> Node:
+    if found.is_identity and found.node.shape == like.shape:
+        return found.node
+    return make("contiguous", like.dtype, like.shape, (found,), span=like.span)
+
+
+@dataclass(frozen=True, slots=True)
+class _Filter:
+    """A sum of products of which one factor is read through windows; views over the kept, then the reduced axes.  `data` is written for windows at 0: its kept axes stand for positions."""
+
+    node: Node
+    data: View
+    taps: View
+    windows: tuple[Window, ...]
+
+    @staticmethod
+    def of(n: Node, known: Known) -> _Filter | None:
+        if n.op != "reduce" or n.attr.combiner != "add" or n.dtype.name not in ("f32", "f64"):
+            return None
+        product_ = n.args[0]
+        if product_.node.op != "mul" or not product_.is_identity or product_.node.shape != n.shape + n.attr.extents:
+            return None
+        kept, reduced = range(n.rank), range(n.rank, product_.node.rank)
+        here = known.with_domain(product_.node.shape)
+        for data, taps in (product_.node.args, product_.node.args[::-1]):
+            windows: list[Window] = []
+            filters = _axes(taps)
+            for r in reversed(reduced):
+                extent = product_.node.shape[r]
+                if len(windows) == AXES or not extent.is_const or extent.attr not in TAPS or r not in filters:
+                    continue
+                for p in reversed(kept):
+                    if p in filters or p not in _axes(data) or any(w.kept == p for w in windows):
+                        continue
+                    moved = _tidy(data.through({axis(p): axis(p) - axis(r)}), here)
+                    if r not in _axes(moved):
+                        windows.insert(0, Window(p, r, extent.attr))
+                        data = moved
+                        break
+            if windows:
+                return _Filter(n, data, taps, tuple(windows))
+        return None
+
+    def choice(self, graph: Graph) -> tuple[Window, ...]:
+        return tuple(Window(w.kept, w.reduced, w.taps, 4) for w in self.windows)
+
+
+def _axes(view: View) -> frozenset[int]:
+    """The axes of its user that a view depends on."""
+    parts = (*view.index, view.domain) if view.domain is not None else view.index
+    return frozenset(a.attr for e in parts for a in leaves(e, "axis"))
+
+
+def _tidy(view: View, known: Known) -> View:
+    domain = None if view.domain is None else simplify(view.domain, known)
+    return View(view.node, tuple(simplify(e, known) for e in view.index), domain, view.fill)
+
+
+class _Writer:
+    """The nodes of one shortened filter.
+
+    Axes have names while it is written: the number of an axis of the filter's domain, and for each window the strings `x`, `t`, `ξ`, `i` with its number: positions, tiles, points, places in a tile.
+    """
+
+    def __init__(self, graph: Graph, found: _Filter, windows: tuple[Window, ...]) -> None:
+        self.b = Builder(graph.size_info(), graph.requires)
+        self.b.span = found.node.span
+        self.found, self.windows = found, windows
+        node = found.node
+        extents = node.shape + node.attr.extents
+        self.extents: dict[int | str, Expr] = dict(enumerate(extents))
+        for k, w in enumerate(windows):
+            tiles = self.b.tidy(ceildiv(extents[w.kept], w.tile))
+            more = -(-(w.taps - 1) // w.tile)  # tiles whose first elements the last window reaches
+            self.extents |= {f"t{k}": tiles, f"T{k}": tiles + more, f"x{k}": (tiles + more) * w.tile, f"ξ{k}": const(w.points), f"i{k}": const(w.tile)}
+        slid, folded = {w.kept for w in windows}, {w.reduced for w in windows}
+        in_data, in_taps = _axes(found.data) - slid, _axes(found.taps) - folded
+        real = [a for a, e in enumerate(extents) if e is not ONE and a not in slid | folded]
+        kept = [a for a in real if a < node.rank]
+        self.summed: list[int | str] = [a for a in real if a >= node.rank]
+        self.shared: list[int | str] = [a for a in kept if a in in_data and a in in_taps]
+        self.of_data: list[int | str] = [a for a in kept if a in in_data and a not in in_taps]
+        self.of_taps: list[int | str] = [a for a in kept if a not in in_data and a in in_taps]
+        self.in_data, self.in_taps = in_data, in_taps
+
+    # ---- tensors with named axes
+
+    def shape(self, names: Sequence[int | str]) -> tuple[Expr, ...]:
+        return tuple(self.extents[a] for a in names)
+
+    def tensor(self, view: View, names: Sequence[int | str]) -> Tensor:
+        """A view over the filter's own domain, as a tensor over some named axes; an axis that has no name is of extent 1."""
+        mapping = {axis(k): ZERO for k in range(self.found.node.rank + len(self.found.node.attr.extents))}
+        mapping |= {axis(self._number(a)): axis(k) for k, a in enumerate(names)}
+        return Tensor(view.through(mapping), self.shape(names))
+
+    def _number(self, name: int | str) -> int:
+        return name if isinstance(name, int) else self.windows[int(name[1:])].kept
+
+    def combined(self, matrix: Matrix, parts: list[Tensor], at: int) -> Tensor:
+        """The rows of a matrix times the parts, stacked as a new axis at this place, made real."""
+        steps, rows = straight_line(matrix)
+        values = list(parts)
+        for s in steps:
+            values.append(self.sum(s.terms, values))
+        found = [self.sum(row.terms, values) for row in rows]
+        shape = (*parts[0].shape[:at], const(len(rows)), *parts[0].shape[at:])
+        places = {axis(k): axis(k if k < at else k + 1) for k in range(parts[0].rank)}
+        views = [x.view.through(places) for x in found]
+        result = views[-1]
+        for k in reversed(range(len(views) - 1)):  # a chain that ends with the last row: nothing is masked
+            condition = self.b.mask(axis(at).le(k), shape)
+            result = identity(elementwise("where", shape, condition.view, views[k], result, span=self.b.span))
+        return self.real(Tensor(result, shape))
+
+    def real(self, x: Tensor) -> Tensor:
+        """The tensor, in memory."""
+        return self.b.of(make("contiguous", x.dtype, x.shape, (x.view,), span=self.b.span))
+
+    def sum(self, terms: Sequence[tuple[int, Fraction]], values: Sequence[Tensor]) -> Tensor:
+        """Σ coefficient · value; what is no number of the dtype is divided by."""
+        b, result = self.b, None
+        for k, c in sorted(terms, key=lambda t: t[1] < 0):
+            x, size = values[k], abs(c)
+            if size.numerator != 1:
+                x = b.elementwise("mul", x, b.constant(float(size.numerator)))
+            if size.denominator != 1:
+                exact = size.denominator & (size.denominator - 1) == 0
+                x = b.elementwise("mul", x, b.constant(1 / size.denominator)) if exact else b.elementwise("div", x, b.constant(float(size.denominator)))
+            if result is None:
+                result = x if c > 0 else b.elementwise("neg", x)
+            else:
+                result = b.elementwise("add" if c > 0 else "sub", result, x)
+        assert result is not None
+        return result
+
+    def at(self, x: Tensor, place: int, index: Expr, extent: Expr | None) -> Tensor:
+        """x with axis `place` read at `index`, over a new axis of this extent (None: the axis is gone)."""
+        shape = [*x.shape]
+        if extent is None:
+            shape.pop(place)
+            mapping = [axis(k) if k < place else index if k == place else axis(k - 1) for k in range(x.rank)]
+        else:
+            shape[place] = extent
+            mapping = [index if k == place else axis(k) for k in range(x.rank)]
+        return Tensor(x.view.through({axis(k): e for k, e in enumerate(mapping)}), tuple(shape))
+
+    # ---- the parts
+
+    def transformed_taps(self) -> tuple[Tensor, list[int | str]]:
+        names = [*self.shared, *self.of_taps, *(a for a in self.summed if a in self.in_taps)]
+        order = [w.reduced for w in self.windows]
+        x = self.tensor(self.found.taps, [*order, *names])
+        for k, w in enumerate(self.windows):  # the first of the taps' axes left becomes the last of the points' axes
+            parts = [self.at(x, k, const(j), None) for j in range(w.taps)]
+            x = self.combined(short_filter(w.tile, w.taps).taps, parts, k)
+        return x, [*(f"ξ{k}" for k in range(len(self.windows))), *names]
+
+    def transformed_data(self) -> tuple[Tensor, list[int | str]]:
+        b, last = self.b, len(self.windows) - 1
+        others = [*self.shared, *(a for a in self.summed if a in self.in_data), *self.of_data]
+        names = [*others, *(f"x{k}" for k in range(last + 1))]
+        x = self.tensor(self.found.data, names)
+        for k, w in enumerate(self.windows):  # zeros where no result that is kept reads
+            end = b.tidy(self.extents[w.kept] + w.taps - 1)
+            x = b.masked(x, axis(len(others) + k).lt(end), 0.0)
+        x = self.real(x)
+        w = self.windows[last]
+        # neighbours along the last axis stand for neighbouring tiles
+        place = x.rank - 1
+        split = Tensor(x.view.through({axis(place): axis(place + 1) * w.tile + axis(place)}), (*x.shape[:-1], const(w.tile), self.extents[f"T{last}"]))
+        x = self.real(split)
+        for k, w in enumerate(self.windows[:-1]):
+            place = len(others) + 2 * k
+            tile = self.extents[f"t{k}"]
+            parts = [self.at(x, place, axis(place) * w.tile + j, tile) for j in range(w.points)]
+            x = self.combined(short_filter(w.tile, w.taps).data, parts, place + 1)
+        w = self.windows[last]
+        # others, (t, ξ) of each window but the last, the last one's place in its tile, its tiles
+        place = x.rank - 2
+        parts = []
+        for j in range(w.points):
+            tiles = self.at(self.at(x, place, const(j % w.tile), None), place, axis(place) + j // w.tile, self.extents[f"t{last}"])
+            front = [len(others) + 2 * k + 1 for k in range(last)]
+            parts.append(b.transpose(tiles, [*front, *(a for a in range(tiles.rank) if a not in front)]))
+        x = self.combined(short_filter(w.tile, w.taps).data, parts, last)
+        return x, [*(f"ξ{k}" for k in range(last + 1)), *others, *(f"t{k}" for k in range(last + 1))]
+
+    def products(self) -> tuple[Tensor, list[int | str]]:
+        """M over points, what both operands have, what the taps have, and all tiles in one axis."""
+        taps, taps_names = self.transformed_taps()
+        data, data_names = self.transformed_data()
+        tiles = [*self.of_data, *(f"t{k}" for k in range(len(self.windows)))]
+        names: list[int | str] = [*(f"ξ{k}" for k in range(len(self.windows))), *self.shared, *self.of_taps, "tile"]
+        self.extents["tile"] = self.b.tidy(product(self.shape(tiles)))
+        domain = [*names, *self.summed]
+        where = {a: axis(k) for k, a in enumerate(domain)}
+        inner = ONE
+        for a in reversed(tiles):
+            position = where["tile"] // inner
+            where[a] = position if a == tiles[0] else position % self.extents[a]
+            inner = self.b.tidy(inner * self.extents[a])
+        views = [x.view.through({axis(k): where[a] for k, a in enumerate(n)}) for x, n in ((taps, taps_names), (data, data_names))]
+        shape = self.shape(domain)
+        known = self.b.known(shape)
+        node = elementwise("mul", shape, *(_tidy(v, known) for v in views), span=self.b.span)
+        if self.summed:
+            node = reduce_node("add", self.shape(names), self.shape(self.summed), identity(node), self.b.span)
+        x = self.real(self.b.of(node))
+        back = ZERO  # the tiles apart again
+        new = [*names[:-1], *tiles]
+        for a in tiles:
+            back = back * self.extents[a] + axis(new.index(a))
+        index = [axis(k) for k in range(len(names) - 1)] + [back]
+        return Tensor(x.view.through({axis(k): e for k, e in enumerate(index)}), self.shape(new)), new
+
+    def view(self) -> View:
+        """What stands for the filter, over its axes."""
+        b, node = self.b, self.found.node
+        x, names = self.products()
+        last = len(self.windows) - 1
+        # kept axes in the order of the result, then of each window its tiles and its points; the last tiles are the vectors
+        kept = [a for a in range(node.rank) if a in (*self.shared, *self.of_taps, *self.of_data)]
+        order = [*kept, *(f"{c}{k}" for k in range(last) for c in "tξ"), f"ξ{last}", f"t{last}"]
+        x = b.transpose(x, [names.index(a) for a in order])
+        for k, w in enumerate(self.windows):
+            place = len(kept) + 2 * k + (1 if k < last else 0)
+            parts = [self.at(x, place, const(j), None) for j in range(w.points)]
+            x = self.combined(short_filter(w.tile, w.taps).out, parts, place)
+        x = self.real(b.transpose(x, [*range(x.rank - 2), x.rank - 1, x.rank - 2]))
+        index: list[Expr] = [axis(a) for a in kept]
+        for w in self.windows:
+            index += [axis(w.kept) // w.tile, axis(w.kept) % w.tile]
+        return View(x.view.node, tuple(index))
