@@ -97,7 +97,6 @@ class _Filter:
         if product_.node.op != "mul" or not product_.is_identity or product_.node.shape != n.shape + n.attr.extents:
             return None
         kept, reduced = range(n.rank), range(n.rank, product_.node.rank)
-        here = known.with_domain(product_.node.shape)
         for data, taps in (product_.node.args, product_.node.args[::-1]):
             windows: list[Window] = []
             filters = _axes(taps)
@@ -108,7 +107,7 @@ class _Filter:
                 for p in reversed(kept):
                     if p in filters or p not in _axes(data) or any(w.kept == p for w in windows):
                         continue
-                    moved = _tidy(data.through({axis(p): axis(p) - axis(r)}), here)
+                    moved = _tidy(data.through({axis(p): axis(p) - axis(r)}), known)  # a position, beyond the extent of the axis
                     if r not in _axes(moved):
                         windows.insert(0, Window(p, r, extent.attr))
                         data = moved
