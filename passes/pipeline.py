@@ -50,6 +50,13 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("make_nests", "graph", "kernel", "one kernel for each node made real; loops are in logical order, nothing is scheduled"),
     Pass("split_complex", "kernel", "kernel", "once for what tensors and what loops have made: nothing after it knows complex numbers"),
     Pass(
+        "flatten_temps",
+        "kernel",
+        "kernel",
+        "before whatever looks at positions: what is read as one axis is one",
+        frozenset({2, 3}),
+    ),
+    Pass(
         "join_rows",
         "kernel",
         "kernel",
