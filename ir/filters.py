@@ -112,9 +112,17 @@ class _Filter:
                         windows.insert(0, Window(p, r, extent.attr))
                         data = moved
                         break
-            if windows:
-                return _Filter(n, data, taps, tuple(windows))
+            found = _Filter(n, data, taps, tuple(windows))
+            if windows and found.multiplies():
+                return found
         return None
+
+    def multiplies(self) -> bool:
+        """Whether the rest is a product of matrices: a kept axis that only the taps have, a reduced one that both have."""
+        extents = self.node.shape + self.node.attr.extents
+        data, taps = _axes(self.data), _axes(self.taps)
+        real = [k for k, e in enumerate(extents) if e is not ONE and all(k not in (w.kept, w.reduced) for w in self.windows)]
+        return any(k < self.node.rank and k in taps - data for k in real) and any(k >= self.node.rank and k in taps & data for k in real)
 
     def choice(self, graph: Graph) -> tuple[Window, ...]:
         return tuple(Window(w.kept, w.reduced, w.taps, 4) for w in self.windows)
@@ -149,14 +157,13 @@ class _Writer:
             more = -(-(w.taps - 1) // w.tile)  # tiles whose first elements the last window reaches
             self.extents |= {f"t{k}": tiles, f"T{k}": tiles + more, f"x{k}": (tiles + more) * w.tile, f"ξ{k}": const(w.points), f"i{k}": const(w.tile)}
         slid, folded = {w.kept for w in windows}, {w.reduced for w in windows}
-        in_data, in_taps = _axes(found.data) - slid, _axes(found.taps) - folded
+        self.in_data, self.in_taps = _axes(found.data) - slid, _axes(found.taps) - folded
         real = [a for a, e in enumerate(extents) if e is not ONE and a not in slid | folded]
         kept = [a for a in real if a < node.rank]
-        self.summed: list[int | str] = [a for a in real if a >= node.rank]
-        self.shared: list[int | str] = [a for a in kept if a in in_data and a in in_taps]
-        self.of_data: list[int | str] = [a for a in kept if a in in_data and a not in in_taps]
-        self.of_taps: list[int | str] = [a for a in kept if a not in in_data and a in in_taps]
-        self.in_data, self.in_taps = in_data, in_taps
+        self.shared: list[int | str] = [a for a in kept if a in self.in_data and a in self.in_taps]
+        self.of_data: list[int | str] = [a for a in kept if a in self.in_data and a not in self.in_taps]
+        *self.of_taps, self.column = (a for a in kept if a not in self.in_data and a in self.in_taps)
+        *self.summed, self.depth = (a for a in real if a >= node.rank)
 
     # ---- tensors with named axes
 
@@ -220,12 +227,21 @@ class _Writer:
             mapping = [index if k == place else axis(k) for k in range(x.rank)]
         return Tensor(x.view.through({axis(k): e for k, e in enumerate(mapping)}), tuple(shape))
 
+    def side(self, view: View, lanes: int | str) -> View:
+        """The view of a tensor in which an axis of the filter is the innermost: neighbours in memory are transformed side by side."""
+        assert isinstance(lanes, int)
+        moving = [k for k, e in enumerate(view.index) if axis(lanes) in leaves(e, "axis")]
+        if len(moving) != 1 or moving[0] == len(view.index) - 1:
+            return view
+        order = [k for k in range(len(view.index)) if k != moving[0]] + moving
+        turned = self.real(self.b.transpose(self.b.of(view.node), order))
+        return View(turned.view.node, tuple(view.index[k] for k in order), view.domain, view.fill)
+
     # ---- the parts
 
     def transformed_taps(self) -> tuple[Tensor, list[int | str]]:
-        names = [*self.shared, *self.of_taps, *(a for a in self.summed if a in self.in_taps)]
-        order = [w.reduced for w in self.windows]
-        x = self.tensor(self.found.taps, [*order, *names])
+        names = [*self.shared, *self.of_taps, *(a for a in (*self.summed, self.depth) if a in self.in_taps), self.column]
+        x = self.tensor(self.side(self.found.taps, self.column), [*(w.reduced for w in self.windows), *names])
         for k, w in enumerate(self.windows):  # the first of the taps' axes left becomes the last of the points' axes
             parts = [self.at(x, k, const(j), None) for j in range(w.taps)]
             x = self.combined(short_filter(w.tile, w.taps).taps, parts, k)
@@ -233,77 +249,66 @@ class _Writer:
 
     def transformed_data(self) -> tuple[Tensor, list[int | str]]:
         b, last = self.b, len(self.windows) - 1
-        others = [*self.shared, *(a for a in self.summed if a in self.in_data), *self.of_data]
-        names = [*others, *(f"x{k}" for k in range(last + 1))]
-        x = self.tensor(self.found.data, names)
+        others = [*self.shared, *self.of_data, *(a for a in self.summed if a in self.in_data)]
+        x = self.tensor(self.side(self.found.data, self.depth), [*others, *(f"x{k}" for k in range(last + 1)), self.depth])
         for k, w in enumerate(self.windows):  # zeros where no result that is kept reads
-            end = b.tidy(self.extents[w.kept] + w.taps - 1)
-            x = b.masked(x, axis(len(others) + k).lt(end), 0.0)
+            x = b.masked(x, axis(len(others) + k).lt(b.tidy(self.extents[w.kept] + w.taps - 1)), 0.0)
         x = self.real(x)
-        w = self.windows[last]
-        # neighbours along the last axis stand for neighbouring tiles
-        place = x.rank - 1
-        split = Tensor(x.view.through({axis(place): axis(place + 1) * w.tile + axis(place)}), (*x.shape[:-1], const(w.tile), self.extents[f"T{last}"]))
-        x = self.real(split)
-        for k, w in enumerate(self.windows[:-1]):
+        for k, w in enumerate(self.windows):
+            # others, then of each window so far its points (the last ones first) and its tiles
             place = len(others) + 2 * k
-            tile = self.extents[f"t{k}"]
-            parts = [self.at(x, place, axis(place) * w.tile + j, tile) for j in range(w.points)]
-            x = self.combined(short_filter(w.tile, w.taps).data, parts, place + 1)
-        w = self.windows[last]
-        # others, (t, ξ) of each window but the last, the last one's place in its tile, its tiles
-        place = x.rank - 2
-        parts = []
-        for j in range(w.points):
-            tiles = self.at(self.at(x, place, const(j % w.tile), None), place, axis(place) + j // w.tile, self.extents[f"t{last}"])
-            front = [len(others) + 2 * k + 1 for k in range(last)]
-            parts.append(b.transpose(tiles, [*front, *(a for a in range(tiles.rank) if a not in front)]))
-        x = self.combined(short_filter(w.tile, w.taps).data, parts, last)
-        return x, [*(f"ξ{k}" for k in range(last + 1)), *others, *(f"t{k}" for k in range(last + 1))]
+            parts = [self.at(x, place, axis(place) * w.tile + j, self.extents[f"t{k}"]) for j in range(w.points)]
+            front = [len(others) + 2 * j + 1 for j in range(k)] if k == last else []
+            parts = [b.transpose(x, [*front, *(a for a in range(x.rank) if a not in front)]) for x in parts]
+            x = self.combined(short_filter(w.tile, w.taps).data, parts, k if k == last else place + 1)
+        return x, [*(f"ξ{k}" for k in range(last + 1)), *others, *(f"t{k}" for k in range(last + 1)), self.depth]
 
     def products(self) -> tuple[Tensor, list[int | str]]:
-        """M over points, what both operands have, what the taps have, and all tiles in one axis."""
+        """M over points, what both operands have, all tiles in one axis, what the taps have."""
         taps, taps_names = self.transformed_taps()
         data, data_names = self.transformed_data()
         tiles = [*self.of_data, *(f"t{k}" for k in range(len(self.windows)))]
-        names: list[int | str] = [*(f"ξ{k}" for k in range(len(self.windows))), *self.shared, *self.of_taps, "tile"]
+        names: list[int | str] = [*(f"ξ{k}" for k in range(len(self.windows))), *self.shared, *self.of_taps, "tile", self.column]
         self.extents["tile"] = self.b.tidy(product(self.shape(tiles)))
-        domain = [*names, *self.summed]
+        domain = [*names, *self.summed, self.depth]
         where = {a: axis(k) for k, a in enumerate(domain)}
         inner = ONE
         for a in reversed(tiles):
             position = where["tile"] // inner
             where[a] = position if a == tiles[0] else position % self.extents[a]
             inner = self.b.tidy(inner * self.extents[a])
-        views = [x.view.through({axis(k): where[a] for k, a in enumerate(n)}) for x, n in ((taps, taps_names), (data, data_names))]
+        views = [x.view.through({axis(k): where[a] for k, a in enumerate(n)}) for x, n in ((data, data_names), (taps, taps_names))]
         shape = self.shape(domain)
         known = self.b.known(shape)
-        node = elementwise("mul", shape, *(_tidy(v, known) for v in views), span=self.b.span)
-        if self.summed:
-            node = reduce_node("add", self.shape(names), self.shape(self.summed), identity(node), self.b.span)
-        x = self.real(self.b.of(node))
+        factors = elementwise("mul", shape, *(_tidy(v, known) for v in views), span=self.b.span)
+        x = self.real(self.b.of(reduce_node("add", self.shape(names), shape[len(names) :], identity(factors), self.b.span)))
         back = ZERO  # the tiles apart again
-        new = [*names[:-1], *tiles]
+        new = [*names[:-2], *tiles, self.column]
         for a in tiles:
             back = back * self.extents[a] + axis(new.index(a))
-        index = [axis(k) for k in range(len(names) - 1)] + [back]
-        return Tensor(x.view.through({axis(k): e for k, e in enumerate(index)}), self.shape(new)), new
+        index = [*(axis(k) for k in range(len(names) - 2)), back, axis(len(new) - 1)]
+        return Tensor(View(x.view.node, tuple(index)), self.shape(new)), new
 
     def view(self) -> View:
         """What stands for the filter, over its axes."""
         b, node = self.b, self.found.node
         x, names = self.products()
         last = len(self.windows) - 1
-        # kept axes in the order of the result, then of each window its tiles and its points; the last tiles are the vectors
+        # what is kept in the order of the result, the tiles, the points, the columns side by side; a row of tiles, or of results, is consecutive but for these
         kept = [a for a in range(node.rank) if a in (*self.shared, *self.of_taps, *self.of_data)]
-        order = [*kept, *(f"{c}{k}" for k in range(last) for c in "tξ"), f"ξ{last}", f"t{last}"]
+        order = [*kept, *(f"{c}{k}" for c in "tξ" for k in range(last + 1)), self.column]
         x = b.transpose(x, [names.index(a) for a in order])
         for k, w in enumerate(self.windows):
-            place = len(kept) + 2 * k + (1 if k < last else 0)
+            place = len(kept) + last + 1 + k
             parts = [self.at(x, place, const(j), None) for j in range(w.points)]
+            if k == last:  # every window's places in a tile behind its tiles
+                near = [a for j in range(last) for a in (len(kept) + j, len(kept) + last + 1 + j)]
+                places = [*range(len(kept)), *near, len(kept) + last, 2 * last + 1 + len(kept)]
+                parts = [b.transpose(part, places) for part in parts]
+                place = len(kept) + 2 * last + 1
             x = self.combined(short_filter(w.tile, w.taps).out, parts, place)
-        x = self.real(b.transpose(x, [*range(x.rank - 2), x.rank - 1, x.rank - 2]))
         index: list[Expr] = [axis(a) for a in kept]
         for w in self.windows:
             index += [axis(w.kept) // w.tile, axis(w.kept) % w.tile]
-        return View(x.view.node, tuple(index))
+        assert isinstance(self.column, int)
+        return View(x.view.node, (*index, axis(self.column)))
