@@ -46,6 +46,7 @@ from ..ir.target import Options, Target
 from .nest_body import Names
 
 Index = tuple[Expr, ...]
+AXES = 2  # of a row, not counting those of constant extent: one with more leaves the cache, and its loops are better shared by threads
 
 
 def join_rows(ir: Module, target: Target, options: Options) -> Module:
@@ -164,8 +165,15 @@ def _common(a: _Rows, b: _Rows) -> int:
         depth += 1
     while depth and not all(r.by_row(n, depth) for r in (a, b) for n in shared):
         depth -= 1
+    if any(len(_lasting(r.chain[depth:])) > AXES for r in (a, b)):
+        return 0
     inside = any(isinstance(s, Loop) for r in (a, b) if depth for s in statements(r.chain[depth - 1].body))
     return depth if inside else 0
+
+
+def _lasting(loops: tuple[Loop, ...]) -> list[Loop]:
+    """Those of no constant extent."""
+    return [x for x in loops if not (x.stop.is_const and x.start.is_const)]
 
 
 def _joined(a: _Rows, b: _Rows, depth: int) -> _Rows:

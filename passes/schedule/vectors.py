@@ -59,7 +59,8 @@ def _threads(plan: Plan) -> None:
         return
     outer = axes[single]
     short = plan.extent(outer) is None and _at_most(plan, outer) is not None
-    if len(axes) - single > (1 if short else 2) and not plan.tried("collapse", outer, axes[single + 1]):
+    nested = any(isinstance(s, Loop) for s in roles.shape(plan.kernel).body)
+    if len(axes) - single > (1 if short or nested else 2) and not plan.tried("collapse", outer, axes[single + 1]):
         outer = roles.shape(plan.kernel).axes[single]
     plan.do("parallel", outer)
     if plan.alone and any(
