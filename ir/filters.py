@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 
 from .bounds import Known
 from .build import Builder, Tensor
@@ -233,19 +234,31 @@ class _Writer:
         moving = [k for k, e in enumerate(view.index) if axis(lanes) in leaves(e, "axis")]
         if len(moving) != 1 or moving[0] == len(view.index) - 1:
             return view
-        order = [k for k in range(len(view.index)) if k != moving[0]] + moving
-        turned = self.real(self.b.transpose(self.b.of(view.node), order))
-        return View(turned.view.node, tuple(view.index[k] for k in order), view.domain, view.fill)
+        # what is behind that axis in memory is one axis of the copy, as long as it can be
+        at, shape = moving[0], view.node.shape
+        behind, whole = [*range(at + 1, len(shape))], self.b.tidy(product(shape[at + 1 :]))
+        index: list[Expr] = [*(axis(k) for k in range(at)), axis(at + 1)]
+        pieces = axis(at)
+        for k in behind:
+            inner = self.b.tidy(product(shape[k + 1 :]))
+            index.append(pieces // inner if k == behind[0] else pieces // inner % shape[k])
+        flat = reduce(lambda position, k: position * shape[k] + view.index[k], behind, ZERO)
+        turned = self.real(Tensor(View(view.node, tuple(index)), (*shape[:at], whole, shape[at])))
+        return View(turned.view.node, (*view.index[:at], flat, view.index[at]), view.domain, view.fill)
 
     # ---- the parts
 
     def transformed_taps(self) -> tuple[Tensor, list[int | str]]:
-        names = [*self.shared, *self.of_taps, *(a for a in (*self.summed, self.depth) if a in self.in_taps), self.column]
-        x = self.tensor(self.side(self.found.taps, self.column), [*(w.reduced for w in self.windows), *names])
-        for k, w in enumerate(self.windows):  # the first of the taps' axes left becomes the last of the points' axes
-            parts = [self.at(x, k, const(j), None) for j in range(w.taps)]
-            x = self.combined(short_filter(w.tile, w.taps).taps, parts, k)
-        return x, [*(f"ξ{k}" for k in range(len(self.windows))), *names]
+        names = [*self.shared, *self.of_taps, *(a for a in (*self.summed, self.depth) if a in self.in_taps)]
+        x = self.tensor(self.side(self.found.taps, self.column), [*names, *(w.reduced for w in self.windows), self.column])
+        last = len(self.windows) - 1
+        for k, w in enumerate(self.windows):
+            place = len(names) + k
+            parts = [self.at(x, place, const(j), None) for j in range(w.taps)]
+            if k == last:  # the points so far to the front
+                parts = [self.b.transpose(part, [*range(len(names), place), *range(len(names)), place]) for part in parts]
+            x = self.combined(short_filter(w.tile, w.taps).taps, parts, k if k == last else place)
+        return x, [*(f"ξ{k}" for k in range(len(self.windows))), *names, self.column]
 
     def transformed_data(self) -> tuple[Tensor, list[int | str]]:
         b, last = self.b, len(self.windows) - 1
