@@ -88,7 +88,7 @@ class Search:
     def run(self, budget: float, watch: Watch = lambda *_: None, clock: Callable[[], float] = time.monotonic) -> tuple[Record, Found]:
         """Search for `budget` seconds, and keep what was found; the record also where the default stays.  CannotMeasure; an interruption leaves nothing."""
         key = self.key
-        raised = run_pipeline(self.graph, "graph", self.place.target, self.options, stop_after="raise_loops")
+        raised = run_pipeline(self.graph, "graph", self.place.target, self.options, stop_after="simplify")
         checked = self.checked(raised)
         with Child(self.place.runtime.environment(self.place.target)) as child:
             bench = Bench(self.place, self.graph, raised, self.sizes, checked, self.scalars, child, self.seed, self.options.fast)
