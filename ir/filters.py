@@ -25,11 +25,12 @@ from functools import reduce
 
 from .bounds import Known
 from .build import Builder, Tensor
-from .expr import ONE, ZERO, Expr, axis, both, ceildiv, const, evaluate, leaves, product, substitute
+from .expr import ONE, ZERO, Expr, axis, both, ceildiv, const, product
 from .graph import Graph, Node, View, elementwise, identity, make, reduce_node
-from .simplify import assuming, simplify
 from .primops import OPS
+from .simplify import assuming, simplify
 from .toom_cook import Matrix, short_filter, straight_line
+from .walks import leaves
 
 TILES = (2, 4)  # results of a tile: from 6 on the numbers on the way are a thousand times those of the filter
 TAPS = range(2, 6)

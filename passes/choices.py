@@ -12,9 +12,10 @@ once.  Not along the last axis, where stores would no longer be consecutive.
 
 from __future__ import annotations
 
-from ..ir.expr import ONE, Expr, leaves
+from ..ir.expr import ONE, Expr
 from ..ir.graph import Node, postorder
 from ..ir.primops import OPS
+from ..ir.walks import leaves
 
 MOST = 8  # values side by side: they and what they are made of are to stay in registers
 
@@ -28,7 +29,7 @@ def choice(node: Node) -> int | None:
     along: set[Expr] = set()
     while n.op == "where":
         condition, value, rest = n.args
-        if condition.node.op != "const" or condition.domain is None or not rest.is_identity and rest.node.op == "where":
+        if condition.node.op != "const" or condition.domain is None or (not rest.is_identity and rest.node.op == "where"):
             return None
         along.update(leaves(condition.domain, "axis"))
         chosen.append(value.node)

@@ -14,10 +14,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir.bounds import Known
-from ..ir.expr import ZERO, Expr, both, load, postorder, product, rewrite
+from ..ir.expr import ZERO, Expr, both, load, product
 from ..ir.kernel import Block, Buffer, If, Loop, Module, Region, Stmt, Store, While, expressions, map_expressions, with_body
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
+from ..ir.walks import postorder, rewrite
+
 
 def flatten_temps(ir: Module, target: Target, options: Options) -> Module:
     found = _Axes({t.name: t for t in ir.temps if not t.strides and len(t.shape) > 1}, frozenset(s.name for s in ir.sizes))

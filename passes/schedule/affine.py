@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from ...ir import polynomial as pl
 from ...ir.bounds import Known, Range
-from ...ir.expr import ONE, ZERO, Expr, call, minimum, postorder, var
+from ...ir.expr import ONE, ZERO, Expr, call, minimum, var
 from ...ir.kernel import Loop, Stmt
 from ...ir.simplify import prove_le
+from ...ir.walks import postorder
 
 UNBOUNDED = 1 << 40  # a bound above this is no help to anybody
 
