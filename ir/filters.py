@@ -18,13 +18,14 @@ over the results of its tiles.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 
 from .bounds import Known
 from .build import Builder, Tensor
+from .evaluate import evaluate
 from .expr import ONE, ZERO, Expr, axis, both, ceildiv, const, product
 from .graph import Graph, Node, View, elementwise, identity, make, reduce_node
 from .primops import OPS
@@ -35,6 +36,10 @@ from .walks import leaves
 TILES = (2, 4)  # results of a tile: from 6 on the numbers on the way are a thousand times those of the filter
 TAPS = range(2, 6)
 POINTS = 6  # of F(m, r), at most
+NOMINAL = 256  # what a size is taken for that nothing is known of
+# What it costs beside a multiplication to make an element of V, or to make a result of one of M; and to make one of U, which is read once and not in tiles.  Zen 5, 64 … 256 channels
+TRANSFORMED = 30
+TRANSFORMED_TAP = 14
 AXES = 2  # that are shortened in one contraction: what is lost is multiplied
 
 
@@ -55,6 +60,7 @@ class Window:
 def shortened(graph: Graph) -> Graph:
     """The graph with every filter that this pays for written as above."""
     known = assuming(Known(graph.size_info()), both(*graph.requires))
+    sizes = {s.name: min(max(NOMINAL, s.min), s.max) for s in graph.sizes}
     done: dict[Node, View] = {}
     for n in graph.nodes():
         new = n
@@ -63,7 +69,7 @@ def shortened(graph: Graph) -> Graph:
             args = tuple(_through(a, done[a.node], looks_through) for a in n.args)
             new = n if args == n.args else make(n.op, n.dtype, n.shape, args, n.attr, n.span)
         found = _Filter.of(new, known)
-        windows = found.choice(graph) if found is not None else ()
+        windows = found.choice(known, sizes) if found is not None else ()
         done[n] = _Writer(graph, found, windows).view() if found is not None and windows else identity(new)
     return graph.with_outputs(tuple(_node(done[n], n) for _, n in graph.outputs))
 
@@ -126,8 +132,32 @@ class _Filter:
         real = [k for k, e in enumerate(extents) if e is not ONE and all(k not in (w.kept, w.reduced) for w in self.windows)]
         return any(k < self.node.rank and k in taps - data for k in real) and any(k >= self.node.rank and k in taps & data for k in real)
 
-    def choice(self, graph: Graph) -> tuple[Window, ...]:
-        return tuple(Window(w.kept, w.reduced, w.taps, 4) for w in self.windows)
+    def choice(self, known: Known, sizes: Mapping[str, int]) -> tuple[Window, ...]:
+        """The windows with the tiles that cost least at these sizes; none where that is more than the filter as it stands, whatever the sizes, or at these."""
+        options = [tuple(replace(w, tile=m) for w in self.windows) for m in TILES if all(m + w.taps - 1 <= POINTS for w in self.windows)]
+        if not options:
+            return ()
+        direct = self.cost(tuple(replace(w, tile=1) for w in self.windows))
+        best = min(options, key=lambda windows: evaluate(self.cost(windows), sizes))
+        pays = simplify(self.cost(best).lt(direct), known)
+        return best if evaluate(pays, sizes) else ()
+
+    def cost(self, windows: tuple[Window, ...]) -> Expr:
+        """Multiplications, and what transforming elements of the operands and of the results costs beside them; a tile of one result is no tile."""
+        extents = self.node.shape + self.node.attr.extents
+        slid, folded = {w.kept for w in windows}, {w.reduced for w in windows}
+        data, taps = _axes(self.data) - slid, _axes(self.taps) - folded
+        others = [k for k in range(len(extents)) if k not in slid | folded]
+        rows = product(extents[k] for k in others if k < self.node.rank and k in data and k not in taps)
+        columns = product(extents[k] for k in others if k < self.node.rank and k in taps and k not in data)
+        depth = product(extents[k] for k in others if k >= self.node.rank)
+        tiles, points = rows, 1
+        for w in windows:
+            tiles = tiles * ceildiv(extents[w.kept], w.tile)
+            points *= w.points
+        if all(w.tile == 1 for w in windows):
+            return depth * columns * tiles * points
+        return (depth * columns * (tiles + TRANSFORMED_TAP) + (depth + columns) * tiles * TRANSFORMED) * points
 
 
 def _axes(view: View) -> frozenset[int]:
@@ -157,7 +187,13 @@ class _Writer:
         for k, w in enumerate(windows):
             tiles = self.b.tidy(ceildiv(extents[w.kept], w.tile))
             more = -(-(w.taps - 1) // w.tile)  # tiles whose first elements the last window reaches
-            self.extents |= {f"t{k}": tiles, f"T{k}": tiles + more, f"x{k}": (tiles + more) * w.tile, f"ξ{k}": const(w.points), f"i{k}": const(w.tile)}
+            self.extents |= {
+                f"t{k}": tiles,
+                f"T{k}": tiles + more,
+                f"x{k}": (tiles + more) * w.tile,
+                f"ξ{k}": const(w.points),
+                f"i{k}": const(w.tile),
+            }
         slid, folded = {w.kept for w in windows}, {w.reduced for w in windows}
         self.in_data, self.in_taps = _axes(found.data) - slid, _axes(found.taps) - folded
         real = [a for a, e in enumerate(extents) if e is not ONE and a not in slid | folded]
@@ -210,7 +246,11 @@ class _Writer:
                 x = b.elementwise("mul", x, b.constant(float(size.numerator)))
             if size.denominator != 1:
                 exact = size.denominator & (size.denominator - 1) == 0
-                x = b.elementwise("mul", x, b.constant(1 / size.denominator)) if exact else b.elementwise("div", x, b.constant(float(size.denominator)))
+                x = (
+                    b.elementwise("mul", x, b.constant(1 / size.denominator))
+                    if exact
+                    else b.elementwise("div", x, b.constant(float(size.denominator)))
+                )
             if result is None:
                 result = x if c > 0 else b.elementwise("neg", x)
             else:
