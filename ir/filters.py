@@ -26,7 +26,7 @@ from functools import reduce
 from .bounds import Known
 from .build import Builder, Tensor
 from .evaluate import evaluate
-from .expr import ONE, ZERO, Expr, axis, both, ceildiv, const, product
+from .expr import FALSE, ONE, TRUE, ZERO, Expr, axis, both, ceildiv, const, product, where
 from .graph import Graph, Node, View, elementwise, identity, make, reduce_node
 from .primops import OPS
 from .simplify import assuming, simplify
@@ -69,8 +69,8 @@ def shortened(graph: Graph) -> Graph:
             args = tuple(_through(a, done[a.node], looks_through) for a in n.args)
             new = n if args == n.args else make(n.op, n.dtype, n.shape, args, n.attr, n.span)
         found = _Filter.of(new, known)
-        windows = found.choice(known, sizes) if found is not None else ()
-        done[n] = _Writer(graph, found, windows).view() if found is not None and windows else identity(new)
+        windows, pays = found.choice(known, sizes) if found is not None else ((), FALSE)
+        done[n] = _Writer(graph, found, windows, pays).view() if found is not None and windows else identity(new)
     return graph.with_outputs(tuple(_node(done[n], n) for _, n in graph.outputs))
 
 
@@ -132,15 +132,15 @@ class _Filter:
         real = [k for k, e in enumerate(extents) if e is not ONE and all(k not in (w.kept, w.reduced) for w in self.windows)]
         return any(k < self.node.rank and k in taps - data for k in real) and any(k >= self.node.rank and k in taps & data for k in real)
 
-    def choice(self, known: Known, sizes: Mapping[str, int]) -> tuple[Window, ...]:
-        """The windows with the tiles that cost least at these sizes; none where that is more than the filter as it stands, whatever the sizes, or at these."""
+    def choice(self, known: Known, sizes: Mapping[str, int]) -> tuple[tuple[Window, ...], Expr]:
+        """The windows with the tiles that cost least at these sizes, and the condition under which that is less than the filter as it stands; no windows where it does not hold at these."""
         options = [tuple(replace(w, tile=m) for w in self.windows) for m in TILES if all(m + w.taps - 1 <= POINTS for w in self.windows)]
         if not options:
-            return ()
+            return (), FALSE
         direct = self.cost(tuple(replace(w, tile=1) for w in self.windows))
         best = min(options, key=lambda windows: evaluate(self.cost(windows), sizes))
         pays = simplify(self.cost(best).lt(direct), known)
-        return best if evaluate(pays, sizes) else ()
+        return (best, pays) if evaluate(pays, sizes) else ((), pays)
 
     def cost(self, windows: tuple[Window, ...]) -> Expr:
         """Multiplications, and what transforming elements of the operands and of the results costs beside them; a tile of one result is no tile."""
@@ -177,10 +177,10 @@ class _Writer:
     Axes have names while it is written: the number of an axis of the filter's domain, and for each window the strings `x`, `t`, `ξ`, `i` with its number: positions, tiles, points, places in a tile.
     """
 
-    def __init__(self, graph: Graph, found: _Filter, windows: tuple[Window, ...]) -> None:
+    def __init__(self, graph: Graph, found: _Filter, windows: tuple[Window, ...], pays: Expr) -> None:
         self.b = Builder(graph.size_info(), graph.requires)
         self.b.span = found.node.span
-        self.found, self.windows = found, windows
+        self.found, self.windows, self.pays = found, windows, pays
         node = found.node
         extents = node.shape + node.attr.extents
         self.extents: dict[int | str, Expr] = dict(enumerate(extents))
@@ -202,6 +202,12 @@ class _Writer:
         self.of_data: list[int | str] = [a for a in kept if a in self.in_data and a not in self.in_taps]
         *self.of_taps, self.column = (a for a in kept if a not in self.in_data and a in self.in_taps)
         *self.summed, self.depth = (a for a in real if a >= node.rank)
+        # where the filter is computed as it stands there are no tiles
+        self.tiles = [*self.of_data, *(f"t{k}" for k in range(len(windows)))]
+        self.extents[self.tiles[0]] = self.if_pays(self.extents[self.tiles[0]])
+
+    def if_pays(self, extent: Expr) -> Expr:
+        return extent if self.pays is TRUE else where(self.pays, extent, ZERO)
 
     # ---- tensors with named axes
 
@@ -284,7 +290,8 @@ class _Writer:
             inner = self.b.tidy(product(shape[k + 1 :]))
             index.append(pieces // inner if k == behind[0] else pieces // inner % shape[k])
         flat = reduce(lambda position, k: position * shape[k] + view.index[k], behind, ZERO)
-        turned = self.real(Tensor(View(view.node, tuple(index)), (*shape[:at], whole, shape[at])))
+        first, *rest = (*shape[:at], whole, shape[at])
+        turned = self.real(Tensor(View(view.node, tuple(index)), (self.if_pays(first), *rest)))
         return View(turned.view.node, (*view.index[:at], flat, view.index[at]), view.domain, view.fill)
 
     # ---- the parts
@@ -292,6 +299,7 @@ class _Writer:
     def transformed_taps(self) -> tuple[Tensor, list[int | str]]:
         names = [*self.shared, *self.of_taps, *(a for a in (*self.summed, self.depth) if a in self.in_taps)]
         x = self.tensor(self.side(self.found.taps, self.column), [*names, *(w.reduced for w in self.windows), self.column])
+        x = Tensor(x.view, (self.if_pays(x.shape[0]), *x.shape[1:]))
         last = len(self.windows) - 1
         for k, w in enumerate(self.windows):
             place = len(names) + k
@@ -321,7 +329,7 @@ class _Writer:
         """M over points, what both operands have, all tiles in one axis, what the taps have."""
         taps, taps_names = self.transformed_taps()
         data, data_names = self.transformed_data()
-        tiles = [*self.of_data, *(f"t{k}" for k in range(len(self.windows)))]
+        tiles = self.tiles
         names: list[int | str] = [*(f"ξ{k}" for k in range(len(self.windows))), *self.shared, *self.of_taps, "tile", self.column]
         self.extents["tile"] = self.b.tidy(product(self.shape(tiles)))
         domain = [*names, *self.summed, self.depth]
@@ -365,4 +373,8 @@ class _Writer:
         for w in self.windows:
             index += [axis(w.kept) // w.tile, axis(w.kept) % w.tile]
         assert isinstance(self.column, int)
-        return View(x.view.node, (*index, axis(self.column)))
+        short = View(x.view.node, (*index, axis(self.column)))
+        if self.pays is TRUE:
+            return short
+        short = replace(short, domain=self.pays, fill=0.0)
+        return identity(elementwise("where", node.shape, b.mask(self.pays, node.shape).view, short, identity(node), span=b.span))

@@ -12,6 +12,8 @@ once.  Not along the last axis, where stores would no longer be consecutive.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from ..ir.expr import ONE, Expr
 from ..ir.graph import Node, postorder
 from ..ir.primops import OPS
@@ -66,3 +68,22 @@ def order(node: Node) -> tuple[int, ...]:
     others = [a for a in range(node.rank) if a != k]
     small = [a for a in others[:-1] if node.shape[a].is_const and node.shape[a].attr <= MOST]
     return (*(a for a in others[:-1] if a not in small), *small, others[-1], k)
+
+
+def size_condition(node: Node, in_memory: Container[Node]) -> Expr | None:
+    """The condition on sizes alone by which some `where` chooses that is computed where a real node is; None where there is none."""
+    stack, seen = [a.node for a in node.args], set[Node]()
+    if node.op == "where":
+        stack.append(node)
+    while stack:
+        n = stack.pop()
+        if n in seen or (n in in_memory and n is not node):
+            continue
+        seen.add(n)
+        if n.op == "where":
+            condition = n.args[0]
+            if condition.node.op == "const" and condition.domain is not None and condition.fill is False and not leaves(condition.domain, "axis"):
+                return condition.domain
+        if n.op in OPS:
+            stack += [a.node for a in n.args]
+    return None

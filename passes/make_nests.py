@@ -33,7 +33,7 @@ from ..ir.text.expressions import show_expr
 from ..ir.walks import substitute
 from .borders import split_borders
 from .cascade import why_not
-from .choices import choice, order
+from .choices import choice, order, size_condition
 from .homes import Piece, bind, loads, zeros_block
 from .nest_body import OUTPUT_AXES, Names, NestBody
 from .short_rows import either, short_row, without_cascades
@@ -182,6 +182,9 @@ class _Maker:
     def _pointwise(self, node: Node) -> Piece:
         """Every element by itself; what is made of a cascade in two ways, where short rows are better off without."""
         name, notes, blocks = self.version[node], [], []
+        by_size = size_condition(node, self.version)
+        if by_size is not None:
+            return Piece((name,), self._two_ways(node, name, by_size))
         plain, short = self._short(node)
         for n, holds in ((plain, short), (node, None if short is None else simplify(call("bit_not", short)))):
             if holds is FALSE:
@@ -195,6 +198,17 @@ class _Maker:
                 break
         block = blocks[0] if short is None or len(blocks) == 1 else either(short, blocks[0], blocks[1], self.names.taken)
         return Piece((name,), block, notes=tuple(notes))
+
+    def _two_ways(self, node: Node, name: str, condition: Expr) -> Block:
+        """A value that depends on the sizes alone in another way: a nest for each."""
+        blocks: list[Block] = []
+        for holds in (condition, simplify(call("bit_not", condition), self.known)):
+            body = self._body(node)
+            body.root.known = assuming(self.known, holds)
+            self._each(body, name, node)
+            blocks.append(body.block)
+        fresh = Names((*self.names.taken, *defined(blocks[1]))).fresh
+        return (If(condition, unique_locals(blocks[0], fresh), blocks[1]),)
 
     def _each(self, body: NestBody, name: str, node: Node) -> None:
         """Store every element; those that differ in a choice side by side."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from random import Random
 
@@ -11,10 +12,12 @@ import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 from luminal.ir import filters
+from luminal.ir.expr import TRUE, Expr
 from luminal.ir.filters import shortened
 from luminal.ir.graph import Graph
 from luminal.ir.interpret.graph import evaluate
 from luminal.ir.interpret.judge import judge
+from luminal.ir.kernel import If
 from luminal.ir.toom_cook import MOST, Step, growth, short_filter, straight_line
 from luminal.search.trial import expected_of
 
@@ -37,6 +40,15 @@ LEFT_ALONE = {
     "few channels": "(composite f ((X{f32}[B 3 H W] K{f32}[O 3 3 3]) -> (Y{f32}[B O P Q])) (return (conv2d X K)))",
     "a product of matrices": "(composite f ((X{f32}[M K] Z{f32}[K 3]) -> (Y{f32}[M 3])) (return (matmul X Z)))",
 }
+
+
+def always(monkeypatch: pytest.MonkeyPatch, tile: int) -> None:
+    """Tiles of so many results wherever they are possible, paying or not."""
+
+    def choice(found: filters._Filter, known: object, sizes: object) -> tuple[tuple[filters.Window, ...], Expr]:
+        return tuple(replace(w, tile=tile) for w in found.windows), TRUE
+
+    monkeypatch.setattr(filters._Filter, "choice", choice)
 
 
 # ---- the matrices
@@ -105,7 +117,7 @@ def drawn(graph: Graph, sizes: dict[str, int]) -> dict[str, np.ndarray]:
     return {p.name: draw(p, sizes, 3) for p in graph.ports if p.role != "out"}
 
 
-@pytest.mark.parametrize("tiles", [(2,), (4,)])
+@pytest.mark.parametrize("tile", [2, 4])
 @pytest.mark.parametrize(
     ("source", "sizes"),
     [
@@ -116,9 +128,8 @@ def drawn(graph: Graph, sizes: dict[str, int]) -> dict[str, np.ndarray]:
         (LOOPS, {"C": 4, "L": 7, "O": 2}),
     ],
 )
-def test_what_is_written_means_the_same(source: str, sizes: dict[str, int], tiles: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filters, "TILES", tiles)
-    monkeypatch.setattr(filters, "TRANSFORMED", 0)
+def test_what_is_written_means_the_same(source: str, sizes: dict[str, int], tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    always(monkeypatch, tile)
     graph = elaborated(source)
     written = shortened(graph)
     assert sum(n.op == "contiguous" for n in written.nodes()) > 4
@@ -154,7 +165,7 @@ def test_the_stated_bound_grows_with_the_tile(monkeypatch: pytest.MonkeyPatch) -
     inputs = drawn(graph, sizes)
     bounds = []
     for tile in (2, 4):
-        monkeypatch.setattr(filters, "TILES", (tile,))
+        always(monkeypatch, tile)
         bounds.append(evaluate(shortened(graph), inputs, sizes)["Y"].bound.max())
     assert 2 * bounds[0] < bounds[1] < 100 * bounds[0], bounds
 
@@ -162,7 +173,7 @@ def test_the_stated_bound_grows_with_the_tile(monkeypatch: pytest.MonkeyPatch) -
 # ---- kernels
 
 
-def within(source: str, cases: list[dict[str, int]], dtype: str = "f32", **fixed: int) -> list[float]:
+def within(source: str, cases: list[dict[str, int]], dtype: str = "f32") -> list[float]:
     """Compile, run at these sizes, judge: the errors in units of the bound."""
     settings = {"dtype": {"T": dtype}} if "{T}" in source else {}
     kernel = luminal.compile(source, fast=True, **settings)
@@ -181,7 +192,7 @@ def within(source: str, cases: list[dict[str, int]], dtype: str = "f32", **fixed
 @pytest.mark.parametrize("tile", [2, 4])
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_two_axes(tile: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filters, "TILES", (tile,))
+    always(monkeypatch, tile)
     shapes = [
         (1, 1, 1, 1, 1),
         (0, 3, 4, 4, 2),
@@ -198,20 +209,27 @@ def test_two_axes(tile: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> Non
 @needs_cc
 @pytest.mark.parametrize("tile", [2, 4])
 def test_one_axis(tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filters, "TILES", (tile,))
+    always(monkeypatch, tile)
     within(ONE, [dict(zip("BCLO", s, strict=True)) for s in [(1, 1, 1, 1), (3, 5, tile - 1, 7), (2, 18, tile + 1, 17), (1, 40, 33, 64)]])
 
 
 @needs_cc
-def test_groups_and_padding() -> None:
+def test_groups_and_padding(monkeypatch: pytest.MonkeyPatch) -> None:
+    always(monkeypatch, 4)
     within(GROUPS, [dict(zip("BHWO", s, strict=True)) for s in [(1, 3, 1, 2), (2, 7, 6, 8), (1, 12, 9, 34)]])
 
 
 @needs_cc
-def test_loops_are_filters_too() -> None:
+def test_loops_are_filters_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    always(monkeypatch, 2)
     within(LOOPS, [dict(zip("CLO", s, strict=True)) for s in [(1, 3, 1), (5, 2, 3), (19, 21, 33)]])
 
 
 @needs_cc
-def test_what_follows_is_fused() -> None:
-    within(EPILOGUE, [dict(zip("BCHWO", s, strict=True)) for s in [(1, 3, 5, 6, 4), (2, 16, 9, 9, 18)]])
+def test_the_sizes_choose_at_run_time() -> None:
+    """A few channels of a small image as it stands, many in tiles; what follows is fused with either."""
+    within(EPILOGUE, [dict(zip("BCHWO", s, strict=True)) for s in [(1, 3, 5, 6, 4), (1, 32, 24, 21, 48)]])
+    (c,) = compilations(EPILOGUE, Settings(fast=True))
+    *_, last = c.module.kernels
+    (branch,) = last.body
+    assert isinstance(branch, If) and len([line for line in last.schedule if line.startswith("variant")]) > 2
