@@ -39,6 +39,13 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("simplify", "graph", "graph", "before fusing, so that dead and repeated work is not counted as traffic"),
     Pass("shorten_filters", "graph", "graph", "on the simplified graph, which is what a run is judged by; only under --fast"),
     Pass(
+        "row_axes",
+        "graph",
+        "graph",
+        "after simplify, which composes views; before cascade, which then sees loops over the rows of its scores",
+        frozenset({2, 3}),
+    ),
+    Pass(
         "cascade",
         "graph",
         "graph",

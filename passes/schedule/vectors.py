@@ -53,8 +53,9 @@ def _width(plan: Plan, body: Block) -> int:
 
 
 def _threads(plan: Plan) -> None:
-    """The outermost parallel loop of more than one trip gets the threads; with two loops or more inside it, or where it is known to be short, the next is collapsed into it."""
-    axes = roles.shape(plan.kernel).axes
+    """The outermost parallel loop of more than one trip gets the threads; the next is collapsed into it where it is known to be short, where two loops or more are inside it, or a row with loops of its own."""
+    form = roles.shape(plan.kernel)
+    axes, rows = form.axes, any(isinstance(s, Loop) and s.kind not in ("vector", "unroll") for s in statements(form.body))
     single = next((k for k, axis in enumerate(axes) if plan.extent(axis) != 1), len(axes))
     if single == len(axes):  # the loops inside keep the threads
         for axis in axes:
@@ -62,8 +63,7 @@ def _threads(plan: Plan) -> None:
         return
     outer = axes[single]
     short = plan.extent(outer) is None and _at_most(plan, outer) is not None
-    nested = any(isinstance(s, Loop) for s in roles.shape(plan.kernel).body)
-    if len(axes) - single > (1 if short or nested else 2) and not plan.tried("collapse", outer, axes[single + 1]):
+    if len(axes) - single > (1 if short or rows else 2) and not plan.tried("collapse", outer, axes[single + 1]):
         outer = roles.shape(plan.kernel).axes[single]
     plan.do("parallel", outer)
     if plan.alone and any(
