@@ -136,7 +136,7 @@ def prepare(
         s.prefix,
         len(compilation.module.kernels),
         raised,
-        fast=s.fast,
+        written=compilation.run(stop_after="shorten_filters") if s.fast else None,
     )
     threads = threads_of(target)
     library = load(compilation.runtime, path, compilation.program, target, s.prefix)

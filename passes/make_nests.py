@@ -183,7 +183,7 @@ class _Maker:
     def _pointwise(self, node: Node) -> Piece:
         """Every element by itself; what is made of a cascade in two ways, where short rows are better off without."""
         name, notes, blocks = self.version[node], [], []
-        by_size = size_condition(node, self.version)
+        by_size = None if self.target.gpu else size_condition(node, self.version)
         if by_size is not None:
             return Piece((name,), self._two_ways(node, name, by_size))
         plain, short = self._short(node)
@@ -213,8 +213,8 @@ class _Maker:
 
     def _each(self, body: NestBody, name: str, node: Node) -> None:
         """Store every element; those that differ in a choice side by side."""
-        chosen = choice(node)
-        axes = order(node)[: None if chosen is None else -1]
+        chosen = None if self.target.gpu else choice(node)  # there, every element is a thread's own
+        axes = tuple(range(node.rank)) if chosen is None else order(node)[:-1]
         with body.nest(tuple(node.shape[a] for a in axes)) as found:
             at = dict(zip(axes, found, strict=True))
             extent = 1 if chosen is None else node.shape[chosen].attr

@@ -8,4 +8,4 @@ from ..ir.target import Options, Target
 
 
 def shorten_filters(ir: Graph, target: Target, options: Options) -> Graph:
-    return shortened(ir) if options.fast else ir
+    return shortened(ir) if options.fast and not target.gpu else ir  # what it costs was measured where caches are

@@ -182,7 +182,7 @@ def within(source: str, cases: list[dict[str, int]], dtype: str = "f32") -> list
     ratios = []
     for sizes in cases:
         inputs = drawn(graph, sizes)
-        verdict = judge(kernel(*inputs.values()), expected_of(c.elaborate(), graph, True, inputs, sizes)["Y"], graph.port("Y").dtype)
+        verdict = judge(kernel(*inputs.values()), expected_of(c.elaborate(), graph, shortened(graph), inputs, sizes)["Y"], graph.port("Y").dtype)
         assert verdict.ok, (sizes, verdict)
         ratios.append(verdict.max_bound_ratio)
     return ratios

@@ -59,7 +59,7 @@ class Bench:
     scalars: Mapping[str, Any]
     child: Child
     seed: int = 0
-    fast: bool = False
+    written: Graph | None = None  # as for `trial.Subject`
     timeout: float = PATIENCE
     clock: Callable[[], float] = time.monotonic
     _inputs: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class Bench:
     def expected(self) -> dict[str, Bounded] | None:
         """What each output should be; None where the reference itself leaves with an error."""
         try:
-            return expected_of(self.graph, self.raised, self.fast, self.inputs(self.checked), self.checked)
+            return expected_of(self.graph, self.raised, self.written, self.inputs(self.checked), self.checked)
         except (IndexFault, CheckFault):
             return None
 
