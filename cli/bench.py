@@ -57,7 +57,7 @@ def bench(inputs: tuple[str, ...], **options: Any) -> int:
     """Time composites beside NumPy and PyTorch, in alternating blocks, after checking the results.
 
     The ratio is the best peer's time over ours: above 1 ours is faster.  Beside it stands what part of the machine's own ceiling (the best copy or read of so many
-    bytes, a loop of fused multiply-adds; measured in the same run) the kernel reaches.
+    bytes, a loop of fused multiply-adds; timed in the same blocks) the kernel reaches.
 
     \b
     Examples:
