@@ -37,6 +37,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("raise_loops", "graph", "graph", "first: whatever is tensor algebra must look like it before anything matches on it"),
     Pass("widen_scatters", "graph", "graph", "before simplify, which then merges its casts with those that are there"),
     Pass("simplify", "graph", "graph", "before fusing, so that dead and repeated work is not counted as traffic"),
+    Pass("shorten_filters", "graph", "graph", "on the simplified graph, which is what a run is judged by; only under --fast"),
     Pass(
         "row_axes",
         "graph",
@@ -55,6 +56,13 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("fuse", "graph", "graph", "last on the graph: it only marks what is made real, with every rewrite already done"),
     Pass("make_nests", "graph", "kernel", "one kernel for each node made real; loops are in logical order, nothing is scheduled"),
     Pass("split_complex", "kernel", "kernel", "once for what tensors and what loops have made: nothing after it knows complex numbers"),
+    Pass(
+        "flatten_temps",
+        "kernel",
+        "kernel",
+        "before whatever looks at positions: what is read as one axis is one",
+        frozenset({2, 3}),
+    ),
     Pass(
         "join_rows",
         "kernel",

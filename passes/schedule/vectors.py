@@ -15,7 +15,7 @@ from ...ir.kernel import Alloc, Block, Let, Loop, Store, expressions, statements
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
 from . import cost, prefetches, roles
-from .affine import same_position, stride, upper
+from .affine import divides, inside, same_position, stride, upper
 from .plan import Plan
 from .tables import candidates
 from .tree import StepError, all_loops, around, find, written
@@ -25,7 +25,9 @@ def vectors(plan: Plan) -> None:
     """Schedule a kernel for memory traffic.  What a step refuses stays as it is; the reason is noted."""
     _tables(plan)
     form = roles.shape(plan.kernel)
-    addresses = roles.accesses(form.body, plan.facts.buffers)
+    known = inside(form.chain, plan.facts.known)
+    # pieces of one position, (x // N)·N + x % N, are x
+    addresses = [simplify(a, known) if divides(a, form.axes) else a for a in roles.accesses(form.body, plan.facts.buffers)]
     inner = roles.innermost(form.body)
     if not inner:
         _pointwise(plan, form, addresses)
