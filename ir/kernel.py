@@ -220,9 +220,7 @@ class Module:
 
 
 def _listing_what_it_touches(kernel: Kernel) -> Kernel:
-    used = {s.buffer for s in statements(kernel.body) if isinstance(s, Store)}.union(
-        *(e.buffers for s in statements(kernel.body) for e in expressions(s))
-    )
+    used = written(kernel.body).union(*(e.buffers for s in statements(kernel.body) for e in expressions(s)))
     buffers = tuple(b for b in kernel.buffers if b in used)
     return kernel if buffers == kernel.buffers else replace(kernel, buffers=buffers)
 
@@ -280,6 +278,11 @@ def statements(block: Block) -> Iterator[Stmt]:
         elif isinstance(s, If):
             stack += reversed(s.orelse)
             stack += reversed(s.body)
+
+
+def written(block: Block) -> set[str]:
+    """The buffers that a block stores into."""
+    return {s.buffer for s in statements(block) if isinstance(s, Store)}
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:

@@ -16,8 +16,8 @@ from ..ir.bounds import Known
 from ..ir.expr import Expr, const, load, postorder, var
 from ..ir.graph import Graph
 from ..ir.kernel import Block, Buffer, If, Loop, Region, Stmt, Store, While, expressions, map_block, statements
-from ..ir.renaming import rename_buffers
-from .nest_body import Names, NestBody
+from ..ir.renaming import Names, rename_buffers
+from .nest_body import NestBody
 
 
 class Piece(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.expr import Expr
-from ...ir.kernel import Kernel, Let, Loop, Stmt
+from ...ir.kernel import Kernel, Let, Loop, Stmt, written
 from ...ir.target import Options, Target
 from ...ir.verify.body import Body
 from ...ir.verify.races import races
@@ -14,7 +14,7 @@ from .cascades import cascade
 from .contractions import contract
 from .gpu import grid
 from .plan import Plan
-from .tree import Facts, StepError, reads, written
+from .tree import Facts, StepError, reads
 from .vectors import vectors
 
 

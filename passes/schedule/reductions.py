@@ -6,11 +6,27 @@ from dataclasses import replace
 
 from ...ir.dtypes import DType
 from ...ir.expr import ONE, ZERO, Expr, call, ceildiv, const, first, last, load, maximum, minimum, var, where
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_block, statements, substitute_block, with_body
+from ...ir.kernel import (
+    Alloc,
+    Block,
+    Buffer,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Stmt,
+    Store,
+    expressions,
+    map_block,
+    statements,
+    substitute_block,
+    with_body,
+    written,
+)
 from ...ir.primops import COMBINERS
 from ...ir.simplify import prove_equal
 from .affine import at_least, constant_extent, minus, upper
-from .tree import Facts, StepError, around, fresh, less, loads_in, local_buffers, names_taken, reads, replace_in, replace_loop, written
+from .tree import Facts, StepError, around, fresh, less, loads_in, local_buffers, names_taken, reads, replace_in, replace_loop
 
 
 def identity(combiner: str, dtype: DType) -> Expr:

@@ -10,13 +10,13 @@ transposition    store and loads are consecutive along different axes: square ti
 from __future__ import annotations
 
 from ...ir.expr import ZERO, Expr, postorder, substitute, var
-from ...ir.kernel import Alloc, Block, Let, Loop, Store, expressions, statements
+from ...ir.kernel import Alloc, Block, Let, Loop, Store, expressions, statements, written
 from ...ir.simplify import simplify
 from . import cost, prefetches, roles
 from .affine import same_position, stride, upper
 from .plan import Plan
 from .tables import candidates
-from .tree import StepError, all_loops, around, find, written
+from .tree import StepError, all_loops, around, find
 
 
 def vectors(plan: Plan) -> None:
