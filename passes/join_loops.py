@@ -23,8 +23,7 @@ from typing import NamedTuple
 from ..ir.expr import ONE, Expr, postorder, substitute, var
 from ..ir.kernel import Alloc, Block, If, Let, Loop, Stmt, Store, expressions, statements, substitute_block, written
 from ..ir.renaming import Names, unique_locals
-
-LOADED = 4  # registers that do not accumulate
+from .schedule.cost import LOADED
 
 
 class Sum(NamedTuple):

@@ -6,6 +6,7 @@ what is worth a vector.  Blocks depend on sizes and target alone, never on the n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...ir.dtypes import DType
@@ -13,6 +14,7 @@ from ...ir.target import Target
 
 VECTORS = 2  # vectors side by side in a register tile: one load of a row's element serves both
 ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × adds a cycle, on machines of the last ten years
+LOADED = 4  # registers that hold what is loaded for several sums, not the sums
 DIRECT_ROWS = 8  # of a tile without packing: two vectors side by side fill the latency of an FMA, few rows are computed in vain at a border
 FEW_TILES = 8  # up to so many tiles of rows, packing the column operand costs more than it saves
 WORDS = (
@@ -76,6 +78,17 @@ def stream_bytes(target: Target) -> int:
 def first_lanes(target: Target) -> bool:
     """Whether one instruction stores the first lanes of a vector, as from AVX2 on: then the border of a tile needs no code of its own."""
     return target.vector_bytes >= 32
+
+
+def accumulators(target: Target, sums: Sequence[DType], width: int) -> int:
+    """Vectors side by side for each of several sums that share a loop, as far as there are registers for all."""
+    each = sum(max(1, width * dtype.bytes // max(1, target.vector_bytes)) for dtype in sums)
+    return _power_below((target.vector_registers - LOADED) // max(1, each), 1, ACCUMULATORS)
+
+
+def columns(target: Target, sums: Sequence[DType]) -> int:
+    """Columns of a reduction over rows that are worked off side by side: all its accumulators stay in the first cache, beside what is read."""
+    return _power_below(target.l1 // 2 // max(1, sum(dtype.bytes for dtype in sums)), TURNED, COLUMNS)
 
 
 def _power_below(x: int, least: int, most: int) -> int:

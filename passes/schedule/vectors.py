@@ -9,6 +9,8 @@ transposition    store and loads are consecutive along different axes: square ti
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from ...ir.expr import ZERO, Expr, postorder, substitute, var
 from ...ir.kernel import Alloc, Block, Let, Loop, Store, expressions, statements, written
 from ...ir.simplify import simplify
@@ -28,9 +30,8 @@ def vectors(plan: Plan) -> None:
     if not inner:
         _pointwise(plan, form, addresses)
     else:
-        along = sum(roles.units(roles.accesses(x.body, plan.facts.buffers), x.axis) for x in inner)
         column = roles.vector_axis(form.axes, addresses)
-        if column is not None and roles.units(addresses, column) > along and _column(plan, column):
+        if column is not None and _better_by_columns(plan, form, inner, column) and _column(plan, column):
             return
         vectors_inside(plan, inner if form.chain else _chunks(plan))
     _prefetches(plan)
@@ -237,7 +238,8 @@ def vectors_along(plan: Plan, loop: Loop) -> None:
 def _fold(plan: Plan, axis: str, width: int) -> None:
     """Several vectors accumulate along a reduction; what is left over by one vector, of which only the first lanes are there, or (where no instruction loads these) by scalars."""
     saved = plan.kernel
-    lanes = width * cost.ACCUMULATORS
+    sums = [s.value.dtype for s in plan.loop(axis).body if isinstance(s, Store)]
+    lanes = most_lanes = width * cost.accumulators(plan.target, sums, width)
     extent = plan.extent(axis)
     while extent is not None and extent < lanes:
         lanes //= 2
@@ -259,7 +261,7 @@ def _fold(plan: Plan, axis: str, width: int) -> None:
             axis, lanes = f"{axis}.t", width if lanes > width else 0
     except StepError as e:
         plan.note(f"`{axis}` stays scalar: {e}")
-        if lanes == width * cost.ACCUMULATORS:
+        if lanes == most_lanes:
             plan.kernel = saved
 
 
@@ -298,6 +300,17 @@ def _one_axis(plan: Plan, loop: Loop) -> str:
 # ---- columns
 
 
+def _better_by_columns(plan: Plan, form: roles.Shape, inner: list[Loop], column: str) -> bool:
+    """Whether fewer vectors are gathered along a kept axis than along the innermost loops, or as many and more are consecutive; what only a row touches, once, is gathered at little cost."""
+    folded = {x.axis for x in all_loops(form.body)}
+    addresses = roles.accesses(form.body, plan.facts.buffers)
+    often = [a for a in addresses if a.names & folded]
+    along = [(roles.accesses(x.body, plan.facts.buffers), x.axis) for x in inner]
+    strided = sum(roles.moving(a, axis) - roles.units(a, axis) for a, axis in along)
+    across = roles.moving(often, column) - roles.units(often, column)
+    return across < strided or (across == strided and roles.units(addresses, column) > sum(roles.units(a, axis) for a, axis in along))
+
+
 def _column(plan: Plan, axis: str) -> bool:
     """The consecutive axis is kept: vectors of accumulators, the reduction outside of them.  False, and nothing done, where the nest has no such form."""
     form = roles.shape(plan.kernel)
@@ -310,11 +323,12 @@ def _column(plan: Plan, axis: str) -> bool:
     try:
         if order != form.axes:
             plan.do("reorder", *order)
-        if once and (extent is None or extent > cost.COLUMNS):
-            plan.do("split", axis, cost.COLUMNS)
+        columns = cost.columns(plan.target, [s.buffer.dtype for s in form.body if isinstance(s, Alloc)])
+        if once and (extent is None or extent > columns):
+            plan.do("split", axis, columns)
             for piece in _expanded(plan, f"{axis}.1"):
                 _rows(plan, piece, width)
-            plan.note(f"rows are read {cost.COLUMNS} columns at a time along the kept axis `{axis}`: a page or more of memory in order")
+            plan.note(f"rows are read {columns} columns at a time along the kept axis `{axis}`: a page or more of memory in order")
             plan.do("parallel", roles.shape(plan.kernel).axes[0])
             return True
         factor = width * cost.ACCUMULATORS
@@ -390,9 +404,11 @@ def _expanded(plan: Plan, axis: str) -> list[str]:
         if isinstance(s, Alloc):
             plan.do("expand", s.buffer.name, axis)
     pieces = [axis]
-    if len([s for s in body if not isinstance(s, Alloc)]) > 1:
+    rest = [s for s in body if not isinstance(s, (Alloc, Let))]
+    if len(rest) > 1:
         known = {x.axis for x in all_loops(plan.kernel.body)}
-        plan.do("fission", axis)
+        several = any(not isinstance(s, Loop) and not isinstance(t, Loop) for s, t in pairwise(rest))
+        plan.do("fission", axis, around=",".join(s.axis for s in rest if isinstance(s, Loop)) if several else "")
         pieces += [x.axis for x in all_loops(plan.kernel.body) if x.axis not in known]
     for piece in pieces:
         inner: list[str] = []
