@@ -16,13 +16,13 @@ Not where the operands of a reduction are used again along two axes (a matrix pr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 from typing import NamedTuple
 
 from ..ir.expr import ONE, Expr, postorder, substitute, var
-from ..ir.kernel import Alloc, Block, If, Let, Loop, Stmt, Store, expressions, statements, substitute_block, written
-from ..ir.renaming import Names, unique_locals
+from ..ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Stmt, Store, expressions, statements, substitute_block, written
+from ..ir.renaming import Names, defined, unique_locals
 from .schedule.cost import LOADED
 
 
@@ -40,6 +40,9 @@ class Sum(NamedTuple):
         """What is read at positions that move with the loops."""
         axes = {x.axis for x in self.loops}
         return {n: None for s in self.body for n in postorder(*expressions(s)) if n.op == "load" and n.names & axes}
+
+    def stores(self, buffer: str) -> list[Store]:
+        return [s for s in self.body if isinstance(s, Store) and s.buffer == buffer]
 
     def registers(self) -> int:
         """Of accumulators, in vectors of which each lane has what is loaded for it."""
@@ -59,6 +62,15 @@ def reduction(s: Stmt) -> Sum | None:
     plain = all(isinstance(t, Let) or (isinstance(t, Store) and t.combiner and not t.index) for t in body)
     reads_back = any(e.buffers & changed for t in body for e in expressions(t))
     return Sum(tuple(loops), body) if loops and plain and not reads_back else None
+
+
+def with_joined_loops(kernel: Kernel, names: Iterable[str], registers: int) -> Kernel:
+    """The kernel with its loops joined; `names` are taken elsewhere."""
+    body = join_loops(kernel.body, Names((*names, *defined(kernel.body))), registers)
+    if body is kernel.body:
+        return kernel
+    note = "reductions that read the same memory share a loop: it is read once"
+    return replace(kernel, body=body, notes=tuple(dict.fromkeys((*kernel.notes, note))))
 
 
 def join_loops(block: Block, names: Names, registers: int, kept: frozenset[str] = frozenset()) -> Block:
@@ -95,7 +107,7 @@ def sums(block: Block) -> int:
 
 def _pair(block: list[Stmt], names: Names, registers: int, kept: frozenset[str]) -> list[Stmt] | None:
     """The block with the first two loops joined that can be; None where none can."""
-    nests = [(k, r) for k, s in enumerate(block) if (r := reduction(s)) is not None and not _reused(r, kept)]
+    nests = [(k, r) for k, s in enumerate(block) if (r := reduction(s)) is not None and not is_reused(r, kept)]
     for n, (k, second) in enumerate(nests):
         for j, first in reversed(nests[:n]):
             one = _one(first, second, names, registers)
@@ -110,7 +122,7 @@ def _pair(block: list[Stmt], names: Names, registers: int, kept: frozenset[str])
     return None
 
 
-def _reused(r: Sum, kept: frozenset[str]) -> bool:
+def is_reused(r: Sum, kept: Set[str]) -> bool:
     """Whether each of two operands misses an axis around them that the other has."""
     has = [n.names & kept for n in r.loads()]
     return any(a - b and b - a for a in has for b in has)

@@ -26,7 +26,7 @@ from ..ir.expr import ZERO, Expr, call, load, postorder, rewrite
 from ..ir.kernel import Alloc, Block, Buffer, If, Kernel, Loop, Module, Stmt, Store, While, expressions, map_block, map_expressions, statements
 from ..ir.renaming import Names, defined
 from ..ir.target import Options, Target
-from .join_loops import join_loops, sums
+from .join_loops import sums, with_joined_loops
 from .rows import Rows, around, common_depth, joined, one_after_the_other, rows_of
 
 
@@ -39,16 +39,8 @@ def join_rows(ir: Module, target: Target, options: Options) -> Module:
         return one_after_the_other(a, b, handing) if handing else _in_one_pass(a, b, target.vector_registers)
 
     done = joined(rows_of(ir), joint)
-    kernels = [_with_joined_loops(r, target.vector_registers) for r in done]
+    kernels = [with_joined_loops(r.kernel, (*r.sizes, *r.buffers), target.vector_registers) for r in done]
     return _local_rows(ir, kernels) if len(done) < len(ir.kernels) else ir.with_kernels(tuple(kernels)) if kernels != [*ir.kernels] else ir
-
-
-def _with_joined_loops(r: Rows, registers: int) -> Kernel:
-    body = join_loops(r.kernel.body, Names((*r.sizes, *r.buffers, *defined(r.kernel.body))), registers)
-    if body is r.kernel.body:
-        return r.kernel
-    note = "reductions that read the same memory share a loop: it is read once"
-    return replace(r.kernel, body=body, notes=tuple(dict.fromkeys((*r.kernel.notes, note))))
 
 
 def _alone(r: Rows) -> bool:
@@ -95,7 +87,7 @@ def _in_one_pass(a: Rows, b: Rows, registers: int) -> Rows | None:
     if 0 in passes:
         return None
     one = one_after_the_other(a, b, depth)
-    one = replace(one, kernel=_with_joined_loops(one, registers))
+    one = replace(one, kernel=with_joined_loops(one.kernel, (*one.sizes, *one.buffers), registers))
     return one if sums(one.inside(depth)) == max(passes) else None
 
 

@@ -56,6 +56,13 @@ PIPELINE: tuple[Pass, ...] = (
         frozenset({2, 3}),
     ),
     Pass(
+        "join_columns",
+        "kernel",
+        "kernel",
+        "after join_rows, which finds what is done row by row; before scheduling, for the same reason",
+        frozenset({2, 3}),
+    ),
+    Pass(
         "share_reciprocals",
         "kernel",
         "kernel",
