@@ -309,7 +309,7 @@ REFUSED = {
     "prefetch what is local": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch s j.0 i", "is local"),
     "prefetch what is not read": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch Y j.0 i", "reads no consecutive elements"),
     "rfactor of unknown length": ("row_sum", "rfactor p", "no reduction of constant extent"),
-    "split_reduction in a loop": ("row_sum", "split_reduction p 4", "inside another loop"),
+    "split_reduction in a loop": ("row_sum", "split_reduction p 4", "inside a loop that is not serial"),
     "split_reduction of a parallel loop": ("pointwise", "split_reduction i 4", "no reduction loop"),
     "split_reduction into nothing": ("total_sum", "split_reduction p 0", "0 chunks"),
     "region without work": ("scatter", "region", "no loop is parallel"),
