@@ -237,6 +237,11 @@ GOOD = {
     "rfactor of what may be empty": ("row_sum", "split p 8 tail=cut\nsplit p.t 2 tail=cut\nrfactor p.t.1 skip=1\nvectorize p.t.1"),
     "split_reduction": ("total_sum", "split_reduction p 4"),
     "split_reduction of a long axis": ("total_sum", "collapse p q\nsplit_reduction p_q 3 least=2"),
+    "split_reduction of each row": ("row_sum", "serial i\nsplit_reduction p 4"),
+    "search": ("first_position", "search p 4"),
+    "search, in vectors": ("first_position", "search p 8\nsplit p.1 4 tail=cut\nrfactor p.1.1\nvectorize p.1.1"),
+    "search in pieces of a row": ("first_position", "serial i\nsplit_reduction p 3\nsearch p.1 2"),
+    "rows side by side": ("between", "split i 3\nexpand acc i.1\nfission i.1 around=p\nreorder p i.1.b"),
     "unswitch": ("matmul_bias", "split p 8\naccumulate p.0\nsplit j 4 tail=pad\nexpand acc j.1\nfission j.1\nunswitch j.1"),
     "region": ("gemm", "split p 8\naccumulate p.0 into=C\nstage B p.1 j at=p.0 space=shared\nregion"),
     "region around a loop": ("broadcast", "serial g\nregion i"),
@@ -321,6 +326,10 @@ REFUSED = {
     "clamp what other iterations write": ("softmax", "expand m i\nsplit i 5 tail=clamp", "would read `m` again, which it writes"),
     "pad over the end of a part": ("vecmat", "split j 1024\nexpand acc j.1\nsplit j.1 4 tail=cut\nsplit j.0 5 tail=pad", "positions in `acc` may be out of bounds"),
     "accumulate in steps of 2": ("steps", "accumulate q", "no reduction loop from 0 in steps of 1"),
+    "search for a sum": ("row_sum", "search p 4", "does more than to take one minimum"),
+    "search twice": ("first_position", "search p 4\nsearch p.1 2", "no minimum of positions"),
+    "search in a chunk of the axis": ("first_position", "split p 8\nsearch p.1 2", "may hold a position already|symbolic extent"),
+    "search what is no position": ("max_plus", "search p 2", "does more than to take one minimum|no minimum of positions"),
     "no if": ("pointwise", "unswitch j", "exactly one `if`"),
 }  # fmt: skip
 
