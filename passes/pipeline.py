@@ -49,6 +49,13 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("make_nests", "graph", "kernel", "one kernel for each node made real; loops are in logical order, nothing is scheduled"),
     Pass("split_complex", "kernel", "kernel", "once for what tensors and what loops have made: nothing after it knows complex numbers"),
     Pass(
+        "complex_products",
+        "kernel",
+        "kernel",
+        "before kernels join: what makes the result of it is one that others may join; before scheduling, which tiles real contractions",
+        frozenset({2, 3}),
+    ),
+    Pass(
         "join_rows",
         "kernel",
         "kernel",
