@@ -9,7 +9,7 @@
                                                                          C[i, j, 1] = temp[2·i, 2·j + 1] + temp[2·i + 1, 2·j]
 
 Four real products are what a complex one takes, and the real contraction takes the road of all contractions: components that lie side by side are columns.  Conjugates are other signs in the second
-kernel.  It runs where both operands are ports and each has a kept axis that the other misses; what is between the kernels is twice the result, so a reduction that is known to be short stays as it is.
+kernel.  It runs where each operand has a kept axis that the other misses; what is between the kernels is twice the result, so a reduction that is known to be short stays as it is.
 --strict forbids it: two sums are subtracted where differences were summed.
 """
 
@@ -18,8 +18,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..ir.expr import ZERO, Expr, call, load, rewrite, substitute, var
-from ..ir.kernel import Alloc, Block, Buffer, Kernel, Loop, Module, Store, identity_of, map_expressions
+from ..ir.expr import ZERO, Expr, call, load, rewrite, substitute, var, where
+from ..ir.graph import PARTS
+from ..ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Module, Store, identity_of, map_expressions
 from ..ir.renaming import Names, defined
 from ..ir.target import Options, Target
 from .join_loops import Sum, reduction
@@ -38,7 +39,13 @@ class Product(NamedTuple):
 
 def complex_products(ir: Module, target: Target, options: Options) -> Module:
     paired = frozenset(p.name for p in ir.ports if p.pairs)
-    if not paired or target.gpu or not target.vector_bytes or options.strict or options.schedules.get(target.runtime) is not None:
+    if (
+        not (paired or any(t.name.endswith(f".{PARTS[0]}") for t in ir.temps))
+        or target.gpu
+        or not target.vector_bytes
+        or options.strict
+        or options.schedules.get(target.runtime) is not None
+    ):
         return ir
     kernels: list[Kernel] = []
     temps = list(ir.temps)
@@ -55,7 +62,7 @@ def complex_products(ir: Module, target: Target, options: Options) -> Module:
 def _twice(r: Rows, paired: frozenset[str], temps: set[str]) -> tuple[Kernel, Kernel, Buffer] | None:
     """The real contraction, what makes the result of it, and what is between them."""
     body = r.inside(len(r.chain))
-    loops = [s for s in body if not isinstance(s, (Alloc, Store))]
+    loops = [s for s in body if not isinstance(s, (Alloc, Store, Let))]
     found = reduction(loops[0]) if len(loops) == 1 and r.few is None and not r.kernel.schedule else None
     if found is None or len(found.body) != 2 or any(x.stop.is_const and x.stop.attr < SHORT for x in found.loops):
         return None
@@ -74,11 +81,11 @@ def _twice(r: Rows, paired: frozenset[str], temps: set[str]) -> tuple[Kernel, Ke
     if rows[-1].axis == r.chain[-1].axis:  # the columns are the innermost axis
         a, b, rows, columns = b, a, columns, rows
         products = [p._replace(parts=p.parts[::-1]) for p in products]
-    return _real(r, found, products, (a, b), (rows[-1], columns[-1]), temps)
+    return _real(r, found, products, (a, b), (rows[-1], columns[-1]), paired, temps)
 
 
 def _real(
-    r: Rows, found: Sum, products: list[Product], operands: tuple[Expr, Expr], doubled: tuple[Loop, Loop], temps: set[str]
+    r: Rows, found: Sum, products: list[Product], operands: tuple[Expr, Expr], doubled: tuple[Loop, Loop], paired: frozenset[str], temps: set[str]
 ) -> tuple[Kernel, Kernel, Buffer]:
     names = Names((*r.sizes, *r.buffers, *temps, *defined(r.kernel.body)))
     dtype = operands[0].dtype
@@ -88,8 +95,11 @@ def _real(
     halves = {var(old): var(new.axis) // 2 for old, new in twice.items()}
 
     def component(operand: Expr, axis: Loop) -> Expr:
-        *index, _ = (substitute(e, halves) for e in operand.args)
-        return load(operand.attr, dtype, *index, var(twice[axis.axis].axis) % 2)
+        index, part = [substitute(e, halves) for e in operand.args], var(twice[axis.axis].axis) % 2
+        if operand.attr in paired:
+            return load(operand.attr, dtype, *index[:-1], part)
+        planes = (load(f"{operand.attr.rpartition('.')[0]}.{which}", dtype, *index) for which in PARTS)
+        return where(call("equal", part, ZERO), *planes)
 
     acc = Buffer(names.fresh("acc"), dtype, (), "register")
     value = call("mul", component(operands[0], doubled[0]), component(operands[1], doubled[1]))
@@ -119,6 +129,16 @@ def _real(
     return first, second, between
 
 
+def _component(e: Expr, paired: frozenset[str]) -> tuple[Expr, int] | None:
+    """Component 0 of what one of the components of a number in memory is of, and which one that is: ports hold pairs, temporaries a plane for each."""
+    if e.op != "load" or not e.args:
+        return None
+    if e.attr in paired:
+        return (load(e.attr, e.dtype, *e.args[:-1], ZERO), e.args[-1].attr) if e.args[-1].is_const else None
+    name, _, part = e.attr.rpartition(".")
+    return (load(f"{name}.{PARTS[0]}", e.dtype, *e.args), PARTS.index(part)) if name and part in PARTS else None
+
+
 def _products(value: Expr, paired: frozenset[str]) -> list[Product] | None:
     """The value as a sum of products of components, each with its sign; None where it is something else."""
     result: list[Product] = []
@@ -134,12 +154,12 @@ def _products(value: Expr, paired: frozenset[str]) -> list[Product] | None:
             for f in e.args:
                 while f.op == "neg":
                     f, sign = f.args[0], -sign
-                if f.op != "load" or f.attr not in paired or not f.args[-1].is_const:
+                component = _component(f, paired)
+                if component is None:
                     return None
-                factors.append(f)
-            whole = tuple(load(f.attr, f.dtype, *f.args[:-1], ZERO) for f in factors)
-            parts = tuple(f.args[-1].attr for f in factors)
-            result.append(Product(sign, (parts[0], parts[1]), (whole[0], whole[1])))
+                factors.append(component)
+            (a, m), (b, n) = factors
+            result.append(Product(sign, (m, n), (a, b)))
         else:
             return None
     first = result[0].operands if result else None
