@@ -9,7 +9,7 @@
 2. A sum whose body is then separable (`separate.py`) becomes a state of a *cascade*, beside the reductions that it depends on.  While the axis is worked off tile by tile,
    the earlier states are those of what was seen so far; when they move, the sum is multiplied by a factor that depends on their old and new values alone.
    A body that is a polynomial in earlier states becomes several sums around a point that moves with them (`moments.py`): variance, its kin, entropy.
-3. Reductions of the same scores are states of one cascade too, corrected or not (`cascade_groups.py`).
+3. Reductions of the same scores are states of one cascade too, corrected or not (`cascade_groups.py`); so are loops that walk them in order (`cascade_folds.py`).
 4. States, and what they are made of, are f32 where they were smaller floats; casts between floats are transparent.
 5. Exponents are subtracted before they are exponentiated, exp(previous m − m), and each exponential is taken relative to the extreme of its own argument, so nothing overflows.
    Where the extreme is that of nothing yet (−∞: all masked so far) exponentials are relative to 0 and give 0; a row that is masked to the end sums to 0, and 0 / 0 is NaN, as it is
@@ -26,7 +26,7 @@ from typing import Any
 
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, DType, f32
-from ..ir.expr import ONE, ZERO, Expr, axis, both, leaves
+from ..ir.expr import ONE, ZERO, Expr, axis, both
 from ..ir.graph import (
     Graph,
     Node,
@@ -46,8 +46,10 @@ from ..ir.graph import (
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_le
 from ..ir.target import Options, Target
+from ..ir.walks import leaves
+from .cascade_folds import with_folds
 from .cascade_groups import Group, groups, pointwise_reads
-from .masked_rows import Use, leaves_out, lost, nothing_of
+from .masked_rows import OUTPUT, Use, leaves_out, lost, nothing_of
 from .moments import Moments, Order, addition, before, moments
 from .selections import Selection, selection
 from .separate import Body, Exponent, Mixed, Pulled, Term, beside, guarded, guarded_extremes, unguarded, varying_in
@@ -57,11 +59,13 @@ from .walk import Walk, run
 def cascade(ir: Graph, target: Target, options: Options) -> Graph:
     """See the head of this file."""
     nodes = ir.nodes()
-    if options.strict or sum(n.op == "reduce" for n in nodes) < 2 or any(n.op == "cascade" for n in nodes):
+    if options.strict or sum(n.op in ("reduce", "nest") for n in nodes) < 2 or any(n.op == "cascade" for n in nodes):
         return ir
     found = _Finder(ir, target.gpu)
     separated = rewrite(ir, found.rule)
     found_groups = groups(separated, found.states, target, found.reasons)
+    if not target.gpu:
+        found_groups = with_folds(separated, found_groups, found.states)
     return _Redirected(found_groups, found).graph(separated) if found_groups else separated
 
 
@@ -81,6 +85,7 @@ class _State:
     earlier: tuple[Node, ...]
     places: tuple[int, ...]  # for each axis of the earlier ones: which axis of this one
     exponents: tuple[Exponent, ...]
+    bare: bool = False  # exponents relative to nothing are NaN, as they are without this pass
     moments: Moments | None = None  # where the body is a polynomial in earlier ones too
     order: Order = ()
     selection: Selection | None = None
@@ -179,7 +184,7 @@ class _Finder:
     def or_nan(self, n: Node) -> Node:
         """What is summed relative to an extreme that is infinite is NaN, where nobody but this pass guards the exponent against that."""
         state, result = self.states.get(n), n
-        for e in state.exponents if state is not None else ():
+        for e in state.exponents if state is not None and not state.bare else ():
             for t in e.moving:
                 extreme = unguarded(t.view)
                 if extreme is t.view and extreme.node in self.infinite:
@@ -193,7 +198,7 @@ class _Finder:
         found = {}
         for n, state in self.states.items():
             terms = [t for e in state.exponents for t in e.moving if unguarded(t.view) is t.view]
-            if terms and state.moments is None and not leaves_out(n.args[0].node):
+            if terms and state.moments is None and not state.bare:
                 found[n] = tuple(dict.fromkeys(t.view for t in terms))
         return found
 
@@ -224,7 +229,8 @@ class _Finder:
         assert place is not None
         inner = varying_in(body, varying)
         try:
-            node, within = run(Body(frozenset(earlier), infinite=self.infinite).separate(body.node, inner))
+            bare = leaves_out(body.node)
+            node, within = run(Body(frozenset(earlier), infinite=self.infinite, bare=bare).separate(body.node, inner))
             lenient = None
         except Mixed as reason:
             lenient = Body(frozenset(earlier), True, self.infinite)
@@ -240,11 +246,11 @@ class _Finder:
                 self.anchored(t, e, n)
         new = reduce_node("add", n.shape, n.attr.extents, View(node, body.index), n.span)
         if lenient is None:
-            self.states[new] = _State(new, tuple(earlier), place, exponents)
+            self.states[new] = _State(new, tuple(earlier), place, exponents, leaves_out(body.node))
             return new
         sums = moments(new, lenient)
         for order, m in sums.sums.items():
-            self.states[m] = _State(m, tuple(earlier), place, exponents, sums, order)
+            self.states[m] = _State(m, tuple(earlier), place, exponents, moments=sums, order=order)
         return sums.sums[(0,) * len(sums.points)]
 
     def in_rows(self, n: Node, place: tuple[int, ...]) -> bool:
@@ -301,7 +307,14 @@ class _Redirected:
 
     def graph(self, graph: Graph) -> Graph:
         self.lost = lost(graph, self.finder.relative(), self.states)
-        return graph.with_outputs(tuple(run(self.visit(n, None)) for _, n in graph.outputs))
+        return graph.with_outputs(tuple(run(self.output(n)) for _, n in graph.outputs))
+
+    def output(self, n: Node) -> Walk:
+        new = yield self.visit(n, None)
+        if (n, OUTPUT) in self.lost:
+            bare = yield self.masked(identity(new), self.lost[n, OUTPUT])
+            return self.finder.or_nothing(bare.node, n)
+        return new
 
     def visit(self, n: Node, inside: Group | None) -> Walk:
         """What stands for a node, read by what is outside of all cascades or inside of one; inside, small floats are computed in f32."""
@@ -333,9 +346,10 @@ class _Redirected:
 
     def rebuilt(self, n: Node, inside: Group | None) -> Walk:
         widened = inside is not None and (n.op in OPS or n.op in ("reduce", "previous")) and n.op != "bitcast"
+        within = widened or n in self.groups
         args = []
         for k, a in enumerate(n.args):
-            new = View((yield self.visit(a.node, inside if widened else None)), a.index, a.domain, a.fill)
+            new = View((yield self.visit(a.node, inside if within else None)), a.index, a.domain, a.fill)
             if (n, k) in self.lost and inside is None:
                 bare = yield self.masked(new, self.lost[n, k])
                 new = View(self.finder.or_nothing(bare.node, a.node), bare.index)
@@ -417,4 +431,13 @@ def _correction(n: Node, state: _State, rows: tuple[int, ...], group: Group, inf
             factor = identity(elementwise(e.base, group.rows, moved))
             result = factor if result is None else identity(elementwise("mul", group.rows, result, factor))
     assert result is not None
-    return result.node
+    if not state.bare:
+        return result.node
+    # relative to nothing before and after, what was NaN stays so; relative to a number after, nothing has been there yet
+    stays: View | None = None
+    for t in (t for e in state.exponents for t in e.moving):
+        last = unguarded(t.view.through(to_rows))
+        same = identity(elementwise("equal", group.rows, View(before(last.node, frozenset(state.earlier)), last.index), last))
+        stays = same if stays is None else identity(elementwise("bit_and", group.rows, stays, same))
+    assert stays is not None
+    return elementwise("where", group.rows, stays, scalar(const_node(1.0, result.dtype)), result)

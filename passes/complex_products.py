@@ -18,11 +18,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..ir.expr import ZERO, Expr, call, load, rewrite, substitute, var, where
+from ..ir.expr import ZERO, Expr, call, load, var, where
 from ..ir.graph import PARTS
 from ..ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Module, Store, identity_of, map_expressions
 from ..ir.renaming import Names, defined
 from ..ir.target import Options, Target
+from ..ir.walks import rewrite, substitute
 from .join_loops import Sum, reduction
 from .rows import Rows, around, rows_of
 
@@ -39,13 +40,7 @@ class Product(NamedTuple):
 
 def complex_products(ir: Module, target: Target, options: Options) -> Module:
     paired = frozenset(p.name for p in ir.ports if p.pairs)
-    if (
-        not (paired or any(t.name.endswith(f".{PARTS[0]}") for t in ir.temps))
-        or target.gpu
-        or not target.vector_bytes
-        or options.strict
-        or options.schedules.get(target.runtime) is not None
-    ):
+    if not (paired or any(t.name.endswith(f".{PARTS[0]}") for t in ir.temps)) or target.gpu or not target.vector_bytes or options.strict:
         return ir
     kernels: list[Kernel] = []
     temps = list(ir.temps)
@@ -80,7 +75,7 @@ def _twice(r: Rows, paired: frozenset[str], temps: set[str]) -> tuple[Kernel, Ke
         return None
     if rows[-1].axis == r.chain[-1].axis:  # the columns are the innermost axis
         a, b, rows, columns = b, a, columns, rows
-        products = [p._replace(parts=p.parts[::-1]) for p in products]
+        products = [_turned(p) for p in products]
     return _real(r, found, products, (a, b), (rows[-1], columns[-1]), paired, temps)
 
 
@@ -163,4 +158,10 @@ def _products(value: Expr, paired: frozenset[str]) -> list[Product] | None:
         else:
             return None
     first = result[0].operands if result else None
-    return [p if p.operands == first else Product(p.sign, p.parts[::-1], p.operands[::-1]) for p in result]
+    return [p if p.operands == first else _turned(p) for p in result]
+
+
+def _turned(p: Product) -> Product:
+    """The same with its factors the other way round."""
+    (a, b), (m, n) = p.operands, p.parts
+    return Product(p.sign, (n, m), (b, a))

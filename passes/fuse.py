@@ -22,11 +22,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..ir.bounds import Known
-from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, leaves, substitute, var
-from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, postorder, rewrite, state_axes, state_count, users
+from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, var
+from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, postorder, reduced_extents, rewrite, state_axes, state_count, users
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove, prove_le, simplify
 from ..ir.target import Options, Target
+from ..ir.walks import leaves, substitute
 from .costs import nominal, operation, points, read, write
 
 STRUCTURAL = frozenset({"nest", "scatter", "update", "scan", "contiguous"})
@@ -180,12 +181,12 @@ class _Planner:
     def inside_cascade(self, n: Node, use: _Use) -> None:
         """What the states of a cascade read is used once for each position of a tile, however many further axes a state has."""
         around, _ = self.placed(use)
-        along = self.fresh(n.args[0].node.attr.extents)
+        along = self.fresh(reduced_extents(n.args[0].node))
         for k, view in enumerate(n.args[: state_count(n)]):
             places, extents = state_axes(n, k)
-            further = self.fresh(extents)
+            further = self.fresh(extents) if view.node.op == "reduce" else ()  # a nest walks its operand once
             point = (*use.index, *(v for v, _ in further))
-            index = (*(point[j] for j in places), *(v for v, _ in along))
+            index = (*(point[j] for j in places if j < len(point)), *(v for v, _ in along))
             self.reading(view.node, 0, replace(use, index=index, loops=(*around, *along, *further), parallel=len(around) + len(along), kept=True))
 
     def beside_contractions(self) -> list[Node]:

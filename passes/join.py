@@ -18,10 +18,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..ir.expr import Expr, load, postorder, substitute, var
+from ..ir.expr import Expr, load, var
 from ..ir.kernel import Block, Let, Loop, Module, Stmt, Store, expressions, statements, written
 from ..ir.renaming import Names, defined
 from ..ir.target import Options, Target
+from ..ir.walks import postorder, substitute
 from .rows import Rows, around, common_depth, joined, one_after_the_other, rows_of
 
 MOST = 64  # statements of a joined body: more values than registers help nobody
@@ -29,8 +30,7 @@ STREAMS = 12  # tensors that one loop moves: prefetchers and write buffers follo
 
 
 def join(ir: Module, target: Target, options: Options) -> Module:
-    """Kernels that a user schedules by name stay as they are."""
-    if len(ir.kernels) < 2 or target.runtime in options.schedules:
+    if len(ir.kernels) < 2:
         return ir
     kernels = joined(rows_of(ir), _together)
     if len(kernels) == len(ir.kernels):

@@ -53,8 +53,8 @@ LEAST = 8  # chunks: fewer are shared unevenly
 
 
 def join_columns(ir: Module, target: Target, options: Options) -> Module:
-    if target.gpu or len(ir.kernels) < 2 or options.schedules.get(target.runtime) is not None:
-        return ir  # a thread of a GPU has no memory for a row of sums; a script names the kernels that it was written for
+    if target.gpu or len(ir.kernels) < 2:
+        return ir  # a thread of a GPU has no memory for a row of sums
     rows = rows_of(ir)
     for group in _groups(rows, options.strict):
         fits = simplify(_fits(group, target.l2 // 4), assuming(Known(ir.size_info()), both(*ir.requires)))

@@ -20,9 +20,10 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..ir.expr import ONE, Expr, postorder, substitute, var
+from ..ir.expr import ONE, Expr, var
 from ..ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Stmt, Store, expressions, statements, substitute_block, written
 from ..ir.renaming import Names, defined, unique_locals
+from ..ir.walks import postorder, substitute
 from .schedule.cost import LOADED
 
 

@@ -22,18 +22,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir.expr import ZERO, Expr, call, load, postorder, rewrite
+from ..ir.expr import ZERO, Expr, call, load
 from ..ir.kernel import Alloc, Block, Buffer, If, Kernel, Loop, Module, Stmt, Store, While, expressions, map_block, map_expressions, statements
 from ..ir.renaming import Names, defined
 from ..ir.target import Options, Target
+from ..ir.walks import postorder, rewrite
 from .join_loops import sums, with_joined_loops
 from .rows import Rows, around, common_depth, joined, one_after_the_other, rows_of
 
 
 def join_rows(ir: Module, target: Target, options: Options) -> Module:
-    if options.schedules.get(target.runtime) is not None:
-        return ir  # a script names the kernels that it was written for
-
     def joint(a: Rows, b: Rows) -> Rows | None:
         handing = _handing_on(a, b) if not target.gpu else 0  # a thread of a GPU has no memory for a row
         return one_after_the_other(a, b, handing) if handing else _in_one_pass(a, b, target.vector_registers)

@@ -38,6 +38,13 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("widen_scatters", "graph", "graph", "before simplify, which then merges its casts with those that are there"),
     Pass("simplify", "graph", "graph", "before fusing, so that dead and repeated work is not counted as traffic"),
     Pass(
+        "row_axes",
+        "graph",
+        "graph",
+        "after simplify, which composes views; before cascade, which then sees loops over the rows of its scores",
+        frozenset({2, 3}),
+    ),
+    Pass(
         "cascade",
         "graph",
         "graph",

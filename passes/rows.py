@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..ir.expr import ONE, ZERO, Expr, postorder, rewrite, var
+from ..ir.expr import ONE, ZERO, Expr, var
 from ..ir.kernel import Block, Buffer, If, Kernel, Let, Loop, Module, Store, expressions, map_expressions, statements, written
 from ..ir.renaming import Names, defined, unique_locals
+from ..ir.walks import postorder, rewrite
 
 Index = tuple[Expr, ...]
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from cascades import OPTIONS, SEED, before, naive
 from compilers import needs_cc
-from luminal.ir.expr import postorder
 from luminal.ir.kernel import Block, If, Loop, Module, expressions, statements
 from luminal.ir.target import Options
 from luminal.ir.text import read, show
 from luminal.ir.verify import verify
+from luminal.ir.walks import postorder
 from luminal.passes.cascade import cascade
 from luminal.passes.fuse import fuse
 from luminal.passes.join_columns import join_columns
@@ -66,9 +66,7 @@ def passes(block: Block, name: str) -> int:
     """The innermost loops that read a buffer: how often the block goes through it (of an `if`, its first branch)."""
     found = 0
     for s in block:
-        if isinstance(s, If):
-            found += passes(s.body, name)
-        elif isinstance(s, Loop) and any(isinstance(t, Loop) for t in s.body):
+        if isinstance(s, If) or (isinstance(s, Loop) and any(isinstance(t, Loop) for t in s.body)):
             found += passes(s.body, name)
         elif isinstance(s, Loop):
             found += any(n.op == "load" and n.attr == name for t in statements(s.body) for n in postorder(*expressions(t)))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...ir.bounds import Known
-from ...ir.expr import Expr, as_expr, call, make, postorder, rewrite, var
+from ...ir.expr import Expr, as_expr, call, make, var
 from ...ir.graph import Size
 from ...ir.kernel import (
     Alloc,
@@ -31,6 +31,7 @@ from ...ir.kernel import (
     with_body,
     written,
 )
+from ...ir.walks import postorder, rewrite
 
 
 class StepError(Exception):

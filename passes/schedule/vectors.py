@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ...ir.expr import ZERO, Expr, postorder, substitute, var
+from ...ir.expr import ZERO, Expr, var
 from ...ir.kernel import Alloc, Block, Let, Loop, Store, expressions, statements, written
 from ...ir.simplify import simplify
+from ...ir.walks import postorder, substitute
 from . import cost, prefetches, roles
 from .affine import same_position, stride, upper
 from .plan import Plan
@@ -51,8 +52,9 @@ def _width(plan: Plan, body: Block) -> int:
 
 
 def threads(plan: Plan) -> None:
-    """The outermost parallel loop of more than one trip gets the threads; with two loops or more inside it, or where it is known to be short, the next is collapsed into it."""
-    axes = roles.shape(plan.kernel).axes
+    """The outermost parallel loop of more than one trip gets the threads; the next is collapsed into it where it is known to be short, where two loops or more are inside it, or a row with loops of its own."""
+    form = roles.shape(plan.kernel)
+    axes, rows = form.axes, any(isinstance(s, Loop) and s.kind not in ("vector", "unroll") for s in statements(form.body))
     single = next((k for k, axis in enumerate(axes) if plan.extent(axis) != 1), len(axes))
     if single == len(axes):  # the loops inside keep the threads
         for axis in axes:
@@ -60,7 +62,7 @@ def threads(plan: Plan) -> None:
         return
     outer = axes[single]
     short = plan.extent(outer) is None and _at_most(plan, outer) is not None
-    if len(axes) - single > (1 if short else 2) and not plan.tried("collapse", outer, axes[single + 1]):
+    if len(axes) - single > (1 if short or rows else 2) and not plan.tried("collapse", outer, axes[single + 1]):
         outer = roles.shape(plan.kernel).axes[single]
     plan.do("parallel", outer)
     if plan.alone and any(
