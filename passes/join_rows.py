@@ -79,7 +79,7 @@ def _row_by_row(a: Rows, b: Rows, depth: int) -> bool:
 def _in_one_pass(a: Rows, b: Rows, registers: int) -> Rows | None:
     """The two as one, where they are all the rows there are, and each reduction of the shorter one shares a loop with one of the longer."""
     depth = len(a.chain)
-    if a.few or b.few or common_depth(a, b) != depth or len(b.chain) != depth or not _row_by_row(a, b, depth):
+    if a.few or b.few or a.read.isdisjoint(b.read) or common_depth(a, b) != depth or len(b.chain) != depth or not _row_by_row(a, b, depth):
         return None
     passes = [sums(r.inside(depth)) for r in (a, b)]
     if 0 in passes:

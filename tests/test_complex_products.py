@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import luminal
@@ -90,3 +91,7 @@ def test_compiled(name: str) -> None:
             np.testing.assert_array_equal(f(a, b, c.copy()), 2 * c - a @ b, err_msg=f"{m}×{n}×{k}, seed {SEED}")
         else:
             np.testing.assert_array_equal(f(a.conj().T.copy(), b), a @ b, err_msg=f"{m}×{n}×{k}, seed {SEED}")
+
+
+def test_golden(golden: Callable[[str, str], None]) -> None:
+    golden("complex_gemm_doubled.kernel", show(complex_products(module(DOUBLED["in place"]), VECTORS, OPTIONS)))

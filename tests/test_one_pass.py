@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import luminal
 import numpy as np
 import pytest
@@ -151,3 +153,8 @@ def test_compiled(name: str) -> None:
         given, expected = wanted[name]
         for found, want in zip(f(*given), expected, strict=True):
             np.testing.assert_array_equal(found, want, err_msg=f"{name} {m}×{n}, seed {SEED}")
+
+
+def test_golden(golden: Callable[[str, str], None]) -> None:
+    joined = join_columns(join_rows(module(BOTH["sums"]), TARGET, OPTIONS), TARGET, OPTIONS)
+    golden("both_directions.kernel", show(joined))
