@@ -239,9 +239,7 @@ class Module:
 
 
 def _listing_what_it_touches(kernel: Kernel) -> Kernel:
-    used = {s.buffer for s in statements(kernel.body) if isinstance(s, Store)}.union(
-        *(e.buffers for s in statements(kernel.body) for e in expressions(s))
-    )
+    used = written(kernel.body).union(*(e.buffers for s in statements(kernel.body) for e in expressions(s)))
     buffers = tuple(b for b in kernel.buffers if b in used)
     return kernel if buffers == kernel.buffers else replace(kernel, buffers=buffers)
 
@@ -328,6 +326,11 @@ def inside_of(s: Loop | If | While | Region) -> Inside:
         object.__setattr__(s, "holds", inside((*s.body, *s.orelse) if isinstance(s, If) else s.body))
         assert s.holds is not None
     return s.holds
+
+
+def written(block: Block) -> set[str]:
+    """The buffers that a block stores into."""
+    return {s.buffer for s in statements(block) if isinstance(s, Store)}
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
