@@ -23,18 +23,19 @@ from dataclasses import replace
 
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX
-from ..ir.expr import FALSE, TRUE, Expr, axis, both, call, cast, load
+from ..ir.expr import FALSE, TRUE, Expr, axis, both, call, cast, const, load
 from ..ir.graph import Graph, Node, View, identity, make, reduced_extents, state_axes, state_count
-from ..ir.kernel import Block, Buffer, If, Kernel, Module, Store, statements
-from ..ir.renaming import defined, rename_buffers, unique_locals
+from ..ir.kernel import Block, Buffer, If, Kernel, Module, written
+from ..ir.renaming import Names, defined, rename_buffers, unique_locals
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
 from ..ir.text.expressions import show_expr
 from ..ir.walks import substitute
 from .borders import split_borders
 from .cascade import why_not
+from .choices import choice, order, size_condition
 from .homes import Piece, bind, loads, zeros_block
-from .nest_body import OUTPUT_AXES, Names, NestBody
+from .nest_body import OUTPUT_AXES, NestBody
 from .short_rows import either, short_row, without_cascades
 from .split_cascade import Split, part_buffers, write_parts, write_results
 
@@ -104,7 +105,7 @@ class _Maker:
             block = rename_buffers(renamed, names)
             if self.options.level > 0 and not self.target.gpu:  # there, a mask is cheap and one loop a grid
                 block = split_borders(block, self.known, Names((*locals_.taken, *names.values())).fresh)
-            used = loads(block).keys() | {s.buffer for s in statements(block) if isinstance(s, Store)}
+            used = loads(block).keys() | written(block)
             if len(kernels) == len(plan.kernels) - 1 and self.options.level > 1:
                 notes = (*notes, *why_not(graph, self.target))
             kernels.append(Kernel(f"{graph.name}_{len(kernels)}", tuple(n for n in order if n in used and n not in self.scalars), block, notes=notes))
@@ -182,20 +183,44 @@ class _Maker:
     def _pointwise(self, node: Node) -> Piece:
         """Every element by itself; what is made of a cascade in two ways, where short rows are better off without."""
         name, notes, blocks = self.version[node], [], []
+        by_size = None if self.target.gpu else size_condition(node, self.version)
+        if by_size is not None:
+            return Piece((name,), self._two_ways(node, name, by_size))
         plain, short = self._short(node)
         for n, holds in ((plain, short), (node, None if short is None else simplify(call("bit_not", short)))):
             if holds is FALSE:
                 continue
             body = self._body(node, n)
             body.root.known = assuming(self.known, holds)
-            with body.nest(n.shape) as point:
-                body.store(name, point, body.value(n, point))
+            self._each(body, name, n)
             blocks.append(body.block)
             notes += body.notes
             if short is None or short is TRUE:
                 break
         block = blocks[0] if short is None or len(blocks) == 1 else either(short, blocks[0], blocks[1], self.names.taken)
         return Piece((name,), block, notes=tuple(notes))
+
+    def _two_ways(self, node: Node, name: str, condition: Expr) -> Block:
+        """A value that depends on the sizes alone in another way: a nest for each."""
+        blocks: list[Block] = []
+        for holds in (condition, simplify(call("bit_not", condition), self.known)):
+            body = self._body(node)
+            body.root.known = assuming(self.known, holds)
+            self._each(body, name, node)
+            blocks.append(body.block)
+        fresh = Names((*self.names.taken, *defined(blocks[1]))).fresh
+        return (If(condition, unique_locals(blocks[0], fresh), blocks[1]),)
+
+    def _each(self, body: NestBody, name: str, node: Node) -> None:
+        """Store every element; those that differ in a choice side by side."""
+        chosen = None if self.target.gpu else choice(node)  # there, every element is a thread's own
+        axes = tuple(range(node.rank)) if chosen is None else order(node)[:-1]
+        with body.nest(tuple(node.shape[a] for a in axes)) as found:
+            at = dict(zip(axes, found, strict=True))
+            extent = 1 if chosen is None else node.shape[chosen].attr
+            for k in range(extent):
+                point = tuple(at.get(a, const(k)) for a in range(node.rank))
+                body.store(name, point, body.value(node, point))
 
     def _short(self, node: Node) -> tuple[Node, Expr | None]:
         """The node without its cascade, and under which condition that is better; the node itself and None where it never is."""
@@ -293,7 +318,7 @@ class _Maker:
         wanted = {n.attr.result: self.version[n] for n in group}
         starts: list[tuple[str, str]] = []
         before: list[Block] = []
-        written: list[str] = []
+        made: list[str] = []
         for k, b in enumerate(nest.results):
             version = wanted.get(k) or f"%{len(self.buffers)}"
             if k not in wanted:
@@ -302,7 +327,7 @@ class _Maker:
                 starts.append((version, names[b.name]))
             else:
                 before.append(zeros_block(Buffer(version, b.dtype, b.shape), Names(self.names.taken)))
-            written.append(version)
-        names.update((b.name, version) for b, version in zip(nest.results, written, strict=True))
+            made.append(version)
+        names.update((b.name, version) for b, version in zip(nest.results, made, strict=True))
         block = unique_locals(nest.body, Names((*self.names.taken, *names)).fresh)
-        return Piece(tuple(written), rename_buffers(block, names, self.scalars), tuple(starts), tuple(before), nest.notes)
+        return Piece(tuple(made), rename_buffers(block, names, self.scalars), tuple(starts), tuple(before), nest.notes)

@@ -37,6 +37,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("raise_loops", "graph", "graph", "first: whatever is tensor algebra must look like it before anything matches on it"),
     Pass("widen_scatters", "graph", "graph", "before simplify, which then merges its casts with those that are there"),
     Pass("simplify", "graph", "graph", "before fusing, so that dead and repeated work is not counted as traffic"),
+    Pass("shorten_filters", "graph", "graph", "on the simplified graph, which is what a run is judged by; only under --fast"),
     Pass(
         "row_axes",
         "graph",
@@ -56,10 +57,31 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("make_nests", "graph", "kernel", "one kernel for each node made real; loops are in logical order, nothing is scheduled"),
     Pass("split_complex", "kernel", "kernel", "once for what tensors and what loops have made: nothing after it knows complex numbers"),
     Pass(
+        "flatten_temps",
+        "kernel",
+        "kernel",
+        "before whatever looks at positions: what is read as one axis is one",
+        frozenset({2, 3}),
+    ),
+    Pass(
+        "complex_products",
+        "kernel",
+        "kernel",
+        "before kernels join: what makes the result of it is one that others may join; before scheduling, which tiles real contractions",
+        frozenset({2, 3}),
+    ),
+    Pass(
         "join_rows",
         "kernel",
         "kernel",
         "before scheduling, which is of one kernel at a time: what was stored for the next kernel stays in the cache",
+        frozenset({2, 3}),
+    ),
+    Pass(
+        "join_columns",
+        "kernel",
+        "kernel",
+        "after join_rows, which finds what is done row by row; before scheduling, for the same reason",
         frozenset({2, 3}),
     ),
     Pass(

@@ -207,7 +207,7 @@ def test_every_workload_compiles() -> None:
     assert sum(w.family == "not tuned for" for w in found) >= 10
     for w in found:
         options = {"runtime": "clang", "target": None, "config": (), "level": 2, "include": (), "entry": None, "timeout": 60.0}
-        options |= {"sizes": w.sizes, "defines": w.define, "dtypes": w.dtype, "without": tuple(w.without)}
+        options |= {"sizes": w.sizes, "defines": w.define, "dtypes": w.dtype, "without": tuple(w.without), "fast": w.fast}
         (compilation,) = compilations(w.code.strip() or w.input, table.settings_of(options))
         graph = compilation.elaborate()
         for text in w.sizes:
