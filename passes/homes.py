@@ -18,7 +18,7 @@ from ..ir.graph import Graph
 from ..ir.kernel import Block, Buffer, If, Loop, Region, Stmt, Store, While, expressions, map_block, statements
 from ..ir.renaming import Names, rename_buffers
 from ..ir.walks import postorder
-from .nest_body import Names, NestBody
+from .nest_body import NestBody
 
 
 class Piece(NamedTuple):
