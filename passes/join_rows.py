@@ -30,6 +30,8 @@ from ..ir.walks import postorder, rewrite
 from .join_loops import sums, with_joined_loops
 from .rows import Rows, around, common_depth, joined, one_after_the_other, rows_of
 
+AXES = 2  # of a row, not counting those of constant extent: one with more leaves the cache, and its loops are better shared by threads
+
 
 def join_rows(ir: Module, target: Target, options: Options) -> Module:
     def joint(a: Rows, b: Rows) -> Rows | None:
@@ -66,8 +68,22 @@ def _handing_on(a: Rows, b: Rows) -> int:
     depth = common_depth(a, b)
     while depth and not _row_by_row(a, b, depth):
         depth -= 1
+    if depth and any(_deepest(r.inside(depth)) > AXES for r in (a, b)):
+        return 0
     inside = any(isinstance(s, Loop) for r in (a, b) if depth for s in statements(r.inside(depth)))
     return depth if inside else 0
+
+
+def _deepest(block: Block) -> int:
+    """How many parallel loops of no constant extent are inside of one another."""
+    found = 0
+    for s in block:
+        if isinstance(s, Loop) and s.kind == "parallel":
+            constant = s.start.is_const and s.stop.is_const
+            found = max(found, _deepest(s.body) + (0 if constant else 1))
+        elif isinstance(s, If):
+            found = max(found, _deepest((*s.body, *s.orelse)))
+    return found
 
 
 def _row_by_row(a: Rows, b: Rows, depth: int) -> bool:
