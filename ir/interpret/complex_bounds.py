@@ -68,6 +68,13 @@ _RULES: dict[str, tuple[Callable[[Operands, Operands, Array], Array], float]] = 
 }
 
 
+def ulp(op: str) -> float:
+    """What one operation on complex numbers may be off by, in ULP of its modulus."""
+    if op in _RULES:
+        return _RULES[op][1]
+    return {"add": _SUM, "sub": _SUM, "mul": PRODUCT, "fma": PRODUCT + _SUM, "cast": 0.5}.get(op, 0)
+
+
 def error(op: str, v: Array, args: Operands, errors: list[Error], source: DType, to: DType) -> Error:
     """As `bounds.error`."""
     exact = all(k is None for k in errors)
