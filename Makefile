@@ -37,9 +37,10 @@ chart: $(VENV)/demo
 bless: $(VENV)/dev
 	$(BIN)/python -m pytest -q --bless tests
 
-# The page of the library, from the library.
+# The page of the library, from the library, and that of the schedules, from the steps.
 docs: $(VENV)/demo
 	$(BIN)/python -m luminal.cli.library_page > docs/ops.md
+	$(BIN)/python -m luminal.cli.schedule_page > docs/schedules.md
 
 # What each runtime computes right, in minutes; `make report-clang FULL_clang=` leaves out no dtype or layout and takes about an hour.  --resume goes on where an interrupted run was.
 JOBS ?= 2

@@ -10,7 +10,8 @@ import click
 
 from ..compiler import Compilation
 from ..ir.errors import UsageError
-from ..ir.expr import Expr, evaluate
+from ..ir.evaluate import evaluate
+from ..ir.expr import Expr
 from .parse import parse_bindings
 from .progress import stage
 

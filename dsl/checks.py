@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from ..ir import polynomial as pl
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX
-from ..ir.expr import Expr, call, leaves, substitute
+from ..ir.expr import Expr, call
 from ..ir.kernel import Check, Let, Stmt
+from ..ir.walks import leaves, substitute
 from .scalars import has_loads
 
 

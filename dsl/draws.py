@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir.expr import Expr, minimum, postorder
+from ..ir.expr import Expr, minimum
 from ..ir.graph import Node, View
 from ..ir.graph import postorder as nodes_of
 from ..ir.kernel import Nest, expressions, statements
+from ..ir.walks import postorder
 
 
 def index_limits(outputs: Sequence[Node]) -> dict[str, Expr]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.bounds import Range
 from ..ir.dtypes import INDEX, DType
-from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, axis, both, call, cast, const, leaves, load, substitute, var
+from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, axis, both, call, cast, const, load, var
 from ..ir.graph import Node, Shape, View, make, postorder
 from ..ir.kernel import Alloc, Buffer, Check, If, Let, Loop, Stmt, Store, expressions, identity_of, map_block, statements
 from ..ir.primops import OPS
@@ -28,6 +28,7 @@ from ..ir.program import BAD_INDEX
 from ..ir.renaming import rename_buffers
 from ..ir.simplify import assuming, simplify
 from ..ir.tensor import BuildError, Tensor
+from ..ir.walks import leaves, substitute
 from .locals import Memory
 from .scalars import has_loads
 

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from ..ir.bounds import Known
 from ..ir.build import Builder
 from ..ir.dtypes import DType, f32, f64
-from ..ir.expr import FALSE, TRUE, ZERO, Expr, as_expr, both, call, cast, const, load, postorder, var
+from ..ir.expr import FALSE, TRUE, ZERO, Expr, as_expr, both, call, cast, const, load, var
 from ..ir.graph import Node, Port, Shape, View, const_node, input_node, iota_node
 from ..ir.graph import elementwise as elementwise_node
 from ..ir.kernel import Alloc, Buffer, Check, If, Let, Store
 from ..ir.program import BAD_INDEX, BAD_SIZE
 from ..ir.simplify import assuming, simplify
 from ..ir.tensor import BuildError, Tensor, show_shape
+from ..ir.walks import postorder
 from . import arguments, scalars
 from .evaluate import Evaluator
 from .frame import Broken, Silenced

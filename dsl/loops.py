@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, NoReturn
 from ..ir.bounds import Range
 from ..ir.dtypes import bool_
 from ..ir.errors import CompilerBug
-from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, call, leaves, load, var
+from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, call, load, var
 from ..ir.graph import Attr, Shape, identity, make
 from ..ir.kernel import Alloc, Buffer, Check, If, Loop, Nest, Stmt, Store, While, statements
 from ..ir.program import BAD_SIZE
 from ..ir.simplify import assuming, simplify
 from ..ir.tensor import BuildError
+from ..ir.walks import leaves
 from . import arguments, scalars
 from .checks import hoisted, on_sizes_only
 from .diagnostics import nearest, shorten

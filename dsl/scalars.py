@@ -13,9 +13,10 @@ from itertools import pairwise
 from typing import Any
 
 from ..ir.dtypes import INDEX, DType, bool_, f32, f64
-from ..ir.expr import ZERO, Expr, call, cast, const, floordiv, leaves, make, maximum, minimum, mod, postorder
+from ..ir.expr import ZERO, Expr, call, cast, const, floordiv, make, maximum, minimum, mod
 from ..ir.primops import OPS, accepts
 from ..ir.tensor import BuildError
+from ..ir.walks import leaves, postorder
 from .operators import UNARY
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from .complex_forms import split
 from .decompose import DECOMPOSITIONS, expand
 from .dtypes import f32
-from .expr import Expr, call, postorder, var
+from .expr import Expr, call, var
 from .graph import Graph, Node
 from .primops import OPS
+from .walks import postorder
 
 
 def operators(graph: Graph, native: Iterable[str] = OPS) -> dict[str, int]:

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from . import polynomial as pl
 from .bounds import Known, fact
 from .dtypes import INDEX, bool_
-from .expr import FALSE, TRUE, Expr, call, const, make, postorder
+from .expr import FALSE, TRUE, Expr, call, const, make
 from .polynomial import Poly
+from .walks import postorder
 
 
 def compare(op: str, a: Expr, b: Expr, known: Known) -> Expr:

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable
 from . import transcendental as t
 from .dtypes import DType, f32, f64
 from .errors import CompilerBug
-from .expr import Expr, call, cast, const, postorder, rewrite
+from .expr import Expr, call, cast, const
 from .floats import Floats, and_, not_, or_
 from .primops import OPS
+from .walks import postorder, rewrite
 
 # ---- exact
 

@@ -60,8 +60,9 @@ from weakref import WeakValueDictionary
 
 from .dtypes import INDEX, DType
 from .errors import NOWHERE, Span
-from .expr import Expr, Scalar, axis, size, substitute
+from .expr import Expr, Scalar, axis, size
 from .primops import OPS, result_of
+from .walks import substitute
 
 if TYPE_CHECKING:
     from .kernel import Nest

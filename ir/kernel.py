@@ -42,9 +42,10 @@ from operator import is_
 
 from .dtypes import DType, bool_
 from .errors import NOWHERE, Span
-from .expr import ONE, ZERO, Expr, const, product, substitution
+from .expr import ONE, ZERO, Expr, const, product
 from .graph import Port, Shape, Size
 from .primops import COMBINERS
+from .walks import substitution
 
 KINDS = (
     "serial",

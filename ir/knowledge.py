@@ -8,10 +8,11 @@ from typing import NamedTuple, Self
 
 from . import polynomial as pl
 from .dtypes import INDEX
-from .expr import Expr, missing
+from .expr import Expr
 from .graph import Size
 from .intervals import BINARY, Interval, least, most, product
 from .polynomial import Poly
+from .walks import missing
 from .witness import Point, points
 
 End = Expr | int | None

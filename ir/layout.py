@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from .dtypes import numpy_dtype
-from .expr import evaluate
+from .evaluate import evaluate
 from .graph import Port
 from .kernel import port_buffer
 

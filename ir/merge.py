@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .dtypes import DTYPES, INDEX
-from .expr import Expr, call, const, make, rewrite, size, substitute, substitution, total, var
+from .expr import Expr, call, const, make, size, total, var
 from .graph import Port, Size
 from .program import Block, Call, Function, If, Program, map_block, map_expressions
+from .walks import rewrite, substitute, substitution
 
 WHICH = "which"
 

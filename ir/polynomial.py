@@ -11,7 +11,8 @@ from hashlib import blake2b
 from math import gcd
 
 from .dtypes import INDEX
-from .expr import ZERO, Expr, const, make, postorder
+from .expr import ZERO, Expr, const, make
+from .walks import postorder
 
 Monomial = tuple[Expr, ...]
 Poly = Mapping[Monomial, int]

@@ -13,9 +13,9 @@ from dataclasses import replace
 from .dtypes import DType, f32, f64
 from .expr import Expr, call, const
 from .expr import cast as cast_expr
-from .expr import rewrite as rewrite_expr
 from .graph import Graph, Node, View, elementwise, identity, make, rewrite
 from .kernel import Nest, map_expressions
+from .walks import rewrite as rewrite_expr
 
 
 def reciprocal(y: Expr) -> Expr:

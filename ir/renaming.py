@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from .expr import Expr, make, rewrite, var
+from .expr import Expr, make, var
 from .kernel import Alloc, Block, If, Let, Loop, Region, Stmt, Store, While, map_block, map_expressions, statements
+from .walks import rewrite
 
 
 def defined(block: Block) -> Iterator[str]:

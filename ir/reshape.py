@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .expr import ONE, TRUE, ZERO, Expr, axis, both, postorder, product
+from .expr import ONE, TRUE, ZERO, Expr, axis, both, product
 from .graph import Shape
 from .movement import Movement
 from .tensor import BuildError, Int, Tensor, show_shape
+from .walks import postorder
 
 
 class Reshape(Movement):

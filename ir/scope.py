@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from .bounds import Known
 from .errors import NOWHERE, Span
-from .expr import FALSE, TRUE, Expr, as_expr, both, substitute
+from .expr import FALSE, TRUE, Expr, as_expr, both
 from .graph import Shape, Size
 from .polynomial import poly
 from .simplify import assuming, prove_equal, simplify
 from .tensor import BuildError, Int, show
+from .walks import substitute
 
 FARTHEST = 1 << 48  # elements that a position may be away
 MAX_RANK = 64

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .expr import Expr, evaluate, leaves
+from .evaluate import evaluate
+from .expr import Expr
 from .graph import Shape
+from .walks import leaves
 
 
 class SizeConflict(Exception):

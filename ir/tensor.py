@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 from .dtypes import DType
 from .errors import LuminalError
-from .expr import Expr, axis, const, substitute
+from .expr import Expr, axis, const
 from .graph import Shape, View
+from .walks import substitute
 
 Int = Expr | int  # an extent or a position in an argument
 Range = tuple[Int | None, Int | None, Int | None]  # start, stop, step as in Python; None is the default

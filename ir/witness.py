@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .dtypes import INDEX, bool_
-from .expr import Expr, evaluate_node, missing
+from .evaluate import evaluate_node
+from .expr import Expr
 from .polynomial import Poly, name
+from .walks import missing
 
 LOW, HIGH, MIDDLE = 0, 2, 1  # which end of its range a variable takes, in halves
 MOST = 1 << 48  # a range that is longer counts as unbounded: its end is no typical value

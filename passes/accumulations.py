@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..ir.expr import Expr, call, postorder
+from ..ir.expr import Expr, call
 from ..ir.kernel import identity_of
 from ..ir.primops import COMBINERS
+from ..ir.walks import postorder
 
 _BY_OPERATOR = {c.op: c.name for c in COMBINERS.values()}
 

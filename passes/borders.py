@@ -17,11 +17,12 @@ from dataclasses import replace
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
 from ..ir.dtypes import INDEX
-from ..ir.expr import ONE, ZERO, Expr, both, maximum, minimum, postorder, var
+from ..ir.expr import ONE, ZERO, Expr, both, maximum, minimum, var
 from ..ir.kernel import Alloc, Block, Loop, Stmt, expressions, map_expressions, statements
 from ..ir.polynomial import coefficient, degree, expr, is_constant, poly, scaled
 from ..ir.renaming import unique_locals
 from ..ir.simplify import assuming, prove_le, simplify
+from ..ir.walks import postorder
 
 MAX_PARTS = 9
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, DType, f32
-from ..ir.expr import ONE, ZERO, Expr, axis, both, leaves
+from ..ir.expr import ONE, ZERO, Expr, axis, both
 from ..ir.graph import (
     Graph,
     Node,
@@ -46,6 +46,7 @@ from ..ir.graph import (
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_le
 from ..ir.target import Options, Target
+from ..ir.walks import leaves
 from .cascade_groups import Group, groups, pointwise_reads
 from .masked_rows import Use, leaves_out, lost, nothing_of
 from .moments import Moments, Order, addition, before, moments

@@ -17,10 +17,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..ir.expr import ONE, axis, leaves
+from ..ir.expr import ONE, axis
 from ..ir.graph import Graph, Node, Shape, View, postorder, users
 from ..ir.primops import OPS
 from ..ir.target import Target
+from ..ir.walks import leaves
 from .costs import nominal, points
 
 WIDEST = 512  # positions of further axes on nominal sizes: what a row has summed so far is read and written once a tile, which costs less than its scores would up to here

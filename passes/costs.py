@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..ir.dtypes import DType
-from ..ir.expr import Expr, evaluate
+from ..ir.evaluate import evaluate
+from ..ir.expr import Expr
 from ..ir.graph import Size
 
 NOMINAL = 512  # what a free size is taken for, within what is known of it

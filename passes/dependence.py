@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
-from ..ir.expr import Expr, both, postorder, substitution, var
+from ..ir.expr import Expr, both, var
 from ..ir.polynomial import Poly, atoms, constant, is_constant, name, plus, poly, scaled
 from ..ir.simplify import assuming, prove
+from ..ir.walks import postorder, substitution
 from .domains import Trip, within
 from .emptiness import is_empty
 from .loop_records import Event, Read

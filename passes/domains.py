@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from ..ir.bounds import Known
 from ..ir.errors import NOWHERE, Span
-from ..ir.expr import ZERO, Expr, both, postorder, substitute
+from ..ir.expr import ZERO, Expr, both
 from ..ir.polynomial import atoms, poly
 from ..ir.simplify import assuming, prove_le, simplify
+from ..ir.walks import postorder, substitute
 
 
 class NotTensor(Exception):

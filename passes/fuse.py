@@ -22,11 +22,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..ir.bounds import Known
-from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, leaves, substitute, var
+from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, var
 from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, postorder, rewrite, state_axes, state_count, users
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove, prove_le, simplify
 from ..ir.target import Options, Target
+from ..ir.walks import leaves, substitute
 from .costs import nominal, operation, points, read, write
 
 STRUCTURAL = frozenset({"nest", "scatter", "update", "scan", "contiguous"})

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from ..ir import polynomial as pl
 from ..ir.dtypes import INDEX
-from ..ir.expr import Expr, postorder, product, substitute, substitution, total, var
+from ..ir.expr import Expr, product, total, var
 from ..ir.program import (
     Array,
     Assign,
@@ -41,6 +41,7 @@ from ..ir.program import (
     with_body,
 )
 from ..ir.target import Options, Target
+from ..ir.walks import postorder, substitute, substitution
 from .lower.names import Names
 from .share import Temporaries, share
 

@@ -13,10 +13,11 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from ..ir.bounds import Known
-from ..ir.expr import Expr, const, load, postorder, var
+from ..ir.expr import Expr, const, load, var
 from ..ir.graph import Graph
 from ..ir.kernel import Block, Buffer, If, Loop, Region, Stmt, Store, While, expressions, map_block, statements
 from ..ir.renaming import rename_buffers
+from ..ir.walks import postorder
 from .nest_body import Names, NestBody
 
 

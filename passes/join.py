@@ -19,10 +19,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..ir.expr import ONE, ZERO, Expr, load, postorder, substitute, var
+from ..ir.expr import ONE, ZERO, Expr, load, var
 from ..ir.kernel import Block, Kernel, Let, Loop, Module, Stmt, Store, expressions, statements, substitute_block
 from ..ir.renaming import defined, unique_locals
 from ..ir.target import Options, Target
+from ..ir.walks import postorder, substitute
 
 MOST = 64  # statements of a joined body: more values than registers help nobody
 STREAMS = 12  # tensors that one loop moves: prefetchers and write buffers follow no more
@@ -37,8 +38,7 @@ class Pointwise(NamedTuple):
 
 
 def join(ir: Module, target: Target, options: Options) -> Module:
-    """Kernels that a user schedules by name stay as they are."""
-    if len(ir.kernels) < 2 or target.runtime in options.schedules:
+    if len(ir.kernels) < 2:
         return ir
     kernels: list[Kernel] = []
     for kernel in ir.kernels:

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..ir.expr import ONE, ZERO, Expr, call, load, postorder, rewrite, var
+from ..ir.expr import ONE, ZERO, Expr, call, load, var
 from ..ir.kernel import (
     Alloc,
     Block,
@@ -43,14 +43,15 @@ from ..ir.kernel import (
 )
 from ..ir.renaming import defined, unique_locals
 from ..ir.target import Options, Target
+from ..ir.walks import postorder, rewrite
 from .nest_body import Names
 
 Index = tuple[Expr, ...]
 
 
 def join_rows(ir: Module, target: Target, options: Options) -> Module:
-    if target.gpu or options.schedules.get(target.runtime) is not None or len(ir.kernels) < 2:
-        return ir  # a thread of a GPU has no memory for a row; a script names the kernels that it was written for
+    if target.gpu or len(ir.kernels) < 2:
+        return ir  # a thread of a GPU has no memory for a row
     buffers = {name: ir.buffer(name) for name in (*(p.name for p in ir.ports), *(t.name for t in ir.temps))}
     sizes = frozenset(s.name for s in ir.sizes)
     done: list[_Rows] = []

@@ -17,7 +17,7 @@ from dataclasses import replace
 from ..ir.decompose import expand
 from ..ir.dtypes import DType, f32, numpy_dtype
 from ..ir.errors import Unsupported
-from ..ir.expr import Expr, call, cast, const, load, make, postorder, var
+from ..ir.expr import Expr, call, cast, const, load, make, var
 from ..ir.kernel import (
     Alloc,
     Block,
@@ -38,6 +38,7 @@ from ..ir.kernel import (
 )
 from ..ir.primops import COMBINERS
 from ..ir.target import Options, Target
+from ..ir.walks import postorder
 
 
 def legalize(module: Module, target: Target, options: Options) -> Module:

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
 from ..ir.dtypes import INDEX, bool_
-from ..ir.expr import ONE, TRUE, ZERO, Expr, Scalar, axis, both, call, const, maximum, postorder, substitute
+from ..ir.expr import ONE, TRUE, ZERO, Expr, Scalar, axis, both, call, const, maximum
 from ..ir.graph import Node, Shape, View, const_node, elementwise, gather_node, identity, iota_node, reduce_node, scan_node
 from ..ir.kernel import identity_of
 from ..ir.primops import COMBINERS
 from ..ir.simplify import assuming, prove, simplify
+from ..ir.walks import postorder, substitute
 from .dependence import positional
 from .domains import NotTensor, Trip, within
 from .loop_events import Events

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir.expr import Expr, leaves, load, maximum, rewrite, var
+from ..ir.expr import Expr, load, maximum, var
 from ..ir.kernel import Alloc, Block, Buffer, If, Loop, Nest, Store, While, map_block, map_expressions, statements
+from ..ir.walks import leaves, rewrite
 
 
 def made_global(nest: Nest) -> Nest:

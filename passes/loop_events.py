@@ -27,12 +27,13 @@ from dataclasses import replace
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, DType
 from ..ir.errors import NOWHERE, CompilerBug, Span
-from ..ir.expr import ONE, TRUE, Expr, both, call, ceildiv, load, maximum, postorder, rewrite, substitute, var
+from ..ir.expr import ONE, TRUE, Expr, both, call, ceildiv, load, maximum, var
 from ..ir.graph import Shape
 from ..ir.kernel import Alloc, Block, Check, If, Let, Loop, Nest, Store, While, statements
 from ..ir.polynomial import coefficient, degree, divided, plus, poly, times
 from ..ir.polynomial import expr as from_poly
 from ..ir.simplify import prove, simplify
+from ..ir.walks import postorder, rewrite, substitute
 from .accumulations import combined, mentions, peeled
 from .domains import NotTensor, Trip, box
 from .loop_records import Event, Read, Scan, Sum, Test, Unknown, stamped, unstamped

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir.expr import postorder
+from ..ir.walks import postorder
 from .dependence import Dependences, is_data
 from .domains import NotTensor
 from .loop_events import Events

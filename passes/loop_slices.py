@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..ir.expr import Expr, postorder
+from ..ir.expr import Expr
 from ..ir.kernel import Alloc, Block, Check, If, Let, Loop, Stmt, Store, While, expressions
+from ..ir.walks import postorder
 
 
 class Slice:

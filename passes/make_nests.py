@@ -23,13 +23,14 @@ from dataclasses import replace
 
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX
-from ..ir.expr import FALSE, TRUE, Expr, axis, both, call, cast, load, substitute
+from ..ir.expr import FALSE, TRUE, Expr, axis, both, call, cast, load
 from ..ir.graph import Graph, Node, View, identity, make, state_axes
 from ..ir.kernel import Block, Buffer, If, Kernel, Module, Store, statements
 from ..ir.renaming import defined, rename_buffers, unique_locals
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
 from ..ir.text.expressions import show_expr
+from ..ir.walks import substitute
 from .borders import split_borders
 from .cascade import why_not
 from .homes import Piece, bind, loads, zeros_block

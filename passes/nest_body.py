@@ -19,12 +19,13 @@ from contextlib import contextmanager
 
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, DType, bool_
-from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, axis, both, call, cast, const, load, make, postorder, product, substitute, var
+from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, axis, both, call, cast, const, load, make, product, var
 from ..ir.graph import Node, Shape, View, state_axes
 from ..ir.kernel import Alloc, Block, Buffer, Check, If, Let, Loop, Stmt, Store, identity_of
 from ..ir.primops import OPS
 from ..ir.program import BAD_INDEX
 from ..ir.simplify import assuming, prove, simplify
+from ..ir.walks import postorder, substitute
 from .nest_cascade import CascadeLoops
 from .walk import Walk, run
 

@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ir.dtypes import bool_
-from ..ir.expr import ZERO, Expr, axis, call, ceildiv, const, floordiv, leaves, load, maximum, minimum, rewrite, substitute, var
+from ..ir.expr import ZERO, Expr, axis, call, ceildiv, const, floordiv, load, maximum, minimum, var
 from ..ir.graph import Node, View, previous_node, state_axes, state_count
 from ..ir.kernel import Alloc, Buffer, Let
 from ..ir.primops import COMBINERS, OPS
 from ..ir.simplify import prove_le, simplify
+from ..ir.walks import leaves, rewrite, substitute
 from .costs import operation
 from .masks import ALONG, bounds
 from .nest_moments import CACHED, around_points, batches, is_zero, move_together

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir.dtypes import INDEX
-from ..ir.expr import Expr, postorder, size, var
+from ..ir.expr import Expr, size, var
 from ..ir.positions import Known, of_loop, of_value
 from ..ir.program import (
     Array,
@@ -42,6 +42,7 @@ from ..ir.program import (
     with_body,
 )
 from ..ir.target import Options, Target
+from ..ir.walks import postorder
 from .lower.names import Names
 
 SHORT = 8  # statements of an iteration that are written twice

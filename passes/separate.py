@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..ir.expr import Expr, axis, leaves
+from ..ir.expr import Expr, axis
 from ..ir.graph import Node, Shape, View, const_node, elementwise, identity, make, scalar
 from ..ir.primops import OPS
+from ..ir.walks import leaves
 from .rules.pattern import same_view, through
 from .walk import Walk
 

@@ -10,8 +10,9 @@ not loaded anyway stays under its condition; where that would write out an expre
 from __future__ import annotations
 
 from ..ir.dtypes import INDEX
-from ..ir.expr import Expr, always, is_lazy, postorder, substitute, substitution, var
+from ..ir.expr import Expr, var
 from ..ir.program import Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, expressions, map_expressions, with_body
+from ..ir.walks import always, is_lazy, postorder, substitute, substitution
 from .lower.names import Names
 
 MEMORY = ("load", "vload", "gather")

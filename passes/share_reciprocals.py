@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..ir.expr import Expr, call, postorder, rewrite
+from ..ir.expr import Expr, call
 from ..ir.kernel import Block, If, Let, Loop, Module, Region, Stmt, Store, While, expressions, statements, with_body
 from ..ir.quotients import reciprocal
 from ..ir.target import Options, Target
+from ..ir.walks import postorder, rewrite
 
 
 def share_reciprocals(module: Module, target: Target, options: Options) -> Module:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from ..ir.bounds import Known
 from ..ir.dtypes import DType, bool_
-from ..ir.expr import FALSE, ONE, TRUE, ZERO, axis, both, call, const, evaluate
+from ..ir.evaluate import evaluate
+from ..ir.expr import FALSE, ONE, TRUE, ZERO, axis, both, call, const
 from ..ir.graph import Graph, Node, Shape, View, const_node, identity, make, operand_domain
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_equal

@@ -14,11 +14,12 @@ from dataclasses import replace
 
 from ..ir.bounds import Known, Range
 from ..ir.dtypes import INDEX
-from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, call, substitute, var
+from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, call, var
 from ..ir.graph import Size
 from ..ir.program import Block, Define, For, If, Program, Region, Stmt, While, map_expressions
 from ..ir.simplify import assuming, prove_le, simplify
 from ..ir.target import Options, Target
+from ..ir.walks import substitute
 
 ONE_TRIP = ("", "unroll")  # loops that may become their body: one that is divided among threads has a meaning beyond its trips
 

@@ -24,11 +24,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..ir.bounds import Known
-from ..ir.expr import ZERO, Expr, axis, call, ceildiv, const, leaves, load, minimum, product, substitute, var, where
+from ..ir.expr import ZERO, Expr, axis, call, ceildiv, const, load, minimum, product, var, where
 from ..ir.graph import Node, Shape, View, previous_node, state_axes, state_count
 from ..ir.kernel import Alloc, Buffer, If
 from ..ir.primops import OPS
 from ..ir.simplify import simplify
+from ..ir.walks import leaves, substitute
 from .nest_cascade import CascadeLoops
 from .nest_moments import is_zero
 from .walk import Walk, run

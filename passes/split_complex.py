@@ -18,10 +18,11 @@ from dataclasses import replace
 
 from ..ir.complex_forms import Pair, multiply, split
 from ..ir.dtypes import DType, c64
-from ..ir.expr import ONE, ZERO, Expr, const, load, make, postorder, rebuild, var
+from ..ir.expr import ONE, ZERO, Expr, const, load, make, var
 from ..ir.graph import PARTS
 from ..ir.kernel import Alloc, Block, Buffer, Check, If, Kernel, Let, Loop, Module, Region, Stmt, Store, While, statements
 from ..ir.target import Options, Target
+from ..ir.walks import postorder, rebuild
 
 
 def split_complex(module: Module, target: Target, options: Options) -> Module:

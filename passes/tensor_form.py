@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
 from ..ir.dtypes import DType, bool_
-from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, call, const, load, postorder, substitute
+from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, call, const, load
 from ..ir.graph import Attr, Node, Shape, View, const_node, elementwise, identity, make, scan_node, update_node
 from ..ir.kernel import Alloc, Block, Nest, Stmt, Store, expressions, identity_of, map_block, statements
 from ..ir.polynomial import coefficient, degree, poly
@@ -25,6 +25,7 @@ from ..ir.primops import COMBINERS
 from ..ir.program import BAD_INDEX
 from ..ir.simplify import prove, prove_equal, simplify
 from ..ir.target import Options
+from ..ir.walks import postorder, substitute
 from .accumulations import mentions
 from .dependence import Dependences
 from .domains import NotTensor, Trip, box, within

@@ -16,8 +16,9 @@ from ..ir import positions
 from ..ir.decompose import DECOMPOSITIONS, expand
 from ..ir.dtypes import DTYPES, INDEX, DType, bool_, f32
 from ..ir.errors import CompilerBug, Unsupported
-from ..ir.expr import Expr, postorder
+from ..ir.expr import Expr
 from ..ir.primops import OPS
+from ..ir.walks import postorder
 from . import Description
 from .helpers import Helpers, Types
 from .literals import SMALL, literal

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import CompilerBug
-from ..ir.expr import Expr, call, postorder, substitute
+from ..ir.expr import Expr, call
 from ..ir.positions import of_loop
 from ..ir.program import (
     ERRORS,
@@ -37,6 +37,7 @@ from ..ir.program import (
     StoreTo,
     While,
 )  # fmt: skip
+from ..ir.walks import postorder, substitute
 from . import Description
 from .expressions import Expressions, Info, Scope
 from .helpers import Helpers, Types

@@ -8,9 +8,10 @@ int32_t PREFIXname_shape(sizes, int64_t *derived) where sizes are derived
 
 from __future__ import annotations
 
-from ..ir.expr import Expr, size, substitute, var
+from ..ir.expr import Expr, size, var
 from ..ir.kernel import port_buffer
 from ..ir.program import Block, Define, If, Param, Program, Scratch
+from ..ir.walks import substitute
 
 _UNLIMITED = (1 << 62) - 1
 

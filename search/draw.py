@@ -9,7 +9,7 @@ from zlib import crc32
 
 from ..ir.dtypes import numpy_dtype
 from ..ir.errors import UsageError
-from ..ir.expr import evaluate
+from ..ir.evaluate import evaluate
 from ..ir.graph import Port
 from ..ir.layout import allocate, layout
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import UsageError
-from ..ir.expr import evaluate
+from ..ir.evaluate import evaluate
 from ..ir.graph import Graph, Port
 from ..ir.layout import as_array, layout
 from .child import Child

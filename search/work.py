@@ -10,10 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..ir.dtypes import INDEX
-from ..ir.expr import ONE, ZERO, Expr, ceildiv, evaluate, minimum, postorder, product, substitute, total, var, where
+from ..ir.evaluate import evaluate
+from ..ir.expr import ONE, ZERO, Expr, ceildiv, minimum, product, total, var, where
 from ..ir.kernel import Block, Buffer, If, Kernel, Let, Loop, Module, Region, Stmt, Store, While, expressions
 from ..ir.primops import COMBINERS, OPS
 from ..ir.simplify import simplify
+from ..ir.walks import postorder, substitute
 from ..passes.costs import READ, WRITE, nominal, operation
 
 _FREE = frozenset({"cast", "bitcast", "where"})

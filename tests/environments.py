@@ -4,7 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
-from luminal.ir.expr import Expr, postorder, size, var
+from luminal.ir.expr import Expr, size, var
+from luminal.ir.walks import postorder
 
 N, M, K, B = map(size, "NMKB")
 I, J, P, V, W = map(var, "ijpvw")  # noqa: E741

@@ -4,6 +4,7 @@ import numpy as np
 from luminal.ir import expr as ex
 from luminal.ir.build import Builder, Tensor
 from luminal.ir.dtypes import f64, numpy_dtype
+from luminal.ir.evaluate import evaluate as value_of
 from luminal.ir.graph import Graph, Port, Size
 from luminal.ir.interpret.graph import evaluate
 
@@ -23,7 +24,7 @@ class Bench:
     def input(self, *shape, dtype=f64, low=-9, high=9, array=None):
         name = f"x{len(self.ports)}"
         port = Port(name, dtype, tuple(map(ex.as_expr, shape)), "in")
-        extents = [ex.evaluate(e, self.values) for e in port.shape]
+        extents = [value_of(e, self.values) for e in port.shape]
         if array is None:
             array = self.rng.normal(size=extents) if dtype.is_float else self.rng.integers(low if dtype.kind == "int" else 0, high, extents)
         self.arrays[name] = np.asarray(array).astype(numpy_dtype(dtype))
@@ -39,8 +40,8 @@ class Bench:
 
     def check(self, x: Tensor, expected, exact=False):
         expected = np.asarray(expected)
-        assert all(ex.evaluate(c, self.values) for c in self.b.requires), [repr(c) for c in self.b.requires]
-        assert tuple(ex.evaluate(e, self.values) for e in x.shape) == expected.shape
+        assert all(value_of(c, self.values) for c in self.b.requires), [repr(c) for c in self.b.requires]
+        assert tuple(value_of(e, self.values) for e in x.shape) == expected.shape
         got = self.value(x)
         assert got.shape == expected.shape
         if exact:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from luminal.dsl import Composite, Instance, Scope, elaborate, read_file
 from luminal.dsl.scope import LIBRARY
-from luminal.ir.expr import evaluate as size_value
+from luminal.ir.evaluate import evaluate as size_value
 from luminal.ir.graph import Graph
 from luminal.ir.interpret.graph import evaluate
 from luminal.search.draw import draw

@@ -21,7 +21,6 @@ from luminal.ir.expr import (
     load,
     minimum,
     null,
-    postorder,
     ramp,
     size,
     var,
@@ -31,6 +30,7 @@ from luminal.ir.expr import (
 from luminal.ir.expr import gather as gather_lanes
 from luminal.ir.graph import Port, Size
 from luminal.ir.kernel import Alloc, Barrier, Block, Buffer, Check, If, Kernel, Let, Loop, Module, Region, Store, While, expressions, statements
+from luminal.ir.walks import postorder
 
 M, N = size("M"), size("N")
 I, J = var("i"), var("j")  # noqa: E741

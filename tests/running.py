@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from luminal import dsl
 from luminal.ir.dtypes import DTYPES, numpy_dtype
-from luminal.ir.expr import evaluate
+from luminal.ir.evaluate import evaluate
 from luminal.ir.graph import Graph
 from luminal.ir.interpret.graph import evaluate as evaluate_graph
 from luminal.ir.interpret.judge import Bounded, CheckFault, IndexFault, judge

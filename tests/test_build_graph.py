@@ -8,6 +8,7 @@ from graph_bench import SIZES, Bench, K, M, N, movement_only
 from luminal.ir import expr as ex
 from luminal.ir.build import BuildError
 from luminal.ir.dtypes import DTYPES, INDEX, bool_, f16, f32, f64, i8, i32, i64, u8
+from luminal.ir.evaluate import evaluate
 from luminal.ir.graph import Size, postorder
 
 
@@ -340,7 +341,7 @@ def test_gather_and_take_along(t, axis):
     t.check(t.b.gather(x, i, axis), np.take(a, p, axis))
     shape = list(x.shape)
     shape[axis] = 2
-    q = np.random.default_rng(0).integers(0, 3, [ex.evaluate(ex.as_expr(e), SIZES) for e in shape])
+    q = np.random.default_rng(0).integers(0, 3, [evaluate(ex.as_expr(e), SIZES) for e in shape])
     j, _ = t.input(*shape, dtype=i64, array=q)
     t.check(t.b.take_along(x, j, axis), np.take_along_axis(a, q, axis))
 

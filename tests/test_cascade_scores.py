@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from cascades import PLACES, SEED, after, before, check_one_pass, naive, nests
 from compilers import needs_cc
-from luminal.ir.expr import postorder
 from luminal.ir.kernel import If, Loop, expressions, statements
+from luminal.ir.walks import postorder
 from running import agree, draw, meaning
 
 QKV = "Q{f32}[H N D] K{f32}[H M D] V{f32}[H M E]"

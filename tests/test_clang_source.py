@@ -12,7 +12,8 @@ import luminal.runtimes
 import numpy as np
 import pytest
 from luminal.ir.dtypes import bf16, bool_, f8e4m3, f8e5m2, f16, f32, f64, i8, i32, i64, numpy_dtype, u32, u64
-from luminal.ir.expr import ONE, ZERO, call, const, evaluate, floordiv, load, maximum, minimum, mod, size, var
+from luminal.ir.evaluate import evaluate
+from luminal.ir.expr import ONE, ZERO, call, const, floordiv, load, maximum, minimum, mod, size, var
 from luminal.ir.graph import Port, Size
 from luminal.ir.program import Call, Define, Fail, For, Function, If, Param, Program, Scratch, StoreTo
 from luminal.ir.target import Target

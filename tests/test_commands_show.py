@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from luminal.cli.main import cli
 from luminal.compiler import Settings, compilations
 from luminal.ir.errors import UsageError
-from luminal.ir.expr import evaluate
+from luminal.ir.evaluate import evaluate
 from luminal.search.work import work_of
 
 ROOT = Path(__file__).parent.parent

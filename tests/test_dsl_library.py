@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from luminal.dsl import Composite, Instance, Scope, elaborate, read_file, second_opinion
 from luminal.dsl.scope import LIBRARY
-from luminal.ir.expr import evaluate as size_value
+from luminal.ir.evaluate import evaluate as size_value
 from luminal.ir.graph import Graph
 from luminal.ir.interpret.graph import evaluate
 from scipy import special

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from luminal.dsl import Instance, Scope, elaborate, read
 from luminal.ir.errors import SourceError
-from luminal.ir.expr import evaluate as size_value
+from luminal.ir.evaluate import evaluate as size_value
 from luminal.ir.graph import Graph
 from luminal.ir.interpret.graph import evaluate
 from luminal.ir.interpret.judge import CheckFault

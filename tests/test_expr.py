@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from luminal.ir import expr as ex
 from luminal.ir.dtypes import INDEX, bool_, f32, f64
-from luminal.ir.expr import axis, call, const, first, load, make, size, substitute, var, vload, where
+from luminal.ir.expr import axis, call, const, first, load, make, size, var, vload, where
+from luminal.ir.walks import substitute
 
 
 def test_equal_parts_are_one_object_and_others_are_not() -> None:

@@ -5,7 +5,8 @@ import re
 
 import pytest
 from luminal.ir.dtypes import f32
-from luminal.ir.expr import ZERO, axis, evaluate, size
+from luminal.ir.evaluate import evaluate
+from luminal.ir.expr import ZERO, axis, size
 from luminal.ir.graph import Graph, Port, Size, View, elementwise, identity, input_node, reduce_node
 from luminal.ir.target import Options
 from luminal.ir.text import show

@@ -91,11 +91,6 @@ def test_kernels_join(case: str) -> None:
     assert join(after, TARGET, OPTIONS) == after
 
 
-def test_a_users_script_finds_its_kernels() -> None:
-    before = module(A, elementwise("t_1", "Y, T", "Y[i] = T[i] + 1.0:f32"))
-    assert join(before, TARGET, Options(level=2, schedules={TARGET.runtime: "kernel t_1\nsplit i 4"})) is before
-
-
 def test_an_optimiser_is_one_kernel() -> None:
     import luminal
 

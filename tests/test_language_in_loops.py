@@ -16,7 +16,7 @@ from forms_movement import FAMILIES
 from forms_table import PORTS, SIZES, Form
 from luminal.dsl import Instance, Scope, elaborate, read
 from luminal.ir.dtypes import DTYPES, numpy_dtype
-from luminal.ir.expr import evaluate as number
+from luminal.ir.evaluate import evaluate as number
 from luminal.ir.graph import Graph
 from luminal.ir.interpret.graph import evaluate
 from luminal.ir.layout import allocate

@@ -17,7 +17,7 @@ from cuda_unit import needs_host, unit
 from cuda_unit import target as cuda_target
 from forms_in_loops import TENSORS
 from luminal.ir.dtypes import numpy_dtype
-from luminal.ir.expr import evaluate
+from luminal.ir.evaluate import evaluate
 from luminal.ir.graph import Graph
 from luminal.ir.layout import allocate
 from luminal.ir.program import BAD_INDEX, BAD_SIZE

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from luminal.ir.dtypes import numpy_dtype
-from luminal.ir.expr import evaluate
+from luminal.ir.evaluate import evaluate
 from luminal.ir.graph import Port
 from luminal.ir.interpret import kernel, program
 from luminal.ir.kernel import Module, port_buffer

@@ -20,7 +20,7 @@ import pytest
 from luminal.cli.testing import bindings
 from luminal.compiler import Compilation, Settings, compilations
 from luminal.ir.dtypes import numpy_dtype
-from luminal.ir.expr import evaluate as value_of
+from luminal.ir.evaluate import evaluate as value_of
 from luminal.ir.graph import Port
 from luminal.ir.interpret.graph import evaluate
 from luminal.ir.interpret.judge import judge

@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 from luminal.ir.dtypes import numpy_dtype
 from luminal.ir.errors import SourceError
-from luminal.ir.expr import const, evaluate, size, substitute
+from luminal.ir.evaluate import evaluate
+from luminal.ir.expr import const, size
 from luminal.ir.graph import Size
 from luminal.ir.interpret.kernel import run
 from luminal.ir.kernel import Loop, Module, expressions, statements, substitute_block
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read, show
+from luminal.ir.walks import substitute
 from luminal.passes.schedule import Facts, StepError, apply, replay, schedule, unique
 from luminal.passes.schedule.tree import loads_in
 from random_schedules import random_line

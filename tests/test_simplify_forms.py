@@ -4,8 +4,9 @@ import pytest
 from environments import RANGES, B, I, J, K, M, N, P, V, W, check_same
 from luminal.ir.bounds import Known
 from luminal.ir.dtypes import bool_, f32, i32
-from luminal.ir.expr import FALSE, TRUE, ZERO, both, call, const, load, maximum, minimum, postorder, where
+from luminal.ir.expr import FALSE, TRUE, ZERO, both, call, const, load, maximum, minimum, where
 from luminal.ir.simplify import simplify
+from luminal.ir.walks import postorder
 
 KNOWN = Known(RANGES)
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from compilers import needs_cc
 from luminal.ir.dtypes import f32
-from luminal.ir.expr import ZERO, broadcast, call, const, gather, postorder, ramp, var
+from luminal.ir.expr import ZERO, broadcast, call, const, gather, ramp, var
 from luminal.ir.interpret.program import zip_halves
 from luminal.ir.program import For, StoreTo, expressions, statements
+from luminal.ir.walks import postorder
 from luminal.passes.lower.names import Names
 from luminal.passes.lower.transposes import transposes
 

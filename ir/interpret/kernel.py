@@ -9,7 +9,8 @@ import numpy as np
 
 from .. import kernel as k
 from ..dtypes import DType, i64
-from ..expr import Expr, evaluate
+from ..evaluate import evaluate
+from ..expr import Expr
 from ..layout import components
 from ..primops import COMBINERS
 from .judge import CheckFault

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import expr as ex
+from ..evaluate import evaluate
 from ..expr import Expr
+from ..walks import postorder
 from .meaning import VALUE, Array, working
 
 
@@ -22,7 +23,7 @@ class Positions:
 
     def number(self, e: Expr) -> int:
         if e not in self.numbers:
-            self.numbers[e] = int(ex.evaluate(e, self.sizes))
+            self.numbers[e] = int(evaluate(e, self.sizes))
         return self.numbers[e]
 
     def extents(self, shape: tuple[Expr, ...]) -> tuple[int, ...]:
@@ -31,7 +32,7 @@ class Positions:
     def linear(self, root: Expr) -> tuple[int, dict[int, int]] | None:
         """The expression as constant + Σ coefficient·$k, or None."""
         forms = self.linear_forms
-        for n in ex.postorder(root):
+        for n in postorder(root):
             if n in forms:
                 continue
             parts = [forms[a] for a in n.args]
@@ -62,7 +63,7 @@ class Positions:
     def index(self, root: Expr, axes: list[Array]) -> Array:
         """An integer or boolean expression of the positions `axes` (arrays that broadcast together)."""
         value: dict[Expr, Array] = {}
-        for n in ex.postorder(root):
+        for n in postorder(root):
             if n.op == "axis":
                 value[n] = axes[n.attr]
             elif n.op == "const":

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import numpy_dtype
-from ..expr import Expr, postorder
+from ..expr import Expr
+from ..walks import postorder
 from .fma import fma32, fma64
 from .meaning import VALUE, Array, compute, working
 

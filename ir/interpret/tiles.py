@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from itertools import product
 
-from .. import expr as ex
 from ..graph import View
+from ..walks import postorder
 
 Box = tuple[tuple[int, int], ...]  # (first, one past the last) along each axis
 
@@ -14,7 +14,7 @@ Box = tuple[tuple[int, int], ...]  # (first, one past the last) along each axis
 def axes_of(view: View) -> frozenset[int]:
     """The axes of its user's domain that an operand depends on."""
     roots = view.index if view.domain is None else (*view.index, view.domain)
-    return frozenset(n.attr for n in ex.postorder(*roots) if n.op == "axis")
+    return frozenset(n.attr for n in postorder(*roots) if n.op == "axis")
 
 
 def two_groups(has: list[frozenset[int]], ranges: list[int]) -> list[list[int]]:

@@ -11,9 +11,10 @@ from typing import Any
 
 from ..dtypes import DType, i64
 from ..errors import CompilerBug
-from ..expr import Expr, always, is_lazy, postorder
+from ..expr import Expr
 from ..instructions import INSTRUCTIONS
 from ..primops import OPS
+from ..walks import always, is_lazy, postorder
 from .scalars import SUPPORT, literal, spelling
 
 LOADS = ("load", "vload", "gather")

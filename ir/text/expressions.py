@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..dtypes import INDEX
-from ..expr import Expr, const, mul, postorder
+from ..expr import Expr, const, mul
+from ..walks import postorder
 from .operators import ATOM, COMPARISON, INFIX, PREFIX, SUM
 from .words import literal, word
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ..dtypes import INDEX, DType
-from ..expr import Expr, postorder, substitute, var
+from ..expr import Expr, var
 from ..kernel import Alloc, Block, Buffer, If, Let, Loop, Region, Stmt, Store, While, expressions
+from ..walks import postorder, substitute
 
 # Kinds whose iterations may run at the same time.
 CONCURRENT = frozenset({"parallel", "workshare", "vector", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z"})

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from weakref import WeakSet
 
 from ..dtypes import INDEX, DType, bool_, u32
-from ..expr import Expr, postorder
+from ..expr import Expr
 from ..instructions import INSTRUCTIONS
 from ..primops import COMBINERS, OPS, Op, accepts, result_of
+from ..walks import postorder
 
 VECTOR_FORMS = ("broadcast", "ramp", "extract", "vload", "gather", "fold", "zip_low", "zip_high", "null", "overlap")
 

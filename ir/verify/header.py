@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ..dtypes import INDEX, bool_
-from ..expr import Expr, postorder
+from ..expr import Expr
 from ..graph import Graph, Port, Size
 from ..kernel import Module
 from ..program import Program
+from ..walks import postorder
 from .rule import Rule, repeated
 
 _ROLES = ("in", "out", "inout", "scalar")

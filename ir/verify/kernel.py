@@ -269,7 +269,7 @@ def _order(subject: Subject) -> Iterator[str]:
 
 
 def _scalar_forms(subject: Subject) -> Iterator[str]:
-    from ..expr import postorder
+    from ..walks import postorder
 
     for body in subject.bodies:
         for p in body.places:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ..dtypes import INDEX, DType, bool_
-from ..expr import Expr, postorder
+from ..expr import Expr
 from ..kernel import port_buffer
 from ..program import (
     ERRORS,
@@ -30,6 +30,7 @@ from ..program import (
     While,
     expressions,
 )
+from ..walks import postorder
 from .expressions import mistyped
 from .header import header_rules, size_names, undeclared
 from .rule import Rule, repeated

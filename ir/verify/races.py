@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 
 from ..bounds import Known, Range
-from ..expr import Expr, leaves, postorder, substitute, var
+from ..expr import Expr, var
 from ..kernel import Alloc, If, Loop, Store
 from ..polynomial import coefficient, is_constant, plus, poly
 from ..simplify import assuming, prove
+from ..walks import leaves, postorder, substitute
 from .body import CONCURRENT, Body, Place
 
 Index = tuple[Expr, ...]

@@ -7,9 +7,10 @@ from typing import NamedTuple
 from ...ir import kernel as k
 from ...ir import program as p
 from ...ir.dtypes import f64
-from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, call, cast, const, maximum, null, overlap, postorder, size, total, var
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, call, cast, const, maximum, null, overlap, size, total, var
 from ...ir.graph import Port, Size
 from ...ir.simplify import simplify
+from ...ir.walks import postorder
 from .flatten import span
 from .names import Names
 

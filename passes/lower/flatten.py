@@ -14,9 +14,10 @@ from ...ir import polynomial as pl
 from ...ir import program as p
 from ...ir.dtypes import INDEX
 from ...ir.errors import CompilerBug, Unsupported
-from ...ir.expr import FALSE, ONE, ZERO, Expr, always, call, load, make, postorder, rebuild, substitute, total, var
+from ...ir.expr import FALSE, ONE, ZERO, Expr, call, load, make, total, var
 from ...ir.primops import COMBINERS
 from ...ir.target import Target
+from ...ir.walks import always, postorder, rebuild, substitute
 from .names import Names
 
 STACK_BYTES = 16 << 10  # a local buffer of constant size above this goes to the heap

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...ir import kernel as k
 from ...ir import program as p
 from ...ir.dtypes import INDEX
-from ...ir.expr import postorder
 from ...ir.target import Target
+from ...ir.walks import postorder
 from ..simplify_index import known_of
 from .fails import protect
 from .flatten import Flattener, Place, Scope

@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from ...ir import program as p
 from ...ir.errors import CompilerBug
-from ...ir.expr import ONE, ZERO, Expr, leaves, maximum, substitute, var
+from ...ir.expr import ONE, ZERO, Expr, maximum, var
+from ...ir.walks import leaves, substitute
 from .flatten import trips
 
 BLOCKS, THREADS = ("block.x", "block.y", "block.z"), ("thread.x", "thread.y", "thread.z")

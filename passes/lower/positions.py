@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from ...ir.bounds import Known, bounds
 from ...ir.dtypes import INDEX, f32, f64, i32
-from ...ir.expr import ZERO, Expr, both, broadcast, call, cast, const, maximum, minimum, postorder, ramp
+from ...ir.expr import ZERO, Expr, both, broadcast, call, cast, const, maximum, minimum, ramp
+from ...ir.walks import postorder
 from .affine import difference
 
 MOST = 1 << 30  # of the lanes' values: sums of two still fit in 32 bits

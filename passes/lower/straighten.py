@@ -8,9 +8,10 @@ from __future__ import annotations
 from operator import is_
 
 from ...ir.bounds import Known
-from ...ir.expr import Expr, postorder, var
+from ...ir.expr import Expr, var
 from ...ir.program import Block, For, If, Region, Stmt, While, expressions, map_expressions, statements, with_body
 from ...ir.simplify import simplify
+from ...ir.walks import postorder
 from ..simplify_index import inside_loop
 
 

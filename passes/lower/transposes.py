@@ -22,8 +22,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...ir.dtypes import DType
-from ...ir.expr import ONE, ZERO, Expr, const, load, substitute, var, vload, zip_halves
+from ...ir.expr import ONE, ZERO, Expr, const, load, var, vload, zip_halves
 from ...ir.program import Array, Assign, Block, Define, For, If, Stmt, StoreTo, expressions, map_block, map_expressions, statements
+from ...ir.walks import substitute
 from .affine import slope
 from .names import Names
 

@@ -18,30 +18,11 @@ from typing import NamedTuple
 
 from ...ir.conditions import conjuncts
 from ...ir.dtypes import DType, i32
-from ...ir.expr import (
-    INDEX,
-    TRUE,
-    ZERO,
-    Expr,
-    both,
-    broadcast,
-    call,
-    const,
-    fold,
-    gather,
-    load,
-    make,
-    maximum,
-    minimum,
-    postorder,
-    ramp,
-    substitute,
-    var,
-    vload,
-)
+from ...ir.expr import INDEX, TRUE, ZERO, Expr, both, broadcast, call, const, fold, gather, load, make, maximum, minimum, ramp, var, vload
 from ...ir.primops import COMBINERS
 from ...ir.program import Array, Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, expressions, statements, with_body
 from ...ir.target import Target
+from ...ir.walks import postorder, substitute
 from .affine import difference, divide, slope
 from .positions import narrowed
 

@@ -8,8 +8,9 @@ The order of the parts is that of memory on the machines that there are: the fir
 from __future__ import annotations
 
 from ...ir.dtypes import u32
-from ...ir.expr import Expr, const, make, postorder, rewrite, vload
+from ...ir.expr import Expr, const, make, vload
 from ...ir.program import Block, map_expressions
+from ...ir.walks import postorder, rewrite
 from .affine import difference
 
 

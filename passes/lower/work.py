@@ -10,7 +10,8 @@ from math import ceil
 
 from ...ir import program as p
 from ...ir.dtypes import INDEX
-from ...ir.expr import TRUE, Expr, postorder, product, size, total
+from ...ir.expr import TRUE, Expr, product, size, total
+from ...ir.walks import postorder
 
 FORK = 350_000  # operations, most of them on vectors, that take about as long as waking the threads saves
 MEMORY = 12  # operations that a vector is worth which each iteration moves anew, from or to some cache

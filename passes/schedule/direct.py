@@ -27,8 +27,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...ir.expr import Expr, call, const, postorder, product
+from ...ir.expr import Expr, call, const, product
 from ...ir.kernel import Store, expressions, statements
+from ...ir.walks import postorder
 from .. import costs
 from . import roles
 from .affine import stride

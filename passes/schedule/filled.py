@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from ...ir import polynomial as pl
 from ...ir.bounds import Known, Range
-from ...ir.expr import ONE, ZERO, Expr, ceildiv, substitute, var
+from ...ir.expr import ONE, ZERO, Expr, ceildiv, var
 from ...ir.graph import Shape
 from ...ir.kernel import Alloc, Buffer, Kernel, Loop, Store, statements
 from ...ir.simplify import prove_le, simplify
+from ...ir.walks import substitute
 from .affine import extent, extreme, inside, upper
 from .tree import Facts, around, walk_paths
 

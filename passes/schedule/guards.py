@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from ...ir import polynomial as pl
 from ...ir.dtypes import INDEX
-from ...ir.expr import ONE, TRUE, ZERO, Expr, both, const, minimum, postorder, rewrite, substitute, var, where
+from ...ir.expr import ONE, TRUE, ZERO, Expr, both, const, minimum, var, where
 from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, statements, with_body
+from ...ir.walks import postorder, rewrite, substitute
 from .affine import constant_extent, extreme, minus
 from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, less, loads_in, names_taken, nest, rename, replace_loop, simple, written
 

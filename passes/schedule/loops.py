@@ -258,7 +258,7 @@ def tile(kernel: Kernel, facts: Facts, a: str, b: str, factor_a: int, factor_b: 
 def unroll(kernel: Kernel, facts: Facts, axis: str, factor: int = 0) -> Kernel:
     """Mark a loop of constant extent to be unrolled; with a factor, split it (tail=cut) and mark the inner part.
 
-    for i in 0 .. 4:      →   for i in 0 .. 4 unroll:
+        for i in 0 .. 4:      →   for i in 0 .. 4 unroll:
 
     There is no barrier inside: it stands in plain loops only.
     """
@@ -316,9 +316,11 @@ def parallel(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
 
 
 def serial(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
-    """Run a loop in order; nothing is claimed of it any more.
+    """Run a loop in order.
 
-    for i parallel:     →     for i:
+        for i parallel:     →     for i:
+
+    Nothing is claimed of it any more: no later step may run it otherwise.
     """
     loop = _plain(find(kernel, axis), "serial")
     return replace_loop(kernel, axis, lambda _: (replace(loop, kind="serial"),))

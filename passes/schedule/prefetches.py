@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...ir.expr import ZERO, Expr, const, substitute, var
+from ...ir.expr import ZERO, Expr, const, var
 from ...ir.kernel import Block, Kernel, Loop, Prefetch, expressions, statements, with_body
+from ...ir.walks import substitute
 from .affine import constant_extent, minus, stride
 from .tree import Facts, StepError, around, children, find, loads_in, replace_loop
 

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...ir.expr import TRUE, Expr, both, call, const, postorder, var
+from ...ir.expr import TRUE, Expr, both, call, const, var
 from ...ir.kernel import Store, expressions, statements
+from ...ir.walks import postorder
 from . import cost, roles
 from .affine import stride
 from .cost import blocking

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ...ir.expr import ONE, ZERO, Expr, both, call, const, load, make, maximum, postorder, rewrite, substitute, var, where
+from ...ir.expr import ONE, ZERO, Expr, both, call, const, load, make, maximum, var, where
 from ...ir.kernel import (
     Alloc,
     Block,
@@ -24,6 +24,7 @@ from ...ir.kernel import (
     with_body,
 )
 from ...ir.simplify import simplify
+from ...ir.walks import postorder, rewrite, substitute
 from .affine import constant_extent, extreme, upper
 from .tree import (
     Facts,

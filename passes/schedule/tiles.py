@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir.expr import Expr, postorder
+from ...ir.expr import Expr
 from ...ir.kernel import If, Let, Loop, Store, expressions, statements
 from ...ir.simplify import simplify
+from ...ir.walks import postorder
 from . import cost
 from .affine import constant_extent, stride
 from .plan import Plan

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...ir.bounds import Known
-from ...ir.expr import Expr, as_expr, call, make, postorder, rewrite, var
+from ...ir.expr import Expr, as_expr, call, make, var
 from ...ir.graph import Size
 from ...ir.kernel import (
     Alloc,
@@ -30,6 +30,7 @@ from ...ir.kernel import (
     statements,
     with_body,
 )
+from ...ir.walks import postorder, rewrite
 
 
 class StepError(Exception):

@@ -9,9 +9,10 @@ transposition    store and loads are consecutive along different axes: square ti
 
 from __future__ import annotations
 
-from ...ir.expr import ZERO, Expr, postorder, substitute, var
+from ...ir.expr import ZERO, Expr, var
 from ...ir.kernel import Alloc, Block, Let, Loop, Store, expressions, statements
 from ...ir.simplify import simplify
+from ...ir.walks import postorder, substitute
 from . import cost, prefetches, roles
 from .affine import same_position, stride, upper
 from .plan import Plan

@@ -9,9 +9,10 @@ from typing import NamedTuple
 from ...ir import polynomial as pl
 from ...ir.bounds import Known
 from ...ir.dtypes import INDEX
-from ...ir.expr import ONE, ZERO, Expr, both, ceildiv, const, load, postorder, substitute, var, where
+from ...ir.expr import ONE, ZERO, Expr, both, ceildiv, const, load, var, where
 from ...ir.kernel import Alloc, Block, Buffer, Kernel, Loop, Store, expressions, map_expressions, with_body
 from ...ir.simplify import simplify
+from ...ir.walks import postorder, substitute
 from .affine import inside, upper
 from .staging import axes_inside, staged_value
 from .tree import Facts, StepError, around, find, fresh, less, names_taken, replace_in, replace_loop, walk_paths

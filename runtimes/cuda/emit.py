@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ...ir.errors import Unsupported
-from ...ir.expr import postorder
 from ...ir.program import ERRORS, Barrier, Fail, For, Function, If, Program, Region, Scratch, expressions, statements
 from ...ir.target import Target
+from ...ir.walks import postorder
 from .. import Description, Rendered
 from ..companions import shape, workspace
 from ..describe import described_parameters, heading

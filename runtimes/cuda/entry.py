@@ -10,7 +10,9 @@ import numpy
 from ...ir import program as p
 from ...ir.dtypes import DType, bool_, numpy_dtype
 from ...ir.errors import CompilerBug
-from ...ir.expr import Expr, const, evaluate, rewrite
+from ...ir.evaluate import evaluate
+from ...ir.expr import Expr, const
+from ...ir.walks import rewrite
 from ..literals import SMALL, small_bits
 
 # At most the blocks that a launch may have, along x, y, z: kernels stride by the grid.

@@ -218,7 +218,7 @@ def smallest(graph: Graph) -> dict[str, int] | None:
 
 def fits(graph: Graph, sizes: Mapping[str, int]) -> bool:
     """Whether the sizes keep the preconditions."""
-    from ...ir.expr import evaluate
+    from ...ir.evaluate import evaluate
 
     try:
         return all(evaluate(condition, sizes) for condition in graph.requires)
@@ -293,7 +293,7 @@ def with_ceiling(row: Row, raised: Graph, bench: Bench) -> Row:
 
 
 def extents(port: Port, sizes: Mapping[str, int]) -> list[int]:
-    from ...ir.expr import evaluate
+    from ...ir.evaluate import evaluate
 
     return [evaluate(e, sizes) for e in port.shape]
 

@@ -396,7 +396,7 @@ def _step(addresses: Any, k: int) -> int:
 
 
 def _axes_of(e: Expr) -> set[Expr]:
-    from ...ir.expr import postorder
+    from ...ir.walks import postorder
 
     return {n for n in postorder(e) if n.op == "axis"}
 

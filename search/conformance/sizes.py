@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
-from ...ir.expr import evaluate
+from ...ir.evaluate import evaluate
 from ...ir.graph import Graph
 from ..trial import work_of
 

@@ -16,7 +16,8 @@ from functools import cached_property
 from typing import Any
 
 from ...ir.errors import CompilerBug, LuminalError
-from ...ir.expr import Expr, both, call, const, evaluate, size
+from ...ir.evaluate import evaluate
+from ...ir.expr import Expr, both, call, const, size
 from ...ir.graph import Graph
 from ...ir.kernel import Kernel, Module
 from ...ir.program import Program

@@ -12,9 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...ir.dtypes import INDEX
-from ...ir.expr import Expr, evaluate, postorder
+from ...ir.evaluate import evaluate
+from ...ir.expr import Expr
 from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Region, Store, While, statements
 from ...ir.target import Target
+from ...ir.walks import postorder
 from ...passes.costs import operation
 
 _SHARED = frozenset({"parallel", "workshare"})

@@ -1,0 +1,43 @@
+"""The value of an integer expression, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .expr import Expr
+from .walks import postorder
+
+
+def evaluate(root: Expr, environment: Mapping[str, int]) -> int:
+    """The value of an integer (or boolean) expression over sizes and variables, exactly.  Raises KeyError for an unbound name,
+    ZeroDivisionError where a division by zero is reached."""
+    value: dict[Expr, int] = {}
+    for n in postorder(root):
+        if n.op == "const":
+            value[n] = n.attr
+        elif n.op in ("size", "var"):
+            value[n] = environment[n.attr]
+        elif n.op == "axis":
+            value[n] = environment[f"${n.attr}"]
+        else:
+            value[n] = _INTEGER[n.op](*(value[a] for a in n.args))
+    return value[root]
+
+
+_INTEGER: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "neg": lambda a: -a,
+    "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "max": max, "min": min, "abs": abs,
+    "less_than": lambda a, b: a < b, "less_equal": lambda a, b: a <= b, "equal": lambda a, b: a == b, "not_equal": lambda a, b: a != b,
+    "bit_and": lambda a, b: a & b, "bit_or": lambda a, b: a | b, "bit_xor": lambda a, b: a ^ b,
+    "bit_not": lambda a: (not a) if isinstance(a, bool) else ~a,
+    "where": lambda c, a, b: a if c else b, "cast": lambda a: int(a),
+}  # fmt: skip
+
+
+def evaluate_node(n: Expr, operands: list[int]) -> int | None:
+    """The value of an integer operator on these; None where it has none (a division by zero, an operator of other dtypes)."""
+    operator = _INTEGER.get(n.op)
+    if operator is None or (n.op in ("floordiv", "mod") and operands[1] == 0):
+        return None
+    return operator(*operands)

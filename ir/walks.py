@@ -1,0 +1,131 @@
+"""Walks over expressions, and what is made by walking.  All are iterative: a user's depth is never Python's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Mapping
+
+from .dtypes import INDEX
+from .expr import Expr, add, floordiv, make, maximum, minimum, mod, mul
+
+_NONE: frozenset[Expr] = frozenset()
+_NO_NAMES: frozenset[str] = frozenset()
+SHORT = 32  # nodes of which an expression remembers the order; what is longer, such as a sum of a thousand terms, would hold as much for each of its parts
+
+
+def postorder(*roots: Expr) -> Collection[Expr]:
+    """Every node once, operands before users."""
+    if len(roots) != 1:
+        return _postorder(roots)
+    root = roots[0]
+    if not root.args:
+        return roots
+    if root.order is not None:
+        return root.order
+    found = _postorder(roots)
+    if len(found) <= SHORT:
+        found = root.order = tuple(found)
+    return found
+
+
+def missing(root: Expr, done: Container[Expr]) -> Collection[Expr]:
+    """As `postorder`, without what is done already and what is met there alone."""
+    return () if root in done else _postorder((root,), done)
+
+
+def _postorder(roots: tuple[Expr, ...], done: Container[Expr] = _NONE) -> Collection[Expr]:
+    seen: dict[Expr, None] = {}
+    stack = list(reversed(roots))
+    while stack:
+        node = stack[-1]
+        if node not in seen:
+            waiting: list[Expr] = []
+            for a in node.args:
+                if a not in seen and a not in done:
+                    if a.args or waiting:
+                        waiting.append(a)
+                    else:
+                        seen[a] = None  # a leaf whose turn it is
+            if waiting:
+                waiting.reverse()
+                stack += waiting
+                continue
+            seen[node] = None
+        stack.pop()
+    return seen
+
+
+def is_lazy(node: Expr) -> bool:
+    """A choice by one scalar evaluates one side; a choice lane by lane evaluates both."""
+    return node.op == "where" and node.args[0].dtype.lanes == 1
+
+
+def always(*roots: Expr) -> list[Expr]:
+    """What is evaluated whatever the conditions of lazy choices are; every node once, users before operands."""
+    found: dict[Expr, None] = {}
+    stack = list(reversed(roots))
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found[node] = None
+            stack.extend(reversed(node.args[:1] if is_lazy(node) else node.args))
+    return list(found)
+
+
+def rebuild(node: Expr, args: tuple[Expr, ...]) -> Expr:
+    """The same operator on other operands.  Integer index arithmetic is folded again on the way."""
+    if args == node.args:
+        return node
+    if node.dtype is INDEX and node.op in _FOLDING:
+        return _FOLDING[node.op](*args)
+    return make(node.op, node.dtype, args, node.attr)
+
+
+_FOLDING: dict[str, Callable[..., Expr]] = {
+    "add": add, "mul": mul, "floordiv": floordiv, "mod": mod, "min": minimum, "max": maximum,
+}  # fmt: skip
+
+
+def rewrite(root: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
+    """Bottom-up, once: `rule(node)` (its operands already rewritten) gives a replacement or None."""
+    done: dict[Expr, Expr] = {}
+    for node in postorder(root):
+        new = rebuild(node, tuple([done[a] for a in node.args])) if node.args else node
+        replacement = rule(new)
+        done[node] = new if replacement is None else replacement
+    return done[root]
+
+
+def substitute(root: Expr, mapping: Mapping[Expr, Expr]) -> Expr:
+    """Replace leaves (or whole subexpressions) simultaneously."""
+    return substitution(mapping)(root) if mapping else root
+
+
+def substitution(mapping: Mapping[Expr, Expr]) -> Callable[[Expr], Expr]:
+    """The function that replaces leaves (or whole subexpressions) simultaneously; for many expressions, what they share is done once."""
+    named = _NO_NAMES.union(*[k.names for k in mapping])
+    loaded = _NO_NAMES.union(*[k.buffers for k in mapping if not k.names])
+    everywhere = any(not k.names and not k.buffers for k in mapping)
+    done = dict(mapping)
+
+    def change(root: Expr) -> Expr:
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node not in done:
+                if not everywhere and named.isdisjoint(node.names) and loaded.isdisjoint(node.buffers):
+                    done[node] = node  # it shares no name with what is replaced
+                else:
+                    waiting = [a for a in node.args if a not in done]
+                    if waiting:
+                        stack += waiting
+                        continue
+                    done[node] = rebuild(node, tuple([done[a] for a in node.args]))
+            stack.pop()
+        return done[root]
+
+    return change
+
+
+def leaves(root: Expr, op: str) -> list[Expr]:
+    """The leaves of one kind (`size`, `axis`, `var`, `load`, …), in order of first appearance."""
+    return [n for n in postorder(root) if n.op == op]
