@@ -108,8 +108,8 @@ def error(op: str, v: Array, args: Operands, errors: list[Error], source: DType,
         if op == "fma":
             result = result + np.where(result == 0, 0, _SUM * epsilon(to) * np.abs(v)) + e[2]
     else:
-        rule, ulp = _RULES[op]
-        result = settle(v, np.asarray(rule(args, e, v), np.float64), ulp, to, None)
+        rule, own = _RULES[op]
+        result = settle(v, np.asarray(rule(args, e, v), np.float64), own, to, None)
         result = np.where(np.isfinite(v) | certain, np.where(np.isfinite(v), result, 0), np.inf)
     result = np.where(np.isnan(result) | ~finite, np.inf, result)
     return np.where(np.isfinite(v) & (np.abs(v) + result > largest(to)), np.inf, result).astype(np.float64)
