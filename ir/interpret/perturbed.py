@@ -122,12 +122,12 @@ def noise(ulp: float, d: DType, uniform: Callable[[], float]) -> Callable[[Any],
     relative, absolute = EXCESS * ulp * epsilon(d), EXCESS * ulp * float(smallest(d))
     beyond = overflow(d)
     fits = ulp < _COMPLEX_ROUNDED if d.is_complex else ulp <= 0.5
+    direction = (lambda: complex(uniform(), uniform())) if d.is_complex else uniform
 
     def moved(v: Any) -> Any:
         if (fits and exact(v) == v) or v != v:
             return v
-        direction = complex(uniform(), uniform()) if d.is_complex else uniform()
-        result = v + direction * (relative * abs(v) + absolute)
+        result = v + direction() * (relative * abs(v) + absolute)
         return result if abs(result) < beyond else type(v)(exact(result))
 
     return moved
