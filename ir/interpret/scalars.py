@@ -116,8 +116,8 @@ def function(op: str, source: DType, to: DType, exact: bool) -> Callable[..., An
         return (lambda x: x.astype(result)) if lanes > 1 else result.type
 
     if exact and lanes == 1 and from_element.is_inexact and to_element.is_inexact:
-        plain = _ARITHMETIC.get(op) or VALUE.get(op)
-        if op in _ARITHMETIC or isinstance(plain, np.ufunc):  # takes and gives scalars of the working type as they are
+        plain = _ARITHMETIC.get(op, VALUE.get(op))
+        if plain is not None and (op in _ARITHMETIC or isinstance(plain, np.ufunc)):  # takes and gives scalars of the working type as they are
             return plain
 
     def apply(*args: Any) -> Any:
