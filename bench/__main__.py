@@ -43,6 +43,7 @@ class Workload:
     dtype: list[str] = field(default_factory=list)
     define: list[str] = field(default_factory=list)
     without: list[str] = field(default_factory=list)
+    fast: bool = False
     forms: dict[str, list[str]] = field(default_factory=dict)
     bar: float | None = None
     least: float | None = None
@@ -58,7 +59,14 @@ def workloads(path: Path) -> list[Workload]:
 def rows_of(workload: Workload, options: dict[str, Any], method: Method) -> list[Row]:
     """Time one workload; each row is printed when it is there."""
     text = workload.code or workload.input
-    options = {**options, "sizes": workload.sizes, "defines": workload.define, "dtypes": workload.dtype, "without": tuple(workload.without)}
+    options = {
+        **options,
+        "sizes": workload.sizes,
+        "defines": workload.define,
+        "dtypes": workload.dtype,
+        "without": tuple(workload.without),
+        "fast": workload.fast,
+    }
     (compilation,) = compilations(text if workload.input else text.strip(), settings_of(options))
     made, bindings = prepare(compilation, options, method, workload.forms)
     return timed(compilation, made, bindings, options, lambda row: print(line(row, workload.name, WIDTH), flush=True))

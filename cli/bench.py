@@ -39,6 +39,7 @@ Binding = tuple[dict[str, int], dict[str, Any]]  # sizes, and scalar ports
 @click.option("--target", metavar="NAME", help="Which machine of the runtime; default: this one.")
 @click.option("-c", "--config", multiple=True, metavar="KEY=VALUE,...", help="The runtime's own settings (OMP=0: one thread, for the peers too).")
 @click.option("-O", "level", type=click.IntRange(0, 3), default=2, show_default=True, help="0 plain, 1 fused, 2 scheduled, 3 searched for.")
+@click.option("--fast", is_flag=True, help="Admit what is less accurate, as compile --fast.")
 @click.option("-D", "defines", multiple=True, metavar="M=64", help="Fix a size, or set a parameter, at compile time.")
 @click.option("--dtype", "dtypes", multiple=True, metavar="T=f16", help="Bind a type variable.")
 @click.option("--without", multiple=True, metavar="B", help="Compile for this optional port being absent.")
@@ -56,7 +57,7 @@ def bench(inputs: tuple[str, ...], **options: Any) -> int:
     """Time composites beside NumPy and PyTorch, in alternating blocks, after checking the results.
 
     The ratio is the best peer's time over ours: above 1 ours is faster.  Beside it stands what part of the machine's own ceiling (the best copy or read of so many
-    bytes, a loop of fused multiply-adds; measured in the same run) the kernel reaches.
+    bytes, a loop of fused multiply-adds; timed in the same blocks) the kernel reaches.
 
     \b
     Examples:
@@ -96,7 +97,7 @@ def bench(inputs: tuple[str, ...], **options: Any) -> int:
 
 def settings_of(options: dict[str, Any]) -> Settings:
     return Settings(
-        runtime=options["runtime"], target=options["target"], config=parse_config(options["config"]), O=options["level"], include=options["include"],
+        runtime=options["runtime"], target=options["target"], config=parse_config(options["config"]), O=options["level"], fast=options["fast"], include=options["include"],
         sizes=parse_pairs(options["defines"], "-D", parse_value), dtype=parse_pairs(options["dtypes"], "--dtype", str), entry=options["entry"],
         without=options["without"], portable=False, timeout=options["timeout"],
         at=parse_bindings(options["sizes"][0], "--sizes") if options["sizes"] else {},
@@ -118,7 +119,7 @@ def prepare(
     if compilation.runtime.source_suffix != ".c":
         raise UsageError(f"the runtime {compilation.runtime.name} cannot be timed here: its kernels are not C functions of this process")
     graph = compilation.elaborate()
-    raised = compilation.run(stop_after="raise_loops")
+    raised = compilation.run(stop_after="simplify" if compilation.settings.fast else "raise_loops")
     asked = [parse_bindings(text, "--sizes") for text in options["sizes"]] or [dict(within(graph, raised, nominal(graph.size_info()), CHECKED))]
     chosen = [found for given in asked for found in bindings(compilation, given, "--sizes")]
     s, target = compilation.settings, compilation.target
@@ -135,6 +136,7 @@ def prepare(
         s.prefix,
         len(compilation.module.kernels),
         raised,
+        written=compilation.run(stop_after="shorten_filters") if s.fast else None,
     )
     threads = threads_of(target)
     library = load(compilation.runtime, path, compilation.program, target, s.prefix)

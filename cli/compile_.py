@@ -32,7 +32,7 @@ MAX_PRESENCES = 8  # sets of optional ports that `--test` tries
     "-O", "level", type=click.IntRange(0, 3), default=2, show_default=True, help="0 plain, 1 fused, 2 scheduled, 3 searched for on this machine."
 )
 @click.option("--strict", is_flag=True, help="No reassociation of float reductions.")
-@click.option("--fast", is_flag=True, help="Admit what is less accurate: division by a shared reciprocal.")
+@click.option("--fast", is_flag=True, help="Admit what is less accurate: division by a shared reciprocal, short filters by fewer multiplications.")
 @click.option("--unchecked", is_flag=True, help="Leave out the run-time index checks.")
 @click.option("--why", is_flag=True, help="The reasons for what the compiler decided.")
 @click.option("-D", "defines", multiple=True, metavar="M=64", help="Fix a size, or set a parameter, at compile time.")

@@ -53,9 +53,13 @@ def subject_of(compilation: Compilation, log: list[str]) -> Any:
 
     s = compilation.settings
     graph = compilation.elaborate()
+    program = compilation.program
+    # what is judged by another bound is written down after these passes; else all passes on the graph are done
+    raised = compilation.run(stop_after="simplify") if s.fast else compilation.levels.get("graph", graph)
+    written = compilation.run(stop_after="shorten_filters") if s.fast else None
     return Subject(
-        graph, compilation.program, compilation.library_path(log), s.runtime, compilation.runtime.name, s.target, s.config, s.portable, s.prefix,
-        len(compilation.module.kernels), compilation.levels.get("graph", graph), compilation.opinion(), s.fast,
+        graph, program, compilation.library_path(log), s.runtime, compilation.runtime.name, s.target, s.config, s.portable, s.prefix,
+        len(compilation.module.kernels), raised, compilation.opinion(), written,
     )  # fmt: skip
 
 

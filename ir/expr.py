@@ -308,7 +308,8 @@ def add(a: Expr, b: Expr) -> Expr:
         return a
     if b.is_const and a.op == "add" and a.args[1].is_const:
         return add(a.args[0], const(a.args[1].attr + b.attr))
-    return call("add", a, b)
+    assert a.dtype is b.dtype
+    return make("add", a.dtype, (a, b))
 
 
 def mul(a: Expr, b: Expr) -> Expr:
@@ -320,7 +321,8 @@ def mul(a: Expr, b: Expr) -> Expr:
         return ZERO if b is ZERO else a
     if b.is_const and a.op == "mul" and a.args[1].is_const:
         return mul(a.args[0], const(a.args[1].attr * b.attr))
-    return call("mul", a, b)
+    assert a.dtype is b.dtype
+    return make("mul", a.dtype, (a, b))
 
 
 def floordiv(a: Expr, b: Expr) -> Expr:

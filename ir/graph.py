@@ -42,7 +42,8 @@ A node's value at a point of its domain:
     nest result K as %n operand…      another result of the nest that node %n spells out
     cascade result K over [expr,…] x… c… a…   the value of the K-th state: the states x are reductions over one axis, bodies of later ones may read earlier ones.  They may be computed
                                       in one pass, tile by tile: when the earlier states move on, what state k has summed so far, s, becomes s · c_k + a_k.  The list is the rows'
-                                      extents; x_k and a_k are read over the rows followed by the state's other axes, c_k over the rows
+                                      extents; x_k and a_k are read over the rows followed by the state's other axes, c_k over the rows.  A state may be a result of a nest too, that walks
+                                      the last axis of its operand, row by row (`passes/folds.py`): it goes on where it was
     reached over [expr]               the extent of a reduced axis as i64[]; while a cascade over it runs, how much of it has been worked off with this tile
     previous x                        x; in c and a, what the state x, or what was reached, was one tile before
 
@@ -278,6 +279,11 @@ def state_count(cascade: Node) -> int:
     return len(cascade.args) // 3
 
 
+def reduced_extents(state: Node) -> Shape:
+    """What a state of a cascade runs along: the axes of a reduction, or the last axis of what a nest reads."""
+    return state.args[0].node.shape[-1:] if state.op == "nest" else state.attr.extents
+
+
 def state_axes(cascade: Node, k: int) -> tuple[tuple[int, ...], Shape]:
     """Where each axis of state k stands among the rows and its further axes (in that order), and the extents of the further ones."""
     view, rows = cascade.args[k], len(cascade.attr.extents)
@@ -358,6 +364,6 @@ def users(graph: Graph) -> dict[Node, list[tuple[Node, int]]]:
 
 __all__ = [
     "Attr", "Graph", "Node", "Port", "Shape", "Size", "View", "cascade_nodes", "const_node", "elementwise", "gather_node", "identity", "input_node",
-    "iota_node", "make", "operand_domain", "postorder", "previous_node", "reached_node", "reduce_node", "rewrite", "scalar", "scan_node", "scatter_node", "size",
+    "iota_node", "make", "operand_domain", "postorder", "previous_node", "reached_node", "reduce_node", "reduced_extents", "rewrite", "scalar", "scan_node", "scatter_node", "size",
     "state_axes", "state_count", "update_node", "users",
 ]  # fmt: skip

@@ -37,14 +37,16 @@ A *Nest* is a piece of the same language before scheduling: the body of a compos
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import is_
+from typing import NamedTuple
 
 from .dtypes import DType, bool_
 from .errors import NOWHERE, Span
 from .expr import ONE, ZERO, Expr, const, product
 from .graph import Port, Shape, Size
 from .primops import COMBINERS
+from .record import record
 from .walks import substitution
 
 KINDS = (
@@ -65,7 +67,7 @@ KINDS = (
 SPACES = ("global", "register", "private", "shared", "stack")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Buffer:
     """Memory with a logical shape.  Ports and temps are `global`; the others come from `alloc`."""
 
@@ -91,29 +93,42 @@ class Buffer:
         return product(self.shape)
 
 
-@dataclass(frozen=True, slots=True)
+class Inside(NamedTuple):
+    """The loops and names inside a statement, or in a block."""
+
+    loops: tuple[Loop, ...]  # outer before inner, in order
+    names: frozenset[str]  # axes, lets and local buffers that are introduced
+
+
+def _remembered() -> Inside | None:
+    """A place for what `inside_of` finds: statements never change, so it is found once for each."""
+    return field(default=None, init=False, repr=False, compare=False)
+
+
+@record
 class Loop:
     axis: str
     start: Expr
     stop: Expr
     body: Block
     kind: str = "serial"
-    step: Expr = field(default_factory=lambda: ONE)  # never 0; negative counts down: start, start+step, … while > stop
+    step: Expr = ONE  # never 0; negative counts down: start, start+step, … while > stop
     span: Span = field(default=NOWHERE, compare=False)
+    holds: Inside | None = _remembered()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Let:
     name: str
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Alloc:
     buffer: Buffer
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Store:
     buffer: str
     index: tuple[Expr, ...]
@@ -123,38 +138,41 @@ class Store:
     stream: Expr | None = None  # on sizes: where it holds, nothing reads the result soon
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class If:
     condition: Expr
     body: Block
     orelse: Block = ()
+    holds: Inside | None = _remembered()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class While:
     condition: Expr
     body: Block
     limit: Expr | None = None  # at most this many trips
+    holds: Inside | None = _remembered()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Region:
     body: Block
+    holds: Inside | None = _remembered()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Barrier:
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Check:
     condition: Expr
     code: int
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prefetch:
     buffer: str
     index: tuple[Expr, ...]
@@ -165,7 +183,7 @@ Stmt = Loop | Let | Alloc | Store | If | While | Region | Barrier | Check | Pref
 Block = tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Nest:
     """A loop nest inside a graph: runs on copies of `operands` in order; `results` are buffers that it writes.
 
@@ -180,7 +198,7 @@ class Nest:
     notes: tuple[str, ...] = ()  # why it is not raised, for `--why`
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kernel:
     """One launchable unit."""
 
@@ -191,7 +209,7 @@ class Kernel:
     notes: tuple[str, ...] = ()  # what `--why` prints
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Module:
     """All kernels of a composite in launch order, with the ports, the temporaries between them and what is known of the sizes."""
 
@@ -281,6 +299,35 @@ def statements(block: Block) -> Iterator[Stmt]:
         elif isinstance(s, If):
             stack += reversed(s.orelse)
             stack += reversed(s.body)
+
+
+def inside(block: Block) -> Inside:
+    """What a block holds."""
+    loops: list[Loop] = []
+    names: set[str] = set()
+    for s in block:
+        if isinstance(s, Store):
+            continue
+        if isinstance(s, Let):
+            names.add(s.name)
+        elif isinstance(s, Alloc):
+            names.add(s.buffer.name)
+        elif isinstance(s, (Loop, If, While, Region)):
+            if isinstance(s, Loop):
+                loops.append(s)
+                names.add(s.axis)
+            held = inside_of(s)
+            loops += held.loops
+            names |= held.names
+    return Inside(tuple(loops), frozenset(names))
+
+
+def inside_of(s: Loop | If | While | Region) -> Inside:
+    """What the blocks of a statement hold (not the statement itself, or it would hold itself)."""
+    if s.holds is None:
+        object.__setattr__(s, "holds", inside((*s.body, *s.orelse) if isinstance(s, If) else s.body))
+        assert s.holds is not None
+    return s.holds
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:

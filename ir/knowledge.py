@@ -41,6 +41,8 @@ class Knowledge:
         self.base: Self | None = None  # what is proven there holds here
         self.outer: Self | None = None  # answers for what mentions no name in `inner`
         self.inner = _NO_NAMES
+        self._wider: Self | None = None  # has the same ranges but for those in `_added`
+        self._added = _NO_NAMES
         self._forget()
         self._forget_ranges()
         self.facts: tuple[Poly, ...] = ()
@@ -50,10 +52,12 @@ class Knowledge:
         self.memo: dict[Expr, Expr] = {}  # of `simplify`
         self.quotients: dict[Expr, Poly] = {}  # x // d for x % d, of `simplify.regrouped`
         self.assumed: dict[Expr, Self] = {}  # of `simplify.assuming`
+        self._scopes: dict[tuple[tuple[str, Range | tuple[End, End, int]], ...], Self] = {}  # of `with_ranges`
         self._points: list[Point] | None = None
 
     def _forget_ranges(self) -> None:
-        self._order = {name: k for k, name in enumerate(self.ranges)}
+        self._wider = None
+        self._order: dict[str, int] = {}
         self._intervals: dict[Expr, Interval] = {}
         self._multiples: dict[Expr, int] = {}
         self._ranks: dict[Expr, tuple[int, int, str]] = {}
@@ -70,6 +74,15 @@ class Knowledge:
 
         `within` answers for what mentions none of the names, even if it knows a little less of it.
         """
+        key = tuple(more.items())
+        known = self._scopes.get(key) if within is None else None
+        if known is None:
+            known = self._inner(more, within)
+            if within is None:
+                self._scopes[key] = known
+        return known
+
+    def _inner(self, more: Mapping[str, Range | tuple[End, End, int]], within: Self | None) -> Self:
         outer = self._without(frozenset(more.keys() & self.ranges.keys()))
         added = {n: _range(r) for n, r in more.items()}
         result = outer._copy()
@@ -77,6 +90,7 @@ class Knowledge:
         result.base = outer
         result._forget()
         result._forget_ranges()
+        result._wider, result._added = outer, frozenset(added)
         learned = result._learn([_not_empty(r) for r in added.values()])
         result.outer, result.inner = within or (None if learned else self), frozenset(added)
         return result
@@ -196,24 +210,32 @@ class Knowledge:
             olds = list(points()) if base is None else base._points or []
             k._points = [p for p in (k._extended(old, base, new) for old in olds) if p is not None]
             if base is not None and olds and not k._points:
-                k._points = [p for p in (k._chosen(start) for start in points()) if p is not None]
+                bounding = k._bounding()
+                k._points = [p for p in [k._chosen(start, bounding) for start in points()] if p is not None]
         return self._points or []
 
-    def _chosen(self, point: Point) -> Point | None:
+    def _bounding(self) -> dict[str, list[tuple[int, Poly]]]:
+        """By name, the facts c·name + rest >= 0 as (c, rest)."""
+        found: dict[str, list[tuple[int, Poly]]] = {}
+        for f in self.facts:
+            for m, c in f.items():
+                if len(m) == 1 and pl.name(m[0]):
+                    found.setdefault(pl.name(m[0]), []).append((c, {k: v for k, v in f.items() if k is not m}))
+        return found
+
+    def _chosen(self, point: Point, bounding: Mapping[str, list[tuple[int, Poly]]]) -> Point | None:
         """A point with values for all names, each within its range and what the facts say of it given the names before; None where that leads nowhere."""
         for n, r in self.ranges.items():
             ends = _within(r, point)
             if ends is None:
                 return None
             low, high = ends
-            for f in self.facts:
-                for m, c in f.items():
-                    if len(m) == 1 and pl.name(m[0]) == n:
-                        rest = point.at({k: v for k, v in f.items() if k is not m})
-                        if rest is not None and c > 0:
-                            low = -(rest // c) if low is None else max(low, -(rest // c))
-                        elif rest is not None:
-                            high = rest // -c if high is None else min(high, rest // -c)
+            for c, others in bounding.get(n, ()):
+                rest = point.at(others)
+                if rest is not None and c > 0:
+                    low = -(rest // c) if low is None else max(low, -(rest // c))
+                elif rest is not None:
+                    high = rest // -c if high is None else min(high, rest // -c)
             if not point.choose(n, low, high, r.multiple):
                 return None
         agrees = all((value := point.at(f)) is not None and value >= 0 for f in self.facts)
@@ -249,6 +271,7 @@ class Knowledge:
         if rank is None:
             r = self.range(a)
             symbolic = isinstance(r.min, Expr) or isinstance(r.max, Expr)
+            self._order = self._order or {name: k for k, name in enumerate(self.ranges)}
             inner = -self._order.get(pl.name(a), 0)
             rank = self._ranks[a] = (0, 0, pl.key(a)) if a.args else (1 if symbolic else 2, inner, pl.key(a))
         return rank
@@ -306,14 +329,18 @@ class Knowledge:
         return low, high
 
     def atom_interval(self, a: Expr) -> Interval:
-        found = self._intervals.get(a)
+        known = self
+        while known._wider is not None and known._added.isdisjoint(a.names):
+            known = known._wider
+        intervals = known._intervals
+        found = intervals.get(a)
         if found is not None:
             return found
-        for n in missing(a, self._intervals) if a.args else (a,):  # operands first, so that nothing recurs as deep as the expression
-            if n.dtype is INDEX and n not in self._intervals:  # which the bounds of another may have asked for
-                self._intervals[n] = (None, None)  # where the bounds of two names mention each other
-                self._intervals[n] = self._atom_interval(n)
-        return self._intervals[a]
+        for n in missing(a, intervals) if a.args else (a,):  # operands first, so that nothing recurs as deep as the expression
+            if n.dtype is INDEX and n not in intervals:  # which the bounds of another may have asked for
+                intervals[n] = (None, None)  # where the bounds of two names mention each other
+                intervals[n] = known._atom_interval(n)
+        return intervals[a]
 
     def _atom_interval(self, a: Expr) -> Interval:
         if not a.args:

@@ -63,7 +63,11 @@ def scaled(a: Poly, times: int) -> Poly:
 
 
 def joined(a: Monomial, b: Monomial) -> Monomial:
-    return tuple(sorted((*a, *b), key=key)) if a and b else a or b
+    if not (a and b):
+        return a or b
+    if len(a) == len(b) == 1:
+        return (*b, *a) if key(b[0]) < key(a[0]) else (*a, *b)
+    return tuple(sorted((*a, *b), key=key))
 
 
 def times(a: Poly, b: Poly) -> Poly:
@@ -135,12 +139,12 @@ def is_constant(p: Poly) -> bool:
 
 def content(p: Poly) -> int:
     """The greatest common divisor of all coefficients but the constant's; 0 where there is none."""
-    return gcd(*(c for m, c in p.items() if m))
+    return gcd(*[c for m, c in p.items() if m])
 
 
 def atoms(p: Poly) -> list[Expr]:
     """Every atom once, in a fixed order."""
-    return list(dict.fromkeys(a for m in p for a in m))
+    return list(dict.fromkeys([a for m in p for a in m]))
 
 
 def without(m: Monomial, part: Monomial) -> Monomial | None:
@@ -154,7 +158,7 @@ def without(m: Monomial, part: Monomial) -> Monomial | None:
 
 
 def degree(p: Poly, a: Expr) -> int:
-    return max((m.count(a) for m in p), default=0)
+    return max([m.count(a) for m in p], default=0)
 
 
 def coefficient(p: Poly, a: Expr) -> tuple[Poly, Poly]:

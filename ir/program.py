@@ -33,15 +33,16 @@ A name in `array` whose elements are vectors is indexed by vector, not by lane. 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import is_
 
 from .dtypes import DType
 from .expr import ONE, Expr
 from .graph import Port, Size
+from .record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Param:
     name: str
     dtype: DType
@@ -52,7 +53,7 @@ class Param:
     natural: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Define:
     """`let` (mutable=False) or `var`."""
 
@@ -62,13 +63,13 @@ class Define:
     mutable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Assign:
     name: str
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Array:
     """A local array with a constant number of elements (scalars or vectors).  space: register | stack | shared."""
 
@@ -79,7 +80,7 @@ class Array:
     align: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scratch:
     """`count` elements of heap (or workspace) memory, released where the enclosing block ends; failing gives the code for no memory."""
 
@@ -89,7 +90,7 @@ class Scratch:
     align: int = 64
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StoreTo:
     buffer: str
     address: Expr
@@ -98,53 +99,53 @@ class StoreTo:
     count: Expr | None = None  # of a vector: only so many lanes
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class For:
     var: str
     start: Expr
     stop: Expr
     body: Block
-    step: Expr = field(default_factory=lambda: ONE)
+    step: Expr = ONE
     pragma: str = ""  # "" | unroll | parallel | workshare | block.x … thread.z
     serial_if: Expr | None = None  # parallel only: run by one thread where this holds (too little work to fork)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class If:
     condition: Expr
     body: Block
     orelse: Block = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class While:
     condition: Expr
     body: Block
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Region:
     body: Block
     serial_if: Expr | None = None  # run by one thread where this holds (too little work to fork)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Barrier:
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     function: str
     args: tuple[Expr | str, ...]  # a string is a buffer passed by pointer
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fail:
     code: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prefetch:
     buffer: str
     address: Expr
@@ -163,7 +164,7 @@ ERRORS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Function:
     """One kernel: static in C, __global__ in CUDA.  `grid` and `threads` (x, y, z) stand only on a GPU."""
 
@@ -175,7 +176,7 @@ class Function:
     fails: bool = False  # returns an error code (C) or sets the status word (CUDA)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Program:
     name: str
     sizes: tuple[Size, ...]

@@ -97,7 +97,10 @@ def rewrite(root: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
 
 def substitute(root: Expr, mapping: Mapping[Expr, Expr]) -> Expr:
     """Replace leaves (or whole subexpressions) simultaneously."""
-    return substitution(mapping)(root) if mapping else root
+    for k in mapping:
+        if not k.names or not k.names.isdisjoint(root.names):
+            return substitution(mapping)(root)
+    return root
 
 
 def substitution(mapping: Mapping[Expr, Expr]) -> Callable[[Expr], Expr]:
@@ -108,18 +111,25 @@ def substitution(mapping: Mapping[Expr, Expr]) -> Callable[[Expr], Expr]:
     done = dict(mapping)
 
     def change(root: Expr) -> Expr:
+        if root in done:
+            return done[root]
+        if not everywhere and named.isdisjoint(root.names) and loaded.isdisjoint(root.buffers):
+            return root  # it shares no name with what is replaced
         stack = [root]
         while stack:
             node = stack[-1]
             if node not in done:
-                if not everywhere and named.isdisjoint(node.names) and loaded.isdisjoint(node.buffers):
-                    done[node] = node  # it shares no name with what is replaced
-                else:
-                    waiting = [a for a in node.args if a not in done]
-                    if waiting:
-                        stack += waiting
-                        continue
-                    done[node] = rebuild(node, tuple([done[a] for a in node.args]))
+                waiting: list[Expr] = []
+                for a in node.args:
+                    if a not in done:
+                        if a.args and (everywhere or not (named.isdisjoint(a.names) and loaded.isdisjoint(a.buffers))):
+                            waiting.append(a)
+                        else:
+                            done[a] = a
+                if waiting:
+                    stack += waiting
+                    continue
+                done[node] = rebuild(node, tuple([done[a] for a in node.args]))
             stack.pop()
         return done[root]
 

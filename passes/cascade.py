@@ -9,7 +9,7 @@
 2. A sum whose body is then separable (`separate.py`) becomes a state of a *cascade*, beside the reductions that it depends on.  While the axis is worked off tile by tile,
    the earlier states are those of what was seen so far; when they move, the sum is multiplied by a factor that depends on their old and new values alone.
    A body that is a polynomial in earlier states becomes several sums around a point that moves with them (`moments.py`): variance, its kin, entropy.
-3. Reductions of the same scores are states of one cascade too, corrected or not (`cascade_groups.py`).
+3. Reductions of the same scores are states of one cascade too, corrected or not (`cascade_groups.py`); so are loops that walk them in order (`cascade_folds.py`).
 4. States, and what they are made of, are f32 where they were smaller floats; casts between floats are transparent.
 5. Exponents are subtracted before they are exponentiated, exp(previous m − m), and each exponential is taken relative to the extreme of its own argument, so nothing overflows.
    Where the extreme is that of nothing yet (−∞: all masked so far) exponentials are relative to 0 and give 0; a row that is masked to the end sums to 0, and 0 / 0 is NaN, as it is
@@ -21,24 +21,19 @@ float sums, so --strict leaves it out.  (The rule is that of "online" softmax, M
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ..ir.bounds import Known
-from ..ir.dtypes import INDEX, DType, f32
-from ..ir.expr import ONE, ZERO, Expr, axis, both
+from ..ir.dtypes import INDEX
+from ..ir.expr import ONE, axis, both
 from ..ir.graph import (
     Graph,
     Node,
-    Shape,
     View,
-    cascade_nodes,
     const_node,
     elementwise,
     identity,
     iota_node,
-    make,
-    operand_domain,
     reduce_node,
     rewrite,
     scalar,
@@ -47,51 +42,35 @@ from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_le
 from ..ir.target import Options, Target
 from ..ir.walks import leaves
-from .cascade_groups import Group, groups, pointwise_reads
-from .masked_rows import Use, leaves_out, lost, nothing_of
-from .moments import Moments, Order, addition, before, moments
-from .selections import Selection, selection
-from .separate import Body, Exponent, Mixed, Pulled, Term, beside, guarded, guarded_extremes, unguarded, varying_in
-from .walk import Walk, run
+from .cascade_folds import with_folds
+from .cascade_groups import groups, pointwise_reads
+from .cascade_nodes import Redirected, State, as_dtype, view_as, wide
+from .masked_rows import leaves_out
+from .moments import moments
+from .selections import selection
+from .separate import Body, Exponent, Mixed, Pulled, Term, beside, guarded_extremes, unguarded, varying_in
+from .walk import run
 
 
 def cascade(ir: Graph, target: Target, options: Options) -> Graph:
     """See the head of this file."""
     nodes = ir.nodes()
-    if options.strict or sum(n.op == "reduce" for n in nodes) < 2 or any(n.op == "cascade" for n in nodes):
+    if options.strict or sum(n.op in ("reduce", "nest") for n in nodes) < 2 or any(n.op == "cascade" for n in nodes):
         return ir
-    found = _Finder(ir, target.gpu)
+    found = Finder(ir, target.gpu)
     separated = rewrite(ir, found.rule)
     found_groups = groups(separated, found.states, target, found.reasons)
-    return _Redirected(found_groups, found).graph(separated) if found_groups else separated
+    if not target.gpu:
+        found_groups = with_folds(separated, found_groups, found.states)
+    return Redirected(found_groups, found).graph(separated) if found_groups else separated
 
 
 def why_not(graph: Graph, target: Target) -> tuple[str, ...]:
     """What keeps reductions of this graph, which depend on one another over one axis, from being one pass; a sentence each."""
-    found = _Finder(graph, target.gpu)
+    found = Finder(graph, target.gpu)
     bare = rewrite(graph, lambda n: n.args[0].node if n.op == "contiguous" and n.args[0].is_identity and n.args[0].node.shape == n.shape else None)
     rewrite(bare, found.rule)
     return tuple(dict.fromkeys(found.reasons))
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    """A reduction that depends on earlier ones over its axis, separably."""
-
-    node: Node
-    earlier: tuple[Node, ...]
-    places: tuple[int, ...]  # for each axis of the earlier ones: which axis of this one
-    exponents: tuple[Exponent, ...]
-    moments: Moments | None = None  # where the body is a polynomial in earlier ones too
-    order: Order = ()
-    selection: Selection | None = None
-
-    @property
-    def helpers(self) -> tuple[Node, ...]:
-        """What is summed for the sake of this one alone."""
-        if self.moments is None or any(self.order):
-            return ()
-        return tuple(m for order, m in self.moments.sums.items() if any(order))
 
 
 def earlier_reductions(n: Node) -> dict[Node, tuple[int, ...] | None]:
@@ -118,13 +97,13 @@ def earlier_reductions(n: Node) -> dict[Node, tuple[int, ...] | None]:
     return found
 
 
-class _Finder:
+class Finder:
     """The rewrite of step 1 and 2; remembers the states that it made and what was in the way."""
 
     def __init__(self, graph: Graph, gpu: bool) -> None:
         self.gpu = gpu
         self.known = assuming(Known(graph.size_info()), both(*graph.requires))
-        self.states: dict[Node, _State] = {}
+        self.states: dict[Node, State] = {}
         self.reasons: list[str] = []
         self.infinite = guarded_extremes(graph.nodes())
 
@@ -153,11 +132,11 @@ class _Finder:
         result = self.or_nan(n)
         for f in factors:
             result = elementwise(
-                "div" if f.inverse else "mul", n.shape, identity(_as(wide(n.dtype), result)), _view_as(wide(n.dtype), f.view), span=n.span
+                "div" if f.inverse else "mul", n.shape, identity(as_dtype(wide(n.dtype), result)), view_as(wide(n.dtype), f.view), span=n.span
             )
         if factors:
             result = self.or_nothing(result, n)
-        return _as(n.dtype, result)
+        return as_dtype(n.dtype, result)
 
     def selected(self, n: Node, earlier: dict[Node, tuple[int, ...] | None]) -> bool:
         """Whether the reduction is of what stands where an extreme of scores is.  Of what is in memory anyway, that is as well done in two passes."""
@@ -168,19 +147,19 @@ class _Finder:
         (r,) = earlier
         found = selection(n, r, frozenset(axis(n.rank + k) for k in range(len(n.attr.extents))))
         if found is not None:
-            self.states[n] = _State(n, tuple(earlier), place, (), selection=found)
+            self.states[n] = State(n, tuple(earlier), place, (), selection=found)
         return found is not None
 
     def with_terms(self, n: Node, terms: list[Term]) -> Node:
         result = n
         for t in terms:
-            result = elementwise("add" if t.sign > 0 else "sub", n.shape, identity(result), _view_as(n.dtype, t.view), span=n.span)
+            result = elementwise("add" if t.sign > 0 else "sub", n.shape, identity(result), view_as(n.dtype, t.view), span=n.span)
         return self.or_nothing(result, n)
 
     def or_nan(self, n: Node) -> Node:
         """What is summed relative to an extreme that is infinite is NaN, where nobody but this pass guards the exponent against that."""
         state, result = self.states.get(n), n
-        for e in state.exponents if state is not None else ():
+        for e in state.exponents if state is not None and not state.bare else ():
             for t in e.moving:
                 extreme = unguarded(t.view)
                 if extreme is t.view and extreme.node in self.infinite:
@@ -194,7 +173,7 @@ class _Finder:
         found = {}
         for n, state in self.states.items():
             terms = [t for e in state.exponents for t in e.moving if unguarded(t.view) is t.view]
-            if terms and state.moments is None and not leaves_out(n.args[0].node):
+            if terms and state.moments is None and not state.bare:
                 found[n] = tuple(dict.fromkeys(t.view for t in terms))
         return found
 
@@ -225,7 +204,8 @@ class _Finder:
         assert place is not None
         inner = varying_in(body, varying)
         try:
-            node, within = run(Body(frozenset(earlier), infinite=self.infinite).separate(body.node, inner))
+            bare = leaves_out(body.node)
+            node, within = run(Body(frozenset(earlier), infinite=self.infinite, bare=bare).separate(body.node, inner))
             lenient = None
         except Mixed as reason:
             lenient = Body(frozenset(earlier), True, self.infinite)
@@ -241,11 +221,11 @@ class _Finder:
                 self.anchored(t, e, n)
         new = reduce_node("add", n.shape, n.attr.extents, View(node, body.index), n.span)
         if lenient is None:
-            self.states[new] = _State(new, tuple(earlier), place, exponents)
+            self.states[new] = State(new, tuple(earlier), place, exponents, leaves_out(body.node))
             return new
         sums = moments(new, lenient)
         for order, m in sums.sums.items():
-            self.states[m] = _State(m, tuple(earlier), place, exponents, sums, order)
+            self.states[m] = State(m, tuple(earlier), place, exponents, moments=sums, order=order)
         return sums.sums[(0,) * len(sums.points)]
 
     def in_rows(self, n: Node, place: tuple[int, ...]) -> bool:
@@ -269,153 +249,3 @@ class _Finder:
             if beside(t, r.args[0].through(mapping), e.fixed):
                 return
         raise Mixed(f"an exponent is taken relative to a value that is no {wanted}imum of it")
-
-
-def wide(d: DType) -> DType:
-    """What a cascade computes in: f32 for every float below it."""
-    return f32 if d.is_float and d.bits < 32 else d
-
-
-def _as(d: DType, n: Node) -> Node:
-    return n if n.dtype is d else elementwise("cast", n.shape, identity(n), to=d, span=n.span)
-
-
-def _constant(value: int, d: DType) -> Node:
-    return const_node(float(value) if d.is_float else value, d)
-
-
-def _view_as(d: DType, v: View) -> View:
-    if v.node.op == "const" and v.domain is None:
-        return View(const_node(v.node.attr.value, d), v.index)
-    return v if v.dtype is d else View(_as(d, v.node), v.index, v.domain, v.fill)
-
-
-class _Redirected:
-    """The graph in which everybody outside of a cascade reads its states through it; inside, states read one another as they are."""
-
-    def __init__(self, groups: dict[Node, Group], found: _Finder) -> None:
-        self.groups, self.states, self.known, self.infinite = groups, found.states, found.known, found.infinite
-        self.finder = found
-        self.lost: dict[Use, tuple[View, ...]] = {}
-        self.done: dict[tuple[Node, Group | None], Node] = {}
-        self.cascades: dict[Group, tuple[Node, ...]] = {}
-
-    def graph(self, graph: Graph) -> Graph:
-        self.lost = lost(graph, self.finder.relative(), self.states)
-        return graph.with_outputs(tuple(run(self.visit(n, None)) for _, n in graph.outputs))
-
-    def visit(self, n: Node, inside: Group | None) -> Walk:
-        """What stands for a node, read by what is outside of all cascades or inside of one; inside, small floats are computed in f32."""
-        key = (n, inside)
-        if key not in self.done:
-            group = self.groups.get(n)
-            if group is not None and group is not inside:
-                result = _as(n.dtype, (yield self.result(n, group)))
-            elif n.op == "cast" and inside is None and n.args[0].is_identity and n.args[0].node in self.groups and n.dtype is wide(n.args[0].dtype):
-                result = yield self.result(n.args[0].node, self.groups[n.args[0].node])  # not rounded to the small float on the way
-            else:
-                result = yield self.rebuilt(n, inside)
-            self.done[key] = result
-        return self.done[key]
-
-    def result(self, n: Node, group: Group) -> Walk:
-        if group not in self.cascades:
-            self.cascades[group] = yield self.cascade(group)
-        return self.cascades[group][group.states.index(n)]
-
-    def masked(self, v: View, extremes: tuple[View, ...]) -> Walk:
-        """What is read of a sum; NaN where nothing was left of its row, but for an axis without elements."""
-        n, d = v.node, v.dtype
-        for e in extremes:
-            extreme = View((yield self.visit(e.node, None)), e.index)
-            there = identity(elementwise("equal", n.shape, extreme, scalar(const_node(nothing_of(e.node), extreme.dtype))))
-            n = elementwise("where", n.shape, there, scalar(const_node(float("nan"), d)), identity(n), span=n.span)
-        return View(n, v.index)
-
-    def rebuilt(self, n: Node, inside: Group | None) -> Walk:
-        widened = inside is not None and (n.op in OPS or n.op in ("reduce", "previous")) and n.op != "bitcast"
-        args = []
-        for k, a in enumerate(n.args):
-            new = View((yield self.visit(a.node, inside if widened else None)), a.index, a.domain, a.fill)
-            if (n, k) in self.lost and inside is None:
-                bare = yield self.masked(new, self.lost[n, k])
-                new = View(self.finder.or_nothing(bare.node, a.node), bare.index)
-            new = _view_as(wide(a.dtype) if widened else a.dtype, new)
-            args.append(self.unmasked(new, operand_domain(n, k)) if widened else new)
-        d = wide(n.dtype) if widened else n.dtype
-        if n.op == "cast" and args[0].dtype is d and args[0].is_identity and args[0].node.shape == n.shape:
-            return args[0].node
-        same = d is n.dtype and all(a.node is b.node for a, b in zip(args, n.args, strict=True))
-        return n if same else make(n.op, d, n.shape, tuple(args), n.attr, n.span)
-
-    def unmasked(self, v: View, shape: Shape) -> View:
-        """A computed value under a mask as a choice, where it may be computed everywhere: then the choice can be kept with the value."""
-        if v.domain is None or v.node.op not in (*OPS, "reduce"):
-            return v
-        known = self.known.with_domain(shape)
-        if not all(prove_le(ZERO, e, known) and prove_le(e, n - 1, known) for e, n in zip(v.index, v.node.shape, strict=True)):
-            return v
-        test = _condition(v.domain, shape)
-        if test is None:
-            return v
-        return identity(elementwise("where", shape, identity(test), View(v.node, v.index), scalar(const_node(v.fill, v.dtype)), span=v.node.span))
-
-    def cascade(self, group: Group) -> Walk:
-        states, factors, additions = [], [], []
-        for n in group.states:
-            rows = group.places[n]
-            others = [a for a in range(n.rank) if a not in rows]
-            index = tuple(axis(rows.index(a) if a in rows else len(rows) + others.index(a)) for a in range(n.rank))
-            states.append(View((yield self.visit(n, group)), index))
-            state = self.states.get(n)
-            if state is not None and state.selection is not None:
-                pair = state.selection.corrections(group.rows, rows, n)
-                factors.append(identity((yield self.visit(pair[0], group))))
-                additions.append(identity((yield self.visit(pair[1], group))))
-                continue
-            c = _correction(n, self.states[n], rows, group, self.infinite) if n in self.states and self.states[n].exponents else _constant(1, n.dtype)
-            c = yield self.visit(c, group)
-            factors.append(identity(c))
-            if state is None or state.moments is None:
-                additions.append(scalar(_constant(0, wide(n.dtype))))
-                continue
-            a = addition(state.moments, state.order, group.rows, rows, frozenset(state.earlier))
-            if state.exponents:
-                a = identity(elementwise("mul", group.rows, a, identity(_correction(n, state, rows, group, self.infinite))))
-            additions.append(View((yield self.visit(a.node, group)), a.index))
-        return cascade_nodes(group.rows, tuple(states), tuple(factors), tuple(additions))
-
-
-def _condition(e: Expr, shape: Shape) -> Node | None:
-    """A condition on positions as a node of this shape; None where it has no such form."""
-    if e.op in ("bit_and", "bit_or", "bit_not"):
-        parts = [_condition(a, shape) for a in e.args]
-    elif e.op in ("less_than", "less_equal", "equal", "not_equal"):
-        parts = [iota_node(a, shape) for a in e.args]
-    else:
-        return None
-    views = [identity(p) for p in parts if p is not None]
-    return elementwise(e.op, shape, *views) if len(views) == len(parts) else None
-
-
-def _correction(n: Node, state: _State, rows: tuple[int, ...], group: Group, infinite: frozenset[Node]) -> Node:
-    """By what the sum so far is multiplied when the earlier states move: Π exp(Σ ± scales · (now − previous)), over the rows."""
-    to_rows = {axis(a): axis(j) for j, a in enumerate(rows)}
-    result: View | None = None
-    for e in state.exponents:
-        moved: View | None = None
-        for t in e.moving:
-            view = t.view.through(to_rows)
-            now = guarded(view, float("-inf") if t.sign < 0 else float("inf"), infinite)
-            last = unguarded(view)
-            earlier = View(before(last.node, frozenset(state.earlier)), last.index)
-            difference = (now, earlier) if t.sign > 0 else (earlier, now)
-            term = identity(elementwise("sub", group.rows, *difference))
-            for s in t.scales:
-                term = identity(elementwise("div" if s.inverse else "mul", group.rows, term, s.view.through(to_rows)))
-            moved = term if moved is None else identity(elementwise("add", group.rows, moved, term))
-        if moved is not None:
-            factor = identity(elementwise(e.base, group.rows, moved))
-            result = factor if result is None else identity(elementwise("mul", group.rows, result, factor))
-    assert result is not None
-    return result.node

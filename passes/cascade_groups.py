@@ -13,7 +13,7 @@ share (a chain of matrix products, as in a feed-forward layer): that is two cont
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -23,6 +23,7 @@ from ..ir.primops import OPS
 from ..ir.target import Target
 from ..ir.walks import leaves
 from .costs import nominal, points
+from .separate import Exponent
 
 WIDEST = 512  # positions of further axes on nominal sizes: what a row has summed so far is read and written once a tile, which costs less than its scores would up to here
 
@@ -32,6 +33,9 @@ class Corrected(Protocol):
 
     @property
     def earlier(self) -> tuple[Node, ...]: ...
+
+    @property
+    def exponents(self) -> tuple[Exponent, ...]: ...
 
     @property
     def helpers(self) -> tuple[Node, ...]: ...
@@ -136,8 +140,13 @@ Key = tuple[Node, tuple[int, ...]]  # scores, and which of their axes is reduced
 
 def pointwise_reads(n: Node) -> Iterable[View]:
     """What the body of a reduction reads: every view, over the domain of the body, that is no pointwise operator."""
+    return reads_of(n.args[0])
+
+
+def reads_of(value: View) -> Iterable[View]:
+    """What a value is made of: every view, over the domain of the value's user, that is no pointwise operator."""
     seen: set[tuple[Node, Any]] = set()
-    stack = [n.args[0]]
+    stack = [value]
     while stack:
         view = stack.pop()
         if (view.node, view.index) in seen:
@@ -150,7 +159,7 @@ def pointwise_reads(n: Node) -> Iterable[View]:
             yield view
 
 
-def _scores(n: Node) -> dict[Key, tuple[int, ...]]:
+def scores_of(n: Node) -> dict[Key, tuple[int, ...]]:
     """The scores that a reduction over one axis reads, each with the axes of `n` at which its rows are read; nothing where some are read otherwise than row by row."""
     if len(n.attr.extents) != 1 or not n.dtype.is_float or n.args[0].domain is not None:
         return {}
@@ -159,8 +168,11 @@ def _scores(n: Node) -> dict[Key, tuple[int, ...]]:
     for view in pointwise_reads(n):
         if view.node.op != "reduce" or along not in view.index:
             continue
-        plain = view.domain is None and all(e.op == "axis" for e in view.index) and len(set(view.index)) == len(view.index)
-        if not plain or view.node.shape[view.index.index(along)] is not n.attr.extents[0]:
+        domain = n.shape + n.attr.extents
+        plain = all(e.op == "axis" for e in view.index) and len(set(view.index)) == len(view.index)
+        if not plain or any(
+            domain[e.attr] is not m for e, m in zip(view.index, view.node.shape, strict=True) if e is along or view.domain is not None
+        ):
             return {}
         at = view.index.index(along)
         found[view.node, (at,)] = tuple(e.attr for e in view.index if e is not along)
@@ -170,7 +182,7 @@ def _scores(n: Node) -> dict[Key, tuple[int, ...]]:
 class _Sharing:
     def __init__(self, graph: Graph, nodes: list[Node], group: dict[Node, Group]) -> None:
         self.graph, self.nodes, self.group = graph, nodes, group
-        self.scores = {n: s for n in nodes if n.op == "reduce" and (s := _scores(n))}
+        self.scores = {n: s for n in nodes if n.op == "reduce" and (s := scores_of(n))}
 
     def add(self) -> None:
         if not self.scores:
@@ -220,7 +232,7 @@ class _Sharing:
 
     def worth(self, key: Key, readers: list[Node]) -> bool:
         """The scores are more than what they are made of, nobody else reads them, and no reader is a product with a matrix that all rows share."""
-        if not self.scores[readers[0]][key] or not self.spread(key[0]) or not self.private(key[0], readers):
+        if not self.scores[readers[0]][key] or key[0] in self.group or not spread(key[0]) or not private(key[0], readers, self.users, self.outputs):
             return False
         for n in readers:
             rows = self.scores[n][key]
@@ -229,40 +241,41 @@ class _Sharing:
                 return False
         return True
 
-    def spread(self, score: Node) -> bool:
-        """Whether each operand misses some axis of the scores: then they are a product, of more elements than its factors may have; else a statistic of rows, which is less than they are."""
-        if score in self.group:
-            return False
-        axes = {axis(k) for k, e in enumerate(score.shape) if e is not ONE}
-        operands = [v for v in pointwise_reads(score) if v.node.op not in ("const", "iota")]
-        return all(not axes <= {a for e in v.index for a in leaves(e, "axis")} for v in operands)
-
-    def private(self, score: Node, readers: list[Node]) -> bool:
-        """Whether a value is read, through pointwise operators, by these reductions alone."""
-        stack, seen = [score], set()
-        while stack:
-            m = stack.pop()
-            if m in self.outputs:
-                return False
-            for user, _ in self.users[m]:
-                if user in seen or user in readers:
-                    continue
-                seen.add(user)
-                if user.op not in OPS:
-                    return False
-                stack.append(user)
-        return True
-
     def batched(self, n: Node, key: Key) -> bool:
         """Whether the rows are of many batches, each with columns of its own: some axis of the rows that everything moves with, in the scores and in what they are multiplied with."""
         score, (at,) = key
         rows = self.scores[n][key]
         axes = [a for a in range(score.rank) if a != at]
         common = {k for k, a in enumerate(rows) if n.shape[a] is not ONE}
+        further = {axis(a) for a in range(n.rank) if a not in rows}  # what moves with these is the matrix; the rest weighs
         for view in pointwise_reads(n):
-            if view.node is not score and view.node.op not in ("const", "iota") and view.node.rank:
+            if any(further.intersection(leaves(e, "axis")) for e in view.index):
                 common &= {k for k, a in enumerate(rows) if any(axis(a) in leaves(e, "axis") for e in view.index)}
         for view in pointwise_reads(score):
             if view.node.op not in ("const", "iota") and view.node.rank:
                 common &= {k for k, a in enumerate(axes) if any(axis(a) in leaves(e, "axis") for e in view.index)}
         return bool(common)
+
+
+def spread(score: Node) -> bool:
+    """Whether each operand misses some axis of the scores: then they are a product, of more elements than its factors may have; else a statistic of rows, which is less than they are."""
+    axes = {axis(k) for k, e in enumerate(score.shape) if e is not ONE}
+    operands = [v for v in pointwise_reads(score) if v.node.op not in ("const", "iota")]
+    return all(not axes <= {a for e in v.index for a in leaves(e, "axis")} for v in operands)
+
+
+def private(score: Node, readers: Container[Node], used: Mapping[Node, list[tuple[Node, int]]], outputs: Container[Node]) -> bool:
+    """Whether a value is read, through pointwise operators, by these alone."""
+    stack, seen = [score], set()
+    while stack:
+        m = stack.pop()
+        if m in outputs:
+            return False
+        for user, _ in used[m]:
+            if user in seen or user in readers:
+                continue
+            seen.add(user)
+            if user.op not in OPS:
+                return False
+            stack.append(user)
+    return True

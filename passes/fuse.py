@@ -23,11 +23,12 @@ from dataclasses import dataclass, replace
 
 from ..ir.bounds import Known
 from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, var
-from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, postorder, rewrite, state_axes, state_count, users
+from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, postorder, reduced_extents, rewrite, state_axes, state_count, users
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove, prove_le, simplify
 from ..ir.target import Options, Target
 from ..ir.walks import leaves, substitute
+from .choices import order
 from .costs import nominal, operation, points, read, write
 
 STRUCTURAL = frozenset({"nest", "scatter", "update", "scan", "contiguous"})
@@ -39,7 +40,7 @@ REREAD = 4  # operations in a tile of a cascade that cost no more than reading t
 def fuse(ir: Graph, target: Target, options: Options) -> Graph:
     if options.level == 0:
         ir = _without_cascades(ir)
-    real = _every_operator(ir) if options.level == 0 else _planned(ir)
+    real = _every_operator(ir) if options.level == 0 else _planned(ir, target.gpu)
     outputs = {n for _, n in ir.outputs}
     done: dict[Node, Node] = {}
     stored: dict[Node, Node] = {}  # what the users of a node read
@@ -69,12 +70,12 @@ def _every_operator(graph: Graph) -> set[Node]:
     return {n for n in found if n.op not in LEAVES | STRUCTURAL and not inside_a_reduction(n) and not stored_already(n)}
 
 
-def _planned(graph: Graph) -> set[Node]:
+def _planned(graph: Graph, gpu: bool) -> set[Node]:
     """What is made real.  Statistics of a row, or another contraction, that would stand beside a contraction in one kernel are made real after all: a contraction wants to be
     alone with its tiles."""
     apart: frozenset[Node] = frozenset()
     while True:
-        planner = _Planner(graph, apart)
+        planner = _Planner(graph, apart, gpu)
         real = planner.real()
         beside = frozenset(n for n in planner.beside_contractions() if n not in real)
         if not beside:
@@ -96,8 +97,8 @@ class _Use:
 
 
 class _Planner:
-    def __init__(self, graph: Graph, apart: frozenset[Node]) -> None:
-        self.graph, self.apart = graph, apart
+    def __init__(self, graph: Graph, apart: frozenset[Node], gpu: bool) -> None:
+        self.graph, self.apart, self.gpu = graph, apart, gpu
         self.reductions: dict[tuple[Node, int], dict[Node, int]] = {}  # computed in the kernels of a root, and inside how many loops
         self.in_tiles: dict[tuple[Node, int], set[Node]] = {}  # those in a tile of a cascade
         self.values = nominal(graph.size_info())
@@ -181,12 +182,12 @@ class _Planner:
     def inside_cascade(self, n: Node, use: _Use) -> None:
         """What the states of a cascade read is used once for each position of a tile, however many further axes a state has."""
         around, _ = self.placed(use)
-        along = self.fresh(n.args[0].node.attr.extents)
+        along = self.fresh(reduced_extents(n.args[0].node))
         for k, view in enumerate(n.args[: state_count(n)]):
             places, extents = state_axes(n, k)
-            further = self.fresh(extents)
+            further = self.fresh(extents) if view.node.op == "reduce" else ()  # a nest walks its operand once
             point = (*use.index, *(v for v, _ in further))
-            index = (*(point[j] for j in places), *(v for v, _ in along))
+            index = (*(point[j] for j in places if j < len(point)), *(v for v, _ in along))
             self.reading(view.node, 0, replace(use, index=index, loops=(*around, *along, *further), parallel=len(around) + len(along), kept=True))
 
     def beside_contractions(self) -> list[Node]:
@@ -297,7 +298,8 @@ class _Planner:
             self.reading(n, 0, _Use((n, 0), tuple(v for v, _ in loops), nest, len(loops) - 1, len(loops) > 1))
         elif n.op != "nest":
             loops = self.fresh(n.shape)
-            self.inlined(n, _Use((n, 0), tuple(v for v, _ in loops), loops, len(loops), bool(loops)))
+            nest = loops if self.gpu else tuple(loops[k] for k in order(n))
+            self.inlined(n, _Use((n, 0), tuple(v for v, _ in loops), nest, len(loops), bool(loops)))
 
     def inlined(self, n: Node, use: _Use) -> None:
         """The operands of `n` are used where it is computed."""

@@ -47,6 +47,7 @@ from ..ir.walks import postorder, rewrite
 from .nest_body import Names
 
 Index = tuple[Expr, ...]
+AXES = 2  # of a row, not counting those of constant extent: one with more leaves the cache, and its loops are better shared by threads
 
 
 def join_rows(ir: Module, target: Target, options: Options) -> Module:
@@ -165,8 +166,22 @@ def _common(a: _Rows, b: _Rows) -> int:
         depth += 1
     while depth and not all(r.by_row(n, depth) for r in (a, b) for n in shared):
         depth -= 1
+    if depth and any(_deepest(r.chain[depth - 1].body) > AXES for r in (a, b)):
+        return 0
     inside = any(isinstance(s, Loop) for r in (a, b) if depth for s in statements(r.chain[depth - 1].body))
     return depth if inside else 0
+
+
+def _deepest(block: Block) -> int:
+    """How many parallel loops of no constant extent are inside of one another."""
+    found = 0
+    for s in block:
+        if isinstance(s, Loop) and s.kind == "parallel":
+            constant = s.start.is_const and s.stop.is_const
+            found = max(found, _deepest(s.body) + (0 if constant else 1))
+        elif isinstance(s, If):
+            found = max(found, _deepest((*s.body, *s.orelse)))
+    return found
 
 
 def _joined(a: _Rows, b: _Rows, depth: int) -> _Rows:

@@ -23,8 +23,8 @@ from dataclasses import replace
 
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX
-from ..ir.expr import FALSE, TRUE, Expr, axis, both, call, cast, load
-from ..ir.graph import Graph, Node, View, identity, make, state_axes
+from ..ir.expr import FALSE, TRUE, Expr, axis, both, call, cast, const, load
+from ..ir.graph import Graph, Node, View, identity, make, reduced_extents, state_axes, state_count
 from ..ir.kernel import Block, Buffer, If, Kernel, Module, Store, statements
 from ..ir.renaming import defined, rename_buffers, unique_locals
 from ..ir.simplify import assuming, simplify
@@ -33,6 +33,7 @@ from ..ir.text.expressions import show_expr
 from ..ir.walks import substitute
 from .borders import split_borders
 from .cascade import why_not
+from .choices import choice, order, size_condition
 from .homes import Piece, bind, loads, zeros_block
 from .nest_body import OUTPUT_AXES, Names, NestBody
 from .short_rows import either, short_row, without_cascades
@@ -64,8 +65,9 @@ class _Maker:
         self.graph, self.target, self.options = graph, target, options
         self.scalars = frozenset(p.name for p in graph.ports if p.role == "scalar")
         nodes = graph.nodes()
-        real = {n for _, n in graph.outputs} | {n for n in nodes if n.op in REAL}
-        real |= {a.node for n in nodes if n.op == "nest" for a in n.args}
+        walking = {a.node for n in nodes if n.op == "cascade" for a in n.args[: state_count(n)]}
+        real = {n for _, n in graph.outputs} | {n for n in nodes if n.op in REAL and n not in walking}
+        real |= {a.node for n in nodes if n.op == "nest" and n not in walking for a in n.args}
         self.real = [n for n in nodes if n in real and n.op != "input"]
         self.names = Names(s.name for s in graph.sizes)
         self.names.taken.update(name for name, _ in graph.derived)
@@ -181,20 +183,44 @@ class _Maker:
     def _pointwise(self, node: Node) -> Piece:
         """Every element by itself; what is made of a cascade in two ways, where short rows are better off without."""
         name, notes, blocks = self.version[node], [], []
+        by_size = None if self.target.gpu else size_condition(node, self.version)
+        if by_size is not None:
+            return Piece((name,), self._two_ways(node, name, by_size))
         plain, short = self._short(node)
         for n, holds in ((plain, short), (node, None if short is None else simplify(call("bit_not", short)))):
             if holds is FALSE:
                 continue
             body = self._body(node, n)
             body.root.known = assuming(self.known, holds)
-            with body.nest(n.shape) as point:
-                body.store(name, point, body.value(n, point))
+            self._each(body, name, n)
             blocks.append(body.block)
             notes += body.notes
             if short is None or short is TRUE:
                 break
         block = blocks[0] if short is None or len(blocks) == 1 else either(short, blocks[0], blocks[1], self.names.taken)
         return Piece((name,), block, notes=tuple(notes))
+
+    def _two_ways(self, node: Node, name: str, condition: Expr) -> Block:
+        """A value that depends on the sizes alone in another way: a nest for each."""
+        blocks: list[Block] = []
+        for holds in (condition, simplify(call("bit_not", condition), self.known)):
+            body = self._body(node)
+            body.root.known = assuming(self.known, holds)
+            self._each(body, name, node)
+            blocks.append(body.block)
+        fresh = Names((*self.names.taken, *defined(blocks[1]))).fresh
+        return (If(condition, unique_locals(blocks[0], fresh), blocks[1]),)
+
+    def _each(self, body: NestBody, name: str, node: Node) -> None:
+        """Store every element; those that differ in a choice side by side."""
+        chosen = None if self.target.gpu else choice(node)  # there, every element is a thread's own
+        axes = tuple(range(node.rank)) if chosen is None else order(node)[:-1]
+        with body.nest(tuple(node.shape[a] for a in axes)) as found:
+            at = dict(zip(axes, found, strict=True))
+            extent = 1 if chosen is None else node.shape[chosen].attr
+            for k in range(extent):
+                point = tuple(at.get(a, const(k)) for a in range(node.rank))
+                body.store(name, point, body.value(node, point))
 
     def _short(self, node: Node) -> tuple[Node, Expr | None]:
         """The node without its cascade, and under which condition that is better; the node itself and None where it never is."""
@@ -212,7 +238,9 @@ class _Maker:
         for args in rows:
             cascade = self.cascades[args]
             split = Split.of(cascade, self.known)
-            if self.target.gpu or self.options.level < 2 or split.few is FALSE or len(cascade.args[0].node.attr.extents) != 1:
+            if any(a.node.op == "nest" for a in args):
+                continue  # two halves of a loop cannot be merged
+            if self.target.gpu or self.options.level < 2 or split.few is FALSE or len(reduced_extents(cascade.args[0].node)) != 1:
                 continue
             parts = part_buffers(cascade, split, len(self.buffers))
             self.buffers += parts

@@ -24,6 +24,7 @@ _ARITHMETIC = frozenset(
 
 
 Use = tuple[Node, int]  # a node and which of its operands
+OUTPUT = -1  # no operand, but what a port takes
 
 
 def lost(graph: Graph, sums: Mapping[Node, tuple[View, ...]], states: Container[Node]) -> dict[Use, tuple[View, ...]]:
@@ -31,6 +32,8 @@ def lost(graph: Graph, sums: Mapping[Node, tuple[View, ...]], states: Container[
     uses = _Uses(graph, sums, states)
     found: dict[Use, tuple[View, ...]] = {}
     for n, extremes in sums.items():
+        if n in uses.outputs:
+            found[n, OUTPUT] = extremes
         for use in uses.users.get(n, ()):
             seen = tuple(e for e in extremes if uses.seen(use, e))
             if seen:
@@ -44,7 +47,8 @@ def nothing_of(extreme: Node) -> float:
 
 
 def leaves_out(node: Node) -> bool:
-    """Whether a product leaves something out by a choice around its exponentials: then a row may be 0 without a guard."""
+    """Whether a product leaves something out by a choice around its exponentials: a row of which nothing is left is 0, one with something left that is −∞ is NaN.  There nothing is guarded, and a
+    sum relative to nothing is forgotten when there is something."""
     stack, seen = [node], set()
     while stack:
         n = stack.pop()

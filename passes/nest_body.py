@@ -322,6 +322,8 @@ class NestBody:
             if node.op == "where" and k > 0 and operands[0].is_position:
                 tested = both(tested, operands[0] if k == 1 else simplify(call("bit_not", operands[0])))
             operands.append((yield self._read(a, point, guard, tested)))
+            if node.op == "where" and k == 0 and operands[0].is_const:  # there is no choice here
+                return (yield self._read(node.args[1 if operands[0].attr else 2], point, guard))
         if node.op == "contiguous":
             return operands[0]
         return call(node.op, *operands, to=node.dtype)

@@ -18,15 +18,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..ir.dtypes import bool_
-from ..ir.expr import ZERO, Expr, axis, call, ceildiv, const, floordiv, load, maximum, minimum, var
-from ..ir.graph import Node, View, previous_node, state_axes, state_count
-from ..ir.kernel import Alloc, Buffer, Let
+from ..ir.expr import ZERO, Expr, call, ceildiv, const, floordiv, load, maximum, minimum, var
+from ..ir.graph import Node, View, previous_node, reduced_extents, state_axes, state_count
+from ..ir.kernel import Alloc, Buffer, Let, Nest
 from ..ir.primops import COMBINERS, OPS
-from ..ir.simplify import prove_le, simplify
+from ..ir.simplify import simplify
 from ..ir.walks import leaves, rewrite, substitute
-from .costs import operation
 from .masks import ALONG, bounds
+from .nest_fold import FoldLoops
+from .nest_kept import KeptValues
 from .nest_moments import CACHED, around_points, batches, is_zero, move_together
 from .walk import Walk
 
@@ -49,7 +49,7 @@ class _Staged:
     buffer: str
 
 
-class CascadeLoops:
+class CascadeLoops(KeptValues):
     """One cascade at one point of its rows, written into the current scope of a kernel's body; of a chunk (where it begins, how long it may be) or of the whole axis."""
 
     def __init__(self, body: NestBody, cascade: Node, rows: Point, chunk: tuple[Expr, Expr] | None = None) -> None:
@@ -59,6 +59,12 @@ class CascadeLoops:
         self.corrections, self.additions = cascade.args[count : 2 * count], cascade.args[2 * count :]
         self.further = [state_axes(cascade, k) for k in range(count)]  # places of the axes, extents of those that are no rows
         self.names = [body.names.fresh("acc") for _ in self.states]
+        self.extents = reduced_extents(self.states[0])
+        results: dict[tuple[Nest | None, tuple[View, ...]], list[int]] = {}
+        for k, s in enumerate(self.states):
+            if s.op == "nest":
+                results.setdefault((s.attr.nest, s.args), []).append(k)
+        self.folds = [FoldLoops(self, states) for states in results.values()]
         nodes = self.own()
         self.read = {n for n in nodes if n in self.states}
         self.before = {n.args[0].node: n for n in nodes if n.op == "previous" and n.args[0].node in self.states}
@@ -74,7 +80,7 @@ class CascadeLoops:
     def own(self) -> list[Node]:
         """What the states and the corrections are made of, pointwise: not what another cascade or reduction inside of them is."""
         found: dict[Node, None] = {}
-        stack = [*(s.args[0].node for s in self.states), *(c.node for c in (*self.corrections, *self.additions))]
+        stack = [*(self.body_of(s).node for s in self.states), *(c.node for c in (*self.corrections, *self.additions))]
         while stack:
             n = stack.pop()
             if n not in found:
@@ -93,17 +99,22 @@ class CascadeLoops:
     def loops(self) -> Walk:
         body, outer = self.body, self.body.current
         order = self.order()
-        self.wanted = list(dict.fromkeys(key for k in order for key in self.wants(k)))
+        self.wanted = list(dict.fromkeys(key for k in (*order, *(f.states[0] for f in self.folds)) for key in self.wants(k)))
         self.blocked = any(self.is_score(node) and self.shared(node, index) for node, index in self.wanted)
         self.padded = self.blocked and self.chunk is None
         self.tile = LONG_TILE if not self.wanted else TILE if self.chunk is None else FEW_TILE
         self.body.notes.append(self.note())
         for k, state in enumerate(self.states):
-            self.start(k, state)
+            if state.op == "reduce":
+                self.start(k, state)
+        for f in self.folds:
+            f.start()
         if self.reached is None:
             yield self.tiles(order)
         else:
             yield around_points(self, order)
+        for f in self.folds:
+            yield f.finish()
         assert body.current is outer
 
     def tiles(self, order: list[int]) -> Walk:
@@ -111,7 +122,7 @@ class CascadeLoops:
         from .nest_body import REDUCED_AXES
 
         body = self.body
-        *before, extent = self.states[0].attr.extents
+        *before, extent = self.extents
         around, position = [], []
         for e in before:
             around.append(body.current)
@@ -143,6 +154,9 @@ class CascadeLoops:
                 yield self.move(batch[0], self.states[batch[0]], (*position, start))
             else:
                 yield move_together(self, batch, (*position, start))
+        for f in self.folds:
+            yield self.keep(f.states[0], (*position, start))
+            yield f.move((*position, start))
         for k in order:
             if self.states[k] in self.read:
                 body.store(self.names[k], (), body.kept[self.states[k], self.point(self.states[k])])
@@ -152,7 +166,9 @@ class CascadeLoops:
 
     def order(self) -> list[int]:
         """In which the states move: those with further axes last, where nobody reads them."""
-        return sorted(range(len(self.states)), key=lambda k: bool(self.further[k][1]) and self.states[k] not in self.read)
+        return sorted(
+            (k for k, s in enumerate(self.states) if s.op == "reduce"), key=lambda k: bool(self.further[k][1]) and self.states[k] not in self.read
+        )
 
     def note(self) -> str:
         """What `--why` says of the loops."""
@@ -160,7 +176,10 @@ class CascadeLoops:
         kept = "; scores and what is made of them stay in the tile" if self.padded else ""
         moving = f", {corrected} of them corrected when an earlier one moves" if corrected else ""
         long = f", for rows that are longer than {CACHED >> 10} KiB" if self.reached is not None and not self.wanted else ""
-        return f"{len(self.states)} reduction{'s' * (len(self.states) > 1)} over one axis in one pass{moving}{long}{kept}"
+        walking = "".join(f"; the loop `{f.nest.name}` goes on from tile to tile" for f in self.folds)
+        count = sum(s.op == "reduce" for s in self.states)
+        reductions = f"{count} reduction{'s' * (count != 1)} over one axis in one pass" if count else "one pass over an axis"
+        return f"{reductions}{moving}{long}{walking}{kept}"
 
     def start(self, k: int, state: Node) -> None:
         from ..ir.kernel import identity_of
@@ -192,10 +211,7 @@ class CascadeLoops:
         from .nest_body import REDUCED_AXES
 
         body, tile, extents = self.body, self.body.current, self.further[k][1]
-        reached = {(node, index) for node, index, _ in self.reads(k)}
-        for node, index in self.wanted:
-            if (node, index) in reached and not any(s.node is node and s.index == index for s in self.staged):
-                yield self.stage(node, index, start)
+        yield self.keep(k, start)
         yield self.correct(k)
         with body.nest(self.rounded(extents, COLUMNS)) as at:
             further = self.clamped(at, extents)
@@ -215,6 +231,13 @@ class CascadeLoops:
         assert body.current is tile
         if state in self.read:
             body.kept[state, self.point(state)] = self.named("now", new)
+
+    def keep(self, k: int, start: Point) -> Walk:
+        """What state k wants to be kept and is not yet."""
+        reached = {(node, index) for node, index, _ in self.reads(k)}
+        for node, index in self.wanted:
+            if (node, index) in reached and not any(s.node is node and s.index == index for s in self.staged):
+                yield self.stage(node, index, start)
 
     def correct(self, k: int) -> Walk:
         """By what the sum so far of state k is multiplied, and what is added to it."""
@@ -243,12 +266,6 @@ class CascadeLoops:
             result = call("where", call("not_equal", by, const(0, by.dtype)), product, const(0, by.dtype)) if chosen else product
         return result if addition is None else call("add", result, addition)
 
-    def at(self, k: int, further: Point) -> Point:
-        """A point of state k's own axes."""
-        places, _ = self.further[k]
-        both = (*self.rows, *further)
-        return tuple(both[j] for j in places)
-
     # ---- tiles without tails: positions beyond the end are worked off too, on values of the last one, and left out of the reductions
 
     def rounded(self, extents: Point, step: int) -> Point:
@@ -274,98 +291,6 @@ class CascadeLoops:
         return call("where", inside, var(name, value.dtype), identity_of(state.attr.combiner, state.dtype))
 
     # ---- what is kept for a tile
-
-    def wants(self, k: int) -> list[tuple[Node, Point]]:
-        """What the body of a state reads that wants to be computed once a tile, inner ones first: the largest values that hold a reduction and depend on no state; and, where the
-        state has further axes, the largest that do not move with them and cost more than a load."""
-        further = bool(self.further[k][1])
-        found: dict[tuple[Node, Point], None] = {}
-        inside: set[Node] = set()  # of something that is kept
-        for node, index, fixed in self.reads(k):
-            if not fixed:
-                continue
-            if node.dtype is not bool_ and self.is_score(node):
-                if node not in inside:
-                    found.setdefault((node, index))
-                inside.update(a.node for a in node.args)
-            elif further and node.op in OPS and node not in inside and operation(node.op) > 1:
-                found.setdefault((node, index))
-                inside.update(n for n in self.pointwise(node) if not self.is_score(n))
-        return list(reversed(found))
-
-    def reads(self, k: int) -> list[tuple[Node, Point, bool]]:
-        """The nodes that the body of a state is made of, outer ones first, where they are read, and whether that is one position for all positions of the state's further axes."""
-        if k in self.readings:
-            return self.readings[k]
-        _, extents = self.further[k]
-        state = self.states[k]
-        moving = {f"%{j}" for j in range(len(extents))} | {f"%r{j}" for j in range(len(state.attr.extents) - 1)}
-        further = tuple(var(f"%{j}") for j in range(len(extents)))
-        serial = [var(f"%r{j}") for j in range(len(state.attr.extents) - 1)]
-        found: dict[tuple[Node, Point], bool] = {}
-        queue: list[tuple[View, Point]] = [(state.args[0], (*self.at(k, further), *serial, ALONG))]
-        for view, user in queue:
-            node = view.node
-            if self.body.home(node) is not None or node in self.states:
-                continue
-            mapping = {axis(a): e for a, e in enumerate(user)}
-            index = tuple(simplify(substitute(e, mapping), self.body.current.known) for e in view.index)
-            names = {v.attr for e in index for v in leaves(e, "var")}
-            fixed = ALONG.attr in names and not names & moving
-            if (node, index) in found or (view.domain is not None and not (fixed and self.inside(index, node))):
-                continue  # outside its mask it may not even be defined
-            found[node, index] = fixed
-            if node.op in OPS:
-                queue.extend((a, index) for a in node.args)
-        self.readings[k] = [(node, index, fixed) for (node, index), fixed in found.items()]
-        return self.readings[k]
-
-    def pointwise(self, node: Node) -> set[Node]:
-        stack, seen = [node], set()
-        while stack:
-            n = stack.pop()
-            if n not in seen:
-                seen.add(n)
-                stack.extend(a.node for a in n.args if n.op in OPS)
-        return seen
-
-    def is_score(self, node: Node) -> bool:
-        """Whether a value holds a reduction of its own, and no state."""
-        stack, seen, holds = [node], set(), False
-        while stack:
-            n = stack.pop()
-            if n in self.states:
-                return False
-            if n not in seen and self.body.home(n) is None:
-                seen.add(n)
-                holds = holds or n.op == "reduce"
-                stack.extend(a.node for a in n.args if n.op in OPS)
-        return holds
-
-    def shared(self, score: Node, index: Point) -> bool:
-        """Whether several rows read the same columns, so that a block of them has a use for register tiles; one row alone is worked off in vectors."""
-        rows = {v.attr for e in self.rows for v in leaves(e, "var")}
-        stack: list[tuple[Node, Point]] = [(score, index)]
-        seen: set[tuple[Node, Point]] = set()
-        while stack:
-            n, at = stack.pop()
-            if (n, at) in seen:
-                continue
-            seen.add((n, at))
-            if self.body.home(n) is not None:
-                names = {v.attr for e in at for v in leaves(e, "var")}
-                if ALONG.attr in names and not rows <= names:
-                    return True
-            elif n.op in OPS or n.op == "reduce":
-                mapping = {axis(k): e for k, e in enumerate((*at, *(var(f"%d{k}") for k in range(len(n.attr.extents)))))}
-                stack += [(a.node, tuple(substitute(e, mapping) for e in a.index)) for a in n.args]
-        return False
-
-    def inside(self, index: Point, node: Node) -> bool:
-        """Whether a position is inside the node wherever along the axis it is."""
-        extent = self.states[0].attr.extents[-1]
-        known = self.body.current.known.with_ranges({ALONG.attr: (0, extent - 1, 1)})
-        return all(prove_le(const(0), e, known) and prove_le(e, n - 1, known) for e, n in zip(index, node.shape, strict=True))
 
     def stage(self, node: Node, index: Point, start: Point) -> Walk:
         from .nest_body import OUTPUT_AXES
@@ -405,7 +330,7 @@ class CascadeLoops:
         known = self.body.current.known
         along = start[-1] + inner
         if padded:
-            along = minimum(along, self.states[0].attr.extents[-1] - 1)
+            along = minimum(along, self.extents[-1] - 1)
         along = simplify(along, known)
         for s in self.staged:
             self.body.kept[s.node, self.filled(s.index, along)] = load(s.buffer, s.node.dtype, inner)

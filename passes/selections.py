@@ -59,7 +59,7 @@ def selection(n: Node, earlier: Node, varying: Axes) -> Selection | None:
         k = next(k for k, t in enumerate(tests) if t.node.op == "bit_or")
         inner = {axis(j): e for j, e in enumerate(tests[k].index)}
         tests[k : k + 1] = [a.through(inner) for a in tests[k].node.args]
-    if any(t.domain is not None or any(a.domain is not None for a in t.node.args) for t in tests):
+    if any(t.domain is not None for t in tests):
         return None
     operands = [(t.node.op, [a.through({axis(j): e for j, e in enumerate(t.index)}) for a in t.node.args]) for t in tests]
     equal = [args for op, args in operands if op == "equal"]
@@ -67,7 +67,7 @@ def selection(n: Node, earlier: Node, varying: Axes) -> Selection | None:
         return None
     x, extreme = equal[0] if moves(equal[0][0], varying) else reversed(equal[0])
     r = extreme.node
-    if moves(extreme, varying) or r.op != "reduce" or r.attr.combiner not in ("max", "min"):
+    if moves(extreme, varying) or extreme.domain is not None or r.op != "reduce" or r.attr.combiner not in ("max", "min"):
         return None
     along = {axis(k): e for k, e in enumerate(extreme.index)} | {axis(r.rank + k): axis(n.rank + k) for k in range(len(n.attr.extents))}
     if not same_view(r.args[0].through(along), x):

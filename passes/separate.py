@@ -100,9 +100,9 @@ def keeps_in_range(view: View, inverse: bool) -> bool:
 class Body:
     """The body of one reduction; `earlier` are the reductions that count as R."""
 
-    def __init__(self, earlier: frozenset[Node], polynomial: bool = False, infinite: frozenset[Node] = frozenset()) -> None:
-        """`infinite`: see `guarded`.  With `polynomial`, sums and R factors may stand in the product that is separated: whether it is a polynomial in them is for `moments.py` to say."""
-        self.earlier, self.polynomial, self.infinite = earlier, polynomial, infinite
+    def __init__(self, earlier: frozenset[Node], polynomial: bool = False, infinite: frozenset[Node] = frozenset(), bare: bool = False) -> None:
+        """`infinite`: see `guarded`; `bare`: nothing is guarded.  With `polynomial`, sums and R factors may stand in the product that is separated: whether it is a polynomial in them is for `moments.py` to say."""
+        self.earlier, self.polynomial, self.infinite, self.bare = earlier, polynomial, infinite, bare
         self.nothing = float("inf") if any(r.attr.combiner == "min" for r in earlier) else float("-inf")
         self.holds: dict[Node, bool] = {}
 
@@ -264,7 +264,7 @@ class Body:
         if not self.has_r(view.node):
             return view, [Term(view, 1, ())]
         if not moves(view, varying):
-            return guarded(view, self.nothing, self.infinite), [Term(view, 1, ())]
+            return view if self.bare else guarded(view, self.nothing, self.infinite), [Term(view, 1, ())]
         node, inner = view.node, varying_in(view, varying)
         if view.domain is not None:
             raise Mixed("an exponent is read under a mask")

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.bounds import Known
 from ..ir.expr import ZERO, Expr, axis, call, ceildiv, const, load, minimum, product, var, where
-from ..ir.graph import Node, Shape, View, previous_node, state_axes, state_count
+from ..ir.graph import Node, Shape, View, previous_node, reduced_extents, state_axes, state_count
 from ..ir.kernel import Alloc, Buffer, If
 from ..ir.primops import OPS
 from ..ir.simplify import simplify
@@ -57,7 +57,7 @@ class Split:
 
     @staticmethod
     def of(cascade: Node, known: Known) -> Split:
-        rows, extent = product(cascade.attr.extents), product(cascade.args[0].node.attr.extents)
+        rows, extent = product(cascade.attr.extents), product(reduced_extents(cascade.args[0].node))
         least = HEAVY if _heavy(cascade) else LIGHT
         size = simplify(ceildiv(extent, CHUNKS * least) * least, known)
         few = rows.le(ROWS)

@@ -49,6 +49,7 @@ class Expressions:
         self._spell, self._instructions = description.spell, description.table.get("instructions", {})
         self._spelled = frozenset(key.partition(".")[0] for key in self._spell)
         self._spells_all = self._spelled >= DECOMPOSITIONS.keys()
+        self._chosen: dict[tuple[str, DType, bool, str], str] = {}
         self.types, self.helpers = types, helpers
         self.scope: Scope = {}
 
@@ -270,9 +271,9 @@ class Expressions:
         return self._put(self._instructions[e.attr]["spell"], tuple(args), e.dtype, e.args[0].dtype if e.args else e.dtype)
 
     def _scalar(self, e: Expr, operand: DType, args: list[Text]) -> Text:
-        if e.op == "add" and self.is_position(e):
-            return self._difference(e, args) or self._fill(e.op, tuple(args), e.dtype, operand, index=True)
-        return self._fill(e.op, tuple(args), e.dtype, operand, index=self._is_plain(e))
+        plain = self._is_plain(e)
+        difference = self._difference(e, args) if plain and e.op == "add" else None
+        return difference or self._fill(e.op, tuple(args), e.dtype, operand, index=plain)
 
     def _difference(self, e: Expr, args: list[Text]) -> Text | None:
         """`a + b * -1` as `a - b`, `i + -4` as `i - 4`, `a * -4 + b` as `b - a * 4`."""
@@ -327,6 +328,12 @@ class Expressions:
     # ---- spellings
 
     def _choose(self, op: str, operand: DType, index: bool, kind: str = "") -> str:
+        found = self._chosen.get((op, operand, index, kind))
+        if found is None:
+            found = self._chosen[op, operand, index, kind] = self._choice(op, operand, index, kind)
+        return found
+
+    def _choice(self, op: str, operand: DType, index: bool, kind: str) -> str:
         classes = [operand.element.name, operand.kind] if not kind else [kind]
         if index:
             classes.insert(0, "index")

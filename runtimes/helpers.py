@@ -144,7 +144,9 @@ class Helpers:
 
 @cache
 def _template(environment: Environment, text: str) -> Template:
-    return environment.from_string(text)
+    from .templates import of_text
+
+    return of_text(environment, text)
 
 
 _MACRO = re.compile(r"^\{% macro (\w+)\(.*?\{% endmacro %\}\n?", re.MULTILINE | re.DOTALL)

@@ -58,6 +58,8 @@ def environment(folders: tuple[Path, ...]) -> Environment:
     """
     from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, StrictUndefined
 
+    from .templates import Kept
+
     loaders = [FileSystemLoader(folder) for folder in folders]
     named = {folder.name: loader for folder, loader in zip(reversed(folders[1:]), reversed(loaders[1:]), strict=True)}
     return Environment(
@@ -67,6 +69,7 @@ def environment(folders: tuple[Path, ...]) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         auto_reload=False,
+        bytecode_cache=Kept(),
     )
 
 

@@ -6,10 +6,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from time import sleep
 from typing import Any
 from xml.etree import ElementTree
 
 import luminal.bench.__main__ as table
+import luminal.search.bench.ceiling as ceiling
 import luminal.search.bench.measure as measuring
 import luminal.search.bench.peers as peers
 import numpy as np
@@ -23,6 +25,7 @@ from luminal.cli.parse import parse_bindings
 from luminal.compiler import OPS_FOLDER, Settings, compilations
 from luminal.ir.interpret.graph import evaluate
 from luminal.search.bench.blocks import Contender, Method, compare, ratio, spread
+from luminal.search.bench.ceiling import PAGE, Ceilings
 from luminal.search.bench.chart import Bar, chart
 from luminal.search.bench.dialect import NUMPY
 from luminal.search.draw import draw
@@ -204,7 +207,7 @@ def test_every_workload_compiles() -> None:
     assert sum(w.family == "not tuned for" for w in found) >= 10
     for w in found:
         options = {"runtime": "clang", "target": None, "config": (), "level": 2, "include": (), "entry": None, "timeout": 60.0}
-        options |= {"sizes": w.sizes, "defines": w.define, "dtypes": w.dtype, "without": tuple(w.without)}
+        options |= {"sizes": w.sizes, "defines": w.define, "dtypes": w.dtype, "without": tuple(w.without), "fast": w.fast}
         (compilation,) = compilations(w.code.strip() or w.input, table.settings_of(options))
         graph = compilation.elaborate()
         for text in w.sizes:
@@ -240,7 +243,9 @@ def test_bars() -> None:
     listed = [Workload("a", "f", [], bar=1.1, least=0.9), Workload("b", "f", []), Workload("c", "g", [], ceiling=0.8)]
     assert of_family("f", listed) == Bars(1.1, 0.9, None) and of_family("g", listed).ceiling == 0.8
     checked = Result("x", "clang", {"N": 1}, "pass")
-    row = measuring.Row("x", {"N": 1}, "f32", checked, {"N": 1}, {"luminal": [1.0, 1.0], "numpy": [0.5, 0.5]}, ceiling="copy", best_possible=0.5)
+    row = measuring.Row(
+        "x", {"N": 1}, "f32", checked, {"N": 1}, {"luminal": [1.0, 1.0], "numpy": [0.5, 0.5]}, ceiling="copy", best_possible=[0.25, 0.75]
+    )
     assert missed(row, Bars(least=0.9, ceiling=0.8)) == ["N=1: 0.50 of numpy, owed 0.90", "N=1: 50% of the ceiling (copy), owed 80%"]
     assert missed(row, Bars(least=0.5, ceiling=0.5)) == []
 
@@ -256,3 +261,49 @@ def test_charts() -> None:
 def test_the_module_runs_as_a_command() -> None:
     done = subprocess.run([sys.executable, "-m", "luminal.bench", "--help"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and "--only" in done.stdout
+
+
+# ---- ceilings
+
+
+class _Loops:
+    """The C loops of the ceilings, which note what they were asked for; streaming stores cost half."""
+
+    def __init__(self) -> None:
+        self.copies: list[tuple[int, int, int]] = []  # bytes, streaming, threads
+
+    def copy(self, to: int, source: int, size: int, count: int, streaming: int, threads: int) -> None:
+        assert to % PAGE == source % PAGE == 0 and abs(to - source) >= size
+        self.copies.append((size, streaming, threads))
+        sleep(2e-4 if streaming else 4e-4)
+
+
+def test_a_ceiling_moves_as_many_bytes_in_the_best_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceiling, "METHOD", Method(runs=1, seconds=0, pause=0))
+    loops = _Loops()
+    found = Ceilings(loops, 64, 2, 24)
+    limit = found.copy(2 * 50 * PAGE + 100)  # what is past a page is not worth another
+    assert limit.kind == "copy" and limit.amount == 2 * 50 * PAGE
+    assert {(s, t) for _, s, t in loops.copies} == {(0, 0), (0, 1), (1, 0), (1, 1)}
+    loops.copies.clear()
+    limit.contender.call()
+    assert [c[:2] for c in loops.copies] == [(50 * PAGE, 1)] and limit.contender.executions == ceiling.repeats(50 * PAGE)
+    loops.copies.clear()
+    found.copy(2 * 60 * PAGE)
+    assert not loops.copies  # of about this size: the form is known
+
+
+@needs_cc
+def test_the_ceiling_takes_its_turn(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict[str, list[float]]] = []
+    compared = measuring.compare
+
+    def kept_(*words: Any) -> dict[str, list[float]]:
+        seen.append(dict(minima := compared(*words)))
+        return minima
+
+    monkeypatch.setattr(measuring, "compare", kept_)
+    status, out, _ = run(capsys, "exp", "--sizes", "batch=5000", "--peers", "numpy", "--json", "--blocks", "3", "--runs", "1")
+    (row,) = json.loads(out)["results"]
+    assert status == 0 and measuring.CEILING not in row["time_s"] and row["ceiling"] in ("copy", "fma")
+    assert [len(found[measuring.CEILING]) for found in seen] == [3]

@@ -50,6 +50,12 @@ ONE_PASS: dict[str, tuple[str, int]] = {
     "scale of each head": (attention("(setf s (* s (unsqueeze A :axis (1 2))))", " A{f32}[H]"), 1),
     "bf16": (attention(t="bf16"), 1),
     "f16": (attention(t="f16"), 1),
+    "bf16, causal": (attention(f"{PLACES} (setf s (where (<= j i) s -inf))", t="bf16"), 1),
+    "f16, sliding window, soft cap": (
+        attention(f"{PLACES} (setf s (* 30 (tanh (/ s 30)))) (setf s (where (and (<= j i) (< (- i j) 5)) s -inf))", t="f16"),
+        1,
+    ),
+    "bf16, biased": (attention("(setf s (+ s B))", " B{bf16}[N M]", t="bf16"), 1),
     "f16 with casts": (
         '((Q{f16}[H N D] K{f16}[H M D] V{f16}[H M E]) -> (O{f16}[H N E])) (setf s (* (einsum "hid,hjd->hij" (cast f32 Q) (cast f32 K)) (rsqrt D))) '
         '(setf p (cast f16 (softmax s :axis -1))) (return (cast f16 (einsum "hij,hje->hie" (cast f32 p) (cast f32 V))))',
@@ -72,6 +78,16 @@ ONE_PASS: dict[str, tuple[str, int]] = {
     ),
     "one query": (
         '((Q{f32}[H D] K{f32}[H M D] V{f32}[H M E]) -> (O{f32}[H E])) (return (einsum "hj,hje->he" (softmax (* (einsum "hd,hjd->hj" Q K) (rsqrt D)) :axis -1) V))',
+        1,
+    ),
+    "one query, the last positions": (
+        '((Q{f32}[H D] K{f32}[H M D] V{f32}[H M E]) -> (O{f32}[H E])) (setf s (* (einsum "hd,hjd->hj" Q K) (rsqrt D))) '
+        '(setf s (where (< (- M (iota M)) 100) s -inf)) (return (einsum "hj,hje->he" (softmax s :axis -1) V))',
+        1,
+    ),
+    "one query of a group, biased": (
+        '((Q{f32}[H G D] K{f32}[H M D] V{f32}[H M E] B{f32}[G M]) -> (O{f32}[H G E])) (setf s (+ (* (einsum "hgd,hjd->hgj" Q K) (rsqrt D)) B)) '
+        '(return (einsum "hgj,hje->hge" (softmax s :axis -1) V))',
         1,
     ),
     "by distance": (

@@ -130,7 +130,7 @@ HEADS = {  # grouped or not: the ports, the scores, the product with the values
 OPTIONAL = ("grouped", "causal", "window", "bias", "alibi", "cap", "scale", "sink")
 
 
-def varied(chosen: frozenset[str]) -> str:
+def varied(chosen: frozenset[str], dtype: str = "f32") -> str:
     """Attention with these of OPTIONAL."""
     grouped = "grouped" in chosen
     queries, products, values = HEADS[grouped]
@@ -163,7 +163,8 @@ def varied(chosen: frozenset[str]) -> str:
     else:
         code.append(f"(setf p (softmax s :axis -1)) (return {values})")
     result = "O{f32}[H G N E]" if grouped else "O{f32}[H N E]"
-    return f"(({' '.join(ports)}) -> ({result})) {' '.join(code)}"
+    text = f"(({' '.join(ports)}) -> ({result})) {' '.join(code)}"
+    return text.replace("{f32}", f"{{{dtype}}}").replace("(cast f32", f"(cast {dtype}")
 
 
 COMBINATIONS = [frozenset(name for name, on in zip(OPTIONAL, choice, strict=True) if on) for choice in product((False, True), repeat=len(OPTIONAL))]
@@ -175,6 +176,14 @@ def test_combinations_are_one_kernel() -> None:
         if len(chosen) % 2:
             continue
         module = nests(cascade(before(varied(chosen)), TARGET, OPTIONS))
+        assert len(module.kernels) == 1, (sorted(chosen), show(module))
+        assert not any({size("N"), size("M")} <= set(t.shape) for t in module.temps), sorted(chosen)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_combinations_of_small_floats_are_one_kernel(dtype: str) -> None:
+    for chosen in random.Random(f"{SEED} {dtype}").sample(COMBINATIONS, 24):
+        module = nests(cascade(before(varied(chosen, dtype)), TARGET, OPTIONS))
         assert len(module.kernels) == 1, (sorted(chosen), show(module))
         assert not any({size("N"), size("M")} <= set(t.shape) for t in module.temps), sorted(chosen)
 

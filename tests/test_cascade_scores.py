@@ -21,6 +21,12 @@ def weighted(weights: str, more: str = "") -> str:
 SHARED: dict[str, tuple[str, int]] = {
     "sigmoid": (weighted("(sigmoid s)"), 1),
     "sigmoid, causal": (weighted("(sigmoid (where (<= j i) s -inf))").replace(SCORES, f"{SCORES} {PLACES}"), 1),
+    "sigmoid, causal, unscaled": (
+        f'(({QKV}) -> (O{{f32}}[H N E])) {PLACES} (setf s (einsum "hid,hjd->hij" Q K)) (return (einsum "hij,hje->hie" (sigmoid (where (<= j i) s -inf)) V))',
+        1,
+    ),
+    "sigmoid, window": (weighted("(sigmoid (where (and (<= j i) (< (- i j) 5)) s -inf))").replace(SCORES, f"{SCORES} {PLACES}"), 1),
+    "sigmoid, biased": (weighted("(sigmoid (+ s B))", " B{f32}[N M]"), 1),  # by rows of -inf, and by huge numbers
     "relu": (weighted("(max s 0)"), 1),
     "squared relu, biased": (weighted("(pow (max (+ s B) 0) 2)", " B{f32}[H N M]"), 1),
     "normalised sigmoid": (
@@ -50,6 +56,10 @@ SHARED: dict[str, tuple[str, int]] = {
     "position of the largest, and what stands there": (
         "((Q{f32}[H N D] K{f32}[H M D] W{f32}[H M]) -> (Z{i64}[H N] R{f32}[H N])) "
         '(setf s (round (* 2 (einsum "hid,hjd->hij" Q K)))) (setf m (max s :axis -1 :keepdims t)) (return (argmax s :axis -1) (sum (where (= s m) (unsqueeze W :axis 1) 0) :axis -1))',
+        1,
+    ),
+    "position of the largest, biased": (
+        '((Q{f32}[H N D] K{f32}[H M D] B{f32}[N M]) -> (Z{i64}[H N] R{f32}[H N])) (setf s (+ (einsum "hid,hjd->hij" Q K) B)) (return (argmax s :axis -1) (max s :axis -1))',
         1,
     ),
     "hard attention": (

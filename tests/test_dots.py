@@ -214,3 +214,25 @@ def test_small_numbers_are_kept_by_the_machine() -> None:
     found = np.asarray(kernel(a, b)).astype(np.float64)
     assert (abs(found - exact) <= bound).all()
     assert (found[3:5, :40] != 0).any()
+
+
+@needs_cc
+@pytest.mark.parametrize("target", ["native", "x86-64-v3"])
+def test_scores_in_a_cascade(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attention in bf16: neighbours along the size of a head are multiplied by the instruction, tiny ones without it."""
+    resolved = Driver.target
+    monkeypatch.setattr(Driver, "target", lambda *given: replace(resolved(*given), instructions=frozenset(INSTRUCTIONS)))
+    attention = luminal.compile("attention", dtype={"T": "bf16"}, target=target)
+    assert "dot2_bf16" in attention.source
+    rng = np.random.default_rng(5)
+    for h, n, m, d, e in [(1, 1, 1, 1, 1), (2, 57, 130, 33, 20), (1, 100, 65, 64, 64)]:
+        for scale in (1.0, 2.0**-120):  # products of keys of 2^-120 and queries of 2^120 are as large as others
+            q, k, v = (rng.standard_normal((h, *x)).astype(np.float32) for x in ((n, d), (m, d), (m, e)))
+            k[:, ::2] *= np.float32(2.0**-10)
+            ports = [x.astype(numpy_dtype(bf16)) for x in (q / np.float32(scale), k * np.float32(scale), v)]
+            wide = [x.astype(np.float64) for x in ports]
+            s = np.einsum("hid,hjd->hij", *wide[:2]) / np.sqrt(d)
+            p = np.exp(s - s.max(-1, keepdims=True))
+            exact = p / p.sum(-1, keepdims=True) @ wide[2]
+            found = np.asarray(attention(*ports)).astype(np.float64)
+            assert np.abs(found - exact).max() < 2.0**-8 * (1 + np.abs(exact).max()), (h, n, m, d, e, scale)

@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from dataclasses import replace
 
 import luminal
 import numpy as np
@@ -90,6 +91,20 @@ def test_scheduled(name: str) -> None:
         sizes = {s.name: 3 for s in graph.sizes} | {("M" if {"M", "D"} <= names else "N"): length}
         inputs = draw(graph, sizes, seed)
         agree(outputs(done, inputs, sizes, seed), meaning(graph, inputs, sizes), graph, f"{name}, scheduled, seed {seed}")
+
+
+@pytest.mark.parametrize(
+    ("registers", "columns", "strips"),
+    [(32, "E", {128, 64, 16}), (16, "E", {128, 64, 16}), (8, "E", {64, 16}), (32, "64", {64}), (32, "100", {64, 16})],
+)
+def test_strips_along_a_kept_axis(registers: int, columns: str, strips: set[int]) -> None:
+    """As many vectors side by side as half of the registers hold, and no more than there are columns; what is left by fewer."""
+    text = f'((P{{f32}}[H M] V{{f32}}[H M {columns}]) -> (O{{f32}}[H {columns}])) (return (einsum "hj,hje->he" (softmax P :axis 1) V))'
+    target = replace(VECTORS, vector_registers=registers)
+    notes = [
+        note.split() for kernel in schedule(legalize(nests(after(before(text))), target, OPTIONS), target, OPTIONS).kernels for note in kernel.notes
+    ]
+    assert {int(words[2]) for words in notes if words[:2] == ["vectors", "of"] and "kept" in words} == strips
 
 
 def test_sizes_that_are_known_choose_once() -> None:

@@ -6,7 +6,6 @@ from ...ir import kernel as k
 from ...ir import program as p
 from ...ir.dtypes import INDEX
 from ...ir.target import Target
-from ...ir.walks import postorder
 from ..simplify_index import known_of
 from .fails import protect
 from .flatten import Flattener, Place, Scope
@@ -34,11 +33,11 @@ def function(kernel: k.Kernel, name: str, module: k.Module, target: Target) -> p
     body = protect(threads(body, target.threads and not target.gpu), target.gpu)
 
     roots = [*blocks, *block, *(e for s in p.statements(body) for e in p.expressions(s))]
-    mentioned = {(e.op, e.attr) for e in postorder(*roots) if e.op in ("size", "var")}
+    mentioned = {name for e in roots for name in e.names}
     written = {s.buffer for s in p.statements(body) if isinstance(s, p.StoreTo)}
     params = [
         *(p.Param(b.name, b.dtype, pointer=True, const=b.name not in written) for b in pointers),
-        *(p.Param(name, d) for name, d in scalars if ("var", name) in mentioned),
-        *(p.Param(s.name, INDEX) for s in module.sizes if ("size", s.name) in mentioned),
+        *(p.Param(name, d) for name, d in scalars if name in mentioned),
+        *(p.Param(s.name, INDEX) for s in module.sizes if s.name in mentioned),
     ]
     return p.Function(name, tuple(params), body, blocks, block, fails=any(isinstance(s, p.Fail) for s in p.statements(body)))

@@ -9,6 +9,7 @@ from ...ir.bounds import Known, Range
 from ...ir.expr import ONE, ZERO, Expr, call, minimum, var
 from ...ir.kernel import Loop, Stmt
 from ...ir.simplify import prove_le
+from ...ir.walks import postorder
 
 UNBOUNDED = 1 << 40  # a bound above this is no help to anybody
 
@@ -69,6 +70,11 @@ def upper(e: Expr, known: Known) -> int | None:
     """A constant that `e` never exceeds."""
     low = known.least(pl.scaled(pl.poly(e), -1))
     return None if low is None or -low >= UNBOUNDED else -low
+
+
+def divides(e: Expr, axes: Iterable[str]) -> bool:
+    """Whether the position along one of the axes is divided."""
+    return any(n.op in ("floordiv", "mod") and not n.names.isdisjoint(axes) for n in postorder(e))
 
 
 def at_least(e: Expr, least: int, known: Known) -> bool:

@@ -44,10 +44,10 @@ def _each_branch(kernel: Kernel, condition: Expr, facts: Facts, target: Target, 
     bare = replace(kernel, notes=())
     parts = [variants.under(bare, condition), variants.under(bare, None, (condition,))]
     found = [_one_by_one(k, facts, target, options) if k.body else k for k in parts]
-    found = [
-        b if any(line.startswith(variants.WORD) for line in k.schedule) else k for k, b in zip(found, parts, strict=True)
-    ]  # those have no place in a part
-    chosen = variants.choose(bare, list(zip((condition, None), found, strict=True)))
+    first, rest = found
+    if any(line.startswith(variants.WORD) for line in first.schedule):  # those have no place in the first part
+        first = parts[0]
+    chosen = variants.choose(bare, [(condition, first), *variants.parts_of(rest, parts[1])])
     return replace(chosen, notes=tuple(dict.fromkeys((*kernel.notes, *(note for k in found for note in k.notes)))))
 
 

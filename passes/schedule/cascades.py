@@ -16,17 +16,18 @@ compute: it is the layout of FlashAttention-2 (Dao, 2023) that comes out where t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...ir.expr import ZERO
+from ...ir.instructions import Dot
 from ...ir.kernel import Alloc, If, Loop, Store, expressions, statements
-from . import roles
+from . import contractions, roles
 from .cost import Blocking, blocking
 from .distribute import parts_of
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
-from .tree import all_loops, find, loads_in, touched
+from .tree import StepError, all_loops, find, loads_in, touched
 from .vectors import vectors_along, vectors_inside
 
 ROW_TILES = 4  # register tiles of a row block: a panel of columns is read once for each of them, the tile's scores stay in the first caches
@@ -45,7 +46,16 @@ def cascade(plan: Plan) -> bool:
         return False
     found = _Cascade(plan, along.axis, nests, form.axes[: len(form.axes) - len(rows)], rows, blocking(plan.target, nests[0].accumulator.dtype))
     if plan.alone:
-        found.run()
+        instructions = [contractions.neighbours(plan, n) for n in nests]
+        saved = plan.kernel
+        try:
+            replace(found, dots=instructions, tiles=[]).run()
+        except StepError as e:
+            if not any(instructions):
+                raise
+            plan.kernel = saved
+            plan.note(f"without {', '.join(d.name for d in instructions if d)}: {e}")
+            found.run()
     else:
         found.few()
     return True
@@ -97,6 +107,7 @@ class _Cascade:
     row_axes: tuple[str, ...]
     block: Blocking
     tiles: list[RegisterTile] = field(default_factory=list)
+    dots: list[Dot | None] = field(default_factory=list)  # the instruction that multiplies, for each of the nests
 
     def few(self) -> None:
         """Few rows: nothing is packed for them; a block works off a tile row by row, while the tile is in the near caches, as vectors."""
@@ -115,14 +126,19 @@ class _Cascade:
         rows = self.block.rows if height is None else max(1, min(self.block.rows, height))
         plan.do("split", row, rows * ROW_TILES, tail="pad")
         self.block_rows(f"{row}.1")
-        for nest in self.nests:
-            self.tile(nest, rows)
+        for nest, dot in zip(self.nests, self.dots or [None] * len(self.nests), strict=True):
+            self.tile(nest, rows, dot)
         outer = (batch, self.along) if batch else (self.along,)
         for t, nest in zip(self.tiles, self.nests, strict=True):
             t.stage_columns(nest.column_operands, outer)
         work = self.plan.collapsed((batch, f"{row}.0")) if batch else f"{row}.0"
         for t, nest in zip(self.tiles, self.nests, strict=True):
             t.stage_rows(tuple(b for b in nest.row_operands if b in plan.facts.buffers), f"{t.row}.0", work)
+        for t, dot in zip(self.tiles, self.dots or [None] * len(self.tiles), strict=True):
+            if dot is not None:
+                if dot.least:
+                    contractions.screened(plan, t.depth)
+                plan.note(f"{dot.neighbours} neighbours along `{t.depth}` are multiplied by one {dot.name}")
         for t in self.tiles:
             t.finish()
         self.rest()
@@ -150,14 +166,16 @@ class _Cascade:
                 plan.do("expand", s.buffer.name, axis)
         plan.do("fission", axis, around=",".join(around))
 
-    def tile(self, nest: Contraction, rows: int) -> None:
+    def tile(self, nest: Contraction, rows: int, dot: Dot | None) -> None:
         """Register tiles for one contraction: [row, column] → [row.0, column.0, row.1, column.1]."""
         plan, column = self.plan, nest.column
         row = next(x.axis for x in all_loops(plan.kernel.body) if len(x.body) == 1 and isinstance(x.body[0], Loop) and x.body[0].axis == column)
         plan.do("split", row, rows, tail="perfect")
         plan.do("split", column, self.block.columns, tail="pad")
         plan.do("reorder", f"{row}.0", f"{column}.0", f"{row}.1", f"{column}.1")
-        t = RegisterTile(plan, nest.accumulator.name, row, column, nest.reduced[0])
+        if dot is not None:
+            plan.do("dot", nest.reduced[0], dot.name)
+        t = RegisterTile(plan, nest.accumulator.name, row, column, nest.reduced[0], dot is not None)
         t.accumulate()
         self.tiles.append(t)
 

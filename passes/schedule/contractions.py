@@ -126,6 +126,17 @@ def _packed(plan: Plan, found: Contraction, block: Blocking, dot: Dot | None) ->
     _Contract(plan, found, block).run()
 
 
+def screened(plan: Plan, depth: str) -> None:
+    """Panels with numbers that the instruction takes for zeros are multiplied without it; which these are is found while packing."""
+    known = {x.axis for x in all_loops(plan.kernel.body)}
+    plan.do("screen", depth)
+    new = [x for x in all_loops(plan.kernel.body) if x.axis not in known and x.kind == "reduce"]
+    for outer, inner in pairwise(new):
+        if outer.body == (inner,):
+            axis = plan.collapsed((outer.axis, inner.axis))
+            vectors_inside(plan, [plan.loop(axis)])
+
+
 @dataclass
 class _Contract:
     plan: Plan
@@ -151,7 +162,7 @@ class _Contract:
         order = "rows" if len(self.roles.rows) > 1 else ""
         self.tiles.stage_rows(self.roles.row_operands, f"{self.row}.0.1", self.work, order)
         if self.dot is not None and self.dot.least:
-            self.screened()
+            screened(self.plan, self.depth)
         self.tiles.finish()
         self.plan.do("region")
         self.plan.note(*self.block.reasons)
@@ -177,17 +188,6 @@ class _Contract:
         moved = b if row_side and row_side[0] is a else a
         plan.do("offset", self.depth, min(moved.element.buffers))
         vectors_inside(plan, [x for x in all_loops(plan.kernel.body) if x.axis not in before][-1:])
-
-    def screened(self) -> None:
-        """Panels with numbers that the instruction takes for zeros are multiplied without it; which these are is found while packing."""
-        plan = self.plan
-        known = {x.axis for x in all_loops(plan.kernel.body)}
-        plan.do("screen", self.depth)
-        new = [x for x in all_loops(plan.kernel.body) if x.axis not in known and x.kind == "reduce"]
-        for outer, inner in pairwise(new):
-            if outer.body == (inner,):
-                axis = plan.collapsed((outer.axis, inner.axis))
-                vectors_inside(plan, [plan.loop(axis)])
 
     def block_reduction(self) -> None:
         """Split the reduction where it may be longer than a block; the output holds the partial results if it can, else `tile` finds them a place."""

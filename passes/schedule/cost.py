@@ -13,6 +13,7 @@ from ...ir.target import Target
 
 VECTORS = 2  # vectors side by side in a register tile: one load of a row's element serves both
 ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × adds a cycle, on machines of the last ten years
+STRIP = 8  # of them side by side along a kept axis where that many registers are free: rows are read a page's eighth at a time (decode 1.08 × of 4)
 DIRECT_ROWS = 8  # of a tile without packing: two vectors side by side fill the latency of an FMA, few rows are computed in vain at a border
 FEW_TILES = 8  # up to so many tiles of rows, packing the column operand costs more than it saves
 WORDS = (
@@ -36,9 +37,9 @@ THREADS = 256  # of a GPU block
 TILE = 16  # side of a GPU block over two axes
 TURNED = 16  # side of a square block that is turned over in registers, at most: the rows fit in as many registers
 SQUARE = 32  # side of a transposition's tile, element by element: 32 lines of one operand, 32 of the other, in the first cache
-PANELS = (
-    128  # the same where blocks are turned over in registers: every line is touched once, and longer rows are better for memory; in the second cache
-)
+# The same where blocks are turned over in registers, along loads × along stores: every line is touched once, so what counts is that rows are read for pages on end, and from
+# few enough pages (4096²: 1024×32 and 1024×64 35 GB/s, 512×64 33, 128×64 27, and 23 with the blocks in the other order; in cache 1000² 1.08 × of 128×64, 512² 0.93 ×).
+PANELS = (1024, 32)
 
 
 class Blocking(NamedTuple):

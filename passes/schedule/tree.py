@@ -26,6 +26,8 @@ from ...ir.kernel import (
     Store,
     While,
     expressions,
+    inside,
+    inside_of,
     map_expressions,
     statements,
     with_body,
@@ -64,8 +66,9 @@ def children(stmt: Stmt) -> tuple[Block, ...]:
     return (stmt.body,) if isinstance(stmt, (Loop, While, Region)) else ()
 
 
-def all_loops(block: Block) -> list[Loop]:
-    return [s for s in statements(block) if isinstance(s, Loop)]
+def all_loops(block: Block) -> tuple[Loop, ...]:
+    """The loops of a block, outer before inner, in order."""
+    return inside(block).loops
 
 
 def around(kernel: Kernel, axis: str) -> tuple[Stmt, ...]:
@@ -77,21 +80,15 @@ def around(kernel: Kernel, axis: str) -> tuple[Stmt, ...]:
 
 
 def _path_to_loop(block: Block, axis: str) -> list[Stmt] | None:
-    """As `around`, innermost first; not by `path_to`, because no other walk is taken as often."""
+    """As `around`, innermost first.  What does not introduce the name is not looked into."""
     for s in block:
-        if isinstance(s, Loop):
-            found = [] if s.axis == axis else _path_to_loop(s.body, axis)
-        elif isinstance(s, (Store, Let, Alloc)):
-            continue
-        elif isinstance(s, If):
-            found = _path_to_loop(s.body, axis)
-            if found is None:
-                found = _path_to_loop(s.orelse, axis)
-        else:
-            found = _path_to_loop(s.body, axis) if isinstance(s, (While, Region)) else None
-        if found is not None:
-            found.append(s)
-            return found
+        if isinstance(s, Loop) and s.axis == axis:
+            return [s]
+        if isinstance(s, (Loop, If, While, Region)) and axis in inside_of(s).names:
+            found = _path_to_loop((*s.body, *s.orelse) if isinstance(s, If) else s.body, axis)
+            if found is not None:
+                found.append(s)
+                return found
     return None
 
 
@@ -213,7 +210,7 @@ def fresh(name: str, taken: set[str]) -> str:
 
 
 def names_taken(kernel: Kernel) -> set[str]:
-    return {*bound_names(kernel.body), *kernel.buffers}
+    return {*inside(kernel.body).names, *kernel.buffers}
 
 
 def rename(block: Block, names: Mapping[str, str]) -> Block:

@@ -73,3 +73,22 @@ def choose(kernel: Kernel, parts: Sequence[tuple[Expr | None, Kernel]]) -> Kerne
     for c, k in parts:
         steps += [WORD if c is None else f"{WORD} {show_expr(c)}", *k.schedule[len(kernel.schedule) :]]
     return replace(kernel, body=body, schedule=(*kernel.schedule, *steps))
+
+
+def parts_of(chosen: Kernel, before: Kernel) -> list[tuple[Expr | None, Kernel]]:
+    """The schedules that `choose(before, …)` has put together, each as a kernel of its own; of any other kernel, itself."""
+    steps = chosen.schedule[len(before.schedule) :]
+    heads = [k for k, line in enumerate(steps) if line.split()[0] == WORD]
+    if not heads or heads[0] != 0:
+        return [(None, chosen)]
+    parts: list[tuple[Expr | None, Kernel]] = []
+    body = chosen.body
+    for start, stop in zip(heads, [*heads[1:], len(steps)], strict=True):
+        own, rest, condition = body, body, None
+        if stop < len(steps):
+            (branch,) = body
+            assert isinstance(branch, If)
+            condition, own, rest = branch.condition, branch.body, branch.orelse
+        parts.append((condition, replace(chosen, body=own, schedule=(*before.schedule, *steps[start + 1 : stop]))))
+        body = rest
+    return parts

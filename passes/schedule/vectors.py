@@ -9,12 +9,13 @@ transposition    store and loads are consecutive along different axes: square ti
 
 from __future__ import annotations
 
+from ...ir import polynomial as pl
 from ...ir.expr import ZERO, Expr, var
 from ...ir.kernel import Alloc, Block, Let, Loop, Store, expressions, statements
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
 from . import cost, prefetches, roles
-from .affine import same_position, stride, upper
+from .affine import divides, inside, same_position, stride, upper
 from .plan import Plan
 from .tables import candidates
 from .tree import StepError, all_loops, around, find, written
@@ -24,7 +25,9 @@ def vectors(plan: Plan) -> None:
     """Schedule a kernel for memory traffic.  What a step refuses stays as it is; the reason is noted."""
     _tables(plan)
     form = roles.shape(plan.kernel)
-    addresses = roles.accesses(form.body, plan.facts.buffers)
+    known = inside(form.chain, plan.facts.known)
+    # pieces of one position, (x // N)·N + x % N, are x
+    addresses = [simplify(a, known) if divides(a, form.axes) else a for a in roles.accesses(form.body, plan.facts.buffers)]
     inner = roles.innermost(form.body)
     if not inner:
         _pointwise(plan, form, addresses)
@@ -51,8 +54,9 @@ def _width(plan: Plan, body: Block) -> int:
 
 
 def _threads(plan: Plan) -> None:
-    """The outermost parallel loop of more than one trip gets the threads; with two loops or more inside it, or where it is known to be short, the next is collapsed into it."""
-    axes = roles.shape(plan.kernel).axes
+    """The outermost parallel loop of more than one trip gets the threads; the next is collapsed into it where it is known to be short, where two loops or more are inside it, or a row with loops of its own."""
+    form = roles.shape(plan.kernel)
+    axes, rows = form.axes, any(isinstance(s, Loop) and s.kind not in ("vector", "unroll") for s in statements(form.body))
     single = next((k for k, axis in enumerate(axes) if plan.extent(axis) != 1), len(axes))
     if single == len(axes):  # the loops inside keep the threads
         for axis in axes:
@@ -60,7 +64,7 @@ def _threads(plan: Plan) -> None:
         return
     outer = axes[single]
     short = plan.extent(outer) is None and _at_most(plan, outer) is not None
-    if len(axes) - single > (1 if short else 2) and not plan.tried("collapse", outer, axes[single + 1]):
+    if len(axes) - single > (1 if short or rows else 2) and not plan.tried("collapse", outer, axes[single + 1]):
         outer = roles.shape(plan.kernel).axes[single]
     plan.do("parallel", outer)
     if plan.alone and any(
@@ -156,9 +160,9 @@ def _squares(plan: Plan, a: str, b: str, width: int) -> bool:
     if order != form.axes and plan.tried("reorder", *order):
         return False
     side = min(width, cost.TURNED)
-    size = cost.SQUARE if side < 2 else cost.PANELS
-    plan.do("tile", a, b, size, size)
-    plan.note(f"operands are consecutive along `{a}` and along `{b}`: tiles of {size}×{size} keep both in a near cache")
+    sides = (cost.SQUARE, cost.SQUARE) if side < 2 else cost.PANELS
+    plan.do("tile", a, b, *sides)
+    plan.note(f"operands are consecutive along `{a}` and along `{b}`: tiles of {sides[0]}×{sides[1]} keep both in a near cache")
     if side > 1:
         _turned(plan, f"{a}.1", f"{b}.1", side)
     if len(order) == 2:  # in case the first has few tiles
@@ -167,13 +171,15 @@ def _squares(plan: Plan, a: str, b: str, width: int) -> bool:
 
 
 def _turned(plan: Plan, a: str, b: str, side: int) -> None:
-    """Square blocks inside a tile: rows unrolled, columns a vector; what the vectors would gather is then loaded along `a` and turned over."""
+    """Square blocks inside a tile, one after the other along `a`, as loads are consecutive: rows unrolled, columns a vector; what the vectors would gather is then loaded
+    along `a` and turned over.  Lines are stored whole in any order, but what is read must come as the prefetchers of a machine expect it.
+    """
     saved = plan.kernel
     try:
-        plan.do("split", a, side, tail="cut")
-        plan.do("reorder", b, f"{a}.1")
+        plan.do("reorder", b, a)
         plan.do("split", b, side, tail="cut")
-        plan.do("reorder", f"{a}.1", f"{b}.1")
+        plan.do("reorder", a, f"{b}.1")
+        plan.do("split", a, side, tail="cut")
         plan.do("unroll", f"{a}.1")
         plan.do("vectorize", f"{b}.1")
         plan.note(f"blocks of {side}×{side} are turned over in registers")
@@ -221,12 +227,17 @@ def _last_lanes(plan: Plan, axis: str, width: int) -> None:
 # ---- rows
 
 
+def _taken_apart(address: Expr, axis: str) -> bool:
+    """Whether an axis stands inside a term of an address, not as a factor of one."""
+    return any(a.args and axis in a.names for a in pl.atoms(pl.poly(address)))
+
+
 def vectors_along(plan: Plan, loop: Loop) -> None:
     """Vectors along an innermost loop inside a row."""
     axis, width = loop.axis, _width(plan, loop.body)
     extent = plan.extent(axis)
     # what `collapse` leaves, (x // N)·N + x % N, is x
-    addresses = [simplify(a, plan.facts.known) for a in roles.accesses(loop.body, plan.facts.buffers)]
+    addresses = [simplify(a, plan.facts.known) if _taken_apart(a, axis) else a for a in roles.accesses(loop.body, plan.facts.buffers)]
     if width < 2 or (extent is not None and extent < width) or roles.units(addresses, axis) < roles.moving(addresses, axis):
         return
     if loop.kind == "parallel":
@@ -321,7 +332,7 @@ def _column(plan: Plan, axis: str) -> bool:
         factor = width * cost.ACCUMULATORS
         while extent is not None and extent < factor:
             factor //= 2
-        _strips(plan, axis, factor, width)
+        _strips(plan, axis, factor, *([width] if factor > width else []))
     except StepError as e:
         plan.kernel = saved
         plan.note(f"`{axis}` is consecutive, but: {e}")
@@ -332,14 +343,16 @@ def _column(plan: Plan, axis: str) -> bool:
     return True
 
 
-def _strips(plan: Plan, axis: str, factor: int, width: int) -> None:
-    """Vectors of accumulators along a kept axis, `factor` elements side by side, then what is left by one vector."""
-    while factor >= width and plan.has(axis):
+def _strips(plan: Plan, axis: str, *factors: int) -> None:
+    """Vectors of accumulators along a kept axis, so many elements side by side; what is left by the next of `factors`."""
+    for factor in factors:
+        if not plan.has(axis):
+            return
         plan.do("split", axis, factor, tail="cut")
         for piece in _expanded(plan, f"{axis}.1"):
             plan.do("vectorize", piece)
         plan.note(f"vectors of {factor} along the kept axis `{axis}`, the reduction outside of them")
-        axis, factor = f"{axis}.t", width if factor > width else 0
+        axis = f"{axis}.t"
 
 
 def _rows(plan: Plan, axis: str, width: int) -> None:
@@ -376,7 +389,8 @@ def _columns_inside(plan: Plan, x: Loop) -> bool:
         return False
     saved = plan.kernel
     try:
-        _strips(plan, around.axis, width * cost.ACCUMULATORS, width)
+        side = [width * n for n in (cost.STRIP, cost.ACCUMULATORS) if 2 * n <= plan.target.vector_registers]
+        _strips(plan, around.axis, *(n for n in (*side, width) if extent is None or n <= extent))
     except StepError as e:
         plan.kernel = saved
         plan.note(f"`{around.axis}` is consecutive, but: {e}")

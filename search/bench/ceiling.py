@@ -1,27 +1,27 @@
-"""What the machine can do at best, measured here and now: copying and reading memory of a given size, and fused multiply-adds.
+"""What the machine can do at best: copying and reading as many bytes, and fused multiply-adds.
 
-Three small loops in C with the vector width and the threads of the kernels, built by the same compiler.  The best of several forms counts: with plain and with streaming
-stores, in one thread (which wins in cache) and in all.
+Three small loops in C with the vector width and the threads of the kernels, built by the same compiler.  Of several forms (plain and streaming stores, one thread, which
+wins in cache, and all) the best is found once for each footprint.  That one then takes its turn in the blocks of a row as a peer does, on arrays of its own that NumPy gave
+as it gave the row's: the bandwidth of a shared machine moves by two within minutes, so what another moment could do bounds nothing.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...runtimes import Rendered
 from ..cache import cached
-from .blocks import Contender, Method, block
+from .blocks import Contender, Method, compare
 
 if TYPE_CHECKING:
     from ...ir.target import Target
     from ...runtimes import Runtime
 
-METHOD = Method(runs=5, seconds=0.05, pause=0.01)
-ROUNDS = 3  # blocks of each form; the best counts, since this is a ceiling
+METHOD = Method(blocks=4, runs=5, seconds=0.03, pause=0.01)  # when a form is chosen: in turns too, the best block counts
+PAGE, MOST = 4096, 1 << 28  # bytes that a copy or a read goes through: whole pages
 _FLOATS = {"f32": "float", "f64": "double"}
 
 # `T` and `V` are the element and the vector; 24 accumulators keep two FMA units of latency 4 busy, and fit into 32 registers.
@@ -107,53 +107,75 @@ FMA(fma_f64, double)
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One ceiling of a row: `contender` does `amount` of it (bytes moved, or operations) in an execution."""
+
+    kind: str  # copy | read | fma
+    contender: Contender
+    amount: float
+
+
 @dataclass
 class Ceilings:
-    """The ceilings of one runtime and target; each is measured when first asked for and kept."""
+    """The ceilings of one runtime and target; which form is the best is found when first asked for and kept."""
 
     library: Any
     width: int
     threads: int
     accumulators: int
-    found: dict[tuple[Any, ...], float] = field(default_factory=dict)
+    forms: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)  # (kind, footprint) -> streaming stores, all threads
 
-    def copy(self, bytes_: int) -> float:
-        """Bytes a second, read and written together, of the best copy that touches about this many."""
-        size = footprint(bytes_ // 2)
-        n = repeats(size)
-        return self._best(("copy", size), 2 * size * n, lambda to, source: [
-            lambda s=s, t=t: self.library.copy(to, source, size, n, s, t) for s in (0, 1) for t in self._teams(size)
-        ], size)  # fmt: skip
+    def copy(self, bytes_: int) -> Limit:
+        """The best copy that touches this many bytes, read and written together."""
+        return self._memory("copy", bytes_ // 2, 2, [(s, t) for s in (0, 1) for t in self._teams(bytes_ // 2)])
 
-    def read(self, bytes_: int) -> float:
-        """Bytes a second of the best sum over about this many."""
-        size = footprint(bytes_)
-        n = repeats(size)
-        return self._best(("read", size), size * n, lambda to, source: [
-            lambda t=t: self.library.scan(to, source, size, n, t) for t in self._teams(size)
-        ], size)  # fmt: skip
+    def read(self, bytes_: int) -> Limit:
+        """The best sum over this many bytes."""
+        return self._memory("read", bytes_, 1, [(0, t) for t in self._teams(bytes_)])
 
-    def flops(self, dtype: str) -> float:
-        """Operations a second of fused multiply-adds in f32 or f64, of all threads together; a multiply-add is two."""
+    def flops(self, dtype: str) -> Limit:
+        """Fused multiply-adds in f32 or f64, of all threads together; a multiply-add is two operations."""
+        import numpy
+
         name, rounds = ("f64" if dtype == "f64" else "f32"), 100_000
         lanes = self.width // (8 if name == "f64" else 4)
-        work = 2 * self.accumulators * lanes * rounds * self.threads
-        function = getattr(self.library, f"fma_{name}")
-        return self._best(("fma", name), work, lambda to, source: [lambda: function(to, rounds, int(self.threads > 1))], 4096)
+        function, memory = getattr(self.library, f"fma_{name}"), numpy.ones(64)
+
+        def call() -> None:
+            function(memory.ctypes.data, rounds, int(self.threads > 1))
+
+        return Limit("fma", Contender(call), 2 * self.accumulators * lanes * rounds * self.threads)
 
     def _teams(self, size: int) -> tuple[int, ...]:
         """In one thread, and in all where that could be worth a fork."""
         return (0, 1) if self.threads > 1 and size >= 1 << 16 else (0,)
 
-    def _best(self, key: tuple[Any, ...], work: int, forms: Callable[[int, int], list[Callable[[], object]]], size: int) -> float:
+    def _memory(self, kind: str, bytes_: int, times: int, forms: list[tuple[int, int]]) -> Limit:
         import numpy
 
-        if key not in self.found:
-            # touched, and on pages of their own
-            memory = [numpy.ones(size + 4096, numpy.uint8) for _ in range(2)]
-            to, source = (-(-m.ctypes.data // 4096) * 4096 for m in memory)
-            self.found[key] = work / min(block(Contender(form), METHOD) for form in forms(to, source) for _ in range(ROUNDS))
-        return self.found[key]
+        size = min(max(bytes_ // PAGE * PAGE, PAGE), MOST)
+        count = repeats(size)
+        memory = [numpy.ones(size + PAGE, numpy.uint8) for _ in range(times)]  # touched
+        source, *to = (-(-m.ctypes.data // PAGE) * PAGE for m in memory)  # on pages of their own
+
+        def contender(form: tuple[int, int]) -> Contender:
+            streaming, team = form
+
+            def call() -> None:
+                assert memory
+                if to:
+                    self.library.copy(to[0], source, size, count, streaming, team)
+                else:
+                    self.library.scan(source, source, size, count, team)
+
+            return Contender(call, count)
+
+        key = (kind, footprint(size))
+        if key not in self.forms:
+            minima = compare({str(k): contender(form) for k, form in enumerate(forms)}, METHOD)
+            self.forms[key] = forms[min(range(len(forms)), key=lambda k: min(minima[str(k)]))]
+        return Limit(kind, contender(self.forms[key]), times * size)
 
 
 def repeats(bytes_: int) -> int:
@@ -162,12 +184,12 @@ def repeats(bytes_: int) -> int:
 
 
 def footprint(bytes_: int) -> int:
-    """The power of two at least as large, from a page to 256 MB: what is measured once serves all rows of about this size."""
-    return min(max(1 << (bytes_ - 1).bit_length() if bytes_ > 1 else 1, 4096), 1 << 28)
+    """The power of two at least as large: the form found once serves all rows of about this size."""
+    return 1 << (bytes_ - 1).bit_length()
 
 
 def ceilings(runtime: Runtime, target: Target, threads: int, timeout: float | None) -> Ceilings:
-    """The ceilings of this target: one object in a process, so that what was measured serves all composites.  ToolError where nothing can build the loops."""
+    """The ceilings of this target: one object in a process, so that what was found serves all composites.  ToolError where nothing can build the loops."""
     key = (runtime.identity(target), target.describe, threads)
     if key not in _kept:
         _kept[key] = _built(runtime, target, threads, timeout)

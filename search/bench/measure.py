@@ -17,7 +17,7 @@ from ..account import account
 from ..child import Child
 from ..trial import Result, Subject, in_memory, run, work_of
 from .blocks import Contender, Method, block, compare, ratio, spread, typical
-from .ceiling import Ceilings
+from .ceiling import Ceilings, Limit
 from .dialect import REFUSALS
 from .loop import looped
 from .peers import Peer, Work, candidates
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ...runtimes import Runtime
 
 OURS = "luminal"
+CEILING = "ceiling"  # among the contenders
 QUICK = Method(blocks=1, runs=5, seconds=0.02, pause=0.01)
 SMALL = 100e-6  # seconds below which the cost of a call from Python counts
 PATIENCE = 1.0  # seconds of one call from which on a peer that is far behind is left alone
@@ -53,7 +54,7 @@ class Row:
     flops: int = 0
     bytes: int = 0
     ceiling: str = ""  # copy | read | fma: what bounds the row on this machine
-    best_possible: float = 0.0  # seconds at that ceiling
+    best_possible: list[float] = field(default_factory=list)  # seconds at that ceiling: the minima of its own blocks
 
     @property
     def ok(self) -> bool:
@@ -85,7 +86,7 @@ class Row:
 
     @property
     def of_ceiling(self) -> float | None:
-        return self.best_possible / self.seconds() if self.best_possible and self.minima else None
+        return typical(self.best_possible) / self.seconds() if self.best_possible and self.minima else None
 
     def as_json(self) -> dict[str, Any]:
         row: dict[str, Any] = {
@@ -162,11 +163,14 @@ def measure(bench: Bench, sizes: dict[str, int], scalars: Mapping[str, Any], chi
     for peer in peers:
         peer.reset()
     contenders = {peer.name: in_c(bench, peer) if quick < SMALL else peer.contender for peer in peers}
-    minima = compare(contenders, bench.method)
+    limit, needed = bounding(row, raised, bench)
+    minima = compare(
+        {OURS: contenders[OURS], CEILING: limit.contender, **contenders}, bench.method
+    )  # next to ours: in a second the machine may be another
+    row = replace(row, ceiling=limit.kind, best_possible=[m * needed / limit.amount for m in minima.pop(CEILING)])
     costs = calls(bench, [name for name, c in contenders.items() if c.executions == 1], scalars) if quick < SMALL else {}
     minima = {name: [max(m - costs.get(name, 0.0), 0.0) or m for m in found] for name, found in minima.items()}
-    row = replace(row, minima=minima, costs=costs, forms={p.name: p.form for p in peers[1:]}, notes=tuple(notes))
-    return with_ceiling(row, raised, bench)
+    return replace(row, minima=minima, costs=costs, forms={p.name: p.form for p in peers[1:]}, notes=tuple(notes))
 
 
 def in_c(bench: Bench, peer: Peer) -> Contender:
@@ -278,18 +282,18 @@ def agrees(port: Port, theirs: Any, ours: Any) -> bool:
     return bool(gap <= _AGREE.get(port.dtype.name, 2e-4) * norm) if norm else gap == 0
 
 
-def with_ceiling(row: Row, raised: Graph, bench: Bench) -> Row:
-    """The row with the ceiling that bounds it: memory (copying, or reading where little is written) or arithmetic."""
+def bounding(row: Row, raised: Graph, bench: Bench) -> tuple[Limit, float]:
+    """The ceiling that bounds the row, and how much of it the row needs: memory (copying, or reading where little is written) or arithmetic, by a first look at both."""
     written = sum(
         numpy.prod([max(0, n) for n in extents(p, row.sizes)], dtype=numpy.int64) * p.dtype.bytes for p in raised.ports if p.role in ("out", "inout")
     )
-    kind = "read" if written * 16 < row.bytes else "copy"
-    bandwidth = bench.ceilings.read(row.bytes) if kind == "read" else bench.ceilings.copy(row.bytes)
-    limits = {kind: row.bytes / bandwidth}
+    memory = bench.ceilings.read if written * 16 < row.bytes else bench.ceilings.copy
+    limits = [(memory(row.bytes), float(row.bytes))]
     if row.flops and row.dtype in ("f64", "f32", "f16", "bf16"):  # integers have instructions of their own
-        limits["fma"] = row.flops / bench.ceilings.flops(row.dtype)
-    bound = max(limits, key=lambda k: limits[k])
-    return replace(row, ceiling=bound, best_possible=limits[bound])
+        limits.append((bench.ceilings.flops(row.dtype), float(row.flops)))
+    if len(limits) == 1:
+        return limits[0]
+    return max(limits, key=lambda found: block(found[0].contender, QUICK) * found[1] / found[0].amount)
 
 
 def extents(port: Port, sizes: Mapping[str, int]) -> list[int]:

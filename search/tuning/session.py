@@ -88,10 +88,15 @@ class Search:
     def run(self, budget: float, watch: Watch = lambda *_: None, clock: Callable[[], float] = time.monotonic) -> tuple[Record, Found]:
         """Search for `budget` seconds, and keep what was found; the record also where the default stays.  CannotMeasure; an interruption leaves nothing."""
         key = self.key
-        raised = run_pipeline(self.graph, "graph", self.place.target, self.options, stop_after="raise_loops")
+        raised = run_pipeline(self.graph, "graph", self.place.target, self.options, stop_after="simplify")
+        written = (
+            run_pipeline(raised, "graph", self.place.target, self.options, stop_after="shorten_filters", after="simplify")
+            if self.options.fast
+            else None
+        )
         checked = self.checked(raised)
         with Child(self.place.runtime.environment(self.place.target)) as child:
-            bench = Bench(self.place, self.graph, raised, self.sizes, checked, self.scalars, child, self.seed, self.options.fast)
+            bench = Bench(self.place, self.graph, raised, self.sizes, checked, self.scalars, child, self.seed, written)
             space = Workshop(self.alternatives)
             found = climb(space, _Measurer(space, bench), clock, budget, watch)
         if found.failed:

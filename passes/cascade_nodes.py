@@ -1,0 +1,229 @@
+"""The graph in which the states of a cascade are read through it: what `cascade.py` has found, written as nodes.
+
+    m = reduce.max s                            m = reduce.max s
+    l = reduce.add exp(s − m)                   l = reduce.add exp(s − m)
+    y = … m … l …                        →      y = … cascade result 0 … cascade result 1 …      of m, l; corrected by 1, exp(previous m − m)
+
+Inside, states read one another as they are, in f32 where they were smaller floats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..ir.dtypes import DType, f32
+from ..ir.expr import ZERO, Expr, axis
+from ..ir.graph import (
+    Graph,
+    Node,
+    Shape,
+    View,
+    cascade_nodes,
+    const_node,
+    elementwise,
+    identity,
+    iota_node,
+    make,
+    operand_domain,
+    scalar,
+)
+from ..ir.primops import OPS
+from ..ir.simplify import prove_le
+from .cascade_groups import Group
+from .masked_rows import OUTPUT, Use, lost, nothing_of
+from .moments import Moments, Order, addition, before
+from .selections import Selection
+from .separate import Exponent, guarded, unguarded
+from .walk import Walk, run
+
+if TYPE_CHECKING:
+    from .cascade import Finder
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A reduction that depends on earlier ones over its axis, separably."""
+
+    node: Node
+    earlier: tuple[Node, ...]
+    places: tuple[int, ...]  # for each axis of the earlier ones: which axis of this one
+    exponents: tuple[Exponent, ...]
+    bare: bool = False  # exponents relative to nothing are NaN, as they are without this pass
+    moments: Moments | None = None  # where the body is a polynomial in earlier ones too
+    order: Order = ()
+    selection: Selection | None = None
+
+    @property
+    def helpers(self) -> tuple[Node, ...]:
+        """What is summed for the sake of this one alone."""
+        if self.moments is None or any(self.order):
+            return ()
+        return tuple(m for order, m in self.moments.sums.items() if any(order))
+
+
+def wide(d: DType) -> DType:
+    """What a cascade computes in: f32 for every float below it."""
+    return f32 if d.is_float and d.bits < 32 else d
+
+
+def as_dtype(d: DType, n: Node) -> Node:
+    return n if n.dtype is d else elementwise("cast", n.shape, identity(n), to=d, span=n.span)
+
+
+def _constant(value: int, d: DType) -> Node:
+    return const_node(float(value) if d.is_float else value, d)
+
+
+def view_as(d: DType, v: View) -> View:
+    if v.node.op == "const" and v.domain is None:
+        return View(const_node(v.node.attr.value, d), v.index)
+    return v if v.dtype is d else View(as_dtype(d, v.node), v.index, v.domain, v.fill)
+
+
+class Redirected:
+    """The graph in which everybody outside of a cascade reads its states through it; inside, states read one another as they are."""
+
+    def __init__(self, groups: dict[Node, Group], found: Finder) -> None:
+        self.groups, self.states, self.known, self.infinite = groups, found.states, found.known, found.infinite
+        self.finder = found
+        self.lost: dict[Use, tuple[View, ...]] = {}
+        self.done: dict[tuple[Node, Group | None], Node] = {}
+        self.cascades: dict[Group, tuple[Node, ...]] = {}
+
+    def graph(self, graph: Graph) -> Graph:
+        self.lost = lost(graph, self.finder.relative(), self.states)
+        return graph.with_outputs(tuple(run(self.output(n)) for _, n in graph.outputs))
+
+    def output(self, n: Node) -> Walk:
+        new = yield self.visit(n, None)
+        if (n, OUTPUT) in self.lost:
+            bare = yield self.masked(identity(new), self.lost[n, OUTPUT])
+            return self.finder.or_nothing(bare.node, n)
+        return new
+
+    def visit(self, n: Node, inside: Group | None) -> Walk:
+        """What stands for a node, read by what is outside of all cascades or inside of one; inside, small floats are computed in f32."""
+        key = (n, inside)
+        if key not in self.done:
+            group = self.groups.get(n)
+            if group is not None and group is not inside:
+                result = as_dtype(n.dtype, (yield self.result(n, group)))
+            elif n.op == "cast" and inside is None and n.args[0].is_identity and n.args[0].node in self.groups and n.dtype is wide(n.args[0].dtype):
+                result = yield self.result(n.args[0].node, self.groups[n.args[0].node])  # not rounded to the small float on the way
+            else:
+                result = yield self.rebuilt(n, inside)
+            self.done[key] = result
+        return self.done[key]
+
+    def result(self, n: Node, group: Group) -> Walk:
+        if group not in self.cascades:
+            self.cascades[group] = yield self.cascade(group)
+        return self.cascades[group][group.states.index(n)]
+
+    def masked(self, v: View, extremes: tuple[View, ...]) -> Walk:
+        """What is read of a sum; NaN where nothing was left of its row, but for an axis without elements."""
+        n, d = v.node, v.dtype
+        for e in extremes:
+            extreme = View((yield self.visit(e.node, None)), e.index)
+            there = identity(elementwise("equal", n.shape, extreme, scalar(const_node(nothing_of(e.node), extreme.dtype))))
+            n = elementwise("where", n.shape, there, scalar(const_node(float("nan"), d)), identity(n), span=n.span)
+        return View(n, v.index)
+
+    def rebuilt(self, n: Node, inside: Group | None) -> Walk:
+        widened = inside is not None and (n.op in OPS or n.op in ("reduce", "previous")) and n.op != "bitcast"
+        within = widened or n in self.groups
+        args = []
+        for k, a in enumerate(n.args):
+            new = View((yield self.visit(a.node, inside if within else None)), a.index, a.domain, a.fill)
+            if (n, k) in self.lost and inside is None:
+                bare = yield self.masked(new, self.lost[n, k])
+                new = View(self.finder.or_nothing(bare.node, a.node), bare.index)
+            new = view_as(wide(a.dtype) if widened else a.dtype, new)
+            args.append(self.unmasked(new, operand_domain(n, k)) if widened else new)
+        d = wide(n.dtype) if widened else n.dtype
+        if n.op == "cast" and args[0].dtype is d and args[0].is_identity and args[0].node.shape == n.shape:
+            return args[0].node
+        same = d is n.dtype and all(a.node is b.node for a, b in zip(args, n.args, strict=True))
+        return n if same else make(n.op, d, n.shape, tuple(args), n.attr, n.span)
+
+    def unmasked(self, v: View, shape: Shape) -> View:
+        """A computed value under a mask as a choice, where it may be computed everywhere: then the choice can be kept with the value."""
+        if v.domain is None or v.node.op not in (*OPS, "reduce"):
+            return v
+        known = self.known.with_domain(shape)
+        if not all(prove_le(ZERO, e, known) and prove_le(e, n - 1, known) for e, n in zip(v.index, v.node.shape, strict=True)):
+            return v
+        test = _condition(v.domain, shape)
+        if test is None:
+            return v
+        return identity(elementwise("where", shape, identity(test), View(v.node, v.index), scalar(const_node(v.fill, v.dtype)), span=v.node.span))
+
+    def cascade(self, group: Group) -> Walk:
+        states, factors, additions = [], [], []
+        for n in group.states:
+            rows = group.places[n]
+            others = [a for a in range(n.rank) if a not in rows]
+            index = tuple(axis(rows.index(a) if a in rows else len(rows) + others.index(a)) for a in range(n.rank))
+            states.append(View((yield self.visit(n, group)), index))
+            state = self.states.get(n)
+            if state is not None and state.selection is not None:
+                pair = state.selection.corrections(group.rows, rows, n)
+                factors.append(identity((yield self.visit(pair[0], group))))
+                additions.append(identity((yield self.visit(pair[1], group))))
+                continue
+            c = _correction(n, self.states[n], rows, group, self.infinite) if n in self.states and self.states[n].exponents else _constant(1, n.dtype)
+            c = yield self.visit(c, group)
+            factors.append(identity(c))
+            if state is None or state.moments is None:
+                additions.append(scalar(_constant(0, wide(n.dtype))))
+                continue
+            a = addition(state.moments, state.order, group.rows, rows, frozenset(state.earlier))
+            if state.exponents:
+                a = identity(elementwise("mul", group.rows, a, identity(_correction(n, state, rows, group, self.infinite))))
+            additions.append(View((yield self.visit(a.node, group)), a.index))
+        return cascade_nodes(group.rows, tuple(states), tuple(factors), tuple(additions))
+
+
+def _condition(e: Expr, shape: Shape) -> Node | None:
+    """A condition on positions as a node of this shape; None where it has no such form."""
+    if e.op in ("bit_and", "bit_or", "bit_not"):
+        parts = [_condition(a, shape) for a in e.args]
+    elif e.op in ("less_than", "less_equal", "equal", "not_equal"):
+        parts = [iota_node(a, shape) for a in e.args]
+    else:
+        return None
+    views = [identity(p) for p in parts if p is not None]
+    return elementwise(e.op, shape, *views) if len(views) == len(parts) else None
+
+
+def _correction(n: Node, state: State, rows: tuple[int, ...], group: Group, infinite: frozenset[Node]) -> Node:
+    """By what the sum so far is multiplied when the earlier states move: Π exp(Σ ± scales · (now − previous)), over the rows."""
+    to_rows = {axis(a): axis(j) for j, a in enumerate(rows)}
+    result: View | None = None
+    for e in state.exponents:
+        moved: View | None = None
+        for t in e.moving:
+            view = t.view.through(to_rows)
+            now = guarded(view, float("-inf") if t.sign < 0 else float("inf"), infinite)
+            last = unguarded(view)
+            earlier = View(before(last.node, frozenset(state.earlier)), last.index)
+            difference = (now, earlier) if t.sign > 0 else (earlier, now)
+            term = identity(elementwise("sub", group.rows, *difference))
+            for s in t.scales:
+                term = identity(elementwise("div" if s.inverse else "mul", group.rows, term, s.view.through(to_rows)))
+            moved = term if moved is None else identity(elementwise("add", group.rows, moved, term))
+        if moved is not None:
+            factor = identity(elementwise(e.base, group.rows, moved))
+            result = factor if result is None else identity(elementwise("mul", group.rows, result, factor))
+    assert result is not None
+    if not state.bare:
+        return result.node
+    # relative to nothing before and after, what was NaN stays so; relative to a number after, nothing has been there yet
+    stays: View | None = None
+    for t in (t for e in state.exponents for t in e.moving):
+        last = unguarded(t.view.through(to_rows))
+        same = identity(elementwise("equal", group.rows, View(before(last.node, frozenset(state.earlier)), last.index), last))
+        stays = same if stays is None else identity(elementwise("bit_and", group.rows, stays, same))
+    assert stays is not None
+    return elementwise("where", group.rows, stays, scalar(const_node(1.0, result.dtype)), result)

@@ -1,0 +1,89 @@
+"""What is stacked of a few values that are made of the same things: all of them are computed side by side.
+
+    for c:                                             for c:
+      for j in 0 .. 3:                                   for t:
+        for t:                                    →        Y[c, 0, t] = X[c, t] + X[c, t + 1]
+          Y[c, j, t] = where(j < 1, X[c, t] + X[c, t + 1], …)        Y[c, 1, t] = X[c, t] - X[c, t + 1]
+                                                           …
+
+A real tensor *chooses* along an axis of small constant extent where it is a chain of `where` on the position along it.  Written out inside the other loops, what the choices share is read and computed
+once.  Not along the last axis, where stores would no longer be consecutive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from ..ir.expr import ONE, Expr
+from ..ir.graph import Node, postorder
+from ..ir.primops import OPS
+from ..ir.walks import leaves
+
+MOST = 8  # values side by side: they and what they are made of are to stay in registers
+
+
+def choice(node: Node) -> int | None:
+    """The axis along which a real node chooses between values that share an operand; None where there is none."""
+    n = node.args[0].node if node.op == "contiguous" and node.args[0].is_identity else node
+    if n.op != "where" or n.shape != node.shape:
+        return None
+    chosen: list[Node] = []
+    along: set[Expr] = set()
+    while n.op == "where":
+        condition, value, rest = n.args
+        if condition.node.op != "const" or condition.domain is None or (not rest.is_identity and rest.node.op == "where"):
+            return None
+        along.update(leaves(condition.domain, "axis"))
+        chosen.append(value.node)
+        if rest.node.op != "where" or rest.domain is not None:
+            chosen.append(rest.node)
+            break
+        n = rest.node
+    if len(along) != 1:
+        return None
+    k = next(iter(along)).attr
+    extent = node.shape[k]
+    later = [e for e in node.shape[k + 1 :] if e is not ONE]
+    if not extent.is_const or extent.attr != len(chosen) or extent.attr > MOST or not later:
+        return None
+    return k if _share(chosen) else None
+
+
+def _share(values: list[Node]) -> bool:
+    """Whether two of them read the same tensor."""
+    seen: set[Node] = set()
+    for v in values:
+        read = {n for n in postorder(v) if n.op not in OPS and n.op not in ("const", "iota")} if v.op in OPS else {v}
+        if not seen.isdisjoint(read):
+            return True
+        seen |= read
+    return False
+
+
+def order(node: Node) -> tuple[int, ...]:
+    """The axes of a real node in the order of its loops, the one along which it chooses (and that gets no loop) last."""
+    k = choice(node)
+    if k is None:
+        return tuple(range(node.rank))
+    others = [a for a in range(node.rank) if a != k]
+    small = [a for a in others[:-1] if node.shape[a].is_const and node.shape[a].attr <= MOST]
+    return (*(a for a in others[:-1] if a not in small), *small, others[-1], k)
+
+
+def size_condition(node: Node, in_memory: Container[Node]) -> Expr | None:
+    """The condition on sizes alone by which some `where` chooses that is computed where a real node is; None where there is none."""
+    stack, seen = [a.node for a in node.args], set[Node]()
+    if node.op == "where":
+        stack.append(node)
+    while stack:
+        n = stack.pop()
+        if n in seen or (n in in_memory and n is not node):
+            continue
+        seen.add(n)
+        if n.op == "where":
+            condition = n.args[0]
+            if condition.node.op == "const" and condition.domain is not None and condition.fill is False and not leaves(condition.domain, "axis"):
+                return condition.domain
+        if n.op in OPS:
+            stack += [a.node for a in n.args]
+    return None

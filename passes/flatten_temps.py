@@ -1,0 +1,101 @@
+"""kernels → kernels: axes of a temporary that a kernel reads at the pieces of one position become one axis.
+
+    temp t: f32[C, M, N]                                     temp t: f32[C, M * N]
+    for c: for i: for j: t[c, i, j] = …               →      for c: for i: for j: t[c, i * N + j] = …
+    …                                                        …
+    for l in 0 .. M * N:                                     for l in 0 .. M * N:
+      … t[c, l // N, l % N] …                                  … t[c, l] …
+
+The elements stay where they are.  A schedule that looks at positions then sees what is consecutive, and no loop divides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir.bounds import Known
+from ..ir.expr import ZERO, Expr, both, load, product
+from ..ir.kernel import Block, Buffer, If, Loop, Module, Region, Stmt, Store, While, expressions, map_expressions, with_body
+from ..ir.simplify import assuming, simplify
+from ..ir.target import Options, Target
+from ..ir.walks import postorder, rewrite
+
+
+def flatten_temps(ir: Module, target: Target, options: Options) -> Module:
+    found = _Axes({t.name: t for t in ir.temps if not t.strides and len(t.shape) > 1}, frozenset(s.name for s in ir.sizes))
+    known = assuming(Known(ir.size_info()), both(*ir.requires))
+    for k in ir.kernels:
+        found.look(k.body, known)
+    if not found.runs:
+        return ir
+    kernels = tuple(replace(k, body=found.changed(k.body, known)) for k in ir.kernels)
+    return replace(ir, temps=tuple(found.merged(t) for t in ir.temps)).with_kernels(kernels)
+
+
+class _Axes:
+    """Which axes of which temporaries are one: the first and the last of each."""
+
+    def __init__(self, temps: dict[str, Buffer], sizes: frozenset[str]) -> None:
+        self.temps, self.sizes = temps, sizes
+        self.runs: dict[str, tuple[int, int]] = {}
+
+    def divides(self, e: Expr) -> bool:
+        """Whether the position of a loop is divided, not only sizes."""
+        return any(n.op in ("floordiv", "mod") and n.names - self.sizes for n in postorder(e))
+
+    def look(self, block: Block, known: Known) -> None:
+        for s in block:
+            for n in postorder(*expressions(s)):
+                divided = [k for k, e in enumerate(n.args) if self.divides(e)] if n.op == "load" and n.attr in self.temps else []
+                if len(divided) > 1 and n.attr not in self.runs:
+                    run = divided[0], divided[-1]
+                    if not self.divides(simplify(self.flat(n.attr, n.args, run), known)):
+                        self.runs[n.attr] = run
+            match s:
+                case Loop():
+                    self.look(s.body, _inside(s, known))
+                case If():
+                    self.look((*s.body, *s.orelse), known)
+                case While() | Region():
+                    self.look(s.body, known)
+                case _:
+                    pass
+
+    def flat(self, name: str, index: tuple[Expr, ...], run: tuple[int, int]) -> Expr:
+        position = ZERO
+        for k in range(run[0], run[1] + 1):
+            position = position * self.temps[name].shape[k] + index[k]
+        return position
+
+    def merged(self, t: Buffer) -> Buffer:
+        if t.name not in self.runs:
+            return t
+        first, last = self.runs[t.name]
+        return replace(t, shape=(*t.shape[:first], product(t.shape[first : last + 1]), *t.shape[last + 1 :]))
+
+    def changed(self, block: Block, known: Known) -> Block:
+        def at(name: str, index: tuple[Expr, ...]) -> tuple[Expr, ...]:
+            first, last = run = self.runs[name]
+            return (*index[:first], simplify(self.flat(name, index, run), known), *index[last + 1 :])
+
+        def read(e: Expr) -> Expr | None:
+            return load(e.attr, e.dtype, *at(e.attr, e.args)) if e.op == "load" and e.attr in self.runs else None
+
+        done: list[Stmt] = []
+        for s in block:
+            match s:
+                case Loop() | While() | Region():
+                    known_inside = _inside(s, known) if isinstance(s, Loop) else known
+                    (head,) = map_expressions((with_body(s, ()),), lambda e: rewrite(e, read))
+                    assert isinstance(head, (Loop, While, Region))
+                    done.append(with_body(head, self.changed(s.body, known_inside)))
+                case If():
+                    done.append(If(rewrite(s.condition, read), self.changed(s.body, known), self.changed(s.orelse, known)))
+                case _:
+                    (same,) = map_expressions((s,), lambda e: rewrite(e, read))
+                    done.append(replace(same, index=at(same.buffer, same.index)) if isinstance(same, Store) and same.buffer in self.runs else same)
+        return tuple(done)
+
+
+def _inside(loop: Loop, known: Known) -> Known:
+    return known.with_ranges({loop.axis: (loop.start, loop.stop - 1, 1)})

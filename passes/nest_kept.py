@@ -1,0 +1,138 @@
+"""What the states of a cascade read that is computed once a tile and kept: scores, and what is made of them that costs more than a load."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ir.dtypes import bool_
+from ..ir.expr import axis, const, var
+from ..ir.graph import Node, View
+from ..ir.primops import OPS
+from ..ir.simplify import prove_le, simplify
+from ..ir.walks import leaves, substitute
+from .costs import operation
+from .folds import order
+from .masks import ALONG
+
+if TYPE_CHECKING:
+    from .nest_body import NestBody, Point
+    from .nest_fold import FoldLoops
+
+
+class KeptValues:
+    """Part of `CascadeLoops`, which says what these are."""
+
+    body: NestBody
+    rows: Point
+    states: list[Node]
+    further: list[tuple[tuple[int, ...], Point]]
+    extents: Point
+    folds: list[FoldLoops]
+    readings: dict[int, list[tuple[Node, Point, bool]]]
+
+    def at(self, k: int, further: Point) -> Point:
+        """A point of state k's own axes."""
+        places, _ = self.further[k]
+        both = (*self.rows, *further)
+        return tuple(both[j] for j in places)
+
+    def body_of(self, state: Node) -> View:
+        """What a state runs over, over its own axes (of a nest, those of the rows) and the reduced one."""
+        if state.op == "reduce":
+            return state.args[0]
+        kept = order(state.args[0].node, self.states)
+        assert kept is not None
+        return kept.score
+
+    def wants(self, k: int) -> list[tuple[Node, Point]]:
+        """What the body of a state reads that wants to be computed once a tile, inner ones first: the largest values that hold a reduction and depend on no state; and, where the
+        state has further axes, the largest that do not move with them and cost more than a load."""
+        further = bool(self.further[k][1]) and self.states[k].op == "reduce"
+        found: dict[tuple[Node, Point], None] = {}
+        inside: set[Node] = set()  # of something that is kept
+        for node, index, fixed in self.reads(k):
+            if not fixed:
+                continue
+            if node.dtype is not bool_ and self.is_score(node):
+                if node not in inside:
+                    found.setdefault((node, index))
+                inside.update(a.node for a in node.args)
+            elif further and node.op in OPS and node not in inside and operation(node.op) > 1:
+                found.setdefault((node, index))
+                inside.update(n for n in self.pointwise(node) if not self.is_score(n))
+        return list(reversed(found))
+
+    def reads(self, k: int) -> list[tuple[Node, Point, bool]]:
+        """The nodes that the body of a state is made of, outer ones first, where they are read, and whether that is one position for all positions of the state's further axes."""
+        if k in self.readings:
+            return self.readings[k]
+        _, extents = self.further[k]
+        state = self.states[k]
+        moving = {f"%{j}" for j in range(len(extents))} | {f"%r{j}" for j in range(len(self.extents) - 1)}
+        further = tuple(var(f"%{j}") for j in range(len(extents)))
+        serial = [var(f"%r{j}") for j in range(len(self.extents) - 1)]
+        found: dict[tuple[Node, Point], bool] = {}
+        own = self.at(k, further) if state.op == "reduce" else next(f.rows for f in self.folds if k in f.states)
+        queue: list[tuple[View, Point]] = [(self.body_of(state), (*own, *serial, ALONG))]
+        for view, user in queue:
+            node = view.node
+            if self.body.home(node) is not None or node in self.states:
+                continue
+            mapping = {axis(a): e for a, e in enumerate(user)}
+            index = tuple(simplify(substitute(e, mapping), self.body.current.known) for e in view.index)
+            names = {v.attr for e in index for v in leaves(e, "var")}
+            fixed = ALONG.attr in names and not names & moving
+            if (node, index) in found or (view.domain is not None and not (fixed and self.inside(index, node))):
+                continue  # outside its mask it may not even be defined
+            found[node, index] = fixed
+            if node.op in OPS:
+                queue.extend((a, index) for a in node.args)
+        self.readings[k] = [(node, index, fixed) for (node, index), fixed in found.items()]
+        return self.readings[k]
+
+    def pointwise(self, node: Node) -> set[Node]:
+        stack, seen = [node], set()
+        while stack:
+            n = stack.pop()
+            if n not in seen:
+                seen.add(n)
+                stack.extend(a.node for a in n.args if n.op in OPS)
+        return seen
+
+    def is_score(self, node: Node) -> bool:
+        """Whether a value holds a reduction of its own, and no state."""
+        stack, seen, holds = [node], set(), False
+        while stack:
+            n = stack.pop()
+            if n in self.states:
+                return False
+            if n not in seen and self.body.home(n) is None:
+                seen.add(n)
+                holds = holds or n.op == "reduce"
+                stack.extend(a.node for a in n.args if n.op in OPS)
+        return holds
+
+    def shared(self, score: Node, index: Point) -> bool:
+        """Whether several rows read the same columns, so that a block of them has a use for register tiles; one row alone is worked off in vectors."""
+        rows = {v.attr for e in self.rows for v in leaves(e, "var")}
+        stack: list[tuple[Node, Point]] = [(score, index)]
+        seen: set[tuple[Node, Point]] = set()
+        while stack:
+            n, at = stack.pop()
+            if (n, at) in seen:
+                continue
+            seen.add((n, at))
+            if self.body.home(n) is not None:
+                names = {v.attr for e in at for v in leaves(e, "var")}
+                if ALONG.attr in names and not rows <= names:
+                    return True
+            elif n.op in OPS or n.op == "reduce":
+                mapping = {axis(k): e for k, e in enumerate((*at, *(var(f"%d{k}") for k in range(len(n.attr.extents)))))}
+                stack += [(a.node, tuple(substitute(e, mapping) for e in a.index)) for a in n.args]
+        return False
+
+    def inside(self, index: Point, node: Node) -> bool:
+        """Whether a position is inside the node wherever along the axis it is."""
+        extent = self.extents[-1]
+        known = self.body.current.known.with_ranges({ALONG.attr: (0, extent - 1, 1)})
+        return all(prove_le(const(0), e, known) and prove_le(e, n - 1, known) for e, n in zip(index, node.shape, strict=True))

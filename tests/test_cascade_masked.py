@@ -1,0 +1,72 @@
+"""Rows of which a mask leaves little or nothing: 0 or NaN, as the composite says, in the graph with cascades and in its kernels."""
+
+from __future__ import annotations
+
+import luminal
+import numpy as np
+import pytest
+from cascades import OPTIONS, PLACES, SEED, after, before, inputs_of, naive, nests
+from compilers import needs_cc
+from luminal.passes.legalize import legalize
+from running import TARGET, agree, meaning, outputs
+
+QK = "Q{f32}[H N D] K{f32}[H M D] X{f32}[N M]"
+SCORES = '(setf s (+ (einsum "hid,hjd->hij" Q K) X))'
+CAUSAL = f"{PLACES} (setf s (where (<= j (- i 2)) s -inf))"  # nothing is left of the first two rows
+
+
+def rows(result: str, code: str, more: str = "") -> str:
+    return f"(({QK}{more}) -> ({result})) {SCORES} {code}"
+
+
+WEIGHTS = "(setf p (where W (exp (- s (max s :axis -1 :keepdims t))) 0))"
+# what is drawn for X holds a row of -inf, which is not what W masks
+MASKED = {
+    "a sum of exponentials": rows("O{f32}[H N]", f"{CAUSAL} (return (sum (exp (- s (max s :axis -1 :keepdims t))) :axis -1))"),
+    "a choice around them": rows("O{f32}[H N]", f"{WEIGHTS} (return (sum p :axis -1))", " W{bool}[N M]"),
+    "a choice around them, of scores that it masks too": rows("O{f32}[H N]", f"(setf s (where W s -inf)) {WEIGHTS} (return (sum p :axis -1))", " W{bool}[N M]"),
+    "weights of a choice": rows(
+        "O{f32}[H N E]", f'{WEIGHTS} (return (/ (einsum "hij,hje->hie" p V) (+ 1 (sum p :axis -1 :keepdims t))))', " V{f32}[H M E] W{bool}[N M]"
+    ),
+    "a variance": rows("O{f32}[H N]", f"{CAUSAL} (return (var s :axis -1))"),
+    "a variance of positions under weights": rows(
+        "O{f32}[H N]",
+        f"{CAUSAL} (setf p (softmax s :axis -1)) (setf c (cast f32 j)) (setf m (sum (* p c) :axis -1 :keepdims t)) (return (sum (* p (pow (- c m) 2)) :axis -1))",
+    ),
+    "an entropy": rows("O{f32}[H N]", f"{CAUSAL} (setf p (softmax s :axis -1)) (return (- (sum (* p (log p)) :axis -1)))"),
+    "the position of the largest": rows("O{i64}[H N]", f"{CAUSAL} (return (argmax s :axis -1))"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_means_the_same(name: str) -> None:
+    text = MASKED[name]
+    graph, found = naive(text), after(before(text))
+    assert any(n.op == "cascade" for n in found.nodes())
+    legal = legalize(nests(found), TARGET, OPTIONS)
+    for seed, (n, m) in enumerate([(5, 4), (5, 4), (4, 130), (3, 65)]):
+        sizes = {s.name: {"N": n, "M": m, "H": 1, "D": 2, "E": 2}[s.name] for s in graph.sizes}
+        print(f"seed {seed}, sizes {sizes}")
+        inputs = inputs_of(graph, sizes, seed)
+        if "W" in inputs:
+            inputs["W"][1], inputs["W"][2], inputs["W"][0, -1] = False, True, seed % 2 == 0  # row 0 holds nothing but -inf
+        with np.errstate(all="ignore"):
+            want = meaning(graph, inputs, sizes)
+            agree(meaning(found, inputs, sizes), want, graph, f"{name}, the graph, seed {seed}")
+            agree(outputs(legal, inputs, sizes, seed), want, graph, f"{name}, the nests, seed {seed}")
+
+
+@needs_cc
+def test_a_factor_of_zero_is_no_mask() -> None:
+    """What a `where` leaves out is not read where a whole tile is left out; a product with 0 is a product everywhere."""
+    ports = "Q{f32}[H N D] K{f32}[H M D] V{f32}[H M E]"
+    form = f'(composite naive (({ports}) -> (O{{f32}}[H N E])) {PLACES} (setf s (einsum "hid,hjd->hij" Q K)) (return (einsum "hij,hje->hie" P V)))'
+    product, choice = (
+        luminal.compile(form.replace(" P ", weights), runtime="clang")
+        for weights in (" (* (cast f32 (<= j i)) (sigmoid s)) ", " (sigmoid (where (<= j i) s -inf)) ")
+    )
+    rng = np.random.default_rng(SEED)
+    q, k, v = (rng.standard_normal((2, 300, 8)).astype(np.float32) for _ in range(3))
+    v[:, 299] = np.inf
+    assert np.isnan(product(q, k, v)[:, :299]).all()
+    assert np.isfinite(choice(q, k, v)[:, 0]).all()
