@@ -100,11 +100,6 @@ class Inside(NamedTuple):
     names: frozenset[str]  # axes, lets and local buffers that are introduced
 
 
-def _remembered() -> Inside | None:
-    """A place for what `inside_of` finds: statements never change, so it is found once for each."""
-    return field(default=None, init=False, repr=False, compare=False)
-
-
 @record
 class Loop:
     axis: str
@@ -114,7 +109,7 @@ class Loop:
     kind: str = "serial"
     step: Expr = ONE  # never 0; negative counts down: start, start+step, … while > stop
     span: Span = field(default=NOWHERE, compare=False)
-    holds: Inside | None = _remembered()
+    holds: Inside | None = field(default=None, init=False, repr=False, compare=False)  # of `inside_of`, found once: statements never change
 
 
 @record
@@ -143,7 +138,7 @@ class If:
     condition: Expr
     body: Block
     orelse: Block = ()
-    holds: Inside | None = _remembered()
+    holds: Inside | None = field(default=None, init=False, repr=False, compare=False)  # of `inside_of`, found once: statements never change
 
 
 @record
@@ -151,13 +146,13 @@ class While:
     condition: Expr
     body: Block
     limit: Expr | None = None  # at most this many trips
-    holds: Inside | None = _remembered()
+    holds: Inside | None = field(default=None, init=False, repr=False, compare=False)  # of `inside_of`, found once: statements never change
 
 
 @record
 class Region:
     body: Block
-    holds: Inside | None = _remembered()
+    holds: Inside | None = field(default=None, init=False, repr=False, compare=False)  # of `inside_of`, found once: statements never change
 
 
 @record
@@ -239,9 +234,7 @@ class Module:
 
 
 def _listing_what_it_touches(kernel: Kernel) -> Kernel:
-    used = {s.buffer for s in statements(kernel.body) if isinstance(s, Store)}.union(
-        *(e.buffers for s in statements(kernel.body) for e in expressions(s))
-    )
+    used = written(kernel.body).union(*(e.buffers for s in statements(kernel.body) for e in expressions(s)))
     buffers = tuple(b for b in kernel.buffers if b in used)
     return kernel if buffers == kernel.buffers else replace(kernel, buffers=buffers)
 
@@ -328,6 +321,11 @@ def inside_of(s: Loop | If | While | Region) -> Inside:
         object.__setattr__(s, "holds", inside((*s.body, *s.orelse) if isinstance(s, If) else s.body))
         assert s.holds is not None
     return s.holds
+
+
+def written(block: Block) -> set[str]:
+    """The buffers that a block stores into."""
+    return {s.buffer for s in statements(block) if isinstance(s, Store)}
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:

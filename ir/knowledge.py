@@ -52,7 +52,7 @@ class Knowledge:
         self.memo: dict[Expr, Expr] = {}  # of `simplify`
         self.quotients: dict[Expr, Poly] = {}  # x // d for x % d, of `simplify.regrouped`
         self.assumed: dict[Expr, Self] = {}  # of `simplify.assuming`
-        self._scopes: dict[tuple[tuple[str, Range | tuple[End, End, int]], ...], Self] = {}  # of `with_ranges`
+        self._scopes: dict[tuple[Self | tuple[str, Range | tuple[End, End, int]] | None, ...], Self] = {}  # of `with_ranges`
         self._points: list[Point] | None = None
 
     def _forget_ranges(self) -> None:
@@ -74,12 +74,10 @@ class Knowledge:
 
         `within` answers for what mentions none of the names, even if it knows a little less of it.
         """
-        key = tuple(more.items())
-        known = self._scopes.get(key) if within is None else None
+        key = (within, *more.items())
+        known = self._scopes.get(key)
         if known is None:
-            known = self._inner(more, within)
-            if within is None:
-                self._scopes[key] = known
+            known = self._scopes[key] = self._inner(more, within)
         return known
 
     def _inner(self, more: Mapping[str, Range | tuple[End, End, int]], within: Self | None) -> Self:

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from .expr import Expr, make, var
 from .kernel import Alloc, Block, If, Let, Loop, Region, Stmt, Store, While, map_block, map_expressions, statements
 from .walks import rewrite
+
+
+class Names:
+    """Hands out names that are free; `taken` are the sizes, ports and temporaries, and what has been handed out."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self.taken = set(taken)
+
+    def fresh(self, *wanted: str) -> str:
+        """The first of `wanted` that is free, else the first of them with the smallest number that makes it free."""
+        for name in wanted:
+            if name not in self.taken:
+                self.taken.add(name)
+                return name
+        number = 1
+        while f"{wanted[0]}{number}" in self.taken:
+            number += 1
+        self.taken.add(f"{wanted[0]}{number}")
+        return f"{wanted[0]}{number}"
 
 
 def defined(block: Block) -> Iterator[str]:

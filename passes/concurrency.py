@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..ir.expr import ONE, Expr
-from ..ir.kernel import Alloc, Block, If, Loop, Nest, Stmt, Store, While, statements
+from ..ir.kernel import Alloc, Block, If, Loop, Nest, Stmt, While, statements, written
 from ..ir.verify.kernel import Nested
 from ..ir.verify.races import accumulations, races
 from .dependence import Access, Dependences
@@ -27,7 +27,7 @@ def marked(nest: Nest, pairs: Dependences) -> Nest:
 
 def _independent(v: Expr, loop: Loop, found: Events, pairs: Dependences) -> bool:
     own = {s.buffer.name for s in statements(loop.body) if isinstance(s, Alloc)}
-    shared = {s.buffer for s in statements(loop.body) if isinstance(s, Store)} - own
+    shared = written(loop.body) - own
     return loop.step is ONE and not any(name in found.scalars for name in shared) and not any(_conflicts(v, found, pairs))
 
 

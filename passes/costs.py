@@ -19,9 +19,9 @@ READ, WRITE = 5.0, 10.0  # a byte
 IN_CACHE = 1.5  # a load from the first cache, or a store that stays there
 TABLE = 1 << 15  # bytes of a table on the stack, at most: it shares the first two caches with the row that it is made of
 
-# Additions that one evaluation is worth; 1 for what is not listed.  A conversion rides on the load that feeds it.
+# Additions that one evaluation is worth; 1 for what is not listed.  A conversion rides on the load that feeds it, a conjugate is a sign of what it is added to.
 _OPERATIONS = {
-    "cast": 0.0, "bitcast": 0.0,
+    "cast": 0.0, "bitcast": 0.0, "conj": 0.0,
     "div": 6.0, "recip": 6.0, "sqrt": 6.0, "rsqrt": 8.0, "mod": 8.0, "floordiv": 8.0,
     "exp2": 12.0, "exp": 14.0, "log2": 14.0, "log": 14.0, "sin": 20.0, "cos": 20.0, "tanh": 20.0, "expm1": 18.0, "log1p": 18.0,
     "tan": 30.0, "asin": 25.0, "acos": 25.0, "atan": 25.0, "sinh": 25.0, "cosh": 25.0, "asinh": 30.0, "acosh": 30.0, "atanh": 30.0,

@@ -16,9 +16,9 @@ from ..ir.bounds import Known
 from ..ir.expr import Expr, const, load, var
 from ..ir.graph import Graph
 from ..ir.kernel import Block, Buffer, If, Loop, Region, Stmt, Store, While, expressions, map_block, statements
-from ..ir.renaming import rename_buffers
+from ..ir.renaming import Names, rename_buffers
 from ..ir.walks import postorder
-from .nest_body import Names, NestBody
+from .nest_body import NestBody
 
 
 class Piece(NamedTuple):

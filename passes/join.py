@@ -17,120 +17,58 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple
 
-from ..ir.expr import ONE, ZERO, Expr, load, var
-from ..ir.kernel import Block, Kernel, Let, Loop, Module, Stmt, Store, expressions, statements, substitute_block
-from ..ir.renaming import defined, unique_locals
+from ..ir.expr import Expr, load, var
+from ..ir.kernel import Block, Let, Loop, Module, Stmt, Store, expressions, statements, written
+from ..ir.renaming import Names, defined
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, substitute
+from .rows import Rows, around, common_depth, joined, one_after_the_other, rows_of
 
 MOST = 64  # statements of a joined body: more values than registers help nobody
 STREAMS = 12  # tensors that one loop moves: prefetchers and write buffers follow no more
 
 
-class Pointwise(NamedTuple):
-    """A kernel of this form: scalars before the loops, the loops, what is inside."""
-
-    before: Block
-    loops: tuple[Loop, ...]
-    body: Block
-
-
 def join(ir: Module, target: Target, options: Options) -> Module:
     if len(ir.kernels) < 2:
         return ir
-    kernels: list[Kernel] = []
-    for kernel in ir.kernels:
-        place, joined = _place(kernels, kernel, ir)
-        if joined is None:
-            kernels.append(kernel)
-        else:
-            kernels[place] = joined
+    kernels = joined(rows_of(ir), _together)
     if len(kernels) == len(ir.kernels):
         return ir
-    numbered = tuple(replace(k, name=f"{ir.name}_{n}") for n, k in enumerate(kernels))
+    numbered = tuple(replace(r.kernel, name=f"{ir.name}_{n}") for n, r in enumerate(kernels))
     return _without_unread(ir.with_kernels(numbered))
 
 
-def _place(kernels: list[Kernel], kernel: Kernel, ir: Module) -> tuple[int, Kernel | None]:
-    """Where among the kernels before it a kernel can join one, and the two together."""
-    own = pointwise(kernel)
-    if own is not None:
-        for place in range(len(kernels) - 1, -1, -1):
-            joined = _together(kernels[place], kernel, own, ir)
-            if joined is not None:
-                return place, joined
-            if written(kernels[place]) & {*kernel.buffers} or written(kernel) & {*kernels[place].buffers}:
-                break
-    return 0, None
+def _pointwise(r: Rows) -> bool:
+    """Whether there are loops, and all that is inside them are stores and lets."""
+    depth = len(r.chain)
+    inside = all(isinstance(s, Let) or (isinstance(s, Store) and not s.combiner) for s in r.inside(depth))
+    return depth > 0 and inside and not r.few and not r.kernel.schedule
 
 
-def pointwise(kernel: Kernel) -> Pointwise | None:
-    before = tuple(s for s in kernel.body if isinstance(s, Let))
-    rest = tuple(s for s in kernel.body if not isinstance(s, Let))
-    loops: list[Loop] = []
-    while len(rest) == 1 and isinstance(s := rest[0], Loop) and s.kind == "parallel" and s.start is ZERO and s.step is ONE:
-        loops.append(s)
-        rest = s.body
-    plain = loops and all(isinstance(s, Let) or (isinstance(s, Store) and not s.combiner) for s in rest) and not any(s.value.buffers for s in before)
-    return Pointwise(before, tuple(loops), rest) if plain and not kernel.schedule else None
-
-
-def written(kernel: Kernel) -> set[str]:
-    return {s.buffer for s in statements(kernel.body) if isinstance(s, Store)}
-
-
-def _together(first: Kernel, second: Kernel, b: Pointwise, ir: Module) -> Kernel | None:
-    a = pointwise(first)
-    buffers = {*first.buffers, *second.buffers}
-    if a is None or len(a.body) + len(b.body) > MOST or len(buffers) > STREAMS or not {*first.buffers} & {*second.buffers}:
+def _together(a: Rows, b: Rows) -> Rows | None:
+    """What the two do at each point, one after the other, what the second reads of the first handed on in registers."""
+    buffers = {*a.kernel.buffers, *b.kernel.buffers}
+    if not _pointwise(a) or not _pointwise(b) or len(buffers) > STREAMS or not {*a.kernel.buffers} & {*b.kernel.buffers}:
         return None
-    if [x.stop for x in a.loops] != [x.stop for x in b.loops] or _widths(a) != _widths(b):
+    depth = len(a.chain)
+    bodies = (a.inside(depth), b.inside(len(b.chain)))
+    if common_depth(a, b) != depth or len(b.chain) != depth or sum(map(len, bodies)) > MOST or _widths(bodies[0]) != _widths(bodies[1]):
         return None
-    taken = {*buffers, *defined(first.body), *(s.name for s in ir.sizes), *(p.name for p in ir.ports), *(t.name for t in ir.temps)}
-    renamed = unique_locals((*b.before, *_nest(b)), lambda name: _free(name, taken))
-    own = tuple(s for s in renamed if isinstance(s, Let))
-    inner: Block = tuple(s for s in renamed if not isinstance(s, Let))
-    mapping: dict[Expr, Expr] = {}
-    for x in a.loops:
-        (loop,) = inner
-        assert isinstance(loop, Loop)
-        mapping[var(loop.axis)] = var(x.axis)
-        inner = loop.body
-    inner = substitute_block(inner, mapping)
-    if not _apart((*a.body, *inner), written(first) | written(second), a.loops):
+    one = one_after_the_other(a, b, depth)
+    if not _apart(one.inside(depth), a.written | b.written, one.chain):
         return None
-    body = _handed_on((*a.body, *inner), taken)
-    for x in reversed(a.loops):
-        body = (replace(x, body=body),)
-    order = [p.name for p in ir.ports] + [t.name for t in ir.temps]
-    notes = (*first.notes, *(n for n in second.notes if n not in first.notes))
-    return replace(first, buffers=tuple(n for n in order if n in buffers), body=(*a.before, *own, *body), notes=notes)
+    names = Names((*one.sizes, *one.buffers, *defined(one.kernel.body)))
+    body = (*one.before, *around(one.chain, _handed_on(one.inside(depth), names)))
+    return replace(one, kernel=replace(one.kernel, body=body))
 
 
-def _widths(p: Pointwise) -> set[tuple[int, bool]]:
+def _widths(body: Block) -> set[tuple[int, bool]]:
     """Of what is stored: one vector loop has one width, and bools are none."""
-    return {(s.value.dtype.bits, s.value.dtype.kind == "bool") for s in p.body if isinstance(s, Store)}
+    return {(s.value.dtype.bits, s.value.dtype.kind == "bool") for s in body if isinstance(s, Store)}
 
 
-def _nest(p: Pointwise) -> Block:
-    body = p.body
-    for x in reversed(p.loops):
-        body = (replace(x, body=body),)
-    return body
-
-
-def _free(name: str, taken: set[str]) -> str:
-    free, number = name, 0
-    while free in taken:
-        number += 1
-        free = f"{name}{number}"
-    taken.add(free)
-    return free
-
-
-def _apart(body: Block, changed: set[str], loops: Iterable[Loop]) -> bool:
+def _apart(body: Block, changed: frozenset[str], loops: Iterable[Loop]) -> bool:
     """Whether every buffer that is written is touched at one position alone, and no other point of the domain touches that."""
     at: dict[str, set[tuple[Expr, ...]]] = {}
     for s in body:
@@ -143,7 +81,7 @@ def _apart(body: Block, changed: set[str], loops: Iterable[Loop]) -> bool:
     return all(len(at[b]) == 1 and all(next(iter(at[b])).count(v) == 1 for v in axes) for b in sorted(changed))
 
 
-def _handed_on(body: Block, taken: set[str]) -> Block:
+def _handed_on(body: Block, names: Names) -> Block:
     """What is loaded after it was stored is a name for what was stored."""
     reads = {n for s in body for n in postorder(*expressions(s)) if n.op == "load"}
     known: dict[Expr, Expr] = {}
@@ -156,7 +94,7 @@ def _handed_on(body: Block, taken: set[str]) -> Block:
         value = substitute(s.value, known)
         again = load(s.buffer, value.dtype, *s.index)
         if again in reads and value.args:
-            name = _free("t", taken)
+            name = names.fresh("t")
             result.append(Let(name, value))
             value = var(name, value.dtype)
         known[again] = value
@@ -180,6 +118,7 @@ def _without_unread(ir: Module) -> Module:
                 kept.append(s)
         return tuple(kept)
 
-    kernels = tuple(replace(k, body=without(k.body)) if dead & {*k.buffers} and pointwise(k) is not None else k for k in ir.kernels)
-    dead -= {b for k in kernels for b in written(k)}
+    rows = rows_of(ir)
+    kernels = tuple(replace(r.kernel, body=without(r.kernel.body)) if dead & {*r.kernel.buffers} and _pointwise(r) else r.kernel for r in rows)
+    dead -= {b for k in kernels for b in written(k.body)}
     return replace(ir, temps=tuple(t for t in ir.temps if t.name not in dead)).with_kernels(kernels)

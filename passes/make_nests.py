@@ -25,8 +25,8 @@ from ..ir.bounds import Known
 from ..ir.dtypes import INDEX
 from ..ir.expr import FALSE, TRUE, Expr, axis, both, call, cast, const, load
 from ..ir.graph import Graph, Node, View, identity, make, reduced_extents, state_axes, state_count
-from ..ir.kernel import Block, Buffer, If, Kernel, Module, Store, statements
-from ..ir.renaming import defined, rename_buffers, unique_locals
+from ..ir.kernel import Block, Buffer, If, Kernel, Module, written
+from ..ir.renaming import Names, defined, rename_buffers, unique_locals
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
 from ..ir.text.expressions import show_expr
@@ -35,7 +35,7 @@ from .borders import split_borders
 from .cascade import why_not
 from .choices import choice, order, size_condition
 from .homes import Piece, bind, loads, zeros_block
-from .nest_body import OUTPUT_AXES, Names, NestBody
+from .nest_body import OUTPUT_AXES, NestBody
 from .short_rows import either, short_row, without_cascades
 from .split_cascade import Split, part_buffers, write_parts, write_results
 
@@ -105,7 +105,7 @@ class _Maker:
             block = rename_buffers(renamed, names)
             if self.options.level > 0 and not self.target.gpu:  # there, a mask is cheap and one loop a grid
                 block = split_borders(block, self.known, Names((*locals_.taken, *names.values())).fresh)
-            used = loads(block).keys() | {s.buffer for s in statements(block) if isinstance(s, Store)}
+            used = loads(block).keys() | written(block)
             if len(kernels) == len(plan.kernels) - 1 and self.options.level > 1:
                 notes = (*notes, *why_not(graph, self.target))
             kernels.append(Kernel(f"{graph.name}_{len(kernels)}", tuple(n for n in order if n in used and n not in self.scalars), block, notes=notes))
@@ -318,7 +318,7 @@ class _Maker:
         wanted = {n.attr.result: self.version[n] for n in group}
         starts: list[tuple[str, str]] = []
         before: list[Block] = []
-        written: list[str] = []
+        made: list[str] = []
         for k, b in enumerate(nest.results):
             version = wanted.get(k) or f"%{len(self.buffers)}"
             if k not in wanted:
@@ -327,7 +327,7 @@ class _Maker:
                 starts.append((version, names[b.name]))
             else:
                 before.append(zeros_block(Buffer(version, b.dtype, b.shape), Names(self.names.taken)))
-            written.append(version)
-        names.update((b.name, version) for b, version in zip(nest.results, written, strict=True))
+            made.append(version)
+        names.update((b.name, version) for b, version in zip(nest.results, made, strict=True))
         block = unique_locals(nest.body, Names((*self.names.taken, *names)).fresh)
-        return Piece(tuple(written), rename_buffers(block, names, self.scalars), tuple(starts), tuple(before), nest.notes)
+        return Piece(tuple(made), rename_buffers(block, names, self.scalars), tuple(starts), tuple(before), nest.notes)

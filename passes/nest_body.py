@@ -14,7 +14,7 @@ Walks over the graph are generators on an explicit stack: a chain of ten thousan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 
 from ..ir.bounds import Known
@@ -24,6 +24,7 @@ from ..ir.graph import Node, Shape, View, state_axes
 from ..ir.kernel import Alloc, Block, Buffer, Check, If, Let, Loop, Stmt, Store, identity_of
 from ..ir.primops import OPS
 from ..ir.program import BAD_INDEX
+from ..ir.renaming import Names
 from ..ir.simplify import assuming, prove, simplify
 from ..ir.walks import postorder, substitute
 from .nest_cascade import CascadeLoops
@@ -34,25 +35,6 @@ Point = tuple[Expr, ...]
 OUTPUT_AXES = "ijklmno"
 REDUCED_AXES = "pqrstuvw"
 DEPTH = 24  # a deeper expression is cut by a `let`: C compilers limit the nesting of parentheses, and people do too
-
-
-class Names:
-    """Fresh names in one kernel; `taken` are the sizes, ports and temporaries."""
-
-    def __init__(self, taken: Iterable[str]) -> None:
-        self.taken = set(taken)
-
-    def fresh(self, *wanted: str) -> str:
-        """The first of `wanted` that is free, else the first of them with the smallest number that makes it free."""
-        for name in wanted:
-            if name not in self.taken:
-                self.taken.add(name)
-                return name
-        number = 1
-        while f"{wanted[0]}{number}" in self.taken:
-            number += 1
-        self.taken.add(f"{wanted[0]}{number}")
-        return f"{wanted[0]}{number}"
 
 
 class Scope:

@@ -64,10 +64,24 @@ PIPELINE: tuple[Pass, ...] = (
         frozenset({2, 3}),
     ),
     Pass(
+        "complex_products",
+        "kernel",
+        "kernel",
+        "before kernels join: what makes the result of it is one that others may join; before scheduling, which tiles real contractions",
+        frozenset({2, 3}),
+    ),
+    Pass(
         "join_rows",
         "kernel",
         "kernel",
         "before scheduling, which is of one kernel at a time: what was stored for the next kernel stays in the cache",
+        frozenset({2, 3}),
+    ),
+    Pass(
+        "join_columns",
+        "kernel",
+        "kernel",
+        "after join_rows, which finds what is done row by row; before scheduling, for the same reason",
         frozenset({2, 3}),
     ),
     Pass(

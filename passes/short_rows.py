@@ -21,7 +21,7 @@ from ..ir.expr import Expr, const
 from ..ir.graph import Node, View, identity, make
 from ..ir.kernel import Block, If, Loop
 from ..ir.primops import OPS
-from ..ir.renaming import defined, unique_locals
+from ..ir.renaming import Names, defined, unique_locals
 from .costs import IN_CACHE, TABLE, operation
 from .separate import unguarded
 from .walk import Walk, run
@@ -99,15 +99,6 @@ def short_row(node: Node, plain: Node, rows: int) -> Expr | None:
     return None
 
 
-def _free(name: str, taken: set[str]) -> str:
-    free, number = name, 0
-    while free in taken:
-        number += 1
-        free = f"{name}{number}"
-    taken.add(free)
-    return free
-
-
 def _pointwise(node: Node) -> dict[Node, None]:
     """The node and what it is made of at its own position."""
     found: dict[Node, None] = {}
@@ -127,8 +118,8 @@ def either(condition: Expr, short: Block, long: Block, taken: Iterable[str]) -> 
     while len(short) == len(long) == 1 and isinstance(a := short[0], Loop) and isinstance(b := long[0], Loop) and a.axis == b.axis:
         loops.append(a)
         short, long = a.body, b.body
-    names = {*taken, *(x.axis for x in loops), *defined(long)}  # the rows' loops keep their names
-    result: Block = (If(condition, unique_locals(short, lambda name: _free(name, names)), long),)
+    names = Names((*taken, *(x.axis for x in loops), *defined(long)))  # the rows' loops keep their names
+    result: Block = (If(condition, unique_locals(short, names.fresh), long),)
     for x in reversed(loops):
         result = (Loop(x.axis, x.start, x.stop, result, x.kind, x.step, x.span),)
     return result

@@ -18,7 +18,7 @@ from ..ir.conditions import conjuncts
 from ..ir.dtypes import DType, bool_
 from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, call, const, load
 from ..ir.graph import Attr, Node, Shape, View, const_node, elementwise, identity, make, scan_node, update_node
-from ..ir.kernel import Alloc, Block, Nest, Stmt, Store, expressions, identity_of, map_block, statements
+from ..ir.kernel import Alloc, Block, Nest, Stmt, Store, expressions, identity_of, map_block, statements, written
 from ..ir.polynomial import coefficient, degree, poly
 from ..ir.polynomial import expr as from_poly
 from ..ir.primops import COMBINERS
@@ -158,7 +158,7 @@ class _Versions:
             for test in self.found.tests:
                 if test.check in slices[g[0]].checks:
                     order.adopt(g[0], self.found.reads_of(test.condition))
-            names = {s.buffer for s in statements(slices[g[0]].body) if isinstance(s, Store)}
+            names = written(slices[g[0]].body)
             touched = {events[k].buffer for k in g} | {r.buffer for k in g for r in order.reads[k]}
             for k in self.found.live:
                 e = events[k]

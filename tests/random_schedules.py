@@ -36,6 +36,8 @@ def random_line(kernel: Kernel, rng: random.Random) -> str:
             return f"stage {buffer} {some}" + rng.choice(["", f" at={axis()}"]) + f" space={rng.choice(['private', 'shared'])}"
         case "spill" | "compute_at":
             return f"{name} {buffer} {axis()}"
+        case "search":
+            return f"search {axis()} {rng.randint(1, 4)}"
         case "split_reduction":
             return f"split_reduction {axis()} {rng.randint(1, 4)}" + rng.choice(["", " least=2"])
         case "accumulate":

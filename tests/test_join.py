@@ -65,10 +65,15 @@ CASES = {
         2,
         0,
     ),
-    "not across a kernel that reads what it writes": (
+    "the first across a kernel that reads what the second writes": (
         (elementwise("t_0", "X, Y", "Y[i] = X[i]"), elementwise("t_1", "P, W", "W[i, j] = P[j]", extents="i M j N"), elementwise("t_2", "X, P", "P[i] = X[i]")),
-        3,
+        2,
         0,
+    ),
+    "not across a kernel that reads what both write": (
+        (elementwise("t_0", "X, T", "T[i] = X[i]"), elementwise("t_1", "P, T, W", "W[i, j] = P[j] + T[j]", extents="i M j N"), elementwise("t_2", "X, P", "P[i] = X[i]")),
+        3,
+        1,
     ),
     "a neighbour": ((A, elementwise("t_1", "Y, T", "Y[i] = T[max(i - 1, 0)]")), 2, 1),
     "backwards": ((A, elementwise("t_1", "Y, T", "Y[i] = T[N - 1 - i]")), 2, 1),

@@ -130,13 +130,15 @@ def _compared(op: str, a: Position, b: Position) -> Expr | None:
 
 
 def _converted(a: Position, vector: Expr, known: Known) -> Expr | None:
-    """`vector`, a cast of the position to f32 or f64, by way of 32 bits where its base fits; None where nothing varies."""
-    if a.lanes is None or vector.dtype.element not in (f32, f64):
+    """`vector`, a cast of the position to i32, f32 or f64, by way of 32 bits where its base fits; None where nothing varies."""
+    if a.lanes is None or vector.dtype.element not in (i32, f32, f64):
         return None
     least, most = -(1 << 31) - a.low, (1 << 31) - 1 - a.high
     low, high, _ = bounds(a.base, known)
     above = None if low is not None and low >= least else call("less_equal", const(least), a.base)
     below = None if high is not None and high <= most else call("less_equal", a.base, const(most))
     fits = both(above, below)
-    short = call("cast", call("add", _spread(a.base, a.lanes), a.lanes), to=vector.dtype)
+    short = call("add", _spread(a.base, a.lanes), a.lanes)
+    if vector.dtype.element is not i32:
+        short = call("cast", short, to=vector.dtype)
     return short if fits is None else call("where", fits, short, vector)

@@ -88,6 +88,7 @@ class _Attempt:
         self.memory = memory
         self.arrays: dict[str, Array] = {}  # candidates in scope
         self.lanes: dict[str, int] = {}  # those found to be touched by vectors of so many lanes
+        self.around = ""  # the variable of the loop around
 
     def block(self, block: Block) -> Block:
         return tuple(t for s in block for t in self.statement(s))
@@ -99,7 +100,12 @@ class _Attempt:
             self.arrays[s.name] = s
         self.scalar_access(s)
         match s:
-            case For() | While() | Region():
+            case For():
+                outside, self.around = self.around, s.var
+                s = with_body(s, self.block(s.body))
+                self.around = outside
+                return (s,)
+            case While() | Region():
                 return (with_body(s, self.block(s.body)),)
             case If():
                 return (If(s.condition, self.block(s.body), self.block(s.orelse)),)
@@ -378,7 +384,12 @@ class _Lanes:
             raise _Serial
         growth = self.slope(n.args[0])
         if growth is ONE_STEP:
-            return vload(name, n.dtype, self.lanes, self.at_base(n.args[0]), *(first or ()))
+            some = vload(name, n.dtype, self.lanes, self.at_base(n.args[0]), *(first or ()))
+            if first is None or first.skip is not None or self.attempt.around not in first.stop.names:
+                return some
+            # most iterations load whole vectors; after one that might be masked, the machine asks for nothing ahead of time
+            whole = vload(name, n.dtype, self.lanes, self.at_base(n.args[0]))
+            return call("where", call("less_equal", const(self.lanes, INDEX), first.stop), whole, some)
         if first is not None:
             raise _Serial
         if growth is None:

@@ -5,30 +5,33 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.expr import Expr
-from ...ir.kernel import Kernel, Let, Loop, Stmt
+from ...ir.kernel import Kernel, Let, Loop, Stmt, written
 from ...ir.target import Options, Target
 from ...ir.verify.body import Body
 from ...ir.verify.races import races
 from . import variants
 from .cascades import cascade
 from .contractions import contract
+from .few_rows import few_rows
 from .gpu import grid
 from .plan import Plan
-from .tree import Facts, StepError, reads, written
+from .tree import Facts, StepError, reads
 from .vectors import vectors
 
 
-def automatic(kernel: Kernel, facts: Facts, target: Target, options: Options, elsewhere: frozenset[str] | None = None) -> Kernel:
+def automatic(
+    kernel: Kernel, facts: Facts, target: Target, options: Options, elsewhere: frozenset[str] | None = None, branch: bool = False
+) -> Kernel:
     """The kernel scheduled for the target, its script in `schedule`, the reasons in `notes`.
 
     A plan that a step refuses is dropped whole, and the next simpler one is tried; the unscheduled kernel is always right.  `elsewhere`: where
-    the kernel is one of several nests, what the others read.
+    the kernel is one of several nests, what the others read.  `branch`: it stands under an `if` on the sizes, where there is no place for another one.
     """
     condition = variants.branching(kernel, facts)
     if condition is not None:
         return _each_branch(kernel, condition, facts, target, options)
     reasons: list[str] = []
-    for attempt in (_gpu,) if target.gpu else (_cascade, _contraction, _vectors):
+    for attempt in (_gpu,) if target.gpu else (_cascade, _contraction, *(() if branch else (_few_rows,)), _vectors):
         plan = Plan(kernel, facts, target, options, elsewhere=elsewhere)
         try:
             if attempt(plan):
@@ -55,7 +58,7 @@ def _one_by_one(kernel: Kernel, facts: Facts, target: Target, options: Options) 
     """Parallel loops that stand one after the other, scheduled as kernels of their own."""
     nests = [s for s in kernel.body if not isinstance(s, Let)]
     if len(nests) < 2 or not all(isinstance(s, Loop) and s.kind == "parallel" for s in nests):
-        return automatic(kernel, facts, target, options)
+        return automatic(kernel, facts, target, options, branch=True)
     body: list[Stmt] = []
     before: list[Stmt] = []
     steps, notes = list(kernel.schedule), list(kernel.notes)
@@ -65,7 +68,7 @@ def _one_by_one(kernel: Kernel, facts: Facts, target: Target, options: Options) 
             body.append(s)
             continue
         elsewhere = frozenset(n.attr for t in nests if t is not s for n in reads((t,)))
-        alone = automatic(replace(kernel, body=(*before, s), schedule=(), notes=()), facts, target, options, elsewhere)
+        alone = automatic(replace(kernel, body=(*before, s), schedule=(), notes=()), facts, target, options, elsewhere, branch=True)
         body += [t for t in alone.body if t not in before]
         steps += alone.schedule
         notes += alone.notes
@@ -93,6 +96,10 @@ def _cascade(plan: Plan) -> bool:
 
 def _contraction(plan: Plan) -> bool:
     return contract(plan)
+
+
+def _few_rows(plan: Plan) -> bool:
+    return few_rows(plan)
 
 
 def _vectors(plan: Plan) -> bool:

@@ -6,6 +6,7 @@ what is worth a vector.  Blocks depend on sizes and target alone, never on the n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...ir.dtypes import DType
@@ -14,6 +15,7 @@ from ...ir.target import Target
 VECTORS = 2  # vectors side by side in a register tile: one load of a row's element serves both
 ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × adds a cycle, on machines of the last ten years
 STRIP = 8  # of them side by side along a kept axis where that many registers are free: rows are read a page's eighth at a time (decode 1.08 × of 4)
+LOADED = 4  # registers that hold what is loaded for several sums, not the sums
 DIRECT_ROWS = 8  # of a tile without packing: two vectors side by side fill the latency of an FMA, few rows are computed in vain at a border
 FEW_TILES = 8  # up to so many tiles of rows, packing the column operand costs more than it saves
 WORDS = (
@@ -30,7 +32,12 @@ FEW_COLUMNS = 8  # with fewer columns, most lanes of a vector of them are empty:
 FEWER_COLUMNS = 2  # the same where vectors along the row would be gathered
 PIECES = 64  # of a reduction without parallel loops, at most: enough to be shared evenly by as many threads as read memory at its full speed
 PIECE = 4096  # elements of such a piece, or a multiple: what one core sums faster than another is woken
+FEW_ROWS = 32  # more rows than this are shared evenly themselves
+LONG = 1 << 15  # elements of a row that two threads share sooner than one reads them
 COLUMNS = 1024  # of a reduction over rows that are read once: long pieces of each row for the prefetcher, accumulators in the first cache
+SEARCHED = 4096  # positions that are looked at before it is asked whether one is found
+SIDE_BY_SIDE = 128  # rows with accumulators each, of reductions that jump between rows: they stay in the first cache
+BLOCKS = 8  # of so many rows, at least: fewer are shared unevenly
 ROWS = 4  # of such a reduction that are read side by side
 BLOCK_ROWS = 64  # rows of a block that one thread takes: more amortise nothing (a panel of columns comes from the caches anyway), fewer blocks are shared unevenly
 THREADS = 256  # of a GPU block
@@ -77,6 +84,17 @@ def stream_bytes(target: Target) -> int:
 def first_lanes(target: Target) -> bool:
     """Whether one instruction stores the first lanes of a vector, as from AVX2 on: then the border of a tile needs no code of its own."""
     return target.vector_bytes >= 32
+
+
+def accumulators(target: Target, sums: Sequence[DType], width: int) -> int:
+    """Vectors side by side for each of several sums that share a loop, as far as there are registers for all."""
+    each = sum(max(1, width * dtype.bytes // max(1, target.vector_bytes)) for dtype in sums)
+    return _power_below((target.vector_registers - LOADED) // max(1, each), 1, ACCUMULATORS)
+
+
+def columns(target: Target, sums: Sequence[DType]) -> int:
+    """Columns of a reduction over rows that are worked off side by side: all its accumulators stay in the first cache, beside what is read."""
+    return _power_below(target.l1 // 2 // max(1, sum(dtype.bytes for dtype in sums)), TURNED, COLUMNS)
 
 
 def _power_below(x: int, least: int, most: int) -> int:

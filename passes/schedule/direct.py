@@ -29,6 +29,7 @@ from collections.abc import Callable
 
 from ...ir.expr import Expr, call, const, product
 from ...ir.kernel import Store, expressions, statements
+from ...ir.simplify import simplify
 from ...ir.walks import postorder
 from .. import costs
 from . import roles
@@ -82,7 +83,7 @@ def in_place(plan: Plan, found: Contraction) -> bool:
             if any(costs.operation(n.op) > 1 for n in postorder(e) if n.op != "load" and not n.dtype.is_integer):
                 return False
             if any(
-                column in n.names and stride(plan.facts.buffers[n.attr].address(n.args), column) != 1
+                column in n.names and stride(simplify(plan.facts.buffers[n.attr].address(n.args), plan.facts.known), column) != 1
                 for n in loads_in(e)
                 if n.attr in plan.facts.buffers
             ):

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from ...ir.expr import ONE, ZERO, Expr, make, var
 from ...ir.graph import Shape
-from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, substitute_block
+from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, substitute_block, written
 from ...ir.walks import rewrite, substitute
 from .affine import constant_extent, extent, minus, upper
-from .tree import Facts, StepError, fresh, names_taken, nest, path_to, rename, replace_in, replace_loop, touched, written
+from .tree import Facts, StepError, fresh, names_taken, nest, path_to, rename, replace_in, replace_loop, touched
 
 
 def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:

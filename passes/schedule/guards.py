@@ -8,10 +8,10 @@ from dataclasses import replace
 from ...ir import polynomial as pl
 from ...ir.dtypes import INDEX
 from ...ir.expr import ONE, TRUE, ZERO, Expr, both, const, minimum, var, where
-from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, statements, with_body
+from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, statements, with_body, written
 from ...ir.walks import postorder, rewrite, substitute
 from .affine import constant_extent, extreme, minus
-from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, less, loads_in, names_taken, nest, rename, replace_loop, simple, written
+from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, less, loads_in, names_taken, nest, rename, replace_loop, simple
 
 
 def pad_block(block: Block, condition: Expr, axis: str, in_bounds: Callable[[Expr], bool]) -> Block:
@@ -288,7 +288,7 @@ def unswitch(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     choice = body[0]
     if choice.condition.names & {loop.axis for loop in loops}:
         raise StepError(f"the condition depends on the loops that it should leave: {choice.condition}")
-    changed = {s.buffer for s in statements(loops[-1].body) if isinstance(s, Store)}
+    changed = written(loops[-1].body)
     if any(n.attr in changed for n in loads_in(choice.condition)):
         raise StepError("the condition reads what the loop writes")
 

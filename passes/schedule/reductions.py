@@ -6,11 +6,27 @@ from dataclasses import replace
 
 from ...ir.dtypes import DType
 from ...ir.expr import ONE, ZERO, Expr, call, ceildiv, const, first, last, load, maximum, minimum, var, where
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_block, statements, substitute_block, with_body
+from ...ir.kernel import (
+    Alloc,
+    Block,
+    Buffer,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Stmt,
+    Store,
+    expressions,
+    map_block,
+    statements,
+    substitute_block,
+    with_body,
+    written,
+)
 from ...ir.primops import COMBINERS
 from ...ir.simplify import prove_equal
 from .affine import at_least, constant_extent, minus, upper
-from .tree import Facts, StepError, around, fresh, less, loads_in, local_buffers, names_taken, reads, replace_in, replace_loop, written
+from .tree import Facts, StepError, around, fresh, less, loads_in, local_buffers, names_taken, reads, replace_in, replace_loop
 
 
 def identity(combiner: str, dtype: DType) -> Expr:
@@ -265,15 +281,15 @@ def split_reduction(kernel: Kernel, facts: Facts, axis: str, chunks: int, least:
                                               acc[] add= acc.parts[p.2]
 
     size = least · ceil(N / (chunks · least)): at most `chunks` pieces, of a multiple of `least` iterations each, whatever the number of threads.  The loop is a reduction
-    from 0 outside of all parallel loops; it accumulates into scalars that it does not read.  --strict forbids it for float sums and products.
+    from 0, inside of serial loops alone; it accumulates into scalars that it does not read.  --strict forbids it for float sums and products.
     """
     path = around(kernel, axis)
     loop = path[-1]
     assert isinstance(loop, Loop)
     if loop.kind != "reduce" or loop.start is not ZERO or loop.step is not ONE:
         raise StepError(f"split_reduction: `{axis}` is no reduction loop from 0 in steps of 1")
-    if any(isinstance(s, Loop) for s in path[:-1]):
-        raise StepError(f"split_reduction: `{axis}` is inside another loop")
+    if any(isinstance(s, Loop) and s.kind != "serial" for s in path[:-1]):
+        raise StepError(f"split_reduction: `{axis}` is inside a loop that is not serial")
     if chunks < 1 or least < 1:
         raise StepError(f"split_reduction: {chunks} chunks of a multiple of {least}")
     local = local_buffers(kernel)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ...ir.expr import Expr
 from ...ir.kernel import Kernel
-from . import distribute, dots, guards, loops, prefetches, producers, reductions, staging, streams, tables, team, variants, windows
+from . import distribute, dots, guards, loops, prefetches, producers, reductions, searches, staging, streams, tables, team, variants, windows
 from .tree import Facts, StepError
 
 
@@ -51,6 +51,7 @@ STEPS: dict[str, Step] = {
     "accumulate": Step(reductions.accumulate, "n", {"into": "n", "outside": "n"}),
     "rfactor": Step(reductions.rfactor, "n", {"skip": "i"}),
     "split_reduction": Step(reductions.split_reduction, "ni", {"least": "i"}),
+    "search": Step(searches.search, "ni"),
     "dot": Step(dots.dot, "nn"),
     "offset": Step(dots.offset, "nn"),
     "screen": Step(dots.screen, "n"),

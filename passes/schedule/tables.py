@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from ...ir.bounds import Known
 from ...ir.expr import ONE, ZERO, Expr, load, var
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, map_expressions
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, map_expressions, written
 from ...ir.primops import OPS
 from ...ir.simplify import assuming, prove_equal
 from ...ir.walks import substitute
 from ..costs import IN_CACHE, TABLE, operation
 from .affine import inside, upper
-from .tree import Facts, StepError, around, children, fresh, loads_in, names_taken, replace_at, written
+from .tree import Facts, StepError, around, children, fresh, loads_in, names_taken, replace_at
 
 POSITION = var("%along")  # stands for the position along the range while values of several loops are compared
 

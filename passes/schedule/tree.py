@@ -31,6 +31,7 @@ from ...ir.kernel import (
     map_expressions,
     statements,
     with_body,
+    written,
 )
 from ...ir.walks import postorder, rewrite
 
@@ -167,10 +168,6 @@ def loads_in(*exprs: Expr) -> list[Expr]:
 def reads(block: Block) -> list[Expr]:
     """Every load of the block, once, in order."""
     return loads_in(*(e for s in statements(block) for e in expressions(s)))
-
-
-def written(block: Block) -> set[str]:
-    return {s.buffer for s in statements(block) if isinstance(s, Store)}
 
 
 def touched(block: Block) -> set[str]:

@@ -9,16 +9,18 @@ transposition    store and loads are consecutive along different axes: square ti
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from ...ir import polynomial as pl
 from ...ir.expr import ZERO, Expr, var
-from ...ir.kernel import Alloc, Block, Let, Loop, Store, expressions, statements
+from ...ir.kernel import Alloc, Block, Let, Loop, Store, expressions, statements, written
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
 from . import cost, prefetches, roles
 from .affine import divides, inside, same_position, stride, upper
 from .plan import Plan
 from .tables import candidates
-from .tree import StepError, all_loops, around, find, written
+from .tree import StepError, all_loops, around, find
 
 
 def vectors(plan: Plan) -> None:
@@ -32,28 +34,27 @@ def vectors(plan: Plan) -> None:
     if not inner:
         _pointwise(plan, form, addresses)
     else:
-        along = sum(roles.units(roles.accesses(x.body, plan.facts.buffers), x.axis) for x in inner)
-        column = roles.vector_axis(form.axes, addresses)
-        if column is not None and roles.units(addresses, column) > along and _column(plan, column):
+        column = by_columns(plan)
+        if column is not None and _column(plan, column):
             return
-        vectors_inside(plan, inner if form.chain else _chunks(plan))
-    _prefetches(plan)
-    _threads(plan)
+        vectors_inside(plan, inner if form.chain else chunks(plan))
+    prefetched(plan)
+    threads(plan)
     _streams(plan)
 
 
-def vectors_inside(plan: Plan, loops: list[Loop] | None = None) -> None:
-    """Vectors along some innermost loops (by default all), or along what is around them."""
+def vectors_inside(plan: Plan, loops: list[Loop] | None = None, side_by_side: int = cost.ACCUMULATORS) -> None:
+    """Vectors along some innermost loops (by default all), at most so many of them side by side, or along what is around them."""
     for x in roles.innermost(plan.kernel.body) if loops is None else loops:
         if not _columns_inside(plan, x):
-            vectors_along(plan, x)
+            vectors_along(plan, x, side_by_side)
 
 
 def _width(plan: Plan, body: Block) -> int:
     return cost.lanes(plan.target, roles.widest(body))
 
 
-def _threads(plan: Plan) -> None:
+def threads(plan: Plan) -> None:
     """The outermost parallel loop of more than one trip gets the threads; the next is collapsed into it where it is known to be short, where two loops or more are inside it, or a row with loops of its own."""
     form = roles.shape(plan.kernel)
     axes, rows = form.axes, any(isinstance(s, Loop) and s.kind not in ("vector", "unroll") for s in statements(form.body))
@@ -73,7 +74,7 @@ def _threads(plan: Plan) -> None:
         plan.tried("region")  # memory of a row is allocated once a thread
 
 
-def _prefetches(plan: Plan) -> None:
+def prefetched(plan: Plan) -> None:
     """The next row comes from memory while this one is worked on in the cache."""
     for buffer, axis, row in list(prefetches.candidates(plan.kernel, plan.facts)):
         if not plan.tried("prefetch", buffer, axis, row):
@@ -232,7 +233,7 @@ def _taken_apart(address: Expr, axis: str) -> bool:
     return any(a.args and axis in a.names for a in pl.atoms(pl.poly(address)))
 
 
-def vectors_along(plan: Plan, loop: Loop) -> None:
+def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.ACCUMULATORS) -> None:
     """Vectors along an innermost loop inside a row."""
     axis, width = loop.axis, _width(plan, loop.body)
     extent = plan.extent(axis)
@@ -243,13 +244,18 @@ def vectors_along(plan: Plan, loop: Loop) -> None:
     if loop.kind == "parallel":
         _strip(plan, axis, width)
     elif loop.kind == "reduce":
-        _fold(plan, axis, width)
+        if not plan.tried("search", axis, cost.SEARCHED):
+            plan.note(f"`{axis}` looks for a first position, {cost.SEARCHED} at a time, up to where it is")
+            axis = f"{axis}.1"
+            width = _width(plan, plan.loop(axis).body)
+        _fold(plan, axis, width, side_by_side)
 
 
-def _fold(plan: Plan, axis: str, width: int) -> None:
+def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:
     """Several vectors accumulate along a reduction; what is left over by one vector, of which only the first lanes are there, or (where no instruction loads these) by scalars."""
     saved = plan.kernel
-    lanes = width * cost.ACCUMULATORS
+    sums = [s.value.dtype for s in plan.loop(axis).body if isinstance(s, Store)]
+    lanes = most_lanes = width * min(side_by_side, cost.accumulators(plan.target, sums, width))
     extent = plan.extent(axis)
     while extent is not None and extent < lanes:
         lanes //= 2
@@ -261,7 +267,7 @@ def _fold(plan: Plan, axis: str, width: int) -> None:
         while lanes >= width:
             plan.do("split", axis, lanes, tail="pad" if inside or (masked and lanes == width) else "cut")
             known = {x.axis for x in all_loops(plan.kernel.body)}
-            plan.do("rfactor", f"{axis}.1", skip="" if lanes > width or extent is not None else 1)
+            plan.do("rfactor", f"{axis}.1", skip="" if lanes > width or inside or extent is not None else 1)
             new = [x.axis for x in all_loops(plan.kernel.body) if x.axis not in known]
             for name in (*new, f"{axis}.1"):
                 plan.do("vectorize", name)
@@ -271,17 +277,22 @@ def _fold(plan: Plan, axis: str, width: int) -> None:
             axis, lanes = f"{axis}.t", width if lanes > width else 0
     except StepError as e:
         plan.note(f"`{axis}` stays scalar: {e}")
-        if lanes == width * cost.ACCUMULATORS:
+        if lanes == most_lanes:
             plan.kernel = saved
 
 
 # ---- one result
 
 
-def _chunks(plan: Plan) -> list[Loop]:
-    """Reductions that no parallel loop holds are cut in pieces for the threads.  The innermost loops of all but the loops that combine the pieces."""
+def chunks(plan: Plan, around: tuple[str, ...] = ()) -> list[Loop]:
+    """Reductions that no parallel loop holds, inside these serial ones, are cut in pieces for the threads.  The innermost loops of all but the loops that combine the pieces."""
+
+    def reductions() -> list[Loop]:
+        block = plan.loop(around[-1]).body if around else plan.kernel.body
+        return [s for s in block if isinstance(s, Loop) and s.kind == "reduce"]
+
     combining: set[str] = set()
-    for loop in [s for s in plan.kernel.body if isinstance(s, Loop) and s.kind == "reduce"]:
+    for loop in reductions():
         axis = _one_axis(plan, loop)
         most = _at_most(plan, axis)
         least = cost.PIECE if not all_loops(plan.loop(axis).body) else 1
@@ -290,7 +301,7 @@ def _chunks(plan: Plan) -> list[Loop]:
         known = {x.axis for x in all_loops(plan.kernel.body)}
         refused = plan.tried("split_reduction", axis, cost.PIECES, least=least)
         plan.note(f"`{axis}` is one piece: {refused}" if refused else f"at most {cost.PIECES} pieces of `{axis}`, whatever the number of threads")
-        combining |= {x.axis for x in plan.kernel.body if isinstance(x, Loop) and x.kind == "reduce"} - known
+        combining |= {x.axis for x in reductions()} - known
     return [x for x in roles.innermost(plan.kernel.body) if x.axis not in combining]
 
 
@@ -310,6 +321,22 @@ def _one_axis(plan: Plan, loop: Loop) -> str:
 # ---- columns
 
 
+def by_columns(plan: Plan) -> str | None:
+    """The kept axis along which fewer vectors are gathered than along the innermost loops, or as many and more are consecutive; what only a row touches, once, is gathered at little cost."""
+    form = roles.shape(plan.kernel)
+    addresses = roles.accesses(form.body, plan.facts.buffers)
+    column = roles.vector_axis(form.axes, addresses)
+    if column is None:
+        return None
+    folded = {x.axis for x in all_loops(form.body)}
+    often = [a for a in addresses if a.names & folded]
+    along = [(roles.accesses(x.body, plan.facts.buffers), x.axis) for x in roles.innermost(form.body)]
+    strided = sum(roles.moving(a, axis) - roles.units(a, axis) for a, axis in along)
+    across = roles.moving(often, column) - roles.units(often, column)
+    better = across < strided or (across == strided and roles.units(addresses, column) > sum(roles.units(a, axis) for a, axis in along))
+    return column if better else None
+
+
 def _column(plan: Plan, axis: str) -> bool:
     """The consecutive axis is kept: vectors of accumulators, the reduction outside of them.  False, and nothing done, where the nest has no such form."""
     form = roles.shape(plan.kernel)
@@ -322,11 +349,12 @@ def _column(plan: Plan, axis: str) -> bool:
     try:
         if order != form.axes:
             plan.do("reorder", *order)
-        if once and (extent is None or extent > cost.COLUMNS):
-            plan.do("split", axis, cost.COLUMNS)
+        columns = cost.columns(plan.target, [s.buffer.dtype for s in form.body if isinstance(s, Alloc)])
+        if once and (extent is None or extent > columns):
+            plan.do("split", axis, columns)
             for piece in _expanded(plan, f"{axis}.1"):
                 _rows(plan, piece, width)
-            plan.note(f"rows are read {cost.COLUMNS} columns at a time along the kept axis `{axis}`: a page or more of memory in order")
+            plan.note(f"rows are read {columns} columns at a time along the kept axis `{axis}`: a page or more of memory in order")
             plan.do("parallel", roles.shape(plan.kernel).axes[0])
             return True
         factor = width * cost.ACCUMULATORS
@@ -405,9 +433,11 @@ def _expanded(plan: Plan, axis: str) -> list[str]:
         if isinstance(s, Alloc):
             plan.do("expand", s.buffer.name, axis)
     pieces = [axis]
-    if len([s for s in body if not isinstance(s, Alloc)]) > 1:
+    rest = [s for s in body if not isinstance(s, (Alloc, Let))]
+    if len(rest) > 1:
         known = {x.axis for x in all_loops(plan.kernel.body)}
-        plan.do("fission", axis)
+        several = any(not isinstance(s, Loop) and not isinstance(t, Loop) for s, t in pairwise(rest))
+        plan.do("fission", axis, around=",".join(s.axis for s in rest if isinstance(s, Loop)) if several else "")
         pieces += [x.axis for x in all_loops(plan.kernel.body) if x.axis not in known]
     for piece in pieces:
         inner: list[str] = []

@@ -1,0 +1,126 @@
+"""The plan for reductions of rows where the sizes decide how they are shared: few long rows, rows that lie side by side between the axes that are reduced, all others.
+
+    for i in 0 .. M parallel:                  if M <= 32 and 65536 <= N:
+      for p in 0 .. N reduce:         →          for i in 0 .. M:
+        acc[] add= X[i, p]                         … the pieces of a row in parallel, their results put together in order
+      Y[i] = acc[]                             else:
+                                                 … rows in parallel
+
+    for i in 0 .. M parallel:                  for i.0 in 0 .. ceil(M / 128) parallel:
+      for p in 0 .. N reduce:                    alloc acc: f32[128] register
+        for q in 0 .. K reduce:       →          for p in 0 .. N reduce:
+          acc[] max= X[p, i, q]                    for i.1 in 0 .. min(128, M - 128·i.0):
+      Y[i] = acc[]                                   for q in 0 .. K reduce: acc[i.1] max= X[p, 128·i.0 + i.1, q]
+                                                 …
+
+Row by row, the second would jump through memory for each: it takes K elements at a time, now 128·K.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from ...ir.expr import ONE, TRUE, Expr, both, const, product, var
+from ...ir.kernel import Alloc, Kernel, Let, Loop, Store, statements
+from ...ir.simplify import simplify
+from . import cost, roles
+from .plan import Plan
+from .tree import StepError, all_loops, reads
+from .variants import choose
+from .vectors import by_columns, chunks, threads, vectors, vectors_inside
+
+
+def few_rows(plan: Plan) -> bool:
+    """Schedule the kernel in each way; False, and nothing done, where rows hold more than reductions, or the sizes leave one way only."""
+    form = roles.shape(plan.kernel)
+    loops = [s for s in form.body if isinstance(s, Loop)]
+    if not form.chain or not loops or any(x.kind != "reduce" or x.step is not ONE for x in loops) or by_columns(plan):
+        return False
+    if any(not isinstance(s, Let) for s in plan.kernel.body[:-1]) or any(x.stop.names & set(form.axes) for x in loops):
+        return False
+    rows = product(tuple(x.stop for x in form.chain))
+    parts: list[tuple[Expr | None, Kernel]] = []
+    long = both(*(const(2 * cost.LONG).le(_length(x)) for x in loops)) or TRUE
+    for condition, attempt in (
+        (both(rows.le(const(cost.FEW_ROWS)), long), _shared_rows),
+        (both(const(cost.BLOCKS * cost.SIDE_BY_SIDE).le(rows), const(cost.BLOCKS).le(loops[0].stop)), _side_by_side),
+    ):
+        holds = simplify(condition or TRUE, plan.facts.known)
+        part = Plan(plan.kernel, plan.facts, plan.target, plan.options)
+        if not (holds.is_const and not holds.attr) and holds.names <= plan.facts.sizes.keys() and attempt(part, form):
+            plan.note(*part.notes)
+            parts.append((None if holds.is_const else holds, part.kernel))
+            if holds.is_const:
+                break
+    else:
+        rest = Plan(plan.kernel, plan.facts, plan.target, plan.options)
+        vectors(rest)
+        plan.note(*rest.notes)
+        parts.append((None, rest.kernel))
+    plan.kernel = choose(plan.kernel, parts) if len(parts) > 1 else parts[0][1]
+    return True
+
+
+def _length(loop: Loop) -> Expr:
+    """The positions of a nest of reductions."""
+    extents = [loop.stop]
+    while len(loop.body) == 1 and isinstance(inner := loop.body[0], Loop):
+        loop = inner
+        extents.append(loop.stop)
+    return product(tuple(extents))
+
+
+def _shared_rows(plan: Plan, form: roles.Shape) -> bool:
+    """The threads share each row."""
+    for axis in form.axes:
+        plan.do("serial", axis)
+    pieces = chunks(plan, form.axes)
+    if not any(line.startswith("split_reduction") for line in plan.kernel.schedule):
+        return False
+    vectors_inside(plan, pieces)
+    plan.note(f"up to {cost.FEW_ROWS} rows of {2 * cost.LONG} or more: threads share each of them")
+    return True
+
+
+def _side_by_side(plan: Plan, form: roles.Shape) -> bool:
+    """The outer axis of the one reduction outside of many rows, each with accumulators of its own."""
+    loops = [s for s in form.body if isinstance(s, Loop)]
+    outer = loops[0]
+    if len(loops) != 1 or len(outer.body) != 1 or not isinstance(inner := outer.body[0], Loop):
+        return False
+    kept, moved = form.axes[-1], [n for n in reads((inner,)) if outer.axis in n.names]
+    order = [[next((k for k, e in enumerate(n.args) if axis in e.names), -1) for axis in (outer.axis, kept, inner.axis)] for n in moved]
+    if not moved or not all(0 <= a < b < c for a, b, c in order):
+        return False
+    try:
+        vectors_inside(plan, side_by_side=1)
+        for a in reversed(form.axes[:-1]):
+            if not _neighbours(plan, a, kept):
+                break
+            kept = plan.collapsed((a, kept))
+        plan.do("split", kept, cost.SIDE_BY_SIDE)
+        for s in plan.loop(f"{kept}.1").body:
+            if isinstance(s, Alloc):
+                plan.do("expand", s.buffer.name, f"{kept}.1")
+        known = {x.axis for x in all_loops(plan.kernel.body)}
+        plan.do("fission", f"{kept}.1", around=outer.axis)
+        pieces = [f"{kept}.1", *(x.axis for x in all_loops(plan.kernel.body) if x.axis not in known)]
+        plan.do("reorder", outer.axis, next(x for x in pieces if any(isinstance(s, Loop) and s.axis == outer.axis for s in plan.loop(x).body)))
+    except StepError as e:
+        plan.note(f"`{outer.axis}` stays inside `{kept}`: {e}")
+        return False
+    for n in moved:
+        plan.tried("prefetch", n.attr, f"{inner.axis}.0", outer.axis)
+    threads(plan)
+    plan.note(f"{cost.SIDE_BY_SIDE} iterations of `{kept}` side by side inside `{outer.axis}`: memory is read in pieces of so many rows")
+    return True
+
+
+def _neighbours(plan: Plan, a: str, b: str) -> bool:
+    """Whether the two axes are neighbouring indices of all that is touched in memory."""
+    touched = [(n.attr, n.args) for n in reads(plan.kernel.body)] + [
+        (s.buffer, s.index) for s in statements(plan.kernel.body) if isinstance(s, Store)
+    ]
+    found = [index for name, index in touched if name in plan.facts.buffers]
+    pairs = [{(x, y) for x, y in pairwise(index)} for index in found]
+    return all((var(a), var(b)) in p for p in pairs)

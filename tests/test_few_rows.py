@@ -1,0 +1,94 @@
+"""Rows that are few and long, first positions, rows between axes that are reduced: right at sizes around each choice, and the same bits for any number of threads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import luminal
+import numpy as np
+import pytest
+from compilers import needs_cc
+from luminal.ir.target import Options, Target
+from luminal.passes.schedule import cost, schedule
+from test_schedule import module, same
+
+SEED = 11
+WIDE = Target("clang", "avx512", "avx512", vector_bytes=64, vector_registers=32, l1=48 << 10, l2=1 << 20, cores=2, threads=True)
+
+
+def variants(name: str, options: Options) -> list[str]:
+    (kernel,) = schedule(module(name), WIDE, options).kernels
+    return [line for line in kernel.schedule if line.startswith("variant")]
+
+
+def test_the_sizes_choose() -> None:
+    few, blocks = f"M <= {cost.FEW_ROWS} & {2 * cost.LONG} <= ", cost.BLOCKS * cost.SIDE_BY_SIDE
+    assert variants("row_sum", Options()) == [f"variant {few}N", "variant"]
+    assert variants("row_sum", Options(strict=True)) == []
+    assert variants("first_position", Options(strict=True)) == [f"variant {few}N", "variant"]  # the order of minima is free
+    assert variants("between", Options()) == [f"variant {few}K * N", f"variant {blocks} <= M & {cost.BLOCKS} <= K", "variant"]
+    assert variants("column_sum", Options()) == []
+
+
+TEXT = """
+(composite rows ((X{f32}[M N]) -> (S{f32}[M] A{i64}[M] I{i64}[M]))
+  (return (sum X :axis 1) (argmax X :axis 1) (argmin X :axis 1)))
+"""
+BETWEEN = "(composite between ((X{f32}[A B C D]) -> (S{f32}[B C] G{f32}[B C])) (return (sum X :axis (0 3)) (max X :axis (0 3))))"
+
+
+@needs_cc
+def test_few_long_rows() -> None:
+    """Ties, NaN, a position in the last of several pieces; small integers are exact in any order."""
+    f = luminal.compile(TEXT, runtime="clang")
+    rng = np.random.default_rng(SEED)
+    for m, n in [(1, 1), (3, 65), (40, 5000), (2, 65_535), (1, 65_536), (3, 70_001), (32, 66_000), (33, 66_000)]:
+        x = rng.integers(-9, 10, (m, n)).astype(np.float32)
+        x[0, n - 1] = 10
+        if m > 2:
+            x[1, n // 2 :: 3] = np.nan
+            x[2] = 4
+        s, a, i = f(x)
+        np.testing.assert_array_equal(a, x.argmax(1), err_msg=f"{m}×{n}, seed {SEED}")
+        np.testing.assert_array_equal(i, x.argmin(1), err_msg=f"{m}×{n}, seed {SEED}")
+        np.testing.assert_array_equal(s, x.sum(1), err_msg=f"{m}×{n}, seed {SEED}")
+
+
+@needs_cc
+def test_between_the_axes_that_are_reduced() -> None:
+    f = luminal.compile(BETWEEN, runtime="clang")
+    rng = np.random.default_rng(SEED)
+    for shape in [(9, 1, 1024, 1), (8, 33, 32, 26), (11, 7, 150, 65), (7, 64, 64, 3), (70, 3, 5, 1000)]:
+        x = rng.integers(-9, 10, shape).astype(np.float32)
+        for found, wanted in zip(f(x), (x.sum((0, 3)), x.max((0, 3))), strict=True):
+            np.testing.assert_array_equal(found, wanted, err_msg=f"{shape}, seed {SEED}")
+
+
+CHILD = f"""
+import luminal, numpy as np
+rng = np.random.default_rng({SEED})
+f, g = luminal.compile({TEXT!r}, runtime="clang"), luminal.compile({BETWEEN!r}, runtime="clang")
+both = luminal.compile("(composite both ((X{{f32}}[M N]) -> (R{{f32}}[M] C{{f32}}[N] T{{f32}})) (return (sum X :axis 1) (sum X :axis 0) (sum X)))", runtime="clang")
+x, z, w = (rng.standard_normal(s).astype(np.float32) for s in ((2, 70_001), (9, 40, 30, 65), (1500, 700)))
+print(" ".join(np.asarray(y).tobytes().hex() for y in (*f(x), *g(z), *both(w))))
+"""
+
+
+@needs_cc
+def test_the_same_bits_for_any_number_of_threads() -> None:
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", CHILD], env={**os.environ, "OMP_NUM_THREADS": str(n)}, capture_output=True, text=True, check=True
+        ).stdout
+        for n in (1, 2, 3, 8)
+    ]
+    assert len(found[0]) > 100
+    assert len(set(found)) == 1, "the bits depend on the number of threads"
+
+
+@pytest.mark.parametrize("name", ["first_position", "between"])
+def test_small_sizes_mean_the_same(name: str) -> None:
+    before = module(name)
+    same(before, schedule(before, WIDE, Options()))
