@@ -26,18 +26,25 @@ WHICH = "which"
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
-    """`program` runs the k-th of what it was made of where the size `which` is k; `ports[k]` and `sizes[k]` say how that one's names are called in it."""
+class Names:
+    """How the names of the k-th program are called in the whole: `ports[k]`, `sizes[k]`.  `free` are all sizes of the whole."""
 
-    program: Program
     ports: tuple[Mapping[str, str], ...]
     sizes: tuple[Mapping[str, str], ...]
+    free: tuple[str, ...]
 
     def bound(self, k: int, sizes: Mapping[str, int], counts: Mapping[str, int]) -> dict[str, int]:
         """All sizes of the whole so that it runs the k-th program at `sizes`; `counts` says how many elements each of that one's arrays has in memory."""
-        found = dict.fromkeys((s.name for s in self.program.sizes), 0)
+        found = dict.fromkeys(self.free, 0)
         found |= {self.sizes[k][name]: value for name, value in sizes.items()}
         return found | {f"{self.ports[k][name]}.n": value for name, value in counts.items()} | {WHICH: k}
+
+
+@dataclass(frozen=True, slots=True)
+class Merged(Names):
+    """`program` runs the k-th of what it was made of where the size `which` is k."""
+
+    program: Program
 
 
 def merge(programs: Sequence[Program], name: str) -> Merged:
@@ -65,7 +72,7 @@ def merge(programs: Sequence[Program], name: str) -> Merged:
     free = (Size(WHICH), *(Size(new) for own in sizes for new in own.values()), *(Size(f"{p.name}.n") for p in shared if p.shape))
     workspace = total(workspaces) if workspaces else None
     whole = Program(name, free, shared, tuple(functions), tuple(entry), target=programs[0].target, workspace=workspace)
-    return Merged(whole, tuple(ports), tuple(sizes))
+    return Merged(tuple(ports), tuple(sizes), tuple(s.name for s in free), whole)
 
 
 Pool = dict[tuple[str, str, bool], int]  # (role, dtype, pairs) -> how many ports of it the whole has
@@ -122,4 +129,4 @@ def _entry(program: Program, k: int, ports: Mapping[str, str], change: Any) -> B
     return map_block(map_expressions(program.entry, expression), calls)
 
 
-__all__ = ["WHICH", "Merged", "merge"]
+__all__ = ["WHICH", "Merged", "Names", "merge"]

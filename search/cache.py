@@ -51,6 +51,13 @@ def cached(parts: tuple[str, ...], suffix: str, make: Callable[[Path], None]) ->
             raise ToolError(f"no folder to build in: {error}") from None
 
 
+def found(key: str, suffix: str) -> Path | None:
+    """The product with this key (of `key_of`), if it is there and whole."""
+    entry = cache_folder() / key
+    product = entry / f"product{suffix}"
+    return product if _intact(entry, product) else None
+
+
 def _product(folder: Path, key: str, suffix: str, make: Callable[[Path], None]) -> Path:
     entry = folder / key
     product = entry / f"product{suffix}"

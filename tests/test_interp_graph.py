@@ -334,6 +334,17 @@ def test_deep_graphs_do_not_recurse():
     assert evaluate(graph([p], y=node), {"x": np.ones(2, np.float32)}, {"N": 2})["y"].value.tolist() == [1, 1]
 
 
+def test_half_of_the_smallest_double_is_not_nothing():
+    """A square that underflows: 0 is right, and so is the root of it."""
+    p = port("x", f64, N)
+    square = g.elementwise("mul", (N,), g.identity(g.input_node(p)), g.identity(g.input_node(p)))
+    root = g.elementwise("sqrt", (N,), g.identity(square))
+    r = evaluate(graph([p], square=square, root=root), {"x": np.array([2.2250738585072014e-308, 3.0])}, {"N": 2})
+    assert r["square"].bound.tolist() == [5e-324, 0]
+    assert judge(np.array([0.0, 3.0]), r["root"], f64).ok
+    assert not judge(np.array([0.0, 3.000000000000002]), r["root"], f64).ok
+
+
 def nest_graph(body, d, *results):
     x = port("x", d, N)
     operand = k.Buffer("a", d, (N,))

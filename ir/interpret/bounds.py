@@ -318,7 +318,13 @@ def settle(v: Array, propagated: Array, ulp: float, to: DType, certain: Array | 
     undecided = finite & (magnitude + (propagated if ulp <= 0.5 else result) >= overflow(to))
     if undecided.any() or to is f8e4m3:
         result = np.where(undecided | _unspellable(v, to), np.inf, result)
-    return np.asarray(result, np.float64)
+    return _upward(np.asarray(result))
+
+
+def _upward(e: Array) -> Array:
+    """A bound as float64, not less than it was: half of the smallest f64 would become nothing."""
+    near = e.astype(np.float64)
+    return near if e.dtype == near.dtype else np.where(near < e, np.nextafter(near, np.inf), near)
 
 
 def _unspellable(v: Array, to: DType) -> Array:

@@ -68,6 +68,13 @@ _RULES: dict[str, tuple[Callable[[Operands, Operands, Array], Array], float]] = 
 }
 
 
+def ulp(op: str) -> float:
+    """What one operation on complex numbers may be off by, in ULP of its modulus."""
+    if op in _RULES:
+        return _RULES[op][1]
+    return {"add": _SUM, "sub": _SUM, "mul": PRODUCT, "fma": PRODUCT + _SUM, "cast": 0.5}.get(op, 0)
+
+
 def error(op: str, v: Array, args: Operands, errors: list[Error], source: DType, to: DType) -> Error:
     """As `bounds.error`."""
     exact = all(k is None for k in errors)
@@ -101,8 +108,8 @@ def error(op: str, v: Array, args: Operands, errors: list[Error], source: DType,
         if op == "fma":
             result = result + np.where(result == 0, 0, _SUM * epsilon(to) * np.abs(v)) + e[2]
     else:
-        rule, ulp = _RULES[op]
-        result = settle(v, np.asarray(rule(args, e, v), np.float64), ulp, to, None)
+        rule, own = _RULES[op]
+        result = settle(v, np.asarray(rule(args, e, v), np.float64), own, to, None)
         result = np.where(np.isfinite(v) | certain, np.where(np.isfinite(v), result, 0), np.inf)
     result = np.where(np.isnan(result) | ~finite, np.inf, result)
     return np.where(np.isfinite(v) & (np.abs(v) + result > largest(to)), np.inf, result).astype(np.float64)

@@ -12,6 +12,7 @@ from ..dtypes import DType, i64
 from ..evaluate import evaluate
 from ..expr import Expr
 from ..layout import components
+from ..primops import COMBINERS
 from .judge import CheckFault
 from .scalars import COMBINE, storage
 from .statements import PARALLEL, Statements
@@ -68,11 +69,10 @@ def run(
     return 0
 
 
-def run_block(body: k.Block, arrays: dict[str, Any], shapes: Mapping[str, k.Buffer], sizes: Mapping[str, int], *, exact: bool) -> None:
-    """Run the body of a nest on `arrays` (by buffer name, already of the right storage type).  Raises CheckFault."""
-    translator = KernelTranslator({n: b.dtype for n, b in shapes.items()}, exact, False)
+def run_function(function: Any, arrays: dict[str, Any], sizes: Mapping[str, int]) -> None:
+    """Run a block that `KernelTranslator.function` made on `arrays` (by buffer name, already of the right storage type).  Raises CheckFault."""
     with np.errstate(all="ignore"):
-        translator.function(body, sorted(arrays), sorted(sizes), {}, "nest")(arrays, sizes, Support(False, 0, 1))
+        function(arrays, sizes, Support(False, 0, 1))
 
 
 def undefined(d: DType, shape: tuple[int, ...], exact: bool) -> Any:
@@ -188,19 +188,20 @@ class KernelTranslator(Statements):
             return
         dtype = self.dtypes[s.buffer]
         if s.combiner == "add" and dtype is not i64:
-            self.line(f"{place} = {place} + {value}")
+            combined = f"{place} + {value}"
         elif dtype.is_float and s.combiner in ("max", "min"):
-            self.line(f"{place} = f{s.combiner}({place}, {value})")
+            combined = f"f{s.combiner}({place}, {value})"
         elif dtype is i64:
             operator = {"max": "max", "min": "min"}.get(s.combiner)
             infix = {"add": "+", "mul": "*", "and": "&", "or": "|"}.get(s.combiner)
             combined = f"{operator}(int({place}), {value})" if operator else f"wrap64(int({place}) {infix} {value})"
-            self.line(f"{place} = {combined}")
         else:
             key = ("combine", s.combiner)
             if key not in self.functions:
                 self.functions[key] = self.constant(COMBINE[s.combiner])
-            self.line(f"{place} = {self.functions[key]}({place}, {value})")
+            combined = f"{self.functions[key]}({place}, {value})"
+        op = COMBINERS[s.combiner].op
+        self.line(f"{place} = {self.settled(op, dtype, dtype, combined)}")
 
     def if_(self, s: k.If) -> None:
         self.line(f"if {self.expression(s.condition)}:")
@@ -248,4 +249,4 @@ _STATEMENTS: dict[type, Any] = {
     k.Region: lambda t, s: t.region(s.body, "S.threads"),
 }  # fmt: skip
 
-__all__ = ["CheckFault", "MeaningFault", "run", "run_block"]
+__all__ = ["CheckFault", "MeaningFault", "run", "run_function"]

@@ -26,6 +26,8 @@ _INTEGERS = {
 }  # fmt: skip
 _BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
 
+_ARITHMETIC: dict[str, Callable[..., Any]] = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
+
 
 def storage(d: DType, exact: bool) -> np.dtype[Any]:
     """The NumPy type that an element of `d` is kept in; `exact` is the working form of `meaning`."""
@@ -112,6 +114,11 @@ def function(op: str, source: DType, to: DType, exact: bool) -> Callable[..., An
         return lambda x: np.ascontiguousarray(x, storage(source, False)).view(storage(to, False))[0]
     if op == "cast" and from_element.is_float and to_element.is_float:
         return (lambda x: x.astype(result)) if lanes > 1 else result.type
+
+    if exact and lanes == 1 and from_element.is_inexact and to_element.is_inexact:
+        plain = _ARITHMETIC.get(op, VALUE.get(op))
+        if plain is not None and (op in _ARITHMETIC or isinstance(plain, np.ufunc)):  # takes and gives scalars of the working type as they are
+            return plain
 
     def apply(*args: Any) -> Any:
         value = compute(op, [np.asarray(a, high) for a in args], from_element, to_element)

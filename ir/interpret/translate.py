@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..dtypes import i64
+from ..dtypes import DType, i64
 from ..errors import CompilerBug
 from ..expr import Expr
 from ..instructions import INSTRUCTIONS
@@ -146,12 +146,17 @@ class Translator:
         if node.op in LOADS:
             text = self.load(node, args)
         elif node.op in OPS:
-            text = self.operator(node, args)
+            source = node.args[0].dtype if node.op != "where" else node.dtype
+            text = self.settled(node.op, source, node.dtype, self.operator(node, args))
         else:
             text = self.form(node, args)
         result = self.fresh()
         self.line(f"{result} = {text}")
         return result
+
+    def settled(self, op: str, source: DType, to: DType, text: str) -> str:
+        """What becomes of an operator's result before it is used; `source` is the dtype of its first operand."""
+        return text
 
     def form(self, node: Expr, args: list[str]) -> str:
         """The text of what is no operator of the table."""

@@ -43,7 +43,7 @@ class Kernel:
     subject: Subject
     graph: Graph  # before the passes: the reference
     raised: Graph  # after those on the graph
-    program: Program
+    program: Program | None  # None where its library was found ready (see `kept`)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,14 @@ from ...ir.errors import ToolError
 from ...ir.interpret.graph import evaluate, reads_outside
 from ...ir.interpret.judge import Bounded, CheckFault, IndexFault, judge
 from ...ir.layout import as_array
-from ...ir.merge import Merged, merge
+from ...ir.merge import merge
 from ...ir.program import BAD_INDEX, ERRORS
 from ..cache import cached
 from ..child import Child, Outcome
 from ..trial import definition, in_memory, where_needed
+from . import kept
 from .distance import added, histogram, steps
+from .kept import PREFIX
 from .kernels import Kernel, Refused, Spec, compiled, refusal
 from .sizes import bindings
 from .subjects import Subject, subjects
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from ...ir.target import Target
     from ...runtimes import Runtime
 
-PREFIX = "lm_"
 _DEADLY = 3  # cases that die or hang, after which a kernel is left alone: each costs a worker or the whole time limit
 _KEPT, _KEPT_ELEMENTS = 24, 250_000  # results of the reference, and elements of one of them
 
@@ -97,24 +98,38 @@ def run_unit(specs: Sequence[Spec], settings: Settings) -> list[Tally]:
     runtime = runtimes.find(settings.runtime)
     target = runtime.target(settings.target, settings.config, False)
     known = {(s.kind, s.name): s for s in subjects()}
+    key = kept.key(specs, runtime, target, settings)
+    unit = kept.recall(key, known) or _made(specs, known, runtime, target, settings, key)
     chosen = partial(cases, interpreted=target.interpreted)
-    found: dict[Spec, Tally] = {}
+    found = {r.spec: Tally(r.spec, known[r.spec.kind, r.spec.subject].family, r.status, r.detail, r.what) for r in unit.refused}
+    with worker(runtime, target) as child:
+        for part in unit.parts:
+            for tally in Library(part, settings, chosen).run(child):
+                found[tally.spec] = tally
+    return [found[spec] for spec in specs if spec in found]
+
+
+def _made(
+    specs: Sequence[Spec], known: Mapping[tuple[str, str], Subject], runtime: Runtime, target: Target, settings: Settings, key: kept.Key
+) -> kept.Unit:
+    """Compiled and built, and kept for the next time unless something went wrong."""
+    refused: list[Refused] = []
     kernels: list[Kernel] = []
     for spec in specs:
-        subject = known[spec.kind, spec.subject]
-        kernel = compiled(spec, subject, target)
+        kernel = compiled(spec, known[spec.kind, spec.subject], target)
         if isinstance(kernel, Kernel):
             kernels.append(kernel)
         elif kernel is not None:
-            found[spec] = _refused(kernel, subject)
-    with worker(runtime, target) as child:
-        for part in built(kernels, runtime, target, settings, chosen):
-            if isinstance(part, Refused):
-                found[part.spec] = _refused(part, known[part.spec.kind, part.spec.subject])
-            else:
-                for tally in part.run(child):
-                    found[tally.spec] = tally
-    return [found[spec] for spec in specs if spec in found]
+            refused.append(kernel)
+    parts: list[kept.Part] = []
+    for part in built(kernels, runtime, target, settings):
+        if isinstance(part, Refused):
+            refused.append(part)
+        else:
+            parts.append(part)
+    unit = kept.Unit(parts, refused)
+    kept.remember(key, unit)
+    return unit
 
 
 def worker(runtime: Runtime, target: Target) -> Child:
@@ -122,19 +137,15 @@ def worker(runtime: Runtime, target: Target) -> Child:
     return Child({"OMP_WAIT_POLICY": "passive", **runtime.environment(target)})
 
 
-def _refused(refused: Refused, subject: Subject) -> Tally:
-    return Tally(refused.spec, subject.family, refused.status, refused.detail, refused.what)
-
-
-def built(
-    kernels: list[Kernel], runtime: Runtime, target: Target, settings: Settings, chosen: Callable[[Kernel, bool], list[Case]]
-) -> Iterator[Library | Refused]:
+def built(kernels: list[Kernel], runtime: Runtime, target: Target, settings: Settings) -> Iterator[kept.Part | Refused]:
     """Libraries that together hold every kernel that can be built: where one translation unit fails, its halves are tried apart."""
+    from ...ir import text
+
     pending = [kernels] if kernels else []
     kind, suffix = runtime.run_kind(settings.device)
     while pending:
         part = pending.pop(0)
-        merged = merge([k.program for k in part], "unit")
+        merged = merge([k.program for k in part if k.program is not None], "unit")
         try:
             rendered = runtime.render(merged.program, target, PREFIX)
             key = (rendered.source, rendered.header, target.describe, kind, runtime.identity(target))
@@ -147,27 +158,23 @@ def built(
             else:
                 pending = [part[: len(part) // 2], part[len(part) // 2 :], *pending]
             continue
-        yield Library(part, merged, path, settings, chosen)
+        yield kept.Part(part, merged, text.show(merged.program), path)
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A built unit and what it holds."""
+    """A built part of a unit, its cases run and judged."""
 
-    kernels: list[Kernel]
-    merged: Merged
-    path: Path
+    part: kept.Part
     settings: Settings
     cases: Callable[[Kernel, bool], list[Case]]
     known: dict[Any, dict[str, Bounded] | int] = field(default_factory=dict, compare=False)  # what the reference said of late
 
     def run(self, child: Child) -> Iterator[Tally]:
-        from ...ir import text
-
         with tempfile.TemporaryDirectory(prefix="luminal-unit-") as folder:
             program = Path(folder) / "unit.program"
-            program.write_text(text.show(self.merged.program))
-            for k, kernel in enumerate(self.kernels):
+            program.write_text(self.part.program)
+            for k, kernel in enumerate(self.part.kernels):
                 yield self._kernel(k, kernel, child, program)
 
     def _kernel(self, k: int, kernel: Kernel, child: Child, program: Path) -> Tally:
@@ -225,7 +232,7 @@ class Library:
     def _call(self, k: int, kernel: Kernel, case: Case, given: Mapping[str, Any], child: Child, program: Path, work: Path) -> Outcome:
         import numpy
 
-        names, settings = self.merged.ports[k], self.settings
+        names, settings = self.part.names.ports[k], self.settings
         scalars: dict[str, Any] = {}
         counts: dict[str, int] = {}
         for port in kernel.graph.ports:
@@ -237,14 +244,14 @@ class Library:
             numpy.save(work / f"{names[port.name]}.npy", flat.view(numpy.uint8))
         job = {
             "runtime": settings.runtime, "target": settings.target, "config": settings.config, "portable": False, "prefix": PREFIX,
-            "library": str(self.path), "program": str(program), "folder": str(work), "sizes": self.merged.bound(k, case.sizes, counts), "scalars": scalars, "runs": 0,
+            "library": str(self.part.path), "program": str(program), "folder": str(work), "sizes": self.part.names.bound(k, case.sizes, counts), "scalars": scalars, "runs": 0,
         }  # fmt: skip
         return child.run(job, settings.timeout)
 
     def _judged(self, kernel: Kernel, case: Case, given: Mapping[str, Any], outcome: Outcome, work: Path, tally: Tally) -> tuple[str, str]:
         if outcome.status in ("crash", "timeout"):
             return ("crash" if outcome.status == "crash" else "time limit"), outcome.detail
-        k = self.kernels.index(kernel)
+        k = self.part.kernels.index(kernel)
         expected = self._expected(kernel, case, given)
         if expected == BAD_INDEX and outcome.status == "done":
             expected = where_needed(kernel.raised, given, case.sizes) or expected
@@ -260,7 +267,7 @@ class Library:
         wrong: list[str] = []
         for port in kernel.graph.ports:
             if port.role in ("out", "inout"):
-                wrong += self._output(port, case, expected[port.name], work / f"{self.merged.ports[k][port.name]}.out.npy", tally)
+                wrong += self._output(port, case, expected[port.name], work / f"{self.part.names.ports[k][port.name]}.out.npy", tally)
         return ("mismatch", "; ".join(wrong)) if wrong else ("passes", "")
 
     def _output(self, port: Any, case: Case, expected: Bounded, file: Path, tally: Tally) -> list[str]:

@@ -1,0 +1,172 @@
+"""The bound of loops that stay loops: wide enough for every right order of roundings, too narrow for a wrong kernel."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from luminal.ir import expr as ex
+from luminal.ir import graph as g
+from luminal.ir import kernel as k
+from luminal.ir.dtypes import f32, numpy_dtype
+from luminal.ir.evaluate import evaluate as size_of
+from luminal.ir.interpret.graph import evaluate, judge
+from luminal.ir.interpret.kernel import KernelTranslator, run_function
+from luminal.ir.interpret.nest import WIDTH
+from luminal.ir.interpret.perturbed import rounds, steady
+from luminal.search.conformance.kernels import Spec
+from luminal.search.conformance.subjects import subjects
+from luminal.search.conformance.unit import Settings, run_unit
+from luminal.search.draw import draw
+
+SUBJECTS = {s.name: s for s in subjects()}
+COPIES = {"U": "A", "X": "B"}  # what elimination works on
+SIZES = {"batch": 2, "N": 17, "K": 3}
+
+
+def prepared(name, dtype, seed):
+    """The composite's graph, its one nest, sizes and inputs."""
+    graph = SUBJECTS[name].graph(dtype, 1, SUBJECTS[name].instances[0])
+    sizes = {s.name: SIZES.get(s.name, 5) for s in graph.sizes}
+    inputs = {p.name: draw(p, sizes, seed) for p in graph.ports if p.role != "out"}
+    return graph, next(n.attr.nest for n in graph.nodes() if n.op == "nest"), sizes, inputs
+
+
+def straightforward(nest, inputs, sizes, body=None, dtype=None):
+    """The nest's results with every operation rounded to its dtype, or all to another: what a plain kernel computes."""
+    dtypes = {b.name: b.dtype for b in (*nest.operands, *nest.results)}
+    arrays = {}
+    for b in (*nest.operands, *nest.results):
+        shape = tuple(size_of(e, sizes) for e in b.shape)
+        arrays.setdefault(b.name, np.zeros(shape, dtype or numpy_dtype(b.dtype)))
+    for b in nest.operands:
+        arrays[b.name][...] = np.asarray(inputs[COPIES.get(b.name, b.name)]).reshape(arrays[b.name].shape)
+    function = KernelTranslator(dtypes, False, False).function(body or nest.body, sorted(arrays), sorted(sizes), {}, "nest")
+    run_function(function, arrays, sizes)
+    return arrays
+
+
+def ratio(graph, inputs, sizes, result):
+    """The error of the graph's first output in units of its bound."""
+    name, _ = graph.outputs[0]
+    expected = evaluate(graph, inputs, sizes)[name]
+    assert not expected.ill.any(), "undecided points"
+    port = next(p for p in graph.ports if p.name == name)
+    return judge(result.reshape(expected.value.shape), expected, port.dtype).max_bound_ratio
+
+
+@pytest.mark.parametrize(
+    "name, dtype, result",
+    [("cholesky", "f32", "L"), ("cholesky", "f64", "L"), ("solve", "f32", "X"), ("solve", "f64", "X"), ("solve_lower", "f32", "X")],
+)
+def test_a_right_kernel_is_well_within(name, dtype, result):
+    found = []
+    for seed in range(3):
+        graph, nest, sizes, inputs = prepared(name, dtype, seed)
+        found.append(ratio(graph, inputs, sizes, straightforward(nest, inputs, sizes)[result]))
+    print(name, dtype, "seeds 0 … 2:", found)
+    assert 0.2 / WIDTH < max(found) < 0.5
+
+
+def updates(s):
+    """A loop that does more than look for a pivot: any of the rows is a right one."""
+    return isinstance(s, k.Loop) and any(isinstance(t, k.Store) and t.value.dtype is f32 for t in k.statements(s.body))
+
+
+def shortened(body, at):
+    """The statements with the `at`th loop beginning one later: an update that is left out."""
+    count = -1
+
+    def change(s):
+        nonlocal count
+        if not updates(s):
+            return None
+        count += 1
+        return (replace(s, start=s.start + s.step),) if count == at else None
+
+    return k.map_block(body, change)
+
+
+@pytest.mark.parametrize("name, result", [("cholesky", "L"), ("solve", "X")])
+def test_a_kernel_without_an_update_is_refused(name, result):
+    graph, nest, sizes, inputs = prepared(name, "f32", 7)
+    loops = sum(updates(s) for s in k.statements(nest.body))
+    right = straightforward(nest, inputs, sizes)[result]
+    refused = 0
+    for at in range(loops):
+        wrong = straightforward(nest, inputs, sizes, shortened(nest.body, at))[result]
+        if np.array_equal(wrong, right, equal_nan=True):
+            continue
+        assert not ratio(graph, inputs, sizes, wrong) <= 1, f"{name}, loop {at}, seed 7"
+        refused += 1
+    assert refused >= loops - 2
+
+
+@pytest.mark.parametrize("name, result", [("cholesky", "L"), ("solve", "X")])
+def test_less_precision_than_is_due_is_refused(name, result):
+    graph, _, sizes, inputs = prepared(name, "f64", 3)
+    _, narrow, _, _ = prepared(name, "f32", 3)
+    assert not ratio(graph, inputs, sizes, straightforward(narrow, inputs, sizes)[result].astype(np.float64)) <= 1
+
+
+N = ex.size("N")
+
+
+def recurrence(factor):
+    """y[i] = factor · y[i - 1] + x[i]."""
+    x = k.Buffer("x", f32, (N,))
+    i = ex.var("i")
+    step = ex.call("add", ex.call("mul", ex.const(factor, f32), ex.load("y", f32, i - 1)), ex.load("x", f32, i))
+    body = (k.Store("y", (ex.ZERO,), ex.load("x", f32, ex.ZERO)), k.Loop("i", ex.ONE, N, (k.Store("y", (i,), step),)))
+    nest = k.Nest("t", (x,), (k.Buffer("y", f32, (N,)),), body)
+    port = g.Port("x", f32, (N,), "in")
+    node = g.make("nest", f32, (N,), (g.identity(g.input_node(port)),), g.Attr(nest=nest, result=0))
+    return g.Graph("t", (g.Size("N", min=1),), (port, g.Port("y", f32, (N,), "out")), (("y", node),)), nest
+
+
+def test_a_few_last_places_are_too_many():
+    graph, nest = recurrence(0.75)
+    inputs, sizes = {"x": np.random.default_rng(5).standard_normal(200).astype(np.float32)}, {"N": 200}
+    right = straightforward(nest, inputs, sizes)["y"]
+    assert ratio(graph, inputs, sizes, right) < 0.5
+    at = int(np.argmax(np.abs(right)))
+    wrong = right.copy()
+    wrong[at] *= 1 + 60 * 2.0**-24
+    assert ratio(graph, inputs, sizes, wrong) > 1, "seed 5"
+
+
+def test_what_does_not_round_is_exact():
+    graph, _, sizes, inputs = prepared("sort", "f32", 1)
+    assert not any(b.bound.any() for b in evaluate(graph, inputs, sizes).values())
+    graph, _ = recurrence(2.0)  # small integers: every sum is representable
+    expected = evaluate(graph, {"x": np.ones(12, np.float32)}, {"N": 12})["y"]
+    assert expected.value.tolist() == [2.0**n - 1 for n in range(1, 13)]
+    assert (expected.bound <= 8 * (2.0**-23 * expected.value + 2.0**-149)).all()
+
+
+def test_samples_together_and_one_by_one_agree(monkeypatch):
+    """What takes the same way for all samples has the same statistics when they run side by side."""
+    import luminal.ir.interpret.nest as module
+
+    graph, nest = recurrence(0.99)
+    dtypes = {b.name: b.dtype for b in (*nest.operands, *nest.results)}
+    assert steady(nest.body, dtypes) and rounds(nest.body, dtypes)
+    inputs = {"x": np.random.default_rng(2).standard_normal(300).astype(np.float32)}
+    together = evaluate(graph, inputs, {"N": 300})["y"].bound
+    monkeypatch.setattr(module, "steady", lambda *_: False)
+    apart = evaluate(graph, inputs, {"N": 300})["y"].bound
+    assert 0.7 < np.median(together) / np.median(apart) < 1.4
+    assert not np.array_equal(together, apart)
+
+
+def test_a_float_that_decides_is_seen():
+    for name in ("solve", "sort"):
+        _, nest, _, _ = prepared(name, "f32", 0)
+        assert not steady(nest.body, {b.name: b.dtype for b in (*nest.operands, *nest.results)})
+
+
+@pytest.mark.parametrize("name, case", [("solve", "row batch=3 N=13 K=5"), ("inverse", "row batch=3 N=13")])
+def test_compiled_kernels_are_within(name, case):
+    """Elimination, whose result one sample of the roundings had judged five times too far off."""
+    (tally,) = run_unit([Spec(name, "composite", "f32")], Settings("clang", case=case))
+    assert (tally.status, tally.cases) == ("passes", 1), tally.detail
+    assert tally.ratio < 0.5
