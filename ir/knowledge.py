@@ -52,7 +52,7 @@ class Knowledge:
         self.memo: dict[Expr, Expr] = {}  # of `simplify`
         self.quotients: dict[Expr, Poly] = {}  # x // d for x % d, of `simplify.regrouped`
         self.assumed: dict[Expr, Self] = {}  # of `simplify.assuming`
-        self._scopes: dict[tuple[Self | None | tuple[str, Range | tuple[End, End, int]], ...], Self] = {}  # of `with_ranges`
+        self._scopes: dict[tuple[Self | tuple[str, Range | tuple[End, End, int]] | None, ...], Self] = {}  # of `with_ranges`
         self._points: list[Point] | None = None
 
     def _forget_ranges(self) -> None:
