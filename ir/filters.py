@@ -41,9 +41,10 @@ TILES = (2, 4)  # results of a tile: from 6 on the numbers on the way are a thou
 TAPS = range(2, 6)
 POINTS = 6  # of F(m, r), at most
 NOMINAL = 256  # what a size is taken for that nothing is known of
-# What it costs beside a multiplication to make an element of V, or to make a result of one of M; and to make one of U, which is read once and not in tiles.  Zen 5, 64 … 256 channels
+# What it costs beside a multiplication to make an element of V or to make a result of one of M; and to make one of U, of which there are so many that they come from memory where there are few tiles.
+# Zen 5, 64 … 256 channels, beside another library that uses the same caches
 TRANSFORMED = 30
-TRANSFORMED_TAP = 14
+TRANSFORMED_TAP = 30
 AXES = 2  # that are shortened in one contraction: what is lost is multiplied
 
 

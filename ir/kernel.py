@@ -100,11 +100,6 @@ class Inside(NamedTuple):
     names: frozenset[str]  # axes, lets and local buffers that are introduced
 
 
-def _remembered() -> Inside | None:
-    """A place for what `inside_of` finds: statements never change, so it is found once for each."""
-    return field(default=None, init=False, repr=False, compare=False)
-
-
 @record
 class Loop:
     axis: str
@@ -114,7 +109,7 @@ class Loop:
     kind: str = "serial"
     step: Expr = ONE  # never 0; negative counts down: start, start+step, … while > stop
     span: Span = field(default=NOWHERE, compare=False)
-    holds: Inside | None = _remembered()
+    holds: Inside | None = field(default=None, init=False, repr=False, compare=False)  # of `inside_of`, found once: statements never change
 
 
 @record
@@ -143,7 +138,7 @@ class If:
     condition: Expr
     body: Block
     orelse: Block = ()
-    holds: Inside | None = _remembered()
+    holds: Inside | None = field(default=None, init=False, repr=False, compare=False)  # of `inside_of`, found once: statements never change
 
 
 @record
@@ -151,13 +146,13 @@ class While:
     condition: Expr
     body: Block
     limit: Expr | None = None  # at most this many trips
-    holds: Inside | None = _remembered()
+    holds: Inside | None = field(default=None, init=False, repr=False, compare=False)  # of `inside_of`, found once: statements never change
 
 
 @record
 class Region:
     body: Block
-    holds: Inside | None = _remembered()
+    holds: Inside | None = field(default=None, init=False, repr=False, compare=False)  # of `inside_of`, found once: statements never change
 
 
 @record

@@ -19,9 +19,12 @@ from ..ir.kernel import Block, Buffer, If, Loop, Module, Region, Stmt, Store, Wh
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, rewrite
+from .schedule import is_scheduled
 
 
 def flatten_temps(ir: Module, target: Target, options: Options) -> Module:
+    if any(map(is_scheduled, ir.kernels)):
+        return ir  # steps divide positions too
     found = _Axes({t.name: t for t in ir.temps if not t.strides and len(t.shape) > 1}, frozenset(s.name for s in ir.sizes))
     known = assuming(Known(ir.size_info()), both(*ir.requires))
     for k in ir.kernels:

@@ -16,7 +16,8 @@ The row is in the first cache when the sums over rows read it, so memory moves i
 
 1. A kernel takes part *by rows* where its outermost loop is the first index of something that it touches; *by columns* where it is one reduction, into scalars, over that index.  At least one is by columns.
 2. What one of them writes and another touches is touched at the row's own position in both, and is written by rows: then a chunk of rows needs nothing of another.
-3. The sums of a chunk are a row of a temporary: the kernel for it pays where they and the row itself stay in half of the second cache, and moves 3/64 of what it saves.  The sizes decide at run time; below, or with few rows, kernels are as they were.
+3. The sums of a chunk are a row of a temporary, which moves 3/64 of what is saved.  It pays where they stay in the second cache; where rows are stored too, in the first, with these (4096² floats, a
+   softmax's gradient and its bias: two thirds of the speed beyond).  The sizes decide at run time; otherwise kernels are as they were.
 4. Chunks are of 64 rows and are added up in their order: the bits are the same for any number of threads.  --strict forbids it for float sums and products.
 """
 
@@ -57,7 +58,7 @@ def join_columns(ir: Module, target: Target, options: Options) -> Module:
         return ir  # a thread of a GPU has no memory for a row of sums
     rows = rows_of(ir)
     for group in _groups(rows, options.strict):
-        fits = simplify(_fits(group, target.l2 // 4), assuming(Known(ir.size_info()), both(*ir.requires)))
+        fits = simplify(_fits(group, target), assuming(Known(ir.size_info()), both(*ir.requires)))
         if fits is not FALSE:
             kernels, temps = _joined(group, fits, target.vector_registers)
             last = max(rows.index(m.rows) for m in group)
@@ -161,16 +162,22 @@ def _independent(group: list[Member], rows: list[Rows]) -> bool:
     return True
 
 
-def _fits(group: list[Member], most: int) -> Expr:
-    """The condition under which the sums of all stay in so many bytes, and there are rows enough."""
+def _fits(group: list[Member], target: Target) -> Expr:
+    """The condition under which the sums of all, and what they are made of, stay in the cache that serves them, and there are rows enough."""
     held = ZERO
     for m in group:
         for s in m.sum.body if m.sum else ():
             if isinstance(s, Store):
                 held = held + product(tuple(x.stop for x in m.kept)) * s.value.dtype.bytes
-    enough = const(CHUNK * LEAST).le(group[0].axis.stop)
-    few = held.le(const(most))
-    return both(enough, few) or TRUE
+    most = target.l2 // 4
+    if any(
+        m.sum is None and m.rows.written & m.matrices() for m in group
+    ):  # rows that are stored push those that are read again out of the first cache
+        moved = {name: m.rows.buffers[name] for m in group for name in sorted(m.matrices())}
+        for b in moved.values():
+            held = held + product(b.shape[1:]) * b.dtype.bytes
+        most = target.l1 // 2
+    return both(const(CHUNK * LEAST).le(group[0].axis.stop), held.le(const(most))) or TRUE
 
 
 def _joined(group: list[Member], fits: Expr, registers: int) -> tuple[list[Kernel], list[Buffer]]:

@@ -109,7 +109,7 @@ class FoldLoops:
                 body.leave(scope)
             blocks.append(tuple(scope.body))
             body.forget(outer, frozenset())
-        outer.body.append(If(good, *blocks))
+        outer.body.append(If(good, blocks[0], blocks[1]))
         body.kept, body.memo = kept, memo
 
     def named(self, value: Expr) -> Expr:

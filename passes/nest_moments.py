@@ -63,7 +63,7 @@ def _by_length(c: CascadeLoops, order: list[int], changing: set[Node]) -> Walk:
     if short in (TRUE, FALSE):
         outer.body.extend(branches[0] or branches[1])
     else:
-        outer.body.append(If(short, *branches))
+        outer.body.append(If(short, branches[0], branches[1]))
 
 
 def _bytes(c: CascadeLoops) -> int:

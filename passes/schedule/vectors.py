@@ -123,7 +123,8 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
         return
     if order != form.axes and plan.tried("reorder", *order):
         return
-    if len(form.chain) > 1 and all(_identity(a, form) for a in addresses) and not _positions_as_data(form):
+    # as they are written: what is one position only when simplified would be divided again
+    if len(form.chain) > 1 and all(_identity(a, form) for a in roles.accesses(form.body, plan.facts.buffers)) and not _positions_as_data(form):
         for _ in form.chain[1:]:
             plan.do("collapse", *roles.shape(plan.kernel).axes[:2])
         axis = roles.shape(plan.kernel).axes[0]
