@@ -216,6 +216,7 @@ class _Lanes:
     base: Expr
     wide: set[str] = field(default_factory=set)  # names with a value a lane: lets, variables and arrays of the body
     open: First | None = None  # the lanes that a guard around lets through
+    stored: str = ""  # the buffer that is stored into
 
     def block(self, block: Block) -> Block:
         return tuple(self.statement(s) for s in block)
@@ -291,7 +292,7 @@ class _Lanes:
             self.open = None
 
     def store(self, s: StoreTo) -> Stmt:
-        alone = not self.varies(s.address)
+        alone, self.stored = not self.varies(s.address), s.buffer
         if self.open and (s.buffer in self.wide or s.buffer in self.attempt.arrays or alone):
             raise _Serial
         if s.buffer in self.wide:
@@ -385,9 +386,9 @@ class _Lanes:
         growth = self.slope(n.args[0])
         if growth is ONE_STEP:
             some = vload(name, n.dtype, self.lanes, self.at_base(n.args[0]), *(first or ()))
-            if first is None or first.skip is not None or self.attempt.around not in first.stop.names:
+            if first is None or first.skip is not None or self.attempt.around not in first.stop.names or name == self.stored:
                 return some
-            # most iterations load whole vectors; after one that might be masked, the machine asks for nothing ahead of time
+            # most iterations load whole vectors; after one that might be masked, the machine asks for nothing ahead of time (what is stored is there already)
             whole = vload(name, n.dtype, self.lanes, self.at_base(n.args[0]))
             return call("where", call("less_equal", const(self.lanes, INDEX), first.stop), whole, some)
         if first is not None:
