@@ -196,7 +196,7 @@ def _joined(group: list[Member], fits: Expr, registers: int) -> tuple[list[Kerne
             own = replace(m.rows, kernel=replace(m.rows.kernel, body=unique_locals(m.rows.kernel.body, names.fresh)))
             before += own.before
             each += substitute_block(own.inside(1), {var(own.chain[0].axis): position})
-            orelse = (*orelse, *m.rows.kernel.body)
+            orelse = (*orelse, *unique_locals(m.rows.kernel.body, names.fresh))
             continue
         parts = {s.buffer: _parts(names, s, m, count) for s in m.sum.body if isinstance(s, Store)}
         temps += [replace(b, shape=(call("where", fits, count, ZERO), *b.shape[1:])) if fits is not TRUE else b for b in parts.values()]

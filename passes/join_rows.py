@@ -137,7 +137,7 @@ def _with_own(rows: Rows, inside: list[Buffer]) -> Kernel:
         return (replace(s, buffer=own[s.buffer].name, index=s.index[depth:]),) if isinstance(s, Store) and s.buffer in own else None
 
     body = map_block(map_expressions(rows.chain[-1].body, lambda e: rewrite(e, read)), stored)
-    body = around(rows.chain, (*(Alloc(b) for b in own.values()), *body))
+    body = (*rows.before, *around(rows.chain, (*(Alloc(b) for b in own.values()), *body)))
     note = f"kernels that work off the same rows are one: a row of what was {len(own)} tensor{'s' * (len(own) > 1)} in memory stays in the cache"
     kept = rows.kernel.buffers if few else tuple(n for n in rows.kernel.buffers if n not in own)
     return replace(rows.kernel, buffers=kept, body=(If(*few, body),) if few else body, notes=(*rows.kernel.notes, note))

@@ -32,7 +32,7 @@ from luminal.runtimes.clang.driver import Driver
 from luminal.search.conformance.kernels import Kernel, Refused, Spec
 from luminal.search.conformance.sizes import legal
 from luminal.search.conformance.subjects import OWN, Subject
-from luminal.search.conformance.unit import Case, Settings, Tally, built, worker
+from luminal.search.conformance.unit import Case, Library, Settings, Tally, built, worker
 from random_composites import Form, random_composite, show
 from random_schedules import randomly_scheduled
 
@@ -144,11 +144,11 @@ def check(programs: list[Program], counts: Counter[str]) -> Iterator[Failure]:
                 kernels.append(found)
     runtime, target = place()
     with worker(runtime, target) as child:
-        for part in built(kernels, runtime, target, SETTINGS, cases_of):
+        for part in built(kernels, runtime, target, SETTINGS):
             if isinstance(part, Refused):
                 yield Failure(by_name[part.spec.subject], part.spec.variant, part.status, part.detail)
                 continue
-            for tally in part.run(child):
+            for tally in Library(part, SETTINGS, cases_of).run(child):
                 counts["cases"] += tally.cases
                 counts["points"] += tally.points
                 counts["undecided"] += tally.undecided

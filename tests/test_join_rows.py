@@ -55,6 +55,10 @@ OTHERS: dict[str, tuple[str, int]] = {  # name -> (composite, kernels)
     ),
     "running sums of a softmax": ("((X{f32}[M N]) -> (Y{f32}[M N])) (return (cumsum (softmax X :axis -1) :axis 1))", 1),
     "a row and its sum": ("((X{f32}[M N]) -> (Y{f32}[M N] S{f32}[M])) (setf y (exp X)) (return y (sum y :axis 1))", 1),
+    "a mean and what is around it, over the axes beside the rows": (
+        "((X{f32}[2 M N]) -> (S{f32}[1 M 1] Y{f32}[1 M 1])) (return (sum X :axis (0 2) :keepdims t) (var X :axis (0 2) :keepdims t))",
+        1,
+    ),
     # other rows, columns, tiles, a sort: apart
     "the next row": (
         "((X{f32}[M N](where M > 1)) -> (Y{f32}[M N] Z{i64}[M])) (setf y (softmax X :axis -1)) (return y (argmax (roll (cumsum y :axis 1) 1 :axis 0) :axis 1))",

@@ -56,6 +56,7 @@ BOTH: dict[str, str] = {
     "softmax backward and bias": "((X{f32}[M N] G{f32}[M N]) -> (D{f32}[M N] B{f32}[N])) (return (* X (- G (sum (* X G) :axis 1 :keepdims t))) (sum G :axis 0))",
     "of what a row has made": "((X{f32}[M N] G{f32}[M N]) -> (D{f32}[M N] B{f32}[N])) (setf d (where (> X 0) G 0.0)) (return d (sum d :axis 0))",
     "a matrix and its transpose": "((X{f32}[M N] P{f32}[N] R{f32}[M]) -> (Q{f32}[M] S{f32}[N])) (return (matmul X P) (matmul R X))",
+    "two triangles and columns": "((X{f32}[M N]) -> (U{f32}[M N] L{f32}[M N] C{f32}[N])) (return (triu X) (tril X) (sum X :axis 0))",
     "a channel": "((X{f32}[M C W]) -> (S{f32}[C] Y{f32}[M C W])) (return (sum X :axis (0 2)) (* 2 X))",
 }
 
