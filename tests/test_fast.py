@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import luminal
 import numpy as np
@@ -30,10 +31,10 @@ def luminal_(*words: str) -> Result:
     return CliRunner().invoke(cli, prepare(words), catch_exceptions=False, standalone_mode=False)
 
 
-def kernels(source: str, **settings: object) -> str:
+def kernels(source: str, **settings: Any) -> str:
     from luminal.ir import text
 
-    (c,) = compilations(source, Settings(O=1, **settings))  # type: ignore[arg-type]
+    (c,) = compilations(source, Settings(O=1, **settings))
     return text.show(c.module).partition("\nkernel ")[2]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
+from typing import Any
 
 import luminal
 import numpy as np
@@ -106,8 +107,8 @@ def test_points_run_out() -> None:
 # ---- the graph
 
 
-def elaborated(source: str, **settings: object) -> Graph:
-    (c,) = compilations(source, Settings(**settings))  # type: ignore[arg-type]
+def elaborated(source: str, **settings: Any) -> Graph:
+    (c,) = compilations(source, Settings(**settings))
     return c.run(stop_after="simplify")
 
 
@@ -178,7 +179,7 @@ def within(source: str, cases: list[dict[str, int]], dtype: str = "f32") -> list
     settings = {"dtype": {"T": dtype}} if "{T}" in source else {}
     kernel = luminal.compile(source, fast=True, **settings)
     graph = elaborated(source, **settings)
-    (c,) = compilations(source, Settings(**settings))  # type: ignore[arg-type]
+    (c,) = compilations(source, Settings(**settings))
     ratios = []
     for sizes in cases:
         inputs = drawn(graph, sizes)

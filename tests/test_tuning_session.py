@@ -6,6 +6,7 @@ import json
 import re
 import warnings
 from pathlib import Path
+from typing import Any
 
 import luminal
 import numpy as np
@@ -39,8 +40,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def compiled(source: str, **settings: object) -> Compilation:
-    (c,) = compilations(source, Settings(portable=False, **settings))  # type: ignore[arg-type]
+def compiled(source: str, **settings: Any) -> Compilation:
+    (c,) = compilations(source, Settings(portable=False, **settings))
     return c
 
 
@@ -298,7 +299,7 @@ def test_an_interruption_leaves_no_record(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_sizes_to_tune_for() -> None:
-    def chosen(source: str, **settings: object) -> dict[str, int] | None:
+    def chosen(source: str, **settings: Any) -> dict[str, int] | None:
         c = compiled(source, O=3, **settings)
         found = sizes_of(c, c.elaborate())
         return None if found is None else found[0]
