@@ -43,7 +43,7 @@ class Kept:
 def key_of(compilation: Compilation) -> str | None:
     """What decides a compilation; None where that cannot be told."""
     unit, settings = compilation.unit, compilation.settings
-    compiler, runtime = own.compiler(), _runtime(compilation)
+    compiler, runtime = own.compiler(), own.of_runtime(compilation.runtime)
     if unit.level or settings.O > 2 or compiler is None or runtime is None:
         return None
     chosen = {k: v for k, v in asdict(settings).items() if k not in _ASIDE}
@@ -54,14 +54,6 @@ def key_of(compilation: Compilation) -> str | None:
         return json.dumps([compiler, runtime, unit.name, unit.text, chosen, target, [_found(Path(f)) for f in settings.include]])
     except TypeError:  # a parameter that is no plain value
         return None
-
-
-def _runtime(compilation: Compilation) -> str | None:
-    """What a runtime that is not ours is made of."""
-    from .runtimes.registry import describe_folder
-
-    folder = compilation.runtime.folder
-    return own.runtime(() if own.ROOT in folder.parents else describe_folder(folder)[1])
 
 
 def _found(folder: Path) -> list[str]:

@@ -9,10 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..ir.version import LOADED
+
+if TYPE_CHECKING:
+    from ..runtimes import Runtime
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("artifacts", "dsl", "ir", "ops", "passes", "runtimes", "search")  # and the files beside them
@@ -20,50 +24,65 @@ _READ = frozenset({".py", ".toml", ".j2", ".lark", ".h", ".cuh", ".c"})
 _SETTLED = 0.1  # seconds after which a file that is written again has another time
 
 
-@cache
+_known: dict[tuple[str, ...], str | None] = {}  # what has been looked at
+
+
 def compiler() -> str | None:
     """The sha256 of what compiles; None where that is not known."""
-    digest = digest_of(ours())
-    return None if digest is None else hashlib.sha256("\n".join([digest, sys.version, *_packages()]).encode()).hexdigest()
+    if () not in _known:
+        digest = digest_of(ours)
+        _known[()] = None if digest is None else hashlib.sha256("\n".join([digest, sys.version, *_packages()]).encode()).hexdigest()
+    return _known[()]
 
 
-@cache
-def runtime(folders: tuple[Path, ...]) -> str | None:
-    """The sha256 of the folders of a runtime that are not ours, whatever is in them; None where that is not known."""
-    return digest_of([p for folder in folders if ROOT not in folder.parents for p in _files(folder, None)])
+def of_runtime(runtime: Runtime) -> str | None:
+    """The sha256 of a runtime's folders that are not ours, whatever is in them; None where that is not known."""
+    from ..runtimes.registry import describe_folder
+
+    if ROOT in runtime.folder.parents:
+        return ""
+    folders = [os.fspath(f) for f in describe_folder(runtime.folder)[1] if ROOT not in f.parents]
+    key = tuple(folders)
+    if key not in _known:
+        _known[key] = digest_of(lambda: [p for folder in folders for p in _files(folder)])
+    return _known[key]
 
 
 def look_again() -> None:
     """Before something is kept: what has changed meanwhile shall not be taken for what was read."""
-    compiler.cache_clear()
-    runtime.cache_clear()
+    _known.clear()
 
 
 def ours(root: Path = ROOT) -> list[str]:
     """The files that decide what a composite becomes."""
     beside = [e.path for e in os.scandir(root) if e.is_file() and os.path.splitext(e.name)[1] in _READ]
-    return beside + [p for room in ROOMS for p in _files(root / room, _READ)]
+    return beside + [p for room in ROOMS for p in _files(os.fspath(root / room)) if os.path.splitext(p)[1] in _READ]
 
 
-def _files(folder: Path, suffixes: frozenset[str] | None) -> list[str]:
-    """The files below a folder, with these suffixes or all; Python's byte code apart."""
+def _files(folder: str) -> list[str]:
+    """The files below a folder; Python's byte code and hidden folders apart."""
     found: list[str] = []
-    pending = [os.fspath(folder)]
+    pending, seen = [folder], set[tuple[int, int]]()
     while pending:
-        for entry in os.scandir(pending.pop()):
+        here = pending.pop()
+        status = os.stat(here)
+        if (status.st_dev, status.st_ino) in seen:  # a link that leads back
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        for entry in os.scandir(here):
             if entry.is_dir():
-                if entry.name != "__pycache__":
+                if entry.name != "__pycache__" and entry.name[0] != ".":
                     pending.append(entry.path)
-            elif suffixes is None or os.path.splitext(entry.name)[1] in suffixes:
+            elif entry.is_file():
                 found.append(entry.path)
     return found
 
 
-def digest_of(paths: list[str], before: float = LOADED - _SETTLED) -> str | None:
-    """The sha256 over names and contents; None where one cannot be read, or has changed since `before`."""
-    digest = hashlib.sha256()
+def digest_of(paths: Callable[[], list[str]]) -> str | None:
+    """The sha256 over names and contents; None where one cannot be read, or has changed since this process began."""
+    digest, before = hashlib.sha256(), LOADED - _SETTLED
     try:
-        for path in sorted(paths):
+        for path in sorted(paths()):
             with open(path, "rb", 0) as file:
                 status = os.fstat(file.fileno())
                 if max(status.st_mtime, status.st_ctime) > before:
@@ -87,4 +106,4 @@ def _packages() -> list[str]:
     return sorted(found)
 
 
-__all__ = ["compiler", "digest_of", "look_again", "ours", "runtime"]
+__all__ = ["compiler", "digest_of", "look_again", "of_runtime", "ours"]

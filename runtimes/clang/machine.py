@@ -119,10 +119,10 @@ def native() -> Machine:
 
 
 @cache
-def fingerprint() -> str:
+def fingerprint(described: Path = Path("/proc/cpuinfo")) -> str:
     """Everything that says which processor this is: what a compiler makes of `native` depends on more than kernels care about."""
     try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        text = described.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return " ".join([_sysctl("machdep.cpu.brand_string"), *sorted(_flags())])
     return "\n".join(sorted(set(_WHICH.findall(text))))
