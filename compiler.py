@@ -94,7 +94,8 @@ class Compilation:
         self.target: Target = self.runtime.target(settings.target, settings.config, settings.portable)
         self.observer = observer
         self.levels: dict[str, Any] = {}
-        self._read: dict[str, Any] = {}  # of what was kept
+        self._final: dict[str, Any] = {}  # the levels as all passes leave them
+        self._wanted: dict[str, None] = {}  # graph and program, where somebody asked for them
         self.stages: list[tuple[str, float]] = []  # what took how long: elaborate and each pass
         self._warnings: list[Diagnostic] = []  # of the elaboration
         self.scope: Scope | None = None  # once it is elaborated
@@ -290,29 +291,45 @@ class Compilation:
     @property
     def graph(self) -> Graph:
         """After the passes on the graph."""
-        return self._level("graph")
+        return self._asked("graph")
 
     @property
     def module(self) -> Module:
         """The kernels as scheduled."""
-        return self._level("kernel")
+        return self.level("kernel")
 
     @property
     def program(self) -> Program:
-        return self._level("program")
+        return self._asked("program")
 
-    def _level(self, level: str) -> Any:
+    def _asked(self, level: str) -> Any:
+        """A level that somebody wants to know, so that it is worth keeping beside the source."""
+        found = self.level(level)
+        if level not in self._wanted:
+            self._wanted[level] = None
+            if "rendered" in self.levels and (self.kept is None or level not in self.kept.levels):
+                self._remember()
+        return found
+
+    def level(self, level: str) -> Any:
+        """A level as all passes leave it."""
         if LEVELS.index(self.start) > LEVELS.index(level):
             raise UsageError(f"{self.unit.name}: a .{self.start} file has no {level}")
-        if "finished" not in self.levels and self.kept is not None and level in ("graph", "program"):
-            from .ir import text
+        if level not in self._final:
+            if self.kept is not None and level in self.kept.levels:
+                from .ir import text
 
-            if level not in self._read:
-                self._read[level] = text.read(self.kept.graph if level == "graph" else self.kept.program)
-            return self._read[level]
-        if "finished" not in self.levels:
-            self.levels["finished"] = self.run()
-        return self.levels[level]
+                self._final[level] = text.read(self.kept.levels[level])
+            else:
+                self.run()
+                self._final.update({k: self.levels[k] for k in LEVELS if k in self.levels})
+        return self._final[level]
+
+    def _remember(self) -> None:
+        if self._key is not None:
+            from .kept import remember
+
+            remember(self._key, self, dict.fromkeys((*(self.kept.levels if self.kept is not None else ()), *self._wanted)))
 
     @property
     def rendered(self) -> Rendered:
@@ -321,14 +338,11 @@ class Compilation:
 
             self.levels["rendered"] = Rendered(self.kept.source, self.kept.header, self.kept.suffix)
         if "rendered" not in self.levels:
-            program = self.program
+            program = self.level("program")
             began = time.perf_counter()
             self.levels["rendered"] = self.runtime.render(program, self.target, self.settings.prefix)
             self._saw("render", "source", self.levels["rendered"], time.perf_counter() - began)
-            if self._key is not None:
-                from .kept import remember
-
-                remember(self._key, self)
+            self._remember()
         return self.levels["rendered"]
 
     @property

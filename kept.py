@@ -8,6 +8,7 @@ measures, so it is never kept; nor is a compilation that somebody watches. The C
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -30,8 +31,7 @@ class Kept:
     optional: list[str]  # ports that may be absent
     leading: list[str]  # ports that begin with `~`
     kernels: int
-    graph: str  # after the passes on it
-    program: str
+    levels: dict[str, str]  # graph and program, where somebody asked for them
     source: str
     header: str
     suffix: str
@@ -83,17 +83,19 @@ def _diagnostic(**table: Any) -> Diagnostic:
     return Diagnostic(**{**table, "span": Span(**table["span"]), "notes": tuple(table["notes"])})
 
 
-def remember(key: str, compilation: Compilation) -> None:
-    """Keep what the compilation came to, unless what decides it has changed meanwhile."""
-    from .ir import text
-
-    own.look_again()
-    if key_of(compilation) != key:
+def remember(key: str, compilation: Compilation, levels: Iterable[str]) -> None:
+    """Keep what the compilation came to, with the text of these levels, unless what decides it has changed meanwhile."""
+    if not own.unchanged() or key_of(compilation) != key:
         return
     c, rendered = compilation, compilation.rendered
+    texts: dict[str, str] = {}
+    for level in levels:
+        from .ir import text
+
+        texts[level] = text.show(c.level(level))
     files = {} if c.scope is None else {str(path): sha256(read.encode()).hexdigest() for path, read in c.scope.texts.items()}
     table = Kept(
-        c.name, list(c.optional), sorted(c.leading), c.kernels, text.show(c.graph), text.show(c.program), rendered.source, rendered.header, rendered.suffix,
+        c.name, list(c.optional), sorted(c.leading), c.kernels, texts, rendered.source, rendered.header, rendered.suffix,
         list(c.notes), list(c.warnings), files,
     )  # fmt: skip
     keep.keep(ROOM, key, json.dumps(asdict(table)).encode())

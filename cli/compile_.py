@@ -246,9 +246,10 @@ def one(compilation: Compilation, options: dict[str, Any], emitted: list[str], r
     if options["why"]:
         for kernel, note in compilation.notes:
             click.echo(f"{kernel}: {note}", err=True)
-    compilation.rendered  # noqa: B018 - whatever was asked for, all passes run, so that they can be watched
     status = 0
-    if options["test"] is not None:
+    if options["test"] is None:
+        compilation.rendered  # noqa: B018 - whatever was asked for, all passes run, so that they can be watched
+    else:
         from .testing import test
 
         for variant in presences(compilation):

@@ -10,6 +10,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,15 +25,22 @@ _READ = frozenset({".py", ".toml", ".j2", ".lark", ".h", ".cuh", ".c"})
 _SETTLED = 0.1  # seconds after which a file that is written again has another time
 
 
-_known: dict[tuple[str, ...], str | None] = {}  # what has been looked at
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Files as they were when they were looked at; no `digest` where it is not known which text runs."""
+
+    find: Callable[[], list[str]]
+    paths: list[str]
+    digest: str | None
+
+
+_known: dict[tuple[str, ...], Look] = {}
 
 
 def compiler() -> str | None:
     """The sha256 of what compiles; None where that is not known."""
-    if () not in _known:
-        digest = digest_of(ours)
-        _known[()] = None if digest is None else hashlib.sha256("\n".join([digest, sys.version, *_packages()]).encode()).hexdigest()
-    return _known[()]
+    digest = look((), ours).digest
+    return None if digest is None else hashlib.sha256("\n".join([digest, sys.version, *_packages()]).encode()).hexdigest()
 
 
 def of_runtime(runtime: Runtime) -> str | None:
@@ -41,16 +49,30 @@ def of_runtime(runtime: Runtime) -> str | None:
 
     if ROOT in runtime.folder.parents:
         return ""
-    folders = [os.fspath(f) for f in describe_folder(runtime.folder)[1] if ROOT not in f.parents]
-    key = tuple(folders)
+    folders = tuple(os.fspath(f) for f in describe_folder(runtime.folder)[1] if ROOT not in f.parents)
+    return look(folders, lambda: [p for folder in folders for p in _files(folder)]).digest
+
+
+def unchanged() -> bool:
+    """Whether all that was looked at is still so: before something is kept, what has changed meanwhile shall not be taken for what was read."""
+    try:
+        return all(
+            known.digest is not None and sorted(known.find()) == known.paths and all(_is_old(os.stat(p)) for p in known.paths)
+            for known in _known.values()
+        )
+    except OSError:
+        return False
+
+
+def look(key: tuple[str, ...], find: Callable[[], list[str]]) -> Look:
+    """At the files that `find` gives, once for a key."""
     if key not in _known:
-        _known[key] = digest_of(lambda: [p for folder in folders for p in _files(folder)])
+        try:
+            paths = sorted(find())
+            _known[key] = Look(find, paths, _digest(paths))
+        except OSError:  # a package that is no folder
+            _known[key] = Look(find, [], None)
     return _known[key]
-
-
-def look_again() -> None:
-    """Before something is kept: what has changed meanwhile shall not be taken for what was read."""
-    _known.clear()
 
 
 def ours(root: Path = ROOT) -> list[str]:
@@ -78,21 +100,25 @@ def _files(folder: str) -> list[str]:
     return found
 
 
-def digest_of(paths: Callable[[], list[str]]) -> str | None:
-    """The sha256 over names and contents; None where one cannot be read, or has changed since this process began."""
-    digest, before = hashlib.sha256(), LOADED - _SETTLED
-    try:
-        for path in sorted(paths()):
-            with open(path, "rb", 0) as file:
-                status = os.fstat(file.fileno())
-                if max(status.st_mtime, status.st_ctime) > before:
-                    return None
-                data = file.read()
-            digest.update(f"{path}\0{len(data)}\0".encode("utf-8", "surrogateescape"))
-            digest.update(data)
-    except OSError:
-        return None
+def _digest(paths: list[str]) -> str | None:
+    """The sha256 over names and contents; None where one has changed since this process began.  OSError where one cannot be read."""
+    digest = hashlib.sha256()
+    for path in paths:
+        file = os.open(path, os.O_RDONLY)
+        try:
+            status = os.fstat(file)
+            data = os.read(file, status.st_size + 1)
+        finally:
+            os.close(file)
+        if not _is_old(status) or len(data) != status.st_size:
+            return None
+        digest.update(f"{path}\0{len(data)}\0".encode("utf-8", "surrogateescape"))
+        digest.update(data)
     return digest.hexdigest()
+
+
+def _is_old(status: os.stat_result) -> bool:
+    return max(status.st_mtime, status.st_ctime) < LOADED - _SETTLED
 
 
 def _packages() -> list[str]:
@@ -106,4 +132,4 @@ def _packages() -> list[str]:
     return sorted(found)
 
 
-__all__ = ["compiler", "digest_of", "look_again", "of_runtime", "ours"]
+__all__ = ["compiler", "look", "of_runtime", "ours", "unchanged"]

@@ -47,8 +47,8 @@ def test_a_failure_is_tried_again(compilations, monkeypatch):
 
 
 def test_a_unit_is_not_kept_where_the_compiler_changed_meanwhile(compilations, monkeypatch):
-    monkeypatch.setattr(own, "look_again", lambda: monkeypatch.setattr(own, "compiler", lambda: "changed"))
-    run_unit(SPECS[:1], SETTINGS)
-    monkeypatch.setattr(own, "compiler", lambda: "a compiler")
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(own, "unchanged", lambda: False)
+        run_unit(SPECS[:1], SETTINGS)
     run_unit(SPECS[:1], SETTINGS)
     assert compilations == SPECS[:1] * 2

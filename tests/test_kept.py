@@ -36,6 +36,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key_of: Callable[..., 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(kept, "key_of", key_of)
     monkeypatch.setattr(own, "compiler", lambda: "a compiler")
+    monkeypatch.setattr(own, "_known", {})
     seen: list[str] = []
     real = pipeline.run_pipeline
 
@@ -69,9 +70,20 @@ def test_a_second_compilation_runs_no_pass_and_says_the_same(runs: list[str]) ->
     assert (second.name, second.optional, second.leading, second.kernels) == (first.name, first.optional, first.leading, first.kernels)
     assert second.notes == first.notes and second.notes, "the reasons that --why prints"
     assert second.dependencies == first.dependencies and second.dependencies
-    assert text.show(second.program) == text.show(first.program) and text.show(second.graph) == text.show(first.graph)
-    assert runs == ["rows"]
     assert text.show(second.module) == text.show(first.module) and runs == ["rows", "rows"], "what is not kept is computed"
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_levels_are_kept_where_somebody_asks_for_them(late: bool, runs: list[str]) -> None:
+    if late:  # by another who found the source
+        made(TEXT)
+    first = made(TEXT)
+    shown = text.show(first.program), text.show(first.graph)
+    count = len(runs)
+    second = made(TEXT)
+    assert (text.show(second.program), text.show(second.graph)) == shown and len(runs) == count == 1 + late
+    first.run(stop_after="simplify")
+    assert text.show(first.graph) == shown[1], "a level stays what all passes made of it"
 
 
 def test_warnings_come_again(runs: list[str], tmp_path: Path) -> None:
@@ -154,7 +166,7 @@ def test_a_composite_that_is_called(runs: list[str], tmp_path: Path) -> None:
 def test_a_composite_that_changes_while_it_is_compiled(runs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "scale.lisp").write_text(SCALE % 2)
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(own, "look_again", lambda: (tmp_path / "scale.lisp").write_text(SCALE % 3))
+        meanwhile.setattr(own, "unchanged", lambda: (tmp_path / "scale.lisp").write_text(SCALE % 3) > 0)
         made(CALLER, include=(".",))
     assert "3." in made(CALLER, include=(".",)).rendered.source and len(runs) == 2
 
@@ -179,9 +191,9 @@ def test_luminal_itself(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> Non
     made(TEXT)
     assert len(runs) == 4, "what is not known is not kept"
     monkeypatch.setattr(own, "compiler", lambda: "a third")
-    monkeypatch.setattr(own, "look_again", lambda: monkeypatch.setattr(own, "compiler", lambda: "changed meanwhile"))
-    made(TEXT)
-    monkeypatch.setattr(own, "compiler", lambda: "a third")
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(own, "unchanged", lambda: False)
+        made(TEXT)
     made(TEXT)
     assert len(runs) == 6
 
@@ -195,7 +207,7 @@ def test_a_runtime_of_the_users(runs: list[str], tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(own, "LOADED", float("inf"))  # as in a process that began after the last change
 
     def again() -> Compilation:
-        own.look_again()
+        monkeypatch.setattr(own, "_known", {})
         registry._at.cache_clear()
         return made(TEXT, runtime="./mine")
 

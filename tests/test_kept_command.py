@@ -118,13 +118,26 @@ def test_a_changed_luminal_compiles_anew(tmp_path: Path) -> None:
 def test_a_file_that_changed_since_a_process_began_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "a.py"
     file.write_text("1")
-    assert own.digest_of(lambda: [str(file)]) is None
-    monkeypatch.setattr(own, "LOADED", time.time() + 1)
-    one = own.digest_of(lambda: [str(file)])
-    assert one is not None and own.digest_of(lambda: [str(file)]) == one
+
+    def digest() -> str | None:
+        monkeypatch.setattr(own, "_known", {})
+        return own.look(("x",), lambda: [str(p) for p in tmp_path.iterdir()]).digest
+
+    assert digest() is None and not own.unchanged()
+    monkeypatch.setattr(own, "LOADED", time.time() + 1000)
+    one = digest()
+    assert one is not None and digest() == one and own.unchanged()
+    (tmp_path / "b.py").write_text("2")
+    assert not own.unchanged(), "a new file"
+    (tmp_path / "b.py").unlink()
+    assert own.unchanged()
     file.write_text("2")
-    assert own.digest_of(lambda: [str(file)]) not in (None, one)
-    assert own.digest_of(lambda: [str(tmp_path / "gone.py")]) is None
+    assert digest() not in (None, one)
+    monkeypatch.setattr(own, "LOADED", 0.0)
+    assert not own.unchanged(), "newer than the process"
+    file.unlink()
+    assert not own.unchanged()
+    assert own.look(("gone",), lambda: [str(tmp_path / "gone.py")]).digest is None
 
 
 def test_what_compiles_is_every_file_but_what_is_beside_it() -> None:

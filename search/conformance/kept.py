@@ -56,10 +56,7 @@ def key(specs: Sequence[Spec], runtime: Runtime, target: Target, settings: Setti
 
 def remember(key: str | None, unit: Unit) -> None:
     """Keep the unit; not one in which something failed, which may be the machine's fault."""
-    if key is None or any(r.status not in _LASTING for r in unit.refused):
-        return
-    own.look_again()
-    if json.loads(key)[0] == own.compiler():
+    if key is not None and all(r.status in _LASTING for r in unit.refused) and own.unchanged():
         keep.keep(ROOM, key, json.dumps({"parts": [_part(p) for p in unit.parts], "refused": [asdict(r) for r in unit.refused]}).encode())
 
 
