@@ -1,4 +1,4 @@
-"""luminal's own files as part of a key: whoever changes a pass, a template or a composite of the library compiles anew.
+"""luminal's own files as part of a key: whoever changes a pass or a template compiles anew.
 
 Beside them stand the version of Python and the installed packages by their versions.  Where a file has changed since this process began to load luminal, nobody can say which text it runs:
 then nothing is known, and nothing is kept.
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ..runtimes import Runtime
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("artifacts", "dsl", "ir", "ops", "passes", "runtimes", "search")  # and the files beside them
+OPS = ROOT / "ops"
+ROOMS = ("artifacts", "dsl", "ir", "passes", "runtimes", "search")  # and the files beside them
 _READ = frozenset({".py", ".toml", ".j2", ".lark", ".h", ".cuh", ".c"})
 _SETTLED = 0.1  # seconds after which a file that is written again has another time
 
@@ -38,9 +39,17 @@ _known: dict[tuple[str, ...], Look] = {}
 
 
 def compiler() -> str | None:
-    """The sha256 of what compiles; None where that is not known."""
+    """The sha256 of what compiles, and of the names of the library's composites; None where that is not known."""
     digest = look((), ours).digest
-    return None if digest is None else hashlib.sha256("\n".join([digest, sys.version, *_packages()]).encode()).hexdigest()
+    if digest is None:
+        return None
+    names = sorted(_files(os.fspath(OPS)))
+    return hashlib.sha256("\n".join([digest, sys.version, *_packages(), *names]).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def library() -> str | None:
+    """The sha256 of the library's composites; None where that is not known."""
+    return look(("ops",), lambda: _files(os.fspath(OPS))).digest
 
 
 def of_runtime(runtime: Runtime) -> str | None:
@@ -132,4 +141,4 @@ def _packages() -> list[str]:
     return sorted(found)
 
 
-__all__ = ["compiler", "look", "of_runtime", "ours", "unchanged"]
+__all__ = ["compiler", "library", "look", "of_runtime", "ours", "unchanged"]

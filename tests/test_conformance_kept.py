@@ -17,7 +17,9 @@ SETTINGS = Settings("clang", quick=True)
 def compilations(monkeypatch, tmp_path):
     """The specs that were compiled, beside a cache of one's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(own, "_known", {})
     monkeypatch.setattr(own, "compiler", lambda: "a compiler")
+    monkeypatch.setattr(own, "library", lambda: "a library")
     seen = []
     compile_one = unit.compiled
     monkeypatch.setattr(unit, "compiled", lambda spec, *rest: seen.append(spec) or compile_one(spec, *rest))
@@ -28,8 +30,9 @@ def test_a_second_run_compiles_nothing(compilations, monkeypatch):
     first = run_unit(SPECS, SETTINGS)
     assert compilations == SPECS and [t.status for t in first] == ["passes", "dtype", "passes"]
     assert run_unit(SPECS, SETTINGS) == first and compilations == SPECS
-    monkeypatch.setattr(own, "compiler", lambda: "another compiler")
-    assert run_unit(SPECS, SETTINGS) == first and compilations == SPECS * 2
+    for k, what in enumerate(("compiler", "library"), 2):
+        monkeypatch.setattr(own, what, lambda: "another")
+        assert run_unit(SPECS, SETTINGS) == first and compilations == SPECS * k
 
 
 def test_a_library_that_is_gone_is_built_again(compilations):

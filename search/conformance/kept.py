@@ -48,7 +48,7 @@ class Unit:
 def key(specs: Sequence[Spec], runtime: Runtime, target: Target, settings: Settings) -> str | None:
     """None where it cannot be told."""
     kind, _ = runtime.run_kind(settings.device)
-    files = own.compiler(), own.of_runtime(runtime)
+    files = own.compiler(), own.library(), own.of_runtime(runtime)
     if None in files:
         return None
     return json.dumps([*files, target.describe, kind, runtime.identity(target), repr(sorted(settings.config.items())), repr(list(specs))])
