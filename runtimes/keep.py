@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOMS = ("compilations", "probes", "templates", "units")
 BOUND = 256 << 20  # bytes of one room
-MOST = 4096  # files of one room
+MOST = 2048  # files of one room
 DIGEST = 32  # bytes of a sha256
 
 
