@@ -323,7 +323,16 @@ class Compilation:
             else:
                 self.run()
                 self._final.update({k: self.levels[k] for k in LEVELS if k in self.levels})
+                self._doubt()
         return self._final[level]
+
+    def _doubt(self) -> None:
+        """What was kept is forgotten where a composite that is called has changed since: source and levels are to be of the same files."""
+        from .kept import called
+
+        if self.kept is not None and self.kept.files != called(self):
+            self.kept = None
+            self.levels.pop("rendered", None)
 
     def _remember(self) -> None:
         if self._key is not None:

@@ -63,6 +63,12 @@ def _found(folder: Path) -> list[str]:
     return sorted(str(p) for pattern in SEARCHED for p in folder.glob(pattern))
 
 
+def called(compilation: Compilation) -> dict[str, str]:
+    """The files of the composites that were called, and the sha256 of each as it was read."""
+    texts = compilation.scope.texts if compilation.scope is not None else {}
+    return {str(path): sha256(text.encode()).hexdigest() for path, text in texts.items()}
+
+
 def recall(key: str) -> Kept | None:
     """What was kept under a key, if the composites that it called are still the same."""
     data = keep.kept(ROOM, key)
@@ -93,7 +99,7 @@ def remember(key: str, compilation: Compilation, levels: Iterable[str]) -> None:
         from .ir import text
 
         texts[level] = text.show(c.level(level))
-    files = {} if c.scope is None else {str(path): sha256(read.encode()).hexdigest() for path, read in c.scope.texts.items()}
+    files = called(c) if c.kept is None else c.kept.files
     table = Kept(
         c.name, list(c.optional), sorted(c.leading), c.kernels, texts, rendered.source, rendered.header, rendered.suffix,
         list(c.notes), list(c.warnings), files,
@@ -101,4 +107,4 @@ def remember(key: str, compilation: Compilation, levels: Iterable[str]) -> None:
     keep.keep(ROOM, key, json.dumps(asdict(table)).encode())
 
 
-__all__ = ["Kept", "key_of", "recall", "remember"]
+__all__ = ["Kept", "called", "key_of", "recall", "remember"]

@@ -171,6 +171,16 @@ def test_a_composite_that_changes_while_it_is_compiled(runs: list[str], tmp_path
     assert "3." in made(CALLER, include=(".",)).rendered.source and len(runs) == 2
 
 
+def test_a_composite_that_changes_before_a_level_is_asked_for(runs: list[str], tmp_path: Path) -> None:
+    (tmp_path / "scale.lisp").write_text(SCALE % 2)
+    made(CALLER, include=(".",))
+    second = made(CALLER, include=(".",))
+    (tmp_path / "scale.lisp").write_text(SCALE % 3)
+    assert second.kept is not None and "3." in text.show(second.program), "as the file is now"
+    assert "3." in second.rendered.source, "and the source with it"
+    assert "3." in made(CALLER, include=(".",)).rendered.source
+
+
 def test_the_machine(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def native(isa: str) -> machine.Machine:
         return machine.Machine("x86-64-v3", "x86_64", 32, 16, isa=tuple(isa.split()))
