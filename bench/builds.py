@@ -152,6 +152,7 @@ def build(spec: Spec, target: str) -> Built:
     kernel = compiled(spec, _subjects()[spec.subject], machine)
     if not isinstance(kernel, Kernel):
         return Built(spec, refused="" if kernel is None else kernel.status)
+    assert kernel.program is not None
     try:
         rendered = runtime.render(kernel.program, machine, "lm_")
         halfway = used()
