@@ -15,6 +15,7 @@ A packed panel of rows would hold each element once for each tap.  The window is
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import lcm
 
 from ...ir.expr import TRUE, Expr, both, call, const, var
 from ...ir.kernel import Store, expressions, statements
@@ -23,6 +24,7 @@ from . import cost, roles
 from .affine import stride
 from .cost import blocking
 from .plan import Plan
+from .residues import comb
 from .roles import Reduction, Sliding
 from .tiles import RegisterTile, consecutive
 from .tree import StepError, local_buffers
@@ -166,22 +168,47 @@ def _window(
     There is room for whole tiles, so long along the row (and along the axis before it).  Inside a block the axes are `inside`, those along which windows move, and `lane`.
     """
     *above, row = slides.along[-2:]  # of the axis before the row a block has a few positions, which share what they read
-    outer = [a for a in found.kept if a not in (*above, row) and plan.has(a) and a not in inside]
-    for axis in above:
-        plan.do("split", axis, cost.WINDOW_ROWS)
-    plan.do("split", row, tile[0] * cost.WINDOW_TILES)
-    outer += [*(f"{a}.0" for a in (*above, row)), *last]
-    above, row = [f"{a}.1" for a in above], f"{row}.1"
-    plan.do("reorder", *outer, *inside, *above, row, *lane)
+    apart = _apart(plan, found, slides)
+    blocks = {a: 1 for a in slides.along if a in apart} | dict.fromkeys(above, cost.WINDOW_ROWS) | {row: tile[0] * cost.WINDOW_TILES}
+    outer = [a for a in found.kept if a not in blocks and plan.has(a) and a not in inside]
+    classes: list[str] = []
+    within: dict[str, str] = {}
+    for axis, length in blocks.items():
+        plan.do("split", axis, length * apart.get(axis, 1))
+        outer.append(f"{axis}.0")
+        within[axis] = f"{axis}.1"
+        if axis in apart:
+            plan.do("deal", within[axis], apart[axis])
+            classes.append(f"{axis}.1.0")
+            within[axis] = f"{axis}.1.1"
+    outer += last
+    above, row = [within.pop(a) for a in above], within.pop(row)
+    classes += within.values()
+    plan.do("reorder", *outer, *classes, *inside, *above, row, *lane)
+    for axis in found.reduced if apart else ():
+        plan.tried("sieve", axis)
     before = plan.kernel
     lanes = plan.target.lanes(found.accumulator.dtype)
-    plan.do("window", slides.operand, row, *above, *found.reduced, at=outer[-1], multiple=",".join(map(str, tile)), lanes=lanes)
+    plan.do("window", slides.operand, row, *above, *found.reduced, at=[*outer, *classes][-1], multiple=",".join(map(str, tile)), lanes=lanes)
     copy = plan.newest(before)
     axis = plan.around_store(copy)[0][-1].axis
     if consecutive(plan, copy, axis):
         plan.do("split", axis, lanes, tail="perfect")
         plan.do("vectorize", f"{axis}.1")
     return outer, above[0] if above else "", row
+
+
+def _apart(plan: Plan, found: Reduction, slides: Sliding) -> dict[str, int]:
+    """The kept axes whose positions add up only every so-many-th position of the reductions (zeros stand between the elements of the operand), and in how many classes of positions they fall."""
+    result: dict[str, int] = {}
+    for axis in found.reduced if not plan.facts.strict else ():
+        every = comb(plan.loop(axis))
+        for kept, count in every.strides().items() if every is not None else ():
+            if kept in slides.along and count > 1:
+                result[kept] = lcm(result.get(kept, 1), count)
+    if result:
+        plan.note(f"zeros stand between the elements of `{slides.operand}`: {', '.join(f'one in {n} positions along `{a}` reads the same taps' for a, n in result.items())}")
+    return result
 
 
 def _panel(plan: Plan, found: Reduction, buffer: str, column: str) -> None:
