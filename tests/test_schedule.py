@@ -212,6 +212,13 @@ GOOD = {
         "split i 4 tail=pad\nsplit j 8 tail=pad\nreorder i.0 j.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nspill acc i.1.c turned=4",
     ),
     "part": ("convolution_padded", "part j 2"),
+    "deal": ("gemm", "deal i 3\ndeal j 1"),
+    "deal and sieve": ("upsampled", "deal k 3\nsieve q\ndeal l 2\nsieve r"),
+    "sieve by what is no class": ("upsampled", "sieve q\nsieve r"),
+    "sieve and window": (
+        "upsampled",
+        "split l 12\nsplit k 6\ndeal k.1 3\ndeal l.1 2\nreorder k.0 l.0 k.1.0 l.1.0 j k.1.1 l.1.1\nsieve q\nsieve r\nwindow X l.1.1 k.1.1 p q r at=l.1.0 multiple=3 lanes=4\nsplit l.1.1 3 tail=pad",
+    ),
     "window": ("convolution", "reorder g h o\nwindow X c r at=h"),
     "window over a row": ("convolution", "reorder g o h\nwindow X h c r at=o"),
     "window with room": ("convolution", "window X h c r at=o multiple=3 lanes=4\nsplit h 3 tail=pad"),
@@ -288,6 +295,11 @@ REFUSED = {
     "stage over too few axes": ("gemm", "stage A p", "in 0 ways"),
     "stage across a bound": ("gemm", "split p 4\nstage A p.1 p.0 at=j", "p.0"),
     "parts of unknown length": ("gemm", "part i 2", "not known to be a multiple of 2"),
+    "deal what is in order": ("running_sum", "deal j 2", "not parallel"),
+    "deal into nothing": ("gemm", "deal i 0", "0 classes"),
+    "sieve what counts everywhere": ("gemm", "sieve p", "every so-many-th position"),
+    "sieve what is no reduction": ("upsampled", "sieve k", "every so-many-th position"),
+    "sieve twice": ("upsampled", "sieve q\nsieve q", "every so-many-th position"),
     "window of what is written": ("gemm", "window C j at=i", "the kernel writes `C`"),
     "window that misses an axis": ("convolution_padded", "window K p q r l at=k", "does not depend on l"),
     "window of no number": ("convolution", "window X h c r at=o multiple=x", "are no numbers"),
@@ -350,6 +362,7 @@ STRICT = {
     "folding lanes": ("row_sum", "split p 8 tail=cut\nvectorize p.1"),
     "piece by piece": ("total_sum", "split_reduction p 4"),
     "another order of sums": ("total_sum", "reorder q p"),
+    "leaving out what is multiplied by zero": ("upsampled", "sieve q"),
 }
 
 

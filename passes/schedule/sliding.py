@@ -183,13 +183,13 @@ def _window(
             within[axis] = f"{axis}.1.1"
     outer += last
     above, row = [within.pop(a) for a in above], within.pop(row)
-    classes += within.values()
-    plan.do("reorder", *outer, *classes, *inside, *above, row, *lane)
+    plan.do("reorder", *outer, *classes, *within.values(), *inside, *above, row, *lane)
+    outer += classes
     for axis in found.reduced if apart else ():
         plan.tried("sieve", axis)
     before = plan.kernel
     lanes = plan.target.lanes(found.accumulator.dtype)
-    plan.do("window", slides.operand, row, *above, *found.reduced, at=[*outer, *classes][-1], multiple=",".join(map(str, tile)), lanes=lanes)
+    plan.do("window", slides.operand, row, *above, *found.reduced, at=[*outer, *within.values()][-1], multiple=",".join(map(str, tile)), lanes=lanes)
     copy = plan.newest(before)
     axis = plan.around_store(copy)[0][-1].axis
     if consecutive(plan, copy, axis):
