@@ -217,7 +217,7 @@ GOOD = {
     "sieve by what is no class": ("upsampled", "sieve q\nsieve r"),
     "sieve and window": (
         "upsampled",
-        "split l 12\nsplit k 6\ndeal k.1 3\ndeal l.1 2\nreorder k.0 l.0 k.1.0 l.1.0 j k.1.1 l.1.1\nsieve q\nsieve r\nwindow X l.1.1 k.1.1 p q r at=l.1.0 multiple=3 lanes=4\nsplit l.1.1 3 tail=pad",
+        "split l 12\nsplit k 6\ndeal k.1 3\ndeal l.1 2\nreorder k.0 l.0 k.1.0 l.1.0 j k.1.1 l.1.1\nsieve q\nsieve r\nwindow X l.1.1 k.1.1 q r at=l.1.0 multiple=3 lanes=4\nsplit l.1.1 3 tail=pad",
     ),
     "window": ("convolution", "reorder g h o\nwindow X c r at=h"),
     "window over a row": ("convolution", "reorder g o h\nwindow X h c r at=o"),
@@ -383,6 +383,26 @@ def test_a_users_script_replaces_the_automatic_schedule() -> None:
         schedule(before, CPU, Options(schedules={"clang": "tile i j 4 8\nsplit z 4"}))
     with pytest.raises(SourceError, match="`other`"):
         schedule(before, CPU, Options(schedules={"clang": "kernel other\nsplit i 4"}))
+
+
+def test_short_rows_are_read_in_turn() -> None:
+    before = module("convolution_padded")
+    wide = replace(CPU, vector_registers=20)  # tiles of two rows of four
+    after = schedule(before, wide, Options())
+    script = after.kernels[0].schedule
+    assert any(line.startswith("window X") and "space=shared" in line for line in script), script
+    assert any(line.startswith("stage K") and "space=private" in line for line in script), script
+    same(before, after)
+
+
+def test_nothing_is_multiplied_by_a_zero_between_elements() -> None:
+    before = module("upsampled")
+    after = schedule(before, replace(CPU, vector_registers=20), Options())
+    script = after.kernels[0].schedule
+    assert script.count("sieve q") == script.count("sieve r") == len([line for line in script if line.startswith("variant")]) >= 2, script
+    same(before, after)
+    strict = schedule(before, CPU, Options(strict=True)).kernels[0].schedule
+    assert strict and not any(line.startswith(("deal", "sieve")) for line in strict)
 
 
 # ---- random scripts

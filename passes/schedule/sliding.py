@@ -82,9 +82,10 @@ def _panels(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
 def _short_rows(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
     if len(slides.along) < 2:
         return None
-    longest = blocking(plan.target, found.accumulator.dtype).rows // 2
+    apart = _apart(plan, found, slides)
+    longest = blocking(plan.target, found.accumulator.dtype).rows // 2 * apart.get(slides.along[-1], 1)
     fits = call("less_equal", plan.loop(slides.along[-1]).stop, const(longest))
-    condition = _tiles(plan, found, slides, 2, cost.FEW_COLUMNS, in_turn=True) if not fits.is_const or fits.attr else None
+    condition = _tiles(plan, found, slides, 2, cost.FEW_COLUMNS, in_turn=not apart) if not fits.is_const or fits.attr else None
     return condition and (both(condition, fits) or TRUE)
 
 
@@ -179,6 +180,9 @@ def _window(
     apart = _apart(plan, found, slides)
     blocks = {a: 1 for a in slides.along if a in apart} | dict.fromkeys(above, cost.WINDOW_ROWS) | {row: tile[0] * cost.WINDOW_TILES}
     outer = [a for a in found.kept if a not in blocks and plan.has(a) and a not in inside]
+    if apart:
+        same = ", ".join(f"every {n} positions along `{a}`" for a, n in apart.items())
+        plan.note(f"zeros stand between the elements of `{slides.operand}`: the same taps count for {same}, and no others are multiplied")
     classes: list[str] = []
     within: dict[str, str] = {}
     for axis, length in blocks.items():
@@ -204,12 +208,11 @@ def _shared_window(plan: Plan, found: Reduction, slides: Sliding, tile: tuple[in
 
     Inside a block, `column.0` comes first: what is packed for one of its positions is used for the whole block, and stays in the second cache.
     """
-    if _apart(plan, found, slides):
-        raise StepError("blocks in turn have no classes")
     *above, row = slides.along[-2:]
     column = slides.column
     rest = [a for a in found.kept if plan.has(a) and a not in (*above, row)]
-    images = rest[-1:] if rest and rest[-1] not in slides.missed else []
+    elsewhere = {a for n in found.operands if n.attr != slides.operand for a in n.names}
+    images = [a for a in rest if a not in elsewhere and a not in slides.missed][-1:]
     blocks = dict.fromkeys(images, cost.TURN_IMAGES) | dict.fromkeys(above, cost.TURN_ROWS) | {row: tile[0] * cost.WINDOW_TILES}
     for axis, length in blocks.items():
         plan.do("split", axis, length)
@@ -245,8 +248,6 @@ def _apart(plan: Plan, found: Reduction, slides: Sliding) -> dict[str, int]:
         for kept, count in every.strides().items() if every is not None else ():
             if kept in slides.along and count > 1:
                 result[kept] = lcm(result.get(kept, 1), count)
-    if result:
-        plan.note(f"zeros stand between the elements of `{slides.operand}`: {', '.join(f'one in {n} positions along `{a}` reads the same taps' for a, n in result.items())}")
     return result
 
 
