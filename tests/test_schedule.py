@@ -242,6 +242,8 @@ GOOD = {
     "tabulate, in vectors": ("softmax_short", "tabulate q j\nsplit q.s 4 tail=cut\nvectorize q.s.1\nsplit j 4 tail=cut\nvectorize j.1"),
     "stream_store": ("pointwise", "split j 4 tail=cut\nvectorize j.1\nstream_store Y least=100"),
     "prefetch": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 i"),
+    "prefetch what memory chooses": ("table", "split j 8 tail=cut\nvectorize j.1\nprefetch W j.0 i bytes=64"),
+    "prefetch through a guard": ("table", "split j 8 tail=pad\nvectorize j.1\nprefetch W j.0 i bytes=64"),
     "rfactor": ("row_sum", "split p 8 tail=cut\nrfactor p.1\nvectorize p.1"),
     "rfactor of what may be empty": ("row_sum", "split p 8 tail=cut\nsplit p.t 2 tail=cut\nrfactor p.t.1 skip=1\nvectorize p.t.1"),
     "split_reduction": ("total_sum", "split_reduction p 4"),
@@ -325,6 +327,8 @@ REFUSED = {
     "stream what is always small": ("softmax_short", "stream_store Y least=100000", "never has"),
     "prefetch without vectors": ("softmax", "prefetch X q i", "no vector loop"),
     "prefetch for a loop inside": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch X i j.0", "not inside"),
+    "prefetch what memory chooses, as if sizes did": ("table", "split j 4 tail=cut\nvectorize j.1\nprefetch W j.0 i", "reads the same"),
+    "prefetch what sizes choose, as if memory did": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch X j.0 i bytes=64", "no memory decides"),
     "prefetch what is local": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch s j.0 i", "is local"),
     "prefetch what is not read": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch Y j.0 i", "reads no consecutive elements"),
     "rfactor of unknown length": ("row_sum", "rfactor p", "no reduction of constant extent"),
@@ -393,6 +397,12 @@ def test_short_rows_are_read_in_turn() -> None:
     assert any(line.startswith("window X") and "space=shared" in line for line in script), script
     assert any(line.startswith("stage K") and "space=private" in line for line in script), script
     same(before, after)
+
+
+def test_rows_that_memory_chooses_are_asked_for() -> None:
+    kernel = schedule(module("table"), CPU, Options()).kernels[0]
+    assert "prefetch W j.0 i bytes=8192" in kernel.schedule
+    assert "let i.ahead: i64 = I[min(i + max(1, min(16, 512 // max(1, D // 4))), N - 1)] * D - I[i] * D" in show(replace(module("table"), kernels=(kernel,)))
 
 
 def test_nothing_is_multiplied_by_a_zero_between_elements() -> None:

@@ -58,7 +58,7 @@ STEPS: dict[str, Step] = {
     "offset": Step(dots.offset, "nn"),
     "screen": Step(dots.screen, "n"),
     "stream_store": Step(streams.stream_store, "n", {"least": "i"}),
-    "prefetch": Step(prefetches.prefetch, "nnn"),
+    "prefetch": Step(prefetches.prefetch, "nnn", {"bytes": "i"}),
     "region": Step(team.region, "n?"),
 }
 
