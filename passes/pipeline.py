@@ -37,6 +37,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("raise_loops", "graph", "graph", "first: whatever is tensor algebra must look like it before anything matches on it"),
     Pass("widen_scatters", "graph", "graph", "before simplify, which then merges its casts with those that are there"),
     Pass("simplify", "graph", "graph", "before fusing, so that dead and repeated work is not counted as traffic"),
+    Pass("shorten_filters", "graph", "graph", "on the simplified graph, which is what a run is judged by; only under --fast"),
     Pass(
         "take_out_shifts",
         "graph",
@@ -44,7 +45,6 @@ PIPELINE: tuple[Pass, ...] = (
         "after simplify, which shows what is added to what; before fusing, which would make the sums real",
         frozenset({2, 3}),
     ),
-    Pass("shorten_filters", "graph", "graph", "on the simplified graph, which is what a run is judged by; only under --fast"),
     Pass(
         "row_axes",
         "graph",

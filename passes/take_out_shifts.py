@@ -50,7 +50,9 @@ def _taken_out(node: Node, target: Target) -> Node | None:
     if row is None or row.result is not node.dtype:
         return None
     domain = operand_domain(node, 0)
-    result = reduce_node("add", node.shape, node.attr.extents, identity(elementwise("mul", domain, a.bytes, b.bytes, span=product.node.span)), node.span)
+    result = reduce_node(
+        "add", node.shape, node.attr.extents, identity(elementwise("mul", domain, a.bytes, b.bytes, span=product.node.span)), node.span
+    )
     for factor, other in ((a, b.whole), (b, a.bytes)):
         if factor.shift is not None:
             moved = elementwise("mul", node.shape, factor.shift, _sum(other, node.shape, node.attr.extents), span=node.span)

@@ -402,7 +402,9 @@ def test_short_rows_are_read_in_turn() -> None:
 def test_rows_that_memory_chooses_are_asked_for() -> None:
     kernel = schedule(module("table"), CPU, Options()).kernels[0]
     assert "prefetch W j.0 i bytes=8192" in kernel.schedule
-    assert "let i.ahead: i64 = I[min(i + max(1, min(16, 512 // max(1, D // 4))), N - 1)] * D - I[i] * D" in show(replace(module("table"), kernels=(kernel,)))
+    assert "let i.ahead: i64 = I[min(i + max(1, min(16, 512 // max(1, D // 4))), N - 1)] * D - I[i] * D" in show(
+        replace(module("table"), kernels=(kernel,))
+    )
 
 
 def test_nothing_is_multiplied_by_a_zero_between_elements() -> None:

@@ -137,7 +137,9 @@ def decided(kernel: Kernel, facts: Facts) -> Iterator[tuple[str, str, str]]:
                 chosen |= {s.name}
             elif isinstance(s, Loop):
                 vectors = [x for x in s.body if isinstance(x, Loop) and x.kind == "vector"] if chosen else []
-                found = [n for x in vectors for t in statements(x.body) for n in loads_in(*expressions(t)) if n.attr in facts.buffers and s.axis in n.names]
+                found = [
+                    n for x in vectors for t in statements(x.body) for n in loads_in(*expressions(t)) if n.attr in facts.buffers and s.axis in n.names
+                ]
                 yield from ((buffer, s.axis, row) for buffer in dict.fromkeys(n.attr for n in found if n.names & chosen))
                 if not vectors:
                     yield from walk(s.body, s.axis, frozenset())

@@ -15,7 +15,7 @@ from math import gcd
 from typing import NamedTuple
 
 from ...ir import polynomial as pl
-from ...ir.bounds import Range
+from ...ir.bounds import Known, Range
 from ...ir.dtypes import bool_
 from ...ir.expr import TRUE, ZERO, Expr, const, floordiv, mod, var
 from ...ir.kernel import Block, Kernel, Loop, Store, expressions, map_expressions, statements, with_body
@@ -132,6 +132,6 @@ def sieve(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     return replace_loop(kernel, axis, lambda x: (with_body(replace(x, start=ZERO, stop=length), body),))
 
 
-def _moved(body: Block, mapping: dict[Expr, Expr], known: object) -> Block:
+def _moved(body: Block, mapping: dict[Expr, Expr], known: Known) -> Block:
     """The statements with expressions put in the place of others, and what that says worked out."""
     return map_expressions(body, lambda e: e if (new := simple(substitute(e, mapping))) is e else simplify(new, known))

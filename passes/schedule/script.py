@@ -18,7 +18,23 @@ from typing import Any, NamedTuple
 
 from ...ir.expr import Expr
 from ...ir.kernel import Kernel
-from . import distribute, dots, guards, loops, prefetches, producers, reductions, residues, searches, staging, streams, tables, team, variants, windows
+from . import (
+    distribute,
+    dots,
+    guards,
+    loops,
+    prefetches,
+    producers,
+    reductions,
+    residues,
+    searches,
+    staging,
+    streams,
+    tables,
+    team,
+    variants,
+    windows,
+)
 from .tree import Facts, StepError
 
 
