@@ -133,7 +133,7 @@ class _Plan:
         for keys in self._keys:
             for n, key in keys.items():
                 own = n.op in MEMORY and key not in self._always
-                self._guarded[key] = own or any([self._guarded[keys[a]] for a in n.args if a.args])
+                self._guarded[key] = own or any(self._guarded[keys[a]] for a in n.args if a.args)
 
     def stable(self, e: Expr) -> bool:
         """Its value is the same in the whole run."""
