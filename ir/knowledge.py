@@ -13,7 +13,7 @@ from .graph import Size
 from .intervals import BINARY, Interval, least, most, product
 from .polynomial import Poly
 from .walks import missing
-from .witness import Point, points
+from .witness import Point, alike, points
 
 End = Expr | int | None
 
@@ -209,7 +209,7 @@ class Knowledge:
             k._points = [p for p in (k._extended(old, base, new) for old in olds) if p is not None]
             if base is not None and olds and not k._points:
                 bounding = k._bounding()
-                k._points = [p for p in [k._chosen(start, bounding) for start in points()] if p is not None]
+                k._points = [p for p in [k._chosen(start, bounding) for start in (*points(), *alike())] if p is not None]
         return self._points or []
 
     def _bounding(self) -> dict[str, list[tuple[int, Poly]]]:

@@ -101,3 +101,8 @@ class Point:
 def points() -> Iterable[Point]:
     """The kinds of points, without names yet."""
     return Point(0, 0, LOW), Point(1009, 130, HIGH), Point(5003, -210, LOW), Point(3 << 12, 1 << 12, MIDDLE)
+
+
+def alike() -> Iterable[Point]:
+    """Points of equal sizes, where one size is a multiple of another, or no less."""
+    return Point(4099, 0, LOW), Point(4099, 0, HIGH), Point(2, 0, LOW), Point(2, 0, HIGH)
