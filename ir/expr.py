@@ -129,6 +129,7 @@ def _sweep() -> None:
     _room = max(_room, 2 * len(_interned))
 
 
+_new = object.__new__
 _NO_NAMES: frozenset[str] = frozenset()
 _NAMED = frozenset({"size", "var", "first", "last"})
 _LOADS = frozenset({"load", "vload", "gather"})
@@ -139,29 +140,31 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -
     """The one expression with these parts.  No folding happens here."""
     key = (op, dtype, args, attr) if op != "const" else (dtype, type(attr), struct.pack("<d", attr) if type(attr) is float else attr)
     reference = _interned.get(key)
-    found = None if reference is None else reference()
-    if found is None:
-        found = Expr.__new__(Expr)
-        found.op, found.args, found.attr, found.dtype = op, args, attr, dtype
-        found.is_const = op == "const"
-        found.key = found.poly = found.order = None
-        position = (dtype is INDEX or dtype is bool_) and op not in _NO_POSITIONS
-        if args:
-            names, buffers = args[0].names, args[0].buffers
-            for a in args:
-                position = position and a.is_position
-                if a.names is not names:
-                    names = names | a.names
-                if a.buffers is not buffers:
-                    buffers = buffers | a.buffers
-        else:
-            names = frozenset((str(attr),)) if op in _NAMED else frozenset((f"${attr}",)) if op == "axis" else _NO_NAMES
-            buffers = _NO_NAMES
-        found.names, found.is_position = names, position
-        found.buffers = buffers | {str(attr)} if op in _LOADS else buffers
-        _interned[key] = ref(found)
-        if len(_interned) > _room:
-            _sweep()
+    if reference is not None:
+        found = reference()
+        if found is not None:
+            return found
+    found = _new(Expr)
+    found.op, found.args, found.attr, found.dtype = op, args, attr, dtype
+    found.is_const = op == "const"
+    found.key = found.poly = found.order = None
+    position = (dtype is INDEX or dtype is bool_) and op not in _NO_POSITIONS
+    if args:
+        names, buffers = args[0].names, args[0].buffers
+        for a in args:
+            position = position and a.is_position
+            if a.names is not names and a.names:
+                names = names | a.names if names else a.names
+            if a.buffers is not buffers and a.buffers:
+                buffers = buffers | a.buffers if buffers else a.buffers
+    else:
+        names = frozenset((str(attr),)) if op in _NAMED else frozenset((f"${attr}",)) if op == "axis" else _NO_NAMES
+        buffers = _NO_NAMES
+    found.names, found.is_position = names, position
+    found.buffers = buffers | {str(attr)} if op in _LOADS else buffers
+    _interned[key] = ref(found)
+    if len(_interned) > _room:
+        _sweep()
     return found
 
 
