@@ -37,7 +37,12 @@ def read(text: str, file: str = "<stdin>") -> tuple[Composite, ...]:
 
 
 def read_file(path: str | FilePath) -> tuple[Composite, ...]:
-    """The composites of a file.  UsageError where it cannot be opened, SourceError E0106 and E0107 where it is too large or no text."""
+    """The composites of a file."""
+    return read(text_of(path), str(path))
+
+
+def text_of(path: str | FilePath) -> str:
+    """The text of a file.  UsageError where it cannot be opened, SourceError E0106 and E0107 where it is too large or no text."""
     name = str(path)
     try:
         with open(path, "rb") as f:
@@ -47,11 +52,10 @@ def read_file(path: str | FilePath) -> tuple[Composite, ...]:
     if len(data) > MAX_BYTES:
         raise error("E0106", f"a file of more than {MAX_BYTES} bytes", Place(whole(name, ""), 0, 0))
     try:
-        text = data.decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError as e:
         before = data[: e.start].decode("utf-8")
         raise error("E0107", f"this is not text: byte {e.start} is not UTF-8", Place(whole(name, before), len(before), len(before))) from None
-    return read(text, name)
 
 
 def _is_lisp(text: str) -> bool:

@@ -18,7 +18,23 @@ from typing import Any, NamedTuple
 
 from ...ir.expr import Expr
 from ...ir.kernel import Kernel
-from . import distribute, dots, guards, loops, prefetches, producers, reductions, searches, staging, streams, tables, team, variants, windows
+from . import (
+    distribute,
+    dots,
+    guards,
+    loops,
+    prefetches,
+    producers,
+    reductions,
+    residues,
+    searches,
+    staging,
+    streams,
+    tables,
+    team,
+    variants,
+    windows,
+)
 from .tree import Facts, StepError
 
 
@@ -31,6 +47,8 @@ class Step(NamedTuple):
 STEPS: dict[str, Step] = {
     "split": Step(loops.split, "ni", {"tail": "n"}),
     "part": Step(loops.part, "ni"),
+    "deal": Step(residues.deal, "ni"),
+    "sieve": Step(residues.sieve, "n"),
     "reorder": Step(loops.reorder, "n+"),
     "collapse": Step(loops.collapse, "nn", {"named": "i"}),
     "tile": Step(loops.tile, "nnii", {"tail": "n"}),
@@ -57,7 +75,7 @@ STEPS: dict[str, Step] = {
     "screen": Step(dots.screen, "n"),
     "align": Step(streams.align, "nn", {"least": "i"}),
     "stream_store": Step(streams.stream_store, "n", {"least": "i"}),
-    "prefetch": Step(prefetches.prefetch, "nnn", {"trips": "i"}),
+    "prefetch": Step(prefetches.prefetch, "nnn", {"trips": "i", "bytes": "i"}),
     "region": Step(team.region, "n?"),
 }
 

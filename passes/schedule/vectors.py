@@ -82,6 +82,9 @@ def prefetched(plan: Plan) -> None:
     for buffer, axis, row in list(prefetches.candidates(plan.kernel, plan.facts)):
         if not plan.tried("prefetch", buffer, axis, row):
             plan.note(f"`{axis}` asks for what the next iteration of `{row}` reads of `{buffer}`")
+    for buffer, axis, row in list(prefetches.decided(plan.kernel, plan.facts)):
+        if not plan.tried("prefetch", buffer, axis, row, bytes=cost.AHEAD):
+            plan.note(f"where `{row}` reads `{buffer}` is decided by memory: `{axis}` asks for a row {cost.AHEAD >> 10} KiB ahead")
 
 
 def _streams(plan: Plan) -> None:
