@@ -19,6 +19,8 @@
               | fold.COMBINER(expr)         a vector's lanes combined by a fixed tree
               | zip_low(expr, expr)         the lanes of two vectors in turn, as many as one has: those of the lower halves
               | zip_high(expr, expr)        those of the upper halves
+              | to_line(name)               from the first element of a buffer to the next one that begins a line of the cache, in elements: what
+                                            a schedule may go by, never a result (the interpreter says 3)
               | null(name)                  the pointer is null                                         (entry of a program only)
               | overlap(name, expr, name, expr)
                                             the ranges of so many bytes from two pointers meet; false where either is empty   (entry only)
@@ -59,12 +61,12 @@ class Expr:
     __slots__ = ("__weakref__", "args", "attr", "buffers", "dtype", "is_const", "is_position", "key", "names", "op", "order", "poly")
     op: str  # const | axis | size | var | load | first | last | an operator of the table | a program-level form
     args: tuple[Expr, ...]
-    attr: Any  # const: the value; axis: its number; size, var, load, first, last: the name; fold: the combiner; extract: the lane; ins: the name;
+    attr: Any  # const: the value; axis: its number; size, var, load, first, last, to_line: the name; fold: the combiner; extract: the lane; ins: the name;
     # null: the buffer; overlap: the two buffers
     dtype: DType
     is_const: bool
     is_position: bool  # an i64 or bool expression of sizes, variables and positions alone: no values, which wrap
-    names: frozenset[str]  # of all sizes, variables, loops (in `first` and `last`) and positions ("$k" for axis k) in it
+    names: frozenset[str]  # of all sizes, variables, loops (in `first` and `last`), buffers (in `to_line`) and positions ("$k" for axis k) in it
     buffers: frozenset[str]  # that it loads from
     # what `polynomial.py` and `postorder` remember of it, None before it was asked: a map beside the nodes would cost more than most answers
     key: str | None
@@ -131,7 +133,7 @@ def _sweep() -> None:
 
 _new = object.__new__
 _NO_NAMES: frozenset[str] = frozenset()
-_NAMED = frozenset({"size", "var", "first", "last"})
+_NAMED = frozenset({"size", "var", "first", "last", "to_line"})
 _LOADS = frozenset({"load", "vload", "gather"})
 _NO_POSITIONS = frozenset({"load", "bitcast", "null", "ins"})
 
@@ -221,6 +223,14 @@ def first(axis_name: str) -> Expr:
 
 def last(axis_name: str) -> Expr:
     return make("last", bool_, (), axis_name)
+
+
+def to_line(buffer: str) -> Expr:
+    """Elements from the start of a buffer to the next line of the cache; the memory that a caller gives begins anywhere."""
+    return make("to_line", INDEX, (), buffer)
+
+
+SOMEWHERE = 3  # what interpreters say of `to_line`: no machine's own answer, and odd
 
 
 def null(buffer: str) -> Expr:

@@ -72,8 +72,9 @@ STEPS: dict[str, Step] = {
     "dot": Step(dots.dot, "nn"),
     "offset": Step(dots.offset, "nn"),
     "screen": Step(dots.screen, "n"),
+    "align": Step(streams.align, "nn", {"least": "i"}),
     "stream_store": Step(streams.stream_store, "n", {"least": "i"}),
-    "prefetch": Step(prefetches.prefetch, "nnn", {"bytes": "i"}),
+    "prefetch": Step(prefetches.prefetch, "nnn", {"trips": "i", "bytes": "i"}),
     "region": Step(team.region, "n?"),
 }
 
