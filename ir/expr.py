@@ -19,6 +19,7 @@
               | fold.COMBINER(expr)         a vector's lanes combined by a fixed tree
               | zip_low(expr, expr)         the lanes of two vectors in turn, as many as one has: those of the lower halves
               | zip_high(expr, expr)        those of the upper halves
+              | unzip(expr, expr)           the even lanes of the first vector, then the odd lanes of the second
               | to_line(name)               from the first element of a buffer to the next one that begins a line of the cache, in elements: what
                                             a schedule may go by, never a result (the interpreter says 3)
               | null(name)                  the pointer is null                                         (entry of a program only)
@@ -277,6 +278,11 @@ def fold(combiner: str, x: Expr) -> Expr:
 def zip_halves(a: Expr, b: Expr, high: bool) -> Expr:
     """a0, b0, a1, b1, … of the lower halves of two vectors (`high`: of the upper halves)."""
     return make("zip_high" if high else "zip_low", a.dtype, (a, b))
+
+
+def unzip(a: Expr, b: Expr) -> Expr:
+    """a0, a2, …, b1, b3, …: every other one of consecutive elements, where `b` starts with the last one of `a`."""
+    return make("unzip", a.dtype, (a, b))
 
 
 def as_expr(value: Expr | int) -> Expr:
