@@ -52,7 +52,7 @@ def several_rows(plan: Plan) -> bool:
         for x in pieces:  # sums stay in registers, and are folded side by side
             plan.do("unroll", x)
         for buffer in dict.fromkeys(n.attr for n in moved if row in n.names):
-            plan.tried("prefetch", buffer, piece, axis, trips=cost.AHEAD)
+            plan.tried("prefetch", buffer, piece, axis, trips=cost.TURNS_AHEAD)
     except StepError as e:
         plan.kernel = saved
         plan.note(f"rows of `{row}` one by one: {e}")
