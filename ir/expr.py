@@ -19,6 +19,7 @@
               | fold.COMBINER(expr)         a vector's lanes combined by a fixed tree
               | zip_low(expr, expr)         the lanes of two vectors in turn, as many as one has: those of the lower halves
               | zip_high(expr, expr)        those of the upper halves
+              | unzip(expr, expr)           the even lanes of the first vector, then the odd lanes of the second
               | to_line(name)               from the first element of a buffer to the next one that begins a line of the cache, in elements: what
                                             a schedule may go by, never a result (the interpreter says 3)
               | null(name)                  the pointer is null                                         (entry of a program only)
@@ -131,6 +132,7 @@ def _sweep() -> None:
     _room = max(_room, 2 * len(_interned))
 
 
+_new = object.__new__
 _NO_NAMES: frozenset[str] = frozenset()
 _NAMED = frozenset({"size", "var", "first", "last", "to_line"})
 _LOADS = frozenset({"load", "vload", "gather"})
@@ -141,29 +143,31 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -
     """The one expression with these parts.  No folding happens here."""
     key = (op, dtype, args, attr) if op != "const" else (dtype, type(attr), struct.pack("<d", attr) if type(attr) is float else attr)
     reference = _interned.get(key)
-    found = None if reference is None else reference()
-    if found is None:
-        found = Expr.__new__(Expr)
-        found.op, found.args, found.attr, found.dtype = op, args, attr, dtype
-        found.is_const = op == "const"
-        found.key = found.poly = found.order = None
-        position = (dtype is INDEX or dtype is bool_) and op not in _NO_POSITIONS
-        if args:
-            names, buffers = args[0].names, args[0].buffers
-            for a in args:
-                position = position and a.is_position
-                if a.names is not names:
-                    names = names | a.names
-                if a.buffers is not buffers:
-                    buffers = buffers | a.buffers
-        else:
-            names = frozenset((str(attr),)) if op in _NAMED else frozenset((f"${attr}",)) if op == "axis" else _NO_NAMES
-            buffers = _NO_NAMES
-        found.names, found.is_position = names, position
-        found.buffers = buffers | {str(attr)} if op in _LOADS else buffers
-        _interned[key] = ref(found)
-        if len(_interned) > _room:
-            _sweep()
+    if reference is not None:
+        found = reference()
+        if found is not None:
+            return found
+    found = _new(Expr)
+    found.op, found.args, found.attr, found.dtype = op, args, attr, dtype
+    found.is_const = op == "const"
+    found.key = found.poly = found.order = None
+    position = (dtype is INDEX or dtype is bool_) and op not in _NO_POSITIONS
+    if args:
+        names, buffers = args[0].names, args[0].buffers
+        for a in args:
+            position = position and a.is_position
+            if a.names is not names and a.names:
+                names = names | a.names if names else a.names
+            if a.buffers is not buffers and a.buffers:
+                buffers = buffers | a.buffers if buffers else a.buffers
+    else:
+        names = frozenset((str(attr),)) if op in _NAMED else frozenset((f"${attr}",)) if op == "axis" else _NO_NAMES
+        buffers = _NO_NAMES
+    found.names, found.is_position = names, position
+    found.buffers = buffers | {str(attr)} if op in _LOADS else buffers
+    _interned[key] = ref(found)
+    if len(_interned) > _room:
+        _sweep()
     return found
 
 
@@ -274,6 +278,11 @@ def fold(combiner: str, x: Expr) -> Expr:
 def zip_halves(a: Expr, b: Expr, high: bool) -> Expr:
     """a0, b0, a1, b1, … of the lower halves of two vectors (`high`: of the upper halves)."""
     return make("zip_high" if high else "zip_low", a.dtype, (a, b))
+
+
+def unzip(a: Expr, b: Expr) -> Expr:
+    """a0, a2, …, b1, b3, …: every other one of consecutive elements, where `b` starts with the last one of `a`."""
+    return make("unzip", a.dtype, (a, b))
 
 
 def as_expr(value: Expr | int) -> Expr:

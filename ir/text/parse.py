@@ -173,8 +173,8 @@ class _Reader:
             if tail not in COMBINERS:
                 line.unknown("combiner", Token("name", tail, token.column), COMBINERS)
             group.form, group.name = head, tail
-        elif name not in OPS and name not in ("extract", "zip_low", "zip_high"):
-            line.unknown("operator", token, [*OPS, "extract", "overlap", "zip_low", "zip_high"])
+        elif name not in OPS and name not in ("extract", "zip_low", "zip_high", "unzip"):
+            line.unknown("operator", token, [*OPS, "extract", "overlap", "zip_low", "zip_high", "unzip"])
         return self.open(group)
 
     def lanes(self, text: str, token: Token) -> int:
@@ -288,7 +288,7 @@ class _Reader:
             case "fold":
                 self.count(group, args, 1)
                 return make(form, args[0].dtype.element, args, group.name)
-            case "zip_low" | "zip_high":
+            case "zip_low" | "zip_high" | "unzip":
                 self.count(group, args, 2)
                 return make(form, args[0].dtype, args)
             case "extract":

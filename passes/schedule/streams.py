@@ -37,7 +37,7 @@ def stream_store(kernel: Kernel, facts: Facts, buffer: str, least: int = 0) -> K
     def one(s: Stmt) -> Block | None:
         return (replace(s, stream=condition),) if isinstance(s, Store) and s.buffer == buffer else None
 
-    return replace(kernel, body=map_block(kernel.body, one))
+    return kernel.with_body(map_block(kernel.body, one))
 
 
 def align(kernel: Kernel, facts: Facts, axis: str, buffer: str, least: int = 0) -> Kernel:
