@@ -90,6 +90,13 @@ def test_same_meaning_on_a_cpu(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
+def test_same_meaning_where_every_result_is_streamed(name: str) -> None:
+    """With a last cache of nothing loops begin at lines; the interpreter says where these are."""
+    before = module(name)
+    same(before, schedule(before, replace(CPU, vector_bytes=32, l3=2), Options()))
+
+
+@pytest.mark.parametrize("name", KERNELS)
 def test_same_meaning_strictly(name: str) -> None:
     before = module(name)
     same(before, schedule(before, CPU, Options(strict=True)))

@@ -340,7 +340,7 @@ _STATEMENTS: dict[type, Any] = {
     p.StoreTo: _ProgramTranslator.store, p.For: _ProgramTranslator.for_, p.If: _ProgramTranslator.if_, p.Region: _ProgramTranslator.region_,
     p.Call: _ProgramTranslator.call, p.Fail: _ProgramTranslator.fail,
     p.While: lambda t, s: t.while_(s, None),
-    p.Prefetch: lambda t, s: None,
+    p.Prefetch: lambda t, s: t.line("pass"),
     p.Barrier: lambda t, s: t.barrier(),
 }  # fmt: skip
 

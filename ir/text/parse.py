@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..dtypes import INDEX, DType, bool_, dtype
-from ..expr import Expr, axis, call, const, first, last, load, make, mul, null, overlap, ramp, size, var
+from ..expr import Expr, axis, call, const, first, last, load, make, mul, null, overlap, ramp, size, to_line, var
 from ..primops import COMBINERS, OPS
 from .operators import COMPARISON, PREFIX, ROW
 from .tokens import MISMATCH, Line, Token
 
 _MINUS_ONE = const(-1)
-_NAMED = {"first": first, "last": last, "null": null}
+_NAMED = {"first": first, "last": last, "null": null, "to_line": to_line}
 _MAX_LANES = 1 << 16
 
 
@@ -154,7 +154,7 @@ class _Reader:
         """After `name(`."""
         line = self.line
         if name in _NAMED:
-            self.operands.append(_NAMED[name](line.name("the name of a buffer" if name == "null" else "the name of an axis")))
+            self.operands.append(_NAMED[name](line.name("the name of a buffer" if name in ("null", "to_line") else "the name of an axis")))
             line.expect(")")
             return True
         group = _Group(name, token, len(self.operands))

@@ -68,7 +68,7 @@ def _wrong(node: Expr) -> str:
         return operands_of(OPS[op], tuple(a.dtype for a in node.args), d)
     if op == "const":
         return literal_of(node.attr, d)
-    if op in ("axis", "size"):
+    if op in ("axis", "size", "to_line"):
         return "" if d is INDEX else f"a position is i64, not {d}"
     if op in ("first", "last", "null"):
         return "" if d is bool_ else f"a condition is bool, not {d}"

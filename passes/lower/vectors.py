@@ -164,19 +164,21 @@ class _Attempt:
 
 
 def folded_once(body: Block, name: str, count: int) -> Block:
-    """Vectors that one scalar accumulates, combined before they are folded, as a tree; () where the body is something else.
+    """Vectors that one scalar accumulates, or one element, combined before they are folded, as a tree; () where the body is something else.
 
     A fold is a chain of shuffles that nothing hides.
     """
-    if len(body) != 1 or not isinstance(s := body[0], Assign) or s.value.op not in COMBINER_OF or s.value.args[1].op != "fold":
+    if len(body) != 1 or not isinstance(s := body[0], (Assign, StoreTo)) or s.value.op not in COMBINER_OF or s.value.args[1].op != "fold":
         return ()
     target, folded = s.value.args
     if name in target.names or count > MOST_FOLDED:
         return ()
+    if isinstance(s, StoreTo) and (target is not load(s.buffer, target.dtype, s.address) or s.buffer in folded.buffers):
+        return ()
     terms = [substitute(folded.args[0], {var(name): const(k)}) for k in range(count)]
     while len(terms) > 1:
         terms = [call(s.value.op, *pair) if len(pair) > 1 else pair[0] for pair in (terms[k : k + 2] for k in range(0, len(terms), 2))]
-    return (Assign(s.name, call(s.value.op, target, fold(folded.attr, terms[0]))),)
+    return (replace(s, value=call(s.value.op, target, fold(folded.attr, terms[0]))),)
 
 
 def data_types(body: Block) -> list[DType]:
