@@ -46,6 +46,7 @@ class Step(NamedTuple):
 STEPS: dict[str, Step] = {
     "split": Step(loops.split, "ni", {"tail": "n"}),
     "part": Step(loops.part, "ni"),
+    "share": Step(loops.share, "ni", {"multiple": "i"}),
     "deal": Step(residues.deal, "ni"),
     "sieve": Step(residues.sieve, "n"),
     "reorder": Step(loops.reorder, "n+"),
