@@ -19,6 +19,7 @@ from ...ir.walks import postorder, substitute
 from . import cost, prefetches, roles
 from .affine import divides, inside, same_position, stride, upper
 from .plan import Plan
+from .side_by_side import rows_side_by_side
 from .tables import candidates
 from .tree import StepError, all_loops, around, find
 
@@ -46,8 +47,10 @@ def vectors(plan: Plan) -> None:
 def vectors_inside(plan: Plan, loops: list[Loop] | None = None, side_by_side: int = cost.ACCUMULATORS) -> None:
     """Vectors along some innermost loops (by default all), at most so many of them side by side, or along what is around them."""
     for x in roles.innermost(plan.kernel.body) if loops is None else loops:
-        if not _columns_inside(plan, x):
-            vectors_along(plan, x, side_by_side)
+        if _columns_inside(plan, x):
+            continue
+        for rest in rows_side_by_side(plan, x, _width(plan, x.body)):
+            vectors_along(plan, rest, side_by_side)
 
 
 def _width(plan: Plan, body: Block) -> int:
@@ -68,10 +71,8 @@ def threads(plan: Plan) -> None:
     if len(axes) - single > (1 if short or rows else 2) and not plan.tried("collapse", outer, axes[single + 1]):
         outer = roles.shape(plan.kernel).axes[single]
     plan.do("parallel", outer)
-    if plan.alone and any(
-        isinstance(s, Alloc) and s.buffer.space == "private" and not s.buffer.elements.is_const for s in statements(plan.kernel.body)
-    ):
-        plan.tried("region")  # memory of a row is allocated once a thread
+    if any(isinstance(s, Alloc) and s.buffer.space == "private" and not s.buffer.elements.is_const for s in statements(plan.kernel.body)):
+        plan.tried("region", *(() if plan.alone else (outer,)))  # memory of a row is allocated once a thread
 
 
 def prefetched(plan: Plan) -> None:
