@@ -66,7 +66,7 @@ class Split:
         outside = min(sharing, default=len(extents))
         if sharing:  # a block of few rows is not worth packing columns for, however many blocks there are
             few = call("bit_or", few, call("bit_and", product([extents[j] for j in sharing]).le(SHARING), rows.le(MOST_ROWS)))
-        chunks = minimum(ceildiv(PIECES, maximum(ONE, product(extents[:outside]))), const(CHUNKS))
+        chunks = minimum(ceildiv(const(PIECES), maximum(ONE, product(extents[:outside]))), const(CHUNKS))
         size = simplify(ceildiv(extent, chunks * least) * least, known)
         return Split(simplify(call("bit_and", few, const(2 * least).le(extent)), known), size, outside)
 

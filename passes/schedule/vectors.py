@@ -50,7 +50,7 @@ def vectors_inside(plan: Plan, loops: list[Loop] | None = None, side_by_side: in
         if _columns_inside(plan, x):
             continue
         for rest in rows_side_by_side(plan, x, _width(plan, x.body)):
-            vectors_along(plan, rest, side_by_side)
+            vectors_along(plan, rest, side_by_side if rest is x else 1)
 
 
 def _width(plan: Plan, body: Block) -> int:
