@@ -28,8 +28,13 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
     if around is None or not _suits(plan, around, x, width):
         return [x]
     saved, row, deep = plan.kernel, around.axis, x.axis
+    above = _sharing(plan, around, x)
     try:
         plan.do("split", row, width, tail="cut")
+        if above is not None:  # what is read once for all of these rows stays in the first cache
+            if len(find(plan.kernel, above).body) > 1:
+                plan.do("fission", above)
+            plan.do("reorder", f"{row}.0", above)
         plan.do("split", deep, width, tail="pad")
         plan.do("rfactor", f"{deep}.1")
         for s in find(plan.kernel, f"{row}.1").body:
@@ -57,6 +62,15 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
         return [x]
     plan.note(f"`{deep}` for {width} of `{row}` side by side, folded together")
     return roles.innermost(find(plan.kernel, f"{row}.t").body) if plan.has(f"{row}.t") else []
+
+
+def _sharing(plan: Plan, around: Loop, x: Loop) -> str | None:
+    """The loop around both, where what moves with both of them is the same in all of its iterations."""
+    outer = next((s for s in statements(plan.kernel.body) if isinstance(s, Loop) and any(t is around for t in s.body)), None)
+    if outer is None or outer.kind != "parallel" or len(outer.body) > 1 or outer.axis in roles.shape(plan.kernel).axes:
+        return None
+    both = [n for s in x.body for n in loads_in(*expressions(s)) if {around.axis, x.axis} <= n.names]
+    return None if any(outer.axis in n.names for n in both) else outer.axis
 
 
 def _unrolled(plan: Plan, rows: str, lanes: str) -> None:

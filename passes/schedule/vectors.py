@@ -373,12 +373,12 @@ def _column(plan: Plan, axis: str) -> bool:
     return True
 
 
-def _strips(plan: Plan, axis: str, *factors: int) -> None:
-    """Vectors of accumulators along a kept axis, so many elements side by side; what is left by the next of `factors`."""
+def _strips(plan: Plan, axis: str, *factors: int, pad: bool = False) -> None:
+    """Vectors of accumulators along a kept axis, so many elements side by side; what is left by the next of `factors`, and at last one by one, or (`pad`) by a vector of which only the first lanes are there."""
     for factor in factors:
         if not plan.has(axis):
             return
-        plan.do("split", axis, factor, tail="cut")
+        plan.do("split", axis, factor, tail="pad" if pad and factor == factors[-1] else "cut")
         for piece in _expanded(plan, f"{axis}.1"):
             plan.do("vectorize", piece)
         plan.note(f"vectors of {factor} along the kept axis `{axis}`, the reduction outside of them")
@@ -419,8 +419,10 @@ def _columns_inside(plan: Plan, x: Loop) -> bool:
         return False
     saved = plan.kernel
     try:
-        side = [width * n for n in (cost.STRIP, cost.ACCUMULATORS) if 2 * n <= plan.target.vector_registers]
-        _strips(plan, around.axis, *(n for n in (*side, width) if extent is None or n <= extent))
+        most = _at_most(plan, x.axis)
+        short = most is not None and most <= cost.SHORT
+        side = [width * n for n in (cost.STRIP, cost.ACCUMULATORS)[short:] if 2 * n <= plan.target.vector_registers]
+        _strips(plan, around.axis, *(n for n in (*side, width) if extent is None or n <= extent), pad=cost.first_lanes(plan.target))
     except StepError as e:
         plan.kernel = saved
         plan.note(f"`{around.axis}` is consecutive, but: {e}")
