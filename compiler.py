@@ -1,6 +1,6 @@
 """From text to library: the one module that sees all the parts.
 
-`open_input` finds what the user named, `Compilation` brings one composite through the levels, `build` makes (or finds in the cache) its library.
+`compilations` opens what the user named, `Compilation` brings one composite through the levels, `build` makes (or finds in the cache) its library.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .inputs import LEVELS, OPS_FOLDER, Unit, entries, open_input
 from .ir.errors import LuminalError, SourceError, UsageError
 from .ir.target import Options, Target
 
@@ -22,11 +24,9 @@ if TYPE_CHECKING:
     from .ir.graph import Graph
     from .ir.kernel import Module
     from .ir.program import Program
+    from .kept import Kept
     from .runtimes import Rendered, Runtime
     from .tuning import Tuned
-
-LEVELS = ("graph", "kernel", "program")
-OPS_FOLDER = Path(__file__).parent / "ops"
 
 
 @dataclass(frozen=True)
@@ -61,16 +61,6 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Unit:
-    """What an input holds: composites in source form, or one intermediate file."""
-
-    name: str
-    text: str
-    composites: tuple[Composite, ...] = ()
-    level: str = ""  # "graph" | "kernel" | "program" for an intermediate file
-
-
-@dataclass(frozen=True)
 class Step:
     """What the observer of a compilation sees after each pass."""
 
@@ -80,64 +70,11 @@ class Step:
     seconds: float
 
 
-def open_input(text_or_path: str, settings: Settings, stdin: Callable[[], str] | None = None) -> Unit:
-    """A path, `-` (standard input), literal text (it holds a newline or starts with `(`), or the name of a library composite."""
-    from . import dsl
-
-    if text_or_path == "-" and stdin is not None:
-        text = stdin()
-        return Unit("<stdin>", text, dsl.read(text, "<stdin>"))
-    if "\n" in text_or_path or text_or_path.lstrip().startswith(("(", ";")):
-        return Unit("<text>", text_or_path, dsl.read(text_or_path, "<text>"))
-    path = Path(text_or_path)
-    if not path.suffix and not path.is_file():
-        if path.is_dir():
-            raise UsageError(f"{text_or_path}: a folder; name the files in it (only `luminal check` takes folders)")
-        folders = (*map(Path, settings.include), OPS_FOLDER)
-        found = [p for folder in folders for p in sorted(folder.glob("**/*.toml")) if p.stem == text_or_path]
-        if found:
-            path = found[0]
-        else:
-            raise UsageError(f"{text_or_path}: no such file, and no library composite of this name{_nearest(text_or_path)}")
-    suffix = path.suffix[1:]
-    if suffix in LEVELS:
-        try:
-            return Unit(str(path), path.read_text(encoding="utf-8"), level=suffix)
-        except OSError as error:
-            raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from None
-        except UnicodeDecodeError as error:
-            raise UsageError(f"{path}: not UTF-8 text (byte {error.start})") from None
-    if suffix not in ("toml", "lisp"):
-        raise UsageError(f"{path}: the suffix says what a file holds: .toml, .lisp, .graph, .kernel or .program")
-    return Unit(str(path), "", dsl.read_file(path))
-
-
-def _nearest(name: str) -> str:
-    from difflib import get_close_matches
-
-    names = sorted(p.stem for p in OPS_FOLDER.glob("**/*.toml"))
-    close = get_close_matches(name, names, 1)
-    return f"; nearest: {close[0]}" if close else ""
-
-
-def entries(unit: Unit, settings: Settings) -> tuple[Composite | None, ...]:
-    """The composites of a unit that are to be compiled (`--entry`); (None,) for an intermediate file."""
-    if unit.level:
-        return (None,)
-    if settings.entry == "all":
-        return unit.composites
-    if settings.entry is None:
-        return (unit.composites[-1],)
-    chosen = tuple(c for c in unit.composites if c.name == settings.entry)
-    if not chosen:
-        raise UsageError(f"{unit.name}: no composite named {settings.entry}; it holds {', '.join(c.name for c in unit.composites)}")
-    return chosen
-
-
 class Compilation:
     """One composite on its way through the levels.
 
     `graph`, `module`, `program` and `rendered` are computed when first asked for; `observer` is called after each pass with a `Step`.
+    No `composite` is the one that the settings name.  With `keeps` and no observer, what the same text came to before is taken, and what comes out is kept (see `kept.py`).
     """
 
     def __init__(
@@ -146,18 +83,21 @@ class Compilation:
         composite: Composite | None,
         settings: Settings,
         observer: Callable[[Step], None] | None = None,
+        keeps: bool = False,
     ) -> None:
         from . import runtimes
 
         self.unit = unit
-        self.composite = composite
+        self._composite = composite
         self.settings = settings
         self.runtime: Runtime = runtimes.find(settings.runtime)
         self.target: Target = self.runtime.target(settings.target, settings.config, settings.portable)
         self.observer = observer
         self.levels: dict[str, Any] = {}
+        self._final: dict[str, Any] = {}  # the levels as all passes leave them
+        self._wanted: dict[str, None] = {}  # graph and program, where somebody asked for them
         self.stages: list[tuple[str, float]] = []  # what took how long: elaborate and each pass
-        self.warnings: list[Diagnostic] = []  # of the elaboration
+        self._warnings: list[Diagnostic] = []  # of the elaboration
         self.scope: Scope | None = None  # once it is elaborated
         self.start = unit.level or "graph"
         if unit.level:
@@ -176,10 +116,31 @@ class Compilation:
             if ignored:
                 raise UsageError(f"{unit.name}: {ignored[0]} is for composites; an intermediate file is compiled as it stands")
             self.levels[unit.level] = text.read_valid(unit.text, unit.name)
+        self._key: str | None = None
+        if keeps and observer is None:
+            from .kept import key_of
+
+            self._key = key_of(self)
+
+    @cached_property
+    def composite(self) -> Composite | None:
+        """None for an intermediate file.  SourceError where the text is wrong, UsageError where it has no such composite."""
+        return self._composite or entries(self.unit, self.settings)[0]
+
+    @cached_property
+    def kept(self) -> Kept | None:
+        """What the same compilation came to before."""
+        from .kept import recall
+
+        return None if self._key is None else recall(self._key)
+
+    def changed(self, **settings: Any) -> Compilation:
+        """The same composite with other settings."""
+        return Compilation(self.unit, self._composite, replace(self.settings, **settings), self.observer, self._key is not None)
 
     def variant(self, without: tuple[str, ...]) -> Compilation:
         """The same composite where these optional ports are absent: kernels and a C function of their own (at -O3 the recorded ones: no search for each)."""
-        return Compilation(self.unit, self.composite, replace(self.settings, without=without, budget=0.0), self.observer)
+        return self.changed(without=without, budget=0.0)
 
     @property
     def options(self) -> Options:
@@ -219,7 +180,7 @@ class Compilation:
         s, instance = self.settings, self._instance
         self.scope = scope = dsl.Scope(self.unit.composites, tuple(map(Path, s.include)))
         try:
-            return dsl.elaborate(composite, scope, instance, self.warnings)
+            return dsl.elaborate(composite, scope, instance, self._warnings)
         except SourceError as wrong:
             if not (s.sizes or s.parameters):
                 raise
@@ -237,7 +198,7 @@ class Compilation:
         s = self.settings
         from .dsl.names import fold
 
-        optional = () if self.composite is None else self.composite.optional
+        optional = self.optional
         absent = {fold(name): name for name in s.without}
         unknown = [name for folded, name in absent.items() if folded not in map(fold, optional)]
         if unknown:
@@ -261,10 +222,42 @@ class Compilation:
     @property
     def dependencies(self) -> tuple[Path, ...]:
         """The files that the graph was made of: the input's own, then those of the composites that it calls."""
-        if self.start == "graph":
-            self.elaborate()
         own = Path(self.unit.name)
-        return ((own,) if own.is_file() else ()) + (self.scope.files if self.scope is not None else ())
+        if self.kept is not None:
+            called = tuple(map(Path, self.kept.files))
+        else:
+            if self.start == "graph":
+                self.elaborate()
+            called = tuple(self.scope.texts) if self.scope is not None else ()
+        return ((own,) if own.is_file() else ()) + called
+
+    @property
+    def warnings(self) -> list[Diagnostic]:
+        """Of the elaboration, once that is done."""
+        return self._warnings if "source_graph" in self.levels or self.kept is None else self.kept.warnings
+
+    @property
+    def notes(self) -> list[tuple[str, str]]:
+        """The reasons for what was decided, each with the kernel that it is about."""
+        return self.kept.notes if self.kept is not None else [(k.name, note) for k in self.module.kernels for note in k.notes]
+
+    @property
+    def kernels(self) -> int:
+        return self.kept.kernels if self.kept is not None else len(self.module.kernels)
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """The ports that may be absent."""
+        if self.kept is not None:
+            return tuple(self.kept.optional)
+        return () if self.composite is None else self.composite.optional
+
+    @property
+    def leading(self) -> frozenset[str]:
+        """The ports that begin with `~`."""
+        from .leading import leading_ports
+
+        return frozenset(self.kept.leading) if self.kept is not None else leading_ports(self.composite)
 
     def run(self, stop_after: str | None = None, stop_level: str | None = None) -> Any:
         """Run the pipeline (to the end, to a pass, or to the last pass that gives a level) and return the IR."""
@@ -298,35 +291,73 @@ class Compilation:
     @property
     def graph(self) -> Graph:
         """After the passes on the graph."""
-        return self._level("graph")
+        return self._asked("graph")
 
     @property
     def module(self) -> Module:
         """The kernels as scheduled."""
-        return self._level("kernel")
+        return self.level("kernel")
 
     @property
     def program(self) -> Program:
-        return self._level("program")
+        return self._asked("program")
 
-    def _level(self, level: str) -> Any:
+    def _asked(self, level: str) -> Any:
+        """A level that somebody wants to know, so that it is worth keeping beside the source."""
+        found = self.level(level)
+        if level not in self._wanted:
+            self._wanted[level] = None
+            if "rendered" in self.levels and (self.kept is None or level not in self.kept.levels):
+                self._remember()
+        return found
+
+    def level(self, level: str) -> Any:
+        """A level as all passes leave it."""
         if LEVELS.index(self.start) > LEVELS.index(level):
             raise UsageError(f"{self.unit.name}: a .{self.start} file has no {level}")
-        if "finished" not in self.levels:
-            self.levels["finished"] = self.run()
-        return self.levels[level]
+        if level not in self._final:
+            if self.kept is not None and level in self.kept.levels:
+                from .ir import text
+
+                self._final[level] = text.read(self.kept.levels[level])
+            else:
+                self.run()
+                self._final.update({k: self.levels[k] for k in LEVELS if k in self.levels})
+                self._doubt()
+        return self._final[level]
+
+    def _doubt(self) -> None:
+        """What was kept is forgotten where a composite that is called has changed since: source and levels are to be of the same files."""
+        from .kept import called
+
+        if self.kept is not None and self.kept.files != called(self):
+            self.kept = None
+            self.levels.pop("rendered", None)
+
+    def _remember(self) -> None:
+        if self._key is not None:
+            from .kept import remember
+
+            remember(self._key, self, dict.fromkeys((*(self.kept.levels if self.kept is not None else ()), *self._wanted)))
 
     @property
     def rendered(self) -> Rendered:
+        if "rendered" not in self.levels and self.kept is not None:
+            from .runtimes import Rendered
+
+            self.levels["rendered"] = Rendered(self.kept.source, self.kept.header, self.kept.suffix)
         if "rendered" not in self.levels:
-            program = self.program
+            program = self.level("program")
             began = time.perf_counter()
             self.levels["rendered"] = self.runtime.render(program, self.target, self.settings.prefix)
             self._saw("render", "source", self.levels["rendered"], time.perf_counter() - began)
+            self._remember()
         return self.levels["rendered"]
 
     @property
     def name(self) -> str:
+        if self.kept is not None:
+            return self.kept.name
         if self.composite is not None and "source_graph" not in self.levels:
             return self.elaborate().name
         first = next(iter(v for k, v in self.levels.items() if k in ("source_graph", *LEVELS)))
@@ -354,11 +385,16 @@ class Compilation:
 
 
 def compilations(
-    input_: str, settings: Settings, stdin: Callable[[], str] | None = None, observer: Callable[[Step], None] | None = None
+    input_: str,
+    settings: Settings,
+    stdin: Callable[[], str] | None = None,
+    observer: Callable[[Step], None] | None = None,
+    keeps: bool = False,
 ) -> list[Compilation]:
-    """One compilation for each entry of an input."""
+    """One compilation for each entry of an input, which is read when that is needed."""
     unit = open_input(input_, settings, stdin)
-    return [Compilation(unit, c, settings, observer) for c in entries(unit, settings)]
+    chosen = unit.composites if settings.entry == "all" and not unit.level else (None,)
+    return [Compilation(unit, c, settings, observer, keeps) for c in chosen]
 
 
 def free_sizes(compilation: Compilation) -> tuple[str, ...]:
@@ -367,4 +403,6 @@ def free_sizes(compilation: Compilation) -> tuple[str, ...]:
     return tuple(s.name for s in ir.sizes)
 
 
-__all__ = ["Compilation", "Settings", "SourceError", "Step", "Unit", "compilations", "entries", "free_sizes", "open_input", "replace"]
+__all__ = [
+    "LEVELS", "OPS_FOLDER", "Compilation", "Settings", "SourceError", "Step", "Unit", "compilations", "entries", "free_sizes", "open_input",
+]  # fmt: skip

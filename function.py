@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .compiler import Compilation, Settings, compilations
 from .ir.errors import SourceError, UsageError
 from .ir.graph import Port
-from .leading import fold_leading, leading_ports, unfolded
+from .leading import fold_leading, unfolded
 
 if TYPE_CHECKING:
     import numpy
@@ -54,7 +54,7 @@ def compile(
         parameters=parameters, without=tuple(without), assume=tuple(assume), include=tuple(include), entry=entry, prefix=prefix, portable=portable, timeout=timeout, device=device,
         at=dict(at or {}), budget=budget,
     )  # fmt: skip
-    found = compilations(str(source), settings)
+    found = compilations(str(source), settings, keeps=True)
     if len(found) != 1:
         raise UsageError("luminal.compile takes one composite: name it with entry=")
     if O > 2 and (why := found[0].tune().warning):
@@ -77,14 +77,13 @@ class Function:
         self._fast: Any = None  # the same plans in C, where they are of arrays alone
         self._run: Callable[[tuple[Any, ...], dict[str, Any] | None], Any] | None = None
         self._variants: dict[tuple[str, ...], Function] = {}
-        optional = () if compilation.composite is None else compilation.composite.optional
         graph = compilation.program
         self._ports = graph.ports
-        self._optional = tuple(p.name for p in graph.ports if p.name in optional)
+        self._optional = tuple(p.name for p in graph.ports if p.name in compilation.optional)
         self._sizes = tuple(s.name for s in graph.sizes)
         self._inputs = tuple(p for p in graph.ports if p.role != "out")
         self._outputs = tuple(p for p in graph.ports if p.role in ("out", "inout"))
-        self._leading = leading_ports(compilation.composite)
+        self._leading = compilation.leading
 
     @property
     def source(self) -> str:

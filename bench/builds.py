@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -88,15 +89,22 @@ def costs(input_: str, target: str, runs: int, folder: Path) -> Costs:
         compilation.runtime.build(rendered, compilation.target, "shared", product, None, [])
         return Seconds(perf_counter() - began, used() - before)
 
+    def forget(*kept: str) -> None:
+        shutil.rmtree(folder.joinpath("cache", *kept), ignore_errors=True)
+
+    def source() -> Seconds:
+        forget("luminal", "compilations")
+        return command([*options, "--emit", "source"], folder)
+
     def cold() -> Seconds:
-        subprocess.run(["rm", "-rf", str(folder / "cache")], check=True)
+        forget()
         return build("library.so")
 
-    command([*options, "--emit", "source"], folder)  # leaves the byte code
+    source()  # leaves the byte code and the templates
     found = {
         name: min((measure() for _ in range(runs)), key=lambda s: s.wall)
         for name, measure in (
-            ("source", lambda: command([*options, "--emit", "source"], folder)),
+            ("source", source),
             ("compiler", compiler),
             ("cold", cold),
             ("cached", lambda: build("library.so")),
@@ -144,6 +152,7 @@ def build(spec: Spec, target: str) -> Built:
     kernel = compiled(spec, _subjects()[spec.subject], machine)
     if not isinstance(kernel, Kernel):
         return Built(spec, refused="" if kernel is None else kernel.status)
+    assert kernel.program is not None
     try:
         rendered = runtime.render(kernel.program, machine, "lm_")
         halfway = used()

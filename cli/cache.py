@@ -9,7 +9,7 @@ import click
 
 @click.group("cache")
 def cache() -> None:
-    """The compile cache: built libraries, named by everything that decides their bytes.
+    """The compile cache: built libraries, named by everything that decides their bytes; and what else would be found out again.
 
     It lies in the user's cache folder ($XDG_CACHE_HOME/luminal where that is set); emptying it costs time and nothing else.
 
@@ -33,9 +33,15 @@ def info(as_json: bool) -> int:
 
     found = contents()
     if as_json:
-        click.echo(dumps({"folder": str(found.folder), "products": found.products, "bytes": found.bytes, "unfinished": found.unfinished}))
+        click.echo(
+            dumps(
+                {"folder": str(found.folder), "products": found.products, "notes": found.notes, "bytes": found.bytes, "unfinished": found.unfinished}
+            )
+        )
     else:
-        click.echo(f"{found.folder}: {found.products} product{'s' * (found.products != 1)}, {found.bytes / 1e6:.1f} MB")
+        click.echo(
+            f"{found.folder}: {found.products} product{'s' * (found.products != 1)}, {found.notes} note{'s' * (found.notes != 1)}, {found.bytes / 1e6:.1f} MB"
+        )
         if found.unfinished:
             click.echo(f"{found.unfinished} unfinished: being made now, or left by a process that was killed")
     return 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ..compiler import LEVELS, Compilation, Settings, Step, compilations, replace
+from ..compiler import LEVELS, Compilation, Settings, Step, compilations
 from ..ir.errors import Diagnostic, SourceError, UsageError
 from . import diagnostics
 from .dependencies import write_rule
@@ -99,7 +99,7 @@ def compile_(**options: Any) -> int:
     report: dict[str, Any] = {"ok": True, "runtime": None, "results": [], "files": [], "diagnostics": []}
     for input_ in options["inputs"]:
         try:
-            found = compilations(input_, settings, stdin=sys.stdin.read, observer=observer(options))
+            found = compilations(input_, settings, stdin=sys.stdin.read, observer=observer(options), keeps=True)
             if (
                 options["output"]
                 and Path(options["output"]).suffix
@@ -126,9 +126,8 @@ def with_parameters(compilation: Compilation, options: dict[str, Any]) -> tuple[
     given = {k: v for k, v in bound.items() if k in names}
     if not given:
         return compilation, options
-    settings = replace(compilation.settings, sizes={**compilation.settings.sizes, **given})
     rest = ", ".join(f"{k}={v}" for k, v in bound.items() if k not in given)
-    return Compilation(compilation.unit, compilation.composite, settings, compilation.observer), {**options, "test": rest}
+    return compilation.changed(sizes={**compilation.settings.sizes, **given}), {**options, "test": rest}
 
 
 def warn(found: list[Diagnostic], options: dict[str, Any], report: dict[str, Any]) -> None:
@@ -186,8 +185,10 @@ def parse_emit(text: str | None) -> list[str]:
 
 
 def observer(options: dict[str, Any]) -> Any:
-    """What happens after each pass: printing, timing, saving."""
+    """What happens after each pass: printing, timing, saving.  None where nothing of that is wanted."""
     wanted, folder, debug = options["print_after"], options["save_temps"], options["debug"]
+    if not (wanted or folder or debug or options["time_passes"]):
+        return None
     count = 0
 
     def observe(step: Step) -> None:
@@ -243,12 +244,12 @@ def one(compilation: Compilation, options: dict[str, Any], emitted: list[str], r
         for level in LEVELS:
             click.echo(emit(compilation, level), err=True)
     if options["why"]:
-        for kernel in compilation.module.kernels:
-            for note in kernel.notes:
-                click.echo(f"{kernel.name}: {note}", err=True)
-    compilation.rendered  # noqa: B018 - whatever was asked for, all passes run, so that they can be watched
+        for kernel, note in compilation.notes:
+            click.echo(f"{kernel}: {note}", err=True)
     status = 0
-    if options["test"] is not None:
+    if options["test"] is None:
+        compilation.rendered  # noqa: B018 - whatever was asked for, all passes run, so that they can be watched
+    else:
         from .testing import test
 
         for variant in presences(compilation):
@@ -286,7 +287,7 @@ def searched(compilation: Compilation, options: dict[str, Any], report: dict[str
 
 def presences(compilation: Compilation) -> list[Compilation]:
     """What `--test` covers: every set of optional ports may be absent (up to MAX_PRESENCES of them), unless --without says which are."""
-    optional = () if compilation.composite is None else compilation.composite.optional
+    optional = compilation.optional
     if compilation.settings.without or not optional:
         return [compilation]
     absent = [names for count in range(len(optional) + 1) for names in combinations(optional, count)][:MAX_PRESENCES]

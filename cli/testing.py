@@ -55,11 +55,11 @@ def subject_of(compilation: Compilation, log: list[str]) -> Any:
     graph = compilation.elaborate()
     program = compilation.program
     # what is judged by another bound is written down after these passes; else all passes on the graph are done
-    raised = compilation.run(stop_after="simplify") if s.fast else compilation.levels.get("graph", graph)
+    raised = compilation.run(stop_after="simplify") if s.fast else compilation.graph if compilation.start == "graph" else graph
     written = compilation.run(stop_after="shorten_filters") if s.fast else None
     return Subject(
         graph, program, compilation.library_path(log), s.runtime, compilation.runtime.name, s.target, s.config, s.portable, s.prefix,
-        len(compilation.module.kernels), raised, compilation.opinion(), written,
+        compilation.kernels, raised, compilation.opinion(), written,
     )  # fmt: skip
 
 

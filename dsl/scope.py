@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .ast import Composite
+from .files import text_of
 from .names import fold
-from .reader import read_file
+from .reader import read
 
 LIBRARY = Path(__file__).resolve().parent.parent / "ops"
+SEARCHED = ("*.toml", "*.lisp", "*/*.toml", "*/*.lisp")  # in a folder
 
 
 @dataclass(eq=False)
@@ -23,6 +25,7 @@ class Scope:
     folders: tuple[Path, ...] = ()
     _read: dict[Path, tuple[Composite, ...]] = field(default_factory=dict)
     _files: dict[Path, dict[str, Path]] = field(default_factory=dict)
+    texts: dict[Path, str] = field(default_factory=dict)  # of the files that were read so far
 
     def find(self, name: str, beside: Composite) -> Composite | None:
         """The composite with this name (exact, then folded): of the file of `beside`, of the compiled file, of the folders, of the library.
@@ -53,21 +56,17 @@ class Scope:
             found.extend(path.stem for path in self._index(folder).values())
         return list(dict.fromkeys(found))
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """Those that were read so far."""
-        return tuple(self._read)
-
     def _composites(self, path: Path) -> tuple[Composite, ...]:
         if path not in self._read:
-            self._read[path] = read_file(path)
+            self.texts[path] = text_of(path)
+            self._read[path] = read(self.texts[path], str(path))
         return self._read[path]
 
     def _index(self, folder: Path) -> dict[str, Path]:
         """Folded stem → file; the first in alphabetical order wins."""
         if folder not in self._files:
             index: dict[str, Path] = {}
-            for path in sorted(p for pattern in ("*.toml", "*.lisp", "*/*.toml", "*/*.lisp") for p in folder.glob(pattern)):
+            for path in sorted(p for pattern in SEARCHED for p in folder.glob(pattern)):
                 index.setdefault(fold(path.stem), path)
             self._files[folder] = index
         return self._files[folder]

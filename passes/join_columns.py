@@ -47,6 +47,7 @@ from ..ir.renaming import Names, defined, unique_locals
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
 from .join_loops import Sum, is_reused, reduction, with_joined_loops
+from .join_siblings import with_joined_siblings
 from .rows import Rows, around, rows_of
 
 CHUNK = 64  # rows: their sums are written and read again once, which is little beside so many rows
@@ -213,7 +214,8 @@ def _joined(group: list[Member], fits: Expr, registers: int) -> tuple[list[Kerne
     note = f"what goes through the same rows goes through them once, {CHUNK} at a time, where a row of sums stays in the cache"
     notes = tuple(dict.fromkeys((*(n for m in group for n in m.rows.kernel.notes), note)))
     kernel = Kernel(group[0].rows.kernel.name, order, _either(fits, body, orelse), notes=notes)
-    return [with_joined_loops(kernel, (*first.sizes, *first.buffers), registers), *after], temps
+    taken = (*first.sizes, *first.buffers)
+    return [with_joined_siblings(with_joined_loops(kernel, taken, registers), taken), *after], temps
 
 
 def _either(condition: Expr, body: Block, orelse: Block) -> Block:

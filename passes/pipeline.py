@@ -39,6 +39,13 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("simplify", "graph", "graph", "before fusing, so that dead and repeated work is not counted as traffic"),
     Pass("shorten_filters", "graph", "graph", "on the simplified graph, which is what a run is judged by; only under --fast"),
     Pass(
+        "take_out_shifts",
+        "graph",
+        "graph",
+        "after simplify, which shows what is added to what; before fusing, which would make the sums real",
+        frozenset({2, 3}),
+    ),
+    Pass(
         "row_axes",
         "graph",
         "graph",

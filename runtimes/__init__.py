@@ -73,7 +73,9 @@ class Runtime(Protocol):
         """The resolved target: `name` is `--target` (None: `native`, or the portable baseline where `portable`).  UsageError for what is unknown or contradicts."""
         ...
 
-    def render(self, program: Program, target: Target, prefix: str) -> Rendered: ...
+    def render(self, program: Program, target: Target, prefix: str) -> Rendered:
+        """The same program, target and prefix give the same text, and nothing but the runtime's folder decides what it is: it is kept."""
+        ...
 
     def build(self, rendered: Rendered, target: Target, kind: str, path: Path, timeout: float | None, log: list[str]) -> None:
         """Write `path` (kind: object | static | shared | ptx | cubin); `log` receives the commands.  ToolError when a tool is missing or fails."""

@@ -1,24 +1,21 @@
 """Compiled templates, kept beside the compile cache: Jinja's compiler takes a fifth of a new process from text to C.
 
-An entry is the code object of one template, as Python keeps those of modules (marshal), behind the sha256 of its bytes; its name is the sha256 of the template and of what
-compiled it.  One that does not match is made anew, and where the folder cannot be written nothing is kept.
+What is kept is the code object of one template, as Python keeps those of modules (marshal); its key is the template and what compiled it.
 """
 
 from __future__ import annotations
 
 import marshal
-import os
 import sys
-import tempfile
-from hashlib import sha256
-from pathlib import Path
 from types import CodeType
 
 import jinja2
 from jinja2 import BytecodeCache, Environment, Template
 from jinja2.bccache import Bucket
 
-DIGEST = 32  # bytes of a sha256
+from .keep import keep, kept
+
+ROOM = "templates"
 
 
 class Kept(BytecodeCache):
@@ -41,36 +38,15 @@ def of_text(environment: Environment, text: str) -> Template:
     return Template.from_code(environment, code, environment.make_globals(None))
 
 
-def folder() -> Path:
-    """Where compiled templates are kept: beside the products, see `search/cache.py`."""
-    from platformdirs import user_cache_path
-
-    return user_cache_path("luminal", appauthor=False) / "templates"
+def _key(template: str) -> str:
+    return f"{sys.version}\0{jinja2.__version__}\0{template}"
 
 
-def _place(key: str) -> Path:
-    return folder() / sha256(f"{sys.version}\0{jinja2.__version__}\0{key}".encode()).hexdigest()
+def load(template: str) -> CodeType | None:
+    """What was saved of a template; None where that is nothing, or is damaged."""
+    data = kept(ROOM, _key(template))
+    return None if data is None else marshal.loads(data)
 
 
-def load(key: str) -> CodeType | None:
-    """What was saved under a key; None where that is nothing, or is damaged."""
-    try:
-        found = _place(key).read_bytes()
-    except OSError:
-        return None
-    return marshal.loads(found[DIGEST:]) if sha256(found[DIGEST:]).digest() == found[:DIGEST] else None
-
-
-def save(key: str, code: CodeType) -> None:
-    """Whole or not at all: others may be reading."""
-    data = marshal.dumps(code)
-    place = _place(key)
-    if not place.is_absolute():  # a user without a home folder
-        return
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=place.parent, prefix=".", delete=False) as file:
-            file.write(sha256(data).digest() + data)
-        os.replace(file.name, place)
-    except OSError:
-        return
+def save(template: str, code: CodeType) -> None:
+    keep(ROOM, _key(template), marshal.dumps(code))

@@ -6,6 +6,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..runtimes.keep import ROOMS
+from ..runtimes.keep import folder as room_folder
 from .cache import cache_folder
 
 
@@ -13,24 +15,27 @@ from .cache import cache_folder
 class Contents:
     folder: Path
     products: int
-    bytes: int  # of everything in the folder
+    notes: int  # small files beside them, see `runtimes/keep.py`
+    bytes: int  # of everything
     unfinished: int  # folders that a killed process left, or that one is filling now
 
 
 def contents() -> Contents:
     """A folder that is not there is empty."""
     folder = cache_folder()
-    found = list(folder.iterdir()) if folder.is_dir() else []
-    size = sum(_size(p) for p in (q for entry in found for q in ([entry] if entry.is_file() else entry.rglob("*"))))
-    return Contents(folder, len([p for p in found if _is_entry(p)]), size, len([p for p in found if p.suffix == ".making"]))
+    found, notes = _inside(folder), _notes()
+    size = sum(_size(p) for p in (*(q for entry in found for q in ([entry] if entry.is_file() else entry.rglob("*"))), *notes))
+    return Contents(folder, len([p for p in found if _is_entry(p)]), len(notes), size, len([p for p in found if p.suffix == ".making"]))
 
 
 def clear() -> tuple[int, int]:
-    """Remove every product that no process is making.  Gives how many were removed, and how many were left because they are in use."""
+    """Remove every product that no process is making, and all notes.  Gives how many products were removed, and how many were left because they are in use."""
     from filelock import FileLock, Timeout
 
     removed = busy = 0
     folder = cache_folder()
+    for note in _notes():
+        note.unlink(missing_ok=True)
     keys = sorted({p.name.lstrip(".").partition(".")[0] for p in folder.iterdir()}) if folder.is_dir() else []
     for key in keys:
         lock = folder / f".{key}.lock"
@@ -43,6 +48,14 @@ def clear() -> tuple[int, int]:
         except Timeout:
             busy += 1
     return removed, busy
+
+
+def _inside(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def _notes() -> list[Path]:
+    return [p for room in ROOMS for p in _inside(room_folder(room))]
 
 
 def _is_entry(path: Path) -> bool:

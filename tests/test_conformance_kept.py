@@ -3,8 +3,9 @@
 import shutil
 
 import pytest
+from luminal.search import own
 from luminal.search.cache import cache_folder
-from luminal.search.conformance import kept, unit
+from luminal.search.conformance import unit
 from luminal.search.conformance.kernels import Spec
 from luminal.search.conformance.unit import Settings, run_unit
 
@@ -16,7 +17,9 @@ SETTINGS = Settings("clang", quick=True)
 def compilations(monkeypatch, tmp_path):
     """The specs that were compiled, beside a cache of one's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(kept, "_hash", lambda root, runtime: f"compiler of {root.name}")
+    monkeypatch.setattr(own, "_known", {})
+    monkeypatch.setattr(own, "compiler", lambda: "a compiler")
+    monkeypatch.setattr(own, "library", lambda: "a library")
     seen = []
     compile_one = unit.compiled
     monkeypatch.setattr(unit, "compiled", lambda spec, *rest: seen.append(spec) or compile_one(spec, *rest))
@@ -27,8 +30,9 @@ def test_a_second_run_compiles_nothing(compilations, monkeypatch):
     first = run_unit(SPECS, SETTINGS)
     assert compilations == SPECS and [t.status for t in first] == ["passes", "dtype", "passes"]
     assert run_unit(SPECS, SETTINGS) == first and compilations == SPECS
-    monkeypatch.setattr(kept, "_hash", lambda root, runtime: f"another compiler of {root.name}")
-    assert run_unit(SPECS, SETTINGS) == first and compilations == SPECS * 2
+    for k, what in enumerate(("compiler", "library"), 2):
+        monkeypatch.setattr(own, what, lambda: "another")
+        assert run_unit(SPECS, SETTINGS) == first and compilations == SPECS * k
 
 
 def test_a_library_that_is_gone_is_built_again(compilations):
@@ -45,15 +49,9 @@ def test_a_failure_is_tried_again(compilations, monkeypatch):
     assert [t.status for t in run_unit(SPECS[:1], SETTINGS)] == ["passes"]
 
 
-def test_the_key_covers_the_compiler(tmp_path):
-    """Every file that a pass, a template or a composite is made of."""
-    for room in ("dsl", "ir", "ops", "passes", "runtimes", "search"):
-        (tmp_path / room).mkdir()
-    before = kept._hash(tmp_path, tmp_path / "x")
-    found = {before}
-    for name in ("dsl/a.lark", "ir/a.py", "ops/a.toml", "passes/a.py", "runtimes/a.j2", "search/a.py"):
-        (tmp_path / name).write_text("1")
-        kept._hash.cache_clear()
-        found.add(kept._hash(tmp_path, tmp_path / "x"))
-    kept._hash.cache_clear()
-    assert len(found) == 7
+def test_a_unit_is_not_kept_where_the_compiler_changed_meanwhile(compilations, monkeypatch):
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(own, "unchanged", lambda: False)
+        run_unit(SPECS[:1], SETTINGS)
+    run_unit(SPECS[:1], SETTINGS)
+    assert compilations == SPECS[:1] * 2

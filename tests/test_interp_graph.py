@@ -154,6 +154,30 @@ def test_softmax_with_masked_rows(tiling):
     assert np.isnan(r.value[2]).all() and (r.value[1, 3:] == 0).all()
 
 
+def test_a_sum_with_a_certain_nan_is_judged(tiling):
+    """A row of weights that is NaN without doubt makes its results NaN: a number there is wrong.  Beside a weight of zero a NaN may show or not."""
+    a, b = port("A", f32, M, K), port("B", f32, K, N)
+    weights = g.elementwise("exp", (M, K), *same(g.elementwise("sin", (M, K), *same(g.input_node(a)))))  # inexact, NaN where A is infinite
+    rng = np.random.default_rng(7)
+    x, y = rng.standard_normal((4, 6)).astype(np.float32), rng.standard_normal((6, 3)).astype(np.float32)
+    x[1] = np.inf
+    result = evaluate(graph([a, b], C=matmul(weights, g.input_node(b))), {"A": x, "B": y}, {"M": 4, "N": 3, "K": 6})["C"]
+    with np.errstate(invalid="ignore"):
+        right = (np.exp(np.sin(x.astype(np.float64))) @ y).astype(np.float32)
+    verdict = judge(right, result, f32)
+    assert verdict.ok and verdict.ill_count == 0 and np.isnan(right[1]).all()
+    assert not judge(np.where(np.isnan(right), np.float32(0), right), result, f32).ok
+    # the last key is NaN; the weight of it is zero in the first row alone
+    zero = g.elementwise("mul", (M, K), *same(weights, g.input_node(port("Z", f32, M, K))))
+    mask = np.ones((4, 6), np.float32)
+    mask[0, 5], y[5] = 0, np.nan
+    result = evaluate(graph([a, b, port("Z", f32, M, K)], C=matmul(zero, g.input_node(b))), {"A": x, "B": y, "Z": mask}, {"M": 4, "N": 3, "K": 6})[
+        "C"
+    ]
+    assert result.ill.tolist() == [[True] * 3] + [[False] * 3] * 3
+    assert not judge(right, result, f32).ok
+
+
 def test_exact_integers_in_floats_have_no_edges(tiling):
     """floor(iota / 2) of small integers in f32 is certain; of a rounded quotient it is not."""
     whole = g.elementwise("cast", (N,), g.identity(g.iota_node(AX[0], (N,))), to=f32)

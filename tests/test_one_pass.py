@@ -114,6 +114,34 @@ def test_both_directions_in_one_pass(name: str) -> None:
     assert join_columns(joined, TARGET, OPTIONS) == joined
 
 
+# composite -> how many loops a row has left inside the chunks
+SIBLINGS = {
+    "of what a row has made": (BOTH["of what a row has made"], 1),
+    "a gradient and its columns": (
+        "((X{f32}[M N] G{f32}[M N]) -> (D{f32}[M N] B{f32}[N])) (setf d (* X (- G (sum (* X G) :axis 1 :keepdims t)))) (return d (sum d :axis 0))",
+        2,
+    ),
+    "another operand": (BOTH["softmax backward and bias"], 2),
+    "what is stored is rounded": (
+        "((X{f32}[M N]) -> (D{f16}[M N] B{f32}[N])) (setf d (cast f16 (* X 3.1))) (return d (sum (cast f32 d) :axis 0))",
+        1,
+    ),
+    "a neighbour": ("((X{f32}[M N]) -> (D{f32}[M N] B{f32}[N])) (setf d (* X 2)) (return d (sum (roll d 1 :axis 1) :axis 0))", 2),
+    "nothing in common": ("((X{f32}[M N] G{f32}[M N]) -> (D{f32}[M] B{f32}[N])) (return (sum X :axis 1) (sum (* X G) :axis 0))", 2),
+}
+
+
+@pytest.mark.parametrize("name", SIBLINGS)
+def test_elementwise_loops_of_a_row_are_one(name: str) -> None:
+    text, loops = SIBLINGS[name]
+    joined = join_columns(join_rows(module(text), TARGET, OPTIONS), TARGET, OPTIONS)
+    verify(joined)
+    assert read(show(joined)) == joined
+    (rows,) = [s for s in statements(joined.kernels[0].body) if isinstance(s, Loop) and s.kind == "serial"]
+    assert sum(isinstance(s, Loop) for s in rows.body) == loops, show(joined)
+    check(name, text, joined, ((0, 3), (65, 3), (512, 2), (577, 5)))
+
+
 APART = {
     "a matrix product": "((X{f32}[M N] G{f32}[M K]) -> (W{f32}[N K] B{f32}[N])) (return (matmul (transpose X) G) (sum X :axis 0))",
     "what the rows are made of": "((X{f32}[M N]) -> (Y{f32}[M N])) (return (- X (sum X :axis 0 :keepdims t)))",

@@ -90,6 +90,13 @@ def test_same_meaning_on_a_cpu(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
+def test_same_meaning_where_every_result_is_streamed(name: str) -> None:
+    """With a last cache of nothing loops begin at lines; the interpreter says where these are."""
+    before = module(name)
+    same(before, schedule(before, replace(CPU, vector_bytes=32, l3=2), Options()))
+
+
+@pytest.mark.parametrize("name", KERNELS)
 def test_same_meaning_strictly(name: str) -> None:
     before = module(name)
     same(before, schedule(before, CPU, Options(strict=True)))
@@ -215,6 +222,13 @@ GOOD = {
         "split i 4 tail=pad\nsplit j 8 tail=pad\nreorder i.0 j.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nspill acc i.1.c turned=4",
     ),
     "part": ("convolution_padded", "part j 2"),
+    "deal": ("gemm", "deal i 3\ndeal j 1"),
+    "deal and sieve": ("upsampled", "deal k 3\nsieve q\ndeal l 2\nsieve r"),
+    "sieve by what is no class": ("upsampled", "sieve q\nsieve r"),
+    "sieve and window": (
+        "upsampled",
+        "split l 12\nsplit k 6\ndeal k.1 3\ndeal l.1 2\nreorder k.0 l.0 k.1.0 l.1.0 j k.1.1 l.1.1\nsieve q\nsieve r\nwindow X l.1.1 k.1.1 q r at=l.1.0 multiple=3 lanes=4\nsplit l.1.1 3 tail=pad",
+    ),
     "window": ("convolution", "reorder g h o\nwindow X c r at=h"),
     "window over a row": ("convolution", "reorder g o h\nwindow X h c r at=o"),
     "window with room": ("convolution", "window X h c r at=o multiple=3 lanes=4\nsplit h 3 tail=pad"),
@@ -238,6 +252,8 @@ GOOD = {
     "tabulate, in vectors": ("softmax_short", "tabulate q j\nsplit q.s 4 tail=cut\nvectorize q.s.1\nsplit j 4 tail=cut\nvectorize j.1"),
     "stream_store": ("pointwise", "split j 4 tail=cut\nvectorize j.1\nstream_store Y least=100"),
     "prefetch": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 i"),
+    "prefetch what memory chooses": ("table", "split j 8 tail=cut\nvectorize j.1\nprefetch W j.0 i bytes=64"),
+    "prefetch through a guard": ("table", "split j 8 tail=pad\nvectorize j.1\nprefetch W j.0 i bytes=64"),
     "rfactor": ("row_sum", "split p 8 tail=cut\nrfactor p.1\nvectorize p.1"),
     "rfactor of what may be empty": ("row_sum", "split p 8 tail=cut\nsplit p.t 2 tail=cut\nrfactor p.t.1 skip=1\nvectorize p.t.1"),
     "split_reduction": ("total_sum", "split_reduction p 4"),
@@ -291,6 +307,11 @@ REFUSED = {
     "stage over too few axes": ("gemm", "stage A p", "in 0 ways"),
     "stage across a bound": ("gemm", "split p 4\nstage A p.1 p.0 at=j", "p.0"),
     "parts of unknown length": ("gemm", "part i 2", "not known to be a multiple of 2"),
+    "deal what is in order": ("running_sum", "deal j 2", "not parallel"),
+    "deal into nothing": ("gemm", "deal i 0", "0 classes"),
+    "sieve what counts everywhere": ("gemm", "sieve p", "every so-many-th position"),
+    "sieve what is no reduction": ("upsampled", "sieve k", "every so-many-th position"),
+    "sieve twice": ("upsampled", "sieve q\nsieve q", "every so-many-th position"),
     "window of what is written": ("gemm", "window C j at=i", "the kernel writes `C`"),
     "window that misses an axis": ("convolution_padded", "window K p q r l at=k", "does not depend on l"),
     "window of no number": ("convolution", "window X h c r at=o multiple=x", "are no numbers"),
@@ -316,6 +337,8 @@ REFUSED = {
     "stream what is always small": ("softmax_short", "stream_store Y least=100000", "never has"),
     "prefetch without vectors": ("softmax", "prefetch X q i", "no vector loop"),
     "prefetch for a loop inside": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch X i j.0", "not inside"),
+    "prefetch what memory chooses, as if sizes did": ("table", "split j 4 tail=cut\nvectorize j.1\nprefetch W j.0 i", "reads the same"),
+    "prefetch what sizes choose, as if memory did": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch X j.0 i bytes=64", "no memory decides"),
     "prefetch what is local": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch s j.0 i", "is local"),
     "prefetch what is not read": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch Y j.0 i", "reads no consecutive elements"),
     "rfactor of unknown length": ("row_sum", "rfactor p", "no reduction of constant extent"),
@@ -355,6 +378,7 @@ STRICT = {
     "folding lanes": ("row_sum", "split p 8 tail=cut\nvectorize p.1"),
     "piece by piece": ("total_sum", "split_reduction p 4"),
     "another order of sums": ("total_sum", "reorder q p"),
+    "leaving out what is multiplied by zero": ("upsampled", "sieve q"),
 }
 
 
@@ -375,6 +399,34 @@ def test_a_users_script_replaces_the_automatic_schedule() -> None:
         schedule(before, CPU, Options(schedules={"clang": "tile i j 4 8\nsplit z 4"}))
     with pytest.raises(SourceError, match="`other`"):
         schedule(before, CPU, Options(schedules={"clang": "kernel other\nsplit i 4"}))
+
+
+def test_short_rows_are_read_in_turn() -> None:
+    before = module("convolution_padded")
+    wide = replace(CPU, vector_registers=20)  # tiles of two rows of four
+    after = schedule(before, wide, Options())
+    script = after.kernels[0].schedule
+    assert any(line.startswith("window X") and "space=shared" in line for line in script), script
+    assert any(line.startswith("stage K") and "space=private" in line for line in script), script
+    same(before, after)
+
+
+def test_rows_that_memory_chooses_are_asked_for() -> None:
+    kernel = schedule(module("table"), CPU, Options()).kernels[0]
+    assert "prefetch W j.0 i bytes=8192" in kernel.schedule
+    assert "let i.ahead: i64 = I[min(i + max(1, min(16, 512 // max(1, D // 4))), N - 1)] * D - I[i] * D" in show(
+        replace(module("table"), kernels=(kernel,))
+    )
+
+
+def test_nothing_is_multiplied_by_a_zero_between_elements() -> None:
+    before = module("upsampled")
+    after = schedule(before, replace(CPU, vector_registers=20), Options())
+    script = after.kernels[0].schedule
+    assert script.count("sieve q") == script.count("sieve r") == len([line for line in script if line.startswith("variant")]) >= 2, script
+    same(before, after)
+    strict = schedule(before, CPU, Options(strict=True)).kernels[0].schedule
+    assert strict and not any(line.startswith(("deal", "sieve")) for line in strict)
 
 
 # ---- random scripts

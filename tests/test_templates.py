@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from luminal.runtimes import templates
+from luminal.runtimes import keep, templates
 
 jinja2 = pytest.importorskip("jinja2")
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(templates, "folder", lambda: tmp_path / "templates")
+    monkeypatch.setattr(keep, "folder", lambda room: tmp_path / room)
     return tmp_path / "templates"
 
 
@@ -48,5 +48,5 @@ def test_a_damaged_entry_is_made_anew(folder, damage):
 
 def test_where_nothing_can_be_kept_templates_work(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(templates, "folder", lambda: tmp_path / "file" / "templates")
+    monkeypatch.setattr(keep, "folder", lambda room: tmp_path / "file" / room)
     assert rendered("{{ x }}") == "3"

@@ -25,14 +25,16 @@ def multiply(a: Factor, b: Factor, d: DType, bounds: bool, wide: bool) -> Factor
         return v, None
     if d.is_complex:
         return v, error("mul", v, [a[0], b[0]], [a[1], b[1]], d, d)
+    if d.is_float and not np.isfinite(v).all():
+        e = error("mul", v, [a[0], b[0]], [a[1], b[1]], d, accumulator(d) if wide else d)
+        dropped = (_maybe_zero(a) & ~np.isfinite(b[0])) | (_maybe_zero(b) & ~np.isfinite(a[0]))
+        return v, np.where(dropped, np.inf, 0 if e is None else e)
     ea = np.zeros(()) if a[1] is None else a[1]
     eb = np.zeros(()) if b[1] is None else b[1]
     if not d.is_float:
         return v, np.where((ea > 0) | (eb > 0), np.inf, 0.0)
     e = np.abs(a[0]) * eb + np.abs(b[0]) * ea + ea * eb
-    e = np.where(np.isnan(e), np.inf, e)
-    e = np.where(np.isfinite(v) | np.isinf(e), e, 0)
-    e = settle(v, e, 0.5, accumulator(d) if wide else d, (ea == 0) & (eb == 0))
+    e = settle(v, np.where(np.isnan(e), np.inf, e), 0.5, accumulator(d) if wide else d, (ea == 0) & (eb == 0))
     return v, (e if np.any(e) else None)
 
 
@@ -56,12 +58,35 @@ def sum_of_products(a: Factor, b: Factor, shape: tuple[int, ...], kept: int, d: 
         return Partial(v, total, None, whole=True)
     acc = accumulator(d)
     terms = math.prod(shape[kept:])
-    spread = (PRODUCT if d.is_complex else 0.5) * (epsilon(acc) * total + terms * float(smallest(acc)))
-    for e, other in ((a[1], size_b if b[1] is None else size_b + b[1]), (b[1], size_a)):
+    # a product that is exactly inf or NaN has no error of its own
+    own = (PRODUCT if d.is_complex else 0.5) * (epsilon(acc) * total + terms * float(smallest(acc)))
+    spread = np.where(np.isfinite(own), own, 0)
+    for (x, e), other in ((a, size_b if b[1] is None else size_b + b[1]), (b, size_a)):
         if e is not None:
-            more = _matmul(np.broadcast_to(e, other.shape if e.ndim == 0 else e.shape), other, shape, kept)
+            e = np.broadcast_to(e, x.shape)
+            more = _matmul(e, np.where(np.isfinite(other), other, 0), shape, kept)
             spread = spread + np.where(np.isnan(more), np.inf, more)
+    if not np.isfinite(total).all():
+        spread = np.where(_meets(_maybe_zero(a), ~np.isfinite(b[0]), shape, kept), np.inf, spread)
+        spread = np.where(_meets(~np.isfinite(a[0]), _maybe_zero(b), shape, kept), np.inf, spread)
+        # a sum with a term that is NaN without doubt is NaN, whatever the other terms are
+        nan = _meets(_certainly_nan(a), ~_maybe_zero(b), shape, kept) | _meets(~_maybe_zero(a), _certainly_nan(b), shape, kept)
+        spread = np.where(nan, 0, spread)
     return Partial(v, total, spread)
+
+
+def _maybe_zero(x: Factor) -> Array:
+    """Where a factor may be zero.  A term with such a weight may be left out (masked tiles are), so beside it an infinity or NaN may show or not."""
+    return np.abs(x[0]) <= (0 if x[1] is None else x[1])
+
+
+def _certainly_nan(x: Factor) -> Array:
+    return np.isnan(x[0]) & (True if x[1] is None else np.isfinite(x[1]))
+
+
+def _meets(a: Array, b: Array, shape: tuple[int, ...], kept: int) -> Array:
+    """Where the sum has a term for which both hold."""
+    return _matmul(a.astype(np.float64), b.astype(np.float64), shape, kept) > 0
 
 
 def _matmul(a: Array, b: Array, shape: tuple[int, ...], kept: int) -> Array:

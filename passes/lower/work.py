@@ -113,7 +113,7 @@ def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:
             case "floordiv" if n.args[1].is_const and n.args[1].attr > 0:
                 divisor = n.args[1].attr
                 fraction: Estimate = {m: c / divisor for m, c in args[0].items()}
-                rounding = 0 if len(fraction) > 1 else fraction.get((), 0)  # (x + 7) // 8 is about x / 8
+                rounding = 0 if any(c > 0 for m, c in fraction.items() if m) else fraction.get((), 0)  # (x + 7) // 8 is about x / 8
                 done[n] = fraction | {(): rounding}
             case "floordiv":
                 done[n] = _quotient(args[0], args[1])

@@ -28,18 +28,22 @@ STREAM_TILES = 8  # column tiles whose sums stay in the first cache while the co
 STREAM_DEPTH = 8  # its rows that are read side by side: so many products before a sum goes back to memory
 WINDOW_ROWS = 4  # rows of results that share a copy of what their windows read
 WINDOW_TILES = 8  # register tiles side by side along such a row
+TURN_ROWS = 16  # rows of results for which a panel of columns is packed that is used by one thread alone
+TURN_IMAGES = 4  # and positions along the axis before
 COLUMN_TILES = 4  # register tiles of columns in a block: it amortises the copy, and there are blocks enough to be shared evenly
 FEW_COLUMNS = 8  # with fewer columns, most lanes of a vector of them are empty: vectors along the row do more
 FEWER_COLUMNS = 2  # the same where vectors along the row would be gathered
 PIECES = 64  # of a reduction without parallel loops, at most: enough to be shared evenly by as many threads as read memory at its full speed
 PIECE = 4096  # elements of such a piece, or a multiple: what one core sums faster than another is woken
 FEW_ROWS = 32  # more rows than this are shared evenly themselves
+AHEAD = 8192  # bytes of rows that memory chooses, which are asked for ahead of time: 300 floats 1.3 × as fast, 32 1.2 ×; with less one waits, with more the first cache loses what it holds
 LONG = 1 << 15  # elements of a row that two threads share sooner than one reads them
 COLUMNS = 1024  # of a reduction over rows that are read once: long pieces of each row for the prefetcher, accumulators in the first cache
 SEARCHED = 4096  # positions that are looked at before it is asked whether one is found
 SIDE_BY_SIDE = 128  # rows with accumulators each, of reductions that jump between rows: they stay in the first cache
 BLOCKS = 8  # of so many rows, at least: fewer are shared unevenly
 ROWS = 4  # of such a reduction that are read side by side
+TURNS_AHEAD = 4  # turns of a loop over several rows that are asked for: the prefetchers of machines follow fewer streams, and none across a page
 BLOCK_ROWS = 64  # rows of a block that one thread takes: more amortise nothing (a panel of columns comes from the caches anyway), fewer blocks are shared unevenly
 THREADS = 256  # of a GPU block
 TILE = 16  # side of a GPU block over two axes
@@ -47,7 +51,10 @@ TURNED = 16  # side of a square block that is turned over in registers, at most:
 SQUARE = 32  # side of a transposition's tile, element by element: 32 lines of one operand, 32 of the other, in the first cache
 # The same where blocks are turned over in registers, along loads × along stores: every line is touched once, so what counts is that rows are read for pages on end, and from
 # few enough pages (4096²: 1024×32 and 1024×64 35 GB/s, 512×64 33, 128×64 27, and 23 with the blocks in the other order; in cache 1000² 1.08 × of 128×64, 512² 0.93 ×).
-PANELS = (1024, 32)
+PANELS = (4096, 32)
+
+
+LINES_AHEAD = 2  # of each row of such a block: the prefetchers of machines do not follow so many rows
 
 
 class Blocking(NamedTuple):
@@ -85,6 +92,11 @@ def stream_bytes(target: Target) -> int:
 def first_lanes(target: Target) -> bool:
     """Whether one instruction stores the first lanes of a vector, as from AVX2 on: then the border of a tile needs no code of its own."""
     return target.vector_bytes >= 32
+
+
+def rows_together(target: Target) -> int:
+    """Rows with accumulators each that share an operand, as far as there are registers for all."""
+    return _power_below((target.vector_registers - LOADED) // ACCUMULATORS, 1, ACCUMULATORS)
 
 
 def accumulators(target: Target, sums: Sequence[DType], width: int) -> int:

@@ -311,7 +311,7 @@ def parallel(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     for s in around(kernel, axis)[:-1]:
         if isinstance(s, Loop) and s.kind == "parallel":
             current = find(kernel, s.axis)
-            kernel = replace(kernel, body=replace_in(kernel.body, current, (replace(current, kind="serial"),)))
+            kernel = kernel.with_body(replace_in(kernel.body, current, (replace(current, kind="serial"),)))
     return kernel
 
 

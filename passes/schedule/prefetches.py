@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
-from ...ir.expr import ZERO, Expr, const, var
-from ...ir.kernel import Block, Kernel, Loop, Prefetch, expressions, statements, with_body
-from ...ir.walks import substitute
-from .affine import constant_extent, minus, stride
-from .tree import Facts, StepError, around, children, find, loads_in, replace_loop
+from ...ir.expr import ONE, ZERO, Expr, const, floordiv, maximum, minimum, var
+from ...ir.kernel import Block, Kernel, Let, Loop, Prefetch, Stmt, expressions, statements, substitute_block, with_body, written
+from ...ir.target import LINE
+from ...ir.walks import postorder, substitute
+from .affine import constant_extent, extent, minus, stride
+from .tree import Facts, StepError, around, children, find, fresh, loads_in, names_taken, replace_loop
 
-LINE = 64  # bytes that one prefetch brings
+MOST_AHEAD = 16  # rows: as many lines may be on their way at once
 
 
-def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str) -> Kernel:
-    """Ask, in each iteration of a loop, for what the next iteration of a loop around it reads of a buffer there.
+def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, trips: int = 1, bytes: int = 0) -> Kernel:
+    """Ask, in each iteration of a loop, for what the next iteration of a loop around it (or the one so many `trips` on) reads of a buffer there.
 
         for i in 0 .. M:                       for i in 0 .. M:
           for j in 0 .. N // 16:                 for j in 0 .. N // 16:
@@ -22,7 +24,20 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str) -> 
               … X[i, j * 16 + k] …                 for k in 0 .. 16 vector:
                                                      … X[i, j * 16 + k] …
 
-    A hint changes no value.  Inside `axis` stands one vector loop that reads consecutive elements of `buffer`; how far the next iteration of `row` is depends on sizes alone.
+    A hint changes no value.  Inside `axis` stands one vector loop that reads consecutive elements of `buffer`, or a block that is turned over (an unrolled loop along which they are consecutive, and in it
+    the vector): one hint for each of its rows.  How far the next iteration of `row` is depends on sizes alone.
+
+    With `bytes`, memory decides where an iteration of `row` reads, as in rows of a table by index; the iteration that is asked for is as far ahead as `axis` takes to read so many bytes.
+
+        for i in 0 .. M:                       for i in 0 .. M:
+          let at = I[i]                          let at = I[i]
+          for j in 0 .. N // 16:                 let ahead = I[min(i + 8192 // 4 // N, M - 1)]·N - at·N
+            for k in 0 .. 16 vector:      →      for j in 0 .. N // 16:
+              … X[at, j * 16 + k] …                prefetch X[at, j * 16] ahead ahead
+                                                   for k in 0 .. 16 vector:
+                                                     … X[at, j * 16 + k] …
+
+    What decides is read under no condition, is made of integers, and the kernel does not write it.
     """
     path = around(kernel, axis)
     loop = path[-1]
@@ -32,25 +47,73 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str) -> 
     if buffer not in facts.buffers:
         raise StepError(f"prefetch: `{buffer}` is local, or no buffer")
     held = facts.buffers[buffer]
-    inner = next((s for s in loop.body if isinstance(s, Loop) and s.kind == "vector"), None)
-    lanes = None if inner is None else constant_extent(inner)
-    if inner is None or lanes is None:
+    block, inner = _vectors(loop)
+    if block is None or inner is None or constant_extent(inner) is None or constant_extent(block) is None:
         raise StepError(f"prefetch: no vector loop inside `{axis}`")
     read = next(
-        (n for s in inner.body for n in loads_in(*expressions(s)) if n.attr == buffer and stride(held.address(n.args), inner.axis) == 1), None
+        (n for s in statements(inner.body) for n in loads_in(*expressions(s)) if n.attr == buffer and stride(held.address(n.args), block.axis) == 1),
+        None,
     )
     if read is None:
-        raise StepError(f"prefetch: `{inner.axis}` reads no consecutive elements of `{buffer}`")
-    address = held.address(read.args)
-    step = find(kernel, row).step
-    ahead = minus(substitute(address, {var(row): var(row) + step}), address)
-    if any(n in ahead.names for n in (x.axis for x in path if isinstance(x, Loop))) or ahead.buffers:
-        raise StepError(f"prefetch: the next iteration of `{row}` is not always as far")
-    if ahead is ZERO:
-        raise StepError(f"prefetch: every iteration of `{row}` reads the same")
+        raise StepError(f"prefetch: `{block.axis}` reads no consecutive elements of `{buffer}`")
+    lanes = constant_extent(block) or 0
+    before: Block = ()
+    if bytes:
+        name = fresh(f"{row}.ahead", names_taken(kernel))
+        before = (Let(name, _decided(kernel, facts, held.address(read.args), path, find(kernel, row), max(1, bytes // held.dtype.bytes // lanes))),)
+        ahead = var(name)
+    else:
+        address = held.address(read.args)
+        step = find(kernel, row).step
+        ahead = minus(substitute(address, {var(row): var(row) + step * trips}), address)
+        if any(n in ahead.names for n in (x.axis for x in path if isinstance(x, Loop))) or ahead.buffers:
+            raise StepError(f"prefetch: the next iteration of `{row}` is not always as far")
+        if ahead is ZERO:
+            raise StepError(f"prefetch: every iteration of `{row}` reads the same")
     each = max(1, LINE // held.dtype.bytes)
-    hints = tuple(Prefetch(buffer, tuple(substitute(e, {var(inner.axis): const(k)}) for e in read.args), ahead) for k in range(0, lanes, each))
-    return replace_loop(kernel, axis, lambda x: (with_body(x, (*hints, *x.body)),))
+    places = [{var(block.axis): const(k)} for k in range(0, lanes, each)]
+    hints: Block = tuple(Prefetch(buffer, tuple(substitute(e, place) for e in read.args), ahead) for place in places)
+    if inner is not block:
+        line = fresh(f"{inner.axis}.p", names_taken(kernel))
+        hints = (Loop(line, ZERO, inner.stop, substitute_block(hints, {var(inner.axis): var(line)}), "unroll"),)
+    return replace_loop(kernel, axis, lambda x: (*before, with_body(x, (*hints, *x.body))))
+
+
+def _decided(kernel: Kernel, facts: Facts, address: Expr, path: Sequence[Stmt], row: Loop, trips: int) -> Expr:
+    """How much further than here the row is read for which memory is asked now: as many rows ahead as the innermost loop of the path makes so many trips in."""
+    inner = path[[isinstance(s, Loop) and s.axis == row.axis for s in path].index(True) :]
+    meaning: dict[Expr, Expr] = {}
+    for outer, below in pairwise(inner):
+        if not isinstance(outer, Loop):
+            raise StepError(f"prefetch: what `{row.axis}` reads stands under a condition")
+        for s in outer.body:
+            if s is below:
+                break
+            if isinstance(s, Let):
+                meaning[var(s.name, s.value.dtype)] = substitute(s.value, meaning)
+    address = substitute(address, meaning)
+    last = inner[-1]
+    assert isinstance(last, Loop)
+    rows = maximum(ONE, minimum(const(MOST_AHEAD), floordiv(const(trips), maximum(ONE, extent(last)))))
+    ahead = minus(substitute(address, {var(row.axis): minimum(var(row.axis) + rows, row.stop - 1)}), address)
+    if not ahead.buffers or row.step is not ONE:
+        raise StepError(f"prefetch: no memory decides where `{row.axis}` reads, or it does not run in steps of 1")
+    if not ahead.buffers <= facts.buffers.keys() - written(kernel.body) or any(n.dtype.kind not in ("int", "uint", "bool") for n in postorder(ahead)):
+        raise StepError("prefetch: what decides is computed, or written by the kernel")
+    if any(isinstance(s, Loop) and s.axis in ahead.names for s in inner[1:]):
+        raise StepError(f"prefetch: it is not all of the row of `{row.axis}` that is moved")
+    return ahead
+
+
+def _vectors(loop: Loop) -> tuple[Loop | None, Loop | None]:
+    """Along which loop inside this one lines are read, and which is the vector: the same, or a block that is turned over."""
+    for s in loop.body:
+        if isinstance(s, Loop) and s.kind == "vector":
+            return s, s
+        inner = next((t for t in s.body if isinstance(t, Loop) and t.kind == "vector"), None) if isinstance(s, Loop) and s.kind == "unroll" else None
+        if inner is not None:
+            return s, inner
+    return None, None
 
 
 def candidates(kernel: Kernel, facts: Facts) -> Iterator[tuple[str, str, str]]:
@@ -61,14 +124,19 @@ def candidates(kernel: Kernel, facts: Facts) -> Iterator[tuple[str, str, str]]:
 
     def walk(block: Block, row: str) -> Iterator[tuple[str, str, str]]:
         readers: dict[tuple[str, Expr], list[str]] = {}
+        near: dict[Expr, Expr] = {}  # where a loop begins that was aligned: in the line where the row does
         for s in block:
+            if isinstance(s, Let) and any(n.op == "to_line" for n in postorder(s.value)):
+                near[var(s.name)] = ZERO
             for body in children(s):
                 yield from walk(body, s.axis if isinstance(s, Loop) else row)
-            if not isinstance(s, Loop):
+            if not isinstance(s, Loop) or (
+                s.stop.names and s.stop.names <= {e.attr for e in near}
+            ):  # what stands before a line begins is no pass over the row
                 continue
             for x in s.body:
                 if isinstance(x, Loop) and x.kind == "vector":
-                    begin = {var(s.axis): ZERO, var(x.axis): ZERO}
+                    begin = {**near, var(s.axis): ZERO, var(x.axis): ZERO}
                     found = [n for t in statements(x.body) for n in loads_in(*expressions(t)) if n.attr in facts.buffers and s.axis in n.names]
                     for key in dict.fromkeys((n.attr, substitute(facts.buffers[n.attr].address(n.args), begin)) for n in found):
                         readers.setdefault(key, []).append(s.axis)
@@ -79,3 +147,22 @@ def candidates(kernel: Kernel, facts: Facts) -> Iterator[tuple[str, str, str]]:
             yield from ((buffer, axis, row) for buffer, axis in reversed(several.items()))
 
     yield from walk(kernel.body, "")
+
+
+def decided(kernel: Kernel, facts: Facts) -> Iterator[tuple[str, str, str]]:
+    """What is read of a row that memory chooses: (buffer, the loop along the row, the loop over rows)."""
+
+    def walk(block: Block, row: str, chosen: frozenset[str]) -> Iterator[tuple[str, str, str]]:
+        for s in block:
+            if isinstance(s, Let) and s.value.buffers and row in s.value.names:
+                chosen |= {s.name}
+            elif isinstance(s, Loop):
+                vectors = [x for x in s.body if isinstance(x, Loop) and x.kind == "vector"] if chosen else []
+                found = [
+                    n for x in vectors for t in statements(x.body) for n in loads_in(*expressions(t)) if n.attr in facts.buffers and s.axis in n.names
+                ]
+                yield from ((buffer, s.axis, row) for buffer in dict.fromkeys(n.attr for n in found if n.names & chosen))
+                if not vectors:
+                    yield from walk(s.body, s.axis, frozenset())
+
+    yield from walk(kernel.body, "", frozenset())

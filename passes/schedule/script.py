@@ -13,12 +13,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ...ir.expr import Expr
 from ...ir.kernel import Kernel
-from . import distribute, dots, guards, loops, prefetches, producers, reductions, searches, staging, streams, tables, team, variants, windows
+from . import (
+    distribute,
+    dots,
+    guards,
+    loops,
+    prefetches,
+    producers,
+    reductions,
+    residues,
+    searches,
+    staging,
+    streams,
+    tables,
+    team,
+    variants,
+    windows,
+)
 from .tree import Facts, StepError
 
 
@@ -31,6 +46,8 @@ class Step(NamedTuple):
 STEPS: dict[str, Step] = {
     "split": Step(loops.split, "ni", {"tail": "n"}),
     "part": Step(loops.part, "ni"),
+    "deal": Step(residues.deal, "ni"),
+    "sieve": Step(residues.sieve, "n"),
     "reorder": Step(loops.reorder, "n+"),
     "collapse": Step(loops.collapse, "nn", {"named": "i"}),
     "tile": Step(loops.tile, "nnii", {"tail": "n"}),
@@ -56,8 +73,9 @@ STEPS: dict[str, Step] = {
     "dot": Step(dots.dot, "nn"),
     "offset": Step(dots.offset, "nn"),
     "screen": Step(dots.screen, "n"),
+    "align": Step(streams.align, "nn", {"least": "i"}),
     "stream_store": Step(streams.stream_store, "n", {"least": "i"}),
-    "prefetch": Step(prefetches.prefetch, "nnn"),
+    "prefetch": Step(prefetches.prefetch, "nnn", {"trips": "i", "bytes": "i"}),
     "region": Step(team.region, "n?"),
 }
 
@@ -104,7 +122,7 @@ def apply(kernel: Kernel, facts: Facts, line: str) -> Kernel:
     if variants.WORD in kernel.schedule:  # the last of the variants has no condition
         raise StepError(f"{name}: the variants of `{kernel.name}` are put together already")
     changed = STEPS[name].function(kernel, facts, *arguments, **options)
-    return replace(changed, schedule=(*kernel.schedule, line))
+    return Kernel(changed.name, changed.buffers, changed.body, (*kernel.schedule, line), changed.notes)
 
 
 def replay(kernel: Kernel, facts: Facts, script: str | Iterable[str]) -> Kernel:

@@ -14,7 +14,8 @@ A packed panel of rows would hold each element once for each tap.  The window is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import lcm
 
 from ...ir.expr import TRUE, Expr, both, call, const, var
 from ...ir.kernel import Store, expressions, statements
@@ -23,6 +24,7 @@ from . import cost, roles
 from .affine import stride
 from .cost import blocking
 from .plan import Plan
+from .residues import comb
 from .roles import Reduction, Sliding
 from .tiles import RegisterTile, consecutive
 from .tree import StepError, local_buffers
@@ -74,35 +76,39 @@ def _parts(plan: Plan) -> None:
 
 
 def _panels(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
-    return _tiles(plan, found, slides, 1)
+    return _tiles(plan, found, slides, 1, cost.FEW_COLUMNS if _step(found, slides) == 1 else cost.FEWER_COLUMNS)
 
 
 def _short_rows(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
     if len(slides.along) < 2:
         return None
-    longest = blocking(plan.target, found.accumulator.dtype).rows // 2
+    apart = _apart(plan, found, slides)
+    longest = blocking(plan.target, found.accumulator.dtype).rows // 2 * apart.get(slides.along[-1], 1)
     fits = call("less_equal", plan.loop(slides.along[-1]).stop, const(longest))
-    condition = _tiles(plan, found, slides, 2) if not fits.is_const or fits.attr else None
+    condition = _tiles(plan, found, slides, 2, cost.FEW_COLUMNS, in_turn=not apart) if not fits.is_const or fits.attr else None
     return condition and (both(condition, fits) or TRUE)
 
 
-def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int) -> Expr | None:
-    """Register tiles of so many rows."""
+def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, least: int, in_turn: bool = False) -> Expr | None:
+    """Register tiles of so many rows, where there are so many columns at least.  `in_turn`: the panels are packed one after the other, each by the thread that multiplies with it."""
     contraction = roles.contraction(plan.kernel, plan.facts, slides.column) if slides.column else None
     if contraction is None or contraction.row_operands != (slides.operand,):
         return None
-    least = cost.FEW_COLUMNS if _step(found, slides) == 1 else cost.FEWER_COLUMNS
     condition = call("less_equal", const(least), plan.loop(slides.column).stop)
     if condition.is_const and not condition.attr:
         return None
     block = blocking(plan.target, found.accumulator.dtype)
-    column, acc = slides.column, found.accumulator.name
+    column, acc, length = slides.column, found.accumulator.name, block.rows // rows
     plan.do("split", column, block.columns, tail="pad")
-    for buffer in contraction.column_operands:
-        _panel(plan, found, buffer, column)
-    plan.do("split", f"{column}.0", cost.COLUMN_TILES)
-    length = block.rows // rows
-    outer, above, row = _window(plan, found, slides, (f"{column}.0.0",), (f"{column}.0.1",), (f"{column}.1",), (length, rows))
+    if in_turn:
+        outer, above, row = _shared_window(plan, found, slides, (length, rows))
+        for buffer in contraction.column_operands:
+            _panel(plan, found, buffer, column, at=f"{column}.0")
+    else:
+        for buffer in contraction.column_operands:
+            _panel(plan, found, buffer, column)
+        plan.do("split", f"{column}.0", cost.COLUMN_TILES)
+        outer, above, row = _window(plan, found, slides, (f"{column}.0.0",), (f"{column}.0.1",), (f"{column}.1",), (length, rows))
     plan.do("split", row, length, tail="pad")
     lane = f"{row}.1"
     if rows > 1:
@@ -114,10 +120,15 @@ def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int) -> Expr | N
     tile = RegisterTile(plan, acc, row, column, found.reduced[-1])
     plan.do("reorder", *found.reduced, *tile.compute())
     _finish(plan, tile)
-    plan.shared(outer)
+    if in_turn:
+        for axis in outer:
+            plan.do("serial", axis)
+    else:
+        plan.shared(outer)
     plan.do("region")
     plan.note(
         f"{_moving(slides)}: a block copies what it reads once, vectors are along `{column}`, register tile {f'{rows}·' * (rows > 1)}{length}×{block.columns}"
+        + f"; {', '.join(contraction.column_operands)} is packed panel by panel, each by the thread that multiplies with it" * in_turn
     )
     return condition
 
@@ -166,29 +177,86 @@ def _window(
     There is room for whole tiles, so long along the row (and along the axis before it).  Inside a block the axes are `inside`, those along which windows move, and `lane`.
     """
     *above, row = slides.along[-2:]  # of the axis before the row a block has a few positions, which share what they read
-    outer = [a for a in found.kept if a not in (*above, row) and plan.has(a) and a not in inside]
-    for axis in above:
-        plan.do("split", axis, cost.WINDOW_ROWS)
-    plan.do("split", row, tile[0] * cost.WINDOW_TILES)
-    outer += [*(f"{a}.0" for a in (*above, row)), *last]
-    above, row = [f"{a}.1" for a in above], f"{row}.1"
-    plan.do("reorder", *outer, *inside, *above, row, *lane)
-    before = plan.kernel
-    lanes = plan.target.lanes(found.accumulator.dtype)
-    plan.do("window", slides.operand, row, *above, *found.reduced, at=outer[-1], multiple=",".join(map(str, tile)), lanes=lanes)
-    copy = plan.newest(before)
-    axis = plan.around_store(copy)[0][-1].axis
-    if consecutive(plan, copy, axis):
-        plan.do("split", axis, lanes, tail="perfect")
-        plan.do("vectorize", f"{axis}.1")
+    apart = _apart(plan, found, slides)
+    blocks = {a: 1 for a in slides.along if a in apart} | dict.fromkeys(above, cost.WINDOW_ROWS) | {row: tile[0] * cost.WINDOW_TILES}
+    outer = [a for a in found.kept if a not in blocks and plan.has(a) and a not in inside]
+    if apart:
+        same = ", ".join(f"every {n} positions along `{a}`" for a, n in apart.items())
+        plan.note(f"zeros stand between the elements of `{slides.operand}`: the same taps count for {same}, and no others are multiplied")
+    classes: list[str] = []
+    within: dict[str, str] = {}
+    for axis, length in blocks.items():
+        plan.do("split", axis, length * apart.get(axis, 1))
+        outer.append(f"{axis}.0")
+        within[axis] = f"{axis}.1"
+        if axis in apart:
+            plan.do("deal", within[axis], apart[axis])
+            classes.append(f"{axis}.1.0")
+            within[axis] = f"{axis}.1.1"
+    outer += last
+    above, row = [within.pop(a) for a in above], within.pop(row)
+    plan.do("reorder", *outer, *classes, *within.values(), *inside, *above, row, *lane)
+    outer += classes
+    for axis in found.reduced if apart else ():
+        plan.tried("sieve", axis)
+    _copied(plan, found, slides, [*outer, *within.values()][-1], (row, *above), tile)
     return outer, above[0] if above else "", row
 
 
-def _panel(plan: Plan, found: Reduction, buffer: str, column: str) -> None:
-    """Panels of a column operand, packed once by all threads: in squares that are turned over in registers, where it is consecutive along the reduction."""
+def _shared_window(plan: Plan, found: Reduction, slides: Sliding, tile: tuple[int, ...]) -> tuple[list[str], str, str]:
+    """Cut all axes but the column in blocks, for each of which the threads together copy what it reads: the axes of the blocks, and inside them the axis before the row, and the row.
+
+    Inside a block, `column.0` comes first: what is packed for one of its positions is used for the whole block, and stays in the second cache.
+    """
+    *above, row = slides.along[-2:]
+    column = slides.column
+    rest = [a for a in found.kept if plan.has(a) and a not in (*above, row)]
+    elsewhere = {a for n in found.operands if n.attr != slides.operand for a in n.names}
+    images = [a for a in rest if a not in elsewhere and a not in slides.missed][-1:]
+    blocks = dict.fromkeys(images, cost.TURN_IMAGES) | dict.fromkeys(above, cost.TURN_ROWS) | {row: tile[0] * cost.WINDOW_TILES}
+    for axis, length in blocks.items():
+        plan.do("split", axis, length)
+    outer = [a for a in rest if a not in images] + [f"{a}.0" for a in blocks]
+    plan.do("reorder", *outer, f"{column}.0", *(f"{a}.1" for a in blocks), f"{column}.1")
+    above, row = [f"{a}.1" for a in above], f"{row}.1"
+    _copied(plan, found, slides, outer[-1], (row, *above), tile, images=[f"{a}.1" for a in images], space="shared")
+    return outer, above[0] if above else "", row
+
+
+def _copied(
+    plan: Plan, found: Reduction, slides: Sliding, at: str, axes: tuple[str, ...], tile: tuple[int, ...], images: Sequence[str] = (), space: str = ""
+) -> None:
+    """What the windows read inside the loop `at`, copied in vectors; what the threads copy together is cut along an axis that is no block."""
+    before = plan.kernel
+    lanes = plan.target.lanes(found.accumulator.dtype)
+    plan.do("window", slides.operand, *axes, *found.reduced, *images, at=at, multiple=",".join(map(str, tile)), lanes=lanes, space=space)
+    copy = plan.newest(before)
+    copying = plan.copying(copy, before)
+    long = [a for a in copying[:-1] if plan.loop(a).stop.names <= plan.facts.sizes.keys()] if images else []
+    if long:
+        plan.do("reorder", long[0], *(a for a in copying if a != long[0]))
+    if consecutive(plan, copy, copying[-1]):
+        plan.do("split", copying[-1], lanes, tail="perfect")
+        plan.do("vectorize", f"{copying[-1]}.1")
+
+
+def _apart(plan: Plan, found: Reduction, slides: Sliding) -> dict[str, int]:
+    """The kept axes whose positions add up only every so-many-th position of the reductions (zeros stand between the elements of the operand), and in how many classes of positions they fall."""
+    result: dict[str, int] = {}
+    for axis in found.reduced if not plan.facts.strict else ():
+        every = comb(plan.loop(axis))
+        for kept, count in every.strides().items() if every is not None else ():
+            if kept in slides.along and count > 1:
+                result[kept] = lcm(result.get(kept, 1), count)
+    return result
+
+
+def _panel(plan: Plan, found: Reduction, buffer: str, column: str, at: str = "") -> None:
+    """Panels of a column operand, packed once by all threads (or one for each iteration of `at`): in squares that are turned over in registers, where it is consecutive along the reduction."""
     moving = {a for n in found.operands if n.attr == buffer for a in n.names}
     before = plan.kernel
-    plan.do("stage", buffer, *(a for a in found.kept if a in moving and a != column), f"{column}.0", *found.reduced, f"{column}.1", space="shared")
+    panels = () if at else (*(a for a in found.kept if a in moving and a != column), f"{column}.0")
+    plan.do("stage", buffer, *panels, *found.reduced, f"{column}.1", at=at, space="private" if at else "shared")
     packed = plan.newest(before)
     *around, c = plan.copying(packed, before)
     blocks, deep = around[: -len(found.reduced)], plan.collapsed(around[-len(found.reduced) :])

@@ -19,9 +19,10 @@ from ...ir.walks import postorder, substitute
 from . import cost, prefetches, roles
 from .affine import divides, inside, same_position, stride, upper
 from .plan import Plan
+from .several_rows import several_rows
 from .side_by_side import rows_side_by_side
 from .tables import candidates
-from .tree import StepError, all_loops, around, find
+from .tree import StepError, all_loops, around, find, reads
 
 
 def vectors(plan: Plan) -> None:
@@ -39,6 +40,8 @@ def vectors(plan: Plan) -> None:
         if column is not None and _column(plan, column):
             return
         vectors_inside(plan, inner if form.chain else chunks(plan))
+    if several_rows(plan):
+        return
     prefetched(plan)
     threads(plan)
     _streams(plan)
@@ -80,6 +83,9 @@ def prefetched(plan: Plan) -> None:
     for buffer, axis, row in list(prefetches.candidates(plan.kernel, plan.facts)):
         if not plan.tried("prefetch", buffer, axis, row):
             plan.note(f"`{axis}` asks for what the next iteration of `{row}` reads of `{buffer}`")
+    for buffer, axis, row in list(prefetches.decided(plan.kernel, plan.facts)):
+        if not plan.tried("prefetch", buffer, axis, row, bytes=cost.AHEAD):
+            plan.note(f"where `{row}` reads `{buffer}` is decided by memory: `{axis}` asks for a row {cost.AHEAD >> 10} KiB ahead")
 
 
 def _streams(plan: Plan) -> None:
@@ -159,18 +165,36 @@ def _identity(address: Expr, form: roles.Shape) -> bool:
 def _squares(plan: Plan, a: str, b: str, width: int) -> bool:
     """Tile two axes that different operands are consecutive along: tiles for the caches, and in them square blocks that are turned over in registers."""
     form = roles.shape(plan.kernel)
-    order = (*(x for x in form.axes if x not in (a, b)), a, b)
+    others = tuple(x for x in form.axes if x not in (a, b))
+    order = (*others, a, b)
     if order != form.axes and plan.tried("reorder", *order):
         return False
     side = min(width, cost.TURNED)
     sides = (cost.SQUARE, cost.SQUARE) if side < 2 else cost.PANELS
+    if side > 1:
+        _lines_first(plan, a, b)
     plan.do("tile", a, b, *sides)
     plan.note(f"operands are consecutive along `{a}` and along `{b}`: tiles of {sides[0]}×{sides[1]} keep both in a near cache")
     if side > 1:
         _turned(plan, f"{a}.1", f"{b}.1", side)
     if len(order) == 2:  # in case the first has few tiles
         plan.do("collapse", f"{a}.0", f"{b}.0")
+    nests = [s.axis for s in plan.kernel.body if isinstance(s, Loop)]
+    for x in nests if len(nests) > 1 else ():
+        plan.do("parallel", x)
     return True
+
+
+def _lines_first(plan: Plan, a: str, b: str) -> None:
+    """Tiles begin at a line along `b`, which is stored; what is before the first of them is a nest of its own."""
+    saved = plan.kernel
+    plan.do("reorder", b, a)
+    head = _aligned(plan, b)
+    if head is None:
+        plan.kernel = saved
+        return
+    plan.do("reorder", next(s.axis for s in plan.loop(head).body if isinstance(s, Loop)), head)
+    plan.do("reorder", a, b)
 
 
 def _turned(plan: Plan, a: str, b: str, side: int) -> None:
@@ -179,12 +203,14 @@ def _turned(plan: Plan, a: str, b: str, side: int) -> None:
     """
     saved = plan.kernel
     try:
-        plan.do("reorder", b, a)
-        plan.do("split", b, side, tail="cut")
-        plan.do("reorder", a, f"{b}.1")
         plan.do("split", a, side, tail="cut")
+        plan.do("reorder", b, f"{a}.1")
+        plan.do("split", b, side, tail="cut")
+        plan.do("reorder", f"{a}.1", f"{b}.1")
         plan.do("unroll", f"{a}.1")
         plan.do("vectorize", f"{b}.1")
+        for buffer in dict.fromkeys(n.attr for n in reads(plan.loop(f"{b}.1").body)):
+            plan.tried("prefetch", buffer, f"{b}.0", f"{a}.0", trips=cost.LINES_AHEAD)
         plan.note(f"blocks of {side}×{side} are turned over in registers")
     except StepError as e:
         plan.kernel = saved
@@ -196,11 +222,29 @@ def _strip(plan: Plan, axis: str, width: int) -> None:
     extent = plan.extent(axis)
     if width < 2 or (extent is not None and extent < width):
         return
+    if (head := _aligned(plan, axis)) is not None:
+        _last_lanes(plan, head, width)
     plan.do("split", axis, width, tail="cut")
     refused = plan.tried("vectorize", f"{axis}.1")
     plan.note(f"`{axis}` stays scalar: {refused}" if refused else f"vectors of {width} along `{axis}`")
     if not refused:
         _last_lanes(plan, f"{axis}.t", width)
+
+
+def _aligned(plan: Plan, axis: str) -> str | None:
+    """What a loop streams begins at a line: the axis of the elements before it, or None where nothing is aligned."""
+    least = cost.stream_bytes(plan.target)
+    stored = sorted({s.buffer for s in statements(plan.loop(axis).body) if isinstance(s, Store)} - (plan.elsewhere or frozenset()))
+    local = {n.attr for n in reads(plan.loop(axis).body) if axis in n.names} - plan.facts.buffers.keys()  # begins at a line itself
+    if not least or len(stored) != 1 or local or not cost.first_lanes(plan.target) or _chooses(plan.loop(axis)):
+        return None
+    saved, known = plan.kernel, {x.axis for x in all_loops(plan.kernel.body)}
+    refused = plan.tried("stream_store", stored[0], least=least)
+    plan.kernel = saved
+    if refused or plan.tried("align", axis, stored[0], least=least):
+        return None
+    plan.note(f"along `{axis}` lines of `{stored[0]}` are stored whole")
+    return next(x.axis for x in all_loops(plan.kernel.body) if x.axis not in known)
 
 
 def _in_reduction(plan: Plan, axis: str) -> bool:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...ir import polynomial as pl
 from ...ir.bounds import Known
 from ...ir.dtypes import INDEX
-from ...ir.expr import ONE, ZERO, Expr, both, ceildiv, const, load, var, where
+from ...ir.expr import ONE, ZERO, Expr, both, call, ceildiv, const, load, var, where
 from ...ir.kernel import Alloc, Block, Buffer, Kernel, Loop, Store, expressions, map_expressions, with_body
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
@@ -125,7 +125,7 @@ def _side(form: Form, new: str, stops: dict[str, Expr], whole: dict[str, int], l
         full = ceildiv(stop, more) * more if more > 1 else stop
         low = low + (stop - 1) * min(0, factor)
         place = place + var(axis) * factor
-        ends = ((exact, stop), (rounded, full), (room, _room(axis, full, facts)))
+        ends = ((exact, stop), (rounded, full), (room, _room(axis, full, facts, known)))
         exact, rounded, room = (e + (end - 1) * abs(factor) for e, end in ends)
     if lanes > 1:
         rounded, room = (ceildiv(e, lanes) * lanes for e in (rounded, room))
@@ -134,14 +134,28 @@ def _side(form: Form, new: str, stops: dict[str, Expr], whole: dict[str, int], l
     return _Side(new, rounded, simplify(room, facts.known), place - low, form.at(var(new) + low), bound)
 
 
-def _room(axis: str, extent: Expr, facts: Facts) -> Expr:
+def _room(axis: str, extent: Expr, facts: Facts, known: Known) -> Expr:
     """What an extent never exceeds, on sizes alone."""
     if not extent.names - facts.sizes.keys():
         return extent
-    bound = upper(extent, facts.known)
-    if bound is None:
+    bound = upper(extent, known)
+    most = const(bound) if bound is not None else _most(extent, facts, True)
+    if most is None:
         raise StepError(f"window: the extent of `{axis}` depends on {', '.join(sorted(extent.names - facts.sizes.keys()))}")
-    return const(bound)
+    return most
+
+
+def _most(e: Expr, facts: Facts, largest: bool) -> Expr | None:
+    """The largest (or smallest) value of what remainders by constants make of sizes; None where it is something else."""
+    if not e.names - facts.sizes.keys():
+        return e
+    if e.op == "mod" and e.args[1].is_const and e.args[1].attr > 0:
+        return e.args[1] - 1 if largest else ZERO
+    rising = {"add": (True, True), "sub": (True, False), "min": (True, True)}.get(e.op)
+    if e.op in ("floordiv", "mul") and e.args[1].is_const and e.args[1].attr:
+        rising = (e.args[1].attr > 0, True)
+    args = [_most(a, facts, largest == up) for a, up in zip(e.args, rising, strict=True)] if rising else []
+    return call(e.op, *(a for a in args if a is not None)) if args and None not in args else None
 
 
 def forms(value: Expr, axes: tuple[str, ...]) -> list[Form] | str:

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from ...ir.errors import TimeLimit, ToolError, ToolMissing
 from ..limits import bound
+from .probes import answer
 
 _NAMES = ("clang", *(f"clang-{v}" for v in range(22, 13, -1)), "gcc", *(f"gcc-{v}" for v in range(16, 11, -1)), "cc")
 _OPENMP = ("libomp.so", "libomp.dylib")
@@ -70,7 +72,7 @@ def _probe(command: tuple[str, ...], what: str) -> Compiler:
     if path is None:
         raise ToolMissing(f"{what} is not there: {_ADVICE}")
     command = (path, *command[1:])
-    text = run([*command, "--version"], 60, []).strip()
+    text = answer(command, "--version", ask).strip()
     version = text.split("\n")[0] if text else ""
     if "ziglang" in command or "zig" in Path(path).name:
         return Compiler(command, "zig", version)
@@ -81,8 +83,7 @@ def _probe(command: tuple[str, ...], what: str) -> Compiler:
 def openmp_flags(compiler: Compiler) -> tuple[str, ...] | None:
     """What turns OpenMP on, or None where its runtime library is missing."""
     if compiler.family == "gcc":
-        # a compiler prints the bare name of a library that it does not have
-        found = any(os.sep in run([*compiler.command, f"-print-file-name=libgomp{suffix}"], 60, []).strip() for suffix in (".so", ".dylib", ".a"))
+        found = any(os.sep in _file_of(compiler, f"libgomp{suffix}") for suffix in (".so", ".dylib", ".a"))
         return ("-fopenmp",) if found else None
     if compiler.family == "clang" and any((folder / name).exists() for folder in _library_folders(compiler) for name in _OPENMP):
         return ("-fopenmp",)
@@ -90,11 +91,24 @@ def openmp_flags(compiler: Compiler) -> tuple[str, ...] | None:
     return None if folder is None else ("-fopenmp", f"-L{folder}", "-lomp", f"-Wl,-rpath,{folder}")
 
 
-def _library_folders(compiler: Compiler) -> list[Path]:
+def _library_folders(compiler: Compiler) -> Iterator[Path]:
     """Where a clang finds its own runtime libraries: beside it, and where it says that libomp is."""
-    resources = Path(run([*compiler.command, "-print-resource-dir"], 60, []).strip())
-    named = Path(run([*compiler.command, f"-print-file-name={_OPENMP[0]}"], 60, []).strip())
-    return [*([resources.parents[1]] if len(resources.parents) > 2 else []), *([named.parent] if named.is_absolute() else [])]
+    resources = Path(answer(compiler.command, "-print-resource-dir", ask).strip())
+    if len(resources.parents) > 2:
+        yield resources.parents[1]
+    named = Path(_file_of(compiler, _OPENMP[0]))
+    if named.is_absolute():
+        yield named.parent
+
+
+def _file_of(compiler: Compiler, name: str) -> str:
+    """Where the compiler has a file of this name; the bare name where it has none."""
+    return answer(compiler.command, f"-print-file-name={name}", ask, names_file=True).strip()
+
+
+def ask(command: list[str]) -> str:
+    """What a compiler says of itself."""
+    return run(command, 60, [])
 
 
 def _cmeel_library() -> Path | None:
@@ -115,8 +129,7 @@ def sanitizer_library(compiler: Compiler, address: bool) -> Path:
 
     kind = "asan" if address else "ubsan"
     name = f"lib{kind}.so" if compiler.family == "gcc" else f"libclang_rt.{kind}{'' if address else '_standalone'}-{platform.machine()}.so"
-    # a compiler prints the bare name of a library that it does not have
-    found = Path(run([*compiler.command, f"-print-file-name={name}"], 60, []).strip())
+    found = Path(_file_of(compiler, name))
     if not found.is_absolute():
         raise ToolMissing(f"{compiler.command[0]} has no {name}: install its sanitizers, or choose another compiler with --config CC=")
     return found.resolve()

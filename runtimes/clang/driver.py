@@ -7,18 +7,20 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import CompilerBug, ToolMissing, UsageError
 from ...ir.primops import OPS
-from ...ir.program import Program
 from ...ir.target import Target
 from .. import ConfigKey, Description, Rendered
 from ..config import resolve_config
 from .compiler import Compiler, find_compiler, openmp_flags, run, sanitizer_library
-from .emit import emit, entry_name
-from .library import Library
-from .machine import MACHINES, Machine, baseline, host_architecture, native
+from .machine import MACHINES, Machine, baseline, fingerprint, host_architecture, native
+from .probes import surroundings
+
+if TYPE_CHECKING:
+    from ...ir.program import Program
+    from .library import Library
 
 # contraction to FMA is within the bound; nothing else of -ffast-math is: it folds the roundings that exp2 and log2 rest on
 _FLAGS = ("-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi")
@@ -76,6 +78,8 @@ class Driver:
         )
 
     def render(self, program: Program, target: Target, prefix: str) -> Rendered:
+        from .emit import emit
+
         return emit(self.description, self.folders, program, target, prefix)
 
     def build(self, rendered: Rendered, target: Target, kind: str, path: Path, timeout: float | None, log: list[str]) -> None:
@@ -130,6 +134,9 @@ class Driver:
         return self._openmp(compiler, target)[1:]
 
     def load(self, path: Path, program: Program, target: Target, prefix: str) -> Library:
+        from .emit import entry_name
+        from .library import Library
+
         return Library(path, program, entry_name(prefix, program))
 
     def tools(self, target: Target, device: str | None) -> str:
@@ -137,9 +144,10 @@ class Driver:
         return compiler.version + ("" if openmp_flags(compiler) is not None and target.threads else ", no OpenMP")
 
     def identity(self, target: Target) -> str:
-        """The compiler's path and version and every flag."""
+        """The compiler's path and version, every flag, what it heeds of the environment, and of `native` which processor that is."""
         compiler = find_compiler(str(target.options.get("CC", "")))
-        return " ".join([compiler.identity, *self.flags(compiler, target), *self._link(compiler, target)])
+        machine = fingerprint() if target.options.get("MARCH") == "native" else ""
+        return " ".join([compiler.identity, *self.flags(compiler, target), *self._link(compiler, target), surroundings(), machine])
 
     def environment(self, target: Target) -> dict[str, str]:
         """Sanitizers come into a process only with its start, and Python's own leaks are not the kernel's."""

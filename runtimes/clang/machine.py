@@ -49,6 +49,11 @@ _NOTABLE = [
     "sve",
     "sve2",
 ]
+# Lines of /proc/cpuinfo that stay the same while a machine runs.
+_WHICH = re.compile(
+    r"^(?:vendor_id|cpu family|model|model name|stepping|flags|CPU (?:implementer|architecture|variant|part|revision)|Features)[ \t]*:.*$",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,16 @@ def native() -> Machine:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     isa = tuple(f for f in _NOTABLE if f in flags)
     return replace(level, isa=isa, cores=cores, **{level_name: size for level_name, size in caches.items() if size > 0})
+
+
+@cache
+def fingerprint(described: Path = Path("/proc/cpuinfo")) -> str:
+    """Everything that says which processor this is: what a compiler makes of `native` depends on more than kernels care about."""
+    try:
+        text = described.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return " ".join([_sysctl("machdep.cpu.brand_string"), *sorted(_flags())])
+    return "\n".join(sorted(set(_WHICH.findall(text))))
 
 
 def _flags() -> set[str]:

@@ -20,9 +20,10 @@ from ...ir.primops import OPS
 from ...ir.program import Program
 from ...ir.target import Target
 from .. import ConfigKey, Description, Rendered
-from ..clang.compiler import Compiler, find_compiler, run
+from ..clang.compiler import Compiler, ask, find_compiler, run
 from ..clang.library import Library
-from ..clang.machine import native
+from ..clang.machine import fingerprint, native
+from ..clang.probes import answer, surroundings
 from ..config import resolve_config
 from . import nvrtc
 from .emit import emit, entry_name
@@ -180,11 +181,13 @@ class Driver:
         """Everything that may build: this machine, the host compiler and its version, the shim's text, nvcc's or NVRTC's version, all flags."""
         parts = [(self.folder / name).read_text(encoding="utf-8") for name in ("lm_host.h", "lm_race.h")]
         try:
-            parts += [host_compiler(str(target.options.get("CC", ""))).identity, native().describe, repr(self._host_commands(target))]
+            parts += [host_compiler(str(target.options.get("CC", ""))).identity, native().describe, fingerprint(), repr(self._host_commands(target))]
         except ToolError:
             parts.append("no host compiler")
         nvcc = self._nvcc(target)
-        return "\n".join([*parts, _device_compiler(nvcc), repr(self._nvcc_command(target, "object")) if nvcc else repr(nvrtc.OPTIONS)])
+        return "\n".join(
+            [*parts, surroundings(), _device_compiler(nvcc), repr(self._nvcc_command(target, "object")) if nvcc else repr(nvrtc.OPTIONS)]
+        )
 
 
 @cache
@@ -192,7 +195,7 @@ def host_compiler(requested: str) -> Compiler:
     """A compiler of C++: the one of the clang runtime where it has C++, else the `zig cc` of PyPI's ziglang.  ToolError with what to install."""
     found = find_compiler(requested)
     # a gcc prints the bare name of a part that it does not have
-    if found.family != "gcc" or os.sep in run([*found.command, "-print-prog-name=cc1plus"], 60, []).strip():
+    if found.family != "gcc" or os.sep in answer(found.command, "-print-prog-name=cc1plus", ask, names_file=True):
         return found
     if not requested and not os.environ.get("CC") and find_spec("ziglang") is not None:
         return find_compiler(f"{shlex.quote(sys.executable)} -m ziglang cc")
@@ -202,7 +205,7 @@ def host_compiler(requested: str) -> Compiler:
 @cache
 def _device_compiler(nvcc: str | None) -> str:
     if nvcc is not None:
-        return run([nvcc, "--version"], 60, [])
+        return answer((nvcc,), "--version", ask)
     try:
         return nvrtc.version()
     except ToolError:

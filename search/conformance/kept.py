@@ -1,21 +1,21 @@
 """What compiling a unit came to, kept in the compile cache: a run whose compiler has not changed goes through no pass and no C compiler.
 
-An entry names the libraries and holds, in the text of the levels, what their cases are judged by.  Its key is everything that decides it, the compiler's own files
-included: whoever changes a pass compiles anew.
+An entry names the libraries and holds, in the text of the levels, what their cases are judged by.  Its key is everything that decides it, luminal's own files included
+(`search/own.py`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...ir.merge import Names
-from ..cache import cached, found, key_of
+from ...runtimes import keep
+from .. import own
+from ..cache import found
 from .kernels import Kernel, Refused, Spec
 from .subjects import Subject
 
@@ -24,13 +24,9 @@ if TYPE_CHECKING:
     from ...runtimes import Runtime
     from .unit import Settings
 
-Key = tuple[str, ...]
-
 PREFIX = "lm_"
-_SUFFIX = ".json"
+ROOM = "units"
 _LASTING = ("not supported", "dtype")  # what no second try can change
-_ROOMS = ("dsl", "ir", "ops", "passes", "runtimes", "search")
-_READ = frozenset({".py", ".toml", ".j2", ".lark", ".h", ".cuh"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,38 +45,19 @@ class Unit:
     refused: list[Refused]
 
 
-def key(specs: Sequence[Spec], runtime: Runtime, target: Target, settings: Settings) -> Key:
+def key(specs: Sequence[Spec], runtime: Runtime, target: Target, settings: Settings) -> str | None:
+    """None where it cannot be told."""
     kind, _ = runtime.run_kind(settings.device)
-    own = [_hash(root, runtime.folder) for root in (_package(), runtime.folder)]
-    return ("unit", *own, target.describe, kind, runtime.identity(target), repr(sorted(settings.config.items())), repr(list(specs)))
+    files = own.compiler(), own.library(), own.of_runtime(runtime)
+    if None in files:
+        return None
+    return json.dumps([*files, target.describe, kind, runtime.identity(target), repr(sorted(settings.config.items())), repr(list(specs))])
 
 
-def _package() -> Path:
-    return Path(__file__).resolve().parents[2]
-
-
-@cache
-def _hash(root: Path, runtime: Path) -> str:
-    """Over the files that compiling reads: those of the package's rooms, or of a runtime's folder."""
-    folders = [root] if root == runtime else [root / room for room in _ROOMS]
-    digest = hashlib.sha256()
-    for path in sorted(p for folder in folders for p in folder.rglob("*") if p.suffix in _READ and p.is_file()):
-        data = path.read_bytes()
-        digest.update(f"{path.relative_to(root).as_posix()}\0{len(data)}\0".encode())
-        digest.update(data)
-    return digest.hexdigest()
-
-
-def remember(key: Key, unit: Unit) -> None:
+def remember(key: str | None, unit: Unit) -> None:
     """Keep the unit; not one in which something failed, which may be the machine's fault."""
-    if any(r.status not in _LASTING for r in unit.refused):
-        return
-    table = {"parts": [_part(p) for p in unit.parts], "refused": [asdict(r) for r in unit.refused]}
-    cached(key, _SUFFIX, lambda to: _write(to, json.dumps(table)))
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    if key is not None and all(r.status in _LASTING for r in unit.refused) and own.unchanged():
+        keep.keep(ROOM, key, json.dumps({"parts": [_part(p) for p in unit.parts], "refused": [asdict(r) for r in unit.refused]}).encode())
 
 
 def _part(part: Part) -> dict[str, Any]:
@@ -94,12 +71,12 @@ def _part(part: Part) -> dict[str, Any]:
     }
 
 
-def recall(key: Key, known: Mapping[tuple[str, str], Subject]) -> Unit | None:
+def recall(key: str | None, known: Mapping[tuple[str, str], Subject]) -> Unit | None:
     """The unit as it was kept, None where it was not, or where a library is no longer there."""
-    entry = found(key_of(key), _SUFFIX)
-    if entry is None:
+    data = None if key is None else keep.kept(ROOM, key)
+    if data is None:
         return None
-    table = json.loads(entry.read_text(encoding="utf-8"))
+    table = json.loads(data)
     parts = [_recalled(p, known) for p in table["parts"]]
     if any(p is None for p in parts):
         return None
@@ -124,4 +101,4 @@ def _kernel(spec: Spec, graph: str, raised: str, known: Mapping[tuple[str, str],
     return Kernel(spec, known[spec.kind, spec.subject], before, after, None)
 
 
-__all__ = ["PREFIX", "Key", "Part", "Unit", "key", "recall", "remember"]
+__all__ = ["PREFIX", "Part", "Unit", "key", "recall", "remember"]

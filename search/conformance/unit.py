@@ -110,7 +110,7 @@ def run_unit(specs: Sequence[Spec], settings: Settings) -> list[Tally]:
 
 
 def _made(
-    specs: Sequence[Spec], known: Mapping[tuple[str, str], Subject], runtime: Runtime, target: Target, settings: Settings, key: kept.Key
+    specs: Sequence[Spec], known: Mapping[tuple[str, str], Subject], runtime: Runtime, target: Target, settings: Settings, key: str | None
 ) -> kept.Unit:
     """Compiled and built, and kept for the next time unless something went wrong."""
     refused: list[Refused] = []
