@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from math import gcd
 from typing import NamedTuple, Self
 
@@ -113,6 +113,11 @@ class Knowledge:
         result.facts = tuple(f for f in self.facts if all(free(a) for a in pl.atoms(f)))
         result.zeros = tuple(z for z in self.zeros if free(z))
         return result
+
+    def _mentions(self, names: Set[str]) -> bool:
+        """Whether what is known depends on one of these names."""
+        ends = [e for r in self.ranges.values() for e in (r.min, r.max, r.exactly) if isinstance(e, Expr)]
+        return any(not names.isdisjoint(e.names) for e in (*ends, *self.zeros, *[a for f in self.facts for a in pl.atoms(f)]))
 
     def with_multiple(self, name: str, multiple: int) -> Self:
         """The same variable, now known to be a multiple of this too."""
@@ -244,7 +249,9 @@ class Knowledge:
     def _extended(self, old: Point, base: Knowledge | None, new: Mapping[str, Range]) -> Point | None:
         """A point of `base` with values for the names that are new here; None where what is new here rules it out."""
         known: Mapping[str, Range] = {} if base is None else base.ranges
-        met = [n for n in new if n in old.names and n not in known]  # these had some value, for lack of a better one
+        met = {n for n in new if n in old.names and n not in known}  # these had some value, for lack of a better one
+        if met and base is not None and base._mentions(met):
+            return None
         point = old.without(met) if met else old
         for n, r in new.items():
             ends = _within(r, point)

@@ -233,16 +233,18 @@ def _log2_pair(f: Floats, x: Expr) -> Pair:
 def cos(d: DType, x: Expr) -> Expr:
     """sin(2x) / (2 sin x): as accurate as sin wherever sin is, since doubling is exact; 1 where x² / 2 rounds away.
 
-    In the last binade 2x is infinite, and 1 - 2 sin²(x/2) is taken, whose error is absolute.
+    In the last binade 2x is infinite.  There cos x = sin(|x| - a) - sin |x|·cos a, for the multiple a of that binade's ULP with sin a = -1 to twice the
+    precision: |x| - a is exact, and cos a is below half an ULP of 1, so that the second term is but a correction.
     """
     f = Floats(d)
     s = call("sin", x)
     quotient = f.div(call("sin", f.add(x, x)), f.add(s, s))
-    half = call("sin", f.mul(x, f.c(0.5)))
-    last = f.fma(f.mul(half, f.c(-2.0)), half, f.c(1.0))
-    a = f.abs(x)
-    fits = f.lt(a, f.pick(2.0**127, 2.0**1023))
-    return f.where(f.lt(a, f.pick(2.0**-13, 2.0**-27)), f.c(1.0), f.where(fits, quotient, last))
+    size = f.abs(x)
+    # found by reduction of the lattice of (k, k·ULP mod π); the second number is -cos a
+    shift, rest = f.pick(6219472 * 2.0**104, 2032244502502418 * 2.0**971), f.pick(2.312474975869197e-08, -2.4403841344980234e-16)
+    last = f.fma(call("sin", size), rest, call("sin", f.sub(size, shift)))
+    fits = f.lt(size, f.pick(2.0**127, 2.0**1023))
+    return f.where(f.lt(size, f.pick(2.0**-13, 2.0**-27)), f.c(1.0), f.where(fits, quotient, last))
 
 
 def tan(d: DType, x: Expr) -> Expr:

@@ -17,8 +17,8 @@ from ..ir.decompose import DECOMPOSITIONS, expand
 from ..ir.dtypes import DTYPES, INDEX, DType, bool_, f32
 from ..ir.errors import CompilerBug, Unsupported
 from ..ir.expr import Expr
-from ..ir.target import LINE
 from ..ir.primops import OPS
+from ..ir.target import LINE
 from ..ir.walks import postorder
 from . import Description
 from .helpers import Helpers, Types

@@ -14,6 +14,7 @@ from luminal.cli.main import cli, prepare
 from luminal.compiler import Settings, compilations
 from luminal.ir.errors import UsageError
 
+SAMPLES = Path(__file__).parent.parent / "samples"
 TEXT = """(composite affine ((X{T}[M N] W{T}[N]? B{T}[N]? s{T}[]?) -> (Y{T}[M N]))
   (setf y X)
   (if (given W) (setf y (* y W)))
@@ -63,3 +64,15 @@ def test_a_test_run_tries_every_presence(tmp_path: Path) -> None:
     path.write_text("(composite scaled ((X{T}[N] B{T}[N]? s{T}[]?) -> (Y)) (setf y (if (given B) (+ X B) X)) (return (if (given s) (* y s) y)))")
     assert ran(str(path), "--test", "N=3, s=0.5") == ["scaled", "scaled_without_B", "scaled_without_s", "scaled_without_B_s"]
     assert ran(str(path), "--without", "B", "--test", "N=3") == ["scaled_without_B"]
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@pytest.mark.parametrize("sample", sorted(SAMPLES.glob("*.toml")), ids=lambda p: p.stem)
+def test_every_sample_passes_its_own_test(sample: Path) -> None:
+    """All presences of optional ports, and the second opinion of each."""
+    done = CliRunner().invoke(cli, prepare(["compile", str(sample), "--test"]), catch_exceptions=False, standalone_mode=False)
+    assert done.return_value == 0, done.output
+
+
+def test_a_second_opinion_asks_for_optional_ports_as_a_body_does() -> None:
+    assert len(ran(str(SAMPLES / "affine.toml"), "--test", "batch=2, N=3")) == 4

@@ -110,9 +110,10 @@ def _vectors(loop: Loop) -> tuple[Loop | None, Loop | None]:
     for s in loop.body:
         if isinstance(s, Loop) and s.kind == "vector":
             return s, s
-        inner = next((t for t in s.body if isinstance(t, Loop) and t.kind == "vector"), None) if isinstance(s, Loop) and s.kind == "unroll" else None
-        if inner is not None:
-            return s, inner
+        if isinstance(s, Loop) and s.kind == "unroll":
+            inner = next((t for t in s.body if isinstance(t, Loop) and t.kind == "vector"), None)
+            if inner is not None:
+                return s, inner
     return None, None
 
 

@@ -61,7 +61,7 @@ def align(kernel: Kernel, facts: Facts, axis: str, buffer: str, least: int = 0) 
     held = facts.buffers[buffer]
     addresses = (held.address(s.index) for s in statements(loop.body) if isinstance(s, Store) and s.buffer == buffer)
     address = next((a for a in addresses if stride(a, axis) == 1), None)
-    if address is None or LINE % held.dtype.bytes or LINE == held.dtype.bytes:
+    if address is None or LINE % held.dtype.bytes or held.dtype.bytes == LINE:
         raise StepError(f"align: along `{axis}` no lines of `{buffer}` are stored")
     inner = {var(x.axis): x.start for x in all_loops(loop.body)}
     address = substitute(address, {**inner, var(axis): ZERO})

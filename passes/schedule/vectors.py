@@ -15,13 +15,15 @@ from ...ir import polynomial as pl
 from ...ir.expr import ZERO, Expr, var
 from ...ir.kernel import Alloc, Block, Let, Loop, Store, expressions, statements, written
 from ...ir.simplify import simplify
-from ...ir.walks import postorder, substitute
+from ...ir.walks import substitute
 from . import cost, prefetches, roles
 from .affine import divides, inside, same_position, stride, upper
+from .lines import aligned, chooses
 from .plan import Plan
 from .several_rows import several_rows
 from .tables import candidates
-from .tree import StepError, all_loops, around, find, reads
+from .transpositions import squares
+from .tree import StepError, all_loops, around, find
 
 
 def vectors(plan: Plan) -> None:
@@ -125,7 +127,7 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
     strided = [a for a in addresses if axis in a.names and stride(a, axis) != 1]
     across = [a for a in form.axes if a != axis and roles.units(strided, a) > 0]
     order = (*(a for a in form.axes if a != axis), axis)
-    if across and _squares(plan, across[-1], axis, _width(plan, form.body)):
+    if across and squares(plan, across[-1], axis, _width(plan, form.body)):
         return
     if order != form.axes and plan.tried("reorder", *order):
         return
@@ -161,67 +163,12 @@ def _identity(address: Expr, form: roles.Shape) -> bool:
     return same_position(address, expected)
 
 
-def _squares(plan: Plan, a: str, b: str, width: int) -> bool:
-    """Tile two axes that different operands are consecutive along: tiles for the caches, and in them square blocks that are turned over in registers."""
-    form = roles.shape(plan.kernel)
-    others = tuple(x for x in form.axes if x not in (a, b))
-    order = (*others, a, b)
-    if order != form.axes and plan.tried("reorder", *order):
-        return False
-    side = min(width, cost.TURNED)
-    sides = (cost.SQUARE, cost.SQUARE) if side < 2 else cost.PANELS
-    if side > 1:
-        _lines_first(plan, a, b)
-    plan.do("tile", a, b, *sides)
-    plan.note(f"operands are consecutive along `{a}` and along `{b}`: tiles of {sides[0]}×{sides[1]} keep both in a near cache")
-    if side > 1:
-        _turned(plan, f"{a}.1", f"{b}.1", side)
-    if len(order) == 2:  # in case the first has few tiles
-        plan.do("collapse", f"{a}.0", f"{b}.0")
-    nests = [s.axis for s in plan.kernel.body if isinstance(s, Loop)]
-    for x in nests if len(nests) > 1 else ():
-        plan.do("parallel", x)
-    return True
-
-
-def _lines_first(plan: Plan, a: str, b: str) -> None:
-    """Tiles begin at a line along `b`, which is stored; what is before the first of them is a nest of its own."""
-    saved = plan.kernel
-    plan.do("reorder", b, a)
-    head = _aligned(plan, b)
-    if head is None:
-        plan.kernel = saved
-        return
-    plan.do("reorder", next(s.axis for s in plan.loop(head).body if isinstance(s, Loop)), head)
-    plan.do("reorder", a, b)
-
-
-def _turned(plan: Plan, a: str, b: str, side: int) -> None:
-    """Square blocks inside a tile, one after the other along `a`, as loads are consecutive: rows unrolled, columns a vector; what the vectors would gather is then loaded
-    along `a` and turned over.  Lines are stored whole in any order, but what is read must come as the prefetchers of a machine expect it.
-    """
-    saved = plan.kernel
-    try:
-        plan.do("split", a, side, tail="cut")
-        plan.do("reorder", b, f"{a}.1")
-        plan.do("split", b, side, tail="cut")
-        plan.do("reorder", f"{a}.1", f"{b}.1")
-        plan.do("unroll", f"{a}.1")
-        plan.do("vectorize", f"{b}.1")
-        for buffer in dict.fromkeys(n.attr for n in reads(plan.loop(f"{b}.1").body)):
-            plan.tried("prefetch", buffer, f"{b}.0", f"{a}.0", trips=cost.LINES_AHEAD)
-        plan.note(f"blocks of {side}×{side} are turned over in registers")
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"no blocks in registers: {e}")
-
-
 def _strip(plan: Plan, axis: str, width: int) -> None:
     """Vectors along a parallel loop, and a scalar tail."""
     extent = plan.extent(axis)
     if width < 2 or (extent is not None and extent < width):
         return
-    if (head := _aligned(plan, axis)) is not None:
+    if (head := aligned(plan, axis)) is not None:
         _last_lanes(plan, head, width)
     plan.do("split", axis, width, tail="cut")
     refused = plan.tried("vectorize", f"{axis}.1")
@@ -230,36 +177,15 @@ def _strip(plan: Plan, axis: str, width: int) -> None:
         _last_lanes(plan, f"{axis}.t", width)
 
 
-def _aligned(plan: Plan, axis: str) -> str | None:
-    """What a loop streams begins at a line: the axis of the elements before it, or None where nothing is aligned."""
-    least = cost.stream_bytes(plan.target)
-    stored = sorted({s.buffer for s in statements(plan.loop(axis).body) if isinstance(s, Store)} - (plan.elsewhere or frozenset()))
-    local = {n.attr for n in reads(plan.loop(axis).body) if axis in n.names} - plan.facts.buffers.keys()  # begins at a line itself
-    if not least or len(stored) != 1 or local or not cost.first_lanes(plan.target) or _chooses(plan.loop(axis)):
-        return None
-    saved, known = plan.kernel, {x.axis for x in all_loops(plan.kernel.body)}
-    refused = plan.tried("stream_store", stored[0], least=least)
-    plan.kernel = saved
-    if refused or plan.tried("align", axis, stored[0], least=least):
-        return None
-    plan.note(f"along `{axis}` lines of `{stored[0]}` are stored whole")
-    return next(x.axis for x in all_loops(plan.kernel.body) if x.axis not in known)
-
-
 def _in_reduction(plan: Plan, axis: str) -> bool:
     """Whether the loop is all that a reduction around it holds: one piece, that one's lanes are folded once."""
     outer = around(plan.kernel, axis)[-2:-1]
     return any(isinstance(x, Loop) and x.kind == "reduce" and len(x.body) == 1 for x in outer)
 
 
-def _chooses(loop: Loop) -> bool:
-    """Whether some loads of the loop are performed in some iterations only: such lanes are not the first ones."""
-    return any(n.op == "where" and (n.args[1].buffers or n.args[2].buffers) for s in statements(loop.body) for n in postorder(*expressions(s)))
-
-
 def _last_lanes(plan: Plan, axis: str, width: int) -> None:
     """What is left of an axis that was cut in vectors, less than one: a vector of which the first lanes are there, where one instruction stores them."""
-    if not plan.has(axis) or not cost.first_lanes(plan.target) or _chooses(plan.loop(axis)):
+    if not plan.has(axis) or not cost.first_lanes(plan.target) or chooses(plan.loop(axis)):
         return
     saved = plan.kernel
     try:
@@ -307,7 +233,7 @@ def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:
     if extent is None and (most := _at_most(plan, axis)) is not None and most <= 2 * lanes:
         lanes = width  # a short loop: what several vectors save, putting them together costs
     try:
-        masked = cost.first_lanes(plan.target) and not _chooses(plan.loop(axis))
+        masked = cost.first_lanes(plan.target) and not chooses(plan.loop(axis))
         inside = masked and _in_reduction(plan, axis)
         while lanes >= width:
             plan.do("split", axis, lanes, tail="pad" if inside or (masked and lanes == width) else "cut")
