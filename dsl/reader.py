@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path as FilePath
 from pathlib import PurePath
 
-from ..ir.errors import UsageError
 from .ast import Composite
 from .diagnostics import Collector, shorten
+from .files import text_of
 from .names import fold
 from .source import Place, error, whole
 
-MAX_BYTES = 1 << 20
 MAX_COMPOSITES = 1000  # of one file
 
 
@@ -39,23 +38,6 @@ def read(text: str, file: str = "<stdin>") -> tuple[Composite, ...]:
 def read_file(path: str | FilePath) -> tuple[Composite, ...]:
     """The composites of a file."""
     return read(text_of(path), str(path))
-
-
-def text_of(path: str | FilePath) -> str:
-    """The text of a file.  UsageError where it cannot be opened, SourceError E0106 and E0107 where it is too large or no text."""
-    name = str(path)
-    try:
-        with open(path, "rb") as f:
-            data = f.read(MAX_BYTES + 1)
-    except OSError as e:
-        raise UsageError(f"cannot read {name}: {e.strerror}") from None
-    if len(data) > MAX_BYTES:
-        raise error("E0106", f"a file of more than {MAX_BYTES} bytes", Place(whole(name, ""), 0, 0))
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as e:
-        before = data[: e.start].decode("utf-8")
-        raise error("E0107", f"this is not text: byte {e.start} is not UTF-8", Place(whole(name, before), len(before), len(before))) from None
 
 
 def _is_lisp(text: str) -> bool:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .ast import Composite
+from .files import text_of
 from .names import fold
-from .reader import read, text_of
+from .reader import read
 
 LIBRARY = Path(__file__).resolve().parent.parent / "ops"
 SEARCHED = ("*.toml", "*.lisp", "*/*.toml", "*/*.lisp")  # in a folder

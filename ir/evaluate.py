@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .expr import Expr
+from .expr import SOMEWHERE, Expr
 from .walks import postorder
 
 
@@ -20,6 +20,8 @@ def evaluate(root: Expr, environment: Mapping[str, int]) -> int:
             value[n] = environment[n.attr]
         elif n.op == "axis":
             value[n] = environment[f"${n.attr}"]
+        elif n.op == "to_line":
+            value[n] = SOMEWHERE
         else:
             value[n] = _INTEGER[n.op](*(value[a] for a in n.args))
     return value[root]

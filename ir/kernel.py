@@ -203,6 +203,10 @@ class Kernel:
     schedule: tuple[str, ...] = ()  # the steps that made it, replayable
     notes: tuple[str, ...] = ()  # what `--why` prints
 
+    def with_body(self, body: Block) -> Kernel:
+        """The kernel with other statements."""
+        return Kernel(self.name, self.buffers, body, self.schedule, self.notes)
+
 
 @record
 class Module:

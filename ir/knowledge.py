@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from math import gcd
 from typing import NamedTuple, Self
 
@@ -13,7 +13,7 @@ from .graph import Size
 from .intervals import BINARY, Interval, least, most, product
 from .polynomial import Poly
 from .walks import missing
-from .witness import Point, points
+from .witness import Point, alike, points
 
 End = Expr | int | None
 
@@ -114,6 +114,11 @@ class Knowledge:
         result.zeros = tuple(z for z in self.zeros if free(z))
         return result
 
+    def _mentions(self, names: Set[str]) -> bool:
+        """Whether what is known depends on one of these names."""
+        ends = [e for r in self.ranges.values() for e in (r.min, r.max, r.exactly) if isinstance(e, Expr)]
+        return any(not names.isdisjoint(e.names) for e in (*ends, *self.zeros, *[a for f in self.facts for a in pl.atoms(f)]))
+
     def with_multiple(self, name: str, multiple: int) -> Self:
         """The same variable, now known to be a multiple of this too."""
         r = self.ranges.get(name, Range())
@@ -209,7 +214,7 @@ class Knowledge:
             k._points = [p for p in (k._extended(old, base, new) for old in olds) if p is not None]
             if base is not None and olds and not k._points:
                 bounding = k._bounding()
-                k._points = [p for p in [k._chosen(start, bounding) for start in points()] if p is not None]
+                k._points = [p for p in [k._chosen(start, bounding) for start in (*points(), *alike())] if p is not None]
         return self._points or []
 
     def _bounding(self) -> dict[str, list[tuple[int, Poly]]]:
@@ -223,6 +228,7 @@ class Knowledge:
 
     def _chosen(self, point: Point, bounding: Mapping[str, list[tuple[int, Poly]]]) -> Point | None:
         """A point with values for all names, each within its range and what the facts say of it given the names before; None where that leads nowhere."""
+        point.awaited = self.ranges
         for n, r in self.ranges.items():
             ends = _within(r, point)
             if ends is None:
@@ -236,20 +242,28 @@ class Knowledge:
                     high = rest // -c if high is None else min(high, rest // -c)
             if not point.choose(n, low, high, r.multiple):
                 return None
+        point.awaited = ()
         agrees = all((value := point.at(f)) is not None and value >= 0 for f in self.facts)
         return point if agrees and all(point.of(z) == 0 for z in self.zeros) else None
 
     def _extended(self, old: Point, base: Knowledge | None, new: Mapping[str, Range]) -> Point | None:
         """A point of `base` with values for the names that are new here; None where what is new here rules it out."""
-        point = old
+        known: Mapping[str, Range] = {} if base is None else base.ranges
+        met = {n for n in new if n in old.names and n not in known}  # these had some value, for lack of a better one
+        if met and base is not None and base._mentions(met):
+            return None
+        point = old.without(met) if met else old
         for n, r in new.items():
             ends = _within(r, point)
             if ends is None:
                 return None
             low, high = ends
-            if n not in point.names and point is old:
-                point = old.copy()
-            if not (point.admits if n in point.names else point.choose)(n, low, high, r.multiple):
+            if n in known:
+                fits = point.admits(n, low, high, r.multiple)
+            else:
+                point = old.copy() if point is old else point
+                fits = n not in point.names and point.choose(n, low, high, r.multiple)
+            if not fits:
                 return None
         for f in self.facts[0 if base is None else len(base.facts) :]:
             value = point.at(f)

@@ -44,7 +44,7 @@ def _all(root: Expr, inner: frozenset[str], known: Callable[[Expr], bool]) -> bo
     stack = [root]
     while stack:
         e = stack.pop()
-        if e.op in ("size", "ramp"):
+        if e.op in ("size", "ramp", "to_line"):
             continue
         if inner is _GROWING and e.op == "mod" and e.args[1].is_const and e.args[1].attr > 0:
             continue

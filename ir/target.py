@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from .dtypes import DType
 
+LINE = 64  # bytes of a line of the cache
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

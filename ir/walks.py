@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping
+from itertools import chain
 
 from .dtypes import INDEX
 from .expr import Expr, add, floordiv, make, maximum, minimum, mod, mul
@@ -14,14 +15,22 @@ SHORT = 32  # nodes of which an expression remembers the order; what is longer, 
 
 def postorder(*roots: Expr) -> Collection[Expr]:
     """Every node once, operands before users."""
-    if len(roots) != 1:
-        return _postorder(roots)
-    root = roots[0]
-    if not root.args:
-        return roots
-    if root.order is not None:
-        return root.order
-    found = _postorder(roots)
+    if len(roots) == 1:
+        root = roots[0]
+        return roots if not root.args else root.order or _ordered(root)
+    return dict.fromkeys(chain.from_iterable([(r,) if not r.args else r.order or _ordered(r) for r in roots]))
+
+
+def _ordered(root: Expr) -> Collection[Expr]:
+    """The order of one expression with operands: theirs one after the other, where they remember them."""
+    found: Collection[Expr]
+    for a in root.args:
+        if a.args and a.order is None:
+            found = _postorder((root,))
+            break
+    else:
+        found = dict.fromkeys(chain.from_iterable([a.order if a.args else (a,) for a in root.args]))  # pyright: ignore[reportArgumentType]
+        found[root] = None
     if len(found) <= SHORT:
         found = root.order = tuple(found)
     return found

@@ -7,7 +7,7 @@ condition on the sizes, all are chosen anew within what is known by then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from .dtypes import INDEX, bool_
 from .evaluate import evaluate_node
@@ -22,13 +22,14 @@ MOST = 1 << 48  # a range that is longer counts as unbounded: its end is no typi
 class Point:
     """Values by name; `memo` remembers those of expressions."""
 
-    __slots__ = ("memo", "names", "seed", "slope", "taste")
+    __slots__ = ("awaited", "memo", "names", "seed", "slope", "taste")
 
     def __init__(self, seed: int, slope: int, taste: int, names: dict[str, int] | None = None, memo: dict[Expr, int] | None = None) -> None:
         """What is unbounded takes seed + slope · (how many names were there before it)."""
         self.seed, self.slope, self.taste = seed, slope, taste
         self.names = {} if names is None else names
         self.memo = {} if memo is None else memo
+        self.awaited: Collection[str] = ()  # names that get their values when their turn comes
 
     def copy(self) -> Point:
         return Point(self.seed, self.slope, self.taste, dict(self.names), dict(self.memo))
@@ -54,7 +55,7 @@ class Point:
         return (low is None or low <= value) and (high is None or value <= high) and value % multiple == 0
 
     def of(self, e: Expr) -> int | None:
-        """The value of an integer expression; None where a name or a loaded value in it is not known."""
+        """The value of an integer expression; None where there is a loaded value in it."""
         found = self.memo.get(e)
         if found is None:
             for n in missing(e, self.memo):
@@ -64,11 +65,22 @@ class Point:
                     operands = [self.memo[a] for a in n.args if a in self.memo]
                     value = evaluate_node(n, operands) if len(operands) == len(n.args) else None
                 else:
-                    value = n.attr if n.is_const else self.names.get(name(n))
+                    value = n.attr if n.is_const else self._named(n)
                 if value is not None:
                     self.memo[n] = value
             found = self.memo.get(e)
         return found
+
+    def _named(self, leaf: Expr) -> int | None:
+        """The value of a name; one of which nothing is known gets some value when it is first met."""
+        known = name(leaf)
+        if known and known not in self.names and known not in self.awaited:
+            self.choose(known, None, None, 1)
+        return self.names.get(known)
+
+    def without(self, names: Collection[str]) -> Point:
+        """The point before these names had values."""
+        return Point(self.seed, self.slope, self.taste, {n: v for n, v in self.names.items() if n not in names})
 
     def at(self, p: Poly) -> int | None:
         """The value of a polynomial."""
@@ -89,3 +101,8 @@ class Point:
 def points() -> Iterable[Point]:
     """The kinds of points, without names yet."""
     return Point(0, 0, LOW), Point(1009, 130, HIGH), Point(5003, -210, LOW), Point(3 << 12, 1 << 12, MIDDLE)
+
+
+def alike() -> Iterable[Point]:
+    """Points of equal sizes, where one size is a multiple of another, or no less."""
+    return Point(4099, 0, LOW), Point(4099, 0, HIGH), Point(2, 0, LOW), Point(2, 0, HIGH)

@@ -130,7 +130,7 @@ def _ordered(s: Stmt, depth: Mapping[str, int], level: int) -> Stmt:
 
 def ordered_sum(address: Expr, depth: Mapping[str, int], level: int) -> Expr:
     """The terms of an address by the loop that changes them, outermost first."""
-    if address.dtype is not INDEX:
+    if address.dtype is not INDEX or not address.args:
         return address
     terms = pl.poly(address)
     if len(terms) > MOST_TERMS:

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..ir.conditions import conjuncts
-from ..ir.expr import ZERO, Expr, maximum, minimum, var
-from ..ir.graph import Node, postorder
+from ..ir.expr import ZERO, Expr, axis, maximum, minimum, var
+from ..ir.graph import Node, View, postorder
 from ..ir.polynomial import coefficient, degree, expr, is_constant, poly, scaled
 from ..ir.primops import OPS
 from ..ir.simplify import simplify
+from .cascade_groups import reads_of
 from .walk import Walk
 
 if TYPE_CHECKING:
@@ -48,23 +49,38 @@ def bounds(c: CascadeLoops, extent: Expr) -> Walk:
         if not all(gives_nothing(state, node) for state in c.states):
             continue
         at = tuple(simplify(e, c.body.current.known) for e in index)
-        condition = yield c.body._read(node.args[0], at, None)
-        for test in conjuncts(condition):
-            if test.op not in ("less_than", "less_equal") or not test.is_position:
-                continue
-            p = poly(test.args[1] + test.args[0] * -1)  # >= 0, or > 0
-            if degree(p, ALONG) != 1:
-                continue
-            slope, rest = coefficient(p, ALONG)
-            strict = 1 if test.op == "less_than" else 0
-            if not is_constant(slope) or abs(slope[()]) != 1:
-                continue
-            if slope[()] < 0:
-                high = minimum(high, expr(rest) + 1 - strict)
-            else:
-                low = maximum(low, expr(scaled(rest, -1)) + strict)
+        for part in _positional(node.args[0]):
+            condition = yield c.body._read(part, at, None)
+            for test in conjuncts(condition):
+                if test.op not in ("less_than", "less_equal") or not test.is_position:
+                    continue
+                p = poly(test.args[1] + test.args[0] * -1)  # >= 0, or > 0
+                if degree(p, ALONG) != 1:
+                    continue
+                slope, rest = coefficient(p, ALONG)
+                strict = 1 if test.op == "less_than" else 0
+                if not is_constant(slope) or abs(slope[()]) != 1:
+                    continue
+                if slope[()] < 0:
+                    high = minimum(high, expr(rest) + 1 - strict)
+                else:
+                    low = maximum(low, expr(scaled(rest, -1)) + strict)
     known = c.body.current.known
     return simplify(low, known), simplify(high, known)
+
+
+def _positional(condition: View) -> list[View]:
+    """The conjuncts that are made of positions: others (a score above a threshold) say nothing of where tiles begin, and to compute them takes loops."""
+    found: list[View] = []
+    stack = [condition]
+    while stack:
+        view = stack.pop()
+        if view.node.op == "bit_and" and view.domain is None:
+            inside = {axis(k): e for k, e in enumerate(view.index)}
+            stack.extend(a.through(inside) for a in reversed(view.node.args))
+        elif all(v.node.op in ("const", "iota") for v in reads_of(view)):
+            found.append(view)
+    return found
 
 
 def _masked(c: CascadeLoops) -> list[tuple[Node, Point]]:

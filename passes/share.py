@@ -102,56 +102,49 @@ def _repeats(run: list[Stmt]) -> bool:
     return False
 
 
+Use = tuple[int, Expr]  # a subexpression in one statement of a run; in all of them (-1), where its value is the same
+
+
 class _Plan:
-    """How often, and whether under a condition, the statements of a run use each subexpression."""
+    """How often, and whether under a condition, the statements of a run use each subexpression that has operands."""
 
     def __init__(self, run: list[Stmt], changed: set[str]) -> None:
-        self._changed = changed
+        self.orders = [[n for n in postorder(*expressions(s)) if n.args] for s in run]
         self._stable: dict[Expr, bool] = {}
-        self._guarded: dict[tuple[int, Expr], bool] = {}
         self._weight: dict[Expr, int] = {}
-        self._uses: dict[tuple[int, Expr], int] = {}
-        self._always: set[tuple[int, Expr]] = set()
-        seen: set[tuple[int, Expr]] = set()
-        self.orders = [postorder(*expressions(s)) for s in run]
+        self._keys: list[dict[Expr, Use]] = []
+        self._uses: dict[Use, int] = {}
+        self._guarded: dict[Use, bool] = {}
+        self._always: set[Use] = set()
+        counted: set[Use] = set()
         for place, (s, order) in enumerate(zip(run, self.orders, strict=True)):
+            for n in order:
+                if n not in self._stable:
+                    self._stable[n] = changed.isdisjoint(n.names) and changed.isdisjoint(n.buffers)
+                    self._weight[n] = 1 + sum([self._weight[a] for a in n.args if a.args])
+            keys: dict[Expr, Use] = {n: (-1 if self._stable[n] else place, n) for n in order}
             roots = expressions(s)
-            for n in order:
-                self._describe(n)
-            used = [*roots, *(a for n in order if self._first(place, n, seen) for a in n.args)]
-            for e in used:
-                key = self._key(place, e)
+            used = [*roots, *[a for n in order if keys[n] not in counted for a in n.args]]
+            for key in [keys[e] for e in used if e.args]:
                 self._uses[key] = self._uses.get(key, 0) + 1
-            self._always.update(self._key(place, n) for n in always(*roots))
-        for place, order in enumerate(self.orders):
-            for n in order:
-                key = self._key(place, n)
+            counted.update(keys.values())
+            self._always.update([keys[n] for n in always(*roots) if n.args])
+            self._keys.append(keys)
+        for keys in self._keys:
+            for n, key in keys.items():
                 own = n.op in MEMORY and key not in self._always
-                self._guarded[key] = own or any(self._guarded[self._key(place, a)] for a in n.args)
-
-    def _describe(self, n: Expr) -> None:
-        self._stable[n] = self._changed.isdisjoint(n.names) and self._changed.isdisjoint(n.buffers)
-        self._weight[n] = 1 + sum(self._weight[a] for a in n.args) if n.args else 0
-
-    def _first(self, place: int, n: Expr, seen: set[tuple[int, Expr]]) -> bool:
-        key = self._key(place, n)
-        found = key not in seen
-        seen.add(key)
-        return found
-
-    def _key(self, place: int, e: Expr) -> tuple[int, Expr]:
-        return (-1 if self._stable[e] else place, e)
+                self._guarded[key] = own or any(self._guarded[keys[a]] for a in n.args if a.args)
 
     def stable(self, e: Expr) -> bool:
         """Its value is the same in the whole run."""
         return self._stable[e]
 
     def wanted(self, place: int, e: Expr) -> bool:
-        key = self._key(place, e)
+        key = self._keys[place][e]
         return self._uses[key] > 1 and self._worth(e) and (key in self._always or not self._guarded[key])
 
     def _worth(self, e: Expr) -> bool:
-        if not e.args or e.op == "broadcast":
+        if e.op == "broadcast":
             return False
         if e.op in MEMORY:
             return True

@@ -17,6 +17,7 @@ from ..ir.decompose import DECOMPOSITIONS, expand
 from ..ir.dtypes import DTYPES, INDEX, DType, bool_, f32
 from ..ir.errors import CompilerBug, Unsupported
 from ..ir.expr import Expr
+from ..ir.target import LINE
 from ..ir.walks import postorder
 from . import Description
 from .helpers import Helpers, Types
@@ -260,6 +261,10 @@ class Expressions:
     def _null(self, e: Expr, args: list[Text]) -> Text:
         return Text(f"{self.buffer(e.attr).text} == NULL", 9)
 
+    def _to_line(self, e: Expr, args: list[Text]) -> Text:
+        held = self.buffer(e.attr)
+        return Text(f"(int64_t)((-(uintptr_t){held.text} & {LINE - 1}) / {held.dtype.bytes})", UNARY)
+
     def _overlap(self, e: Expr, args: list[Text]) -> Text:
         a, b = (self.buffer(name).text for name in e.attr)
         return Text(f"{self.helpers.need('overlap', DTYPES['u8'])}({a}, {args[0].text}, {b}, {args[1].text})", POSTFIX)
@@ -417,7 +422,7 @@ _SPECIAL: dict[str, Callable[[Expressions, Expr, list[Text]], Text]] = {
     "const": Expressions._const, "size": Expressions._variable, "var": Expressions._variable, "load": Expressions._load,
     "vload": Expressions._vector_load, "gather": Expressions._vector_load, "broadcast": Expressions._broadcast, "ramp": Expressions._ramp,
     "extract": Expressions._extract, "fold": Expressions._fold, "where": Expressions._where, "cast": Expressions._cast, "bitcast": Expressions._bitcast,
-    "null": Expressions._null, "overlap": Expressions._overlap,
+    "null": Expressions._null, "overlap": Expressions._overlap, "to_line": Expressions._to_line,
 }  # fmt: skip
 
 __all__ = ["ANY", "Expressions", "Info", "Scope"]

@@ -47,7 +47,10 @@ def _values(port: Port, shape: tuple[int, ...], sizes: Mapping[str, int], rng: n
     if port.dtype.is_complex and kind != "one":
         return _complex_values(port, shape, sizes, rng)
     if kind == "one":  # "one of 1 2 3"
-        return rng.choice(numpy.array([float(v) for v in rest.split()[1:]]), shape)
+        choices = [v for v in map(float, rest.split()[1:]) if not port.dtype.is_integer or (v.is_integer() and port.dtype.min <= v <= port.dtype.max)]
+        if not choices:
+            raise UsageError(f"port {port.name}: no value of {port.draw!r} is a {port.dtype}")
+        return rng.choice(numpy.array(choices), shape)
     if port.dtype.is_integer:
         low, high = (0, 20) if port.dtype.kind == "uint" or kind == "positive" else (-10, 11)
         return rng.integers(low, high, shape)

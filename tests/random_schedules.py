@@ -38,7 +38,7 @@ def random_line(kernel: Kernel, rng: random.Random) -> str:
             return f"{name} {buffer} {axis()}"
         case "search":
             return f"search {axis()} {rng.randint(1, 4)}"
-        case "deal" | "part":
+        case "deal" | "part" | "share":
             return f"{name} {axis()} {rng.randint(1, 4)}"
         case "split_reduction":
             return f"split_reduction {axis()} {rng.randint(1, 4)}" + rng.choice(["", " least=2"])

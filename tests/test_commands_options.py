@@ -17,6 +17,7 @@ from luminal.cli.dependencies import escaped
 from luminal.cli.main import COMMANDS, cli, prepare
 from luminal.compiler import Settings, compilations
 from luminal.ir.errors import UsageError
+from luminal.runtimes.keep import ROOMS
 from processes import PATIENCE, alive, started, waited
 
 ROOT = Path(__file__).parent.parent
@@ -205,7 +206,7 @@ def test_interrupted_it_leaves_nothing(number: int, status: int, tmp_path: Path)
     assert process.returncode == status and "Traceback" not in said
     assert not list(folder.iterdir())
     left = [p for p in cache.rglob("*") if p.is_file() and p.suffix != ".lock"]
-    assert all(p.parent.name == "templates" and not p.name.startswith(".") for p in left), left  # compiled templates, each whole
+    assert all(p.parent.name in ROOMS and not p.name.startswith(".") for p in left), left  # what was known before, each whole
     waited(lambda: not alive(compiler))
 
 

@@ -90,6 +90,13 @@ def test_same_meaning_on_a_cpu(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
+def test_same_meaning_where_every_result_is_streamed(name: str) -> None:
+    """With a last cache of nothing loops begin at lines; the interpreter says where these are."""
+    before = module(name)
+    same(before, schedule(before, replace(CPU, vector_bytes=32, l3=2), Options()))
+
+
+@pytest.mark.parametrize("name", KERNELS)
 def test_same_meaning_strictly(name: str) -> None:
     before = module(name)
     same(before, schedule(before, CPU, Options(strict=True)))
@@ -212,6 +219,8 @@ GOOD = {
         "split i 4 tail=pad\nsplit j 8 tail=pad\nreorder i.0 j.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nspill acc i.1.c turned=4",
     ),
     "part": ("convolution_padded", "part j 2"),
+    "share": ("gemm", "share i 3\nshare j 2 multiple=4\nreorder i.0 j.0 i.1 j.1"),
+    "share tiles": ("gemm", "split i 4 tail=pad\nshare i.0 2 multiple=2\nparallel i.0.0"),
     "deal": ("gemm", "deal i 3\ndeal j 1"),
     "deal and sieve": ("upsampled", "deal k 3\nsieve q\ndeal l 2\nsieve r"),
     "sieve by what is no class": ("upsampled", "sieve q\nsieve r"),
@@ -297,6 +306,8 @@ REFUSED = {
     "stage over too few axes": ("gemm", "stage A p", "in 0 ways"),
     "stage across a bound": ("gemm", "split p 4\nstage A p.1 p.0 at=j", "p.0"),
     "parts of unknown length": ("gemm", "part i 2", "not known to be a multiple of 2"),
+    "share a reduction": ("gemm", "share p 4", "not parallel"),
+    "share blocks of nothing": ("gemm", "share i 0", "blocks of 0"),
     "deal what is in order": ("running_sum", "deal j 2", "not parallel"),
     "deal into nothing": ("gemm", "deal i 0", "0 classes"),
     "sieve what counts everywhere": ("gemm", "sieve p", "every so-many-th position"),

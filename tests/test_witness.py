@@ -11,7 +11,7 @@ from luminal.ir.dtypes import INDEX, f32, i32
 from luminal.ir.expr import ZERO, axis, call, cast, const, load, minimum, size, var, where
 from luminal.ir.graph import Size
 from luminal.ir.simplify import assuming
-from luminal.ir.witness import HIGH, LOW, MIDDLE, MOST, Point, points
+from luminal.ir.witness import HIGH, LOW, MIDDLE, MOST, Point, alike, points
 
 N, M, i, j = size("N"), size("M"), var("i"), var("j")
 
@@ -88,13 +88,13 @@ def test_values() -> None:
     assert point.of(N * i + axis(1)) == 23 and point.of(const(4)) == 4
     assert point.of(N // i) == 2 and point.of(N % i) == 1 and point.of(minimum(N, i)) == 3
     assert point.of(where(i.lt(N), i, N)) == 3 and point.of(i.lt(N)) == 1
-    assert point.of(M + 1) is None and point.of(where(i.lt(N), i, M)) is None, "a name without a value"
+    assert point.of(M + 1) == 1 and point.names["M"] == 0 and point.of(where(i.lt(N), i, M)) == 3, "of M nothing is known: some value will do"
     assert point.of(load("A", INDEX, ZERO)) is None and point.of(var("f", f32)) is None
     assert point.of(var("a", i32)) is None, "narrow integers wrap"
     assert point.of(cast(INDEX, var("a", i32))) is None
     assert point.of(N // (i - 3)) is None, "no value where it divides by 0"
     assert point.at(pl.poly(N * i * 2 - i + 4)) == 43 and point.at({}) == 0 and point.at({(): -2}) == -2
-    assert point.at(pl.poly(N + M)) is None and point.at(pl.poly(N * (i // 2))) == 7
+    assert point.at(pl.poly(N + load("A", INDEX, ZERO))) is None and point.at(pl.poly(N * (i // 2))) == 7
     assert point.memo[N // i] == 2, "remembered"
 
 
@@ -176,6 +176,29 @@ def test_a_point_has_the_value_that_a_range_is_exactly() -> None:
     assert later._find_points() and all(p.names["q"] >= 5 for p in later._find_points())
     again = around.with_ranges({"i": (7, 9, 1)})
     assert again.ranges["q"].exactly is None, "it was of the old i, which is forgotten"
+
+
+def test_a_name_of_which_nothing_is_known_has_some_value_until_something_is() -> None:
+    around = Known({"N": Size("N")}).with_ranges({"i": (0, var("chunks") * N - 1, 1)})
+    assert len(around._find_points()) >= 2
+    assert all(0 <= p.names["i"] < p.names["chunks"] * p.names["N"] for p in around._find_points())
+    assert around.refuted(pl.poly(i - 1)) and around.refuted(pl.poly(var("chunks") * -1 + 1)) and not around.refuted(pl.poly(i))
+    inside = around.with_ranges({"chunks": (1, 4, 1)})
+    assert all(1 <= p.names["chunks"] <= 4 and p.names["i"] < p.names["chunks"] * p.names["N"] for p in inside._find_points())
+    assert around.refuted(pl.poly(var("j") + N - 6000)) and "j" in around._find_points()[0].names
+    loop = around.with_ranges({"j": (0, 4, 1)})
+    assert loop._find_points() and all(0 <= p.names["j"] <= 4 for p in loop._find_points()), "chosen again"
+    assert not loop.refuted(pl.poly(4 - j)) and loop.refuted(pl.poly(3 - j))
+
+
+def test_where_one_size_is_a_multiple_of_another_there_are_points_of_equal_sizes() -> None:
+    known = Known({n: Size(n) for n in ("H", "G", "N")})
+    heads, groups = size("H"), size("G")
+    divisible = assuming(known, (heads % groups).eq(0)).with_ranges({"i": (0, heads // groups * N - 1, 1)})
+    found = divisible._find_points()
+    assert len(found) >= 2 and all(p.names["H"] % p.names["G"] == 0 and 0 <= p.names["i"] < p.names["N"] for p in found)
+    assert divisible.refuted(pl.poly(i - 1)) and divisible.refuted(pl.poly(N - i - 2)), "at either end of the loop"
+    assert all(p.names == {} for p in alike())
 
 
 def test_where_an_end_has_no_value_there_is_no_point() -> None:

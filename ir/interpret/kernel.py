@@ -244,7 +244,7 @@ _STATEMENTS: dict[type, Any] = {
     k.Let: KernelTranslator.let, k.Store: KernelTranslator.store, k.If: KernelTranslator.if_,
     k.Check: KernelTranslator.check_, k.Loop: KernelTranslator.loop,
     k.While: lambda t, s: t.while_(s, s.limit),
-    k.Prefetch: lambda t, s: None,
+    k.Prefetch: lambda t, s: t.line("pass"),
     k.Barrier: lambda t, s: t.barrier(),
     k.Region: lambda t, s: t.region(s.body, "S.threads"),
 }  # fmt: skip

@@ -127,6 +127,10 @@ def zip_halves(a: Any, b: Any, high: bool) -> Any:
     return np.stack([a[half], b[half]], 1).reshape(-1)
 
 
+def unzip(a: Any, b: Any) -> Any:
+    return np.concatenate([a[::2], b[1::2]])
+
+
 def memory(d: DType, count: int) -> Any:
     """Undefined contents: NaN, or a pattern of bits."""
     shape = (count,) if d.lanes == 1 else (count, d.lanes)
@@ -142,7 +146,7 @@ def overlap(a: Any, a_bytes: int, b: Any, b_bytes: int) -> bool:
 
 
 _SUPPORT: dict[str, Any] = {
-    "vload": vload, "vstore": vstore, "vgather": vgather, "fold": fold, "zip_halves": zip_halves, "memory": memory, "overlap": overlap, "Watched": Watched, "CheckFault": CheckFault,
+    "vload": vload, "vstore": vstore, "vgather": vgather, "fold": fold, "zip_halves": zip_halves, "unzip": unzip, "memory": memory, "overlap": overlap, "Watched": Watched, "CheckFault": CheckFault,
     "Support": Support,
 }  # fmt: skip
 
@@ -230,6 +234,8 @@ class _ProgramTranslator(Statements):
                 return f"int(fold({combine}, {args[0]}))" if node.dtype is i64 else f"fold({combine}, {args[0]})"
             case "zip_low" | "zip_high":
                 return f"zip_halves({args[0]}, {args[1]}, {node.op == 'zip_high'})"
+            case "unzip":
+                return f"unzip({args[0]}, {args[1]})"
             case "null":
                 return f"{self.buffers[node.attr]} is None"
             case "overlap":
@@ -334,7 +340,7 @@ _STATEMENTS: dict[type, Any] = {
     p.StoreTo: _ProgramTranslator.store, p.For: _ProgramTranslator.for_, p.If: _ProgramTranslator.if_, p.Region: _ProgramTranslator.region_,
     p.Call: _ProgramTranslator.call, p.Fail: _ProgramTranslator.fail,
     p.While: lambda t, s: t.while_(s, None),
-    p.Prefetch: lambda t, s: None,
+    p.Prefetch: lambda t, s: t.line("pass"),
     p.Barrier: lambda t, s: t.barrier(),
 }  # fmt: skip
 

@@ -106,7 +106,7 @@ def _atom(node: Expr) -> list[Piece]:
             return [word(attr)]
         case "load":
             return [f"{word(attr)}[", *_listed(node.args), "]"]
-        case "first" | "last" | "null":
+        case "first" | "last" | "null" | "to_line":
             return [f"{op}({word(attr)})"]
         case "overlap":
             return [f"overlap({word(attr[0])}, ", (node.args[0], 0), f", {word(attr[1])}, ", (node.args[1], 0), ")"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..dtypes import INDEX, DType, bool_, dtype
-from ..expr import Expr, axis, call, const, first, last, load, make, mul, null, overlap, ramp, size, var
+from ..expr import Expr, axis, call, const, first, last, load, make, mul, null, overlap, ramp, size, to_line, var
 from ..primops import COMBINERS, OPS
 from .operators import COMPARISON, PREFIX, ROW
 from .tokens import MISMATCH, Line, Token
 
 _MINUS_ONE = const(-1)
-_NAMED = {"first": first, "last": last, "null": null}
+_NAMED = {"first": first, "last": last, "null": null, "to_line": to_line}
 _MAX_LANES = 1 << 16
 
 
@@ -154,7 +154,7 @@ class _Reader:
         """After `name(`."""
         line = self.line
         if name in _NAMED:
-            self.operands.append(_NAMED[name](line.name("the name of a buffer" if name == "null" else "the name of an axis")))
+            self.operands.append(_NAMED[name](line.name("the name of a buffer" if name in ("null", "to_line") else "the name of an axis")))
             line.expect(")")
             return True
         group = _Group(name, token, len(self.operands))
@@ -173,8 +173,8 @@ class _Reader:
             if tail not in COMBINERS:
                 line.unknown("combiner", Token("name", tail, token.column), COMBINERS)
             group.form, group.name = head, tail
-        elif name not in OPS and name not in ("extract", "zip_low", "zip_high"):
-            line.unknown("operator", token, [*OPS, "extract", "overlap", "zip_low", "zip_high"])
+        elif name not in OPS and name not in ("extract", "zip_low", "zip_high", "unzip"):
+            line.unknown("operator", token, [*OPS, "extract", "overlap", "zip_low", "zip_high", "unzip"])
         return self.open(group)
 
     def lanes(self, text: str, token: Token) -> int:
@@ -288,7 +288,7 @@ class _Reader:
             case "fold":
                 self.count(group, args, 1)
                 return make(form, args[0].dtype.element, args, group.name)
-            case "zip_low" | "zip_high":
+            case "zip_low" | "zip_high" | "unzip":
                 self.count(group, args, 2)
                 return make(form, args[0].dtype, args)
             case "extract":

@@ -49,7 +49,7 @@ class Body:
     def _walk(self, block: Block, around: tuple[Stmt, ...], buffers: dict[str, Buffer], variables: dict[str, DType]) -> None:
         for s in block:
             roots = (*s.buffer.shape, *s.buffer.strides) if isinstance(s, Alloc) else expressions(s)
-            names = tuple(n for n in postorder(*roots) if n.op in ("size", "var", "load", "first", "last", "axis"))
+            names = tuple(n for n in postorder(*roots) if n.op in ("size", "var", "load", "first", "last", "axis", "to_line"))
             self.places.append(Place(s, around, roots, names, buffers, variables))
             match s:
                 case Let():

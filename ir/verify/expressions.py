@@ -11,7 +11,7 @@ from ..instructions import INSTRUCTIONS
 from ..primops import COMBINERS, OPS, Op, accepts, result_of
 from ..walks import postorder
 
-VECTOR_FORMS = ("broadcast", "ramp", "extract", "vload", "gather", "fold", "zip_low", "zip_high", "null", "overlap")
+VECTOR_FORMS = ("broadcast", "ramp", "extract", "vload", "gather", "fold", "zip_low", "zip_high", "unzip", "null", "overlap")
 
 _well_typed: WeakSet[Expr] = WeakSet()  # nodes are immutable: what is once found right is right
 
@@ -68,7 +68,7 @@ def _wrong(node: Expr) -> str:
         return operands_of(OPS[op], tuple(a.dtype for a in node.args), d)
     if op == "const":
         return literal_of(node.attr, d)
-    if op in ("axis", "size"):
+    if op in ("axis", "size", "to_line"):
         return "" if d is INDEX else f"a position is i64, not {d}"
     if op in ("first", "last", "null"):
         return "" if d is bool_ else f"a condition is bool, not {d}"
@@ -84,7 +84,7 @@ def _wrong(node: Expr) -> str:
         return f"there is no lane {node.attr}"
     if op == "broadcast" and (node.args[0].dtype.lanes != 1 or d.element is not node.args[0].dtype):
         return f"{node.args[0].dtype} spread to {d}"
-    if op in ("zip_low", "zip_high") and (d.lanes % 2 or any(a.dtype is not d for a in node.args)):
+    if op in ("zip_low", "zip_high", "unzip") and (d.lanes % 2 or any(a.dtype is not d for a in node.args)):
         return f"{op} of " + " and ".join(a.dtype.name for a in node.args) + f" to {d}"
     if op == "ins" and node.attr in INSTRUCTIONS:
         row, words = INSTRUCTIONS[node.attr], u32.vector(d.lanes)

@@ -27,7 +27,7 @@ def undeclared(e: Expr, sizes: frozenset[str], rank: int) -> Iterator[str]:
             yield f"{e!r} mentions {n.attr}, which is no declared size"
         elif n.op == "axis" and not 0 <= n.attr < rank:
             yield f"{e!r} mentions ${n.attr} in a domain of rank {rank}"
-        elif n.op in ("var", "load", "first", "last"):
+        elif n.op in ("var", "load", "first", "last", "to_line"):
             yield f"{e!r} mentions {n!r}, which is no size"
 
 

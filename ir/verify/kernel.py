@@ -38,7 +38,7 @@ def _names(body: Body) -> Iterator[str]:
                 yield f"{n.attr} is no declared size"
             elif n.op == "var" and n.attr not in p.variables:
                 yield f"{n.attr} is used before it is declared"
-            elif n.op == "load" and n.attr not in p.buffers:
+            elif n.op in ("load", "to_line") and n.attr not in p.buffers:
                 yield f"{n.attr} is read before it is declared"
         if isinstance(p.stmt, Store) and p.stmt.buffer not in p.buffers:
             yield f"{p.stmt.buffer} is written before it is declared"

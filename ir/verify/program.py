@@ -120,7 +120,7 @@ def _names(subject: Subject) -> Iterator[str]:
 
 
 def _named_buffers(n: Expr) -> tuple[str, ...]:
-    return n.attr if n.op == "overlap" else (n.attr,) if n.op == "null" or n.op in _LOADS else ()
+    return n.attr if n.op == "overlap" else (n.attr,) if n.op in ("null", "to_line") or n.op in _LOADS else ()
 
 
 def _unique(subject: Subject) -> Iterator[str]:

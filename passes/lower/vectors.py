@@ -3,7 +3,7 @@
     for j in 0 .. 16 vector:                             for j in 0 .. 2 unroll:                                        (8 lanes)
       acc[i*16 + j] = acc[i*16 + j] + a[i] * b[j]   →      acc[i*2 + j] = acc[i*2 + j] + broadcast.8(a[i]) * vload.8 b[j*8]
 
-Loads of consecutive elements are `vload`, of others `gather` (`transposes.py` finds better for square blocks); what is the same in every lane stays scalar until it meets a vector.  A sum into one scalar
+Loads of consecutive elements are `vload`, of every other one two of them (`unzip`), of others `gather` (`transposes.py` finds better for square blocks); what is the same in every lane stays scalar until it meets a vector.  A sum into one scalar
 folds its vector.  Where a guard lets only the first lanes through (`j < N`), loads and stores of consecutive elements are of so many lanes.  A register array that is only ever touched by aligned vectors of one length becomes an array of vectors.  What has no such form
 (a branch that differs between lanes in another way, a guarded load that may not be performed, a scattered store, booleans in memory) stays a serial loop.
 """
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from ...ir.conditions import conjuncts
 from ...ir.dtypes import DType, i32
-from ...ir.expr import INDEX, TRUE, ZERO, Expr, both, broadcast, call, const, fold, gather, load, make, maximum, minimum, ramp, var, vload
+from ...ir.expr import INDEX, TRUE, ZERO, Expr, both, broadcast, call, const, fold, gather, load, make, maximum, minimum, ramp, unzip, var, vload
 from ...ir.primops import COMBINERS
 from ...ir.program import Array, Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, expressions, statements, with_body
 from ...ir.target import Target
@@ -26,6 +26,7 @@ from ...ir.walks import postorder, substitute
 from .affine import difference, divide, slope
 from .positions import narrowed
 
+TWO_STEPS = const(2, INDEX)
 MOST_FOLDED = 8  # vectors that are written out to be folded together
 COMBINER_OF = {c.op: c.name for c in COMBINERS.values()}
 
@@ -163,19 +164,21 @@ class _Attempt:
 
 
 def folded_once(body: Block, name: str, count: int) -> Block:
-    """Vectors that one scalar accumulates, combined before they are folded, as a tree; () where the body is something else.
+    """Vectors that one scalar accumulates, or one element, combined before they are folded, as a tree; () where the body is something else.
 
     A fold is a chain of shuffles that nothing hides.
     """
-    if len(body) != 1 or not isinstance(s := body[0], Assign) or s.value.op not in COMBINER_OF or s.value.args[1].op != "fold":
+    if len(body) != 1 or not isinstance(s := body[0], (Assign, StoreTo)) or s.value.op not in COMBINER_OF or s.value.args[1].op != "fold":
         return ()
     target, folded = s.value.args
     if name in target.names or count > MOST_FOLDED:
         return ()
+    if isinstance(s, StoreTo) and (target is not load(s.buffer, target.dtype, s.address) or s.buffer in folded.buffers):
+        return ()
     terms = [substitute(folded.args[0], {var(name): const(k)}) for k in range(count)]
     while len(terms) > 1:
         terms = [call(s.value.op, *pair) if len(pair) > 1 else pair[0] for pair in (terms[k : k + 2] for k in range(0, len(terms), 2))]
-    return (Assign(s.name, call(s.value.op, target, fold(folded.attr, terms[0]))),)
+    return (replace(s, value=call(s.value.op, target, fold(folded.attr, terms[0]))),)
 
 
 def data_types(body: Block) -> list[DType]:
@@ -391,6 +394,8 @@ class _Lanes:
             # most iterations load whole vectors; after one that might be masked, the machine asks for nothing ahead of time (what is stored is there already)
             whole = vload(name, n.dtype, self.lanes, self.at_base(n.args[0]))
             return call("where", call("less_equal", const(self.lanes, INDEX), first.stop), whole, some)
+        if self.is_every_other(growth, first):
+            return self.every_other(n, first)
         if first is not None:
             raise _Serial
         if growth is None:
@@ -398,6 +403,16 @@ class _Lanes:
             return gather(name, n.dtype, address) if address.dtype.lanes > 1 else make("load", n.dtype, (address,), name)
         steps = call("mul", broadcast(growth, self.lanes), ramp(self.lanes))
         return gather(name, n.dtype, call("add", broadcast(self.at_base(n.args[0]), self.lanes), steps))
+
+    def is_every_other(self, growth: Expr | None, first: First | None) -> bool:
+        return growth is TWO_STEPS and self.lanes % 2 == 0 and (first is None or first.skip is None)
+
+    def every_other(self, n: Expr, first: First | None) -> Expr:
+        """Every other one of consecutive elements: of two vectors, the second from the last element of the first on, so that nothing beyond the last one wanted is read."""
+        at, last = self.at_base(n.args[0]), self.lanes - 1
+        counts = ((), ()) if first is None else ((first.stop * 2 - 1,), (first.stop * 2 - self.lanes,))
+        a, b = (vload(n.attr, n.dtype, self.lanes, at + k, *count) for k, count in zip((0, last), counts, strict=True))
+        return unzip(a, b)
 
     def operator(self, n: Expr, args: tuple[Expr, ...]) -> Expr:
         if all(a.dtype.lanes == 1 for a in args):
@@ -435,7 +450,8 @@ class _Lanes:
                 raise _Serial
             partial[c] = found[1]
             for n in loads[0]:
-                if self.slope(n.args[0]) is not ONE_STEP:
+                growth = self.slope(n.args[0])
+                if growth is not ONE_STEP and not self.is_every_other(growth, found[1]):
                     raise _Serial
                 partial[n] = found[1]
         return partial

@@ -87,9 +87,11 @@ def is_multiple(e: Expr, factor: int, known: Known) -> bool:
 
 
 def inside(path: Iterable[Stmt], known: Known) -> Known:
-    """What is known inside the loops of a path."""
-    ranges = {s.axis: Range(s.start, s.stop - 1) for s in path if isinstance(s, Loop) and s.step is ONE}
-    return known.with_ranges(ranges) if ranges else known
+    """What is known inside the loops of a path.  What does not mention the variable of a loop is judged as outside of it, once for all loops."""
+    for s in path:
+        if isinstance(s, Loop) and s.step is ONE:
+            known = known.with_ranges({s.axis: Range(s.start, s.stop - 1)}, within=known)
+    return known
 
 
 def bounded(limit: int, length: Expr) -> Expr:

@@ -208,7 +208,7 @@ class _Contract:
         plan.do("split", row, rows, tail="pad")
         plan.do("split", column, columns, tail="pad")
         plan.do("reorder", f"{row}.0", f"{column}.0", f"{row}.1", f"{column}.1")
-        plan.do("split", f"{row}.0", self.block.tiles)
+        plan.do("share", f"{row}.0", self.block.tiles, multiple=plan.target.cores)
         plan.do("reorder", f"{row}.0.0", f"{column}.0", f"{row}.0.1")
         if self.homeless:  # by now it is a tile that is kept, padded, so that it comes and goes without a guard
             plan.note(f"partial results need memory of their own: {self.homeless}")

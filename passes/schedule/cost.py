@@ -42,14 +42,16 @@ SEARCHED = 4096  # positions that are looked at before it is asked whether one i
 SIDE_BY_SIDE = 128  # rows with accumulators each, of reductions that jump between rows: they stay in the first cache
 BLOCKS = 8  # of so many rows, at least: fewer are shared unevenly
 ROWS = 4  # of such a reduction that are read side by side
+TURNS_AHEAD = 4  # turns of a loop over several rows that are asked for: the prefetchers of machines follow fewer streams, and none across a page
 BLOCK_ROWS = 64  # rows of a block that one thread takes: more amortise nothing (a panel of columns comes from the caches anyway), fewer blocks are shared unevenly
 THREADS = 256  # of a GPU block
 TILE = 16  # side of a GPU block over two axes
 TURNED = 16  # side of a square block that is turned over in registers, at most: the rows fit in as many registers
 SQUARE = 32  # side of a transposition's tile, element by element: 32 lines of one operand, 32 of the other, in the first cache
-# The same where blocks are turned over in registers, along loads × along stores: every line is touched once, so what counts is that rows are read for pages on end, and from
-# few enough pages (4096²: 1024×32 and 1024×64 35 GB/s, 512×64 33, 128×64 27, and 23 with the blocks in the other order; in cache 1000² 1.08 × of 128×64, 512² 0.93 ×).
-PANELS = (1024, 32)
+# The same where blocks are turned over in registers, along loads × along stores: every line is touched once, so what counts is that rows are read for pages on end, and that the
+# two lines of a row that are stored in a tile are stored one after the other (4096², aligned: 4096×32 70 GB/s where a copy is 110; 4096×16 36, 4096×48 52, 1024×32 63).
+PANELS = (4096, 32)
+LINES_AHEAD = 2  # of each row of such a block: the prefetchers of machines do not follow so many rows
 
 
 class Blocking(NamedTuple):
@@ -87,6 +89,11 @@ def stream_bytes(target: Target) -> int:
 def first_lanes(target: Target) -> bool:
     """Whether one instruction stores the first lanes of a vector, as from AVX2 on: then the border of a tile needs no code of its own."""
     return target.vector_bytes >= 32
+
+
+def rows_together(target: Target) -> int:
+    """Rows with accumulators each that share an operand, as far as there are registers for all."""
+    return _power_below((target.vector_registers - LOADED) // ACCUMULATORS, 1, ACCUMULATORS)
 
 
 def accumulators(target: Target, sums: Sequence[DType], width: int) -> int:

@@ -58,7 +58,7 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
     new = replace(old, shape=(*shape, *old.shape), space=space)
     outer = path[top]
     changed = _prefixed(replace_in((outer,), alloc, ()), buffer, tuple(position))
-    return replace(kernel, body=replace_in(kernel.body, outer, (Alloc(new), *changed)))
+    return kernel.with_body(replace_in(kernel.body, outer, (Alloc(new), *changed)))
 
 
 def _prefixed(block: Block, buffer: str, prefix: Shape) -> Block:

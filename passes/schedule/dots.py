@@ -163,7 +163,7 @@ def _smallest(kernel: Kernel, panels: Buffer, least: Buffer, row: Dot, taken: se
         Store(least.name, store.index[:-2], load(one.name, u32)),
     )
     kernel = replace_loop(kernel, home.axis, lambda x: (replace(x, body=(*x.body, *find_it)),))
-    return replace(kernel, body=map_block(kernel.body, lambda s: (s, Alloc(least)) if isinstance(s, Alloc) and s.buffer == panels else None))
+    return kernel.with_body(map_block(kernel.body, lambda s: (s, Alloc(least)) if isinstance(s, Alloc) and s.buffer == panels else None))
 
 
 def _halves(word: Expr, row: Dot) -> list[Expr]:
@@ -246,7 +246,7 @@ def offset(kernel: Kernel, facts: Facts, axis: str, buffer: str) -> Kernel:
     after = substitute_block(inside[place + 1 :], {acc: call("add", acc, load(sums.name, i32, *at))})
     changed = (*inside[:place], replace(loop, body=(replace(s, value=product),)), *after)
     if not loops:
-        return replace(kernel, body=(Alloc(sums), *before, *changed))
+        return kernel.with_body((Alloc(sums), *before, *changed))
     nest = replace_loop(kernel, loops[-1].axis, lambda x: (replace(x, body=changed),))
     outer = find(nest, loops[0].axis)
     return replace(nest, body=replace_in(nest.body, outer, (Alloc(sums), *before, outer)))

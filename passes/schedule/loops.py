@@ -117,6 +117,28 @@ def part(kernel: Kernel, facts: Facts, axis: str, count: int) -> Kernel:
     return replace_loop(kernel, axis, lambda _: (parts,))
 
 
+def share(kernel: Kernel, facts: Facts, axis: str, most: int, multiple: int = 1) -> Kernel:
+    """Cut an axis in blocks of nearly equal length, at most so long, and so many that their number is a multiple.
+
+        for i in 0 .. N:          for i.0 in 0 .. n:                                                          with n = max(1, ceil(N / 8))·2
+          S(i)             →        for i.1 in 0 .. min(4, (i.0 + 1)·N // n - i.0·N // n):                    (share i 4 multiple=2)
+                                      S(i.0·N // n + i.1)
+
+    A few blocks of full length and a short one are shared unevenly.  The loop runs from 0 in steps of 1 and is parallel.
+    """
+    loop = _plain(find(kernel, axis), "share")
+    if loop.kind != "parallel" or loop.start is not ZERO:
+        raise StepError(f"share: `{axis}` is not parallel, or does not run from 0")
+    if most < 1 or multiple < 1:
+        raise StepError(f"share: blocks of {most}, a multiple of {multiple}")
+    taken = names_taken(kernel)
+    outer, inner = fresh(f"{axis}.0", taken), fresh(f"{axis}.1", taken)
+    count = simplify(maximum(ONE, ceildiv(loop.stop, most * multiple)) * multiple, facts.known)
+    first, behind = (floordiv((var(outer) + k) * loop.stop, count) for k in (0, 1))
+    main = Loop(inner, ZERO, minimum(const(most), behind - first), _at(loop.body, loop, first + var(inner)), loop.kind, span=loop.span)
+    return replace_loop(kernel, axis, lambda _: (Loop(outer, ZERO, count, (main,), loop.kind, span=loop.span),))
+
+
 def _neutral(loop: Loop) -> Block:
     """The body of a reduction as it may run beyond its end."""
     inside = less(var(loop.axis), loop.stop)
@@ -311,7 +333,7 @@ def parallel(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     for s in around(kernel, axis)[:-1]:
         if isinstance(s, Loop) and s.kind == "parallel":
             current = find(kernel, s.axis)
-            kernel = replace(kernel, body=replace_in(kernel.body, current, (replace(current, kind="serial"),)))
+            kernel = kernel.with_body(replace_in(kernel.body, current, (replace(current, kind="serial"),)))
     return kernel
 
 

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from ...ir.expr import ONE, ZERO, Expr, const, floordiv, maximum, minimum, var
-from ...ir.kernel import Block, Kernel, Let, Loop, Prefetch, Stmt, expressions, statements, with_body, written
+from ...ir.kernel import Block, Kernel, Let, Loop, Prefetch, Stmt, expressions, statements, substitute_block, with_body, written
+from ...ir.target import LINE
 from ...ir.walks import postorder, substitute
 from .affine import constant_extent, extent, minus, stride
 from .tree import Facts, StepError, around, children, find, fresh, loads_in, names_taken, replace_loop
 
-LINE = 64  # bytes that one prefetch brings
 MOST_AHEAD = 16  # rows: as many lines may be on their way at once
 
 
-def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, bytes: int = 0) -> Kernel:
-    """Ask, in each iteration of a loop, for what the next iteration of a loop around it reads of a buffer there.
+def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, trips: int = 1, bytes: int = 0) -> Kernel:
+    """Ask, in each iteration of a loop, for what the next iteration of a loop around it (or the one so many `trips` on) reads of a buffer there.
 
         for i in 0 .. M:                       for i in 0 .. M:
           for j in 0 .. N // 16:                 for j in 0 .. N // 16:
@@ -24,7 +24,8 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, byt
               … X[i, j * 16 + k] …                 for k in 0 .. 16 vector:
                                                      … X[i, j * 16 + k] …
 
-    A hint changes no value.  Inside `axis` stands one vector loop that reads consecutive elements of `buffer`; how far the next iteration of `row` is depends on sizes alone.
+    A hint changes no value.  Inside `axis` stands one vector loop that reads consecutive elements of `buffer`, or a block that is turned over (an unrolled loop along which they are consecutive, and in it
+    the vector): one hint for each of its rows.  How far the next iteration of `row` is depends on sizes alone.
 
     With `bytes`, memory decides where an iteration of `row` reads, as in rows of a table by index; the iteration that is asked for is as far ahead as `axis` takes to read so many bytes.
 
@@ -46,16 +47,16 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, byt
     if buffer not in facts.buffers:
         raise StepError(f"prefetch: `{buffer}` is local, or no buffer")
     held = facts.buffers[buffer]
-    inner = next((s for s in loop.body if isinstance(s, Loop) and s.kind == "vector"), None)
-    lanes = None if inner is None else constant_extent(inner)
-    if inner is None or lanes is None:
+    block, inner = _vectors(loop)
+    if block is None or inner is None or constant_extent(inner) is None or constant_extent(block) is None:
         raise StepError(f"prefetch: no vector loop inside `{axis}`")
     read = next(
-        (n for s in statements(inner.body) for n in loads_in(*expressions(s)) if n.attr == buffer and stride(held.address(n.args), inner.axis) == 1),
+        (n for s in statements(inner.body) for n in loads_in(*expressions(s)) if n.attr == buffer and stride(held.address(n.args), block.axis) == 1),
         None,
     )
     if read is None:
-        raise StepError(f"prefetch: `{inner.axis}` reads no consecutive elements of `{buffer}`")
+        raise StepError(f"prefetch: `{block.axis}` reads no consecutive elements of `{buffer}`")
+    lanes = constant_extent(block) or 0
     before: Block = ()
     if bytes:
         name = fresh(f"{row}.ahead", names_taken(kernel))
@@ -64,13 +65,17 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, byt
     else:
         address = held.address(read.args)
         step = find(kernel, row).step
-        ahead = minus(substitute(address, {var(row): var(row) + step}), address)
+        ahead = minus(substitute(address, {var(row): var(row) + step * trips}), address)
         if any(n in ahead.names for n in (x.axis for x in path if isinstance(x, Loop))) or ahead.buffers:
             raise StepError(f"prefetch: the next iteration of `{row}` is not always as far")
         if ahead is ZERO:
             raise StepError(f"prefetch: every iteration of `{row}` reads the same")
     each = max(1, LINE // held.dtype.bytes)
-    hints = tuple(Prefetch(buffer, tuple(substitute(e, {var(inner.axis): const(k)}) for e in read.args), ahead) for k in range(0, lanes, each))
+    places = [{var(block.axis): const(k)} for k in range(0, lanes, each)]
+    hints: Block = tuple(Prefetch(buffer, tuple(substitute(e, place) for e in read.args), ahead) for place in places)
+    if inner is not block:
+        line = fresh(f"{inner.axis}.p", names_taken(kernel))
+        hints = (Loop(line, ZERO, inner.stop, substitute_block(hints, {var(inner.axis): var(line)}), "unroll"),)
     return replace_loop(kernel, axis, lambda x: (*before, with_body(x, (*hints, *x.body))))
 
 
@@ -100,6 +105,18 @@ def _decided(kernel: Kernel, facts: Facts, address: Expr, path: Sequence[Stmt], 
     return ahead
 
 
+def _vectors(loop: Loop) -> tuple[Loop | None, Loop | None]:
+    """Along which loop inside this one lines are read, and which is the vector: the same, or a block that is turned over."""
+    for s in loop.body:
+        if isinstance(s, Loop) and s.kind == "vector":
+            return s, s
+        if isinstance(s, Loop) and s.kind == "unroll":
+            inner = next((t for t in s.body if isinstance(t, Loop) and t.kind == "vector"), None)
+            if inner is not None:
+                return s, inner
+    return None, None
+
+
 def candidates(kernel: Kernel, facts: Facts) -> Iterator[tuple[str, str, str]]:
     """What several loops of a row read, one after the other, from the same position on: (buffer, the last of these loops, the loop over rows).
 
@@ -108,14 +125,19 @@ def candidates(kernel: Kernel, facts: Facts) -> Iterator[tuple[str, str, str]]:
 
     def walk(block: Block, row: str) -> Iterator[tuple[str, str, str]]:
         readers: dict[tuple[str, Expr], list[str]] = {}
+        near: dict[Expr, Expr] = {}  # where a loop begins that was aligned: in the line where the row does
         for s in block:
+            if isinstance(s, Let) and any(n.op == "to_line" for n in postorder(s.value)):
+                near[var(s.name)] = ZERO
             for body in children(s):
                 yield from walk(body, s.axis if isinstance(s, Loop) else row)
-            if not isinstance(s, Loop):
+            if not isinstance(s, Loop) or (
+                s.stop.names and s.stop.names <= {e.attr for e in near}
+            ):  # what stands before a line begins is no pass over the row
                 continue
             for x in s.body:
                 if isinstance(x, Loop) and x.kind == "vector":
-                    begin = {var(s.axis): ZERO, var(x.axis): ZERO}
+                    begin = {**near, var(s.axis): ZERO, var(x.axis): ZERO}
                     found = [n for t in statements(x.body) for n in loads_in(*expressions(t)) if n.attr in facts.buffers and s.axis in n.names]
                     for key in dict.fromkeys((n.attr, substitute(facts.buffers[n.attr].address(n.args), begin)) for n in found):
                         readers.setdefault(key, []).append(s.axis)

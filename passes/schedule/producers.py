@@ -48,7 +48,7 @@ def compute_at(kernel: Kernel, facts: Facts, buffer: str, axis: str) -> Kernel:
     moved = replace(loop, body=(Alloc(Buffer(buffer, local.dtype, (), "register")), Store(buffer, (), element), *body))
     kept = tuple(s for s in block if s is not path[-1] and s is not producer)
     kept = replace_in(kept, loop, (moved,))
-    return replace(kernel, body=kept if len(path) == 1 else _replaced(kernel.body, block, kept))
+    return kernel.with_body(kept if len(path) == 1 else _replaced(kernel.body, block, kept))
 
 
 def _block_with(parent: Stmt, child: Stmt) -> Block:

@@ -124,7 +124,7 @@ def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside:
     nest: Block = (*allocs, *middle)
     for x in reversed(loops):
         nest = (with_body(x, nest),)
-    return replace(kernel, body=replace_in(kernel.body, loops[0], (*head, replace(block_loop, stop=trips, body=nest, kind="serial"))))
+    return kernel.with_body(replace_in(kernel.body, loops[0], (*head, replace(block_loop, stop=trips, body=nest, kind="serial"))))
 
 
 def _parallel_around(path: tuple[Stmt, ...], outside: str) -> list[Loop]:

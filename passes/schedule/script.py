@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ...ir.expr import Expr
@@ -47,6 +46,7 @@ class Step(NamedTuple):
 STEPS: dict[str, Step] = {
     "split": Step(loops.split, "ni", {"tail": "n"}),
     "part": Step(loops.part, "ni"),
+    "share": Step(loops.share, "ni", {"multiple": "i"}),
     "deal": Step(residues.deal, "ni"),
     "sieve": Step(residues.sieve, "n"),
     "reorder": Step(loops.reorder, "n+"),
@@ -73,8 +73,9 @@ STEPS: dict[str, Step] = {
     "dot": Step(dots.dot, "nn"),
     "offset": Step(dots.offset, "nn"),
     "screen": Step(dots.screen, "n"),
+    "align": Step(streams.align, "nn", {"least": "i"}),
     "stream_store": Step(streams.stream_store, "n", {"least": "i"}),
-    "prefetch": Step(prefetches.prefetch, "nnn", {"bytes": "i"}),
+    "prefetch": Step(prefetches.prefetch, "nnn", {"trips": "i", "bytes": "i"}),
     "region": Step(team.region, "n?"),
 }
 
@@ -121,7 +122,7 @@ def apply(kernel: Kernel, facts: Facts, line: str) -> Kernel:
     if variants.WORD in kernel.schedule:  # the last of the variants has no condition
         raise StepError(f"{name}: the variants of `{kernel.name}` are put together already")
     changed = STEPS[name].function(kernel, facts, *arguments, **options)
-    return replace(changed, schedule=(*kernel.schedule, line))
+    return Kernel(changed.name, changed.buffers, changed.body, (*kernel.schedule, line), changed.notes)
 
 
 def replay(kernel: Kernel, facts: Facts, script: str | Iterable[str]) -> Kernel:

@@ -116,7 +116,7 @@ def stage(
     replacement = {value: load(packed.name, value.dtype, *(var(a) - first[a] for a in axes))}
     used = map_expressions((top,), lambda e: substitute(e, replacement) if buffer in e.buffers else e)
     changed = replace_in(scope, top, (Alloc(packed), *copying, *used))
-    return replace_loop(kernel, at, lambda loop: (with_body(loop, changed),)) if at else replace(kernel, body=changed)
+    return replace_loop(kernel, at, lambda loop: (with_body(loop, changed),)) if at else kernel.with_body(changed)
 
 
 def _from_zero(loop: Loop) -> Loop:

@@ -1,13 +1,17 @@
-"""The step that stores a result past the caches: `stream_store`."""
+"""The steps that store a result past the caches: `stream_store`, and `align`, so that it is stored in whole lines."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.expr import FALSE, Expr, const
-from ...ir.kernel import Block, Kernel, Stmt, Store, map_block, statements
+from ...ir.dtypes import INDEX
+from ...ir.expr import FALSE, TRUE, ZERO, Expr, const, minimum, mod, to_line, var, where
+from ...ir.kernel import Block, Kernel, Let, Loop, Stmt, Store, map_block, statements, substitute_block
 from ...ir.simplify import simplify
-from .tree import Facts, StepError, reads
+from ...ir.target import LINE
+from ...ir.walks import substitute
+from .affine import stride
+from .tree import Facts, StepError, all_loops, copy, find, fresh, names_taken, reads, replace_loop
 
 
 def stream_store(kernel: Kernel, facts: Facts, buffer: str, least: int = 0) -> Kernel:
@@ -33,7 +37,45 @@ def stream_store(kernel: Kernel, facts: Facts, buffer: str, least: int = 0) -> K
     def one(s: Stmt) -> Block | None:
         return (replace(s, stream=condition),) if isinstance(s, Store) and s.buffer == buffer else None
 
-    return replace(kernel, body=map_block(kernel.body, one))
+    return kernel.with_body(map_block(kernel.body, one))
+
+
+def align(kernel: Kernel, facts: Facts, axis: str, buffer: str, least: int = 0) -> Kernel:
+    """Begin a loop where what it stores begins a line of the cache; what is before that becomes a loop of its own.
+
+        for i in 0 .. M parallel:              for i in 0 .. M parallel:
+          for j in 0 .. N parallel:              let j.a = min(N, (to_line(Y) - i·N) % 16)
+            Y[i, j] = X[i, j]          →         for j.h in 0 .. j.a parallel:
+                                                   Y[i, j.h] = X[i, j.h]
+                                                 for j in j.a .. N parallel:
+                                                   Y[i, j] = X[i, j]
+
+    From `least` bytes of `buffer` on: where a result goes past the caches, half a line costs as much as two.  malloc and NumPy begin 16 bytes past a line.  A hint as to where to cut: wherever the
+    memory begins, the same is stored.  `axis` is parallel, from 0 in steps of 1, and consecutive elements of the buffer are stored along it; loops between them count from their start.
+    """
+    loop = find(kernel, axis)
+    if loop.kind != "parallel" or loop.start is not ZERO or loop.step != const(1):
+        raise StepError(f"align: `{axis}` is no parallel loop from 0 in steps of 1")
+    if buffer not in facts.buffers:
+        raise StepError(f"align: `{buffer}` is local, or no buffer")
+    held = facts.buffers[buffer]
+    addresses = (held.address(s.index) for s in statements(loop.body) if isinstance(s, Store) and s.buffer == buffer)
+    address = next((a for a in addresses if stride(a, axis) == 1), None)
+    if address is None or LINE % held.dtype.bytes or held.dtype.bytes == LINE:
+        raise StepError(f"align: along `{axis}` no lines of `{buffer}` are stored")
+    inner = {var(x.axis): x.start for x in all_loops(loop.body)}
+    address = substitute(address, {**inner, var(axis): ZERO})
+    if address.buffers or address.names & {*(x.axis for x in all_loops(loop.body)), *(s.name for s in statements(loop.body) if isinstance(s, Let))}:
+        raise StepError(f"align: where `{buffer}` is stored is only known inside `{axis}`")
+    condition = _large(facts, buffer, least)
+    if condition is FALSE:
+        raise StepError(f"align: `{buffer}` never has {least} bytes")
+    before = to_line(buffer) - address
+    before = mod(before if condition is TRUE else where(condition, before, ZERO), const(LINE // held.dtype.bytes))
+    taken = names_taken(kernel)
+    begin, head = fresh(f"{axis}.a", taken), fresh(f"{axis}.h", taken)
+    first = Loop(head, ZERO, var(begin, INDEX), copy(substitute_block(loop.body, {var(axis): var(head)}), taken), loop.kind, span=loop.span)
+    return replace_loop(kernel, axis, lambda x: (Let(begin, minimum(loop.stop, before)), first, replace(x, start=var(begin, INDEX))))
 
 
 def _large(facts: Facts, buffer: str, least: int) -> Expr:

@@ -60,8 +60,8 @@ def tabulate(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
             s = replace(s, body=map_expressions(s.body, lambda e, here=here: substitute(e, here)))
         new.append(s)
     if len(path) == 1:
-        return replace(kernel, body=tuple(new))
-    return replace(kernel, body=replace_at(kernel.body, path[:-1], (_with(path[-2], block, tuple(new)),)))
+        return kernel.with_body(tuple(new))
+    return kernel.with_body(replace_at(kernel.body, path[:-1], (_with(path[-2], block, tuple(new)),)))
 
 
 def candidates(kernel: Kernel) -> Iterator[tuple[str, ...]]:

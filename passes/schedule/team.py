@@ -88,7 +88,7 @@ def region(kernel: Kernel, facts: Facts, axis: str = "") -> Kernel:
         return (*shared, Region((*private, *body)))
 
     if not axis:
-        return replace(kernel, body=wrapped(kernel.body))
+        return kernel.with_body(wrapped(kernel.body))
 
     def walk(block: Block) -> Block:
         result: list[Stmt] = []
@@ -103,4 +103,4 @@ def region(kernel: Kernel, facts: Facts, axis: str = "") -> Kernel:
                 result.append(s)
         return tuple(result)
 
-    return replace(kernel, body=walk(kernel.body))
+    return kernel.with_body(walk(kernel.body))

@@ -83,6 +83,8 @@ def around(kernel: Kernel, axis: str) -> tuple[Stmt, ...]:
 def _path_to_loop(block: Block, axis: str) -> list[Stmt] | None:
     """As `around`, innermost first.  What does not introduce the name is not looked into."""
     for s in block:
+        if isinstance(s, (Store, Let, Alloc)):
+            continue
         if isinstance(s, Loop) and s.axis == axis:
             return [s]
         if isinstance(s, (Loop, If, While, Region)) and axis in inside_of(s).names:
@@ -140,7 +142,7 @@ def replace_loop(kernel: Kernel, axis: str, change: Callable[[Loop], Block]) -> 
     path = around(kernel, axis)
     loop = path[-1]
     assert isinstance(loop, Loop)
-    return replace(kernel, body=replace_at(kernel.body, path, change(loop)))
+    return kernel.with_body(replace_at(kernel.body, path, change(loop)))
 
 
 def nest(kernel: Kernel, axes: tuple[str, ...]) -> tuple[Loop, ...]:
@@ -287,7 +289,7 @@ def unique(kernel: Kernel) -> Kernel:
                 result.append(s)
         return tuple(result)
 
-    return replace(kernel, body=walk(kernel.body))
+    return kernel.with_body(walk(kernel.body))
 
 
 # ---- small expressions

@@ -15,11 +15,14 @@ from ...ir import polynomial as pl
 from ...ir.expr import ZERO, Expr, var
 from ...ir.kernel import Alloc, Block, Let, Loop, Store, expressions, statements, written
 from ...ir.simplify import simplify
-from ...ir.walks import postorder, substitute
+from ...ir.walks import substitute
 from . import cost, prefetches, roles
 from .affine import divides, inside, same_position, stride, upper
+from .lines import aligned, chooses
 from .plan import Plan
+from .several_rows import several_rows
 from .tables import candidates
+from .transpositions import squares
 from .tree import StepError, all_loops, around, find
 
 
@@ -38,6 +41,8 @@ def vectors(plan: Plan) -> None:
         if column is not None and _column(plan, column):
             return
         vectors_inside(plan, inner if form.chain else chunks(plan))
+    if several_rows(plan):
+        return
     prefetched(plan)
     threads(plan)
     _streams(plan)
@@ -122,7 +127,7 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
     strided = [a for a in addresses if axis in a.names and stride(a, axis) != 1]
     across = [a for a in form.axes if a != axis and roles.units(strided, a) > 0]
     order = (*(a for a in form.axes if a != axis), axis)
-    if across and _squares(plan, across[-1], axis, _width(plan, form.body)):
+    if across and squares(plan, across[-1], axis, _width(plan, form.body)):
         return
     if order != form.axes and plan.tried("reorder", *order):
         return
@@ -158,46 +163,13 @@ def _identity(address: Expr, form: roles.Shape) -> bool:
     return same_position(address, expected)
 
 
-def _squares(plan: Plan, a: str, b: str, width: int) -> bool:
-    """Tile two axes that different operands are consecutive along: tiles for the caches, and in them square blocks that are turned over in registers."""
-    form = roles.shape(plan.kernel)
-    order = (*(x for x in form.axes if x not in (a, b)), a, b)
-    if order != form.axes and plan.tried("reorder", *order):
-        return False
-    side = min(width, cost.TURNED)
-    sides = (cost.SQUARE, cost.SQUARE) if side < 2 else cost.PANELS
-    plan.do("tile", a, b, *sides)
-    plan.note(f"operands are consecutive along `{a}` and along `{b}`: tiles of {sides[0]}×{sides[1]} keep both in a near cache")
-    if side > 1:
-        _turned(plan, f"{a}.1", f"{b}.1", side)
-    if len(order) == 2:  # in case the first has few tiles
-        plan.do("collapse", f"{a}.0", f"{b}.0")
-    return True
-
-
-def _turned(plan: Plan, a: str, b: str, side: int) -> None:
-    """Square blocks inside a tile, one after the other along `a`, as loads are consecutive: rows unrolled, columns a vector; what the vectors would gather is then loaded
-    along `a` and turned over.  Lines are stored whole in any order, but what is read must come as the prefetchers of a machine expect it.
-    """
-    saved = plan.kernel
-    try:
-        plan.do("reorder", b, a)
-        plan.do("split", b, side, tail="cut")
-        plan.do("reorder", a, f"{b}.1")
-        plan.do("split", a, side, tail="cut")
-        plan.do("unroll", f"{a}.1")
-        plan.do("vectorize", f"{b}.1")
-        plan.note(f"blocks of {side}×{side} are turned over in registers")
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"no blocks in registers: {e}")
-
-
 def _strip(plan: Plan, axis: str, width: int) -> None:
     """Vectors along a parallel loop, and a scalar tail."""
     extent = plan.extent(axis)
     if width < 2 or (extent is not None and extent < width):
         return
+    if (head := aligned(plan, axis)) is not None:
+        _last_lanes(plan, head, width)
     plan.do("split", axis, width, tail="cut")
     refused = plan.tried("vectorize", f"{axis}.1")
     plan.note(f"`{axis}` stays scalar: {refused}" if refused else f"vectors of {width} along `{axis}`")
@@ -211,14 +183,9 @@ def _in_reduction(plan: Plan, axis: str) -> bool:
     return any(isinstance(x, Loop) and x.kind == "reduce" and len(x.body) == 1 for x in outer)
 
 
-def _chooses(loop: Loop) -> bool:
-    """Whether some loads of the loop are performed in some iterations only: such lanes are not the first ones."""
-    return any(n.op == "where" and (n.args[1].buffers or n.args[2].buffers) for s in statements(loop.body) for n in postorder(*expressions(s)))
-
-
 def _last_lanes(plan: Plan, axis: str, width: int) -> None:
     """What is left of an axis that was cut in vectors, less than one: a vector of which the first lanes are there, where one instruction stores them."""
-    if not plan.has(axis) or not cost.first_lanes(plan.target) or _chooses(plan.loop(axis)):
+    if not plan.has(axis) or not cost.first_lanes(plan.target) or chooses(plan.loop(axis)):
         return
     saved = plan.kernel
     try:
@@ -266,7 +233,7 @@ def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:
     if extent is None and (most := _at_most(plan, axis)) is not None and most <= 2 * lanes:
         lanes = width  # a short loop: what several vectors save, putting them together costs
     try:
-        masked = cost.first_lanes(plan.target) and not _chooses(plan.loop(axis))
+        masked = cost.first_lanes(plan.target) and not chooses(plan.loop(axis))
         inside = masked and _in_reduction(plan, axis)
         while lanes >= width:
             plan.do("split", axis, lanes, tail="pad" if inside or (masked and lanes == width) else "cut")

@@ -4,7 +4,7 @@ A script holds every decision that the automatic scheduler has taken, so nothing
 
     split i 8 tail=clamp      the number: 4, 6, 7, 9, 10, 12, 16; alone, or with what else is this number, or with its multiples too
     tile j k 128 128          the same
-    split_reduction p 64      the same
+    split_reduction p 64      the same, and so `share i.0 4 multiple=2`
     reorder i.0 j.0 i.1 …     the two outermost axes the other way round, the threads with them
     unroll, interior, …       without
 
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 Script = tuple[str, ...]
 
-_NUMBERED = frozenset({"split", "tile", "split_reduction"})
+_NUMBERED = frozenset({"split", "share", "tile", "split_reduction"})
 _DISPENSABLE = frozenset({"unroll", "interior", "unswitch", "tabulate", "prefetch", "stream_store"})
 _MULTIPLES = 8  # of a number, up to so many times, that change with it
 _LARGEST = 4096

@@ -1,0 +1,65 @@
+"""Rows of a reduction that share an operand (a matrix times a vector) are worked off several at a time: what they share is loaded once for all.
+
+    for i in 0 .. M parallel:                 for i.0 in 0 .. M // 4 parallel:
+      alloc acc: f32[64] register               alloc acc: f32[4, 64] register
+      for p in 0 .. N // 64 reduce:      →      for p in 0 .. N // 64 reduce:
+        for q in 0 .. 64 vector:                  for i.1 in 0 .. 4 unroll:
+          acc[q] add= A[i, p, q] * X[p, q]          for q in 0 .. 64 vector:
+      Y[i] = Σ acc                                    acc[i.1, q] add= A[4·i.0 + i.1, p, q] * X[p, q]
+                                                …
+
+Each row is summed as it was alone.  Loads that straddle lines of the cache, as all do of memory that NumPy gave, are what bounds such a row otherwise: two for each vector, where memory is fast.
+"""
+
+from __future__ import annotations
+
+from ...ir.expr import ZERO
+from ...ir.kernel import Alloc, Let, Loop
+from . import cost, roles
+from .plan import Plan
+from .tree import StepError, all_loops, reads
+
+
+def several_rows(plan: Plan) -> bool:
+    """Work off rows together whose reduction is in vectors already; False, and nothing done, where they share no operand or hold more than reductions."""
+    form = roles.shape(plan.kernel)
+    outer = [s for s in form.body if isinstance(s, Loop) and s.kind == "reduce"]
+    most = cost.rows_together(plan.target)
+    if (
+        not form.chain
+        or form.chain[-1].start is not ZERO
+        or len(outer) != 1
+        or most < 2
+        or any(not isinstance(s, Let) for s in plan.kernel.body[:-1])
+    ):
+        return False
+    axis, row = outer[0].axis, form.axes[-1]
+    moved = [n for n in reads(outer[0].body) if n.attr in plan.facts.buffers and axis in n.names]
+    inside = [s for s in outer[0].body if isinstance(s, Loop)]
+    if len(inside) != 1 or inside[0].kind != "vector" or not any(row in n.names for n in moved) or all(row in n.names for n in moved):
+        return False
+    saved = plan.kernel
+    try:
+        plan.do("split", row, most, tail="cut")
+        for s in plan.loop(f"{row}.1").body:
+            if isinstance(s, Alloc):
+                plan.do("expand", s.buffer.name, f"{row}.1")
+        known = {x.axis for x in all_loops(plan.kernel.body)}
+        plan.do("fission", f"{row}.1", around=axis)
+        pieces = [f"{row}.1", *(x.axis for x in all_loops(plan.kernel.body) if x.axis not in known)]
+        piece = next(x for x in pieces if any(isinstance(s, Loop) and s.axis == axis for s in plan.loop(x).body))
+        plan.do("reorder", axis, piece)
+        for x in pieces:  # sums stay in registers, and are folded side by side
+            plan.do("unroll", x)
+        for buffer in dict.fromkeys(n.attr for n in moved if row in n.names):
+            plan.tried("prefetch", buffer, piece, axis, trips=cost.TURNS_AHEAD)
+    except StepError as e:
+        plan.kernel = saved
+        plan.note(f"rows of `{row}` one by one: {e}")
+        return False
+    if len(form.axes) == 1:
+        plan.do("parallel", f"{row}.0")
+    if plan.has(f"{row}.t"):  # a team would cost more than these few
+        plan.do("serial", f"{row}.t")
+    plan.note(f"{most} rows of `{row}` together: what they share is loaded once for all")
+    return True

@@ -1,0 +1,77 @@
+"""A loop that begins at a line of the cache stores the same wherever the memory begins, and rows that go together are summed as they are alone."""
+
+from __future__ import annotations
+
+import luminal
+import numpy as np
+import pytest
+from compilers import needs_cc
+
+SEED = 20
+TEXT = """
+[composite]
+name = "{name}"
+inputs = ["X{{f32}}[M N]"]
+outputs = ["Y{{f32}}{shape}"]
+[implementation]
+code = "{code}"
+[schedule.clang]
+steps = '''
+{steps}
+stream_store Y
+'''
+"""
+ROWS = "align j Y\nsplit j.h 16 tail=pad\nvectorize j.h.1\nsplit j 16 tail=cut\nvectorize j.1"
+TURNED = """reorder j i
+align j Y
+reorder i.b j.h
+reorder i j
+tile i j 32 16
+split i.1 8 tail=cut
+reorder j.1 i.1.1
+split j.1 8 tail=cut
+reorder i.1.1 j.1.1
+unroll i.1.1
+vectorize j.1.1
+prefetch X j.1.0 i.1.0 trips=2"""
+FORMS = {
+    "doubled": (TEXT.format(name="doubled", shape="[M N]", code="(return (* 2 X))", steps=ROWS), lambda x: 2 * x),
+    "turned": (TEXT.format(name="turned", shape="[N M]", code="(return (transpose X))", steps=TURNED), np.transpose),
+}
+
+
+def placed(shape: tuple[int, ...], offset: int) -> tuple[np.ndarray, np.ndarray]:
+    """An array that begins so many floats past a line, and the room that it stands in."""
+    count = int(np.prod(shape))
+    room = np.full(count + 48, 7, np.float32)
+    begin = -room.ctypes.data % 64 // 4 + offset
+    return room[begin : begin + count].reshape(shape), room
+
+
+@needs_cc
+@pytest.mark.parametrize("name", FORMS)
+def test_wherever_the_memory_begins(name: str) -> None:
+    text, expected = FORMS[name]
+    f = luminal.compile(text, runtime="clang", target="native")
+    assert "(uintptr_t)Y & 63" in f.source
+    rng = np.random.default_rng(SEED)
+    for m, n in [(1, 1), (3, 15), (5, 16), (17, 33), (40, 70), (64, 48)]:
+        x = rng.standard_normal((m, n)).astype(np.float32)
+        for offset in range(16):
+            y, room = placed(expected(x).shape, offset)
+            f(x, Y=y)
+            np.testing.assert_array_equal(y, expected(x), err_msg=f"{m}×{n}, {offset} floats past a line, seed {SEED}")
+            y[...] = 7
+            assert (room == 7).all(), f"{m}×{n}, {offset} floats past a line: stored outside"
+
+
+@needs_cc
+@pytest.mark.parametrize("target", ["native", "x86-64-v3"])
+def test_rows_that_go_together_are_summed_as_alone(target: str) -> None:
+    f = luminal.compile("(composite matvec ((A{f32}[M N] x{f32}[N]) -> (y{f32}[M])) (return (matmul A x)))", runtime="clang", target=target)
+    rng = np.random.default_rng(SEED)
+    for m, n in [(1, 1), (3, 64), (4, 65), (7, 200), (9, 1000)]:
+        a, x = rng.standard_normal((m, n)).astype(np.float32), rng.standard_normal(n).astype(np.float32)
+        np.testing.assert_allclose(f(a, x), a.astype(float) @ x, rtol=1e-4, atol=1e-4, err_msg=f"{m}×{n}, seed {SEED}")
+        same = f(np.repeat(a[:1], m, axis=0), x)
+        assert (same == same[0]).all(), f"{m}×{n}: a row's sum depends on where it stands"
