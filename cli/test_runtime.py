@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.option("-r", "--runtime", default="clang", metavar="NAME|DIR", help="clang, cuda, reference, an installed one, or a folder.")
 @click.option("--target", metavar="NAME", help="Which machine of the runtime; native where it is not named.")
 @click.option("--ops", "globs", multiple=True, metavar="GLOB", help="Only primops, operators, composites or families of these names; repeatable.")
+@click.option("--kind", type=click.Choice(("primop", "derived", "composite")), help="Only these: some names are an operator's and a composite's.")
 @click.option("--dtype", "dtypes", multiple=True, metavar="D", help="Only this dtype; repeatable.")
 @click.option("--quick", is_flag=True, help="Two dtypes, two layouts, fewer and smaller sizes.")
 @click.option("-j", "processes", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="How many processes.")
@@ -49,6 +50,7 @@ def test_runtime(**options: Any) -> int:
     """
     from ..ir.dtypes import dtype
     from ..runtimes import find
+    from ..search.conformance.kernels import of_case
     from ..search.conformance.report import report
     from ..search.conformance.survey import chosen, journal_of, survey, units
     from ..search.conformance.unit import Settings
@@ -68,9 +70,12 @@ def test_runtime(**options: Any) -> int:
     )  # fmt: skip
     runtime = find(settings.runtime)
     target = runtime.target(settings.target, settings.config, False)
-    work = units(chosen(options["globs"]), names, settings.quick)
+    subjects = [s for s in chosen(options["globs"]) if options["kind"] in (None, s.kind)]
+    if not subjects:
+        raise UsageError(f"--kind {options['kind']}: there is no such {' '.join(options['globs'])}")
+    work = units(subjects, names, settings.quick)
     if settings.case:
-        work = [[spec] for unit in work for spec in unit if settings.case.startswith(spec.words)]
+        work = [[spec] for spec in of_case([spec for unit in work for spec in unit], settings.case)]
     began = time.monotonic()
     journal = None if settings.case else journal_of(output, work, settings)
     line = Line(quiet=options["as_json"])
@@ -99,7 +104,7 @@ def command(options: dict[str, Any]) -> str:
     import shlex
 
     words = ["luminal", "test-runtime", "--runtime", options["runtime"]]
-    for name, key in (("--target", "target"), ("--device", "device"), ("--case", "case")):
+    for name, key in (("--target", "target"), ("--device", "device"), ("--kind", "kind"), ("--case", "case")):
         words += [name, options[key]] if options[key] else []
     for name, key in (("--ops", "globs"), ("--dtype", "dtypes"), ("--config", "config")):
         words += [w for value in options[key] for w in (name, value)]

@@ -74,7 +74,7 @@ def _run(run: list[Stmt], fresh: Temporaries) -> Block:
         for e in plan.orders[place]:
             if e not in names and plan.wanted(place, e):
                 let = fresh.define(e, substitute(e, names))
-                result.append(let)
+                result.extend(_unfolded(let, fresh))
                 names[e] = var(let.name, e.dtype)
                 if plan.stable(e):
                     lasting[e] = names[e]

@@ -17,7 +17,6 @@ from ..ir.decompose import DECOMPOSITIONS, expand
 from ..ir.dtypes import DTYPES, INDEX, DType, bool_, f32
 from ..ir.errors import CompilerBug, Unsupported
 from ..ir.expr import Expr
-from ..ir.primops import OPS
 from ..ir.target import LINE
 from ..ir.walks import postorder
 from . import Description
@@ -348,9 +347,8 @@ class Expressions:
         for key in keys:
             if key in self._spell:
                 return self._spell[key]
-        if op in OPS and OPS[op].primop:
-            raise Unsupported(op, f"the runtime {self._description.name} spells no `{op}` of {operand.name}")
-        raise CompilerBug("render", f"the runtime spells no `{op}` of {operand.name}; legalize should have decomposed it")
+        table = self._description.folder / "runtime.toml"
+        raise Unsupported(op, f"the runtime {self._description.name} spells no `{op}` of {operand.name}; [spell] of {table} has to")
 
     def _fill(
         self, op: str, args: tuple[Text, ...], result: DType, operand: DType, *, index: bool = False, kind: str = "", buffer: str = "", attr: str = ""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.coefficients import COEFFICIENTS
 from ..ir.dtypes import DTYPES, DType
-from ..ir.errors import CompilerBug
+from ..ir.errors import CompilerBug, Unsupported
 from .literals import literal
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Types:
     def spell(self, dtype: DType, unaligned: bool = False) -> str:
         if dtype.lanes == 1:
             if dtype.name not in self._spelled:
-                raise CompilerBug("render", f"the runtime spells no type {dtype.name}")
+                raise Unsupported(dtype.name, f"the runtime spells no type {dtype.name}: it is not in [types] of its runtime.toml")
             return self._spelled[dtype.name]
         (self.unaligned if unaligned else self.vectors)[dtype.name] = self.info(dtype)
         return dtype.name + ("_u" if unaligned else "")

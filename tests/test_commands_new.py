@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 from compilers import needs_cc
 from luminal.cli.main import cli, prepare
 from luminal.cli.new import KINDS, TEMPLATES
-from luminal.ir.errors import UsageError
+from luminal.compiler import Settings, compilations
+from luminal.ir.errors import Unsupported, UsageError
 from luminal.ir.primops import OPS
 from luminal.runtimes import find
 
@@ -100,3 +101,15 @@ def test_nothing_is_overwritten(kind: str, here: Path) -> None:
     with pytest.raises(UsageError, match="is there already"):
         luminal("new", kind, "mine")
     assert {p: p.read_bytes() for p in here.rglob("*") if p.is_file()} == before
+
+
+def test_a_generated_runtime_is_refused_what_it_lacks_and_takes_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Types and spellings that it lacks are named, no bug of luminal; what is decomposed on it does not grow beyond measure."""
+    monkeypatch.chdir(tmp_path)
+    assert luminal("new", "runtime", "mine").return_value == 0
+    (beta,) = compilations("beta", Settings(runtime="./mine"))
+    assert "beta" in beta.rendered.source
+    for name, lacks in (("q4_0_matmul", "no type f16"), ("quantize_q4_0", "no `cast_small` of f32")):
+        (found,) = compilations(name, Settings(runtime="./mine"))
+        with pytest.raises(Unsupported, match=lacks):
+            _ = found.rendered

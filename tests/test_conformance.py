@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
@@ -28,12 +29,13 @@ from luminal.passes.pipeline import run_pipeline
 from luminal.runtimes import find
 from luminal.search.conformance import survey as surveys
 from luminal.search.conformance.distance import FAR, histogram, quantile, steps
-from luminal.search.conformance.kernels import Refused, Spec, compiled, specs
+from luminal.search.conformance.kernels import Refused, Spec, compiled, of_case, specs
 from luminal.search.conformance.layouts import laid_out
+from luminal.search.conformance.report import reproduction
 from luminal.search.conformance.sizes import bindings, legal
 from luminal.search.conformance.subjects import Subject, Variation, operators, subjects
 from luminal.search.conformance.survey import chosen, recorded, units
-from luminal.search.conformance.unit import Settings, run_unit
+from luminal.search.conformance.unit import Settings, Tally, run_unit
 from luminal.search.conformance.values import inputs, special_size
 from luminal.search.trial import work_of
 
@@ -365,3 +367,20 @@ def test_names_that_are_not_there_are_errors() -> None:
         luminal("-o", "report.txt")
     with pytest.raises(UsageError, match="no such case"):
         luminal("--runtime", "reference", "--ops", "add", "--dtype", "f32", "--case", "row N=123456")
+
+
+def test_a_reproducing_command_says_all_that_the_case_depends_on() -> None:
+    """`--quick` has other sizes, and an operator and a composite may have one name."""
+    tally = Tally(Spec("tanh", "composite", "f32"), "elementwise", failed="row N=3 special")
+    words = shlex.split(reproduction(tally, Settings("./mine", quick=True, timeout=5)))
+    assert "--quick" in words and words[words.index("--timeout") + 1] == "5"
+    assert words[words.index("--kind") + 1] == "composite" and words[-1] == "row N=3 special"
+    assert "--kind" not in shlex.split(reproduction(replace(tally, spec=Spec("gemm", "composite", "f32")), Settings("./mine")))
+
+
+def test_a_case_is_of_one_kernel() -> None:
+    every = specs(chosen(["tanh"]), ["f32"], quick=False)
+    derived = [s for s in every if s.kind == "derived"]
+    for spec in derived:
+        assert of_case(derived, spec.words) == [spec] and of_case(derived, f"{spec.words} N=3") == [spec]
+    assert of_case(every, "rows N=3") == []

@@ -84,6 +84,16 @@ def _of_subject(s: Subject, dtype: str, quick: bool) -> list[Spec]:
     return [replace(spec, layout=layout) for layouts, found in ((LAYOUTS, [first]), (LAYOUTS[::2], others)) for spec in found for layout in layouts]
 
 
+def of_case(found: Iterable[Spec], case: str) -> list[Spec]:
+    """The kernels that a `--case` is of: of those whose words it begins with, the most special one of each subject and dtype."""
+    matching = [s for s in found if f"{case} ".startswith(f"{s.words} ")]
+    longest: dict[tuple[str, str, str], int] = {}
+    for s in matching:
+        key = (s.kind, s.subject, s.dtype)
+        longest[key] = max(longest.get(key, 0), len(s.words))
+    return [s for s in matching if len(s.words) == longest[s.kind, s.subject, s.dtype]]
+
+
 def compiled(spec: Spec, subject: Subject, target: Target) -> Kernel | Refused | None:
     """Bring a subject through the passes; None where this layout is no other than a plainer one's."""
     from ...passes.pipeline import run_pipeline
@@ -138,4 +148,4 @@ def _graph(spec: Spec, subject: Subject, target: Target) -> Graph | None:
     return found
 
 
-__all__ = ["VARIANTS", "Kernel", "Refused", "Spec", "compiled", "refusal", "specs"]
+__all__ = ["VARIANTS", "Kernel", "Refused", "Spec", "compiled", "of_case", "refusal", "specs"]

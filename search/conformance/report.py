@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir.version import VERSION
 from .distance import FAR, added, quantile
+from .subjects import subjects
 from .survey import folder_hash, library_hash
 from .unit import Settings, Tally
 
@@ -172,7 +173,11 @@ def reproduction(t: Tally, settings: Settings) -> str:
     words = ["luminal", "test-runtime", "--runtime", settings.runtime]
     words += ["--target", settings.target] if settings.target else []
     words += ["--config", ",".join(f"{k}={v}" for k, v in settings.config.items())] if settings.config else []
+    words += ["--device", settings.device] if settings.device else []
+    words += ["--timeout", f"{settings.timeout:g}"] if settings.timeout != Settings.timeout else []
+    words += ["--quick"] if settings.quick else []  # its sizes are others
     words += ["--ops", t.spec.subject]
+    words += ["--kind", t.spec.kind] if sum(s.name == t.spec.subject for s in subjects()) > 1 else []
     words += ["--dtype", t.spec.dtype] if t.spec.dtype != "own" else []
     words += ["--case", t.failed or t.spec.words]
     return shlex.join(words)
