@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
+from itertools import islice
 from math import gcd
 from typing import NamedTuple, Self
 
@@ -26,6 +27,8 @@ class Range(NamedTuple):
     multiple: int = 1
     exactly: Expr | None = None  # what the value is where proofs are to use the bounds alone: points have this value
 
+
+ENOUGH = 4  # points: more refute little more, and each is carried into every scope
 
 _UNKNOWN = Range()
 _NO_NAMES: frozenset[str] = frozenset()
@@ -214,7 +217,8 @@ class Knowledge:
             k._points = [p for p in (k._extended(old, base, new) for old in olds) if p is not None]
             if base is not None and olds and not k._points:
                 bounding = k._bounding()
-                k._points = [p for p in [k._chosen(start, bounding) for start in (*points(), *alike())] if p is not None]
+                found = (p for p in (k._chosen(start, bounding) for start in (*points(), *alike())) if p is not None)
+                k._points = list(islice(found, ENOUGH))
         return self._points or []
 
     def _bounding(self) -> dict[str, list[tuple[int, Poly]]]:
