@@ -252,7 +252,7 @@ def _job(subject: Subject, sizes: dict[str, int], inputs: Mapping[str, Any], fol
     for port in subject.program.ports:
         if port.role == "scalar":
             value = inputs[port.name]
-            scalars[port.name] = [value.real, value.imag] if isinstance(value, complex) else value
+            scalars[port.name] = in_json(value)
         else:
             numpy.save(folder / f"{port.name}.npy", in_memory(port, sizes, inputs.get(port.name)).view(numpy.uint8))
     program = folder / "composite.program"
@@ -261,6 +261,11 @@ def _job(subject: Subject, sizes: dict[str, int], inputs: Mapping[str, Any], fol
         "runtime": subject.runtime, "target": subject.target, "config": subject.config, "portable": subject.portable, "prefix": subject.prefix,
         "library": str(subject.library), "program": str(program), "folder": str(folder), "sizes": sizes, "scalars": scalars, "runs": runs,
     }  # fmt: skip
+
+
+def in_json(value: Any) -> Any:
+    """A number for a scalar port as a job holds it: a complex one as its parts."""
+    return [value.real, value.imag] if isinstance(value, complex) else value
 
 
 # Real operations of a complex one; of the others, one.

@@ -20,7 +20,7 @@ from ...ir.merge import merge
 from ...ir.program import BAD_INDEX, ERRORS
 from ..cache import cached
 from ..child import Child, Outcome
-from ..trial import definition, in_memory, where_needed
+from ..trial import definition, in_json, in_memory, where_needed
 from . import kept
 from .distance import added, histogram, steps
 from .kept import PREFIX
@@ -237,7 +237,7 @@ class Library:
         counts: dict[str, int] = {}
         for port in kernel.graph.ports:
             if port.role == "scalar":
-                scalars[names[port.name]] = given[port.name]
+                scalars[names[port.name]] = in_json(given[port.name])
                 continue
             flat = in_memory(port, case.sizes, given.get(port.name))
             counts[port.name] = len(flat)
