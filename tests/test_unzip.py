@@ -73,7 +73,10 @@ def test_meaning() -> None:
 @pytest.mark.parametrize("dtype", ["f32", "i8"])
 def test_compiled(dtype: str) -> None:
     """Small whole numbers are exact in every type."""
-    f = luminal.compile(f"(composite every ((X{{{dtype}}}[M N]) -> (Y{{{dtype}}}[M L] S{{{dtype}}}[M])) (setf y (slice X _ (_ _ 2))) (return (* y 2) (max y :axis 1)))", runtime="clang")
+    f = luminal.compile(
+        f"(composite every ((X{{{dtype}}}[M N]) -> (Y{{{dtype}}}[M L] S{{{dtype}}}[M])) (setf y (slice X _ (_ _ 2))) (return (* y 2) (max y :axis 1)))",
+        runtime="clang",
+    )
     rng = np.random.default_rng(SEED)
     kind = {"f32": np.float32, "i8": np.int8}[dtype]
     for m, n in [(1, 1), (3, 31), (2, 32), (5, 33), (3, 64), (2, 127), (1, 130)]:
