@@ -1,15 +1,18 @@
 """Finding runtimes, and the strictness of runtime.toml."""
 
+import re
 from pathlib import Path
 
 import luminal.runtimes
 import pytest
+from luminal.cli.main import run
 from luminal.compiler import Settings, compilations
 from luminal.ir.errors import UsageError
 from luminal.runtimes import find, registry
 from luminal.runtimes.config import resolve_config
 from luminal.runtimes.registry import load
 
+INHERITING = "from ..clang.driver import Driver as Base\n\nclass Driver(Base):\n"
 CLANG = Path(luminal.runtimes.__file__).parent / "clang"
 
 
@@ -176,6 +179,22 @@ def test_a_helper_that_is_wrong_is_its_authors_mistake(tmp_path, helper, message
     (found,) = compilations("(composite f ((A{f32}[N]) -> (B{f32}[N])) (return (sqrt A)))", Settings(runtime=str(place)))
     with pytest.raises(UsageError, match=message):
         _ = found.rendered
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("driver.py", INHERITING + "    def render(self, program, target, prefix):\n        return {}['x']\n", r"driver\.py, line 5: KeyError: 'x'"),
+        ("source.c.j2", "fine\n{{ nothing_known }}\n", r"source\.c\.j2, line 2: UndefinedError: 'nothing_known' is undefined"),
+        ("source.c.j2", "fine\n{% if %}\n", r"source\.c\.j2, line 2: TemplateSyntaxError"),
+    ],
+)
+def test_a_driver_or_template_that_fails_is_told_with_its_line(tmp_path, capsys, file, text, message):
+    place = folder(tmp_path, 'name = "mine"\ninherits = "clang"\n')
+    (place / file).write_text(text)
+    assert run(["compile", "gemm", "--runtime", str(place), "--emit", "source"]) == UsageError.exit_status
+    shown = capsys.readouterr().err
+    assert re.search(message, shown) and "bug" not in shown
 
 
 def test_configuration():
