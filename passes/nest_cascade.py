@@ -131,6 +131,7 @@ class CascadeLoops(KeptValues):
         first, end = yield bounds(self, extent)
         kind = "serial" if first is ZERO and end is extent else "elastic"
         begin: Expr = ZERO
+        whole = extent
         if self.chunk is not None:
             begin, most = self.chunk
             extent = simplify(minimum(most, extent - begin), body.current.known)
@@ -139,7 +140,8 @@ class CascadeLoops(KeptValues):
             first, end = (ZERO, extent) if kind == "serial" else (maximum(ZERO, first - begin), minimum(most, end - begin))
         tiles = simplify(ceildiv(end, self.tile), body.current.known)
         tile = body.enter(tiles, kind, REDUCED_AXES, simplify(floordiv(first, const(self.tile)), body.current.known))
-        self.length = simplify(minimum(const(self.tile), extent - tile * self.tile), body.current.known)
+        # a chunk is a number of whole tiles, but where the axis ends
+        self.length = simplify(minimum(const(self.tile), whole - begin - tile * self.tile), body.current.known)
         if self.chunk is not None and not self.blocked:
             self.length = body.named(self.length, "length", 0, self.tile)
         start = simplify(begin + tile * self.tile, body.current.known)

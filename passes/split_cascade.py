@@ -1,7 +1,7 @@
 """Cascades of few rows along a long axis: chunks of the axis side by side, and their states merged in order.
 
     if few rows and a long axis:
-      for c in chunks parallel, for i in rows parallel:       threads share chunks and rows
+      for i in rows parallel, for c in chunks parallel:       threads share rows and chunks
         the cascade, over the tiles of chunk c
         m.parts[i, c] = m; l.parts[i, c] = l; a.parts[i, c, e] = a[e]
       …
@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..ir.bounds import Known
-from ..ir.expr import ZERO, Expr, axis, call, ceildiv, const, load, minimum, product, var, where
-from ..ir.graph import Node, Shape, View, previous_node, reduced_extents, state_axes, state_count
+from ..ir.expr import ONE, ZERO, Expr, axis, call, ceildiv, const, load, maximum, minimum, product, var, where
+from ..ir.graph import Node, View, previous_node, reduced_extents, state_axes, state_count
 from ..ir.kernel import Alloc, Buffer, If
 from ..ir.primops import OPS
 from ..ir.simplify import simplify
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .nest_body import NestBody, Point
 
 CHUNKS = 64  # of a row, at most: enough to be shared evenly by as many threads as read memory at its full speed
+PIECES = 128  # chunks of all rows, about: more are merged for nothing
 ROWS = 32  # more rows than this are shared evenly themselves
 SHARING = 16  # rows that read the same columns: up to so many, packed panels cost more than they save
 MOST_ROWS = 1024  # what is kept of so many rows and chunks is some dozen megabytes
@@ -53,18 +54,21 @@ class Split:
 
     few: Expr
     size: Expr
+    outside: int  # so many rows stand around the loop over chunks, those that read the same columns inside of it
     count: Expr = ZERO
 
     @staticmethod
     def of(cascade: Node, known: Known) -> Split:
         rows, extent = product(cascade.attr.extents), product(reduced_extents(cascade.args[0].node))
         least = HEAVY if _heavy(cascade) else LIGHT
-        size = simplify(ceildiv(extent, CHUNKS * least) * least, known)
         few = rows.le(ROWS)
-        sharing = _sharing(cascade)
+        sharing, extents = _sharing(cascade), cascade.attr.extents
+        outside = min(sharing, default=len(extents))
         if sharing:  # a block of few rows is not worth packing columns for, however many blocks there are
-            few = call("bit_or", few, call("bit_and", product(sharing).le(SHARING), rows.le(MOST_ROWS)))
-        return Split(simplify(call("bit_and", few, const(2 * least).le(extent)), known), size)
+            few = call("bit_or", few, call("bit_and", product([extents[j] for j in sharing]).le(SHARING), rows.le(MOST_ROWS)))
+        chunks = minimum(ceildiv(const(PIECES), maximum(ONE, product(extents[:outside]))), const(CHUNKS))
+        size = simplify(ceildiv(extent, chunks * least) * least, known)
+        return Split(simplify(call("bit_and", few, const(2 * least).le(extent)), known), size, outside)
 
     def named(self, body: NestBody, cascade: Node) -> Split:
         """The same with names for what all loops ask for, where it is no number."""
@@ -76,8 +80,8 @@ class Split:
         return replace(self, size=size, count=body.named(count, "chunks", 1, CHUNKS))
 
 
-def _sharing(cascade: Node) -> Shape:
-    """The extents of the rows that read the same columns of some scores."""
+def _sharing(cascade: Node) -> list[int]:
+    """The rows that read the same columns of some scores."""
     count, rows = state_count(cascade), len(cascade.attr.extents)
     states = {a.node for a in cascade.args[:count]}
     missing: set[int] = set()
@@ -98,7 +102,7 @@ def _sharing(cascade: Node) -> Shape:
                 stack += [(a, (*index, *inner)) for a in n.args]
             elif along in (used := {a for e in index for a in leaves(e, "axis")}):
                 missing.update(j for j in range(rows) if axis(j) not in used)
-    return tuple(e for j, e in enumerate(cascade.attr.extents) if j in missing and _heavy(cascade))
+    return sorted(missing) if missing and _heavy(cascade) else []
 
 
 def _heavy(cascade: Node) -> bool:
@@ -193,8 +197,10 @@ class MergeLoops(CascadeLoops):
 def write_parts(body: NestBody, cascade: Node, split: Split, parts: list[Buffer]) -> None:
     """The states of each chunk, into `parts`."""
     memo = dict(body.memo)
-    with body.nest((split.count, *cascade.attr.extents)) as (chunk, *rows):
-        loops = CascadeLoops(body, cascade, tuple(rows), (chunk * split.size, split.size))
+    extents = cascade.attr.extents
+    with body.nest((*extents[: split.outside], split.count, *extents[split.outside :])) as point:
+        rows, chunk = (*point[: split.outside], *point[split.outside + 1 :]), point[split.outside]
+        loops = CascadeLoops(body, cascade, rows, (chunk * split.size, split.size))
         run(loops.loops())
         for k, b in enumerate(parts):
             with body.nest(loops.further[k][1]) as at:

@@ -44,7 +44,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("luminal.passes.nest_cascade.TILE", 64)
     monkeypatch.setattr("luminal.passes.nest_cascade.FEW_TILE", 32)
     monkeypatch.setattr("luminal.passes.nest_moments.CACHED", 128)
-    for name, value in (("CHUNKS", 3), ("LIGHT", 64), ("HEAVY", 64), ("ROWS", 9)):
+    for name, value in (("CHUNKS", 3), ("PIECES", 6), ("LIGHT", 64), ("HEAVY", 64), ("ROWS", 9)):
         monkeypatch.setattr(f"luminal.passes.split_cascade.{name}", value)
 
 

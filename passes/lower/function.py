@@ -9,6 +9,7 @@ from ...ir.target import Target
 from ..simplify_index import known_of
 from .fails import protect
 from .flatten import Flattener, Place, Scope
+from .folds import folds
 from .grid import grid
 from .names import Names
 from .straighten import straighten
@@ -29,7 +30,7 @@ def function(kernel: k.Kernel, name: str, module: k.Module, target: Target) -> p
     body, blocks, block = grid(body, target.gpu)
     body = straighten(body, known_of(module.sizes, module.requires))
     # vectors first: what a fork is worth is counted in the operations that are left
-    body = words(transposes(vectorise(body, target), names))
+    body = words(folds(transposes(vectorise(body, target), names), names))
     body = protect(threads(body, target.threads and not target.gpu), target.gpu)
 
     roots = [*blocks, *block, *(e for s in p.statements(body) for e in p.expressions(s))]

@@ -62,10 +62,11 @@ def vectorise(body: Block, target: Target) -> Block:
 
 
 def touched_by_scalars(body: Block) -> set[str]:
-    """What statements outside of all vector loops load and store."""
+    """What statements outside of all vector loops load and store, and what their lanes store into one place."""
     found: set[str] = set()
     for s in body:
         if isinstance(s, For) and s.pragma == "vector":
+            found.update(t.buffer for t in s.body if isinstance(t, StoreTo) and s.var not in t.address.names)
             continue
         found.update(*[e.buffers for e in expressions(s)])
         if isinstance(s, StoreTo):

@@ -112,11 +112,14 @@ class _Cascade:
     def few(self) -> None:
         """Few rows: nothing is packed for them; a block works off a tile row by row, while the tile is in the near caches, as vectors."""
         plan = self.plan
-        batch, row = plan.collapsed(self.batch_axes), plan.collapsed(self.row_axes)
+        row = plan.collapsed(self.row_axes)
         plan.do("split", row, FEW_ROWS)
         self.block_rows(f"{row}.1")
         vectors_inside(plan)
-        plan.do("parallel", plan.collapsed((batch, f"{row}.0")) if batch else f"{row}.0")
+        plan.shared((*self.batch_axes, f"{row}.0"))
+        (work,) = roles.shape(plan.kernel).axes
+        plan.do("parallel", work)
+        plan.tried("region", work)  # states of a block are allocated once a thread
         plan.note(f"blocks of {FEW_ROWS} rows share each tile along `{self.along}`, in the caches")
 
     def run(self) -> None:

@@ -1,4 +1,4 @@
-"""Guards of padded axes: put in (`pad_block`, used by `split … tail=pad`), proven away in the interior, moved outwards."""
+"""Guards of padded axes: put in (`pad_block`, used by `split … tail=pad`), proven away in the interior, moved outwards or to the last iterations."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from ...ir import polynomial as pl
 from ...ir.dtypes import INDEX
-from ...ir.expr import ONE, TRUE, ZERO, Expr, both, const, minimum, var, where
+from ...ir.expr import ONE, TRUE, ZERO, Expr, both, const, floordiv, maximum, minimum, var, where
 from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, statements, with_body, written
 from ...ir.walks import postorder, rewrite, substitute
-from .affine import constant_extent, extreme, minus
+from .affine import at_least, constant_extent, extreme, minus
 from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, less, loads_in, names_taken, nest, rename, replace_loop, simple
 
 
@@ -210,6 +210,60 @@ def _holds_everywhere(guard: Expr, last_value: dict[str, int], inner: set[str], 
         else:
             (left if factor > 0 else right)[monomial] = abs(factor)
     return at_most(pl.expr(left), pl.expr(right)) if mentioned else None
+
+
+def peel(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
+    """The iterations of a loop that need its guards, after those that do not.
+
+        for p.0 in 0 .. ceil(K / 16) reduce:                  for p.0 in 0 .. K // 16 reduce:
+          for p.1 in 0 .. 16:                                   for p.1 in 0 .. 16:
+            acc[p.1] += where(16·p.0 + p.1 < K, …, 0)    →        acc[p.1] += …
+                                                              for p.0.b in K // 16 .. ceil(K / 16) reduce:
+                                                                for p.1.b in 0 .. 16:
+                                                                  acc[p.1.b] += where(16·p.0.b + p.1.b < K, …, 0)
+
+    The guards are comparisons `e < S` with e linear in the axis, growing with it, and in axes of constant extent inside of it; S depends on none of them.
+    """
+    loop = find(kernel, axis)
+    if loop.start is not ZERO or loop.step is not ONE:
+        raise StepError(f"peel: `{axis}` does not run from 0 in steps of 1")
+    last_value = {s.axis: e - 1 for s in statements(loop.body) if isinstance(s, Loop) and s.start is ZERO and (e := constant_extent(s)) is not None}
+    named = {s.axis if isinstance(s, Loop) else s.name for s in statements(loop.body) if isinstance(s, (Loop, Let))}
+    found = {
+        n: end
+        for s in statements(loop.body)
+        for e in expressions(s)
+        for n in postorder(e)
+        if (end := _holds_until(n, axis, last_value, named)) is not None
+    }
+    if not found:
+        raise StepError(f"peel: no guard of `{axis}` holds up to an iteration of it")
+    end = loop.stop
+    for e in dict.fromkeys(found.values()):
+        end = e if at_least(end - e, 0, facts.known) else minimum(end, e)
+    end = simple(end if at_least(end, 0, facts.known) else maximum(ZERO, end))
+    whole = map_expressions(loop.body, lambda e: simple(substitute(e, dict.fromkeys(found, TRUE))))
+    (rest,) = copy((replace(loop, start=end),), names_taken(kernel))
+    return replace_loop(kernel, axis, lambda _: (replace(loop, stop=end, body=_drop_true(whole)), rest))
+
+
+def _holds_until(guard: Expr, axis: str, last_value: dict[str, int], inner: set[str]) -> Expr | None:
+    """The number of iterations of the axis, from 0, in which `guard` holds for all values of the inner axes; None where it is no comparison of that form."""
+    if guard.op != "less_than" or axis not in guard.names:
+        return None
+    growth, most = 0, 0
+    rest: dict[pl.Monomial, int] = {}
+    for monomial, factor in pl.poly(minus(*guard.args)).items():
+        only = monomial[0].attr if len(monomial) == 1 and monomial[0].op == "var" else None
+        if only == axis:
+            growth = factor
+        elif only in last_value:
+            most += max(0, factor * last_value[only])
+        elif any(a.names & {axis, *inner} or a.buffers for a in monomial):
+            return None
+        else:
+            rest[monomial] = -factor
+    return floordiv(pl.expr(rest) + (growth - 1 - most), const(growth)) if growth > 0 else None
 
 
 def _drop_true(block: Block) -> Block:

@@ -59,6 +59,7 @@ STEPS: dict[str, Step] = {
     "bind": Step(loops.bind, "nn"),
     "interior": Step(guards.interior, "n+", {"clamps": "i", "guards": "i", "fixed": "i"}),
     "unswitch": Step(guards.unswitch, "n"),
+    "peel": Step(guards.peel, "n"),
     "expand": Step(distribute.expand, "nn+"),
     "fission": Step(distribute.fission, "n+", {"around": "l"}),
     "stage": Step(staging.stage, "nn+", {"at": "n", "space": "n", "order": "l", "name": "n", "align": "i"}),

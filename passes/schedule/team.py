@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.kernel import Alloc, Barrier, Block, If, Kernel, Let, Loop, Region, Stmt, Store, statements, with_body
-from .tree import Facts, StepError, all_loops, loads_in
+from .tree import Facts, StepError, all_loops, around, loads_in
 
 
 def region(kernel: Kernel, facts: Facts, axis: str = "") -> Kernel:
@@ -26,7 +26,7 @@ def region(kernel: Kernel, facts: Facts, axis: str = "") -> Kernel:
     buffers are allocated before the region, `private` ones (of a parallel loop's body) once a thread at its head: their extents depend on sizes alone.  Outside the parallel loops there are
     only serial loops, conditions on sizes and loop variables, lets and allocations, which every thread repeats.
     """
-    if any(isinstance(s, Region) for s in statements(kernel.body)):
+    if any(isinstance(s, Region) for s in (around(kernel, axis) if axis else statements(kernel.body))):
         raise StepError("region: the kernel has one already")
     loops = all_loops(kernel.body)
     if not any(x.kind == "parallel" for x in loops):

@@ -21,6 +21,7 @@ from .affine import divides, inside, same_position, stride, upper
 from .lines import aligned, chooses
 from .plan import Plan
 from .several_rows import several_rows
+from .side_by_side import rows_side_by_side
 from .tables import candidates
 from .transpositions import squares
 from .tree import StepError, all_loops, around, find
@@ -51,8 +52,10 @@ def vectors(plan: Plan) -> None:
 def vectors_inside(plan: Plan, loops: list[Loop] | None = None, side_by_side: int = cost.ACCUMULATORS) -> None:
     """Vectors along some innermost loops (by default all), at most so many of them side by side, or along what is around them."""
     for x in roles.innermost(plan.kernel.body) if loops is None else loops:
-        if not _columns_inside(plan, x):
-            vectors_along(plan, x, side_by_side)
+        if _columns_inside(plan, x):
+            continue
+        for rest in rows_side_by_side(plan, x, _width(plan, x.body)):
+            vectors_along(plan, rest, side_by_side if rest is x else 1)
 
 
 def _width(plan: Plan, body: Block) -> int:
@@ -73,10 +76,8 @@ def threads(plan: Plan) -> None:
     if len(axes) - single > (1 if short or rows else 2) and not plan.tried("collapse", outer, axes[single + 1]):
         outer = roles.shape(plan.kernel).axes[single]
     plan.do("parallel", outer)
-    if plan.alone and any(
-        isinstance(s, Alloc) and s.buffer.space == "private" and not s.buffer.elements.is_const for s in statements(plan.kernel.body)
-    ):
-        plan.tried("region")  # memory of a row is allocated once a thread
+    if any(isinstance(s, Alloc) and s.buffer.space == "private" and not s.buffer.elements.is_const for s in statements(plan.kernel.body)):
+        plan.tried("region", *(() if plan.alone else (outer,)))  # memory of a row is allocated once a thread
 
 
 def prefetched(plan: Plan) -> None:
@@ -342,12 +343,12 @@ def _column(plan: Plan, axis: str) -> bool:
     return True
 
 
-def _strips(plan: Plan, axis: str, *factors: int) -> None:
-    """Vectors of accumulators along a kept axis, so many elements side by side; what is left by the next of `factors`."""
+def _strips(plan: Plan, axis: str, *factors: int, pad: bool = False) -> None:
+    """Vectors of accumulators along a kept axis, so many elements side by side; what is left by the next of `factors`, and at last one by one, or (`pad`) by a vector of which only the first lanes are there."""
     for factor in factors:
         if not plan.has(axis):
             return
-        plan.do("split", axis, factor, tail="cut")
+        plan.do("split", axis, factor, tail="pad" if pad and factor == factors[-1] else "cut")
         for piece in _expanded(plan, f"{axis}.1"):
             plan.do("vectorize", piece)
         plan.note(f"vectors of {factor} along the kept axis `{axis}`, the reduction outside of them")
@@ -388,8 +389,10 @@ def _columns_inside(plan: Plan, x: Loop) -> bool:
         return False
     saved = plan.kernel
     try:
-        side = [width * n for n in (cost.STRIP, cost.ACCUMULATORS) if 2 * n <= plan.target.vector_registers]
-        _strips(plan, around.axis, *(n for n in (*side, width) if extent is None or n <= extent))
+        most = _at_most(plan, x.axis)
+        short = most is not None and most <= cost.SHORT
+        side = [width * n for n in (cost.STRIP, cost.ACCUMULATORS)[short:] if 2 * n <= plan.target.vector_registers]
+        _strips(plan, around.axis, *(n for n in (*side, width) if extent is None or n <= extent), pad=cost.first_lanes(plan.target))
     except StepError as e:
         plan.kernel = saved
         plan.note(f"`{around.axis}` is consecutive, but: {e}")

@@ -1,0 +1,68 @@
+"""As many vectors as they have lanes, each folded to one scalar of a row: halves are zipped and added until one vector holds all the sums.
+
+                                                          array sums: f32x16[8] register
+    for i in 0 .. 16 unroll:                              for k in 0 .. 8 unroll:
+      acc[i] = acc[i] + fold.add(v(i))            →         sums[k] = zip_low(v(k), v(k + 8)) + zip_high(v(k), v(k + 8))
+                                                          for k in 0 .. 4 unroll:
+                                                            sums[k] = zip_low(sums[k], sums[k + 4]) + zip_high(sums[k], sums[k + 4])
+                                                          … twice more
+                                                          acc[0 .. 16] = acc[0 .. 16] + sums[0]
+
+A fold by itself is a chain of log2 n shuffles and sums of which ever fewer lanes matter: n·log2 n of each.  Zipped, all lanes matter always: 2n shuffles and n sums.  Zipping rows k and k + n/2 brings
+the last bit of a row's number into the lane's; after log2 n times lane i holds what row i comes to.
+"""
+
+from __future__ import annotations
+
+from ...ir.expr import ONE, ZERO, Expr, call, const, load, var, vload, zip_halves
+from ...ir.primops import COMBINERS
+from ...ir.program import Array, Block, For, Stmt, StoreTo, map_block
+from ...ir.walks import substitute
+from .affine import slope
+from .names import Names
+
+MOST = 16  # vectors: more fit in the registers of no machine
+
+
+def folds(body: Block, names: Names) -> Block:
+    """The body with such rows of folds taken together."""
+    return map_block(body, lambda s: _together(s, names) if isinstance(s, For) else None)
+
+
+def _together(loop: For, names: Names) -> Block | None:
+    """What stands in place of the loop; None where it is another one."""
+    if loop.pragma != "unroll" or not (loop.start is ZERO and loop.step is ONE and loop.stop.is_const) or len(loop.body) != 1:
+        return None
+    (s,), rows, i = loop.body, loop.stop.attr, var(loop.var)
+    if (
+        not isinstance(s, StoreTo)
+        or s.count is not None
+        or s.stream is not None
+        or len(s.value.args) != 2
+        or s.value.args[1].op != "fold"
+        or not 2 <= rows <= MOST
+    ):
+        return None
+    (before, folded), op = s.value.args, s.value.op
+    (vector,) = folded.args
+    there = load(s.buffer, before.dtype, s.address)
+    if vector.dtype.lanes != rows or rows & (rows - 1) or COMBINERS[folded.attr].op != op or before is not there or s.buffer in vector.buffers:
+        return None
+    if slope(s.address, i, lambda e: loop.var in e.names) is not ONE:
+        return None
+    sums, k = names.fresh("sums"), names.fresh("k")
+    at = var(k)
+
+    def halved(a: Expr, b: Expr, half: int) -> Stmt:
+        both = call(op, zip_halves(a, b, high=False), zip_halves(a, b, high=True))
+        return For(k, ZERO, const(half), (StoreTo(sums, at, both),), pragma="unroll")
+
+    half = rows // 2
+    result: list[Stmt] = [Array(sums, vector.dtype, half, "register")]
+    result.append(halved(substitute(vector, {i: at}), substitute(vector, {i: at + half}), half))
+    while half > 1:
+        half //= 2
+        result.append(halved(load(sums, vector.dtype, at), load(sums, vector.dtype, at + half), half))
+    first = substitute(s.address, {i: ZERO})
+    value = call(op, vload(s.buffer, before.dtype, rows, first), load(sums, vector.dtype, ZERO))
+    return (*result, StoreTo(s.buffer, first, value))

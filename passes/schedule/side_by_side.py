@@ -1,0 +1,99 @@
+"""Short reductions along rows, for the neighbours of a loop around them: as many side by side as a vector has lanes, put together by one fold for all.
+
+    for p in 0 .. N parallel:                            for p.0 in 0 .. N // 16:
+      acc[] = 0                                            acc.lanes[0 .. 16, 0 .. 16] = 0
+      for w in 0 .. D reduce:                     →        for w.0 in 0 .. D / 16:
+        acc[] add= Q[w] * K[p, w]                            for p.1 in 0 .. 16 unroll:
+      tile[p] = f(acc[])                                       acc.lanes[p.1, 0 .. 16] add= Q[w.0 · 16 + 0 .. 16] * K[p.0 · 16 + p.1, w.0 · 16 + 0 .. 16]
+                                                           acc[0 .. 16] = sums of acc.lanes, turned over in registers
+                                                           tile[p.0 · 16 + 0 .. 16] = f(acc[0 .. 16])
+
+One after the other, each would put its lanes together by a chain of shuffles, the loop over a length that nobody knows would be left after a few trips, and what does not move with p would be loaded for
+each of them.  It pays where what is loaded for one serves all.
+"""
+
+from __future__ import annotations
+
+from ...ir.expr import ZERO
+from ...ir.kernel import Alloc, Loop, Store, expressions, statements
+from . import cost, roles
+from .affine import stride
+from .plan import Plan
+from .tree import StepError, all_loops, find, loads_in
+
+
+def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
+    """Schedule such a reduction.  The loops that are left: its copy in what is less than a vector of the loop around it, or itself, and nothing done, where it is none."""
+    around = next((s for s in statements(plan.kernel.body) if isinstance(s, Loop) and any(t is x for t in s.body)), None)
+    if around is None or not _suits(plan, around, x, width):
+        return [x]
+    saved, row, deep = plan.kernel, around.axis, x.axis
+    above = _sharing(plan, around, x)
+    try:
+        plan.do("split", row, width, tail="cut")
+        if above is not None:  # what is read once for all of these rows stays in the first cache
+            if len(find(plan.kernel, above).body) > 1:
+                plan.do("fission", above)
+            plan.do("reorder", f"{row}.0", above)
+        plan.do("split", deep, width, tail="pad")
+        plan.do("rfactor", f"{deep}.1")
+        for s in find(plan.kernel, f"{row}.1").body:
+            if isinstance(s, Alloc):
+                plan.do("expand", s.buffer.name, f"{row}.1")
+        known = {s.axis for s in all_loops(plan.kernel.body)}
+        plan.do("fission", f"{row}.1")
+        for piece in [f"{row}.1", *(s.axis for s in all_loops(plan.kernel.body) if s.axis not in known and s.axis.startswith(f"{row}.1."))]:
+            inner = find(plan.kernel, piece).body[0]
+            if not isinstance(inner, Loop):
+                plan.do("vectorize", piece)
+            elif inner.axis != f"{deep}.0":
+                _unrolled(plan, piece, inner.axis)
+            else:
+                plan.do("reorder", inner.axis, piece)
+                known = {s.axis for s in all_loops(plan.kernel.body)}
+                plan.tried("peel", inner.axis)
+                _unrolled(plan, piece, f"{deep}.1")
+                last = [s.axis for s in all_loops(plan.kernel.body) if s.axis not in known]
+                if last:
+                    _unrolled(plan, *last[1:])
+    except StepError as e:
+        plan.kernel = saved
+        plan.note(f"`{deep}` for one `{row}` after the other: {e}")
+        return [x]
+    plan.note(f"`{deep}` for {width} of `{row}` side by side, folded together")
+    return roles.innermost(find(plan.kernel, f"{row}.t").body) if plan.has(f"{row}.t") else []
+
+
+def _sharing(plan: Plan, around: Loop, x: Loop) -> str | None:
+    """The loop around both, where what moves with both of them is the same in all of its iterations."""
+    outer = next((s for s in statements(plan.kernel.body) if isinstance(s, Loop) and any(t is around for t in s.body)), None)
+    if outer is None or outer.kind != "parallel" or len(outer.body) > 1 or outer.axis in roles.shape(plan.kernel).axes:
+        return None
+    both = [n for s in x.body for n in loads_in(*expressions(s)) if {around.axis, x.axis} <= n.names]
+    return None if any(outer.axis in n.names for n in both) else outer.axis
+
+
+def _unrolled(plan: Plan, rows: str, lanes: str) -> None:
+    plan.do("vectorize", lanes)
+    plan.do("unroll", rows)
+
+
+def _suits(plan: Plan, around: Loop, x: Loop, width: int) -> bool:
+    """Whether memory is consecutive along the reduction, what it makes along the loop around it, and something that is loaded serves all of that one's iterations."""
+    if x.kind != "reduce" or around.kind != "parallel" or around.axis in roles.shape(plan.kernel).axes or not 2 <= width <= cost.TURNED:
+        return False
+    if x.start is not ZERO or x.stop.names & {around.axis} or 2 * width > plan.target.vector_registers or not cost.first_lanes(plan.target):
+        return False
+    if any(isinstance(s, Loop) and s is not x for s in around.body):
+        return False
+    buffers = {**plan.facts.buffers, **{s.buffer.name: s.buffer for s in statements(plan.kernel.body) if isinstance(s, Alloc)}}
+    inner = [buffers[n.attr].address(n.args) for s in x.body for n in loads_in(*expressions(s)) if n.attr in buffers]
+    stores = [buffers[s.buffer].address(s.index) for s in around.body if isinstance(s, Store) and buffers[s.buffer].shape]
+    moving = [a for a in inner if x.axis in a.names]
+    return (
+        all(stride(a, x.axis) == 1 for a in moving)
+        and any(around.axis not in a.names for a in moving)
+        and any(around.axis in a.names for a in moving)
+        and bool(stores)
+        and all(stride(a, around.axis) == 1 for a in stores)
+    )

@@ -1,0 +1,116 @@
+"""Short reductions along rows, as many side by side as a vector has lanes: the plan, and its sums against float64 at lengths around vectors and blocks."""
+
+from __future__ import annotations
+
+import luminal
+import numpy as np
+import pytest
+from compilers import needs_cc
+from luminal.ir.dtypes import f32
+from luminal.ir.expr import ZERO, call, const, fold, load, var, vload
+from luminal.ir.program import For, StoreTo, expressions, statements
+from luminal.ir.walks import postorder
+from luminal.passes.lower.folds import folds
+from luminal.passes.lower.names import Names
+
+SEED = 7
+NEAREST = """
+(composite nearest ((Q{f32}[H D] K{f32}[H M D] V{f32}[H M E]) -> (O{f32}[H E]))
+  (setf far (max (abs (- (reshape Q H 1 D) K)) :axis -1))
+  (return (einsum "hj,hje->he" (softmax (neg far) :axis -1) V)))
+"""
+DECODE = """
+(composite decoded ((Q{T}[H D] K{T}[H M D] V{T}[H M E]) -> (O{T}[H E]))
+  (setf P (softmax (* (einsum "hd,hjd->hj" Q K) (rsqrt D)) :axis -1))
+  (return (einsum "hj,hje->he" P V)))
+"""
+BOUNDS = {"f32": 2e-6, "f64": 1e-14, "f16": 2e-3, "bf16": 1.6e-2}  # of a value near 1: rounding of the result, and of some dozen products
+
+
+def row(op="add", folded="add", stop=16, address=None, before=None, vector=None):
+    at = var("i") if address is None else address
+    value = vload("V", f32, 16, var("i") * 16) if vector is None else vector
+    return (
+        For(
+            "i",
+            ZERO,
+            const(stop),
+            (StoreTo("acc", at, call(op, load("acc", f32, at if before is None else before), fold(folded, value))),),
+            pragma="unroll",
+        ),
+    )
+
+
+def forms(block):
+    return {n.op for s in statements(block) for n in postorder(*expressions(s))}
+
+
+@pytest.mark.parametrize(("op", "folded"), [("add", "add"), ("max", "max")])
+def test_folds_of_a_row_are_taken_together(op, folded):
+    found = folds(row(op, folded), Names())
+    assert "fold" not in forms(found) and {"zip_low", "zip_high"} <= forms(found)
+    assert sum(isinstance(s, StoreTo) and s.buffer == "acc" for s in statements(found)) == 1
+
+
+@pytest.mark.parametrize(
+    "block",
+    {
+        "another operator": row("max", "add"),
+        "fewer rows than lanes": row(stop=8),
+        "not side by side": row(address=var("i") * 2),
+        "another sum is read": row(before=var("i") + 1),
+        "what is folded reads the sums": row(vector=vload("acc", f32, 16, var("i"))),
+    }.items(),
+    ids=lambda c: c[0],
+)
+def test_what_is_left_alone(block):
+    assert folds(block[1], Names()) == block[1]
+
+
+def decoded(q, k, v):
+    s = np.einsum("hd,hjd->hj", q, k) / np.sqrt(q.shape[-1])
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return np.einsum("hj,hje->he", p / p.sum(-1, keepdims=True), v)
+
+
+@needs_cc
+@pytest.mark.parametrize(("dtype", "vector"), [("f32", 32), ("f32", 64), ("f64", 64), ("f16", 64), ("bf16", 32)])
+def test_decode(dtype, vector):
+    """Depths and lengths below, at and above vectors; row by row, and in chunks."""
+    f = luminal.compile(DECODE, dtype={"T": dtype}, config={"VECTOR": vector})
+    rng = np.random.default_rng(SEED)
+    for h, d, m, e in [
+        (1, 1, 1, 1),
+        (2, 16, 16, 5),
+        (3, 15, 17, 16),
+        (2, 33, 47, 33),
+        (1, 64, 1024, 64),
+        (2, 24, 1500, 40),
+        (1, 7, 2100, 129),
+        (40, 20, 31, 8),
+    ]:
+        q, k, v = (rng.standard_normal(shape).astype(np.float32) for shape in ((h, d), (h, m, d), (h, m, e)))
+        q, k, v = (cast(x, dtype) for x in (q, k, v))
+        found = np.asarray(f(q, k, v)).astype(np.float64)
+        expected = decoded(*(np.asarray(x).astype(np.float64) for x in (q, k, v)))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=4 * BOUNDS[dtype], err_msg=f"H={h} D={d} M={m} E={e}, seed {SEED}")
+
+
+def cast(x, dtype):
+    if dtype == "bf16":
+        ml_dtypes = pytest.importorskip("ml_dtypes")
+        return x.astype(ml_dtypes.bfloat16)
+    return x.astype({"f16": np.float16, "f32": np.float32, "f64": np.float64}[dtype])
+
+
+@needs_cc
+def test_another_reduction():
+    """A maximum of distances: one fold of maxima for 16 of them."""
+    f = luminal.compile(NEAREST, config={"VECTOR": 64})
+    rng = np.random.default_rng(SEED)
+    for h, d, m, e in [(1, 1, 1, 1), (3, 15, 17, 16), (2, 33, 1100, 7)]:
+        q, k, v = (rng.standard_normal(shape).astype(np.float32) for shape in ((h, d), (h, m, d), (h, m, e)))
+        far = np.abs(q[:, None] - k).max(-1).astype(np.float64)
+        p = np.exp(far.min(-1, keepdims=True) - far)
+        expected = np.einsum("hj,hje->he", p / p.sum(-1, keepdims=True), v)
+        np.testing.assert_allclose(f(q, k, v), expected, atol=4e-6, rtol=0, err_msg=f"H={h} D={d} M={m} E={e}, seed {SEED}")
