@@ -143,7 +143,12 @@ def run(arguments: list[str]) -> int:
         return report(ToolError("out of memory"), arguments)
     except LuminalError as error:
         return report(error, arguments)
-    except Exception as error:  # whatever it is, it is ours
+    except Exception as error:  # whatever it is, it is ours, but for what the driver or a template of a runtime raised
+        from ..runtimes.registry import written_by_author
+
+        where = written_by_author(error)
+        if where:
+            return report(UsageError(f"the runtime fails at {where}: {type(error).__name__}: {error}"), arguments)
         return report(CompilerBug(type(error).__name__, str(error)), arguments, error)
 
 

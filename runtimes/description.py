@@ -28,8 +28,6 @@
     type = "bool"                       bool | int | string
     default, help, choices
 
-    [compiler]                          for the driver: names, flags (free keys)
-
 In a spelling `{T}` is the type of the result, `{E}` its element type, `{f}` the suffix of libm's float functions, `{n}` the lanes, `{buffer}` what a memory
 form reads or writes, `{to}` and `{from}` dtype names, and `@name` a helper: a macro of the folder's `helpers/*.j2`, emitted only when used.
 Memory forms and other program-level expressions are spelled in the same table: vload load_first load_between gather vstore store_first stream broadcast ramp extract fold.
@@ -47,12 +45,15 @@ from ..ir.errors import UsageError
 from ..ir.instructions import INSTRUCTIONS
 from ..ir.primops import OPS
 from . import ConfigKey, Description
+from .spelling import parse
 
 FORMS = (
     "vload", "load_first", "load_between", "gather", "vstore", "store_first", "stream", "broadcast", "ramp", "extract", "fold", "zip_low", "zip_high", "unzip", "select", "load_if",
     "gather_if", "mask",
     "cast_saturate", "cast_small", "cast_to_bool",
 )  # fmt: skip
+FIELDS = ("T", "E", "f", "n", "to", "from", "buffer", "attr")  # what a spelling may name besides operands
+_TOML = {str: "a string", int: "an integer", float: "a float", bool: "a boolean", list: "an array", dict: "a table"}
 _TOP = {
     "name": str,
     "summary": str,
@@ -64,7 +65,6 @@ _TOP = {
     "types": dict,
     "spell": dict,
     "config": dict,
-    "compiler": dict,
     "instructions": dict,
 }
 _TARGET = {"dtypes": list, "arithmetic": list, "vectors": bool, "threads": bool, "gpu": bool, "max_threads": int, "interpreted": bool}
@@ -134,6 +134,7 @@ def check(table: dict[str, Any], where: str) -> None:
             if key != "vector":
                 _known(key.removesuffix(".vector"), _CLASSES, f"{where}: [spell] {op}", "class of operands")
             _typed(text, str, f"{where}: [spell] {op}")
+            _holes(text, OPS[op].arity if op in OPS else None, f"{where}: [spell] {op} = {text!r}")
     for name, row in table.get("instructions", {}).items():
         here = f"{where}: [instructions.{name}]"
         _known(name, INSTRUCTIONS, f"{where}: [instructions]", "instruction")
@@ -142,6 +143,7 @@ def check(table: dict[str, Any], where: str) -> None:
         for needed in _INSTRUCTION:
             if needed not in row:
                 raise UsageError(f"{here}: `{needed}` is missing")
+        _holes(row["spell"], None, f"{here} spell = {row['spell']!r}")
     for name, key in table.get("config", {}).items():
         here = f"{where}: [config.{name}]"
         _typed(key, dict, here)
@@ -152,6 +154,16 @@ def check(table: dict[str, Any], where: str) -> None:
         _known(key["type"], _CONFIG_TYPES, here, "type")
         if "default" in key:
             _typed(key["default"], _CONFIG_TYPES[key["type"]], f"{here} default")
+
+
+def _holes(text: str, arity: int | None, where: str) -> None:
+    """Every hole of a spelling is a field, or an operand that there is (`arity` None: how many there are is not known here)."""
+    for hole in parse(text).holes:
+        if not hole.isdecimal():
+            _known(hole, FIELDS, where, "field")
+        elif arity is not None and int(hole) >= arity:
+            last = f"{{0}} to {{{arity - 1}}}" if arity > 1 else "{0}"
+            raise UsageError(f"{where}: there is no operand {{{hole}}}; the operator has {last}")
 
 
 def _spellings(spell: dict[str, Any]) -> list[tuple[str, str]]:
@@ -178,4 +190,4 @@ def _known(name: str, known: Any, where: str, what: str) -> None:
 
 def _typed(value: object, expected: type, where: str) -> None:
     if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
-        raise UsageError(f"{where}: expected {expected.__name__}, found {type(value).__name__} {value!r}")
+        raise UsageError(f"{where}: expected {_TOML[expected]}, found {_TOML.get(type(value), 'a date or time')}: {value!r}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.coefficients import COEFFICIENTS
 from ..ir.dtypes import DTYPES, DType
-from ..ir.errors import CompilerBug, Unsupported
+from ..ir.errors import Unsupported, UsageError
 from .literals import literal
 
 if TYPE_CHECKING:
@@ -121,10 +121,16 @@ class Helpers:
         types = [self._info(x) for x in (t, to) if x is not None]
         key = (name, *(x.name for x in types))
         if key not in self._names:
+            from .templates import blamed
+
             self._names[key] = "_".join(key)
-            text = str(getattr(self._module(name), name)(*types)).strip("\n")
+            with blamed(f"the helper `{name}` of {self._places()}"):
+                text = str(getattr(self._module(name), name)(*types)).strip("\n")
             self.texts.append(text)
         return self._names[key]
+
+    def _places(self) -> str:
+        return ", ".join(str(f / "helpers") for f in self._files)
 
     def _info(self, t: CType | DType | str) -> CType:
         """Templates may write a dtype by its name."""
@@ -136,7 +142,7 @@ class Helpers:
         if name not in self._modules:
             part = _parts(self._files).get(name)
             if part is None:
-                raise CompilerBug("render", f"no helper `{name}` in {', '.join(str(f / 'helpers') for f in self._files)}")
+                raise UsageError(f'`@{name}` or need("{name}"): there is no such helper in {self._places()}')
             template = _template(self._environment, part)
             self._modules[name] = template.make_module({"need": self.need, "vector": self._types.info})
         return self._modules[name]

@@ -118,6 +118,17 @@ def _line_in(error: BaseException, file: Path) -> str:
     return f" (line {lines[-1]})" if lines else ""
 
 
+def written_by_author(error: BaseException) -> str:
+    """`FILE, line N` where an exception is the fault of a runtime that is not ours: the innermost frame that is its or ours is its.  Else nothing."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        if file.is_relative_to(_HERE.parent):
+            return ""
+        if any((folder / "runtime.toml").is_file() for folder in file.parents[:2]):
+            return f"{file}, line {frame.lineno}"
+    return ""
+
+
 def complete(found: object, protocol: type, what: str) -> None:
     """UsageError that names what of a protocol an object lacks."""
     wanted = [*get_annotations(protocol), *(name for name, value in vars(protocol).items() if callable(value) and name[0] != "_")]

@@ -100,10 +100,15 @@ class Renderer:
         self.expressions = Expressions(description, self.types, self.helpers)
         self.names = Names(reserved)
         self._local = self.names
+        from .templates import blamed
+
         given = {"need": self.helpers.need, "vector": self.types.info}
         # a folder may bring some of the macros only
         files = [f"{k}/statements.j2" for k, folder in enumerate(folders) if (folder / "statements.j2").is_file()]
-        self._modules = [self.environment.get_template(file).make_module(given) for file in files]
+        self._modules = []
+        for file in files:
+            with blamed(str(folders[int(file.partition("/")[0])] / "statements.j2")):
+                self._modules.append(self.environment.get_template(file).make_module(given))
         self._functions = {f.name: f for f in program.functions}
         self.failing = failing(program)
         self._live: list[str] = []

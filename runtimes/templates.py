@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import marshal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import CodeType
 
 import jinja2
 from jinja2 import BytecodeCache, Environment, Template
 from jinja2.bccache import Bucket
 
+from ..ir.errors import UsageError
 from .keep import keep, kept
 
 ROOM = "templates"
@@ -27,6 +30,17 @@ class Kept(BytecodeCache):
     def dump_bytecode(self, bucket: Bucket) -> None:
         if bucket.code is not None:
             save(f"{bucket.key} {bucket.checksum}", bucket.code)
+
+
+@contextmanager
+def blamed(what: str) -> Iterator[None]:
+    """What Jinja finds wrong with a template is its author's mistake: UsageError that begins with `what`."""
+    try:
+        yield
+    except jinja2.TemplateSyntaxError as error:
+        raise UsageError(f"{what}, line {error.lineno}: {error.message}") from None
+    except jinja2.TemplateError as error:
+        raise UsageError(f"{what}: {error.message}") from None
 
 
 def of_text(environment: Environment, text: str) -> Template:

@@ -1,14 +1,18 @@
 """Finding runtimes, and the strictness of runtime.toml."""
 
+import re
 from pathlib import Path
 
 import luminal.runtimes
 import pytest
+from luminal.cli.main import run
+from luminal.compiler import Settings, compilations
 from luminal.ir.errors import UsageError
 from luminal.runtimes import find, registry
 from luminal.runtimes.config import resolve_config
 from luminal.runtimes.registry import load
 
+INHERITING = "from ..clang.driver import Driver as Base\n\nclass Driver(Base):\n"
 CLANG = Path(luminal.runtimes.__file__).parent / "clang"
 
 
@@ -138,7 +142,11 @@ def test_inheriting_in_a_circle(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("suffix = 3", "expected str, found int"),
+        ("suffix = 3", "expected a string, found an integer"),
+        ("[compiler]\nx = 3", "unknown key `compiler`"),
+        ('[spell]\nsqrt = "f({1})"', "there is no operand {1}; the operator has {0}"),
+        ('[spell]\nadd = {float = "{3}"}', "there is no operand {3}; the operator has {0} to {1}"),
+        ('[spell]\nexp = "{Q}({0})"', "unknown field `Q`"),
         ('sufix = ".c"', "did you mean `suffix`"),
         ('[spell]\nexp3 = "f({0})"', "unknown operator `exp3`; did you mean `exp"),
         ('[spell]\nadd = {flot = "{0}"}', "did you mean `float`"),
@@ -154,6 +162,39 @@ def test_strictness(tmp_path, text, message):
     with pytest.raises(UsageError) as caught:
         find(folder(tmp_path, 'name = "mine"\ninherits = "clang"\n' + text))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("helper", "message"),
+    [
+        ("{% macro other(t) %}x{% endmacro %}\n", "there is no such helper"),
+        ("{% macro root(t) %}{{ t.nothing }}{% endmacro %}\n", "the helper `root` of .*helpers.*no attribute 'nothing'"),
+        ("{% macro root(t) %}{% if %}{% endmacro %}\n", "the helper `root` of .*helpers, line 1: "),
+    ],
+)
+def test_a_helper_that_is_wrong_is_its_authors_mistake(tmp_path, helper, message):
+    place = folder(tmp_path, 'name = "mine"\ninherits = "clang"\n[spell]\nsqrt = "@root({0})"\n')
+    (place / "helpers").mkdir()
+    (place / "helpers" / "own.j2").write_text(helper)
+    (found,) = compilations("(composite f ((A{f32}[N]) -> (B{f32}[N])) (return (sqrt A)))", Settings(runtime=str(place)))
+    with pytest.raises(UsageError, match=message):
+        _ = found.rendered
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("driver.py", INHERITING + "    def render(self, program, target, prefix):\n        return {}['x']\n", r"driver\.py, line 5: KeyError: 'x'"),
+        ("source.c.j2", "fine\n{{ nothing_known }}\n", r"source\.c\.j2, line 2: UndefinedError: 'nothing_known' is undefined"),
+        ("source.c.j2", "fine\n{% if %}\n", r"source\.c\.j2, line 2: TemplateSyntaxError"),
+    ],
+)
+def test_a_driver_or_template_that_fails_is_told_with_its_line(tmp_path, capsys, file, text, message):
+    place = folder(tmp_path, 'name = "mine"\ninherits = "clang"\n')
+    (place / file).write_text(text)
+    assert run(["compile", "gemm", "--runtime", str(place), "--emit", "source"]) == UsageError.exit_status
+    shown = capsys.readouterr().err
+    assert re.search(message, shown) and "bug" not in shown
 
 
 def test_configuration():

@@ -10,6 +10,7 @@ from ...ir.graph import Graph
 from ...ir.primops import OPS
 from ...ir.program import Program
 from ...ir.target import Options, Target
+from ...runtimes.registry import written_by_author
 from .layouts import LAYOUTS, laid_out
 from .subjects import OWN, Subject, Variation
 
@@ -132,7 +133,8 @@ def refusal(spec: Spec, error: Exception) -> Refused:
     """What a failure to compile means for the kernel that failed."""
     if isinstance(error, Unsupported):
         return Refused(spec, "not supported", str(error), error.what)
-    said = str(error) if isinstance(error, LuminalError) else f"{type(error).__name__}: {error}"
+    where = written_by_author(error)
+    said = str(error) if isinstance(error, LuminalError) else f"{type(error).__name__}: {error}" + (f" (the runtime's {where})" if where else "")
     return Refused(spec, "time limit" if isinstance(error, TimeLimit) else "compiler error", said)
 
 
