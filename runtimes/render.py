@@ -292,7 +292,7 @@ class Renderer:
         count = self.expressions.text(s.count, Need(13))
         fields = {
             "type": self.types.spell(s.dtype), "name": name, "count": count, "bytes": s.dtype.bytes, "align": s.align,
-            "where": where, "release": list(self._live),
+            "where": where, "release": list(self._live), "restrict": self.restrict,
         }  # fmt: skip
         return fields, {BODY: ()}, (("buffer", s.name), Info(name, s.dtype))
 
