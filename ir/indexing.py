@@ -9,6 +9,7 @@ from .einsum import Contractions
 from .expr import ONE, ZERO, Expr
 from .expr import axis as place
 from .graph import Shape, gather_node, scatter_node, update_node
+from .primops import COMBINERS, OPS, accepts
 from .tensor import BuildError, Int, Range, Tensor
 
 _COMBINE = {"set": "set", "add": "add", "max": "max", "min": "min", "mul": "mul"}
@@ -81,6 +82,8 @@ class Indexing(Contractions):
         if combine not in _COMBINE:
             raise BuildError("E0317", f"scatter combines with {' '.join(_COMBINE)}, not with {combine}")
         base, updates = (self.strong(x) for x in self.unify(base, updates, what="base and updates of scatter"))
+        if combine in COMBINERS and not accepts(OPS[COMBINERS[combine].op], base.dtype):
+            raise BuildError("E0303", f"scatter: {combine} does not take {base.dtype}")
         places = [self.strong(self.index_tensor(i)) for i in indices]
         shape = self.broadcast_shape(*(i.shape for i in places))
         updates = self.expand(updates, shape)

@@ -397,3 +397,20 @@ def test_nests_run_with_a_bound():
     assert not judge(y, r["y0"], f32).ok
     with pytest.raises(CheckFault):
         evaluate(nest_graph([k.Check(N.lt(3), 3)], f32, ("a", f32)), {"x": x}, {"N": 50})
+
+
+def test_an_uncertain_integer_at_the_end_of_its_range_may_wrap():
+    x, y = port("x", i8, N), port("y", f32, N)
+    whole = g.elementwise("cast", (N,), *same(g.elementwise("exp", (N,), *same(g.input_node(y)))), to=i8)  # exp 0 is 1, or just below it
+    total = g.elementwise("add", (N,), *same(g.input_node(x), whole))
+    given = {"x": np.array([126, 127, -128, 5], np.int8), "y": np.array([0, 0, 0, 0.5], np.float32)}
+    r = evaluate(graph([x, y], t=total), given, {"N": 4})["t"]
+    assert r.ill.tolist() == [True, True, False, False] and r.value.tolist() == [127, -128, -127, 6]
+
+
+def test_an_infinity_that_the_dtype_lacks_is_not_judged():
+    x = port("x", f8e4m3, N)
+    less = g.elementwise("less_than", (N,), *same(g.input_node(x)), g.scalar(g.const_node(0.0, f8e4m3)))
+    chosen = g.elementwise("where", (N,), *same(less), g.scalar(g.const_node(-math.inf, f8e4m3)), *same(g.input_node(x)))
+    r = evaluate(graph([x], y=chosen), {"x": np.array([-1, 2], numpy_dtype(f8e4m3))}, {"N": 2})["y"]
+    assert r.ill.tolist() == [True, False]

@@ -199,6 +199,12 @@ def _logical(op: str, x: list[Array], e: list[Array]) -> Array:
     return np.where(undecided, np.inf, 0.0)
 
 
+def wrapping(v: Array, e: Array, to: DType) -> Array:
+    """An error of integers: undecided where a value so far away would leave the dtype's range, and wrap to its other end."""
+    near = v.astype(np.float64)
+    return np.where((e > 0) & ((near + e > float(to.max)) | (near - e < float(to.min))), np.inf, e)
+
+
 def _integer(op: str, x: list[Array], e: list[Array]) -> Array:
     if op in ("add", "sub"):
         return e[0] + e[1]
@@ -267,7 +273,7 @@ def error(op: str, v: Array, args: list[Array], errors: list[Error], source: DTy
     elif to.kind == "bool":
         result = _logical(op, args, e)
     elif to.is_integer:
-        result = _integer(op, args, e)
+        result = wrapping(v, _integer(op, args, e), to)
     else:
         result = PROPAGATE[op](v, args, e)
     result = _as_bound(result)
@@ -295,7 +301,7 @@ def own_rounding(v: Array, ulp: float, to: DType) -> Error:
     if ulp > 0.5:
         return settle(v, np.zeros(np.shape(v)), ulp, to, None)
     fits = v.astype(numpy_dtype(to)) == v
-    if np.all(fits | ~np.isfinite(v)) and not _unspellable(v, to).any():
+    if np.all(fits | ~np.isfinite(v)) and not unspellable(v, to).any():
         return None
     return settle(v, np.zeros(np.shape(v)), ulp, to, fits)
 
@@ -317,7 +323,7 @@ def settle(v: Array, propagated: Array, ulp: float, to: DType, certain: Array | 
         result = np.where(finite, result, propagated)
     undecided = finite & (magnitude + (propagated if ulp <= 0.5 else result) >= overflow(to))
     if undecided.any() or to is f8e4m3:
-        result = np.where(undecided | _unspellable(v, to), np.inf, result)
+        result = np.where(undecided | unspellable(v, to), np.inf, result)
     return _upward(np.asarray(result))
 
 
@@ -327,7 +333,7 @@ def _upward(e: Array) -> Array:
     return near if e.dtype == near.dtype else np.where(near < e, np.nextafter(near, np.inf), near)
 
 
-def _unspellable(v: Array, to: DType) -> Array:
+def unspellable(v: Array, to: DType) -> Array:
     """Where the value is infinite and the dtype has no infinity: NaN or the largest value may stand for it."""
     return np.isinf(v) if to is f8e4m3 else np.zeros((), bool)
 

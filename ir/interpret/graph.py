@@ -19,7 +19,7 @@ from .. import expr as ex
 from ..errors import CompilerBug
 from ..graph import Graph, Node, View
 from ..primops import OPS
-from .bounds import Error, error
+from .bounds import Error, error, unspellable
 from .contract import multiply, sum_of_products
 from .judge import Bounded, IndexFault, Verdict, judge
 from .meaning import Array, compute, from_numpy, identity, working
@@ -276,7 +276,8 @@ class _Evaluator(Positions):
         """The values of a node over a box of its domain, as arrays of exactly that shape (strides may be 0)."""
         shape = tuple(hi - lo for lo, hi in box)
         if node.op == "const":
-            v, e = from_numpy(node.attr.value, node.dtype), None
+            v = from_numpy(node.attr.value, node.dtype)
+            e = np.full((), np.inf) if unspellable(np.asarray(node.attr.value), node.dtype).any() else None
         elif node.op == "iota":
             assert node.attr.expr is not None
             axes = [np.arange(lo, hi).reshape([-1 if j == k else 1 for j in range(len(box))]) for k, (lo, hi) in enumerate(box)]

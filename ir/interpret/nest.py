@@ -17,7 +17,8 @@ is 0.19, 0.24 and 0.22 of its bound, of Cholesky 0.09, 0.11 and 0.17.
 
 Not judged is an element for which a decision fell within the error: a sample disagrees with E about an integer or about being finite; all are not where a
 sample could not be run to its end.  Neither is one whose bound is larger than itself and all that went in: first order says nothing there, such as of an inverse in 8-bit
-floats.  A nest that does not round, on exact operands, is exact.
+floats; nor anything along axes so long that n·ε/2 ≥ 1/2: n roundings, one upon the other, are up to n·u / (1 - n·u) (Higham 2002, lemma 3.1), of which first order is
+then half at most.  A nest that does not round, on exact operands, is exact.
 """
 
 from __future__ import annotations
@@ -60,8 +61,9 @@ def run_nest(nest: Nest, operands: list[Values], shapes: list[tuple[int, ...]], 
             samples = [np.stack(found, -1) for found in zip(*each, strict=True)]
     except (CheckFault, IndexFault):
         return [(v, np.full(v.shape, np.inf)) for v in exact]
+    longest = max((n for shape in (*shapes, *(v.shape for v, _ in operands)) for n in shape), default=0)
     size = max((float(np.max(np.abs(v), where=np.isfinite(v), initial=0)) for v, _ in operands if v.dtype.kind in "fc"), default=np.inf)
-    return [(v, _bound(nest, k, v, s, size)) for k, (v, s) in enumerate(zip(exact, samples, strict=True))]
+    return [(v, _bound(nest, k, v, s, size, longest)) for k, (v, s) in enumerate(zip(exact, samples, strict=True))]
 
 
 def _moved(v: Array, e: Error, random: np.random.Generator) -> Array:
@@ -91,8 +93,8 @@ def _runner(nest: Nest, translator: KernelTranslator, shapes: list[tuple[int, ..
     return run
 
 
-def _bound(nest: Nest, k: int, v: Array, samples: Array, size: float) -> Error:
-    """`samples` along the last axis, `size` the largest magnitude of the operands.  A result that is no float may be the same for all samples: then it has no such axis."""
+def _bound(nest: Nest, k: int, v: Array, samples: Array, size: float, longest: int) -> Error:
+    """`samples` along the last axis, `size` the largest magnitude of the operands, `longest` the longest axis of any tensor.  A result that is no float may be the same for all samples: then it has no such axis."""
     d = nest.results[k].dtype
     if not d.is_inexact:
         return None if samples.shape == v.shape else np.where((samples == v[..., None]).all(-1), 0.0, np.inf)
@@ -104,5 +106,7 @@ def _bound(nest: Nest, k: int, v: Array, samples: Array, size: float) -> Error:
     magnitude = np.abs(v)
     e = WIDTH * spread + POOLED * (np.median(off) if off.size else 0.0) + 8 * (d.epsilon * magnitude + smallest(d))
     e = np.where(np.isfinite(v), e, 0)
+    if longest * d.epsilon >= 1:
+        return np.full(v.shape, np.inf)
     unknown = np.isfinite(v) & ((magnitude + e > largest(d)) | ((e > magnitude) & (e > size)))
     return np.where(agree & ~unknown, e, np.inf).astype(np.float64)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dtypes import DType, f32
-from .bounds import Error, epsilon, largest, settle, smallest
+from .bounds import Error, epsilon, largest, settle, smallest, wrapping
 from .meaning import UFUNC, Array
 
 Axes = tuple[int, ...]
@@ -115,7 +115,7 @@ def finish(combiner: str, p: Partial, count: int | Array, d: DType, bounds: bool
     if d.kind == "bool":
         return p.value, np.where(p.low != p.high, np.inf, 0.0)
     if d.is_integer:
-        return p.value, p.high
+        return p.value, None if p.high is None else wrapping(p.value, p.high, d)
     acc = accumulator(d)
     v = p.value
     if combiner == "add":
