@@ -28,7 +28,8 @@ def multiply(a: Factor, b: Factor, d: DType, bounds: bool, wide: bool) -> Factor
     if d.is_float and not np.isfinite(v).all():
         e = error("mul", v, [a[0], b[0]], [a[1], b[1]], d, accumulator(d) if wide else d)
         dropped = (_maybe_zero(a) & ~np.isfinite(b[0])) | (_maybe_zero(b) & ~np.isfinite(a[0]))
-        return v, np.where(dropped, np.inf, 0 if e is None else e)
+        # an infinity may be NaN where a sum of products is put together otherwise (moments around a point that moves)
+        return v, np.where(dropped | np.isinf(v), np.inf, 0 if e is None else e)
     ea = np.zeros(()) if a[1] is None else a[1]
     eb = np.zeros(()) if b[1] is None else b[1]
     if not d.is_float:
@@ -58,17 +59,14 @@ def sum_of_products(a: Factor, b: Factor, shape: tuple[int, ...], kept: int, d: 
         return Partial(v, total, None, whole=True)
     acc = accumulator(d)
     terms = math.prod(shape[kept:])
-    # a product that is exactly inf or NaN has no error of its own
     own = (PRODUCT if d.is_complex else 0.5) * (epsilon(acc) * total + terms * float(smallest(acc)))
-    spread = np.where(np.isfinite(own), own, 0)
+    spread = np.where(np.isfinite(own), own, np.inf)
     for (x, e), other in ((a, size_b if b[1] is None else size_b + b[1]), (b, size_a)):
         if e is not None:
             e = np.broadcast_to(e, x.shape)
             more = _matmul(e, np.where(np.isfinite(other), other, 0), shape, kept)
             spread = spread + np.where(np.isnan(more), np.inf, more)
     if not np.isfinite(total).all():
-        spread = np.where(_meets(_maybe_zero(a), ~np.isfinite(b[0]), shape, kept), np.inf, spread)
-        spread = np.where(_meets(~np.isfinite(a[0]), _maybe_zero(b), shape, kept), np.inf, spread)
         # a sum with a term that is NaN without doubt is NaN, whatever the other terms are
         nan = _meets(_certainly_nan(a), ~_maybe_zero(b), shape, kept) | _meets(~_maybe_zero(a), _certainly_nan(b), shape, kept)
         spread = np.where(nan, 0, spread)
