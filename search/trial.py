@@ -102,7 +102,7 @@ def run(
 ) -> Result:
     """Test one binding of the sizes.  `given` holds arrays or numbers for some ports (the others are drawn), `save` where to keep outputs (.npy)."""
     from ..ir.interpret.graph import reads_outside
-    from ..ir.interpret.judge import CheckFault, IndexFault
+    from ..ir.interpret.judge import CheckFault, IndexFault, settled
     from ..ir.program import BAD_INDEX
 
     graph = subject.graph
@@ -130,21 +130,29 @@ def run(
             from ..ir.program import ERRORS
 
             return _replace(result, status="code", detail=f"returned {outcome.code} ({ERRORS.get(outcome.code, 'unknown')})")
-        rows = _judged(graph, expected, sizes, Path(folder), save or {})
-    opinion = None if subject.opinion is None else _disagreement(graph, expected, subject.opinion, inputs, sizes)
+        other = None if subject.opinion is None else _asked(subject.opinion, inputs, sizes)
+        decided = {name: settled(v, other[name]) for name, v in expected.items()} if isinstance(other, dict) else expected
+        rows = _judged(graph, decided, sizes, Path(folder), save or {})
+    opinion = _disagreement(graph, expected, other) if isinstance(other, dict) else other
     status = "pass" if all(r.ok for r in rows) and not opinion else "mismatch"
     return _replace(result, status=status, outputs=rows, times=outcome.times, flops=flops, bytes=moved, opinion=opinion)
 
 
-def _disagreement(graph: Graph, expected: Mapping[str, Any], opinion: tuple[Graph, Graph], inputs: Mapping[str, Any], sizes: dict[str, int]) -> str:
-    """Where the second opinion, evaluated exactly too, says something else than the composite by more than both their bounds; empty where it does not."""
+def _asked(opinion: tuple[Graph, Graph], inputs: Mapping[str, Any], sizes: dict[str, int]) -> dict[str, Any] | str:
+    """What the second opinion says, evaluated exactly too, or why it says nothing."""
     from ..ir.interpret.graph import evaluate as reference
-    from ..ir.interpret.judge import Bounded, CheckFault, IndexFault, judge
+    from ..ir.interpret.judge import CheckFault, IndexFault
 
     try:
-        other = reference(definition(*opinion, sizes), inputs, sizes)
+        return reference(definition(*opinion, sizes), inputs, sizes)
     except (IndexFault, CheckFault) as fault:
         return str(fault)
+
+
+def _disagreement(graph: Graph, expected: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """Where the second opinion says something else than the composite by more than both their bounds; empty where it does not."""
+    from ..ir.interpret.judge import Bounded, judge
+
     for port in graph.ports:
         if port.role not in ("out", "inout"):
             continue

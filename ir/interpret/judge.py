@@ -46,6 +46,12 @@ class Verdict:
     worst: tuple[int, ...]  # the index of the largest ratio
 
 
+def settled(said: Bounded, other: Bounded) -> Bounded:
+    """What is undecided in `said`, as `other` has it: a second opinion of the same tensor."""
+    ask = said.ill & ~other.ill
+    return Bounded(np.where(ask, other.value, said.value), np.where(ask, other.bound, said.bound), said.ill & other.ill)
+
+
 def judge(actual: Any, expected: Bounded, dtype: DType) -> Verdict:
     """Compare a computed array (in the port's dtype, logical shape) with the exact value: NaN must meet NaN and inf the same inf."""
     got = np.asarray(actual)

@@ -67,7 +67,7 @@ def _part(part: Part) -> dict[str, Any]:
         "library": [part.path.parent.name, part.path.suffix],
         "program": part.program,
         "names": asdict(Names(part.names.ports, part.names.sizes, part.names.free)),
-        "kernels": [[asdict(k.spec), text.show(k.graph), text.show(k.raised)] for k in part.kernels],
+        "kernels": [[asdict(k.spec), text.show(k.graph), text.show(k.raised), k.opinion and text.show(k.opinion)] for k in part.kernels],
     }
 
 
@@ -87,18 +87,18 @@ def _recalled(table: dict[str, Any], known: Mapping[tuple[str, str], Subject]) -
     path = found(*table["library"])
     if path is None:
         return None
-    kernels = [_kernel(Spec(**spec), graph, raised, known) for spec, graph, raised in table["kernels"]]
+    kernels = [_kernel(Spec(**spec), known, *graphs) for spec, *graphs in table["kernels"]]
     names = table["names"]
     return Part(kernels, Names(tuple(names["ports"]), tuple(names["sizes"]), tuple(names["free"])), table["program"], path)
 
 
-def _kernel(spec: Spec, graph: str, raised: str, known: Mapping[tuple[str, str], Subject]) -> Kernel:
+def _kernel(spec: Spec, known: Mapping[tuple[str, str], Subject], graph: str, raised: str, opinion: str | None) -> Kernel:
     from ...ir import text
     from ...ir.graph import Graph
 
-    before, after = text.read(graph), text.read(raised)
-    assert isinstance(before, Graph) and isinstance(after, Graph)
-    return Kernel(spec, known[spec.kind, spec.subject], before, after, None)
+    before, after, other = text.read(graph), text.read(raised), opinion and text.read(opinion)
+    assert isinstance(before, Graph) and isinstance(after, Graph) and (other is None or isinstance(other, Graph))
+    return Kernel(spec, known[spec.kind, spec.subject], before, after, None, other)
 
 
 __all__ = ["PREFIX", "Part", "Unit", "key", "recall", "remember"]

@@ -45,6 +45,7 @@ class Kernel:
     graph: Graph  # before the passes: the reference
     raised: Graph  # after those on the graph
     program: Program | None  # None where its library was found ready (see `kept`)
+    opinion: Graph | None = None  # what is asked where `graph` leaves a point undecided
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +103,8 @@ def compiled(spec: Spec, subject: Subject, target: Target) -> Kernel | Refused |
     if spec.dtype not in (OWN, *target.dtypes):
         return Refused(spec, "not supported", f"the runtime {target.runtime} does not have {spec.dtype}", spec.dtype)
     try:
-        graph = _graph(spec, subject, target)
-        if graph is None:
+        found = _graphs(spec, subject, target)
+        if found is None:
             return None
     except SourceError as error:
         # asked in one layout only: what there is no plain kernel of is told once
@@ -111,19 +112,20 @@ def compiled(spec: Spec, subject: Subject, target: Target) -> Kernel | Refused |
         return Refused(spec, "dtype" if elsewhere else "compiler error", str(error), spec.dtype)
     if spec.variant == "decomposed":
         target = replace(target, native=frozenset(op for op in target.native if OPS[op].primop))
+    graph, opinion = found
     levels: dict[str, Any] = {}
     try:
         options = Options(level=0 if spec.variant == "scalar" else 2, schedules=subject.schedules)
         program = run_pipeline(graph, "graph", target, options, lambda name, level, ir, seconds: levels.__setitem__(level, ir))
     except Exception as error:  # a compiler that stumbles over one kernel is a result, and not the end of the run
         return refusal(spec, error)
-    return Kernel(spec, subject, graph, levels["graph"], program)
+    return Kernel(spec, subject, graph, levels["graph"], program, opinion)
 
 
 def _is_defined(subject: Subject, dtype: str, instance: int, target: Target) -> bool:
     """A subject that is defined on no dtype at all is a mistake in its source."""
     try:
-        _graph(Spec(subject.name, subject.kind, dtype, instance=instance), subject, target)
+        _graphs(Spec(subject.name, subject.kind, dtype, instance=instance), subject, target)
     except SourceError:
         return False
     return True
@@ -138,16 +140,16 @@ def refusal(spec: Spec, error: Exception) -> Refused:
     return Refused(spec, "time limit" if isinstance(error, TimeLimit) else "compiler error", said)
 
 
-def _graph(spec: Spec, subject: Subject, target: Target) -> Graph | None:
-    """Elaborated and laid out.  Leading axes become two where it takes more than one to have a layout.  A conversion goes to what the runtime has."""
+def _graphs(spec: Spec, subject: Subject, target: Target) -> tuple[Graph, Graph | None] | None:
+    """Elaborated and laid out, with the second opinion of the same shape.  Leading axes become two where it takes more than one to have a layout.  A
+    conversion goes to what the runtime has."""
     instance = Variation({"dtypes": target.dtypes}) if subject.kind != "composite" else subject.instances[spec.instance]
-    graph = subject.graph(spec.dtype, 1, instance)
-    if spec.layout == "row":
-        return graph
-    found = laid_out(graph, spec.layout)
-    if found is None and subject.leading:
-        found = laid_out(subject.graph(spec.dtype, 2, instance), spec.layout)
-    return found
+    for ranks in (1, 2) if subject.leading and spec.layout != "row" else (1,):
+        graph = subject.graph(spec.dtype, ranks, instance)
+        found = graph if spec.layout == "row" else laid_out(graph, spec.layout)
+        if found is not None:
+            return found, None if subject.opinion is None else subject.opinion(spec.dtype, ranks, instance)
+    return None
 
 
 __all__ = ["VARIANTS", "Kernel", "Refused", "Spec", "compiled", "of_case", "refusal", "specs"]

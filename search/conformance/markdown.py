@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from .report import CLOSE, STATUSES, Report, Row, far, reason
 
 SHOWN = 12  # names in a sentence
+OPEN = 10  # a row is told of when one in so many points is not judged
 
 
 def markdown(report: Report) -> str:
-    parts = [head(report), *contract(report), *composites(report), *failures(report), *explained(report)]
+    parts = [head(report), *contract(report), *composites(report), *failures(report), *explained(report), *unjudged(report)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -119,6 +120,17 @@ def explained(report: Report) -> Iterable[str]:
     exceptions = [f"- {label(r)}, {r.dtype}: median {far(r.ulp_median)}, p99 {far(r.ulp_p99)}; {why}" for r in judged if (why := reason(r))]
     if exceptions:
         yield "The others, and why:\n\n" + "\n".join(exceptions)
+
+
+def unjudged(report: Report) -> Iterable[str]:
+    """Rows of which a tenth or more of the points are not judged."""
+    found = [r for r in report.rows if r.status == "passes" and r.undecided * OPEN >= max(r.points, 1)]
+    if found:
+        yield (
+            "## Points that are not judged\n\nWhere what is compared, rounded down, converted to an integer or taken as bits is known within an error bound only, a right "
+            "result may be on either side; where a bound overflows, any result is within it. Rows with a tenth or more of such points:\n\n"
+            + "\n".join(f"- {label(r)}, {r.dtype}: {r.undecided / r.points:.0%} of {r.points}" for r in found)
+        )
 
 
 def shortened(text: str) -> str:

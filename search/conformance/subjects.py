@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from ...dsl import Composite, Instance, Scope, elaborate, read_file
+from ...dsl import Composite, Instance, Scope, elaborate, read_file, second_opinion
 from ...dsl.scope import LIBRARY
 from ...ir.dtypes import DTYPES
 from ...ir.errors import SourceError
@@ -44,6 +44,7 @@ class Subject:
     instances: tuple[Variation, ...] = (Variation(),)
     schedules: dict[str, str] = field(default_factory=dict)
     leading: bool = False  # it takes any number of leading axes
+    opinion: Callable[[str, int, Variation], Graph] | None = field(default=None, compare=False)  # the second opinion of its test, as `graph`
 
 
 @cache
@@ -83,14 +84,15 @@ def _composite(path: Path) -> Subject:
     """The last composite of a file.  A file that cannot be read is a subject that raises what is wrong with it."""
     try:
         composites = read_file(path)
+        other = second_opinion(composites[-1])
     except SourceError as error:
         return Subject(path.stem, "composite", path.parent.name, _raising(error), (OWN,))
     composite = composites[-1]
     variables = list(dict.fromkeys(p.type.name for p in composite.ports if p.type is not None and p.type.dtype is None))
 
-    def graph(dtype: str, ranks: int, instance: Variation) -> Graph:
+    def graph(dtype: str, ranks: int, instance: Variation, of: Composite = composite) -> Graph:
         wanted = Instance(dtypes=dict.fromkeys(variables, dtype), parameters=instance.parameters, ranks=ranks, given=instance.given)
-        return elaborate(composite, Scope(composites), wanted)
+        return elaborate(of, Scope(composites), wanted)
 
     return Subject(
         composite.name,
@@ -101,6 +103,7 @@ def _composite(path: Path) -> Subject:
         _instances(composite),
         dict(composite.schedules),
         _leads(composite),
+        None if other is None else partial(graph, of=other),
     )
 
 

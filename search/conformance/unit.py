@@ -14,7 +14,7 @@ from zlib import crc32
 from ...ir.dtypes import numpy_dtype
 from ...ir.errors import ToolError
 from ...ir.interpret.graph import evaluate, reads_outside
-from ...ir.interpret.judge import Bounded, CheckFault, IndexFault, judge
+from ...ir.interpret.judge import Bounded, CheckFault, IndexFault, judge, settled
 from ...ir.layout import as_array
 from ...ir.merge import merge
 from ...ir.program import BAD_INDEX, ERRORS
@@ -220,6 +220,9 @@ class Library:
         if key not in self.known:
             try:
                 found: dict[str, Bounded] | int = evaluate(meant, given, case.sizes)
+                if kernel.opinion is not None and any(b.ill.any() for b in found.values()):
+                    other = evaluate(kernel.opinion, given, case.sizes)
+                    found = {name: settled(b, other[name]) for name, b in found.items()}
             except (IndexFault, CheckFault) as fault:
                 found = fault.code if isinstance(fault, CheckFault) else BAD_INDEX
             if not isinstance(found, int) and sum(b.value.size for b in found.values()) > _KEPT_ELEMENTS:
