@@ -43,8 +43,10 @@ def open_input(text_or_path: str, settings: Settings, stdin: Callable[[], str] |
         return Unit("<stdin>", stdin())
     if "\n" in text_or_path or text_or_path.lstrip().startswith(("(", ";")):
         return Unit("<text>", text_or_path)
+    if not text_or_path.strip():
+        raise UsageError("an input without a name: expected a file, - for standard input, or the name of a library composite")
     path = Path(text_or_path)
-    if not path.suffix and not path.is_file():
+    if not path.suffix and (path.is_dir() or not path.exists()):
         if path.is_dir():
             raise UsageError(f"{text_or_path}: a folder; name the files in it (only `luminal check` takes folders)")
         folders = (*map(Path, settings.include), OPS_FOLDER)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from json import dumps
 from pathlib import Path
@@ -16,6 +15,7 @@ from ..ir.errors import UsageError
 from . import diagnostics
 from .parse import parse_bindings, parse_config, parse_pairs, parse_value
 from .progress import stage
+from .streams import standard_input
 
 if TYPE_CHECKING:
     from ..ir.target import Target
@@ -73,7 +73,7 @@ def bench(inputs: tuple[str, ...], **options: Any) -> int:
     status = 0
     head: dict[str, Any] = {}
     for input_ in inputs:
-        for compilation in compilations(input_, settings_of(options), sys.stdin.read):
+        for compilation in compilations(input_, settings_of(options), standard_input):
             with stage(f"building {compilation.unit.name}", quiet=options["as_json"]):
                 made, bindings = prepare(compilation, options, method)
             diagnostics.show(compilation.warnings, diagnostics.wants_color("auto"))

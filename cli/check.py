@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 from ..compiler import LEVELS, Compilation, Settings, entries, open_input
 from ..ir.errors import Diagnostic, LuminalError, SourceError, UsageError
 from . import diagnostics
+from .streams import standard_input
 
 if TYPE_CHECKING:
     from ..dsl.ast import Composite
@@ -48,7 +48,7 @@ def check(inputs: tuple[str, ...], entry: str | None, include: tuple[str, ...], 
     for file in files:
         here: list[Diagnostic] = []
         try:
-            unit = open_input(file, settings, sys.stdin.read)
+            unit = open_input(file, settings, standard_input)
             for composite in entries(unit, settings):
                 if is_complete(composite):
                     checked += 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from . import diagnostics
 from .dependencies import write_rule
 from .parse import parse_bindings, parse_config, parse_pairs, parse_value
 from .progress import stage
+from .streams import standard_input
 
 SEARCH = 20.0  # seconds of a search at -O3, where --timeout leaves it as much
 MAX_PRESENCES = 8  # sets of optional ports that `--test` tries
@@ -27,7 +27,12 @@ MAX_PRESENCES = 8  # sets of optional ports that `--test` tries
 @click.option("-r", "--runtime", default="clang", metavar="NAME|DIR", help="clang, cuda, reference, an installed one, or a folder.")
 @click.option("--target", metavar="NAME", help="Which machine of the runtime: native, x86-64-v3, sm_90a, …")
 @click.option("-o", "output", metavar="PATH", help="A file (its suffix says what) or a folder for everything.")
-@click.option("--emit", metavar="LEVEL,...", help="ast graph schedule kernel program source header, to stdout (or into -o).")
+@click.option(
+    "--emit",
+    multiple=True,
+    metavar="LEVEL,...",
+    help="ast composite graph schedule kernel program source header, to stdout (or into -o); into -o also object, library.",
+)
 @click.option(
     "-O", "level", type=click.IntRange(0, 3), default=2, show_default=True, help="0 plain, 1 fused, 2 scheduled, 3 searched for on this machine."
 )
@@ -72,11 +77,15 @@ MAX_PRESENCES = 8  # sets of optional ports that `--test` tries
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Of diagnostics.")
 def compile_(**options: Any) -> int:
-    """Compile composites.
+    """Compile composites: to C or CUDA, to libraries, or to kernels that are tested.
+
+    An INPUT is a .toml or .lisp file, - (standard input), an intermediate file (.graph, .kernel, .program), or the name of a
+    library composite, as `luminal ops` lists them. With neither -o, --emit nor --test, source, header and shared library are written into the current folder.
 
     \b
     Examples:
-      luminal compile samples/gemm.toml --runtime cuda
+      luminal compile softmax -o softmax.c
+      luminal compile samples/gemm.toml --runtime cuda -o gemm.cu
       luminal compile samples/gemm.toml --test "M=100, N=100, K=100" --config OMP=1,MARCH="native"
       echo '(composite ((A{f32}[N]) -> (B{f32}[N])) (return (exp A)))' | luminal compile - --emit source
     """
@@ -86,6 +95,10 @@ def compile_(**options: Any) -> int:
         raise UsageError("no input: a .toml or .lisp file, - for standard input, an intermediate file, or the name of a library composite")
     emitted = parse_emit(options["emit"])
     consistent(options)
+    if options["inputs"].count("-") > 1:
+        raise UsageError("-: standard input can be read only once")
+    if options["dependencies"] and emitted and options["output"] is None:
+        raise UsageError("-MD: nothing is written that could depend on something; name it with -o")
     if options["output"] == "-":
         raise UsageError("-o -: text goes to standard output where there is no -o; else a file or a folder is named (./- where it has that name)")
     if options["as_json"] and (emitted or options["print_after"] or options["stop_after"]) and options["output"] is None:
@@ -99,7 +112,7 @@ def compile_(**options: Any) -> int:
     report: dict[str, Any] = {"ok": True, "runtime": None, "results": [], "files": [], "diagnostics": []}
     for input_ in options["inputs"]:
         try:
-            found = compilations(input_, settings, stdin=sys.stdin.read, observer=observer(options), keeps=True)
+            found = compilations(input_, settings, stdin=standard_input, observer=observer(options), keeps=True)
             if (
                 options["output"]
                 and Path(options["output"]).suffix
@@ -174,13 +187,13 @@ def settings_of(options: dict[str, Any]) -> Settings:
     )  # fmt: skip
 
 
-def parse_emit(text: str | None) -> list[str]:
+def parse_emit(texts: tuple[str, ...]) -> list[str]:
     from ..products import EMITTED
 
-    levels = [w.strip() for w in text.split(",")] if text else []
+    levels = list(dict.fromkeys(w.strip() for text in texts for w in text.split(",")))
     for level in levels:
         if level not in EMITTED:
-            raise UsageError(f"--emit {level}: no such level; there are {' '.join(EMITTED)}")
+            raise UsageError(f"--emit {level or repr(level)}: no such level; there are {' '.join(EMITTED)}")
     return levels
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -14,6 +15,9 @@ import click
 from .. import __version__
 from ..ir.errors import CompilerBug, LuminalError, SourceError, ToolError, UsageError
 from . import diagnostics
+from .streams import drop_output, open_closed
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 # name -> its module in this folder; the command is the attribute of the same name
 COMMANDS = {
@@ -31,6 +35,10 @@ COMMANDS = {
     "cache": "cache",
     "completion": "completion",
 }
+
+
+class Closed(Exception):
+    """Nobody reads what is written (`| head`).  click gives status 1 where it sees BrokenPipeError itself."""
 
 
 class Lazy(click.Group):
@@ -51,6 +59,12 @@ class Lazy(click.Group):
         from importlib import import_module
 
         return getattr(import_module(f".{module}", __package__), module)
+
+    def invoke(self, ctx: click.Context) -> int | None:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise Closed from None
 
 
 @click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
@@ -73,7 +87,9 @@ def prepare(argv: Sequence[str]) -> list[str]:
             import shlex
 
             try:
-                words.extend(shlex.split(Path(word[1:]).read_text(), comments=True))
+                words.extend(shlex.split(Path(word[1:]).read_text(encoding="utf-8"), comments=True))
+            except UnicodeDecodeError:
+                raise UsageError(f"{word}: not UTF-8 text") from None
             except (OSError, ValueError) as error:
                 said = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
                 raise UsageError(f"{word}: {said}") from None
@@ -102,16 +118,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command and leave with the exit status of the contract (see `docs/cli.md`)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     seldom_collect()
+    open_closed()
     for name in ("SIGTERM", "SIGHUP"):  # an orderly end, so that what was begun is cleared away
         # what `nohup` has us ignore stays ignored
         if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
             signal.signal(getattr(signal, name), _leave)
-    try:
-        status = run(arguments)
-    except BrokenPipeError:  # `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 0
-    sys.exit(status)
+    sys.exit(run(arguments))
 
 
 def seldom_collect() -> None:
@@ -137,19 +149,30 @@ def run(arguments: list[str]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        raise
+    except (Closed, BrokenPipeError):
+        drop_output()
+        return 0
     except MemoryError:
         return report(ToolError("out of memory"), arguments)
     except LuminalError as error:
         return report(error, arguments)
-    except Exception as error:  # whatever it is, it is ours, but for what the driver or a template of a runtime raised
-        from ..runtimes.registry import written_by_author
+    except OSError as error:
+        if error.filename is None and error.errno in FULL:  # of what is written a piece at a time only standard output
+            drop_output()
+            return report(UsageError(f"standard output: {os.strerror(error.errno).lower()}"), arguments)
+        return unexpected(error, arguments)
+    except Exception as error:
+        return unexpected(error, arguments)
 
-        where = written_by_author(error)
-        if where:
-            return report(UsageError(f"the runtime fails at {where}: {type(error).__name__}: {error}"), arguments)
-        return report(CompilerBug(type(error).__name__, str(error)), arguments, error)
+
+def unexpected(error: Exception, arguments: list[str]) -> int:
+    """Whatever it is, it is ours, but for what the driver or a template of a runtime raised."""
+    from ..runtimes.registry import written_by_author
+
+    where = written_by_author(error)
+    if where:
+        return report(UsageError(f"the runtime fails at {where}: {type(error).__name__}: {error}"), arguments)
+    return report(CompilerBug(type(error).__name__, str(error)), arguments, error)
 
 
 def report(error: LuminalError, arguments: list[str], cause: BaseException | None = None) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import click
 
 from ..compiler import OPS_FOLDER, Compilation, Settings, entries, open_input
 from ..ir.errors import UsageError
+from .streams import standard_input
 
 if TYPE_CHECKING:
     from ..dsl.ast import Composite, PortDecl
@@ -40,7 +40,7 @@ def ops(name: str | None, include: tuple[str, ...], as_json: bool) -> int:
         return 0
     settings = Settings(runtime="reference", include=include)
     try:
-        unit = open_input(name, settings, sys.stdin.read)
+        unit = open_input(name, settings, standard_input)
     except UsageError:
         signature = operator_signature(name)
         if signature is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,8 @@ from ..compiler import Compilation, Settings, compilations
 from ..ir.errors import UsageError
 from . import diagnostics
 from .parse import parse_config, parse_pairs, split_pairs
+from .streams import standard_input
+from .testing import admitted
 
 if TYPE_CHECKING:
     from ..search.account import Account, KernelAccount
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--target", metavar="NAME", help="Which machine of the runtime.")
 @click.option("-c", "--config", multiple=True, metavar="KEY=VALUE,...", help="The runtime's own settings.")
 @click.option("-O", "level", type=click.IntRange(0, 2), default=2, show_default=True, help="0 plain, 1 fused, 2 scheduled.")
-@click.option("-D", "defines", multiple=True, metavar="M=64", help="Fix a size at compile time.")
+@click.option("-D", "defines", multiple=True, metavar="M=64", help="Fix a size, or set a parameter, at compile time.")
 @click.option("--dtype", "dtypes", multiple=True, metavar="T=f16", help="Bind a type variable.")
 @click.option("--entry", metavar="NAME|all", help="Which composite of a file.")
 @click.option("-I", "include", multiple=True, metavar="DIR", help="Where called composites are looked up.")
@@ -53,7 +54,7 @@ def show(input_: str, **options: Any) -> int:
     )  # fmt: skip
     pages: list[str] = []
     objects: list[dict[str, Any]] = []
-    for compilation in compilations(input_, settings, sys.stdin.read):
+    for compilation in compilations(input_, settings, standard_input):
         found = account(compilation.run(stop_after="join"), compilation.program, sizes_of(compilation, options["sizes"]))
         why = {k.name: k.notes for k in compilation.module.kernels} if options["why"] else {}
         objects.append(as_object(found, compilation, why))
@@ -98,6 +99,8 @@ def sizes_of(compilation: Compilation, text: str | None) -> dict[str, int]:
     missing = [name for name in free if name not in given]
     if missing:
         raise UsageError(f"--sizes: {program.name} also needs {', '.join(missing)}")
+    for size in program.sizes:
+        admitted(size, given[size.name], "--sizes")
     return given
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--case", "case", metavar="TEXT", help="This case only, as a report names it; --ops and --dtype say of what.")
 @click.option("-c", "--config", "config", multiple=True, metavar="KEY=VALUE,...", help="The runtime's own settings.")
 @click.option("--device", metavar="cuda:N|host", help="Run there.")
-@click.option("--timeout", type=float, default=20.0, show_default=True, metavar="S", help="Bound on each case.")
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), default=20.0, show_default=True, metavar="S", help="Bound on each case.")
 @click.option(
     "--mem-limit", type=click.IntRange(1), default=4096, show_default=True, metavar="MB", help="Bound on the memory of each worker and compiler."
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,14 @@ from ..compiler import Compilation
 from ..ir.errors import UsageError
 from ..ir.evaluate import evaluate
 from ..ir.expr import Expr
+from ..ir.graph import Size
 from .parse import parse_bindings
 from .progress import stage
 
 if TYPE_CHECKING:
     from ..search.trial import Result
+
+MOST = 1 << 44  # elements of one tensor
 
 
 def test(compilation: Compilation, options: dict[str, Any], report: dict[str, Any], log: list[str]) -> int:
@@ -131,15 +135,23 @@ def odd_sizes(compilation: Compilation, names: list[str]) -> list[tuple[int, ...
 def check(compilation: Compilation, binding: dict[str, int], option: str) -> None:
     graph = compilation.elaborate()
     for size in graph.sizes:
-        value = binding[size.name]
-        if value < size.min or value > size.max or value % size.multiple:
-            raise UsageError(
-                f"{option}: {size.name}={value}: expected {size.min} <= {size.name}"
-                + (f", a multiple of {size.multiple}" if size.multiple > 1 else "")
-            )
+        admitted(size, binding[size.name], option)
     for condition in graph.requires:
         if not holds(condition, binding):
             raise UsageError(f"{option}: the sizes break the precondition {condition!r} of {graph.name}")
+    for port in graph.ports:
+        if (count := prod(evaluate(e, binding) for e in port.shape)) > MOST:
+            raise UsageError(f"{option}: {port.name} would have {count} elements; no machine has memory for more than {MOST}")
+
+
+def admitted(size: Size, value: int, option: str) -> None:
+    """UsageError where a size cannot be of this value."""
+    if value < size.min or value > size.max or value % size.multiple:
+        raise UsageError(
+            f"{option}: {size.name}={value}: expected {size.min} <= {size.name}"
+            + (f" <= {size.max}" if value > size.max else "")
+            + (f", a multiple of {size.multiple}" if size.multiple > 1 else "")
+        )
 
 
 def holds(condition: Expr, binding: dict[str, int]) -> bool:
@@ -158,8 +170,10 @@ def inputs_of(texts: tuple[str, ...]) -> dict[str, Any]:
         try:
             found[name] = numpy.load(path, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
-            said = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+            said = error.strerror.lower() if isinstance(error, OSError) and error.strerror else "not a .npy file of numbers"
             raise UsageError(f"--input {name}={path}: {said}") from None
+        if not isinstance(found[name], numpy.ndarray):  # an .npz archive
+            raise UsageError(f"--input {name}={path}: not a .npy file of numbers")
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from json import dumps
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from ..compiler import Compilation, Settings, compilations
 from ..ir.errors import UsageError
 from .parse import parse_bindings, parse_config, parse_pairs, parse_value
 from .progress import stage
+from .streams import standard_input
 from .testing import check
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def tune(inputs: tuple[str, ...], **options: Any) -> int:
     status = 0
     for input_ in inputs:
         for text in options["sizes"] or ("",):
-            for compilation in compilations(input_, settings_of(options, text), sys.stdin.read):
+            for compilation in compilations(input_, settings_of(options, text), standard_input):
                 if text:
                     checked(compilation, text)
                 with stage(f"searching {compilation.name}", quiet=options["as_json"]) as say:

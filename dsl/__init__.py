@@ -8,16 +8,16 @@ if TYPE_CHECKING:
     from .ast import Composite
     from .diagnostics import render_diagnostics
     from .elaboration import Instance, elaborate
-    from .files import text_of
+    from .files import decoded, text_of
     from .opinion import second_opinion
     from .reader import read, read_file
     from .scope import Scope
 
 _PUBLIC = {
     "Composite": "ast", "Instance": "elaboration", "Scope": "scope", "elaborate": "elaboration", "read": "reader", "read_file": "reader",
-    "render_diagnostics": "diagnostics", "second_opinion": "opinion", "text_of": "files",
+    "decoded": "files", "render_diagnostics": "diagnostics", "second_opinion": "opinion", "text_of": "files",
 }  # fmt: skip
-__all__ = ["Composite", "Instance", "Scope", "elaborate", "read", "read_file", "render_diagnostics", "second_opinion", "text_of"]
+__all__ = ["Composite", "Instance", "Scope", "decoded", "elaborate", "read", "read_file", "render_diagnostics", "second_opinion", "text_of"]
 
 
 def __getattr__(name: str) -> Any:

@@ -17,6 +17,11 @@ def text_of(path: str | PathLike[str]) -> str:
             data = f.read(MAX_BYTES + 1)
     except OSError as e:
         raise UsageError(f"cannot read {name}: {e.strerror}") from None
+    return decoded(data, name)
+
+
+def decoded(data: bytes, name: str) -> str:
+    """The text of a file of this name; SourceError as `text_of`."""
     if len(data) > MAX_BYTES:
         raise _error("E0106", f"a file of more than {MAX_BYTES} bytes", name, "")
     try:

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from ..ir.evaluate import evaluate
 from ..ir.expr import Expr, total, var
 from ..ir.kernel import Buffer, Module, port_buffer
 from ..ir.program import Define, For, Function, If, Program, Region, Scratch, Stmt, While
 from ..ir.simplify import simplify
 from ..ir.text import show_expr
 from ..ir.walks import substitute
-from .work import Work, work_of
+from .work import Work, amount, work_of
 
 T = TypeVar("T")
 
@@ -125,4 +124,4 @@ def pair(change: Callable[[Expr], T], both: tuple[Expr, Expr]) -> tuple[T, T]:
 
 
 def value(e: Expr, sizes: Mapping[str, int]) -> int:
-    return max(0, evaluate(e, sizes))
+    return amount(e, sizes)

@@ -38,11 +38,11 @@ class Work:
 
     def memory_cost(self, sizes: Mapping[str, int]) -> float:
         """In additions of vector code, as `passes/costs.py` weighs them."""
-        read, written = (sum(max(0, evaluate(e, sizes)) for e in part.values()) for part in (self.reads, self.writes))
+        read, written = (sum(amount(e, sizes) for e in part.values()) for part in (self.reads, self.writes))
         return READ * read + WRITE * written
 
     def arithmetic_cost(self, sizes: Mapping[str, int]) -> float:
-        return float(max(0, evaluate(self.additions, sizes)))
+        return float(amount(self.additions, sizes))
 
     def cost(self, sizes: Mapping[str, int]) -> float:
         """The larger of the two: they overlap."""
@@ -51,6 +51,14 @@ class Work:
     def bound(self, sizes: Mapping[str, int]) -> str:
         """`memory` or `arithmetic`."""
         return "memory" if self.memory_cost(sizes) >= self.arithmetic_cost(sizes) else "arithmetic"
+
+
+def amount(e: Expr, sizes: Mapping[str, int]) -> int:
+    """What is counted comes to at least 0; where it is divided by a size that is 0, nothing is there to be counted."""
+    try:
+        return max(0, evaluate(e, sizes))
+    except ZeroDivisionError:
+        return 0
 
 
 def work_of(module: Module) -> list[Work]:
