@@ -143,6 +143,23 @@ def test_default_products_are_whole_and_named(tmp_path: Path) -> None:
     assert all(p.name in done.stdout for p in tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("redirected", "status", "said"),
+    [
+        ("compile samples/gemm.toml --emit source,program | head -1; exit ${PIPESTATUS[0]}", 0, ""),
+        ("compile samples/gemm.toml --emit source >&-", 0, ""),
+        ("compile samples/gemm.toml --emit source > /dev/full", 2, "standard output: no space left on device"),
+        ("compile - <&-", 1, "there is no composite in this file"),
+        ("compile - --emit graph < <(printf '\\xff')", 1, "byte 0 is not UTF-8"),
+        ("show softmax --sizes batch=2,N=0 > /dev/null", 0, ""),
+    ],
+)
+def test_streams_that_are_closed_full_or_no_text(redirected: str, status: int, said: str) -> None:
+    done = subprocess.run(["bash", "-c", f"{sys.executable} -m luminal.cli {redirected}"], cwd=ROOT, text=True, capture_output=True, timeout=240)
+    assert done.returncode == status and said in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert said or not done.stderr
+
+
 def test_a_closed_pipe_ends_quietly() -> None:
     command = f"{sys.executable} -m luminal.cli compile samples/gemm.toml --print-after all | head -1"
     done = subprocess.run(["bash", "-c", command], text=True, capture_output=True, cwd=ROOT, timeout=120)

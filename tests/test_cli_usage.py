@@ -24,6 +24,13 @@ WRONG = [
     (("compile", "*"), "no such file, and no library composite"),
     ((*COMPILE, "--entry", "sub"), "no composite named sub; it holds add"),
     ((*COMPILE, "--emit", "sauce"), "--emit sauce: no such level; there are ast"),
+    ((*COMPILE, "--emit", ""), "--emit '': no such level; there are ast"),
+    ((*COMPILE, "--emit", "graph", "-MD"), "-MD: nothing is written"),
+    (("compile", ""), "an input without a name"),
+    (("compile", "-", "-"), "standard input can be read only once"),
+    (("check", "/dev/null"), "the suffix says what a file holds"),
+    (("show", "add.lisp", "--sizes", "M=3, N=-1"), "--sizes: N=-1: expected 0 <= N"),
+    (("test-runtime", "--timeout", "0"), "0.0 is not in the range x>0"),
     ((*COMPILE, "--emit", "object"), "give it a place with -o"),
     ((*COMPILE, "--emit", "source", "-o", "add.h"), "--emit source and -o add.h contradict"),
     ((*COMPILE, "--emit", "source", "-o", "-"), "-o -: text goes to standard output where there is no -o"),
@@ -47,9 +54,11 @@ WRONG = [
     ((*COMPILE, "--test", "M=3D, N=3"), "M=3D: expected a number"),
     ((*COMPILE, "--test", "M=3.5, N=3"), "a size is an integer"),
     ((*COMPILE, "--test", "M=-3, N=3"), "expected 0 <= M"),
+    ((*COMPILE, "--test", "M=99999999999, N=99999999999"), "no machine has memory for more"),
+    ((*COMPILE, "--test", "M=9999999999999999999, N=1"), "expected 0 <= M <= "),
     ((*COMPILE, "--test", "M=3, N=3", "--input", "A"), "--input A: expected PORT=FILE.npy"),
     ((*COMPILE, "--test", "M=3, N=3", "--input", "A=nowhere.npy"), "--input A=nowhere.npy: no such file"),
-    ((*COMPILE, "--test", "M=3, N=3", "--input", "A=add.lisp"), "--input A=add.lisp:"),
+    ((*COMPILE, "--test", "M=3, N=3", "--input", "A=add.lisp"), "--input A=add.lisp: not a .npy file of numbers"),
     ((*COMPILE, "--test", "M=3, N=3", "--output", "Z=z.npy"), "add has no port Z; ports: A, B, s, C, D"),
     ((*COMPILE, "--test", "M=3, N=3", "--device", "cuda:0"), "--device cuda:0: the runtime reference runs on the host"),
     ((*COMPILE, "--input", "A=a.npy", "--emit", "graph"), "--input is for a test run"),
@@ -88,7 +97,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "add.lisp").write_text(ADD)
     (tmp_path / "add.txt").write_text(ADD)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
     return tmp_path
 
 
