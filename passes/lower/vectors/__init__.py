@@ -1,0 +1,84 @@
+"""Vector loops: the body of `for j in 0 .. 16 vector` becomes code on vectors.
+
+    for j in 0 .. 16 vector:                             for j in 0 .. 2 unroll:                                        (8 lanes)
+      acc[i*16 + j] = acc[i*16 + j] + a[i] * b[j]   →      acc[i*2 + j] = acc[i*2 + j] + broadcast.8(a[i]) * vload.8 b[j*8]
+
+Loads of consecutive elements are `vload`, of every other one two of them (`unzip`), of others `gather` (`../transposes.py` finds better for square blocks); what is the same in every
+lane stays scalar until it meets a vector (`values.py`).  A sum into one scalar folds its vector (`statements.py`).  Where a guard lets only the first lanes through (`j < N`), loads and
+stores of consecutive elements are of so many lanes (`guards.py`).  A register array that is only ever touched by aligned vectors of one length becomes an array of vectors (`arrays.py`).
+What has no such form (a branch that differs between lanes in another way, a guarded load that may not be performed, a scattered store, booleans in memory) stays a serial loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ....ir.expr import ZERO, Expr, const, var
+from ....ir.program import Array, Block, For, If, Region, Stmt, While, with_body
+from ....ir.target import Target
+from .arrays import Arrays, Memory, touched_by_scalars
+from .axis import Axis, Serial
+from .lane_count import lane_count
+from .statements import Statements, folded_once
+from .values import Values
+
+
+def vectorise(body: Block, target: Target) -> Block:
+    """The body without `vector` loops; on a target without vectors they are plain loops."""
+    memory = touched_by_scalars(body)
+    while True:
+        attempt = _Attempt(target, Arrays(memory))
+        try:
+            return attempt.arrays.of_vectors(attempt.block(body))
+        except Memory as found:
+            memory.add(found.name)
+
+
+class _Attempt:
+    """One walk over a function, under the assumption that its `arrays` hold."""
+
+    def __init__(self, target: Target, arrays: Arrays) -> None:
+        self.target = target
+        self.arrays = arrays
+        self.around = ""  # the variable of the loop around
+
+    def block(self, block: Block) -> Block:
+        return tuple(t for s in block for t in self.statement(s))
+
+    def statement(self, s: Stmt) -> Block:
+        if isinstance(s, For) and s.pragma == "vector":
+            return self.loop(s)
+        if isinstance(s, Array):
+            self.arrays.declare(s)
+        self.arrays.scalar_access(s)
+        match s:
+            case For():
+                outside, self.around = self.around, s.var
+                s = with_body(s, self.block(s.body))
+                self.around = outside
+                return (s,)
+            case While() | Region():
+                return (with_body(s, self.block(s.body)),)
+            case If():
+                return (If(s.condition, self.block(s.body), self.block(s.orelse)),)
+            case _:
+                return (s,)
+
+    def loop(self, s: For) -> Block:
+        known = dict(self.arrays.lanes)
+        try:
+            lanes, count = lane_count(s, self.target)
+            if count == 1:
+                return self.body(s, lanes, s.start)
+            body = self.body(s, lanes, s.start + var(s.var) * lanes)
+            return folded_once(body, s.var, count) or (For(s.var, ZERO, const(count), body, pragma="unroll"),)
+        except Serial:
+            self.arrays.lanes = known
+            return (replace(s, body=self.block(s.body), pragma=""),)
+
+    def body(self, s: For, lanes: int, base: Expr) -> Block:
+        axis = Axis(s, lanes, base)
+        return Statements(axis, Values(axis, self.arrays, self.around)).block(s.body)
+
+
+__all__ = ["vectorise"]

@@ -1,0 +1,82 @@
+"""Which register arrays become arrays of vectors: those that are only ever touched by aligned vectors of one length.
+
+That is seen on the way: each is taken for one until something else touches it, and then the walk begins again without it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ....ir.expr import Expr
+from ....ir.program import Array, Block, For, If, Region, Stmt, StoreTo, While, expressions, with_body
+from .axis import loads_of
+
+
+class Memory(Exception):
+    """This register array is touched otherwise than by aligned vectors; it stays an array of scalars."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+class Arrays:
+    """The register arrays of a function, under the assumption that those outside `memory` can be arrays of vectors."""
+
+    def __init__(self, memory: set[str]) -> None:
+        self.memory = memory
+        self.candidates: dict[str, Array] = {}  # in scope
+        self.lanes: dict[str, int] = {}  # those found to be touched by vectors of so many lanes
+
+    def declare(self, s: Array) -> None:
+        if s.space == "register" and s.name not in self.memory:
+            self.candidates[s.name] = s
+
+    def scalar_access(self, s: Stmt) -> None:
+        """A statement outside of all vector loops.  Raises Memory where it touches a candidate."""
+        if not self.candidates:
+            return
+        touched = [n.attr for n in loads_of(*expressions(s))] + ([s.buffer] if isinstance(s, StoreTo) else [])
+        for name in touched:
+            if name in self.candidates:
+                raise Memory(name)
+
+    def aligned(self, name: str, index: Expr | None, lanes: int) -> Expr:
+        """A vector of so many lanes touches a candidate at this index, in vectors; None where that is no whole number.  Raises Memory where it cannot be one."""
+        if index is None or self.candidates[name].count % lanes or self.lanes.setdefault(name, lanes) != lanes:
+            raise Memory(name)
+        return index
+
+    def of_vectors(self, block: Block) -> Block:
+        """The block with these arrays declared as what they have become."""
+
+        def one(s: Stmt) -> Stmt:
+            match s:
+                case Array() if s.name in self.lanes:
+                    lanes = self.lanes[s.name]
+                    return replace(s, dtype=s.dtype.vector(lanes), count=s.count // lanes)
+                case For() | While() | Region():
+                    return with_body(s, self.of_vectors(s.body))
+                case If():
+                    return If(s.condition, self.of_vectors(s.body), self.of_vectors(s.orelse))
+                case _:
+                    return s
+
+        return tuple(map(one, block))
+
+
+def touched_by_scalars(body: Block) -> set[str]:
+    """What statements outside of all vector loops load and store, and what their lanes store into one place."""
+    found: set[str] = set()
+    for s in body:
+        if isinstance(s, For) and s.pragma == "vector":
+            found.update(t.buffer for t in s.body if isinstance(t, StoreTo) and s.var not in t.address.names)
+            continue
+        found.update(*[e.buffers for e in expressions(s)])
+        if isinstance(s, StoreTo):
+            found.add(s.buffer)
+        elif isinstance(s, If):
+            found |= touched_by_scalars(s.body) | touched_by_scalars(s.orelse)
+        elif isinstance(s, (For, While, Region)):
+            found |= touched_by_scalars(s.body)
+    return found

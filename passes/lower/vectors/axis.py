@@ -1,0 +1,40 @@
+"""The axis along which lanes lie: what varies along it, and by how much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ....ir.expr import INDEX, Expr, const, var
+from ....ir.program import For
+from ....ir.walks import postorder, substitute
+from ..affine import slope
+
+ONE_STEP = const(1, INDEX)
+TWO_STEPS = const(2, INDEX)
+
+
+class Serial(Exception):
+    """This loop has no vector form."""
+
+
+@dataclass
+class Axis:
+    """The variable of a vector loop.  `base` is what it is in lane 0."""
+
+    loop: For
+    lanes: int
+    base: Expr
+    wide: set[str] = field(default_factory=set)  # names with a value a lane: lets, variables and arrays of the body
+
+    def varies(self, e: Expr) -> bool:
+        return self.loop.var in e.names or not (self.wide.isdisjoint(e.names) and self.wide.isdisjoint(e.buffers))
+
+    def slope(self, address: Expr) -> Expr | None:
+        return slope(address, var(self.loop.var), self.varies)
+
+    def at_base(self, e: Expr) -> Expr:
+        return substitute(e, {var(self.loop.var): self.base})
+
+
+def loads_of(*roots: Expr) -> list[Expr]:
+    return [n for n in postorder(*(e for e in roots if e.buffers)) if n.op == "load"]

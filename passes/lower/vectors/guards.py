@@ -1,0 +1,94 @@
+"""Which lanes a guard lets through: `j < N` the first of them, `M <= j` those after some, `p(i)` all or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import NamedTuple
+
+from ....ir.conditions import conjuncts
+from ....ir.dtypes import i32
+from ....ir.expr import INDEX, Expr, broadcast, call, const, maximum, minimum, ramp
+from ....ir.walks import postorder
+from ..affine import difference
+from .axis import ONE_STEP, TWO_STEPS, Axis, Serial, loads_of
+
+
+class First(NamedTuple):
+    """The lanes before `stop`, perhaps without the first `skip` of them."""
+
+    stop: Expr
+    skip: Expr | None = None
+
+
+def guard(condition: Expr, axis: Axis, widen: Callable[[Expr], Expr]) -> tuple[list[Expr], First] | None:
+    """A condition as what is the same in every lane and which lanes, in one piece, pass the rest; None where it has no such form."""
+    others: list[Expr] = []
+    counts: list[Expr] = []
+    skips: list[Expr] = []
+    for part in conjuncts(condition):
+        if not axis.varies(part):
+            others.append(widen(part))
+            continue
+        if part.op not in ("less_than", "less_equal") or part.args[0].dtype is not INDEX:
+            return None
+        left, right = part.args
+        equal = 1 if part.op == "less_equal" else 0
+        if not axis.varies(right) and axis.slope(left) is ONE_STEP:
+            counts.append(difference(widen(right) + equal, axis.at_base(left)))
+        elif not axis.varies(left) and axis.slope(right) is ONE_STEP:
+            skips.append(difference(widen(left) + (1 - equal), axis.at_base(right)))
+        else:
+            return None
+    if not counts and not skips:
+        return None
+    return others, First(reduce(minimum, counts) if counts else const(axis.lanes), reduce(maximum, skips) if skips else None)
+
+
+def guarded(root: Expr, axis: Axis, widen: Callable[[Expr], Expr], behind: First | None) -> dict[Expr, First]:
+    """What only some lanes may load, with these lanes; and the choices that say so.  `behind`: a guard around lets only these through.
+
+    Raises Serial for a load that other lanes may perform, but not all: it has no vector form.
+    """
+    choices = [n for n in postorder(root) if n.op == "where" and axis.varies(n.args[0])]
+    if not choices:
+        return {}
+    always: set[Expr] = set()
+    stack = [root]
+    while stack:
+        n = stack.pop()
+        if n not in always:
+            always.add(n)
+            stack.extend(n.args[:1] if n in choices else n.args)
+    partial: dict[Expr, First] = {}
+    for c in choices:
+        loads = [[n for n in loads_of(a) if n not in always] for a in c.args[1:]]
+        if not any(loads):
+            continue
+        found = guard(c.args[0], axis, widen)
+        if found is None or loads[1] or c not in always or behind or any(n in partial for n in loads[0]):
+            raise Serial
+        partial[c] = found[1]
+        for n in loads[0]:
+            growth = axis.slope(n.args[0])
+            if growth is not ONE_STEP and not is_every_other(growth, axis.lanes, found[1]):
+                raise Serial
+            partial[n] = found[1]
+    return partial
+
+
+def is_every_other(growth: Expr | None, lanes: int, first: First | None) -> bool:
+    """Whether a load of these lanes, by this much from each to the next, is one of every other element."""
+    return growth is TWO_STEPS and lanes % 2 == 0 and (first is None or first.skip is None)
+
+
+def inside(first: First, lanes: int) -> Expr:
+    """The mask of the lanes, beside lanes of 32 bits."""
+
+    def bound(count: Expr) -> Expr:
+        """A number of lanes, kept to those that there are."""
+        return broadcast(call("cast", minimum(maximum(count, 0), lanes), to=i32), lanes)
+
+    place = call("cast", ramp(lanes), to=i32.vector(lanes))
+    mask = call("less_than", place, bound(first.stop))
+    return mask if first.skip is None else call("bit_and", mask, call("less_equal", bound(first.skip), place))

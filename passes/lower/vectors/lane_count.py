@@ -1,0 +1,55 @@
+"""How many lanes the vectors of a loop have."""
+
+from __future__ import annotations
+
+from ....ir.dtypes import DType
+from ....ir.expr import INDEX, Expr
+from ....ir.program import Assign, Block, For, StoreTo, expressions, statements
+from ....ir.target import Target
+from ..affine import difference
+from .axis import Serial, loads_of
+
+
+def lane_count(s: For, target: Target) -> tuple[int, int]:
+    """Lanes of a vector, and the number of vectors: as many lanes of the widest dtype as a register holds and the extent is a multiple of.
+
+    Raises Serial where no vector has as many.
+    """
+    extent = difference(s.stop, s.start)
+    widest = max((d.bits for d in data_types(s.body)), default=0)
+    if not extent.is_const or not widest or not s.step.is_const or s.step.attr != 1:
+        raise Serial
+    lanes = target.vector_bytes * 8 // widest
+    while lanes > 1 and extent.attr % lanes:
+        lanes //= 2
+    if lanes < 2 or extent.attr <= 0:
+        raise Serial
+    return lanes, extent.attr // lanes
+
+
+def data_types(body: Block) -> list[DType]:
+    """The dtypes that the statements load, store and compute with on the way: a cast through a wider dtype needs vectors of that.
+
+    Positions do not count, neither in addresses nor as data: what they become does.
+    """
+    found: list[DType] = []
+    for s in statements(body):
+        found += [n.dtype for n in loads_of(*expressions(s))]
+        if isinstance(s, (StoreTo, Assign)):
+            found.append(s.value.dtype)
+            found += computed_types(s.value)
+    return found
+
+
+def computed_types(value: Expr) -> list[DType]:
+    """The dtypes of what a value is computed from, down to its loads; bools have the width of what was compared."""
+    found: list[DType] = []
+    pending, seen = [value], {value}
+    while pending:
+        n = pending.pop()
+        if n.dtype is not INDEX and n.dtype.kind != "bool":
+            found.append(n.dtype)
+        fresh = [a for a in n.args if a not in seen] if n.op != "load" else []
+        pending += fresh
+        seen.update(fresh)
+    return found

@@ -1,0 +1,143 @@
+"""What an expression is in all lanes: a scalar where every lane has the same value, else the vector of the lanes' values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....ir.dtypes import DType
+from ....ir.expr import INDEX, ZERO, Expr, both, broadcast, call, const, gather, load, make, ramp, unzip, var, vload
+from ..affine import difference, divide
+from ..positions import narrowed
+from .arrays import Arrays
+from .axis import ONE_STEP, Axis, Serial
+from .guards import First, guard, guarded, inside, is_every_other
+
+
+@dataclass
+class Values:
+    """Expressions of the body of one vector loop."""
+
+    axis: Axis
+    arrays: Arrays
+    around: str  # the variable of the loop around
+    open: First | None = None  # the lanes that a guard around lets through
+    stored: str = ""  # the buffer that is stored into
+
+    def scalar(self, e: Expr) -> Expr:
+        """Raises Serial where the lanes differ."""
+        result = self.widen(e)
+        if result.dtype.lanes > 1:
+            raise Serial
+        return result
+
+    def vector(self, e: Expr) -> Expr:
+        """All lanes of what has been widened."""
+        return e if e.dtype.lanes > 1 else broadcast(e, self.axis.lanes)
+
+    def vectors(self, e: Expr) -> Expr:
+        return self.vector(self.widen(e))
+
+    def aligned(self, name: str, address: Expr) -> Expr:
+        """The index, in vectors, of a register array's elements from `address`."""
+        index = divide(self.axis.at_base(address), self.axis.lanes) if self.axis.slope(address) is ONE_STEP else None
+        return self.arrays.aligned(name, index, self.axis.lanes)
+
+    def widen(self, root: Expr) -> Expr:
+        """A scalar where every lane has the same value, else the vector of the lanes' values."""
+        partial = guarded(root, self.axis, self.widen, self.open)
+        arrays = self.arrays.candidates.keys()
+        done: dict[Expr, Expr] = {}
+        stack = [root]
+        while stack:
+            n = stack[-1]
+            if n not in done:
+                if not self.axis.varies(n) and n.buffers.isdisjoint(arrays):
+                    done[n] = n
+                elif n.op == "load":  # its address is seldom wanted as a vector
+                    done[n] = self.load(n, partial.get(n, self.open))
+                elif waiting := [a for a in n.args if a not in done]:
+                    stack += waiting
+                    continue
+                elif n.op == "var":
+                    done[n] = self.variable(n)
+                else:
+                    args = tuple([done[a] for a in n.args])
+                    done[n] = self.chosen(n, args) if n in partial else self.operator(n, args)
+            stack.pop()
+        return done[root]
+
+    def variable(self, n: Expr) -> Expr:
+        lanes, base = self.axis.lanes, self.axis.base
+        if n.attr in self.axis.wide:
+            return var(n.attr, n.dtype.vector(lanes))
+        return ramp(lanes) if base is ZERO else call("add", broadcast(base, lanes), ramp(lanes))
+
+    def load(self, n: Expr, first: First | None) -> Expr:
+        """`first`: only these lanes may be read."""
+        name, lanes, (address,) = n.attr, self.axis.lanes, n.args
+        if name in self.axis.wide:
+            return load(name, n.dtype.vector(lanes), self.scalar(address))
+        if name in self.arrays.candidates:
+            return load(name, n.dtype.vector(lanes), self.aligned(name, address))
+        if not self.axis.varies(address):
+            return make("load", n.dtype, (self.scalar(address),), name)
+        if not in_memory(n.dtype):
+            raise Serial
+        growth = self.axis.slope(address)
+        if growth is ONE_STEP:
+            return self.consecutive(n, first)
+        if is_every_other(growth, lanes, first):
+            return self.every_other(n, first)
+        if first is not None:
+            raise Serial
+        if growth is None:
+            places = self.widen(address)
+            return gather(name, n.dtype, places) if places.dtype.lanes > 1 else make("load", n.dtype, (places,), name)
+        steps = call("mul", broadcast(growth, lanes), ramp(lanes))
+        return gather(name, n.dtype, call("add", broadcast(self.axis.at_base(address), lanes), steps))
+
+    def consecutive(self, n: Expr, first: First | None) -> Expr:
+        name, lanes, at = n.attr, self.axis.lanes, self.axis.at_base(n.args[0])
+        some = vload(name, n.dtype, lanes, at, *(first or ()))
+        if first is None or first.skip is not None or self.around not in first.stop.names or name == self.stored:
+            return some
+        # most iterations load whole vectors; after one that might be masked, the machine asks for nothing ahead of time (what is stored is there already)
+        return call("where", call("less_equal", const(lanes, INDEX), first.stop), vload(name, n.dtype, lanes, at), some)
+
+    def every_other(self, n: Expr, first: First | None) -> Expr:
+        """Every other one of consecutive elements: of two vectors, the second from the last element of the first on, so that nothing beyond the last one wanted is read."""
+        at, lanes = self.axis.at_base(n.args[0]), self.axis.lanes
+        counts = ((), ()) if first is None else ((first.stop * 2 - 1,), (first.stop * 2 - lanes,))
+        a, b = (vload(n.attr, n.dtype, lanes, at + k, *count) for k, count in zip((0, lanes - 1), counts, strict=True))
+        return unzip(a, b)
+
+    def operator(self, n: Expr, args: tuple[Expr, ...]) -> Expr:
+        if all(a.dtype.lanes == 1 for a in args):
+            return make(n.op, n.dtype, args, n.attr)
+        axis, lanes = self.axis, self.axis.lanes
+        trips = difference(axis.loop.stop, axis.loop.start).attr // lanes
+        narrow = narrowed(n, args, var(axis.loop.var), axis.base, trips, axis.varies)
+        if narrow is not None:
+            return narrow
+        if n.op == "where":  # a condition that is the same in every lane stays scalar: a choice between vectors, still lazy
+            condition, a, b = args
+            return call("where", condition, self.vector(a), self.vector(b))
+        if n.op == "ins":
+            return make("ins", n.dtype.vector(lanes), tuple(map(self.vector, args)), n.attr)
+        return call(n.op, *map(self.vector, args), to=n.dtype.vector(lanes) if n.op in ("cast", "bitcast") else None)
+
+    def chosen(self, n: Expr, args: tuple[Expr, ...]) -> Expr:
+        """A choice whose loads are of the first lanes only.  Zeros in the other lanes are what such a load gives; else lanes are compared."""
+        found = guard(n.args[0], self.axis, self.widen)
+        assert found is not None
+        others, first = found
+        a, b = self.vector(args[1]), self.vector(args[2])
+        if n.args[1].op != "load" or not (n.args[2].is_const and n.args[2].attr == 0):
+            a = call("where", inside(first, self.axis.lanes), a, b)
+        rest = both(*others)
+        return a if rest is None else call("where", rest, a, b)
+
+
+def in_memory(d: DType) -> bool:
+    """Whether vectors of this dtype are loaded and stored; complex numbers are pairs."""
+    return not d.is_complex
