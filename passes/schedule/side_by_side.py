@@ -40,9 +40,9 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
         for s in find(plan.kernel, f"{row}.1").body:
             if isinstance(s, Alloc):
                 plan.do("expand", s.buffer.name, f"{row}.1")
-        known = {s.axis for s in all_loops(plan.kernel.body)}
+        known = {s.axis for s in all_loops(plan.kernel)}
         plan.do("fission", f"{row}.1")
-        for piece in [f"{row}.1", *(s.axis for s in all_loops(plan.kernel.body) if s.axis not in known and s.axis.startswith(f"{row}.1."))]:
+        for piece in [f"{row}.1", *(s.axis for s in all_loops(plan.kernel) if s.axis not in known and s.axis.startswith(f"{row}.1."))]:
             inner = find(plan.kernel, piece).body[0]
             if not isinstance(inner, Loop):
                 plan.do("vectorize", piece)
@@ -50,10 +50,10 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
                 _unrolled(plan, piece, inner.axis)
             else:
                 plan.do("reorder", inner.axis, piece)
-                known = {s.axis for s in all_loops(plan.kernel.body)}
+                known = {s.axis for s in all_loops(plan.kernel)}
                 plan.tried("peel", inner.axis)
                 _unrolled(plan, piece, f"{deep}.1")
-                last = [s.axis for s in all_loops(plan.kernel.body) if s.axis not in known]
+                last = [s.axis for s in all_loops(plan.kernel) if s.axis not in known]
                 if last:
                     _unrolled(plan, *last[1:])
     except StepError as e:

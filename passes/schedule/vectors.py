@@ -93,7 +93,7 @@ def prefetched(plan: Plan) -> None:
 def _streams(plan: Plan) -> None:
     """Results that are larger than what they can keep of the last cache go past it."""
     least = cost.stream_bytes(plan.target)
-    inside = tuple(x for x in all_loops(plan.kernel.body) if x.kind == "vector")
+    inside = tuple(x for x in all_loops(plan.kernel) if x.kind == "vector")
     for buffer in sorted((written(inside) & plan.facts.buffers.keys()) - (plan.elsewhere or frozenset())) if least else ():
         if not plan.tried("stream_store", buffer, least=least):
             plan.note(f"`{buffer}` is stored past the caches from {least >> 20} MiB on")
@@ -238,9 +238,9 @@ def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:
         inside = masked and _in_reduction(plan, axis)
         while lanes >= width:
             plan.do("split", axis, lanes, tail="pad" if inside or (masked and lanes == width) else "cut")
-            known = {x.axis for x in all_loops(plan.kernel.body)}
+            known = {x.axis for x in all_loops(plan.kernel)}
             plan.do("rfactor", f"{axis}.1", skip="" if lanes > width or inside or extent is not None else 1)
-            new = [x.axis for x in all_loops(plan.kernel.body) if x.axis not in known]
+            new = [x.axis for x in all_loops(plan.kernel) if x.axis not in known]
             for name in (*new, f"{axis}.1"):
                 plan.do("vectorize", name)
             plan.note(f"{lanes // width} vectors of {width} accumulate along `{axis}`")
@@ -270,7 +270,7 @@ def chunks(plan: Plan, around: tuple[str, ...] = ()) -> list[Loop]:
         least = cost.PIECE if not all_loops(plan.loop(axis).body) else 1
         if most is not None and most <= least:
             continue
-        known = {x.axis for x in all_loops(plan.kernel.body)}
+        known = {x.axis for x in all_loops(plan.kernel)}
         refused = plan.tried("split_reduction", axis, cost.PIECES, least=least)
         plan.note(f"`{axis}` is one piece: {refused}" if refused else f"at most {cost.PIECES} pieces of `{axis}`, whatever the number of threads")
         combining |= {x.axis for x in reductions()} - known
@@ -409,10 +409,10 @@ def _expanded(plan: Plan, axis: str) -> list[str]:
     pieces = [axis]
     rest = [s for s in body if not isinstance(s, (Alloc, Let))]
     if len(rest) > 1:
-        known = {x.axis for x in all_loops(plan.kernel.body)}
+        known = {x.axis for x in all_loops(plan.kernel)}
         several = any(not isinstance(s, Loop) and not isinstance(t, Loop) for s, t in pairwise(rest))
         plan.do("fission", axis, around=",".join(s.axis for s in rest if isinstance(s, Loop)) if several else "")
-        pieces += [x.axis for x in all_loops(plan.kernel.body) if x.axis not in known]
+        pieces += [x.axis for x in all_loops(plan.kernel) if x.axis not in known]
     for piece in pieces:
         inner: list[str] = []
         block = find(plan.kernel, piece).body
