@@ -28,7 +28,7 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
     if around is None or not _suits(plan, around, x, width):
         return [x]
     saved, row, deep = plan.kernel, around.axis, x.axis
-    above = _sharing(plan, around, x)
+    above = sharing(plan, around, x)
     try:
         plan.do("split", row, width, tail="cut")
         if above is not None:  # what is read once for all of these rows stays in the first cache
@@ -64,7 +64,7 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
     return roles.innermost(find(plan.kernel, f"{row}.t").body) if plan.has(f"{row}.t") else []
 
 
-def _sharing(plan: Plan, around: Loop, x: Loop) -> str | None:
+def sharing(plan: Plan, around: Loop, x: Loop) -> str | None:
     """The loop around both, where what moves with both of them is the same in all of its iterations."""
     outer = next((s for s in statements(plan.kernel.body) if isinstance(s, Loop) and any(t is around for t in s.body)), None)
     if outer is None or outer.kind != "parallel" or len(outer.body) > 1 or outer.axis in roles.shape(plan.kernel).axes:
