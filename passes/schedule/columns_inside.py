@@ -28,7 +28,7 @@ from itertools import pairwise
 from ...ir.kernel import Alloc, Let, Loop, statements
 from . import cost, roles
 from .plan import Plan
-from .side_by_side import sharing
+from .side_by_side import moving_with, sharing
 from .tree import StepError, all_loops, find
 
 
@@ -56,7 +56,14 @@ def columns_inside(plan: Plan, x: Loop) -> bool:
             strips(plan, around.axis, *alone, pad=pad)
             return True
         plan.do("split", row, together, tail="cut")
-        _together(plan, f"{row}.1", around.axis, [n for n in (width * cost.ACCUMULATORS, width) if extent is None or n <= extent], pad)
+        _together(
+            plan,
+            f"{row}.1",
+            around,
+            moving_with(plan, around, x),
+            [n for n in (width * cost.ACCUMULATORS, width) if extent is None or n <= extent],
+            pad,
+        )
         if plan.has(f"{row}.t"):
             rest = next(s for s in plan.loop(f"{row}.t").body if isinstance(s, Loop))
             strips(plan, rest.axis, *alone, pad=pad)
@@ -67,10 +74,10 @@ def columns_inside(plan: Plan, x: Loop) -> bool:
     return True
 
 
-def _together(plan: Plan, rows: str, column: str, factors: list[int], pad: bool) -> None:
-    """Register tiles: the loop over `rows` goes inside of the reduction, around the vectors along `column`."""
+def _together(plan: Plan, rows: str, column: Loop, matrices: tuple[str, ...], factors: list[int], pad: bool) -> None:
+    """Register tiles: the loop over `rows` goes inside of the reduction, around the vectors along `column`; the `matrices` are asked for ahead of time."""
     count = plan.extent(rows)
-    strips(plan, column, *factors, pad=pad)
+    strips(plan, column.axis, *factors, pad=pad)
     parts = [s.axis for s in plan.loop(rows).body if isinstance(s, Loop)]
     known = {x.axis for x in all_loops(plan.kernel.body)}
     if len(parts) > 1:
@@ -80,7 +87,12 @@ def _together(plan: Plan, rows: str, column: str, factors: list[int], pad: bool)
         plan.do("reorder", part.axis, piece)
         for inner in expanded(plan, piece):
             plan.do("unroll", inner)
-    plan.note(f"{count} rows of `{rows.removesuffix('.1')}` share what is read along `{column}`: it is loaded once for all of them")
+        for deep in (x.axis for x in all_loops(plan.loop(part.axis).body) if x.kind == "reduce"):
+            for matrix in matrices:
+                plan.tried("prefetch", matrix, deep, deep, trips=cost.MATRIX_AHEAD)
+    plan.note(
+        f"{count} rows of `{rows.removesuffix('.1')}` share what is read along `{column.axis}`: it is loaded once for all of them, and asked for ahead of time"
+    )
 
 
 def strips(plan: Plan, axis: str, *factors: int, pad: bool = False) -> None:
