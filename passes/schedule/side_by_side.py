@@ -62,8 +62,8 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
         return [x]
     plan.note(f"`{deep}` for {width} of `{row}` side by side, folded together")
     for buffer in moving if above is not None else ():
-        if not plan.tried("prefetch", buffer, f"{deep}.0", f"{row}.0", shared=above):
-            plan.note(f"the iterations of `{above}`, where there are several, ask for what the next one of `{row}.0` reads of `{buffer}`")
+        if not plan.tried("prefetch", buffer, f"{deep}.0", f"{row}.0", trips=cost.TURNS_OF_ROWS, shared=above):
+            plan.note(f"the iterations of `{above}`, where there are several, ask for what `{row}.0` reads {cost.TURNS_OF_ROWS} turns later of `{buffer}`")
     return roles.innermost(find(plan.kernel, f"{row}.t").body) if plan.has(f"{row}.t") else []
 
 
