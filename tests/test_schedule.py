@@ -138,6 +138,14 @@ def test_reuse_is_found_whatever_the_operation(name: str) -> None:
     assert len([line for line in kernel.schedule if line.startswith("variant")]) in (0, 2, 3)
 
 
+def test_long_chains_are_taken_apart() -> None:
+    """An exponential of what is computed by a long function: two loops over a strip; what a condition may leave out stays where it is."""
+    (kernel,) = schedule(module("chain"), CPU, Options()).kernels
+    assert [line for line in kernel.schedule if line.split()[0] in ("hold", "fission")] == ["hold i_j.1 exp 0", "fission i_j.1"]
+    (kernel,) = schedule(module("pointwise"), CPU, Options()).kernels
+    assert not any(line.startswith("hold") for line in kernel.schedule)
+
+
 def test_what_is_read_in_place_needs_no_panels() -> None:
     """A contraction in three variants; where an operand's vectors are not consecutive, or something dear is computed on the way, panels are packed whatever the sizes."""
     variants = {name: [line for line in schedule(module(name), AVX512, Options()).kernels[0].schedule if line.startswith("variant")]
@@ -250,6 +258,11 @@ GOOD = {
     "accumulate across one loop": ("matmul_bias", "split p 8\naccumulate p.0 into=C outside=j"),
     "compute_at": ("two_stage", "compute_at t j"),
     "compute_at after splits": ("two_stage", "split j 4\ncompute_at t j.1"),
+    "hold": ("chain", "hold j exp"),
+    "hold, in loops of their own": (
+        "chain",
+        "split j 100 tail=perfect\nhold j.1 exp\nexpand j.1.exp j.1\nfission j.1\nsplit j.1 4 tail=cut\nvectorize j.1.1",
+    ),
     "tabulate": ("softmax_short", "tabulate q j"),
     "tabulate, in vectors": ("softmax_short", "tabulate q j\nsplit q.s 4 tail=cut\nvectorize q.s.1\nsplit j 4 tail=cut\nvectorize j.1"),
     "stream_store": ("pointwise", "split j 4 tail=cut\nvectorize j.1\nstream_store Y least=100"),
@@ -329,6 +342,10 @@ REFUSED = {
     "compute_at too far out": ("two_stage", "split j 4\ncompute_at t j.0", "not used at one position"),
     "compute_at a sum": ("softmax", "compute_at s j", "used by 3 statements"),
     "compute_at under a guard": ("two_stage", "split j 4 tail=pad\ncompute_at t j.1", "under a condition"),
+    "hold what is not there": ("chain", "hold j cos", "computes 0 results of `cos`"),
+    "hold one too many": ("chain", "hold j exp 1", "computes 1 results of `exp`"),
+    "hold what a choice may leave out": ("chain", "hold j sin", "computes 0 results of `sin`"),
+    "hold over a loop": ("chain", "hold i exp", "more than stores and lets"),
     "tabulate of unknown length": ("softmax", "tabulate q j", "more than 32768 bytes"),
     "tabulate one loop": ("softmax_short", "tabulate q", "two loops or more"),
     "tabulate backwards": ("softmax_short", "tabulate j q", "not stand in this order"),

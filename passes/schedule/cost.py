@@ -37,6 +37,7 @@ PIECES = 64  # of a reduction without parallel loops, at most: enough to be shar
 PIECE = 4096  # elements of such a piece, or a multiple: what one core sums faster than another is woken
 FEW_ROWS = 32  # more rows than this are shared evenly themselves
 AHEAD = 8192  # bytes of rows that memory chooses, which are asked for ahead of time: 300 floats 1.3 × as fast, 32 1.2 ×; with less one waits, with more the first cache loses what it holds
+HELD = 256  # values between two loops that each compute a part of them: in the first cache, and many times the work of starting a loop
 LONG = 1 << 15  # elements of a row that two threads share sooner than one reads them
 COLUMNS = 1024  # of a reduction over rows that are read once: long pieces of each row for the prefetcher, accumulators in the first cache
 SEARCHED = 4096  # positions that are looked at before it is asked whether one is found
