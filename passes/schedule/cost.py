@@ -39,6 +39,7 @@ FEW_ROWS = 32  # more rows than this are shared evenly themselves
 AHEAD = 8192  # bytes of rows that memory chooses, which are asked for ahead of time: 300 floats 1.3 × as fast, 32 1.2 ×; with less one waits, with more the first cache loses what it holds
 MATRIX_AHEAD = 16  # rows of a matrix that are asked for ahead of a register tile, which works on each for longer than prefetchers of machines look ahead (4 rows of 64 floats: 1.3 ×)
 TURNS_OF_ROWS = 2  # turns of a loop that works off several rows for each of its neighbours, which are asked for: one is too near where rows are of 64 floats (1.25 ×)
+HELD = 256  # values between two loops that each compute a part of them: in the first cache, and many times the work of starting a loop
 LONG = 1 << 15  # elements of a row that two threads share sooner than one reads them
 COLUMNS = 1024  # of a reduction over rows that are read once: long pieces of each row for the prefetcher, accumulators in the first cache
 SEARCHED = 4096  # positions that are looked at before it is asked whether one is found

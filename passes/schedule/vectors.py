@@ -15,6 +15,7 @@ from ...ir.kernel import Alloc, Block, Loop, Store, expressions, statements, wri
 from ...ir.simplify import simplify
 from . import cost, prefetches, roles
 from .affine import divides, inside, same_position, stride
+from .chains import candidates as candidates_to_hold
 from .columns_inside import columns_inside, expanded, strips
 from .lines import aligned, chooses
 from .plan import Plan
@@ -160,11 +161,41 @@ def _strip(plan: Plan, axis: str, width: int) -> None:
         return
     if (head := aligned(plan, axis)) is not None:
         _last_lanes(plan, head, width)
+    axis = _taken_in_turn(plan, axis, width)
+    if not plan.has(axis):
+        return
     plan.do("split", axis, width, tail="cut")
     refused = plan.tried("vectorize", f"{axis}.1")
     plan.note(f"`{axis}` stays scalar: {refused}" if refused else f"vectors of {width} along `{axis}`")
     if not refused:
         _last_lanes(plan, f"{axis}.t", width)
+
+
+def _taken_in_turn(plan: Plan, axis: str, width: int) -> str:
+    """What a long chain of operations is made of, each part in a loop of its own over a strip of the axis.  The axis of what is left of it."""
+    held, extent = candidates_to_hold(plan.loop(axis)), plan.extent(axis)
+    if not held or (extent is not None and extent < cost.HELD):
+        return axis
+    saved, strip = plan.kernel, f"{axis}.1"
+    try:
+        plan.do("split", axis, cost.HELD, tail="cut")
+        for operator, which in held:
+            before = plan.kernel
+            plan.do("hold", strip, operator, which)
+            plan.do("expand", plan.newest(before), strip)
+        known = {x.axis for x in all_loops(plan.kernel)}
+        plan.do("fission", strip)
+        for piece in (strip, *(x.axis for x in all_loops(plan.kernel) if x.axis not in known)):
+            plan.do("split", piece, width, tail="perfect")
+            plan.do("vectorize", f"{piece}.1")
+    except StepError as e:
+        plan.kernel = saved
+        plan.note(f"`{axis}` computes its values in one go: {e}")
+        return axis
+    plan.note(
+        f"{', '.join(o for o, _ in reversed(held))} of {cost.HELD} elements along `{axis}` in loops of their own: together they are more than a core looks ahead"
+    )
+    return f"{axis}.t"
 
 
 def _in_reduction(plan: Plan, axis: str) -> bool:
