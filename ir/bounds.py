@@ -44,11 +44,33 @@ class Known(Knowledge):
         """p >= 0 is proven."""
         if pl.is_constant(p):
             return p.get((), 0) >= 0
+        return not self.refuted(p) and self._holds(p)
+
+    def positive(self, p: Poly) -> bool:
+        return self.nonnegative(pl.plus(p, pl.constant(-1)))
+
+    def decided(self, p: Poly) -> bool | None:
+        """True where p >= 0 is proven, False where p < 0 is, None where neither is.  The same points say of both which need not be tried."""
+        if pl.is_constant(p):
+            return p.get((), 0) >= 0
+        below = above = False
+        for point in self.points:
+            value = point.at(p)
+            if value is not None:
+                below, above = below or value < 0, above or value >= 0
+                if below and above:
+                    return None
+        if not below and self._holds(p):
+            return True
+        return False if not above and self._holds(pl.plus(pl.scaled(p, -1), pl.constant(-1))) else None
+
+    def _holds(self, p: Poly) -> bool:
+        """A proof is found, or was found before, of p >= 0, which no point refutes."""
         name = frozenset(p.items())
         found = self._proved(name)
         if found is None:
             self._fuel = FUEL
-            found = self._proofs[name] = self._prove(p, DEPTH, ())
+            found = self._proofs[name] = self._search(p, DEPTH, ())
         return found
 
     def _proved(self, name: Goal) -> bool | None:
@@ -64,19 +86,23 @@ class Known(Knowledge):
         """p >= 0 as a side condition inside a proof: with the fuel that is left, one fact deep, and never resting on itself."""
         if pl.is_constant(p):
             return p.get((), 0) >= 0
+        if self.refuted(p):
+            return False
         name = frozenset(p.items())
         found = self._proved(name)
         if found is None:
             found = self._asides.get(name)
         if found is None:
             self._asides[name] = False
-            found = self._asides[name] = self._prove(p, 1, ())
+            found = self._asides[name] = self._search(p, 1, ())
         return found
 
-    def positive(self, p: Poly) -> bool:
-        return self.nonnegative(pl.plus(p, pl.constant(-1)))
-
     def _prove(self, p: Poly, depth: int, used: tuple[int, ...]) -> bool:
+        """p >= 0 as a step of a proof."""
+        return not self.refuted(p) and self._search(p, depth, used)
+
+    def _search(self, p: Poly, depth: int, used: tuple[int, ...]) -> bool:
+        """A proof of p >= 0, which no point refutes."""
         self._fuel -= 1
         g = pl.content(p)
         if g > 1:
@@ -86,7 +112,7 @@ class Known(Knowledge):
         low, high = self.interval(p)
         if low is not None and low >= 0:
             return True
-        if self._fuel <= 0 or (high is not None and high < 0) or self.refuted(p):
+        if self._fuel <= 0 or (high is not None and high < 0):
             return False
         return self._by_elimination(p, depth, used) or (depth > 0 and self._by_facts(p, depth, used))
 

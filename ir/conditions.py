@@ -28,10 +28,9 @@ def compare(op: str, a: Expr, b: Expr, known: Known) -> Expr:
 
 def at_least_zero(p: Poly, known: Known) -> Expr:
     """p >= 0 as an expression."""
-    if known.nonnegative(p):
-        return TRUE
-    if known.positive(pl.scaled(p, -1)):
-        return FALSE
+    decided = known.decided(p)
+    if decided is not None:
+        return TRUE if decided else FALSE
     for m, c in p.items():
         if len(m) == 1 and m[0].op == "floordiv" and abs(c) == 1:
             x, d = (pl.poly(arg) for arg in m[0].args)

@@ -38,6 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
+from itertools import chain
 from operator import is_
 from typing import NamedTuple
 
@@ -97,7 +98,7 @@ class Inside(NamedTuple):
     """The loops and names inside a statement, or in a block."""
 
     loops: tuple[Loop, ...]  # outer before inner, in order
-    names: frozenset[str]  # axes, lets and local buffers that are introduced
+    homes: Mapping[str, Stmt]  # for each axis, let and local buffer that is introduced: which statement of the block does that, or has it inside
 
 
 @record
@@ -202,6 +203,7 @@ class Kernel:
     body: Block
     schedule: tuple[str, ...] = ()  # the steps that made it, replayable
     notes: tuple[str, ...] = ()  # what `--why` prints
+    holds: Inside | None = field(default=None, init=False, repr=False, compare=False)  # of `inside_of`
 
     def with_body(self, body: Block) -> Kernel:
         """The kernel with other statements."""
@@ -300,31 +302,34 @@ def statements(block: Block) -> Iterator[Stmt]:
 
 def inside(block: Block) -> Inside:
     """What a block holds."""
-    loops: list[Loop] = []
-    names: set[str] = set()
-    for s in block:
+    loops: list[tuple[Loop, ...]] = []
+    homes: dict[str, Stmt] = {}
+    for s in reversed(block):  # where two introduce the same name, the first is its home
         if isinstance(s, Store):
             continue
-        if isinstance(s, Let):
-            names.add(s.name)
-        elif isinstance(s, Alloc):
-            names.add(s.buffer.name)
-        elif isinstance(s, (Loop, If, While, Region)):
-            if isinstance(s, Loop):
-                loops.append(s)
-                names.add(s.axis)
+        if isinstance(s, (Loop, If, While, Region)):
             held = inside_of(s)
-            loops += held.loops
-            names |= held.names
-    return Inside(tuple(loops), frozenset(names))
+            if held.loops:
+                loops.append(held.loops)
+            if held.homes:
+                homes.update(dict.fromkeys(held.homes, s))
+            if isinstance(s, Loop):
+                loops.append((s,))
+                homes[s.axis] = s
+        elif isinstance(s, Let):
+            homes[s.name] = s
+        elif isinstance(s, Alloc):
+            homes[s.buffer.name] = s
+    return Inside(tuple(chain.from_iterable(reversed(loops))), homes)
 
 
-def inside_of(s: Loop | If | While | Region) -> Inside:
+def inside_of(s: Loop | If | While | Region | Kernel) -> Inside:
     """What the blocks of a statement hold (not the statement itself, or it would hold itself)."""
-    if s.holds is None:
-        object.__setattr__(s, "holds", inside((*s.body, *s.orelse) if isinstance(s, If) else s.body))
-        assert s.holds is not None
-    return s.holds
+    found = s.holds
+    if found is None:
+        found = inside((*s.body, *s.orelse) if isinstance(s, If) else s.body)
+        object.__setattr__(s, "holds", found)
+    return found
 
 
 def written(block: Block) -> set[str]:

@@ -198,11 +198,16 @@ class Knowledge:
 
     def refuted(self, p: Poly) -> bool:
         """p < 0 at a point that agrees with all that is known, so that p >= 0 has no proof."""
-        for point in self._points if self._points is not None else self._find_points():
+        for point in self.points:
             value = point.at(p)
             if value is not None and value < 0:
                 return True
         return False
+
+    @property
+    def points(self) -> list[Point]:
+        """Some that agree with all that is known."""
+        return self._points if self._points is not None else self._find_points()
 
     def _find_points(self) -> list[Point]:
         chain: list[Knowledge] = []

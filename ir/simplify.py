@@ -330,16 +330,25 @@ def remainder(x: Poly, d: Poly, known: Known) -> Poly:
 def extreme(op: str, args: tuple[Expr, ...], known: Known) -> Expr:
     """Flattened, without the operands that another one is proven to beat, the others in a fixed order."""
     parts = list(dict.fromkeys(p for a in args for p in _flat(op, a)))
-    polys = {p: pl.poly(p) for p in parts}
-    sign = 1 if op == "min" else -1
-    for p in list(parts):
-        if any(q is not p and known.nonnegative(pl.scaled(pl.plus(polys[p], polys[q], -1), sign)) for q in parts):
-            parts.remove(p)
+    if len(parts) > 1:
+        polys = {p: pl.poly(p) for p in parts}
+        values = {p: [point.at(polys[p]) for point in known.points] for p in parts}
+        for p in list(parts):
+            if any(q is not p and _exceeds(*((p, q) if op == "min" else (q, p)), polys, values, known) for q in parts):
+                parts.remove(p)
     parts.sort(key=pl.key)
     result = parts[0]
     for p in parts[1:]:
         result = make(op, INDEX, (result, p))
     return result
+
+
+def _exceeds(a: Expr, b: Expr, polys: Mapping[Expr, Poly], values: Mapping[Expr, list[int | None]], known: Known) -> bool:
+    """a >= b is proven.  Where it is not so at a point, that is not tried."""
+    for x, y in zip(values[a], values[b], strict=True):
+        if x is not None and y is not None and x < y:
+            return False
+    return known.nonnegative(pl.plus(polys[a], polys[b], -1))
 
 
 def _flat(op: str, e: Expr) -> list[Expr]:

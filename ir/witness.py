@@ -16,6 +16,7 @@ from .polynomial import Poly, name
 from .walks import missing
 
 LOW, HIGH, MIDDLE = 0, 2, 1  # which end of its range a variable takes, in halves
+TURNS = -1  # one end and the other, in turn: an inner loop at its end while one around it is at its beginning
 MOST = 1 << 48  # a range that is longer counts as unbounded: its end is no typical value
 
 
@@ -42,7 +43,8 @@ class Point:
             value = value if low is None or value >= low else low + self.seed
             value = value if high is None else min(value, high)
         else:
-            value = low + (high - low) * self.taste // 2
+            taste = self.taste if self.taste != TURNS else HIGH if len(self.names) % 2 else LOW
+            value = low + (high - low) * taste // 2
         value -= value % multiple
         if low is not None and value < low:
             value += multiple
@@ -100,9 +102,16 @@ class Point:
 
 def points() -> Iterable[Point]:
     """The kinds of points, without names yet."""
-    return Point(0, 0, LOW), Point(1009, 130, HIGH), Point(5003, -210, LOW), Point(3 << 12, 1 << 12, MIDDLE)
+    return (
+        Point(0, 0, LOW),
+        Point(1009, 130, HIGH),
+        Point(5003, -210, LOW),
+        Point(3 << 12, 1 << 12, MIDDLE),
+        Point(7, 4001, TURNS),
+        Point(61, 2003, TURNS),
+    )
 
 
 def alike() -> Iterable[Point]:
     """Points of equal sizes, where one size is a multiple of another, or no less."""
-    return Point(4099, 0, LOW), Point(4099, 0, HIGH), Point(2, 0, LOW), Point(2, 0, HIGH)
+    return Point(4099, 0, LOW), Point(4099, 0, HIGH), Point(67, 0, TURNS), Point(67, 0, HIGH), Point(2, 0, LOW), Point(2, 0, HIGH)

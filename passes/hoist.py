@@ -15,8 +15,9 @@ The value of no expression changes but for the order of integer sums, and no loa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from ..ir import polynomial as pl
 from ..ir.dtypes import INDEX
@@ -61,7 +62,7 @@ def _function(f: Function, taken: list[str]) -> Function:
     local = [s.var if isinstance(s, For) else s.name for s in statements(f.body) if isinstance(s, (For, Define, Array, Scratch))]
     fresh = Temporaries(Names([*taken, *local, *(p.name for p in f.params)]))
     body = _order(f.body, {p.name: 0 for p in f.params}, 0)
-    body = _outward(body, fresh, {})
+    body = _Outward(body, fresh).block(body, lambda e: e)
     return replace(f, body=_used(share(body, fresh)))
 
 
@@ -153,63 +154,126 @@ def _level(e: Expr, depth: Mapping[str, int], level: int) -> int:
 
 # ---- 2. out of the loops
 
+Change = Callable[[Expr], Expr]
 
-def _outward(block: Block, fresh: Temporaries, weight: dict[Expr, float]) -> Block:
-    result: list[Stmt] = []
-    known: dict[Expr, Expr] = {}  # what earlier loops of this block left in temporaries
+
+class Inner(NamedTuple):
+    """What stands inside a statement, at any depth."""
+
+    expressions: dict[Expr, None]  # in order of appearance
+    changing: frozenset[str]  # loop variables, lets and what is assigned, of the statement itself too
+    assigned: frozenset[str]
+
+
+_NOTHING = Inner({}, frozenset(), frozenset())
+
+
+def _inner(block: Block, found: dict[int, Inner]) -> Inner:
+    """Of a block; `found` gets that of each statement by its `id`."""
+    exprs: dict[Expr, None] = {}
+    changing: list[frozenset[str]] = []
+    assigned: list[frozenset[str]] = []
     for s in block:
-        if known:
-            known = _without(known, {t.name for t in statements((s,)) if isinstance(t, Assign)})
-            (s,) = _substituted((s,), known)
-        match s:
-            case For() | While():
-                new: dict[Expr, Expr] = {}
-                for e in [*_bound(s), *_unchanging(s, weight)]:
-                    let = fresh.define(e)
-                    result.append(let)
-                    new[e] = var(let.name, let.dtype)
-                if isinstance(s, For) and s.stop in new:
-                    s = replace(s, stop=new[s.stop])
-                result.append(with_body(s, _outward(_substituted(s.body, new), fresh, weight)))
-                known = {**known, **new}
-            case Region():
-                result.append(with_body(s, _outward(s.body, fresh, weight)))
-            case If():
-                result.append(If(s.condition, _outward(s.body, fresh, weight), _outward(s.orelse, fresh, weight)))
-            case _:
-                result.append(s)
-    return tuple(result)
+        inside = _NOTHING
+        if isinstance(s, (For, While, Region)):
+            inside = _inner(s.body, found)
+        elif isinstance(s, If):
+            inside = _inner((*s.body, *s.orelse), found)
+        elif isinstance(s, Assign):
+            inside = Inner({}, frozenset((s.name,)), frozenset((s.name,)))
+        if isinstance(s, (For, Define)):
+            inside = inside._replace(changing=inside.changing | {s.var if isinstance(s, For) else s.name})
+        found[id(s)] = inside
+        exprs.update(dict.fromkeys(expressions(s)))
+        exprs.update(inside.expressions)
+        changing.append(inside.changing)
+        assigned.append(inside.assigned)
+    return Inner(exprs, frozenset().union(*changing), frozenset().union(*assigned))
 
 
-def _bound(s: For | While) -> list[Expr]:
+class _Outward:
+    """Statements are made anew once, on the way in; `change` is what the loops around have made of an expression."""
+
+    def __init__(self, body: Block, fresh: Temporaries) -> None:
+        self.fresh = fresh
+        self.weight: dict[Expr, float] = {}
+        self.inner: dict[int, Inner] = {}
+        _inner(body, self.inner)
+
+    def block(self, block: Block, around: Change, outer: Inner | None = None) -> Block:
+        """`outer` is the loop around."""
+        result: list[Stmt] = []
+        known: dict[Expr, Expr] = {}  # what earlier loops of this block left in temporaries
+        change = around
+        for s in block:
+            inner = self.inner[id(s)]
+            if known and inner.assigned:  # the temporaries that hold once these variables change
+                known = {e: t for e, t in known.items() if inner.assigned.isdisjoint(e.names)}
+                change = _then(around, known)
+            match s:
+                case For() | While():
+                    header = _header(s, change)
+                    new: dict[Expr, Expr] = {}
+                    for e in [*_bound(header, inner), *_unchanging(inner, outer, change, self.weight)]:
+                        let = self.fresh.define(e)
+                        result.append(let)
+                        new[e] = var(let.name, let.dtype)
+                    if isinstance(header, For) and header.stop in new:
+                        header = replace(header, stop=new[header.stop])
+                    result.append(with_body(header, self.block(s.body, _then(change, new), inner)))
+                    if new:
+                        known = {**known, **new}
+                        change = _then(around, known)
+                case Region():
+                    result.append(Region(self.block(s.body, change, outer), None if s.serial_if is None else change(s.serial_if)))
+                case If():
+                    result.append(If(change(s.condition), self.block(s.body, change, outer), self.block(s.orelse, change, outer)))
+                case _:
+                    result += map_expressions((s,), change)
+        return tuple(result)
+
+
+def _header(s: For | While, change: Change) -> For | While:
+    """The loop around its body as it was."""
+    if isinstance(s, While):
+        return While(change(s.condition), s.body)
+    return For(s.var, change(s.start), change(s.stop), s.body, change(s.step), s.pragma, None if s.serial_if is None else change(s.serial_if))
+
+
+def _then(change: Change, mapping: Mapping[Expr, Expr]) -> Change:
+    """First the one change, then the other."""
+    if not mapping:
+        return change
+    substituted = substitution(mapping)
+    done: dict[Expr, Expr] = {}
+
+    def both(e: Expr) -> Expr:
+        found = done.get(e)
+        if found is None:
+            found = done[e] = substituted(change(e))
+        return found
+
+    return both
+
+
+def _bound(s: For | While, inner: Inner) -> list[Expr]:
     """The end of a loop, where it is dear and is the same on every trip."""
     if not isinstance(s, For) or not s.stop.args or not any(n.op in DEAR for n in postorder(s.stop)):
         return []
-    changing = {t.name for t in statements(s.body) if isinstance(t, Assign)}
-    return [] if s.stop.buffers or not changing.isdisjoint(s.stop.names) else [s.stop]
+    return [] if s.stop.buffers or not inner.assigned.isdisjoint(s.stop.names) else [s.stop]
 
 
-def _without(known: dict[Expr, Expr], assigned: set[str]) -> dict[Expr, Expr]:
-    """The temporaries that hold once these variables change."""
-    if not assigned:
-        return known
-    return {e: t for e, t in known.items() if assigned.isdisjoint(e.names)}
-
-
-def _substituted(block: Block, known: Mapping[Expr, Expr]) -> Block:
-    return map_expressions(block, substitution(known)) if known else block
-
-
-def _unchanging(loop: For | While, weight: dict[Expr, float]) -> list[Expr]:
-    """The largest subexpressions in the body that the loop does not change, in order of appearance."""
-    inner = list(statements(loop.body))
-    changing = {s.var if isinstance(s, For) else s.name for s in inner if isinstance(s, (For, Define, Assign))}
-    if isinstance(loop, For):
-        changing.add(loop.var)
+def _unchanging(loop: Inner, outer: Inner | None, change: Change, weight: dict[Expr, float]) -> list[Expr]:
+    """The largest subexpressions in the body that the loop does not change, in order of appearance.  Of an expression that depends on nothing that the loop
+    around it alone changes, that one has hoisted all there is."""
+    changing = loop.changing
+    more = None if outer is None else outer.changing - changing
     found: dict[Expr, None] = {}
     seen: set[Expr] = set()
-    for s in inner:
-        stack = list(reversed(expressions(s)))
+    for e in loop.expressions:
+        if more is not None and more.isdisjoint(e.names):
+            continue
+        stack = [change(e)]
         while stack:
             n = stack.pop()
             if n in seen or not n.args:

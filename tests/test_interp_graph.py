@@ -414,3 +414,12 @@ def test_an_infinity_that_the_dtype_lacks_is_not_judged():
     chosen = g.elementwise("where", (N,), *same(less), g.scalar(g.const_node(-math.inf, f8e4m3)), *same(g.input_node(x)))
     r = evaluate(graph([x], y=chosen), {"x": np.array([-1, 2], numpy_dtype(f8e4m3))}, {"N": 2})["y"]
     assert r.ill.tolist() == [True, False]
+
+
+@pytest.mark.parametrize(("size", "undecided"), [(3, [True, True, False, False, False]), (0, [True, True])])
+def test_nor_one_that_a_masked_view_reads(size, undecided):
+    x = port("x", f8e4m3, N)
+    shifted = g.View(g.input_node(x), (AX[0] - 2,), ex.const(1).lt(AX[0]), -math.inf)
+    y = g.make("contiguous", f8e4m3, (N + 2,), (shifted,))
+    r = evaluate(graph([x], y=y), {"x": np.ones(size, numpy_dtype(f8e4m3))}, {"N": size})["y"]
+    assert r.ill.tolist() == undecided

@@ -74,6 +74,14 @@ def test_reuse_is_found_whatever_the_operation(name: str) -> None:
     assert len([line for line in kernel.schedule if line.startswith("variant")]) in (0, 2, 3)
 
 
+def test_long_chains_are_taken_apart() -> None:
+    """An exponential of what is computed by a long function: two loops over a strip; what a condition may leave out stays where it is."""
+    (kernel,) = schedule(module("chain"), CPU, Options()).kernels
+    assert [line for line in kernel.schedule if line.split()[0] in ("hold", "fission")] == ["hold i_j.1 exp 0", "fission i_j.1"]
+    (kernel,) = schedule(module("pointwise"), CPU, Options()).kernels
+    assert not any(line.startswith("hold") for line in kernel.schedule)
+
+
 def test_what_is_read_in_place_needs_no_panels() -> None:
     """A contraction in three variants; where an operand's vectors are not consecutive, or something dear is computed on the way, panels are packed whatever the sizes."""
     variants = {name: [line for line in schedule(module(name), AVX512, Options()).kernels[0].schedule if line.startswith("variant")]

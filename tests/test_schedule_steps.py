@@ -13,6 +13,7 @@ from luminal.passes.schedule import Facts, StepError, apply, replay, schedule, u
 from random_schedules import random_line
 from scheduling import CPU, KERNELS, module, same
 
+IN_BLOCKS = "split j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder j.0 i\nvectorize j.1.1.1\nunroll j.1.1.0"
 GOOD = {
     "split guard": ("pointwise", "split i 4\nsplit j 3"),
     "split cut": ("softmax", "split p 4 tail=cut\nsplit p.t 2 tail=cut\nsplit i 3 tail=cut"),
@@ -91,10 +92,17 @@ GOOD = {
     "accumulate across one loop": ("matmul_bias", "split p 8\naccumulate p.0 into=C outside=j"),
     "compute_at": ("two_stage", "compute_at t j"),
     "compute_at after splits": ("two_stage", "split j 4\ncompute_at t j.1"),
+    "hold": ("chain", "hold j exp"),
+    "hold, in loops of their own": (
+        "chain",
+        "split j 100 tail=perfect\nhold j.1 exp\nexpand j.1.exp j.1\nfission j.1\nsplit j.1 4 tail=cut\nvectorize j.1.1",
+    ),
     "tabulate": ("softmax_short", "tabulate q j"),
     "tabulate, in vectors": ("softmax_short", "tabulate q j\nsplit q.s 4 tail=cut\nvectorize q.s.1\nsplit j 4 tail=cut\nvectorize j.1"),
     "stream_store": ("pointwise", "split j 4 tail=cut\nvectorize j.1\nstream_store Y least=100"),
     "prefetch": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 i"),
+    "prefetch of the same loop": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 q.0 trips=4"),
+    "prefetch dealt out": ("broadcast", f"{IN_BLOCKS}\nprefetch b j.1.0 j.0 shared=i"),
     "prefetch what memory chooses": ("table", "split j 8 tail=cut\nvectorize j.1\nprefetch W j.0 i bytes=64"),
     "prefetch through a guard": ("table", "split j 8 tail=pad\nvectorize j.1\nprefetch W j.0 i bytes=64"),
     "rfactor": ("row_sum", "split p 8 tail=cut\nrfactor p.1\nvectorize p.1"),
@@ -170,6 +178,10 @@ REFUSED = {
     "compute_at too far out": ("two_stage", "split j 4\ncompute_at t j.0", "not used at one position"),
     "compute_at a sum": ("softmax", "compute_at s j", "used by 3 statements"),
     "compute_at under a guard": ("two_stage", "split j 4 tail=pad\ncompute_at t j.1", "under a condition"),
+    "hold what is not there": ("chain", "hold j cos", "computes 0 results of `cos`"),
+    "hold one too many": ("chain", "hold j exp 1", "computes 1 results of `exp`"),
+    "hold what a choice may leave out": ("chain", "hold j sin", "computes 0 results of `sin`"),
+    "hold over a loop": ("chain", "hold i exp", "more than stores and lets"),
     "tabulate of unknown length": ("softmax", "tabulate q j", "more than 32768 bytes"),
     "tabulate one loop": ("softmax_short", "tabulate q", "two loops or more"),
     "tabulate backwards": ("softmax_short", "tabulate j q", "not stand in this order"),
@@ -180,6 +192,7 @@ REFUSED = {
     "stream what is not stored": ("gemm", "stream_store A", "does not store `A`"),
     "stream what is local": ("gemm", "stream_store acc", "is local"),
     "stream what is always small": ("softmax_short", "stream_store Y least=100000", "never has"),
+    "prefetch dealt out to iterations that read their own": ("broadcast", f"{IN_BLOCKS}\nprefetch X j.1.0 j.0 shared=i", "share rows"),
     "prefetch without vectors": ("softmax", "prefetch X q i", "no vector loop"),
     "prefetch for a loop inside": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch X i j.0", "not inside"),
     "prefetch what memory chooses, as if sizes did": ("table", "split j 4 tail=cut\nvectorize j.1\nprefetch W j.0 i", "reads the same"),

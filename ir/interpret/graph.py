@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import expr as ex
+from ..dtypes import DType
 from ..errors import CompilerBug
 from ..graph import Graph, Node, View
 from ..primops import OPS
@@ -241,10 +242,10 @@ class _Evaluator(Positions):
         places = [np.asarray(self.index(e, axes)) for e in view.index]
         inside = None if view.domain is None else np.asarray(self.index(view.domain, axes))
         extents = self.extents(view.node.shape)
-        fill = from_numpy(view.fill, view.dtype)
+        fill, reach = self.constant(view.fill, view.dtype)
         if inside is not None:
             if not inside.any():
-                return np.full((1,) * rank, fill), None
+                return np.full((1,) * rank, fill), None if reach is None else np.full((1,) * rank, reach)
             if inside.all():
                 inside = None
         if inside is not None:
@@ -267,8 +268,15 @@ class _Evaluator(Positions):
         e = None if e is None else np.reshape(e, v.shape)
         if inside is not None:
             inside = inside if inside.ndim == rank else inside.reshape((1,) * rank)
-            v, e = np.where(inside, v, fill), None if e is None else np.where(inside, e, 0.0)
+            if e is not None or reach is not None:
+                e = np.where(inside, 0.0 if e is None else e, 0.0 if reach is None else reach)
+            v = np.where(inside, v, fill)
         return v, e
+
+    @staticmethod
+    def constant(value: Any, d: DType) -> Values:
+        """A number of the source; undecided where the dtype has no such."""
+        return from_numpy(value, d), np.full((), np.inf) if unspellable(np.asarray(value), d).any() else None
 
     # ---- nodes
 
@@ -276,8 +284,7 @@ class _Evaluator(Positions):
         """The values of a node over a box of its domain, as arrays of exactly that shape (strides may be 0)."""
         shape = tuple(hi - lo for lo, hi in box)
         if node.op == "const":
-            v = from_numpy(node.attr.value, node.dtype)
-            e = np.full((), np.inf) if unspellable(np.asarray(node.attr.value), node.dtype).any() else None
+            v, e = self.constant(node.attr.value, node.dtype)
         elif node.op == "iota":
             assert node.attr.expr is not None
             axes = [np.arange(lo, hi).reshape([-1 if j == k else 1 for j in range(len(box))]) for k, (lo, hi) in enumerate(box)]

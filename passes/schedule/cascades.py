@@ -154,7 +154,7 @@ class _Cascade:
         """The loop over the rows of a block goes inside the loop over tiles, and around each contraction of it and what stands between them."""
         plan = self.plan
         self.distribute(row, (self.along,))
-        inner = next(x.axis for x in all_loops(plan.kernel.body) if len(x.body) == 1 and isinstance(x.body[0], Loop) and x.body[0].axis == self.along)
+        inner = next(x.axis for x in all_loops(plan.kernel) if len(x.body) == 1 and isinstance(x.body[0], Loop) and x.body[0].axis == self.along)
         plan.do("reorder", self.along, inner)
         self.distribute(inner, tuple(n.column for n in self.nests))
 
@@ -172,7 +172,7 @@ class _Cascade:
     def tile(self, nest: Contraction, rows: int, dot: Dot | None) -> None:
         """Register tiles for one contraction: [row, column] → [row.0, column.0, row.1, column.1]."""
         plan, column = self.plan, nest.column
-        row = next(x.axis for x in all_loops(plan.kernel.body) if len(x.body) == 1 and isinstance(x.body[0], Loop) and x.body[0].axis == column)
+        row = next(x.axis for x in all_loops(plan.kernel) if len(x.body) == 1 and isinstance(x.body[0], Loop) and x.body[0].axis == column)
         plan.do("split", row, rows, tail="perfect")
         plan.do("split", column, self.block.columns, tail="pad")
         plan.do("reorder", f"{row}.0", f"{column}.0", f"{row}.1", f"{column}.1")
@@ -190,11 +190,11 @@ class _Cascade:
                 continue
             guarded = isinstance(x.body[0], If)
             if guarded:
-                for o in all_loops(plan.kernel.body):
+                for o in all_loops(plan.kernel):
                     if len(o.body) > 1 and any(s is x for s in o.body):  # another result is stored beside it
                         plan.tried("fission", o.axis, around=x.axis)
                 x = find(plan.kernel, x.axis)
-                outer = [o.axis for o in all_loops(plan.kernel.body) if len(o.body) == 1 and o.body[0] is x]
+                outer = [o.axis for o in all_loops(plan.kernel) if len(o.body) == 1 and o.body[0] is x]
                 plan.tried("interior", *outer, x.axis)
                 x = find(plan.kernel, x.axis)
             vectors_along(plan, x)

@@ -9,7 +9,7 @@ from ...ir.graph import Shape
 from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, substitute_block, written
 from ...ir.walks import rewrite, substitute
 from .affine import constant_extent, extent, minus, upper
-from .tree import Facts, StepError, fresh, names_taken, nest, path_to, rename, replace_in, replace_loop, touched
+from .tree import Facts, StepError, fresh, names_taken, nest, path_of, rename, replace_in, replace_loop, touched
 
 
 def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
@@ -23,11 +23,10 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
     `axes` are loops in steps of 1 around the `alloc`, with no other loop between.  Their extents do not depend on one another; where one is not constant, the buffer is
     `private` instead of `register`.
     """
-    path = path_to(kernel.body, lambda s: isinstance(s, Alloc) and s.buffer.name == buffer)
-    if not path:
+    path = path_of(kernel, buffer)
+    alloc = path[-1] if path else None
+    if not isinstance(alloc, Alloc):
         raise StepError(f"expand: no local buffer `{buffer}`")
-    alloc = path[-1]
-    assert isinstance(alloc, Alloc)
     enclosing = [s.axis for s in path if isinstance(s, Loop)]
     missing = [a for a in axes if a not in enclosing]
     if missing or not axes:

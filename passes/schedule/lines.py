@@ -16,13 +16,13 @@ def aligned(plan: Plan, axis: str) -> str | None:
     local = {n.attr for n in reads(plan.loop(axis).body) if axis in n.names} - plan.facts.buffers.keys()  # begins at a line itself
     if not least or len(stored) != 1 or local or not cost.first_lanes(plan.target) or chooses(plan.loop(axis)):
         return None
-    saved, known = plan.kernel, {x.axis for x in all_loops(plan.kernel.body)}
+    saved, known = plan.kernel, {x.axis for x in all_loops(plan.kernel)}
     refused = plan.tried("stream_store", stored[0], least=least)
     plan.kernel = saved
     if refused or plan.tried("align", axis, stored[0], least=least):
         return None
     plan.note(f"along `{axis}` lines of `{stored[0]}` are stored whole")
-    return next(x.axis for x in all_loops(plan.kernel.body) if x.axis not in known)
+    return next(x.axis for x in all_loops(plan.kernel) if x.axis not in known)
 
 
 def chooses(loop: Loop) -> bool:

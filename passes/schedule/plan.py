@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ...ir.kernel import Alloc, Block, If, Kernel, Loop, Region, Stmt, Store, While, statements
+from ...ir.expr import Expr, var
+from ...ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Region, Stmt, Store, While, statements
 from ...ir.target import Options, Target
-from .affine import constant_extent
+from ...ir.walks import substitute
+from .affine import constant_extent, upper
 from .script import apply
-from .tree import Facts, StepError, all_loops, find, path_to
+from .tree import Facts, StepError, all_loops, around, find
 
 
 @dataclass
@@ -43,18 +45,18 @@ class Plan:
         """The axes, nested in this order, made one: its name ("" where there are none)."""
         name = axes[0] if axes else ""
         for axis in axes[1:]:
-            before = {x.axis for x in all_loops(self.kernel.body)}
+            before = {x.axis for x in all_loops(self.kernel)}
             self.do("collapse", name, axis)
-            name = next(x.axis for x in all_loops(self.kernel.body) if x.axis not in before)
+            name = next(x.axis for x in all_loops(self.kernel) if x.axis not in before)
         return name
 
     def shared(self, axes: Sequence[str]) -> None:
         """The axes, nested in this order, made one loop in which each keeps its name."""
         name = axes[-1]
         for axis in reversed(axes[:-1]):
-            before = {x.axis for x in all_loops(self.kernel.body)}
+            before = {x.axis for x in all_loops(self.kernel)}
             self.do("collapse", axis, name, named=1)
-            name = next(x.axis for x in all_loops(self.kernel.body) if x.axis not in before)
+            name = next(x.axis for x in all_loops(self.kernel) if x.axis not in before)
 
     def note(self, *reasons: str) -> None:
         self.notes += reasons
@@ -68,11 +70,19 @@ class Plan:
         return find(self.kernel, axis)
 
     def has(self, axis: str) -> bool:
-        return any(x.axis == axis for x in all_loops(self.kernel.body))
+        return any(x.axis == axis for x in all_loops(self.kernel))
 
     def extent(self, axis: str) -> int | None:
         """The extent of an axis where it is constant."""
         return constant_extent(self.loop(axis))
+
+    def at_most(self, axis: str) -> int | None:
+        """The most iterations that a loop from 0 has, also where it stops at a name of the kernel's."""
+        names: dict[Expr, Expr] = {}
+        for s in self.kernel.body:
+            if isinstance(s, Let):
+                names[var(s.name)] = substitute(s.value, names)
+        return upper(substitute(self.loop(axis).stop, names), self.facts.known)
 
     def around_store(self, buffer: str) -> list[tuple[Loop, ...]]:
         """For each statement that stores into `buffer`: the loops around it, outermost first."""
@@ -100,7 +110,7 @@ class Plan:
 
     def copying(self, packed: str, before: Kernel) -> list[str]:
         """The axes of the first nest that copies into `packed`: those of its loops that the kernel did not have before (a second copy along an axis has other names)."""
-        old = {x.axis for x in all_loops(before.body)}
+        old = {x.axis for x in all_loops(before)}
         return [x.axis for x in self.around_store(packed)[0] if x.axis not in old]
 
     def summing(self, buffer: str, depth: str, count: int) -> tuple[str, ...]:
@@ -112,7 +122,7 @@ class Plan:
 
     def block_of(self, axis: str) -> Block:
         """The statements among which the loop over `axis` stands."""
-        path = path_to(self.kernel.body, lambda s: isinstance(s, Loop) and s.axis == axis)
+        path = around(self.kernel, axis)
         if len(path) == 1:
             return self.kernel.body
         parent: Stmt = path[-2]

@@ -132,7 +132,7 @@ class RegisterTile:
     def nests(self, acc: str) -> list[tuple[Loop, Loop]]:
         """The two-deep nests over the register tile that are not marked yet."""
         found = []
-        for outer in all_loops(self.plan.kernel.body):
+        for outer in all_loops(self.plan.kernel):
             inner = outer.body[0]
             if len(outer.body) != 1 or not isinstance(inner, Loop) or any(isinstance(s, Loop) for s in statements(inner.body)):
                 continue
@@ -141,10 +141,10 @@ class RegisterTile:
         return found
 
     def interior(self, outer: str, inner: str, border: set[str], first_lanes: bool) -> bool:
-        before = {x.axis for x in all_loops(self.plan.kernel.body)}
+        before = {x.axis for x in all_loops(self.plan.kernel)}
         if self.plan.tried("interior", outer, inner, guards=1 if first_lanes else ""):
             return False
-        border.update(x.axis for x in all_loops(self.plan.kernel.body) if x.axis not in before)
+        border.update(x.axis for x in all_loops(self.plan.kernel) if x.axis not in before)
         return True
 
 

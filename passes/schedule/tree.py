@@ -67,32 +67,30 @@ def children(stmt: Stmt) -> tuple[Block, ...]:
     return (stmt.body,) if isinstance(stmt, (Loop, While, Region)) else ()
 
 
-def all_loops(block: Block) -> tuple[Loop, ...]:
-    """The loops of a block, outer before inner, in order."""
-    return inside(block).loops
+def all_loops(where: Kernel | Block) -> tuple[Loop, ...]:
+    """The loops of a kernel or of a block, outer before inner, in order."""
+    return inside_of(where).loops if isinstance(where, Kernel) else inside(where).loops
 
 
 def around(kernel: Kernel, axis: str) -> tuple[Stmt, ...]:
     """What encloses the loop over `axis`, outermost first, the loop itself last; a StepError that lists the axes where there is none."""
-    path = _path_to_loop(kernel.body, axis)
-    if path is None:
-        raise StepError(f"no axis `{axis}`; the kernel has {', '.join(loop.axis for loop in all_loops(kernel.body)) or 'none'}")
-    return tuple(reversed(path))
+    path = path_of(kernel, axis)
+    if not path or not isinstance(path[-1], Loop):
+        raise StepError(f"no axis `{axis}`; the kernel has {', '.join(loop.axis for loop in inside_of(kernel).loops) or 'none'}")
+    return path
 
 
-def _path_to_loop(block: Block, axis: str) -> list[Stmt] | None:
-    """As `around`, innermost first.  What does not introduce the name is not looked into."""
-    for s in block:
-        if isinstance(s, (Store, Let, Alloc)):
-            continue
-        if isinstance(s, Loop) and s.axis == axis:
-            return [s]
-        if isinstance(s, (Loop, If, While, Region)) and axis in inside_of(s).names:
-            found = _path_to_loop((*s.body, *s.orelse) if isinstance(s, If) else s.body, axis)
-            if found is not None:
-                found.append(s)
-                return found
-    return None
+def path_of(kernel: Kernel, name: str) -> tuple[Stmt, ...]:
+    """What encloses the statement that introduces an axis, a let or a local buffer, outermost first, that statement last; empty where there is none."""
+    path: list[Stmt] = []
+    home = inside_of(kernel).homes.get(name)
+    while home is not None:
+        path.append(home)
+        if isinstance(home, (Let, Alloc)) or (isinstance(home, Loop) and home.axis == name):
+            break
+        assert isinstance(home, (Loop, If, While, Region))
+        home = inside_of(home).homes[name]
+    return tuple(path)
 
 
 def find(kernel: Kernel, axis: str) -> Loop:
@@ -209,7 +207,7 @@ def fresh(name: str, taken: set[str]) -> str:
 
 
 def names_taken(kernel: Kernel) -> set[str]:
-    return {*inside(kernel.body).names, *kernel.buffers}
+    return {*inside_of(kernel).homes, *kernel.buffers}
 
 
 def rename(block: Block, names: Mapping[str, str]) -> Block:
