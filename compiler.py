@@ -397,12 +397,6 @@ def compilations(
     return [Compilation(unit, c, settings, observer, keeps) for c in chosen]
 
 
-def free_sizes(compilation: Compilation) -> tuple[str, ...]:
-    """The names of the sizes that a call must know, in the order of the emitted function."""
-    ir = compilation.levels.get(compilation.start) or compilation.elaborate()
-    return tuple(s.name for s in ir.sizes)
-
-
 __all__ = [
-    "LEVELS", "OPS_FOLDER", "Compilation", "Settings", "SourceError", "Step", "Unit", "compilations", "entries", "free_sizes", "open_input",
+    "LEVELS", "OPS_FOLDER", "Compilation", "Settings", "SourceError", "Step", "Unit", "compilations", "entries", "open_input",
 ]  # fmt: skip

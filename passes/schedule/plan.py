@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ...ir.expr import Expr, var
-from ...ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Region, Stmt, Store, While, statements
+from ...ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Region, Store, While, statements
 from ...ir.target import Options, Target
 from ...ir.walks import substitute
 from .affine import constant_extent, upper
 from .script import apply
-from .tree import Facts, StepError, all_loops, around, find
+from .tree import Facts, StepError, all_loops, find
 
 
 @dataclass
@@ -119,14 +119,3 @@ class Plan:
             if depth in [x.axis for x in loops]:
                 return tuple(x.axis for x in loops if x.axis != depth and x.kind != "reduce")[-count:]
         raise StepError("the reduction has disappeared")
-
-    def block_of(self, axis: str) -> Block:
-        """The statements among which the loop over `axis` stands."""
-        path = around(self.kernel, axis)
-        if len(path) == 1:
-            return self.kernel.body
-        parent: Stmt = path[-2]
-        if isinstance(parent, If):
-            return parent.body if any(s is path[-1] for s in parent.body) else parent.orelse
-        assert isinstance(parent, Loop)
-        return parent.body

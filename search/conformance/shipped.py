@@ -13,10 +13,6 @@ from .report import Report, from_json
 FOLDER = Path(runtimes.__file__).parent
 
 
-def report_path(name: str) -> Path:
-    return FOLDER / name / "REPORT.json"
-
-
 @cache
 def shipped() -> Mapping[str, Report]:
     """Runtime → its report, for those that have one."""
@@ -34,4 +30,4 @@ def standing(name: str) -> dict[str, dict[str, list[str]]]:
     return result
 
 
-__all__ = ["report_path", "shipped", "standing"]
+__all__ = ["shipped", "standing"]
