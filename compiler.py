@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .ir.graph import Graph
     from .ir.kernel import Module
     from .ir.program import Program
-    from .kept import Kept
+    from .kept_compilation import Kept
     from .runtimes import Rendered, Runtime
     from .tuning import Tuned
 
@@ -74,7 +74,7 @@ class Compilation:
     """One composite on its way through the levels.
 
     `graph`, `module`, `program` and `rendered` are computed when first asked for; `observer` is called after each pass with a `Step`.
-    No `composite` is the one that the settings name.  With `keeps` and no observer, what the same text came to before is taken, and what comes out is kept (see `kept.py`).
+    No `composite` is the one that the settings name.  With `keeps` and no observer, what the same text came to before is taken, and what comes out is kept (see `kept_compilation.py`).
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Compilation:
             self.levels[unit.level] = text.read_valid(unit.text, unit.name)
         self._key: str | None = None
         if keeps and observer is None:
-            from .kept import key_of
+            from .kept_compilation import key_of
 
             self._key = key_of(self)
 
@@ -130,7 +130,7 @@ class Compilation:
     @cached_property
     def kept(self) -> Kept | None:
         """What the same compilation came to before."""
-        from .kept import recall
+        from .kept_compilation import recall
 
         return None if self._key is None else recall(self._key)
 
@@ -328,7 +328,7 @@ class Compilation:
 
     def _doubt(self) -> None:
         """What was kept is forgotten where a composite that is called has changed since: source and levels are to be of the same files."""
-        from .kept import called
+        from .kept_compilation import called
 
         if self.kept is not None and self.kept.files != called(self):
             self.kept = None
@@ -336,7 +336,7 @@ class Compilation:
 
     def _remember(self) -> None:
         if self._key is not None:
-            from .kept import remember
+            from .kept_compilation import remember
 
             remember(self._key, self, dict.fromkeys((*(self.kept.levels if self.kept is not None else ()), *self._wanted)))
 

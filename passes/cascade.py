@@ -66,10 +66,10 @@ def cascade(ir: Graph, target: Target, options: Options) -> Graph:
 
 
 def why_not(graph: Graph, target: Target) -> tuple[str, ...]:
-    """What keeps reductions of this graph, which depend on one another over one axis, from being one pass; a sentence each."""
+    """What keeps reductions of this graph, which depend on one another over one axis or read the same scores, from being one pass; a sentence each."""
     found = Finder(graph, target.gpu)
     bare = rewrite(graph, lambda n: n.args[0].node if n.op == "contiguous" and n.args[0].is_identity and n.args[0].node.shape == n.shape else None)
-    rewrite(bare, found.rule)
+    groups(rewrite(bare, found.rule), found.states, target, found.reasons)
     return tuple(dict.fromkeys(found.reasons))
 
 

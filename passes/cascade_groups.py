@@ -62,7 +62,7 @@ def groups(graph: Graph, corrected: Mapping[Node, Corrected], target: Target, re
     nodes = graph.nodes()
     group = _of_corrected(nodes, corrected, target, reasons)
     if not target.gpu:  # there, a thread's tile of scores would be local memory, which is no cache
-        _Sharing(graph, nodes, group).add()
+        _Sharing(graph, nodes, group, reasons).add()
     return group
 
 
@@ -180,8 +180,8 @@ def scores_of(n: Node) -> dict[Key, tuple[int, ...]]:
 
 
 class _Sharing:
-    def __init__(self, graph: Graph, nodes: list[Node], group: dict[Node, Group]) -> None:
-        self.graph, self.nodes, self.group = graph, nodes, group
+    def __init__(self, graph: Graph, nodes: list[Node], group: dict[Node, Group], reasons: list[str]) -> None:
+        self.graph, self.nodes, self.group, self.reasons = graph, nodes, group, reasons
         self.scores = {n: s for n in nodes if n.op == "reduce" and (s := scores_of(n))}
 
     def add(self) -> None:
@@ -237,7 +237,11 @@ class _Sharing:
         for n in readers:
             rows = self.scores[n][key]
             further = tuple(e for a, e in enumerate(n.shape) if a not in rows)
-            if further and (points(further, self.values) > WIDEST or not self.batched(n, key)):
+            if further and points(further, self.values) > WIDEST:
+                self.reasons.append(f"no cascade: what a row sums would be more than {WIDEST} numbers, read and written once a tile of scores")
+                return False
+            if further and not self.batched(n, key):
+                self.reasons.append("no cascade: all rows share the matrix that their scores are multiplied with, so the scores are stored, and both products packed")
                 return False
         return True
 

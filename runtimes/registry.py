@@ -89,8 +89,19 @@ def _at(folder: Path, package: str | None = None) -> Runtime:
     description, folders = describe_folder(folder)
     for place in folders:
         if (place / "driver.py").is_file():
+            if place != folder:
+                _same_suffix(folder, description, place)
             return driver(place / "driver.py", package if package and place == folder else _package(place), description, folders)
     raise UsageError(f"{folder} is no runtime: it has neither a driver.py nor `inherits` in its runtime.toml")
+
+
+def _same_suffix(folder: Path, description: Description, place: Path) -> None:
+    """UsageError where the driver that a folder inherits builds files of another suffix than the folder's."""
+    own, built = description.table.get("suffix", ""), describe_folder(place)[0].table.get("suffix", "")
+    if own != built:
+        raise UsageError(
+            f'{folder / "runtime.toml"}: `suffix = "{own}"`, but the driver that it inherits, {place / "driver.py"}, builds `{built}`; leave the line out, or bring a driver.py'
+        )
 
 
 def driver(file: Path, package: str, description: Description, folders: tuple[Path, ...]) -> Runtime:

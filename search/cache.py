@@ -2,6 +2,7 @@
 
 An entry is a folder named by the sha256 of everything that decides the bytes (source, header, target, kind, compiler identity, our version).  It is made
 beside its place under a lock that dies with its process, synced and renamed.  Each entry holds the sha256 of its product: one that does not match is a miss.
+A folder past its bound loses what was not used for longest (`runtimes/rooms.py`).
 Where the cache cannot be written (read-only, full, somebody else's), a temporary folder of this process stands in for it.
 """
 
@@ -12,18 +13,18 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from ..ir.errors import ToolError
 from ..ir.version import VERSION
+from ..runtimes import rooms
 
 
 def cache_folder() -> Path:
     """Where products are kept: the user's cache folder, or $XDG_CACHE_HOME/luminal where that is set."""
-    from platformdirs import user_cache_path
-
-    return user_cache_path("luminal", appauthor=False) / "kernels"
+    return rooms.folder("kernels")
 
 
 def key_of(parts: tuple[str, ...]) -> str:
@@ -55,20 +56,65 @@ def found(key: str, suffix: str) -> Path | None:
     """The product with this key (of `key_of`), if it is there and whole."""
     entry = cache_folder() / key
     product = entry / f"product{suffix}"
-    return product if _intact(entry, product) else None
+    return product if _used(entry, product) else None
+
+
+def remove(folder: Path, key: str) -> bool:
+    """An entry, and what killed processes left of it; False where a process is making it at this moment."""
+    from filelock import FileLock, Timeout
+
+    lock = folder / f".{key}.lock"
+    try:
+        with FileLock(lock, timeout=0):
+            for path in (folder / key, *folder.glob(f".{key}.*.making")):
+                shutil.rmtree(path, ignore_errors=True)
+            lock.unlink(missing_ok=True)
+    except Timeout:
+        return False
+    return True
 
 
 def _product(folder: Path, key: str, suffix: str, make: Callable[[Path], None]) -> Path:
     entry = folder / key
     product = entry / f"product{suffix}"
-    if not _intact(entry, product):
+    if not _used(entry, product):
         from filelock import FileLock
 
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / f".{key}.lock"):
-            if not _intact(entry, product):  # another process may have been first
+            if not _used(entry, product):  # another process may have been first
                 _make(entry, product.name, make)
+        if folder == cache_folder():
+            _shorten(folder)
     return product
+
+
+def _used(entry: Path, product: Path) -> bool:
+    """Whether it is there and whole; then it counts as used now."""
+    whole = _intact(entry, product)
+    if whole:
+        rooms.touch(entry)
+    return whole
+
+
+def _shorten(folder: Path) -> None:
+    with suppress(OSError, NotImplementedError):
+        if rooms.due(folder.name):
+            for key in rooms.surplus(folder.name, _entries(folder)):
+                remove(folder, key)
+
+
+def _entries(folder: Path) -> list[rooms.Entry]:
+    """What there is of each key: the product, locks, what killed processes left."""
+    found: dict[str, list[os.DirEntry[str]]] = {}
+    for e in os.scandir(folder):
+        found.setdefault(e.name.lstrip(".").partition(".")[0], []).append(e)
+    entries = []
+    for key, parts in found.items():
+        with suppress(FileNotFoundError):  # another process removes it
+            size = sum(f.stat().st_size for p in parts if p.is_dir() for f in os.scandir(p.path))
+            entries.append(rooms.Entry(max(p.stat().st_mtime for p in parts), size, key))
+    return entries
 
 
 def _make(entry: Path, name: str, make: Callable[[Path], None]) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..runtimes.keep import ROOMS
-from ..runtimes.keep import folder as room_folder
-from .cache import cache_folder
+from ..runtimes import rooms
+from ..runtimes.keep import NOTES
+from .cache import cache_folder, remove
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +29,16 @@ def contents() -> Contents:
 
 def clear() -> tuple[int, int]:
     """Remove every product that no process is making, and all notes.  Gives how many products were removed, and how many were left because they are in use."""
-    from filelock import FileLock, Timeout
-
     removed = busy = 0
     folder = cache_folder()
     for note in _notes():
         note.unlink(missing_ok=True)
-    keys = sorted({p.name.lstrip(".").partition(".")[0] for p in folder.iterdir()}) if folder.is_dir() else []
+    keys = sorted({p.name.lstrip(".").partition(".")[0] for p in _inside(folder)})
     for key in keys:
-        lock = folder / f".{key}.lock"
-        try:
-            with FileLock(lock, timeout=0):
-                removed += (folder / key).is_dir()
-                for path in (folder / key, *folder.glob(f".{key}.*.making")):
-                    shutil.rmtree(path, ignore_errors=True)
-                lock.unlink(missing_ok=True)
-        except Timeout:
+        there = (folder / key).is_dir()
+        if remove(folder, key):
+            removed += there
+        else:
             busy += 1
     return removed, busy
 
@@ -55,7 +48,7 @@ def _inside(folder: Path) -> list[Path]:
 
 
 def _notes() -> list[Path]:
-    return [p for room in ROOMS for p in _inside(room_folder(room))]
+    return [p for room in NOTES for p in _inside(rooms.folder(room))]
 
 
 def _is_entry(path: Path) -> bool:

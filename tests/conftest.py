@@ -21,11 +21,11 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def key_of() -> Iterator[Callable[..., str | None]]:
     """Nothing is taken for compiled already: tests change constants of passes while they run, which no key can tell.  Gives the function that finds the key."""
-    from luminal import kept
+    from luminal import kept_compilation
 
-    found, kept.key_of = kept.key_of, lambda compilation: None
+    found, kept_compilation.key_of = kept_compilation.key_of, lambda compilation: None
     yield found
-    kept.key_of = found
+    kept_compilation.key_of = found
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 # ruff: noqa: E741
-"""Tensor expressions inside loops: what `test_loops_forms.py` runs besides its own table.  A row is text, sizes, plain Python and, where inputs are not drawn, those."""
+"""Tensor expressions inside loops: the part of `forms_of_loops.py` that is on tensors.  A row is text, sizes, plain Python and, where inputs are not drawn, those."""
 
 from __future__ import annotations
 

@@ -50,6 +50,8 @@ def random_line(kernel: Kernel, rng: random.Random) -> str:
             return f"prefetch {buffer} {axis()} {axis()}"
         case "reorder" | "interior" | "fission" | "tabulate":
             return f"{name} {some}"
+        case "hold":
+            return f"hold {axis()} {rng.choice(['exp', 'sin', 'mul', 'add'])} {rng.randint(0, 1)}"
         case "region":
             return "region"
         case _:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from compilers import needs_cc
 from luminal.ir.errors import ToolError
+from luminal.runtimes import rooms
 from luminal.search import cache
 from processes import PATIENCE, started, waited
 
@@ -111,6 +112,56 @@ def test_killed_while_making(own: Path, tmp_path: Path) -> None:
     after = python(USE, str(log), "key", "")
     assert after.communicate(timeout=PATIENCE)[0] == "True\n", "the lock died with its process"
     assert not any("making" in name for name in everything(own)), "what the killed one left is gone"
+
+
+def test_products_have_a_bound(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(rooms.ROOMS, "kernels", rooms.Bound(1 << 20, 6))
+    monkeypatch.setattr(rooms, "YOUNG", 0)
+
+    def make(path: Path) -> None:
+        path.write_bytes(b"product")
+
+    paths = []
+    for k in range(6):
+        paths.append(cache.cached((str(k),), ".so", make))
+        os.utime(paths[-1].parent, (k, k))
+    for lock in own.rglob("*.lock"):
+        os.utime(lock, (0, 0))
+    assert cache.cached(("0",), ".so", make) == paths[0], "used now"
+    last = cache.cached(("6",), ".so", make)
+    assert [p for p in paths if p.exists()] == [paths[0], paths[5]] and last.exists()
+    assert len([p for p in last.parent.parent.iterdir() if p.suffix == ".lock"]) <= 3
+    assert cache.cached(("1",), ".so", make) == paths[1] and paths[1].exists(), "made again"
+
+
+SHORTEN = """
+import sys
+from luminal.runtimes import rooms
+from luminal.search.cache import cached
+rooms.ROOMS["kernels"], rooms.YOUNG = rooms.Bound(1 << 20, 4), 0
+seed = int(sys.argv[1])
+def make(path, data):
+    path.write_bytes(data)
+for k in range(60):
+    key = str((k * (seed + 1)) % 7)
+    data = key.encode() * 1000
+    while True:
+        try:
+            found = cached((key,), ".so", lambda path: make(path, data)).read_bytes()
+        except FileNotFoundError:  # gone between the two, for nothing is young here
+            continue
+        break
+    assert found == data, (key, found[:20])
+print("done")
+"""
+
+
+def test_several_processes_shorten_one_room(own: Path) -> None:
+    users = [python(SHORTEN, str(k)) for k in range(4)]
+    said = [u.communicate(timeout=PATIENCE) for u in users]
+    assert [out for out, _ in said] == ["done\n"] * 4, said
+    assert not any("making" in name for name in everything(own))
+    assert sum(name.startswith("product") for name in everything(own)) <= 7
 
 
 @pytest.mark.parametrize("where", ["below a file", "nowhere", "full", "no home"])

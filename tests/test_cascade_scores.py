@@ -128,7 +128,9 @@ def test_two_products_with_matrices_of_all_rows_stay_two() -> None:
     text = "((X{f32}[M K] W{f32}[K N] U{f32}[N L]) -> (O{f32}[M L])) (setf s (max (matmul X W) 0)) (return (matmul (* s s) U))"
     found = after(before(text))
     assert not any(n.op == "cascade" for n in found.nodes())
-    assert len(nests(found).kernels) == 2
+    kernels = nests(found).kernels
+    assert len(kernels) == 2
+    assert any("all rows share the matrix" in note for kernel in kernels for note in kernel.notes)
 
 
 def test_scores_that_somebody_else_wants_are_in_memory() -> None:

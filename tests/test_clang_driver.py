@@ -1,6 +1,7 @@
 """Programs built and run: control flow, threads, scratch and workspace, error codes, sanitizers, compilers."""
 
 import ctypes
+import resource
 import shutil
 import subprocess
 import sys
@@ -161,6 +162,48 @@ def test_workspace(tmp_path):
     assert text(4) == b"buffers overlap" and text(99) == b"unknown error"
 
 
+def copies_program():
+    """Two pieces of memory of the call's own, of one size: what is given back together is what the C library returns to the system."""
+    step = lambda to, value: For("i", ZERO, N, (StoreTo(to, i, value),))  # noqa: E731
+    body = (Scratch("T", i32, N), Scratch("U", i32, N), step("T", x(i)), step("U", load("T", i32, i)), step("Y", load("U", i32, i)))
+    return program("copies", body)
+
+
+def test_memory_is_kept_between_calls(tmp_path):
+    """No call but the first takes pages from the system (each is zeroed first); smaller and larger calls come in between."""
+    library = build(tmp_path, copies_program())
+    calls = []
+    for count in (1 << 18, 1, (1 << 18) + 5000, 0, 70000):
+        xs, ys = np.arange(count, dtype="i4"), np.zeros(count, "i4")
+        calls.append((library.bind({"X": xs, "Y": ys}, {"N": count}), xs, ys))
+    for call_, xs, ys in calls:
+        assert call_() == 0 and np.array_equal(xs, ys)
+    faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt  # noqa: E731
+    before = faults()
+    for call_, _, _ in calls * 5:
+        call_()
+    assert faults() - before < 200  # one call of the largest touches 517
+
+
+def test_calls_at_once_have_memory_of_their_own(tmp_path):
+    library = build(tmp_path, copies_program())
+    wrong = []
+
+    def work(seed):
+        for k in range(60):
+            xs = np.arange((seed * 7919 + k * 104729) % 40000, dtype="i4") + seed
+            ys = np.zeros_like(xs)
+            if library.call({"X": xs, "Y": ys}, {"N": len(xs)}) != 0 or not np.array_equal(xs, ys):
+                wrong.append((seed, k))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(12)]  # more than there are places for a size
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
 def test_scalars_by_value(tmp_path):
     kernel = Function(
         "k", (Param("a", f16), Param("b", f32), Param("Y", f32, True)), (StoreTo("Y", ZERO, call("mul", cast(f32, var("a", f16)), var("b", f32))),)
@@ -211,7 +254,9 @@ int main(void) {{
 
 
 @pytest.mark.parametrize(
-    "p", [team_program(), sticky_program(""), sticky_program("parallel"), workspace_program(), vectors_program()], ids=lambda p: p.name
+    "p",
+    [team_program(), sticky_program(""), sticky_program("parallel"), workspace_program(), copies_program(), vectors_program()],
+    ids=lambda p: p.name,
 )
 def test_sanitizers_find_nothing(tmp_path, p):
     """Address, leak and undefined-behaviour sanitizers over buffers that end exactly where they end."""

@@ -50,7 +50,8 @@ def test_a_folder_that_only_respells(tmp_path):
 
 def test_a_folder_with_a_driver_of_its_own(tmp_path):
     driver = "from ..clang.driver import Driver as Base\n\n\nclass Driver(Base):\n    loud = True\n"
-    assert find(str(folder(tmp_path, 'name = "mine"\ninherits = "clang"\n', driver))).loud
+    mine = find(str(folder(tmp_path, 'name = "mine"\ninherits = "clang"\nsuffix = ".cc"\n', driver)))
+    assert mine.loud and mine.source_suffix == ".cc"
 
 
 def test_a_folder_without_driver_or_toml(tmp_path):
@@ -143,6 +144,7 @@ def test_inheriting_in_a_circle(tmp_path):
     ("text", "message"),
     [
         ("suffix = 3", "expected a string, found an integer"),
+        ('suffix = ".cpp"', "builds `.c`; leave the line out, or bring a driver.py"),
         ("[compiler]\nx = 3", "unknown key `compiler`"),
         ('[spell]\nsqrt = "f({1})"', "there is no operand {1}; the operator has {0}"),
         ('[spell]\nadd = {float = "{3}"}', "there is no operand {3}; the operator has {0} to {1}"),

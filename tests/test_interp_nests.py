@@ -9,6 +9,7 @@ from luminal.ir import graph as g
 from luminal.ir import kernel as k
 from luminal.ir.dtypes import f32, numpy_dtype
 from luminal.ir.evaluate import evaluate as size_of
+from luminal.ir.interpret import nest as nests
 from luminal.ir.interpret.graph import evaluate, judge
 from luminal.ir.interpret.kernel import KernelTranslator, run_function
 from luminal.ir.interpret.nest import WIDTH
@@ -17,6 +18,7 @@ from luminal.search.conformance.kernels import Spec
 from luminal.search.conformance.subjects import subjects
 from luminal.search.conformance.unit import Settings, run_unit
 from luminal.search.draw import draw
+from running import composite
 
 SUBJECTS = {s.name: s for s in subjects()}
 COPIES = {"U": "A", "X": "B"}  # what elimination works on
@@ -170,3 +172,12 @@ def test_compiled_kernels_are_within(name, case):
     (tally,) = run_unit([Spec(name, "composite", "f32")], Settings("clang", case=case))
     assert (tally.status, tally.cases) == ("passes", 1), tally.detail
     assert tally.ratio < 0.5
+
+
+def test_what_is_beyond_first_order_is_asked_first(monkeypatch):
+    """Axes of 1024 elements in f16 are so long that no element has a bound: then nothing is run again to find one."""
+    graph = composite("(composite r ((A{f16}[N]) -> (Y{f16}[N])) (set x 0.0) (dotimes (i N) (set x (+ (* 0.5 x) (aref A i))) (setf (aref Y i) x)))")
+    inputs = {n: {"A": np.ones(n, np.float16)} for n in (1023, 1024)}
+    assert not evaluate(graph, inputs[1023], {"N": 1023})["Y"].ill.any()
+    monkeypatch.setattr(nests, "Perturbed", None)
+    assert evaluate(graph, inputs[1024], {"N": 1024})["Y"].ill.all()

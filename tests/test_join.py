@@ -10,7 +10,7 @@ from luminal.ir.text import read, show
 from luminal.ir.verify import verify
 from luminal.passes.join import join
 from running import TARGET
-from test_schedule import same
+from scheduling import same
 
 OPTIONS = Options(level=2)
 BUFFERS = {

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import fields
 from hashlib import sha256
 from pathlib import Path
+from time import time
 from typing import Any
 
 import pytest
-from luminal import kept
+from luminal import kept_compilation
 from luminal.compiler import Compilation, Settings, compilations
 from luminal.ir import text
 from luminal.passes import pipeline
-from luminal.runtimes import keep
+from luminal.runtimes import keep, rooms
 from luminal.runtimes.clang import driver, machine
 from luminal.search import own
 
@@ -34,7 +36,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key_of: Callable[..., 
     """The graphs that went through passes, beside a cache of one's own; luminal's files are taken for unchanged."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(kept, "key_of", key_of)
+    monkeypatch.setattr(kept_compilation, "key_of", key_of)
     monkeypatch.setattr(own, "compiler", lambda: "a compiler")
     monkeypatch.setattr(own, "_known", {})
     seen: list[str] = []
@@ -56,7 +58,7 @@ def made(source: str, observer: Any = None, **settings: Any) -> Compilation:
 
 
 def entry(tmp_path: Path) -> Path:
-    (found,) = (tmp_path / "cache" / "luminal" / kept.ROOM).iterdir()
+    (found,) = (tmp_path / "cache" / "luminal" / kept_compilation.ROOM).iterdir()
     return found
 
 
@@ -123,7 +125,7 @@ OTHER: dict[str, Any] = {
 
 
 def test_every_setting_is_tried() -> None:
-    assert {f.name for f in fields(Settings)} == {*OTHER, *kept._ASIDE}
+    assert {f.name for f in fields(Settings)} == {*OTHER, *kept_compilation._ASIDE}
 
 
 @pytest.mark.parametrize("name", OTHER)
@@ -242,9 +244,9 @@ def test_what_is_watched_searched_or_not_plain_is_not_taken(runs: list[str], tmp
     made(TEXT, observer=lambda step: seen.append(step.name))
     assert len(runs) == 2 and "elaborate" in seen
     (c,) = compilations(TEXT, Settings(O=3), keeps=True)
-    assert kept.key_of(c) is None
+    assert kept_compilation.key_of(c) is None
     (c,) = compilations(TEXT, Settings(parameters={"k": object()}), keeps=True)
-    assert kept.key_of(c) is None
+    assert kept_compilation.key_of(c) is None
     (c,) = compilations(TEXT, Settings())
     assert c._key is None, "only who asks for it"
 
@@ -275,13 +277,30 @@ def test_where_nothing_can_be_kept_all_works(runs: list[str], tmp_path: Path) ->
 
 
 def test_a_room_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keep, "folder", lambda room: tmp_path / room)
-    monkeypatch.setattr(keep, "MOST", 8)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setitem(rooms.ROOMS, "probes", rooms.Bound(1000, 8))
+    place = rooms.folder("probes")
     for k in range(9):
-        keep.keep("notes", str(k), b"data")
-        if k > 0:
-            assert keep.kept("notes", "0") == b"data", "what is used stays"
-    assert len(list((tmp_path / "notes").iterdir())) == 4 and keep.kept("notes", "8") and not keep.kept("notes", "1")
-    monkeypatch.setattr(keep, "BOUND", 1000)
-    keep.keep("notes", "large", bytes(990))
-    assert len(list((tmp_path / "notes").iterdir())) < 4
+        keep.keep("probes", str(k), b"data")
+        now = time() - 5000 + k
+        for path in place.iterdir():
+            if path.stat().st_mtime > now:
+                os.utime(path, (now, now))
+    assert keep.kept("probes", "0") == b"data" and len(list(place.iterdir())) == 9, "a room is looked at once an hour"
+    (place.parent / ".probes").unlink()
+    keep.keep("probes", "8", b"data")
+    assert len(list(place.iterdir())) == 4 and keep.kept("probes", "8") and not keep.kept("probes", "1")
+    assert keep.kept("probes", "0"), "what was used last stays"
+    monkeypatch.setattr(rooms, "YOUNG", 0)
+    keep.keep("probes", "large", bytes(990))
+    assert len(list(place.iterdir())) < 4
+
+
+def test_what_was_used_within_the_hour_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(rooms.ROOMS, "probes", rooms.Bound(100, 4))
+    now = time()
+    found = [rooms.Entry(now - 1000 * k, 10, str(k)) for k in range(6)]
+    assert rooms.surplus("probes", found) == ["4", "5"], "beyond half, and older than 3600 s"
+    assert rooms.surplus("probes", found[:4]) == []
+    assert rooms.surplus("probes", [e._replace(size=60) for e in found[:4]]) == []
+    assert rooms.surplus("probes", [e._replace(size=60, used=now - 4000 - k) for k, e in enumerate(found[:4])]) == ["0", "1", "2", "3"]

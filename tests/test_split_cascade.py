@@ -107,6 +107,20 @@ def test_strips_along_a_kept_axis(registers: int, columns: str, strips: set[int]
     assert {int(words[2]) for words in notes if words[:2] == ["vectors", "of"] and "kept" in words} == strips
 
 
+def test_rows_that_share_keys_and_values_ask_ahead_for_both() -> None:
+    """Values are weighed in register tiles, four rows to a vector; keys are read once for all rows.  A row alone needs neither."""
+
+    scored, weighed = 'einsum "had,hjd->haj" Q K', 'einsum "haj,hje->hae"'
+    several = f"((Q{{f32}}[H A D] K{{f32}}[H M D] V{{f32}}[H M E]) -> (O{{f32}}[H A E])) (return ({weighed} (softmax ({scored}) :axis -1) V))"
+    alone = several.replace("H A ", "H ").replace("ha", "h")
+    asked = {}
+    for text in (several, alone):
+        (kernel,) = schedule(legalize(nests(after(before(text))), VECTORS, OPTIONS), VECTORS, OPTIONS).kernels
+        asked[text] = {line.split()[1] for line in kernel.schedule if line.startswith("prefetch")}
+        assert any("rows of" in note and "share" in note and "loaded once" in note for note in kernel.notes) is (text is several)
+    assert asked == {several: {"K", "V"}, alone: set()}
+
+
 def test_sizes_that_are_known_choose_once() -> None:
     def forms(ports: str) -> tuple[bool, bool]:
         (kernel,) = nests(
@@ -134,10 +148,10 @@ h = hashlib.sha256()
 f = luminal.compile('''(composite few ((X{{f32}}[M N] Q{{f32}}[H D] G{{f32}}[H A D] K{{f32}}[H L D] V{{f32}}[H L D]) -> (Y{{f32}}[M N] S{{f32}}[M] W{{f32}}[M] O{{f32}}[H D] P{{f32}}[H A D]))
   (return (softmax X :axis 1) (logsumexp X :axis 1) (var X :axis 1)
     (einsum "hj,hje->he" (softmax (einsum "hd,hjd->hj" Q K) :axis -1) V) (einsum "haj,hje->hae" (softmax (einsum "had,hjd->haj" G K) :axis -1) V)))''', runtime="clang")
-for m, n, heads, length, d in [(1, 200_001, 1, 2100, 24), (3, 70_000, 4, 1024, 17), (40, 33_000, 40, 1500, 8)]:
+for m, n, heads, length, d in [(1, 200_001, 1, 2100, 24), (3, 70_000, 4, 1024, 83), (40, 33_000, 40, 1500, 8)]:
     x = rng.standard_normal((m, n)).astype(np.float32)
     x[0, 100:40_000] = -np.inf
-    q, g, k, v = (rng.standard_normal(s).astype(np.float32) for s in ((heads, d), (heads, 3, d), (heads, length, d), (heads, length, d)))
+    q, g, k, v = (rng.standard_normal(s).astype(np.float32) for s in ((heads, d), (heads, 7, d), (heads, length, d), (heads, length, d)))
     found = f(x, q, g, k, v)
     e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
     scores = np.einsum("had,hjd->haj", np.concatenate([q[:, None], g], 1).astype(np.float64), k)

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import DType
 from ..kernel import Nest
 from .bounds import Error, largest, smallest
 from .judge import CheckFault, IndexFault
@@ -50,6 +51,10 @@ def run_nest(nest: Nest, operands: list[Values], shapes: list[tuple[int, ...]], 
     exact = _runner(nest, KernelTranslator(dict(dtypes), True, False), shapes, sizes)([v for v, _ in operands])
     if not bounds or (not rounds(nest.body, dtypes) and all(e is None for _, e in operands)):
         return [(v, None) for v in exact]
+    longest = max((n for shape in (*shapes, *(v.shape for v, _ in operands)) for n in shape), default=0)
+    beyond = [_beyond(b.dtype, longest) for b in nest.results]
+    if all(beyond):
+        return [(v, np.full(v.shape, np.inf)) for v in exact]
     random = np.random.default_rng(0)
     together = steady(nest.body, dtypes)
     run = _runner(nest, Perturbed(dict(dtypes), random, SAMPLES if together else 0), shapes, sizes, SAMPLES if together else 0)
@@ -61,9 +66,14 @@ def run_nest(nest: Nest, operands: list[Values], shapes: list[tuple[int, ...]], 
             samples = [np.stack(found, -1) for found in zip(*each, strict=True)]
     except (CheckFault, IndexFault):
         return [(v, np.full(v.shape, np.inf)) for v in exact]
-    longest = max((n for shape in (*shapes, *(v.shape for v, _ in operands)) for n in shape), default=0)
     size = max((float(np.max(np.abs(v), where=np.isfinite(v), initial=0)) for v, _ in operands if v.dtype.kind in "fc"), default=np.inf)
-    return [(v, _bound(nest, k, v, s, size, longest)) for k, (v, s) in enumerate(zip(exact, samples, strict=True))]
+    found = zip(nest.results, exact, samples, beyond, strict=True)
+    return [(v, np.full(v.shape, np.inf) if far else _bound(b.dtype, v, s, size)) for b, v, s, far in found]
+
+
+def _beyond(d: DType, longest: int) -> bool:
+    """Whether as many roundings as the longest axis of any tensor has elements are beyond first order."""
+    return d.is_inexact and longest * d.epsilon >= 1
 
 
 def _moved(v: Array, e: Error, random: np.random.Generator) -> Array:
@@ -93,9 +103,8 @@ def _runner(nest: Nest, translator: KernelTranslator, shapes: list[tuple[int, ..
     return run
 
 
-def _bound(nest: Nest, k: int, v: Array, samples: Array, size: float, longest: int) -> Error:
-    """`samples` along the last axis, `size` the largest magnitude of the operands, `longest` the longest axis of any tensor.  A result that is no float may be the same for all samples: then it has no such axis."""
-    d = nest.results[k].dtype
+def _bound(d: DType, v: Array, samples: Array, size: float) -> Error:
+    """`samples` along the last axis, `size` the largest magnitude of the operands.  A result that is no float may be the same for all samples: then it has no such axis."""
     if not d.is_inexact:
         return None if samples.shape == v.shape else np.where((samples == v[..., None]).all(-1), 0.0, np.inf)
     middle = v[..., None]
@@ -106,7 +115,5 @@ def _bound(nest: Nest, k: int, v: Array, samples: Array, size: float, longest: i
     magnitude = np.abs(v)
     e = WIDTH * spread + POOLED * (np.median(off) if off.size else 0.0) + 8 * (d.epsilon * magnitude + smallest(d))
     e = np.where(np.isfinite(v), e, 0)
-    if longest * d.epsilon >= 1:
-        return np.full(v.shape, np.inf)
     unknown = np.isfinite(v) & ((magnitude + e > largest(d)) | ((e > magnitude) & (e > size)))
     return np.where(agree & ~unknown, e, np.inf).astype(np.float64)

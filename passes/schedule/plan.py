@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ...ir.kernel import Alloc, Block, If, Kernel, Loop, Region, Stmt, Store, While, statements
+from ...ir.expr import Expr, var
+from ...ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Region, Stmt, Store, While, statements
 from ...ir.target import Options, Target
-from .affine import constant_extent
+from ...ir.walks import substitute
+from .affine import constant_extent, upper
 from .script import apply
 from .tree import Facts, StepError, all_loops, around, find
 
@@ -73,6 +75,14 @@ class Plan:
     def extent(self, axis: str) -> int | None:
         """The extent of an axis where it is constant."""
         return constant_extent(self.loop(axis))
+
+    def at_most(self, axis: str) -> int | None:
+        """The most iterations that a loop from 0 has, also where it stops at a name of the kernel's."""
+        names: dict[Expr, Expr] = {}
+        for s in self.kernel.body:
+            if isinstance(s, Let):
+                names[var(s.name)] = substitute(s.value, names)
+        return upper(substitute(self.loop(axis).stop, names), self.facts.known)
 
     def around_store(self, buffer: str) -> list[tuple[Loop, ...]]:
         """For each statement that stores into `buffer`: the loops around it, outermost first."""

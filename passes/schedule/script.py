@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from ...ir.expr import Expr
 from ...ir.kernel import Kernel
 from . import (
+    chains,
     distribute,
     dots,
     guards,
@@ -66,6 +67,7 @@ STEPS: dict[str, Step] = {
     "window": Step(windows.window, "nn+", {"at": "n", "multiple": "l", "lanes": "i", "space": "n", "name": "n", "align": "i"}),
     "spill": Step(staging.spill, "nn", {"turned": "i"}),
     "compute_at": Step(producers.compute_at, "nn"),
+    "hold": Step(chains.hold, "nni?"),
     "tabulate": Step(tables.tabulate, "n+"),
     "accumulate": Step(reductions.accumulate, "n", {"into": "n", "outside": "n"}),
     "rfactor": Step(reductions.rfactor, "n", {"skip": "i"}),
@@ -76,7 +78,7 @@ STEPS: dict[str, Step] = {
     "screen": Step(dots.screen, "n"),
     "align": Step(streams.align, "nn", {"least": "i"}),
     "stream_store": Step(streams.stream_store, "n", {"least": "i"}),
-    "prefetch": Step(prefetches.prefetch, "nnn", {"trips": "i", "bytes": "i"}),
+    "prefetch": Step(prefetches.prefetch, "nnn", {"trips": "i", "bytes": "i", "shared": "n"}),
     "region": Step(team.region, "n?"),
 }
 

@@ -28,7 +28,7 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
     if around is None or not _suits(plan, around, x, width):
         return [x]
     saved, row, deep = plan.kernel, around.axis, x.axis
-    above = _sharing(plan, around, x)
+    above, moving = sharing(plan, around, x), moving_with(plan, around, x)
     try:
         plan.do("split", row, width, tail="cut")
         if above is not None:  # what is read once for all of these rows stays in the first cache
@@ -61,16 +61,25 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
         plan.note(f"`{deep}` for one `{row}` after the other: {e}")
         return [x]
     plan.note(f"`{deep}` for {width} of `{row}` side by side, folded together")
+    for buffer in moving if above is not None else ():
+        if not plan.tried("prefetch", buffer, f"{deep}.0", f"{row}.0", trips=cost.TURNS_OF_ROWS, shared=above):
+            plan.note(f"the iterations of `{above}`, where there are several, ask for what `{row}.0` reads {cost.TURNS_OF_ROWS} turns later of `{buffer}`")
     return roles.innermost(find(plan.kernel, f"{row}.t").body) if plan.has(f"{row}.t") else []
 
 
-def _sharing(plan: Plan, around: Loop, x: Loop) -> str | None:
+def sharing(plan: Plan, around: Loop, x: Loop) -> str | None:
     """The loop around both, where what moves with both of them is the same in all of its iterations."""
     outer = next((s for s in statements(plan.kernel.body) if isinstance(s, Loop) and any(t is around for t in s.body)), None)
     if outer is None or outer.kind != "parallel" or len(outer.body) > 1 or outer.axis in roles.shape(plan.kernel).axes:
         return None
     both = [n for s in x.body for n in loads_in(*expressions(s)) if {around.axis, x.axis} <= n.names]
     return None if any(outer.axis in n.names for n in both) else outer.axis
+
+
+def moving_with(plan: Plan, around: Loop, x: Loop) -> tuple[str, ...]:
+    """The buffers in memory that move with both of these loops."""
+    both = [n.attr for s in x.body for n in loads_in(*expressions(s)) if {around.axis, x.axis} <= n.names]
+    return tuple(dict.fromkeys(b for b in both if b in plan.facts.buffers))
 
 
 def _unrolled(plan: Plan, rows: str, lanes: str) -> None:

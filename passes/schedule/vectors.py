@@ -9,15 +9,14 @@ transposition    store and loads are consecutive along different axes: square ti
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from ...ir import polynomial as pl
 from ...ir.expr import ZERO, Expr, var
-from ...ir.kernel import Alloc, Block, Let, Loop, Store, expressions, statements, written
+from ...ir.kernel import Alloc, Block, Loop, Store, expressions, statements, written
 from ...ir.simplify import simplify
-from ...ir.walks import substitute
 from . import cost, prefetches, roles
-from .affine import divides, inside, same_position, stride, upper
+from .affine import divides, inside, same_position, stride
+from .chains import candidates as candidates_to_hold
+from .columns_inside import columns_inside, expanded, strips
 from .lines import aligned, chooses
 from .plan import Plan
 from .several_rows import several_rows
@@ -52,7 +51,7 @@ def vectors(plan: Plan) -> None:
 def vectors_inside(plan: Plan, loops: list[Loop] | None = None, side_by_side: int = cost.ACCUMULATORS) -> None:
     """Vectors along some innermost loops (by default all), at most so many of them side by side, or along what is around them."""
     for x in roles.innermost(plan.kernel.body) if loops is None else loops:
-        if _columns_inside(plan, x):
+        if columns_inside(plan, x):
             continue
         for rest in rows_side_by_side(plan, x, _width(plan, x.body)):
             vectors_along(plan, rest, side_by_side if rest is x else 1)
@@ -72,7 +71,7 @@ def threads(plan: Plan) -> None:
             plan.do("serial", axis)
         return
     outer = axes[single]
-    short = plan.extent(outer) is None and _at_most(plan, outer) is not None
+    short = plan.extent(outer) is None and plan.at_most(outer) is not None
     if len(axes) - single > (1 if short or rows else 2) and not plan.tried("collapse", outer, axes[single + 1]):
         outer = roles.shape(plan.kernel).axes[single]
     plan.do("parallel", outer)
@@ -106,15 +105,6 @@ def _tables(plan: Plan) -> None:
         plan.note(
             f"{', '.join(axes)} each compute their values: {refused}" if refused else f"what {', '.join(axes)} share is computed once, in a table"
         )
-
-
-def _at_most(plan: Plan, axis: str) -> int | None:
-    """The most iterations that a loop from 0 has, also where it stops at a name of the kernel's."""
-    names: dict[Expr, Expr] = {}
-    for s in plan.kernel.body:
-        if isinstance(s, Let):
-            names[var(s.name)] = substitute(s.value, names)
-    return upper(substitute(plan.loop(axis).stop, names), plan.facts.known)
 
 
 # ---- pointwise
@@ -171,11 +161,41 @@ def _strip(plan: Plan, axis: str, width: int) -> None:
         return
     if (head := aligned(plan, axis)) is not None:
         _last_lanes(plan, head, width)
+    axis = _taken_in_turn(plan, axis, width)
+    if not plan.has(axis):
+        return
     plan.do("split", axis, width, tail="cut")
     refused = plan.tried("vectorize", f"{axis}.1")
     plan.note(f"`{axis}` stays scalar: {refused}" if refused else f"vectors of {width} along `{axis}`")
     if not refused:
         _last_lanes(plan, f"{axis}.t", width)
+
+
+def _taken_in_turn(plan: Plan, axis: str, width: int) -> str:
+    """What a long chain of operations is made of, each part in a loop of its own over a strip of the axis.  The axis of what is left of it."""
+    held, extent = candidates_to_hold(plan.loop(axis)), plan.extent(axis)
+    if not held or (extent is not None and extent < cost.HELD):
+        return axis
+    saved, strip = plan.kernel, f"{axis}.1"
+    try:
+        plan.do("split", axis, cost.HELD, tail="cut")
+        for operator, which in held:
+            before = plan.kernel
+            plan.do("hold", strip, operator, which)
+            plan.do("expand", plan.newest(before), strip)
+        known = {x.axis for x in all_loops(plan.kernel)}
+        plan.do("fission", strip)
+        for piece in (strip, *(x.axis for x in all_loops(plan.kernel) if x.axis not in known)):
+            plan.do("split", piece, width, tail="perfect")
+            plan.do("vectorize", f"{piece}.1")
+    except StepError as e:
+        plan.kernel = saved
+        plan.note(f"`{axis}` computes its values in one go: {e}")
+        return axis
+    plan.note(
+        f"{', '.join(o for o, _ in reversed(held))} of {cost.HELD} elements along `{axis}` in loops of their own: together they are more than a core looks ahead"
+    )
+    return f"{axis}.t"
 
 
 def _in_reduction(plan: Plan, axis: str) -> bool:
@@ -231,7 +251,7 @@ def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:
     extent = plan.extent(axis)
     while extent is not None and extent < lanes:
         lanes //= 2
-    if extent is None and (most := _at_most(plan, axis)) is not None and most <= 2 * lanes:
+    if extent is None and (most := plan.at_most(axis)) is not None and most <= 2 * lanes:
         lanes = width  # a short loop: what several vectors save, putting them together costs
     try:
         masked = cost.first_lanes(plan.target) and not chooses(plan.loop(axis))
@@ -266,7 +286,7 @@ def chunks(plan: Plan, around: tuple[str, ...] = ()) -> list[Loop]:
     combining: set[str] = set()
     for loop in reductions():
         axis = _one_axis(plan, loop)
-        most = _at_most(plan, axis)
+        most = plan.at_most(axis)
         least = cost.PIECE if not all_loops(plan.loop(axis).body) else 1
         if most is not None and most <= least:
             continue
@@ -324,7 +344,7 @@ def _column(plan: Plan, axis: str) -> bool:
         columns = cost.columns(plan.target, [s.buffer.dtype for s in form.body if isinstance(s, Alloc)])
         if once and (extent is None or extent > columns):
             plan.do("split", axis, columns)
-            for piece in _expanded(plan, f"{axis}.1"):
+            for piece in expanded(plan, f"{axis}.1"):
                 _rows(plan, piece, width)
             plan.note(f"rows are read {columns} columns at a time along the kept axis `{axis}`: a page or more of memory in order")
             plan.do("parallel", roles.shape(plan.kernel).axes[0])
@@ -332,7 +352,7 @@ def _column(plan: Plan, axis: str) -> bool:
         factor = width * cost.ACCUMULATORS
         while extent is not None and extent < factor:
             factor //= 2
-        _strips(plan, axis, factor, *([width] if factor > width else []))
+        strips(plan, axis, factor, *([width] if factor > width else []))
     except StepError as e:
         plan.kernel = saved
         plan.note(f"`{axis}` is consecutive, but: {e}")
@@ -341,18 +361,6 @@ def _column(plan: Plan, axis: str) -> bool:
     for x in outer[:1] or [s.axis for s in plan.kernel.body if isinstance(s, Loop) and s.kind == "parallel"]:
         plan.do("parallel", x)
     return True
-
-
-def _strips(plan: Plan, axis: str, *factors: int, pad: bool = False) -> None:
-    """Vectors of accumulators along a kept axis, so many elements side by side; what is left by the next of `factors`, and at last one by one, or (`pad`) by a vector of which only the first lanes are there."""
-    for factor in factors:
-        if not plan.has(axis):
-            return
-        plan.do("split", axis, factor, tail="pad" if pad and factor == factors[-1] else "cut")
-        for piece in _expanded(plan, f"{axis}.1"):
-            plan.do("vectorize", piece)
-        plan.note(f"vectors of {factor} along the kept axis `{axis}`, the reduction outside of them")
-        axis = f"{axis}.t"
 
 
 def _rows(plan: Plan, axis: str, width: int) -> None:
@@ -373,52 +381,3 @@ def _rows(plan: Plan, axis: str, width: int) -> None:
     for s in rest:
         if isinstance(s, Loop):
             _strip(plan, s.axis, width)
-
-
-def _columns_inside(plan: Plan, x: Loop) -> bool:
-    """A reduction, inside a row, whose operands are consecutive along the loop around it (a vector times a matrix): vectors of accumulators along that one.  False, and nothing done, where it is none."""
-    around = next((s for s in statements(plan.kernel.body) if isinstance(s, Loop) and any(t is x for t in s.body)), None)
-    if x.kind != "reduce" or around is None or around.kind != "parallel" or around.axis in roles.shape(plan.kernel).axes:
-        return False
-    addresses = roles.accesses(x.body, plan.facts.buffers)
-    if roles.units(addresses, around.axis) <= roles.units(addresses, x.axis):
-        return False
-    width = _width(plan, around.body)
-    extent = plan.extent(around.axis)
-    if width < 2 or (extent is not None and extent < width):
-        return False
-    saved = plan.kernel
-    try:
-        most = _at_most(plan, x.axis)
-        short = most is not None and most <= cost.SHORT
-        side = [width * n for n in (cost.STRIP, cost.ACCUMULATORS)[short:] if 2 * n <= plan.target.vector_registers]
-        _strips(plan, around.axis, *(n for n in (*side, width) if extent is None or n <= extent), pad=cost.first_lanes(plan.target))
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"`{around.axis}` is consecutive, but: {e}")
-        return False
-    return True
-
-
-def _expanded(plan: Plan, axis: str) -> list[str]:
-    """Expand what the loop over `axis` allocates, distribute it over the statements and bring reductions outside.  The axes of the pieces."""
-    body = find(plan.kernel, axis).body
-    for s in body:
-        if isinstance(s, Alloc):
-            plan.do("expand", s.buffer.name, axis)
-    pieces = [axis]
-    rest = [s for s in body if not isinstance(s, (Alloc, Let))]
-    if len(rest) > 1:
-        known = {x.axis for x in all_loops(plan.kernel)}
-        several = any(not isinstance(s, Loop) and not isinstance(t, Loop) for s, t in pairwise(rest))
-        plan.do("fission", axis, around=",".join(s.axis for s in rest if isinstance(s, Loop)) if several else "")
-        pieces += [x.axis for x in all_loops(plan.kernel) if x.axis not in known]
-    for piece in pieces:
-        inner: list[str] = []
-        block = find(plan.kernel, piece).body
-        while len(block) == 1 and isinstance(block[0], Loop):
-            inner.append(block[0].axis)
-            block = block[0].body
-        if inner:
-            plan.do("reorder", *inner, piece)
-    return pieces

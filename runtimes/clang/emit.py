@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from ...ir.dtypes import u8
 from ...ir.program import ERRORS, For, Program, Region
 from ...ir.target import Target
 from .. import Description, Rendered
@@ -53,6 +54,8 @@ class _Emitter:
             "body": self.body,
             "sticky": fails_in_team(program.entry, r.failing),
         }
+        if fields["workspace"] is not None:
+            fields["memory"] = {name: r.helpers.need(name, u8) for name in ("allocate", "release")}
         # last: every part above notes the types and helpers that it uses
         fields["types"], fields["helpers"] = r.types.sorted(), r.helpers.texts
         return r.environment.get_template("source.c.j2").render(fields)

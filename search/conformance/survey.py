@@ -18,11 +18,12 @@ from ...dsl.scope import LIBRARY
 from ...ir.dtypes import DTYPES
 from ...ir.errors import UsageError
 from ...ir.version import VERSION
-from ..cache import cache_folder
+from ...runtimes import rooms
 from .kernels import Spec, specs
 from .subjects import OWN, Subject, subjects
 from .unit import Settings, Tally, run_unit
 
+ROOM = "test-runtime"  # of journals, where no report is written to a file
 UNIT = 64  # kernels of one translation unit
 _QUICK_DTYPES = ("f32", "i32")
 _REPORT = "REPORT."  # what a runtime's folder holds of its own reports does not change the runtime
@@ -114,7 +115,7 @@ def journal_of(output: Path | None, work: Sequence[Sequence[Spec]], settings: Se
     """Beside the report, or in the cache folder where no report is written to a file."""
     if output is not None:
         return output.with_name(f".{output.name}.journal")
-    return cache_folder().parent / "test-runtime" / f"{key_of(work, settings)[:16]}.journal"
+    return rooms.folder(ROOM) / f"{key_of(work, settings)[:16]}.journal"
 
 
 def key_of(work: Sequence[Sequence[Spec]], settings: Settings) -> str:
@@ -136,6 +137,8 @@ def start(journal: Path, key: str, done: dict[int, list[Tally]]) -> None:
     lines = [json.dumps({"key": key, "began": round(time.time())})]
     lines += [json.dumps({"unit": k, "tallies": [asdict(t) for t in tallies]}) for k, tallies in sorted(done.items())]
     write_text(journal, "\n".join(lines) + "\n")
+    if journal.parent == rooms.folder(ROOM):
+        rooms.shorten(ROOM)
 
 
 def recorded(journal: Path, key: str) -> dict[int, list[Tally]]:

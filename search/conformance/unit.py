@@ -21,9 +21,9 @@ from ...ir.program import BAD_INDEX, ERRORS
 from ..cache import cached
 from ..child import Child, Outcome
 from ..trial import definition, in_json, in_memory, where_needed
-from . import kept
+from . import kept_unit
 from .distance import added, histogram, steps
-from .kept import PREFIX
+from .kept_unit import PREFIX
 from .kernels import Kernel, Refused, Spec, compiled, refusal
 from .sizes import bindings
 from .subjects import Subject, subjects
@@ -98,8 +98,8 @@ def run_unit(specs: Sequence[Spec], settings: Settings) -> list[Tally]:
     runtime = runtimes.find(settings.runtime)
     target = runtime.target(settings.target, settings.config, False)
     known = {(s.kind, s.name): s for s in subjects()}
-    key = kept.key(specs, runtime, target, settings)
-    unit = kept.recall(key, known) or _made(specs, known, runtime, target, settings, key)
+    key = kept_unit.key(specs, runtime, target, settings)
+    unit = kept_unit.recall(key, known) or _made(specs, known, runtime, target, settings, key)
     chosen = partial(cases, interpreted=target.interpreted)
     found = {r.spec: Tally(r.spec, known[r.spec.kind, r.spec.subject].family, r.status, r.detail, r.what) for r in unit.refused}
     with worker(runtime, target) as child:
@@ -111,7 +111,7 @@ def run_unit(specs: Sequence[Spec], settings: Settings) -> list[Tally]:
 
 def _made(
     specs: Sequence[Spec], known: Mapping[tuple[str, str], Subject], runtime: Runtime, target: Target, settings: Settings, key: str | None
-) -> kept.Unit:
+) -> kept_unit.Unit:
     """Compiled and built, and kept for the next time unless something went wrong."""
     refused: list[Refused] = []
     kernels: list[Kernel] = []
@@ -121,14 +121,14 @@ def _made(
             kernels.append(kernel)
         elif kernel is not None:
             refused.append(kernel)
-    parts: list[kept.Part] = []
+    parts: list[kept_unit.Part] = []
     for part in built(kernels, runtime, target, settings):
         if isinstance(part, Refused):
             refused.append(part)
         else:
             parts.append(part)
-    unit = kept.Unit(parts, refused)
-    kept.remember(key, unit)
+    unit = kept_unit.Unit(parts, refused)
+    kept_unit.remember(key, unit)
     return unit
 
 
@@ -137,7 +137,7 @@ def worker(runtime: Runtime, target: Target) -> Child:
     return Child({"OMP_WAIT_POLICY": "passive", **runtime.environment(target)})
 
 
-def built(kernels: list[Kernel], runtime: Runtime, target: Target, settings: Settings) -> Iterator[kept.Part | Refused]:
+def built(kernels: list[Kernel], runtime: Runtime, target: Target, settings: Settings) -> Iterator[kept_unit.Part | Refused]:
     """Libraries that together hold every kernel that can be built: where one translation unit fails, its halves are tried apart."""
     from ...ir import text
 
@@ -158,14 +158,14 @@ def built(kernels: list[Kernel], runtime: Runtime, target: Target, settings: Set
             else:
                 pending = [part[: len(part) // 2], part[len(part) // 2 :], *pending]
             continue
-        yield kept.Part(part, merged, text.show(merged.program), path)
+        yield kept_unit.Part(part, merged, text.show(merged.program), path)
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
     """A built part of a unit, its cases run and judged."""
 
-    part: kept.Part
+    part: kept_unit.Part
     settings: Settings
     cases: Callable[[Kernel, bool], list[Case]]
     known: dict[Any, dict[str, Bounded] | int] = field(default_factory=dict, compare=False)  # what the reference said of late

@@ -15,9 +15,11 @@ from typing import Any
 from ...artifacts.write import write_text
 from ...ir.errors import UsageError
 from ...ir.version import VERSION
-from ..cache import cache_folder, key_of
+from ...runtimes import rooms
+from ..cache import key_of
 
 FORMAT = 1
+ROOM = "tuning"
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,16 @@ def key(graph: str, options: str, classes: Mapping[str, tuple[int, int]], target
 
 
 def folder() -> Path:
-    return cache_folder().parent / "tuning"
+    return rooms.folder(ROOM)
 
 
 def find(name: str) -> Record | None:
     """The record of this key; None where there is none that can be read."""
-    return _read(folder() / f"{name}.json", name)
+    path = folder() / f"{name}.json"
+    record = _read(path, name)
+    if record is not None:
+        rooms.touch(path)
+    return record
 
 
 def keep(record: Record) -> bool:
@@ -64,6 +70,7 @@ def keep(record: Record) -> bool:
     try:
         folder().mkdir(parents=True, exist_ok=True)
         write_text(folder() / f"{record.key}.json", text(record))
+        rooms.shorten(ROOM)
     except (OSError, UsageError):  # a folder that is somebody else's: the result is used all the same
         return False
     return True

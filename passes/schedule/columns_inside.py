@@ -1,0 +1,131 @@
+"""Reductions inside a row whose operands are consecutive along a kept loop (a vector times a matrix): vectors of accumulators along that one, the reduction outside of them.
+
+    for o in 0 .. E parallel:                for o.0 in 0 .. E // 64:
+      acc[] = 0                                acc[0 .. 64] = 0
+      for p in 0 .. N reduce:          →       for p in 0 .. N reduce:
+        acc[] add= W[p] * V[p, o]                acc[0 .. 64] add= W[p] * V[p, o.0 · 64 + 0 .. 64]
+      Y[o] = acc[]                             Y[o.0 · 64 + 0 .. 64] = acc[0 .. 64]
+                                             … what is left of E
+
+Where it stands in a loop over rows that all read the same matrix, a register tile: each vector of the matrix is loaded once for several rows.
+
+    for r in 0 .. R parallel:                for r.0 in 0 .. R // 4:
+      for o in 0 .. E parallel:                for o.0 in 0 .. E // 64:
+        …                              →         acc[0 .. 4, 0 .. 64] = 0
+          acc[] add= W[r, p] * V[p, o]           for p in 0 .. N reduce:
+                                                   for r.1 in 0 .. 4 unroll:
+                                                     acc[r.1, 0 .. 64] add= W[r.0 · 4 + r.1, p] * V[p, o.0 · 64 + 0 .. 64]
+                                                 …
+                                             … what is left of R, row by row
+
+Read once a row, the matrix would come from the second cache each time, and what arithmetic there is for each of its lines would wait for it.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from ...ir.kernel import Alloc, Let, Loop, statements
+from . import cost, roles
+from .plan import Plan
+from .side_by_side import moving_with, sharing
+from .tree import StepError, all_loops, find
+
+
+def columns_inside(plan: Plan, x: Loop) -> bool:
+    """Schedule such a reduction.  False, and nothing done, where it is none."""
+    around = next((s for s in statements(plan.kernel.body) if isinstance(s, Loop) and any(t is x for t in s.body)), None)
+    if x.kind != "reduce" or around is None or around.kind != "parallel" or around.axis in roles.shape(plan.kernel).axes:
+        return False
+    addresses = roles.accesses(x.body, plan.facts.buffers)
+    if roles.units(addresses, around.axis) <= roles.units(addresses, x.axis):
+        return False
+    width = cost.lanes(plan.target, roles.widest(around.body))
+    extent = plan.extent(around.axis)
+    if width < 2 or (extent is not None and extent < width):
+        return False
+    saved, pad = plan.kernel, cost.first_lanes(plan.target)
+    try:
+        most = plan.at_most(x.axis)
+        short = most is not None and most <= cost.SHORT
+        side = [width * n for n in (cost.STRIP, cost.ACCUMULATORS)[short:] if 2 * n <= plan.target.vector_registers]
+        alone = [n for n in (*side, width) if extent is None or n <= extent]
+        together = cost.rows_together(plan.target)
+        row = sharing(plan, around, x)
+        if row is None or together < 2 or (plan.extent(row) or together) < together:
+            strips(plan, around.axis, *alone, pad=pad)
+            return True
+        plan.do("split", row, together, tail="cut")
+        _together(
+            plan,
+            f"{row}.1",
+            around,
+            moving_with(plan, around, x),
+            [n for n in (width * cost.ACCUMULATORS, width) if extent is None or n <= extent],
+            pad,
+        )
+        if plan.has(f"{row}.t"):
+            rest = next(s for s in plan.loop(f"{row}.t").body if isinstance(s, Loop))
+            strips(plan, rest.axis, *alone, pad=pad)
+    except StepError as e:
+        plan.kernel = saved
+        plan.note(f"`{around.axis}` is consecutive, but: {e}")
+        return False
+    return True
+
+
+def _together(plan: Plan, rows: str, column: Loop, matrices: tuple[str, ...], factors: list[int], pad: bool) -> None:
+    """Register tiles: the loop over `rows` goes inside of the reduction, around the vectors along `column`; the `matrices` are asked for ahead of time."""
+    count = plan.extent(rows)
+    strips(plan, column.axis, *factors, pad=pad)
+    parts = [s.axis for s in plan.loop(rows).body if isinstance(s, Loop)]
+    known = {x.axis for x in all_loops(plan.kernel)}
+    if len(parts) > 1:
+        plan.do("fission", rows)
+    for piece in [rows, *(x.axis for x in all_loops(plan.kernel) if x.axis not in known)]:
+        (part,) = (s for s in plan.loop(piece).body if isinstance(s, Loop))
+        plan.do("reorder", part.axis, piece)
+        for inner in expanded(plan, piece):
+            plan.do("unroll", inner)
+        for deep in (x.axis for x in all_loops(plan.loop(part.axis).body) if x.kind == "reduce"):
+            for matrix in matrices:
+                plan.tried("prefetch", matrix, deep, deep, trips=cost.MATRIX_AHEAD)
+    plan.note(
+        f"{count} rows of `{rows.removesuffix('.1')}` share what is read along `{column.axis}`: it is loaded once for all of them, and asked for ahead of time"
+    )
+
+
+def strips(plan: Plan, axis: str, *factors: int, pad: bool = False) -> None:
+    """Vectors of accumulators along a kept axis, so many elements side by side; what is left by the next of `factors`, and at last one by one, or (`pad`) by a vector of which only the first lanes are there."""
+    for factor in factors:
+        if not plan.has(axis):
+            return
+        plan.do("split", axis, factor, tail="pad" if pad and factor == factors[-1] else "cut")
+        for piece in expanded(plan, f"{axis}.1"):
+            plan.do("vectorize", piece)
+        plan.note(f"vectors of {factor} along the kept axis `{axis}`, the reduction outside of them")
+        axis = f"{axis}.t"
+
+
+def expanded(plan: Plan, axis: str) -> list[str]:
+    """Expand what the loop over `axis` allocates, distribute it over the statements and bring reductions outside, vectors excepted.  The axes of the pieces."""
+    body = find(plan.kernel, axis).body
+    for s in body:
+        if isinstance(s, Alloc):
+            plan.do("expand", s.buffer.name, axis)
+    pieces = [axis]
+    rest = [s for s in body if not isinstance(s, (Alloc, Let))]
+    if len(rest) > 1:
+        known = {x.axis for x in all_loops(plan.kernel)}
+        several = any(not isinstance(s, Loop) and not isinstance(t, Loop) for s, t in pairwise(rest))
+        plan.do("fission", axis, around=",".join(s.axis for s in rest if isinstance(s, Loop)) if several else "")
+        pieces += [x.axis for x in all_loops(plan.kernel) if x.axis not in known]
+    for piece in pieces:
+        inner: list[str] = []
+        block = find(plan.kernel, piece).body
+        while len(block) == 1 and isinstance(block[0], Loop) and block[0].kind != "vector":
+            inner.append(block[0].axis)
+            block = block[0].body
+        if inner:
+            plan.do("reorder", *inner, piece)
+    return pieces

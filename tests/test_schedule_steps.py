@@ -1,0 +1,272 @@
+"""Schedule steps keep the meaning: each by itself, and random scripts of them; what a step refuses, with the reason."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from luminal.ir.target import Options
+from luminal.ir.text import read, show
+from luminal.passes.schedule import Facts, StepError, apply, replay, schedule, unique
+from random_schedules import random_line
+from scheduling import CPU, KERNELS, module, same
+
+IN_BLOCKS = "split j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder j.0 i\nvectorize j.1.1.1\nunroll j.1.1.0"
+GOOD = {
+    "split guard": ("pointwise", "split i 4\nsplit j 3"),
+    "split cut": ("softmax", "split p 4 tail=cut\nsplit p.t 2 tail=cut\nsplit i 3 tail=cut"),
+    "split pad": ("softmax", "split i 4 tail=pad"),
+    "split pad of a reduction": ("softmax", "split p 4 tail=pad"),
+    "first lanes of a reduction": ("row_sum", "split p 8 tail=pad\nrfactor p.1\nvectorize p.1"),
+    "split clamp": ("softmax", "split i 4 tail=clamp"),
+    "split clamp of a nest": ("matmul_bias", "split i 4 tail=clamp\nsplit j 8 tail=pad\nreorder i.0 j.0 i.1 j.1"),
+    "first lanes": ("pointwise", "split j 4 tail=pad\nvectorize j.1"),
+    "first lanes of what is read and written": (
+        "gemm",
+        "split j 4 tail=pad\nexpand acc j.1\nfission j.1\nreorder p j.1.b\nvectorize j.1\nvectorize j.1.b\nvectorize j.1.c",
+    ),
+    "interior with guards": ("transpose", "tile i j 4 8 tail=pad\ninterior i.1 j.1 guards=1"),
+    "variants": ("gemm", "variant K * N <= 20\nsplit i 4 tail=clamp\nvariant M <= 4\nsplit j 3\nvariant\nsplit p 8\naccumulate p.0"),
+    "variants of a part": ("gemm", "split i 4\nvariant N <= 2\nvariant\nsplit j 3"),
+    "split pad of a nest": ("matmul_bias", "split i 4 tail=pad\nsplit j 8 tail=pad\nreorder i.0 j.0 i.1 j.1"),
+    "reorder": ("broadcast", "reorder j g i"),
+    "reorder a reduction outside": ("column_sum", "split j 4 tail=pad\nexpand acc j.1\nfission j.1\nreorder p j.1.b"),
+    "collapse": ("broadcast", "collapse g i\ncollapse g_i j"),
+    "collapse a reduction": ("total_sum", "collapse p q"),
+    "tile": ("transpose", "tile i j 4 8"),
+    "tile padded": ("transpose", "tile i j 4 8 tail=pad"),
+    "unroll": ("pointwise", "unroll j 4"),
+    "vectorize": ("pointwise", "split j 4 tail=cut\nvectorize j.1"),
+    "parallel": ("broadcast", "parallel i"),
+    "serial": ("broadcast", "serial g"),
+    "bind": ("broadcast", "split j 4\nbind j.1 thread.x\nbind j.0 block.x\nbind i block.y\nbind g block.z"),
+    "interior": ("transpose", "tile i j 4 8 tail=pad\ninterior i.1 j.1"),
+    "interior of an axis padded twice": ("transpose", "split j 2 tail=pad\nsplit j.1 5 tail=pad\ninterior j.1.1"),
+    "interior of one axis": ("pointwise", "split j 4 tail=pad\ninterior j.1"),
+    "peel": ("row_sum", "split p 4 tail=pad\npeel p.0"),
+    "peel lanes": ("row_sum", "split p 4 tail=pad\nrfactor p.1\npeel p.0\nvectorize p.1"),
+    "peel over rows": ("column_sum", "split j 4 tail=pad\npeel j.0"),
+    "expand and fission": ("softmax", "split i 4 tail=pad\nexpand m i.1\nexpand s i.1\nfission i.1"),
+    "expand over a length": ("softmax", "expand m i\nexpand s i\nfission i"),
+    "stage": ("gemm", "split p 4\nsplit i 4 tail=pad\nstage A p.0 p.1 i.1 at=i.0"),
+    "stage once": ("gemm", "stage B j p"),
+    "stage in another order": ("gemm", "stage B j p order=p,j name=T space=shared align=32"),
+    "stage a prologue": ("prologue", "stage A p at=i"),
+    "spill": ("gemm", "split j 8 tail=pad\nexpand acc j.1\nfission j.1\nspill acc j.1.c\nspill acc j.1"),
+    "spill turned": (
+        "gemm",
+        "split i 3 tail=pad\nsplit j 8 tail=pad\nreorder i.0 j.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nspill acc i.1.c turned=4",
+    ),
+    "spill turned into whole vectors": (
+        "gemm_transposed",
+        "split i 4 tail=pad\nsplit j 8 tail=pad\nreorder i.0 j.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nspill acc i.1.c turned=4",
+    ),
+    "part": ("convolution_padded", "part j 2"),
+    "share": ("gemm", "share i 3\nshare j 2 multiple=4\nreorder i.0 j.0 i.1 j.1"),
+    "share tiles": ("gemm", "split i 4 tail=pad\nshare i.0 2 multiple=2\nparallel i.0.0"),
+    "deal": ("gemm", "deal i 3\ndeal j 1"),
+    "deal and sieve": ("upsampled", "deal k 3\nsieve q\ndeal l 2\nsieve r"),
+    "sieve by what is no class": ("upsampled", "sieve q\nsieve r"),
+    "sieve and window": (
+        "upsampled",
+        "split l 12\nsplit k 6\ndeal k.1 3\ndeal l.1 2\nreorder k.0 l.0 k.1.0 l.1.0 j k.1.1 l.1.1\nsieve q\nsieve r\nwindow X l.1.1 k.1.1 q r at=l.1.0 multiple=3 lanes=4\nsplit l.1.1 3 tail=pad",
+    ),
+    "window": ("convolution", "reorder g h o\nwindow X c r at=h"),
+    "window over a row": ("convolution", "reorder g o h\nwindow X h c r at=o"),
+    "window with room": ("convolution", "window X h c r at=o multiple=3 lanes=4\nsplit h 3 tail=pad"),
+    "window padded beyond what fills it": (
+        "convolution",
+        "split h 64\nwindow X h.1 c r at=h.0 multiple=8 lanes=4\nsplit h.1 8 tail=pad\nsplit h.1.0 2 tail=pad",
+    ),
+    "window with strides, taps apart and zeros": (
+        "convolution_padded",
+        "part j 2\nwindow X l k p q r at=j.1 multiple=4,2 lanes=4\nsplit l 4 tail=pad\nsplit k 2 tail=pad",
+    ),
+    "collapse with names": ("broadcast", "collapse i j named=1\ncollapse g i_j named=1\nparallel g_i_j"),
+    "accumulate into the output": ("gemm", "split p 8\naccumulate p.0 into=C"),
+    "accumulate under an epilogue": ("matmul_bias", "split p 8\naccumulate p.0 into=C"),
+    "accumulate in a buffer": ("gemm_scaled", "split p 8\naccumulate p.0"),
+    "accumulate in a buffer of tiles": ("gemm_scaled", "split p 8\ntile i j 2 4 tail=pad\nsplit i.0 3\naccumulate p.0"),
+    "accumulate across one loop": ("matmul_bias", "split p 8\naccumulate p.0 into=C outside=j"),
+    "compute_at": ("two_stage", "compute_at t j"),
+    "compute_at after splits": ("two_stage", "split j 4\ncompute_at t j.1"),
+    "hold": ("chain", "hold j exp"),
+    "hold, in loops of their own": (
+        "chain",
+        "split j 100 tail=perfect\nhold j.1 exp\nexpand j.1.exp j.1\nfission j.1\nsplit j.1 4 tail=cut\nvectorize j.1.1",
+    ),
+    "tabulate": ("softmax_short", "tabulate q j"),
+    "tabulate, in vectors": ("softmax_short", "tabulate q j\nsplit q.s 4 tail=cut\nvectorize q.s.1\nsplit j 4 tail=cut\nvectorize j.1"),
+    "stream_store": ("pointwise", "split j 4 tail=cut\nvectorize j.1\nstream_store Y least=100"),
+    "prefetch": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 i"),
+    "prefetch of the same loop": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 q.0 trips=4"),
+    "prefetch dealt out": ("broadcast", f"{IN_BLOCKS}\nprefetch b j.1.0 j.0 shared=i"),
+    "prefetch what memory chooses": ("table", "split j 8 tail=cut\nvectorize j.1\nprefetch W j.0 i bytes=64"),
+    "prefetch through a guard": ("table", "split j 8 tail=pad\nvectorize j.1\nprefetch W j.0 i bytes=64"),
+    "rfactor": ("row_sum", "split p 8 tail=cut\nrfactor p.1\nvectorize p.1"),
+    "rfactor of what may be empty": ("row_sum", "split p 8 tail=cut\nsplit p.t 2 tail=cut\nrfactor p.t.1 skip=1\nvectorize p.t.1"),
+    "split_reduction": ("total_sum", "split_reduction p 4"),
+    "split_reduction of a long axis": ("total_sum", "collapse p q\nsplit_reduction p_q 3 least=2"),
+    "split_reduction of each row": ("row_sum", "serial i\nsplit_reduction p 4"),
+    "search": ("first_position", "search p 4"),
+    "search, in vectors": ("first_position", "search p 8\nsplit p.1 4 tail=cut\nrfactor p.1.1\nvectorize p.1.1"),
+    "search in pieces of a row": ("first_position", "serial i\nsplit_reduction p 3\nsearch p.1 2"),
+    "rows side by side": ("between", "split i 3\nexpand acc i.1\nfission i.1 around=p\nreorder p i.1.b"),
+    "unswitch": ("matmul_bias", "split p 8\naccumulate p.0\nsplit j 4 tail=pad\nexpand acc j.1\nfission j.1\nunswitch j.1"),
+    "region": ("gemm", "split p 8\naccumulate p.0 into=C\nstage B p.1 j at=p.0 space=shared\nregion"),
+    "region around a loop": ("broadcast", "serial g\nregion i"),
+}
+
+
+@pytest.mark.parametrize("case", GOOD)
+def test_a_step_keeps_the_meaning(case: str) -> None:
+    name, script = GOOD[case]
+    before = module(name)
+    after = before.with_kernels((replay(unique(before.kernels[0]), Facts.of(before), script),))
+    assert after.kernels[0].schedule == tuple(script.splitlines())
+    same(before, after)
+    assert read(show(after)) == after
+
+
+REFUSED = {
+    "no such axis": ("gemm", "split k 4", "no axis `k`; the kernel has i, j, p"),
+    "no such step": ("gemm", "fuse i j", "no step `fuse`"),
+    "too few arguments": ("gemm", "split i", "1 arguments where 2 are expected"),
+    "not a number": ("gemm", "split i four", "`four` is no number"),
+    "no such option": ("gemm", "split i 4 tails=cut", "no option `tails`"),
+    "no such tail": ("gemm", "split i 4 tail=mask", "tail=mask is none of"),
+    "a factor of zero": ("gemm", "split i 0", "a factor of 0"),
+    "not a multiple": ("gemm", "split i 4 tail=perfect", "not known to be a multiple of 4"),
+    "padding a scan": ("running_sum", "split j 4 tail=pad", "only parallel axes can be padded"),
+    "padding a reduction that does more": ("gemm", "split p 4\nexpand acc j\nfission j\nreorder p.0 p.1 j.b\nsplit p.1 2 tail=pad", "more than accumulate"),
+    "two serial loops": ("running_sum", "split j 4\nreorder j.1 j.0", "bounds of `j.1` depend on j.0|neither is known to be parallel"),
+    "not a perfect nest": ("gemm", "reorder p j", "not a perfect nest"),
+    "collapse of two kinds": ("running_sum", "collapse i j", "not the only statement"),
+    "fission of a serial loop": ("running_sum", "fission j", "not known to be independent"),
+    "fission around a buffer": ("gemm", "fission j", "expand it first"),
+    "expand outside the loop": ("gemm", "expand acc p", "not inside p"),
+    "vector of a scan": ("running_sum", "split j 4 tail=cut\nvectorize j.1", "not known to be independent"),
+    "vector of unknown length": ("pointwise", "vectorize j", "not constant"),
+    "vector around a loop": ("gemm", "split j 8 tail=pad\nvectorize j.1", "only stores, lets and guards"),
+    "parallel scan": ("running_sum", "parallel j", "not known to be independent"),
+    "bind a reduction": ("gemm", "bind p thread.x", "not known to be independent"),
+    "bind unknown length": ("pointwise", "bind j thread.x", "no constant extent"),
+    "effects outside a grid": ("gemm", "split p 8\naccumulate p.0 into=C\nsplit j 4 tail=pad\nexpand acc j.1\nfission j.1\nbind j.1 thread.x", "repeated by every thread"),
+    "stage what is written": ("gemm", "stage C i j", "the kernel writes `C`"),
+    "stage over too few axes": ("gemm", "stage A p", "in 0 ways"),
+    "stage across a bound": ("gemm", "split p 4\nstage A p.1 p.0 at=j", "p.0"),
+    "parts of unknown length": ("gemm", "part i 2", "not known to be a multiple of 2"),
+    "share a reduction": ("gemm", "share p 4", "not parallel"),
+    "share blocks of nothing": ("gemm", "share i 0", "blocks of 0"),
+    "deal what is in order": ("running_sum", "deal j 2", "not parallel"),
+    "deal into nothing": ("gemm", "deal i 0", "0 classes"),
+    "sieve what counts everywhere": ("gemm", "sieve p", "every so-many-th position"),
+    "sieve what is no reduction": ("upsampled", "sieve k", "every so-many-th position"),
+    "sieve twice": ("upsampled", "sieve q\nsieve q", "every so-many-th position"),
+    "window of what is written": ("gemm", "window C j at=i", "the kernel writes `C`"),
+    "window that misses an axis": ("convolution_padded", "window K p q r l at=k", "does not depend on l"),
+    "window of no number": ("convolution", "window X h c r at=o multiple=x", "are no numbers"),
+    "window over taps and row apart": ("convolution", "window X h c at=o", "in 0 ways"),
+    "spill a written tile turned": ("gemm", "split i 3 tail=pad\nsplit j 8 tail=pad\nreorder i.0 j.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nspill acc i.1 turned=4", "writes `acc`, so it cannot be turned|may be undefined"),
+    "accumulate what is read": ("gemm_scaled", "split p 8\naccumulate p.0 into=C", "more than `add=`"),
+    "accumulate in another dtype": ("gemm_f16", "split p 8\naccumulate p.0 into=C", "cannot hold f32"),
+    "accumulate a cut loop": ("gemm", "split p 8 tail=cut\naccumulate p.0 into=C", "tail=guard|repeated for every block"),
+    "accumulate chunks of different length": ("total_sum", "collapse p q\nsplit_reduction p_q 64 least=4096\nsplit p_q.1 32\naccumulate p_q.1.0", "depends on p_q.0"),
+    "compute_at the wrong loop": ("two_stage", "compute_at t k", "not the consumer"),
+    "compute_at too far out": ("two_stage", "split j 4\ncompute_at t j.0", "not used at one position"),
+    "compute_at a sum": ("softmax", "compute_at s j", "used by 3 statements"),
+    "compute_at under a guard": ("two_stage", "split j 4 tail=pad\ncompute_at t j.1", "under a condition"),
+    "hold what is not there": ("chain", "hold j cos", "computes 0 results of `cos`"),
+    "hold one too many": ("chain", "hold j exp 1", "computes 1 results of `exp`"),
+    "hold what a choice may leave out": ("chain", "hold j sin", "computes 0 results of `sin`"),
+    "hold over a loop": ("chain", "hold i exp", "more than stores and lets"),
+    "tabulate of unknown length": ("softmax", "tabulate q j", "more than 32768 bytes"),
+    "tabulate one loop": ("softmax_short", "tabulate q", "two loops or more"),
+    "tabulate backwards": ("softmax_short", "tabulate j q", "not stand in this order"),
+    "tabulate loops of two blocks": ("softmax_short", "tabulate i q", "two loops or more of one block"),
+    "tabulate different values": ("softmax_short", "tabulate p q", "share no value"),
+    "tabulate a part": ("softmax_short", "split q 4 tail=cut\ntabulate q.0 j", "no plain loop"),
+    "stream what is read": ("gemm", "stream_store C", "reads `C` again"),
+    "stream what is not stored": ("gemm", "stream_store A", "does not store `A`"),
+    "stream what is local": ("gemm", "stream_store acc", "is local"),
+    "stream what is always small": ("softmax_short", "stream_store Y least=100000", "never has"),
+    "prefetch dealt out to iterations that read their own": ("broadcast", f"{IN_BLOCKS}\nprefetch X j.1.0 j.0 shared=i", "share rows"),
+    "prefetch without vectors": ("softmax", "prefetch X q i", "no vector loop"),
+    "prefetch for a loop inside": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch X i j.0", "not inside"),
+    "prefetch what memory chooses, as if sizes did": ("table", "split j 4 tail=cut\nvectorize j.1\nprefetch W j.0 i", "reads the same"),
+    "prefetch what sizes choose, as if memory did": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch X j.0 i bytes=64", "no memory decides"),
+    "prefetch what is local": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch s j.0 i", "is local"),
+    "prefetch what is not read": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch Y j.0 i", "reads no consecutive elements"),
+    "rfactor of unknown length": ("row_sum", "rfactor p", "no reduction of constant extent"),
+    "split_reduction in a loop": ("row_sum", "split_reduction p 4", "inside a loop that is not serial"),
+    "split_reduction of a parallel loop": ("pointwise", "split_reduction i 4", "no reduction loop"),
+    "split_reduction into nothing": ("total_sum", "split_reduction p 0", "0 chunks"),
+    "region without work": ("scatter", "region", "no loop is parallel"),
+    "no guard": ("pointwise", "interior i j", "no guard"),
+    "no guard to peel": ("row_sum", "peel p", "no guard of `p` holds up to"),
+    "peel in steps of 2": ("steps", "peel q", "does not run from 0 in steps of 1"),
+    "expand over steps of -1": ("steps", "expand acc i", "`i` does not run in steps of 1"),
+    "stage what a loop in steps of -1 reaches": ("steps", "stage Z p", "extent of `p` is not known outside i"),
+    "stage over steps of 2": ("steps", "stage W q at=i", "`q` does not start at a position known outside in steps of 1"),
+    "rfactor in steps of 2": ("steps", "rfactor q", "no reduction of constant extent"),
+    "clamp what other iterations write": ("softmax", "expand m i\nsplit i 5 tail=clamp", "would read `m` again, which it writes"),
+    "pad over the end of a part": ("vecmat", "split j 1024\nexpand acc j.1\nsplit j.1 4 tail=cut\nsplit j.0 5 tail=pad", "positions in `acc` may be out of bounds"),
+    "accumulate in steps of 2": ("steps", "accumulate q", "no reduction loop from 0 in steps of 1"),
+    "search for a sum": ("row_sum", "search p 4", "does more than to take one minimum"),
+    "search twice": ("first_position", "search p 4\nsearch p.1 2", "no minimum of positions"),
+    "search in a chunk of the axis": ("first_position", "split p 8\nsearch p.1 2", "may hold a position already|symbolic extent"),
+    "search what is no position": ("max_plus", "search p 2", "does more than to take one minimum|no minimum of positions"),
+    "no if": ("pointwise", "unswitch j", "exactly one `if`"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_step_is_refused_with_the_reason(case: str) -> None:
+    name, script, reason = REFUSED[case]
+    before = module(name)
+    with pytest.raises(StepError, match=reason):
+        replay(unique(before.kernels[0]), Facts.of(before), script)
+
+
+STRICT = {
+    "blocks added one by one": ("gemm", "split p 8\naccumulate p.0 into=C"),
+    "lane by lane": ("row_sum", "split p 8 tail=cut\nrfactor p.1"),
+    "folding lanes": ("row_sum", "split p 8 tail=cut\nvectorize p.1"),
+    "piece by piece": ("total_sum", "split_reduction p 4"),
+    "another order of sums": ("total_sum", "reorder q p"),
+    "leaving out what is multiplied by zero": ("upsampled", "sieve q"),
+}
+
+
+@pytest.mark.parametrize("case", STRICT)
+def test_strict_forbids_another_order_of_a_float_sum(case: str) -> None:
+    name, script = STRICT[case]
+    before = module(name)
+    replay(unique(before.kernels[0]), Facts.of(before), script)
+    with pytest.raises(StepError, match="--strict forbids"):
+        replay(unique(before.kernels[0]), Facts.of(before, strict=True), script)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_scripts_keep_the_meaning(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    before = module(str(rng.choice([n for n in KERNELS if n not in ("scatter", "batched")])))
+    facts = Facts.of(before)
+    start = schedule(before, CPU, Options()).kernels[0].schedule  # a part of the automatic schedule brings random steps to deeper nests
+    ways = [list(lines) for starts, lines in itertools.groupby(start, lambda line: line.startswith("variant")) if not starts] or [[]]
+    start = ways[rng.integers(0, len(ways))]
+    after = before.with_kernels((replay(unique(before.kernels[0]), facts, start[: rng.integers(0, len(start) + 1)] if seed % 2 else ()),))
+    enough = len(after.kernels[0].schedule) + 6
+    lines = random.Random(seed)
+    for _ in range(150):
+        try:
+            after = after.with_kernels((apply(after.kernels[0], facts, random_line(after.kernels[0], lines)),))
+        except StepError:
+            continue
+        if len(after.kernels[0].schedule) >= enough:
+            break
+    print(seed, before.name, after.kernels[0].schedule)
+    same(before, after, seed)
+    assert replay(unique(before.kernels[0]), facts, after.kernels[0].schedule) == after.kernels[0]
