@@ -99,7 +99,10 @@ class Known(Knowledge):
 
     def _prove(self, p: Poly, depth: int, used: tuple[int, ...]) -> bool:
         """p >= 0 as a step of a proof."""
-        return not self.refuted(p) and self._search(p, depth, used)
+        if self.refuted(p):
+            self._fuel -= 1
+            return False
+        return self._search(p, depth, used)
 
     def _search(self, p: Poly, depth: int, used: tuple[int, ...]) -> bool:
         """A proof of p >= 0, which no point refutes."""

@@ -307,19 +307,18 @@ def inside(block: Block) -> Inside:
     for s in reversed(block):  # where two introduce the same name, the first is its home
         if isinstance(s, Store):
             continue
-        if isinstance(s, (Loop, If, While, Region)):
+        if isinstance(s, Alloc):
+            homes[s.buffer.name] = s
+        elif isinstance(s, Let):
+            homes[s.name] = s
+        elif isinstance(s, (Loop, If, While, Region)):
             held = inside_of(s)
-            if held.loops:
-                loops.append(held.loops)
             if held.homes:
                 homes.update(dict.fromkeys(held.homes, s))
+                loops.append(held.loops)
             if isinstance(s, Loop):
                 loops.append((s,))
                 homes[s.axis] = s
-        elif isinstance(s, Let):
-            homes[s.name] = s
-        elif isinstance(s, Alloc):
-            homes[s.buffer.name] = s
     return Inside(tuple(chain.from_iterable(reversed(loops))), homes)
 
 

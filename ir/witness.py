@@ -1,7 +1,7 @@
 """Points that satisfy all that is known: what fails at one of them has no proof, and need not be searched for.
 
-A `Point` gives a value to every name.  `Known` keeps a few (sizes small, large, rising, falling, round; variables at either end of their ranges and between)
-and carries them along as it learns: a new name gets a value from its range, a point that a new fact rules out is dropped.  Where none is left, as under a
+A `Point` gives a value to every name.  `Known` keeps a few (sizes small, large, rising, falling, round; variables at either end of their
+ranges, between, and at one end and the other in turn) and carries them along as it learns: a new name gets a value from its range, a point that a new fact rules out is dropped.  Where none is left, as under a
 condition on the sizes, all are chosen anew within what is known by then.
 """
 

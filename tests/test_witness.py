@@ -8,10 +8,10 @@ import pytest
 from luminal.ir import polynomial as pl
 from luminal.ir.bounds import Known, Range
 from luminal.ir.dtypes import INDEX, f32, i32
-from luminal.ir.expr import ZERO, axis, call, cast, const, load, minimum, size, var, where
+from luminal.ir.expr import ZERO, axis, call, cast, const, floordiv, load, minimum, size, var, where
 from luminal.ir.graph import Size
 from luminal.ir.simplify import assuming
-from luminal.ir.witness import HIGH, LOW, MIDDLE, MOST, Point, alike, points
+from luminal.ir.witness import HIGH, LOW, MIDDLE, MOST, TURNS, Point, alike, points
 
 N, M, i, j = size("N"), size("M"), var("i"), var("j")
 
@@ -108,13 +108,27 @@ def test_a_copy_goes_its_own_way() -> None:
 
 
 def test_the_kinds_of_points() -> None:
-    """Sizes small, large, falling and rising; variables at either end and between."""
+    """Sizes small, large, falling and rising; variables at either end, between, and at one end and the other in turn."""
     kinds = list(points())
-    assert sorted({p.taste for p in kinds}) == [LOW, MIDDLE, HIGH] == [0, 1, 2]
+    assert sorted({p.taste for p in kinds}) == [TURNS, LOW, MIDDLE, HIGH] == [-1, 0, 1, 2]
     for p in kinds:
         assert p.names == {} and all(p.choose(n, 0, None, 1) for n in "ab")
     assert {p.names["a"] < p.names["b"] for p in kinds} == {True, False}
     assert any(p.names["a"] > p.names["b"] for p in kinds) and any(p.names["a"] == p.names["b"] == 0 for p in kinds)
+
+
+def test_one_end_and_the_other_in_turn() -> None:
+    point = Point(9, 0, TURNS)
+    assert all(point.choose(n, 2, 6, 1) for n in "abcd")
+    assert point.names == {"a": 2, "b": 6, "c": 2, "d": 6}
+
+
+def test_a_part_of_an_inner_block_is_refuted() -> None:
+    """Neither end of all ranges shows that the last block may be a part while a loop around it has trips left."""
+    known = Known({"N": (49, None, 1), "K": (1, None, 1)})
+    known = known.with_ranges({"p": (0, floordiv(size("K") + 1023, const(1024)) - 1, 1)}).with_ranges({"i": (0, floordiv(N + 5, const(6)) - 1, 1)})
+    known = assuming(known, (var("p") * 1024 + 1024).lt(size("K")))
+    assert known.refuted(pl.poly(N - i * 6 - 6)) and known.refuted(pl.poly(i * 6 + 5 - N))
 
 
 NEST = Known({"N": (0, None, 1), "M": (1, None, 4)}).with_ranges({"i": (0, N - 1, 1)}).with_ranges({"j": (i, M - 1, 2)})

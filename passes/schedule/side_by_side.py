@@ -61,10 +61,18 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
         plan.note(f"`{deep}` for one `{row}` after the other: {e}")
         return [x]
     plan.note(f"`{deep}` for {width} of `{row}` side by side, folded together")
-    for buffer in moving if above is not None else ():
-        if not plan.tried("prefetch", buffer, f"{deep}.0", f"{row}.0", trips=cost.TURNS_OF_ROWS, shared=above):
-            plan.note(f"the iterations of `{above}`, where there are several, ask for what `{row}.0` reads {cost.TURNS_OF_ROWS} turns later of `{buffer}`")
+    if above is not None:
+        _asks(plan, moving, f"{deep}.0", f"{row}.0", above)
     return roles.innermost(find(plan.kernel, f"{row}.t").body) if plan.has(f"{row}.t") else []
+
+
+def _asks(plan: Plan, buffers: tuple[str, ...], deep: str, row: str, above: str) -> None:
+    """While the iterations of `above` work on what is there, memory brings what comes next."""
+    for buffer in buffers:
+        if not plan.tried("prefetch", buffer, deep, row, trips=cost.TURNS_OF_ROWS, shared=above):
+            plan.note(
+                f"the iterations of `{above}`, where there are several, ask for what `{row}` reads {cost.TURNS_OF_ROWS} turns later of `{buffer}`"
+            )
 
 
 def sharing(plan: Plan, around: Loop, x: Loop) -> str | None:

@@ -86,10 +86,10 @@ def path_of(kernel: Kernel, name: str) -> tuple[Stmt, ...]:
     home = inside_of(kernel).homes.get(name)
     while home is not None:
         path.append(home)
-        if isinstance(home, (Let, Alloc)) or (isinstance(home, Loop) and home.axis == name):
-            break
-        assert isinstance(home, (Loop, If, While, Region))
-        home = inside_of(home).homes[name]
+        if isinstance(home, Loop):
+            home = None if home.axis == name else inside_of(home).homes[name]
+        else:
+            home = inside_of(home).homes[name] if isinstance(home, (If, While, Region)) else None
     return tuple(path)
 
 

@@ -106,7 +106,7 @@ def special_values(d: DType) -> numpy.ndarray:
             tiny,
             -tiny,
         ]
-        if info.max > LARGE_COSINE_0:
+        if float(info.max) > LARGE_COSINE_0:
             listed.append(LARGE_COSINE_0)
         if kind.name != "float8_e4m3fn":
             listed += [float("inf"), float("-inf")]
