@@ -241,7 +241,9 @@ class _Sharing:
                 self.reasons.append(f"no cascade: what a row sums would be more than {WIDEST} numbers, read and written once a tile of scores")
                 return False
             if further and not self.batched(n, key):
-                self.reasons.append("no cascade: all rows share the matrix that their scores are multiplied with, so the scores are stored, and both products packed")
+                self.reasons.append(
+                    "no cascade: all rows share the matrix that their scores are multiplied with, so the scores are stored, and both products packed"
+                )
                 return False
         return True
 

@@ -41,7 +41,6 @@ CHUNKS = 64  # of a row, at most: enough to be shared evenly by as many threads 
 PIECES = 128  # chunks of all rows, about: more are merged for nothing
 ROWS = 32  # more rows than this are shared evenly themselves
 SHARING = 16  # rows that read the same columns: up to so many, packed panels cost more than they save
-MOST_ROWS = 1024  # what is kept of so many rows and chunks is some dozen megabytes
 LIGHT = (
     1 << 14
 )  # positions of a chunk, or a multiple, where each is a number: what one core reads faster than another is woken, and many times what merging costs
@@ -55,20 +54,21 @@ class Split:
     few: Expr
     size: Expr
     outside: int  # so many rows stand around the loop over chunks, those that read the same columns inside of it
+    most: Expr  # chunks of a row
     count: Expr = ZERO
 
     @staticmethod
     def of(cascade: Node, known: Known) -> Split:
         rows, extent = product(cascade.attr.extents), product(reduced_extents(cascade.args[0].node))
         least = HEAVY if _heavy(cascade) else LIGHT
-        few = rows.le(ROWS)
+        few = call("bit_and", rows.le(ROWS), const(2 * least).le(extent))
         sharing, extents = _sharing(cascade), cascade.attr.extents
         outside = min(sharing, default=len(extents))
-        if sharing:  # a block of few rows is not worth packing columns for, however many blocks there are
-            few = call("bit_or", few, call("bit_and", product([extents[j] for j in sharing]).le(SHARING), rows.le(MOST_ROWS)))
+        if sharing:  # a block of few rows is not worth packing columns for, however many blocks there are, and however short they are
+            few = call("bit_or", few, call("bit_and", product([extents[j] for j in sharing]).le(SHARING), ONE.le(extent)))
         chunks = minimum(ceildiv(const(PIECES), maximum(ONE, product(extents[:outside]))), const(CHUNKS))
         size = simplify(ceildiv(extent, chunks * least) * least, known)
-        return Split(simplify(call("bit_and", few, const(2 * least).le(extent)), known), size, outside)
+        return Split(simplify(few, known), size, outside, simplify(chunks, known))
 
     def named(self, body: NestBody, cascade: Node) -> Split:
         """The same with names for what all loops ask for, where it is no number."""
@@ -76,7 +76,7 @@ class Split:
         size = body.named(self.size, "size", 1, None)
         count = simplify(ceildiv(extent, size), body.current.known)
         if not count.is_const:
-            count = minimum(count, CHUNKS)  # which it is anyway, but this is seen at once
+            count = minimum(count, self.most)  # which it is anyway, but this is seen at once
         return replace(self, size=size, count=body.named(count, "chunks", 1, CHUNKS))
 
 
@@ -126,9 +126,7 @@ def part_buffers(cascade: Node, split: Split, fresh: int) -> list[Buffer]:
     """Where the states of each chunk are between the kernels: [rows…, chunk, further axes…], nothing where there are no chunks."""
     rows = cascade.attr.extents
     kept = (where(split.few, rows[0], ZERO), *rows[1:]) if rows else ()
-    return [
-        Buffer(f"%{fresh + k}", cascade.args[k].node.dtype, (*kept, const(CHUNKS), *state_axes(cascade, k)[1])) for k in range(state_count(cascade))
-    ]
+    return [Buffer(f"%{fresh + k}", cascade.args[k].node.dtype, (*kept, split.most, *state_axes(cascade, k)[1])) for k in range(state_count(cascade))]
 
 
 class MergeLoops(CascadeLoops):
