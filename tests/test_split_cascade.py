@@ -134,6 +134,21 @@ def test_sizes_that_are_known_choose_once() -> None:
     assert forms("X{f32}[M 1000]") == (True, True)
 
 
+def test_rows_that_share_keys_are_few_by_the_block() -> None:
+    """However short the keys are and however many blocks of rows there are: panels of keys are packed for more rows than a block has."""
+
+    def split(blocks: int, rows: int, keys: int) -> bool:
+        ports = f"Q{{f32}}[{blocks} {rows} 8] K{{f32}}[{blocks} {keys} 8] V{{f32}}[{blocks} {keys} 8]"
+        scores = 'einsum "gad,gjd->gaj" Q K'
+        text = f'(({ports}) -> (O{{f32}}[{blocks} {rows} 8])) (return (einsum "gaj,gje->gae" (softmax ({scores}) :axis -1) V))'
+        (kernel,) = nests(after(before(text))).kernels
+        assert not isinstance(kernel.body[0], If), "known sizes choose once"
+        return _split(kernel)
+
+    assert split(2, 4, 10) and split(5000, 4, 10) and split(5000, 16, 1000)
+    assert not split(1, 17, 10) and not split(5000, 17, 1000)
+
+
 def test_an_update_in_place_stays_one() -> None:
     """Both forms read the old contents before they store the new."""
     module = nests(after(before("((X{f32}[M N]) -> (X)) (setf X (softmax X :axis 1))")))
