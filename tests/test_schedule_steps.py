@@ -93,6 +93,7 @@ GOOD = {
     "compute_at": ("two_stage", "compute_at t j"),
     "compute_at after splits": ("two_stage", "split j 4\ncompute_at t j.1"),
     "hold": ("chain", "hold j exp"),
+    "hold over a length": ("chain", "hold j exp\nexpand j.exp j"),
     "hold, in loops of their own": (
         "chain",
         "split j 100 tail=perfect\nhold j.1 exp\nexpand j.1.exp j.1\nfission j.1\nsplit j.1 4 tail=cut\nvectorize j.1.1",
@@ -206,6 +207,7 @@ REFUSED = {
     "region without work": ("scatter", "region", "no loop is parallel"),
     "no guard": ("pointwise", "interior i j", "no guard"),
     "no guard to peel": ("row_sum", "peel p", "no guard of `p` holds up to"),
+    "peel a vector": ("row_sum", "split p 4 tail=pad\nrfactor p.1\nvectorize p.1\npeel p.1", "is a vector"),
     "peel in steps of 2": ("steps", "peel q", "does not run from 0 in steps of 1"),
     "expand over steps of -1": ("steps", "expand acc i", "`i` does not run in steps of 1"),
     "stage what a loop in steps of -1 reaches": ("steps", "stage Z p", "extent of `p` is not known outside i"),

@@ -28,7 +28,7 @@ def hold(kernel: Kernel, facts: Facts, axis: str, operator: str, which: int = 0)
                                                   Y[i] = exp(i.sin[]) / 2
 
     The loop over `axis` holds stores and lets alone.  `which` counts the results of `operator` in the order of evaluation, from 0; those in branches of a choice, which are not always computed, do not count.
-    Nothing that the value reads is written before its last use.  `expand` and `fission` then make a loop of it.
+    The result is no integer, of which addresses are made.  Nothing that the value reads is written before its last use.  `expand` and `fission` then make a loop of it.
     """
     loop = find(kernel, axis)
     if not all(isinstance(s, (Store, Let)) for s in loop.body):
@@ -36,6 +36,8 @@ def hold(kernel: Kernel, facts: Facts, axis: str, operator: str, which: int = 0)
     found = [v for v in _computed(loop, always=True) if v.op == operator]
     if len(found) <= which:
         raise StepError(f"hold: the loop over `{axis}` computes {len(found)} results of `{operator}` whatever the conditions")
+    if found[which].dtype.is_integer:
+        raise StepError(f"hold: `{operator}` is of integers, which addresses are made of")
     value = found[which]
     users = [k for k, s in enumerate(loop.body) if isinstance(s, (Store, Let)) and value in set(postorder(s.value))]
     changed = sorted(written(loop.body[users[0] : users[-1]]) & value.buffers)

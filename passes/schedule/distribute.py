@@ -21,7 +21,7 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
           …                                 …
 
     `axes` are loops in steps of 1 around the `alloc`, with no other loop between.  Their extents do not depend on one another; where one is not constant, the buffer is
-    `private` instead of `register`.
+    `private` instead of `register` or `stack`.
     """
     path = path_of(kernel, buffer)
     alloc = path[-1] if path else None
@@ -53,7 +53,7 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
         shape.append(length if bound is None else ZERO + bound)
         position.append(var(axis) if loop.start is ZERO else minus(var(axis), loop.start))
     old = alloc.buffer
-    space = old.space if all(e.is_const for e in shape) or old.space != "register" else "private"
+    space = old.space if all(e.is_const for e in shape) or old.space not in ("register", "stack") else "private"
     new = replace(old, shape=(*shape, *old.shape), space=space)
     outer = path[top]
     changed = _prefixed(replace_in((outer,), alloc, ()), buffer, tuple(position))

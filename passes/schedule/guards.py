@@ -227,6 +227,8 @@ def peel(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     loop = find(kernel, axis)
     if loop.start is not ZERO or loop.step is not ONE:
         raise StepError(f"peel: `{axis}` does not run from 0 in steps of 1")
+    if loop.kind == "vector":
+        raise StepError(f"peel: `{axis}` is a vector, all of whose lanes run")
     last_value = {s.axis: e - 1 for s in statements(loop.body) if isinstance(s, Loop) and s.start is ZERO and (e := constant_extent(s)) is not None}
     named = {s.axis if isinstance(s, Loop) else s.name for s in statements(loop.body) if isinstance(s, (Loop, Let))}
     found = {
