@@ -76,9 +76,9 @@ def account(nests: Module, program: Program, sizes: Mapping[str, int]) -> Accoun
     scratch = {f.name: scratch_of(f) for f in program.functions}
     kernels = tuple(
         KernelAccount(
-            w, show_expr(w.bytes), show_expr(w.flops), value(w.bytes, sizes), value(w.flops, sizes),
-            {n: value(e, sizes) for n, e in w.reads.items()}, {n: value(e, sizes) for n, e in w.writes.items()},
-            pair(show_expr, scratch[w.kernel]), pair(lambda e: value(e, sizes), scratch[w.kernel]), w.cost(sizes) / whole, w.bound(sizes),
+            w, show_expr(w.bytes), show_expr(w.flops), amount(w.bytes, sizes), amount(w.flops, sizes),
+            {n: amount(e, sizes) for n, e in w.reads.items()}, {n: amount(e, sizes) for n, e in w.writes.items()},
+            pair(show_expr, scratch[w.kernel]), pair(lambda e: amount(e, sizes), scratch[w.kernel]), w.cost(sizes) / whole, w.bound(sizes),
         )
         for w in found
     )  # fmt: skip
@@ -86,7 +86,7 @@ def account(nests: Module, program: Program, sizes: Mapping[str, int]) -> Accoun
     workspace = None if program.workspace is None else simplify(program.workspace)
     return Account(
         nests.name, dict(sizes), tuple(buffer(b, role, sizes) for b, role in roles), kernels,
-        "0" if workspace is None else show_expr(workspace), 0 if workspace is None else value(workspace, sizes),
+        "0" if workspace is None else show_expr(workspace), 0 if workspace is None else amount(workspace, sizes),
     )  # fmt: skip
 
 
@@ -116,12 +116,8 @@ def scratch_of(function: Function) -> tuple[Expr, Expr]:
 def buffer(b: Buffer, role: str, sizes: Mapping[str, int]) -> BufferAccount:
     size = simplify(b.elements * b.dtype.bytes)
     shape = ", ".join(show_expr(e) for e in b.shape)
-    return BufferAccount(b.name, role, f"{b.dtype.name}[{shape}]", show_expr(size), value(size, sizes))
+    return BufferAccount(b.name, role, f"{b.dtype.name}[{shape}]", show_expr(size), amount(size, sizes))
 
 
 def pair(change: Callable[[Expr], T], both: tuple[Expr, Expr]) -> tuple[T, T]:
     return change(both[0]), change(both[1])
-
-
-def value(e: Expr, sizes: Mapping[str, int]) -> int:
-    return amount(e, sizes)

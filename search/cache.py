@@ -98,7 +98,7 @@ def _used(entry: Path, product: Path) -> bool:
 
 
 def _shorten(folder: Path) -> None:
-    with suppress(OSError, NotImplementedError):
+    with suppress(OSError, NotImplementedError):  # a folder that is only read, or whose file system has no locks: then nothing is removed
         if rooms.due(folder.name):
             for key in rooms.surplus(folder.name, _entries(folder)):
                 remove(folder, key)

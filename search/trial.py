@@ -130,15 +130,15 @@ def run(
             from ..ir.program import ERRORS
 
             return _replace(result, status="code", detail=f"returned {outcome.code} ({ERRORS.get(outcome.code, 'unknown')})")
-        other = None if subject.opinion is None else _asked(subject.opinion, inputs, sizes)
-        decided = {name: settled(v, other[name]) for name, v in expected.items()} if isinstance(other, dict) else expected
+        other = None if subject.opinion is None else asked(subject.opinion, inputs, sizes)
+        decided = settled(expected, other) if isinstance(other, dict) else expected
         rows = _judged(graph, decided, sizes, Path(folder), save or {})
     opinion = _disagreement(graph, expected, other) if isinstance(other, dict) else other
     status = "pass" if all(r.ok for r in rows) and not opinion else "mismatch"
     return _replace(result, status=status, outputs=rows, times=outcome.times, flops=flops, bytes=moved, opinion=opinion)
 
 
-def _asked(opinion: tuple[Graph, Graph], inputs: Mapping[str, Any], sizes: dict[str, int]) -> dict[str, Any] | str:
+def asked(opinion: tuple[Graph, Graph], inputs: Mapping[str, Any], sizes: dict[str, int]) -> dict[str, Any] | str:
     """What the second opinion says, evaluated exactly too, or why it says nothing."""
     from ..ir.interpret.graph import evaluate as reference
     from ..ir.interpret.judge import CheckFault, IndexFault

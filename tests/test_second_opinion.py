@@ -58,7 +58,7 @@ def test_it_decides_what_the_definition_does_not(tmp_path: Path) -> None:
 def test_what_neither_decides_stays_undecided() -> None:
     said = Bounded(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.1, 0.1]), np.array([False, True, True]))
     other = Bounded(np.array([5.0, 6.0, 7.0]), np.array([0.2, 0.2, 0.2]), np.array([False, False, True]))
-    both = settled(said, other)
+    both = settled({"y": said}, {"y": other})["y"]
     assert both.value.tolist()[:2] == [1, 6] and both.bound.tolist()[:2] == [0.1, 0.2] and both.ill.tolist() == [False, False, True]
 
 

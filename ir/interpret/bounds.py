@@ -25,7 +25,7 @@ import numpy as np
 
 from ..dtypes import DType, f8e4m3, numpy_dtype
 from ..primops import OPS
-from .meaning import VALUE, Array, compute, working
+from .meaning import VALUE, Array, compute, from_numpy, working
 
 Error = Array | None
 LN2 = math.log(2.0)
@@ -336,6 +336,11 @@ def _upward(e: Array) -> Array:
 def unspellable(v: Array, to: DType) -> Array:
     """Where the value is infinite and the dtype has no infinity: NaN or the largest value may stand for it."""
     return np.isinf(v) if to is f8e4m3 else np.zeros((), bool)
+
+
+def constant(value: Any, d: DType) -> tuple[Array, Error]:
+    """A number of the source; undecided where the dtype has no such."""
+    return from_numpy(value, d), np.full((), np.inf) if unspellable(np.asarray(value), d).any() else None
 
 
 def _at_special(op: str, v: Array, args: list[Array], e: list[Array], result: Array, source: DType, to: DType) -> Array:

@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 
 from .. import expr as ex
-from ..dtypes import DType
 from ..errors import CompilerBug
 from ..graph import Graph, Node, View
 from ..primops import OPS
-from .bounds import Error, error, unspellable
+from .bounds import Error, constant, error
 from .contract import multiply, sum_of_products
 from .judge import Bounded, IndexFault, Verdict, judge
 from .meaning import Array, compute, from_numpy, identity, working
@@ -242,7 +241,7 @@ class _Evaluator(Positions):
         places = [np.asarray(self.index(e, axes)) for e in view.index]
         inside = None if view.domain is None else np.asarray(self.index(view.domain, axes))
         extents = self.extents(view.node.shape)
-        fill, reach = self.constant(view.fill, view.dtype)
+        fill, reach = constant(view.fill, view.dtype)
         if inside is not None:
             if not inside.any():
                 return np.full((1,) * rank, fill), None if reach is None else np.full((1,) * rank, reach)
@@ -273,18 +272,13 @@ class _Evaluator(Positions):
             v = np.where(inside, v, fill)
         return v, e
 
-    @staticmethod
-    def constant(value: Any, d: DType) -> Values:
-        """A number of the source; undecided where the dtype has no such."""
-        return from_numpy(value, d), np.full((), np.inf) if unspellable(np.asarray(value), d).any() else None
-
     # ---- nodes
 
     def make(self, node: Node, box: Box) -> Pull:
         """The values of a node over a box of its domain, as arrays of exactly that shape (strides may be 0)."""
         shape = tuple(hi - lo for lo, hi in box)
         if node.op == "const":
-            v, e = self.constant(node.attr.value, node.dtype)
+            v, e = constant(node.attr.value, node.dtype)
         elif node.op == "iota":
             assert node.attr.expr is not None
             axes = [np.arange(lo, hi).reshape([-1 if j == k else 1 for j in range(len(box))]) for k, (lo, hi) in enumerate(box)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,10 +47,14 @@ class Verdict:
     worst: tuple[int, ...]  # the index of the largest ratio
 
 
-def settled(said: Bounded, other: Bounded) -> Bounded:
-    """What is undecided in `said`, as `other` has it: a second opinion of the same tensor."""
-    ask = said.ill & ~other.ill
-    return Bounded(np.where(ask, other.value, said.value), np.where(ask, other.bound, said.bound), said.ill & other.ill)
+def settled(said: Mapping[str, Bounded], other: Mapping[str, Bounded]) -> dict[str, Bounded]:
+    """What is undecided in `said`, as `other` has it: a second opinion of the same tensors."""
+    found: dict[str, Bounded] = {}
+    for name, a in said.items():
+        b = other[name]
+        ask = a.ill & ~b.ill
+        found[name] = Bounded(np.where(ask, b.value, a.value), np.where(ask, b.bound, a.bound), a.ill & b.ill)
+    return found
 
 
 def judge(actual: Any, expected: Bounded, dtype: DType) -> Verdict:

@@ -20,7 +20,7 @@ from ...ir.merge import merge
 from ...ir.program import BAD_INDEX, ERRORS
 from ..cache import cached
 from ..child import Child, Outcome
-from ..trial import definition, in_json, in_memory, where_needed
+from ..trial import asked, definition, in_json, in_memory, where_needed
 from . import kept_unit
 from .distance import added, histogram, steps
 from .kept_unit import PREFIX
@@ -220,11 +220,11 @@ class Library:
         if key not in self.known:
             try:
                 found: dict[str, Bounded] | int = evaluate(meant, given, case.sizes)
-                if kernel.opinion is not None and any(b.ill.any() for b in found.values()):
-                    other = evaluate(kernel.opinion, given, case.sizes)
-                    found = {name: settled(b, other[name]) for name, b in found.items()}
             except (IndexFault, CheckFault) as fault:
                 found = fault.code if isinstance(fault, CheckFault) else BAD_INDEX
+            if kernel.opinion is not None and not isinstance(found, int) and any(b.ill.any() for b in found.values()):
+                other = asked((kernel.opinion, kernel.opinion), given, case.sizes)
+                found = settled(found, other) if isinstance(other, dict) else found
             if not isinstance(found, int) and sum(b.value.size for b in found.values()) > _KEPT_ELEMENTS:
                 return found
             if len(self.known) >= _KEPT:
