@@ -14,6 +14,7 @@ from random_schedules import random_line
 from scheduling import CPU, KERNELS, module, same
 
 IN_BLOCKS = "split j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder j.0 i\nvectorize j.1.1.1\nunroll j.1.1.0"
+BLOCKS_OF_BLOCKS = "split j 32 tail=pad\nsplit j.1 16\nsplit j.1.1 8\nsplit j.1.1.1 4\nreorder j.0 i\nvectorize j.1.1.1.1\nunroll j.1.1.1.0\nunroll j.1.0"
 GOOD = {
     "split guard": ("pointwise", "split i 4\nsplit j 3"),
     "split cut": ("softmax", "split p 4 tail=cut\nsplit p.t 2 tail=cut\nsplit i 3 tail=cut"),
@@ -103,7 +104,9 @@ GOOD = {
     "stream_store": ("pointwise", "split j 4 tail=cut\nvectorize j.1\nstream_store Y least=100"),
     "prefetch": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 i"),
     "prefetch of the same loop": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 q.0 trips=4"),
+    "prefetch of what stands near": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 q.0 near=4096"),
     "prefetch dealt out": ("broadcast", f"{IN_BLOCKS}\nprefetch b j.1.0 j.0 shared=i"),
+    "prefetch dealt out, of blocks in blocks": ("broadcast", f"{BLOCKS_OF_BLOCKS}\nprefetch b j.1.1.0 j.0 shared=i"),
     "prefetch what memory chooses": ("table", "split j 8 tail=cut\nvectorize j.1\nprefetch W j.0 i bytes=64"),
     "prefetch through a guard": ("table", "split j 8 tail=pad\nvectorize j.1\nprefetch W j.0 i bytes=64"),
     "rfactor": ("row_sum", "split p 8 tail=cut\nrfactor p.1\nvectorize p.1"),

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from ...ir.expr import ONE, ZERO, Expr, const, floordiv, maximum, minimum, var
 from ...ir.kernel import Block, If, Kernel, Let, Loop, Prefetch, Stmt, expressions, statements, substitute_block, with_body, written
+from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import postorder, substitute
 from .affine import constant_extent, extent, minus, stride
@@ -15,7 +16,7 @@ from .tree import Facts, StepError, around, children, find, fresh, loads_in, nam
 MOST_AHEAD = 16  # rows: as many lines may be on their way at once
 
 
-def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, trips: int = 1, bytes: int = 0, shared: str = "") -> Kernel:
+def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, trips: int = 1, bytes: int = 0, shared: str = "", near: int = 0) -> Kernel:
     """Ask, in each iteration of a loop, for what the next iteration of a loop around it (or the one so many `trips` on), or of itself, reads of a buffer there.
 
         for i in 0 .. M:                       for i in 0 .. M:
@@ -38,6 +39,15 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, tri
                   … K[p * 16 + q, w * 16 + k] …                  prefetch K[p * 16 + q.p, w.p * 16] ahead D * 16
                                                            for w in 0 .. D // 16:
                                                              …
+
+    With `near`, what lies so many bytes behind each line that is read is asked for: where a loop goes through memory from one end to the other, whatever the lengths of its rows, that is what it reads
+    next, and an address that is known anyway.
+
+        for w in 0 .. D // 16:                         for w in 0 .. D // 16:
+          for q in 0 .. 8 unroll:                        for q.p in 0 .. 8 unroll:
+            for k in 0 .. 16 vector:           →           prefetch K[p * 8 + q.p, w * 16] ahead 1024
+              … K[p * 8 + q, w * 16 + k] …               for q in 0 .. 8 unroll:
+                                                           …
 
     With `bytes`, memory decides where an iteration of `row` reads, as in rows of a table by index; the iteration that is asked for is as far ahead as `axis` takes to read so many bytes.
 
@@ -75,6 +85,8 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, tri
         name = fresh(f"{row}.ahead", names_taken(kernel))
         before = (Let(name, _decided(kernel, facts, held.address(read.args), path, find(kernel, row), max(1, bytes // held.dtype.bytes // lanes))),)
         ahead = var(name)
+    elif near:
+        ahead = const(near // held.dtype.bytes)
     else:
         address = held.address(read.args)
         step = find(kernel, row).step
@@ -85,32 +97,38 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, tri
             raise StepError(f"prefetch: every iteration of `{row}` reads the same")
     each = max(1, LINE // held.dtype.bytes)
     places = [{var(block.axis): const(k)} for k in range(0, lanes, each)]
-    hints: Block = tuple(Prefetch(buffer, tuple(substitute(e, place) for e in read.args), ahead) for place in places)
+    asked = tuple(Prefetch(buffer, tuple(substitute(e, place) for e in read.args), ahead) for place in places)
     if shared:
-        return _in_parts(kernel, path, shared, loop, inner, hints)
+        return _in_parts(kernel, path, shared, loop, inner, asked)
+    hints: Block = asked
     if inner.axis in read.names and inner is not block:
         line = fresh(f"{inner.axis}.p", names_taken(kernel))
         hints = (Loop(line, ZERO, inner.stop, substitute_block(hints, {var(inner.axis): var(line)}), "unroll"),)
     return replace_loop(kernel, axis, lambda x: (*before, with_body(x, (*hints, *x.body))))
 
 
-def _in_parts(kernel: Kernel, path: Sequence[Stmt], shared: str, loop: Loop, rows: Loop, hints: Block) -> Kernel:
+def _in_parts(kernel: Kernel, path: Sequence[Stmt], shared: str, loop: Loop, rows: Loop, hints: Sequence[Prefetch]) -> Kernel:
     """The hints for all that `loop` reads, dealt out to the iterations of the loop over `shared`."""
     around = next((s for s in path if isinstance(s, Loop) and s.axis == shared), None)
     inner = path[path.index(around) + 1 :] if around is not None else ()
     names = {n for h in hints for e in expressions(h) for n in e.names}
     if around is None or around.start is not ZERO or around.step is not ONE or shared in names or rows.axis not in names:
         raise StepError(f"prefetch: `{shared}` is no loop around `{loop.axis}` whose iterations share rows")
-    local = {s.name for s in statements(around.body) if isinstance(s, Let)} | {s.axis for s in inner if isinstance(s, Loop)}
-    if not names & local <= {loop.axis} or not all(isinstance(s, Loop) for s in inner):
+    blocks = [s for s in inner if isinstance(s, Loop) and s.kind == "unroll" and s.axis in names]  # rows.stop rows in each iteration of such a one
+    local = {s.name for s in statements(around.body) if isinstance(s, Let)} | {s.axis for s in inner if isinstance(s, Loop) and s not in blocks}
+    if not names & local <= {loop.axis} or not all(isinstance(s, Loop) for s in inner) or len(blocks) > 1:
         raise StepError(f"prefetch: what `{loop.axis}` reads is not known where `{shared}` begins")
     row, along = fresh(f"{rows.axis}.p", names_taken(kernel)), fresh(f"{loop.axis}.p", names_taken(kernel))
-    hints = substitute_block(hints, {var(rows.axis): var(row), var(loop.axis): var(along)})
+    count, place = rows.stop, {var(rows.axis): var(row), var(loop.axis): var(along)}
+    for block in blocks:
+        count, turn = simplify(rows.stop * block.stop), floordiv(var(row), rows.stop)
+        place |= {var(block.axis): turn, var(rows.axis): var(row) - turn * rows.stop}
+    hints = tuple(Prefetch(h.buffer, tuple(simplify(substitute(e, place)) for e in h.index), substitute(h.ahead, place)) for h in hints)
     at = var(shared)
     part = Loop(
         row,
-        floordiv(at * rows.stop, around.stop),
-        floordiv((at + 1) * rows.stop, around.stop),
+        floordiv(at * count, around.stop),
+        floordiv((at + 1) * count, around.stop),
         (Loop(along, loop.start, loop.stop, hints, "serial"),),
         "serial",
     )

@@ -49,13 +49,19 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
             elif inner.axis != f"{deep}.0":
                 _unrolled(plan, piece, inner.axis)
             else:
-                plan.do("reorder", inner.axis, piece)
+                rows = piece
+                if width > cost.POINTERS:
+                    plan.do("split", piece, cost.POINTERS, tail="perfect")
+                    rows = f"{piece}.1"
+                plan.do("reorder", inner.axis, rows)
                 known = {s.axis for s in all_loops(plan.kernel)}
                 plan.tried("peel", inner.axis)
-                _unrolled(plan, piece, f"{deep}.1")
+                _unrolled(plan, rows, f"{deep}.1")
                 last = [s.axis for s in all_loops(plan.kernel) if s.axis not in known]
                 if last:
                     _unrolled(plan, *last[1:])
+                if rows != piece:
+                    plan.do("unroll", f"{piece}.0")
     except StepError as e:
         plan.kernel = saved
         plan.note(f"`{deep}` for one `{row}` after the other: {e}")
@@ -63,6 +69,10 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
     plan.note(f"`{deep}` for {width} of `{row}` side by side, folded together")
     if above is not None:
         _asks(plan, moving, f"{deep}.0", f"{row}.0", above)
+    else:
+        for buffer in moving:
+            if not plan.tried("prefetch", buffer, f"{deep}.0", f"{row}.0", near=cost.NEAR):
+                plan.note(f"`{deep}.0` asks for what stands {cost.NEAR >> 10} KiB behind what it reads of `{buffer}`")
     return roles.innermost(find(plan.kernel, f"{row}.t").body) if plan.has(f"{row}.t") else []
 
 
