@@ -102,6 +102,11 @@ def rows_together(target: Target) -> int:
     return _power_below((target.vector_registers - LOADED) // ACCUMULATORS, 1, ACCUMULATORS)
 
 
+def scores_together(target: Target) -> int:
+    """Rows that take what is loaded for neighbours once, as far as there are registers for all of their sums."""
+    return _power_below((target.vector_registers - POINTERS) // POINTERS, 1, 2)
+
+
 def accumulators(target: Target, sums: Sequence[DType], width: int) -> int:
     """Vectors side by side for each of several sums that share a loop, as far as there are registers for all."""
     each = sum(max(1, width * dtype.bytes // max(1, target.vector_bytes)) for dtype in sums)

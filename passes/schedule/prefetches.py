@@ -7,7 +7,6 @@ from itertools import pairwise
 
 from ...ir.expr import ONE, ZERO, Expr, const, floordiv, maximum, minimum, var
 from ...ir.kernel import Block, If, Kernel, Let, Loop, Prefetch, Stmt, expressions, statements, substitute_block, with_body, written
-from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import postorder, substitute
 from .affine import constant_extent, extent, minus, stride
@@ -16,7 +15,9 @@ from .tree import Facts, StepError, around, children, find, fresh, loads_in, nam
 MOST_AHEAD = 16  # rows: as many lines may be on their way at once
 
 
-def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, trips: int = 1, bytes: int = 0, shared: str = "", near: int = 0) -> Kernel:
+def prefetch(
+    kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, trips: int = 1, bytes: int = 0, shared: str = "", near: int = 0
+) -> Kernel:
     """Ask, in each iteration of a loop, for what the next iteration of a loop around it (or the one so many `trips` on), or of itself, reads of a buffer there.
 
         for i in 0 .. M:                       for i in 0 .. M:
@@ -69,10 +70,11 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, tri
     if buffer not in facts.buffers:
         raise StepError(f"prefetch: `{buffer}` is local, or no buffer")
     held = facts.buffers[buffer]
-    block, inner = _vectors(loop)
+    block, inner, outer = _vectors(loop)
     if block is None or inner is None or constant_extent(inner) is None or constant_extent(block) is None:
         raise StepError(f"prefetch: no vector loop inside `{axis}`")
     found = [n for s in statements(inner.body) for n in loads_in(*expressions(s)) if n.attr == buffer]
+    found = [n for n in found if n.names.isdisjoint(outer)]  # the same in all of their iterations
     read = next((n for n in found if stride(held.address(n.args), block.axis) == 1), None)
     if read is None:
         block, inner = inner, block
@@ -97,38 +99,32 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, tri
             raise StepError(f"prefetch: every iteration of `{row}` reads the same")
     each = max(1, LINE // held.dtype.bytes)
     places = [{var(block.axis): const(k)} for k in range(0, lanes, each)]
-    asked = tuple(Prefetch(buffer, tuple(substitute(e, place) for e in read.args), ahead) for place in places)
+    hints: Block = tuple(Prefetch(buffer, tuple(substitute(e, place) for e in read.args), ahead) for place in places)
     if shared:
-        return _in_parts(kernel, path, shared, loop, inner, asked)
-    hints: Block = asked
+        return _in_parts(kernel, path, shared, loop, inner, hints)
     if inner.axis in read.names and inner is not block:
         line = fresh(f"{inner.axis}.p", names_taken(kernel))
         hints = (Loop(line, ZERO, inner.stop, substitute_block(hints, {var(inner.axis): var(line)}), "unroll"),)
     return replace_loop(kernel, axis, lambda x: (*before, with_body(x, (*hints, *x.body))))
 
 
-def _in_parts(kernel: Kernel, path: Sequence[Stmt], shared: str, loop: Loop, rows: Loop, hints: Sequence[Prefetch]) -> Kernel:
+def _in_parts(kernel: Kernel, path: Sequence[Stmt], shared: str, loop: Loop, rows: Loop, hints: Block) -> Kernel:
     """The hints for all that `loop` reads, dealt out to the iterations of the loop over `shared`."""
     around = next((s for s in path if isinstance(s, Loop) and s.axis == shared), None)
     inner = path[path.index(around) + 1 :] if around is not None else ()
     names = {n for h in hints for e in expressions(h) for n in e.names}
     if around is None or around.start is not ZERO or around.step is not ONE or shared in names or rows.axis not in names:
         raise StepError(f"prefetch: `{shared}` is no loop around `{loop.axis}` whose iterations share rows")
-    blocks = [s for s in inner if isinstance(s, Loop) and s.kind == "unroll" and s.axis in names]  # rows.stop rows in each iteration of such a one
-    local = {s.name for s in statements(around.body) if isinstance(s, Let)} | {s.axis for s in inner if isinstance(s, Loop) and s not in blocks}
-    if not names & local <= {loop.axis} or not all(isinstance(s, Loop) for s in inner) or len(blocks) > 1:
+    local = {s.name for s in statements(around.body) if isinstance(s, Let)} | {s.axis for s in inner if isinstance(s, Loop)}
+    if not names & local <= {loop.axis} or not all(isinstance(s, Loop) for s in inner):
         raise StepError(f"prefetch: what `{loop.axis}` reads is not known where `{shared}` begins")
     row, along = fresh(f"{rows.axis}.p", names_taken(kernel)), fresh(f"{loop.axis}.p", names_taken(kernel))
-    count, place = rows.stop, {var(rows.axis): var(row), var(loop.axis): var(along)}
-    for block in blocks:
-        count, turn = simplify(rows.stop * block.stop), floordiv(var(row), rows.stop)
-        place |= {var(block.axis): turn, var(rows.axis): var(row) - turn * rows.stop}
-    hints = tuple(Prefetch(h.buffer, tuple(simplify(substitute(e, place)) for e in h.index), substitute(h.ahead, place)) for h in hints)
+    hints = substitute_block(hints, {var(rows.axis): var(row), var(loop.axis): var(along)})
     at = var(shared)
     part = Loop(
         row,
-        floordiv(at * count, around.stop),
-        floordiv((at + 1) * count, around.stop),
+        floordiv(at * rows.stop, around.stop),
+        floordiv((at + 1) * rows.stop, around.stop),
         (Loop(along, loop.start, loop.stop, hints, "serial"),),
         "serial",
     )
@@ -161,16 +157,20 @@ def _decided(kernel: Kernel, facts: Facts, address: Expr, path: Sequence[Stmt], 
     return ahead
 
 
-def _vectors(loop: Loop) -> tuple[Loop | None, Loop | None]:
-    """Along which loop inside this one lines are read, and which is the vector: the same, or a block that is turned over."""
-    for s in loop.body:
-        if isinstance(s, Loop) and s.kind == "vector":
-            return s, s
-        if isinstance(s, Loop) and s.kind == "unroll":
-            inner = next((t for t in s.body if isinstance(t, Loop) and t.kind == "vector"), None)
-            if inner is not None:
-                return s, inner
-    return None, None
+def _vectors(loop: Loop) -> tuple[Loop | None, Loop | None, tuple[str, ...]]:
+    """Along which loop inside this one lines are read, and which is the vector: the same, or a block that is turned over.  The axes of the unrolled loops around these."""
+    outer: list[str] = []
+    while True:
+        inner = next((s for s in loop.body if isinstance(s, Loop) and s.kind in ("vector", "unroll")), None)
+        if inner is None:
+            return None, None, ()
+        if inner.kind == "vector":
+            return inner, inner, tuple(outer)
+        vector = next((t for t in inner.body if isinstance(t, Loop) and t.kind == "vector"), None)
+        if vector is not None:
+            return inner, vector, tuple(outer)
+        outer.append(inner.axis)
+        loop = inner
 
 
 def candidates(kernel: Kernel, facts: Facts) -> Iterator[tuple[str, str, str]]:
