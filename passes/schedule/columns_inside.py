@@ -27,6 +27,7 @@ from itertools import pairwise
 
 from ...ir.kernel import Alloc, Let, Loop, statements
 from . import cost, roles
+from .affine import constant_extent
 from .plan import Plan
 from .side_by_side import moving_with, sharing
 from .tree import StepError, all_loops, find
@@ -79,10 +80,12 @@ def _streamed(plan: Plan, column: str, deep: str, matrices: tuple[str, ...], fac
     """Row by row; the `matrices`, which go by once, are asked for ahead of time."""
     known = {x.axis for x in all_loops(plan.kernel)} - {deep}
     strips(plan, column, *factors, pad=pad)
-    for axis in [x.axis for x in all_loops(plan.kernel) if x.kind == "reduce" and x.axis not in known]:
+    for x in [x for x in all_loops(plan.kernel) if x.kind == "reduce" and x.axis not in known]:
+        wide = next((n for s in x.body if isinstance(s, Loop) and s.kind == "vector" and (n := constant_extent(s))), 1)
         for matrix in matrices:
-            if not plan.tried("prefetch", matrix, axis, axis, near=cost.NEAR):
-                plan.note(f"`{axis}` asks for what stands {cost.NEAR >> 10} KiB behind what it reads of `{matrix}`")
+            rows = max(1, cost.NEAR // (wide * plan.facts.buffers[matrix].dtype.bytes))
+            if not plan.tried("prefetch", matrix, x.axis, x.axis, trips=rows):
+                plan.note(f"`{x.axis}` asks for what it reads of `{matrix}` {rows} rows later")
 
 
 def _together(plan: Plan, rows: str, column: Loop, matrices: tuple[str, ...], factors: list[int], pad: bool) -> None:
