@@ -123,7 +123,7 @@ def _ordered(s: Stmt, depth: Mapping[str, int], level: int) -> Stmt:
         return substitute(e, {a: b for a, b in addresses.items() if a is not b})
 
     if isinstance(s, StoreTo):
-        return replace(s, address=ordered_sum(change(s.address), depth, level), value=change(s.value))
+        return StoreTo(s.buffer, ordered_sum(change(s.address), depth, level), change(s.value), s.stream, s.count)
     if isinstance(s, (Define, Assign)):
         return map_expressions((s,), change)[0]
     return s
