@@ -38,7 +38,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
-from itertools import chain
 from operator import is_
 from typing import NamedTuple
 
@@ -94,13 +93,6 @@ class Buffer:
         return product(self.shape)
 
 
-class Inside(NamedTuple):
-    """The loops and names inside a statement, or in a block."""
-
-    loops: tuple[Loop, ...]  # outer before inner, in order
-    homes: Mapping[str, Stmt]  # for each axis, let and local buffer that is introduced: which statement of the block does that, or has it inside
-
-
 @record
 class Loop:
     axis: str
@@ -110,7 +102,6 @@ class Loop:
     kind: str = "serial"
     step: Expr = ONE  # never 0; negative counts down: start, start+step, … while > stop
     span: Span = field(default=NOWHERE, compare=False)
-    holds: Inside | None = field(default=None, init=False, repr=False, compare=False)  # of `inside_of`, found once: statements never change
 
 
 @record
@@ -139,7 +130,6 @@ class If:
     condition: Expr
     body: Block
     orelse: Block = ()
-    holds: Inside | None = field(default=None, init=False, repr=False, compare=False)  # of `inside_of`, found once: statements never change
 
 
 @record
@@ -147,13 +137,11 @@ class While:
     condition: Expr
     body: Block
     limit: Expr | None = None  # at most this many trips
-    holds: Inside | None = field(default=None, init=False, repr=False, compare=False)  # of `inside_of`, found once: statements never change
 
 
 @record
 class Region:
     body: Block
-    holds: Inside | None = field(default=None, init=False, repr=False, compare=False)  # of `inside_of`, found once: statements never change
 
 
 @record
@@ -194,6 +182,15 @@ class Nest:
     notes: tuple[str, ...] = ()  # why it is not raised, for `--why`
 
 
+class Places(NamedTuple):
+    """Where in a kernel everything is."""
+
+    loops: list[Loop]  # outer before inner, in order
+    paths: dict[
+        str, tuple[Stmt, ...]
+    ]  # for each axis, let and local buffer: what encloses the statement that introduces it, outermost first, that statement last
+
+
 @record
 class Kernel:
     """One launchable unit."""
@@ -203,7 +200,7 @@ class Kernel:
     body: Block
     schedule: tuple[str, ...] = ()  # the steps that made it, replayable
     notes: tuple[str, ...] = ()  # what `--why` prints
-    holds: Inside | None = field(default=None, init=False, repr=False, compare=False)  # of `inside_of`
+    places: Places | None = field(default=None, init=False, repr=False, compare=False)  # of `places_in`, found once: statements never change
 
     def with_body(self, body: Block) -> Kernel:
         """The kernel with other statements."""
@@ -300,35 +297,34 @@ def statements(block: Block) -> Iterator[Stmt]:
             stack += reversed(s.body)
 
 
-def inside(block: Block) -> Inside:
-    """What a block holds."""
-    loops: list[tuple[Loop, ...]] = []
-    homes: dict[str, Stmt] = {}
-    for s in reversed(block):  # where two introduce the same name, the first is its home
+def places_in(kernel: Kernel) -> Places:
+    """Where two statements introduce the same name, the first is its place."""
+    found = kernel.places
+    if found is None:
+        found = Places([], {})
+        _place(kernel.body, (), found)
+        object.__setattr__(kernel, "places", found)
+    return found
+
+
+def _place(block: Block, outer: tuple[Stmt, ...], found: Places) -> None:
+    for s in block:
         if isinstance(s, Store):
             continue
-        if isinstance(s, Alloc):
-            homes[s.buffer.name] = s
+        path = (*outer, s)
+        if isinstance(s, Loop):
+            found.loops.append(s)
+            found.paths.setdefault(s.axis, path)
+            _place(s.body, path, found)
+        elif isinstance(s, Alloc):
+            found.paths.setdefault(s.buffer.name, path)
         elif isinstance(s, Let):
-            homes[s.name] = s
-        elif isinstance(s, (Loop, If, While, Region)):
-            held = inside_of(s)
-            if held.homes:
-                homes.update(dict.fromkeys(held.homes, s))
-                loops.append(held.loops)
-            if isinstance(s, Loop):
-                loops.append((s,))
-                homes[s.axis] = s
-    return Inside(tuple(chain.from_iterable(reversed(loops))), homes)
-
-
-def inside_of(s: Loop | If | While | Region | Kernel) -> Inside:
-    """What the blocks of a statement hold (not the statement itself, or it would hold itself)."""
-    found = s.holds
-    if found is None:
-        found = inside((*s.body, *s.orelse) if isinstance(s, If) else s.body)
-        object.__setattr__(s, "holds", found)
-    return found
+            found.paths.setdefault(s.name, path)
+        elif isinstance(s, If):
+            _place(s.body, path, found)
+            _place(s.orelse, path, found)
+        elif isinstance(s, (While, Region)):
+            _place(s.body, path, found)
 
 
 def written(block: Block) -> set[str]:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from ...ir.expr import ONE, ZERO, Expr, make, var
 from ...ir.graph import Shape
-from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, substitute_block, written
+from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, places_in, substitute_block, written
 from ...ir.walks import rewrite, substitute
 from .affine import constant_extent, extent, minus, upper
-from .tree import Facts, StepError, fresh, names_taken, nest, path_of, rename, replace_in, replace_loop, touched
+from .tree import Facts, StepError, fresh, names_taken, nest, rename, replace_in, replace_loop, touched
 
 
 def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
@@ -23,7 +23,7 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
     `axes` are loops in steps of 1 around the `alloc`, with no other loop between.  Their extents do not depend on one another; where one is not constant, the buffer is
     `private` instead of `register` or `stack`.
     """
-    path = path_of(kernel, buffer)
+    path = places_in(kernel).paths.get(buffer, ())
     alloc = path[-1] if path else None
     if not isinstance(alloc, Alloc):
         raise StepError(f"expand: no local buffer `{buffer}`")

@@ -10,11 +10,11 @@ from ...ir import polynomial as pl
 from ...ir.bounds import Known, Range
 from ...ir.expr import ONE, ZERO, Expr, ceildiv, var
 from ...ir.graph import Shape
-from ...ir.kernel import Alloc, Buffer, Kernel, Loop, Store, statements
+from ...ir.kernel import Alloc, Buffer, Kernel, Loop, Store, places_in, statements
 from ...ir.simplify import prove_le, simplify
 from ...ir.walks import substitute
 from .affine import extent, extreme, inside, upper
-from .tree import Facts, around, children, path_of, walk_paths
+from .tree import Facts, around, children, walk_paths
 
 
 def stays_filled(kernel: Kernel, facts: Facts, loop: Loop, factor: int) -> Callable[[Expr], bool]:
@@ -60,8 +60,8 @@ def _largest(e: Expr, loops: Iterable[Loop]) -> Expr | None:
 
 def _filled(kernel: Kernel, loop: Loop, name: str) -> tuple[Buffer, list[Shape]] | None:
     """Of a local buffer, how far the stores reach that stand before the loop and under no condition: the last position along each axis.  None where there are none."""
-    home = path_of(kernel, name)
-    if not home or not isinstance(home[-1], Alloc):
+    home = places_in(kernel).paths.get(name)
+    if home is None or not isinstance(home[-1], Alloc):
         return None
     enclosing = {id(s) for s in around(kernel, loop.axis)}
     ends: list[Shape] = []
