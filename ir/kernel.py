@@ -39,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from operator import is_
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .dtypes import DType, bool_
 from .errors import NOWHERE, Span
@@ -182,13 +182,23 @@ class Nest:
     notes: tuple[str, ...] = ()  # why it is not raised, for `--why`
 
 
+Place = tuple[Any, "Stmt"]  # a statement, behind the place of the one that encloses it (None: the kernel)
+
+
 class Places(NamedTuple):
     """Where in a kernel everything is."""
 
     loops: list[Loop]  # outer before inner, in order
-    paths: dict[
-        str, tuple[Stmt, ...]
-    ]  # for each axis, let and local buffer: what encloses the statement that introduces it, outermost first, that statement last
+    homes: dict[str, Place]  # of the statement that introduces an axis, a let or a local buffer; where two introduce the same name, of the first
+
+    def path(self, name: str) -> tuple[Stmt, ...]:
+        """What encloses the statement that introduces a name, outermost first, that statement last; empty where there is none."""
+        place = self.homes.get(name)
+        found: list[Stmt] = []
+        while place is not None:
+            place, s = place
+            found.append(s)
+        return tuple(reversed(found))
 
 
 @record
@@ -298,33 +308,33 @@ def statements(block: Block) -> Iterator[Stmt]:
 
 
 def places_in(kernel: Kernel) -> Places:
-    """Where two statements introduce the same name, the first is its place."""
     found = kernel.places
     if found is None:
         found = Places([], {})
-        _place(kernel.body, (), found)
+        _place(kernel.body, None, found)
         object.__setattr__(kernel, "places", found)
     return found
 
 
-def _place(block: Block, outer: tuple[Stmt, ...], found: Places) -> None:
+def _place(block: Block, outer: Place | None, found: Places) -> None:
     for s in block:
         if isinstance(s, Store):
             continue
-        path = (*outer, s)
         if isinstance(s, Loop):
             found.loops.append(s)
-            found.paths.setdefault(s.axis, path)
-            _place(s.body, path, found)
+            place = outer, s
+            found.homes.setdefault(s.axis, place)
+            _place(s.body, place, found)
         elif isinstance(s, Alloc):
-            found.paths.setdefault(s.buffer.name, path)
+            found.homes.setdefault(s.buffer.name, (outer, s))
         elif isinstance(s, Let):
-            found.paths.setdefault(s.name, path)
+            found.homes.setdefault(s.name, (outer, s))
         elif isinstance(s, If):
-            _place(s.body, path, found)
-            _place(s.orelse, path, found)
+            place = outer, s
+            _place(s.body, place, found)
+            _place(s.orelse, place, found)
         elif isinstance(s, (While, Region)):
-            _place(s.body, path, found)
+            _place(s.body, (outer, s), found)
 
 
 def written(block: Block) -> set[str]:

@@ -60,8 +60,8 @@ def _largest(e: Expr, loops: Iterable[Loop]) -> Expr | None:
 
 def _filled(kernel: Kernel, loop: Loop, name: str) -> tuple[Buffer, list[Shape]] | None:
     """Of a local buffer, how far the stores reach that stand before the loop and under no condition: the last position along each axis.  None where there are none."""
-    home = places_in(kernel).paths.get(name)
-    if home is None or not isinstance(home[-1], Alloc):
+    home = places_in(kernel).path(name)
+    if not home or not isinstance(home[-1], Alloc):
         return None
     enclosing = {id(s) for s in around(kernel, loop.axis)}
     ends: list[Shape] = []

@@ -73,8 +73,8 @@ def all_loops(where: Kernel | Block) -> Sequence[Loop]:
 
 def around(kernel: Kernel, axis: str) -> tuple[Stmt, ...]:
     """What encloses the loop over `axis`, outermost first, the loop itself last; a StepError that lists the axes where there is none."""
-    path = places_in(kernel).paths.get(axis)
-    if path is None or not isinstance(path[-1], Loop):
+    path = places_in(kernel).path(axis)
+    if not path or not isinstance(path[-1], Loop):
         raise StepError(f"no axis `{axis}`; the kernel has {', '.join(loop.axis for loop in all_loops(kernel)) or 'none'}")
     return path
 
@@ -193,7 +193,7 @@ def fresh(name: str, taken: set[str]) -> str:
 
 
 def names_taken(kernel: Kernel) -> set[str]:
-    return {*places_in(kernel).paths, *kernel.buffers}
+    return {*places_in(kernel).homes, *kernel.buffers}
 
 
 def rename(block: Block, names: Mapping[str, str]) -> Block:
