@@ -345,14 +345,14 @@ def written(block: Block) -> set[str]:
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
     """The expressions that a statement holds itself (not those of its body)."""
     match stmt:
+        case Store():  # the most of them
+            return (*stmt.index, stmt.value) if stmt.stream is None else (*stmt.index, stmt.value, stmt.stream)
         case Loop():
             return (stmt.start, stmt.stop, stmt.step)
         case Let():
             return (stmt.value,)
         case Alloc():
             return stmt.buffer.shape
-        case Store():
-            return (*stmt.index, stmt.value) if stmt.stream is None else (*stmt.index, stmt.value, stmt.stream)
         case If() | Check():
             return (stmt.condition,)
         case While():
@@ -371,6 +371,11 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
 
     def one(s: Stmt) -> Stmt:
         match s:
+            case Store():
+                index, value = several(s.index), change(s.value)
+                stream = None if s.stream is None else change(s.stream)
+                same = index == s.index and value is s.value and stream is s.stream
+                return s if same else Store(s.buffer, index, value, s.combiner, s.span, stream)
             case Loop():
                 start, stop, step, body = change(s.start), change(s.stop), change(s.step), map_expressions(s.body, change)
                 same = body is s.body and start is s.start and stop is s.stop and step is s.step
@@ -382,11 +387,6 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
                 b = s.buffer
                 shape, strides = several(b.shape), several(b.strides)
                 return s if shape == b.shape and strides == b.strides else Alloc(replace(b, shape=shape, strides=strides))
-            case Store():
-                index, value = several(s.index), change(s.value)
-                stream = None if s.stream is None else change(s.stream)
-                same = index == s.index and value is s.value and stream is s.stream
-                return s if same else Store(s.buffer, index, value, s.combiner, s.span, stream)
             case If():
                 condition, body, orelse = change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change)
                 return s if condition is s.condition and body is s.body and orelse is s.orelse else If(condition, body, orelse)
