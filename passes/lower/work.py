@@ -36,7 +36,7 @@ def little_work(body: p.Block, names: Mapping[str, Expr]) -> Expr | None:
     kept: dict[str, Estimate] = {name: {(name,): 1} for name in known if name in pieces or name in lengths}
     work = _bound(_joined(_block(body, {**known, **kept}), pieces), {name: known[name] for name in known if name in lengths})
     # a term that divides another is small beside it
-    leading = {m: c for m, c in work.items() if m and c > 0 and not any(m != n and _divides(m, n) for n in work)}
+    leading = {m: c for m, c in work.items() if m and c > 0 and not any(len(m) < len(n) and _divides(m, n) for n in work)}
     if not leading:
         return TRUE if sum(work.values()) < FORK else None
     least = min(leading.values())
@@ -124,6 +124,8 @@ def _cost(e: Expr, far: frozenset[str]) -> int:
 
 def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:
     """Variables of the loops in `stops`, and other names there, stay in it by name; what is not known counts as 1."""
+    if e.is_const:
+        return {(): _clipped(e.attr)}
     done: dict[Expr, Estimate] = {}
     for n in postorder(e):
         args = [done[a] for a in n.args]
@@ -158,6 +160,8 @@ def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:
 
 def _bound(e: Estimate, stops: Mapping[str, Estimate]) -> Estimate:
     """Loop variables, and other names, replaced: by where they stop in a positive term, by 0 in a negative one."""
+    if not any(n in stops for m in e for n in m):
+        return e
     result: Estimate = {(): 0}
     for m, c in e.items():
         term: Estimate = {tuple(n for n in m if n not in stops): c}
@@ -168,7 +172,7 @@ def _bound(e: Estimate, stops: Mapping[str, Estimate]) -> Estimate:
 
 
 def _clipped(x: float) -> float:
-    return min(max(x, -MOST), MOST)
+    return x if -MOST <= x <= MOST else min(max(x, -MOST), MOST)
 
 
 def _sum(a: Estimate, b: Estimate, times: int = 1) -> Estimate:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from ...ir.expr import ONE, ZERO, Expr, make, var
 from ...ir.graph import Shape
-from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, substitute_block, written
+from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, places_in, substitute_block, written
 from ...ir.walks import rewrite, substitute
 from .affine import constant_extent, extent, minus, upper
-from .tree import Facts, StepError, fresh, names_taken, nest, path_of, rename, replace_in, replace_loop, touched
+from .tree import Facts, StepError, fresh, names_taken, nest, rename, replace_at, replace_loop, touched
 
 
 def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
@@ -23,7 +23,7 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
     `axes` are loops in steps of 1 around the `alloc`, with no other loop between.  Their extents do not depend on one another; where one is not constant, the buffer is
     `private` instead of `register` or `stack`.
     """
-    path = path_of(kernel, buffer)
+    path = places_in(kernel).path(buffer)
     alloc = path[-1] if path else None
     if not isinstance(alloc, Alloc):
         raise StepError(f"expand: no local buffer `{buffer}`")
@@ -55,9 +55,8 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
     old = alloc.buffer
     space = old.space if all(e.is_const for e in shape) or old.space not in ("register", "stack") else "private"
     new = replace(old, shape=(*shape, *old.shape), space=space)
-    outer = path[top]
-    changed = _prefixed(replace_in((outer,), alloc, ()), buffer, tuple(position))
-    return kernel.with_body(replace_in(kernel.body, outer, (Alloc(new), *changed)))
+    changed = _prefixed(replace_at((path[top],), path[top:], ()), buffer, tuple(position))
+    return kernel.with_body(replace_at(kernel.body, path[: top + 1], (Alloc(new), *changed)))
 
 
 def _prefixed(block: Block, buffer: str, prefix: Shape) -> Block:
@@ -93,11 +92,12 @@ def fission(kernel: Kernel, facts: Facts, *axes: str, around: tuple[str, ...] = 
         raise StepError(f"fission: `{axes[-1]}` holds one statement only")
     taken = names_taken(kernel)
     pieces: list[Stmt] = []
-    for part in body:
-        names = {x.axis: fresh(x.axis, taken) if pieces else x.axis for x in loops}
-        piece = rename(part, names)
+    for piece in body:
+        names = {x.axis: fresh(x.axis, taken) for x in loops} if pieces else {}
+        piece = rename(piece, names)
         for loop in reversed(loops):
-            piece = (replace(loop, axis=names[loop.axis], start=_renamed(loop.start, names), stop=_renamed(loop.stop, names), body=piece),)
+            axis, start, stop = names.get(loop.axis, loop.axis), _renamed(loop.start, names), _renamed(loop.stop, names)
+            piece = (Loop(axis, start, stop, piece, loop.kind, loop.step, loop.span),)
         pieces += piece
     return replace_loop(kernel, axes[0], lambda _: tuple(pieces))
 

@@ -29,11 +29,13 @@ def pad_block(block: Block, condition: Expr, axis: str, in_bounds: Callable[[Exp
 
     def guarded(e: Expr, choice: bool) -> Expr:
         """`choice`: whether e is evaluated may depend on the axis; then so may each of its loads."""
+        if not e.buffers:
+            return e
         chosen = {m for n in postorder(e) if n.op == "where" and dependent(n.args[0]) for m in loads_in(*n.args[1:])}
 
         def rule(n: Expr) -> Expr | None:
-            if n.op == "load" and n.attr not in local and not in_bounds(n):
-                return where(condition, n, const(0, n.dtype)) if choice or n in chosen or dependent(*n.args) else None
+            if n.op == "load" and n.attr not in local and (choice or n in chosen or dependent(*n.args)) and not in_bounds(n):
+                return where(condition, n, const(0, n.dtype))
             if n.op == "where" and n.args[1].op == "where" and n.args[1].args[0] is condition:
                 c = both(condition, n.args[0])
                 assert c is not None
