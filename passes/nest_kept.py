@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from math import prod
 from typing import TYPE_CHECKING
 
 from ..ir.dtypes import bool_
@@ -10,7 +12,7 @@ from ..ir.graph import Node, View
 from ..ir.primops import OPS
 from ..ir.simplify import prove_le, simplify
 from ..ir.walks import leaves, substitute
-from .costs import operation
+from .costs import NOMINAL, operation
 from .folds import order
 from .masks import ALONG
 
@@ -46,26 +48,53 @@ class KeptValues:
 
     def wants(self, k: int) -> list[tuple[Node, Point]]:
         """What the body of a state reads that wants to be computed once a tile, inner ones first: the largest values that hold a reduction and depend on no state; and, where the
-        state has further axes, the largest that do not move with them and cost more than a load."""
+        state has further axes, the largest that do not move with them and cost more than a load; with what is dear inside of these, where another state reads it on another way."""
         further = bool(self.further[k][1]) and self.states[k].op == "reduce"
         found: dict[tuple[Node, Point], None] = {}
         inside: set[Node] = set()  # of something that is kept
+        apart: set[Node] = set()
         for node, index, fixed in self.reads(k):
             if not fixed:
                 continue
             if node.dtype is not bool_ and self.is_score(node):
                 if node not in inside:
                     found.setdefault((node, index))
+                    apart = self.but_the_longest(node)
+                elif node in apart:
+                    found.setdefault((node, index))
                 inside.update(a.node for a in node.args)
-            elif further and node.op in OPS and node not in inside and operation(node.op) > 1:
+            elif further and node.op in OPS and node not in inside:
+                made_of = [n for n in self.pointwise(node) if n.op in OPS and not self.is_score(n)]
+                if sum(operation(n.op) for n in made_of) > 1:
+                    found.setdefault((node, index))
+                    inside.update(made_of)
+            elif further and operation(node.op) > 1 and self.elsewhere(k, node, index, found):
                 found.setdefault((node, index))
-                inside.update(n for n in self.pointwise(node) if not self.is_score(n))
         return list(reversed(found))
+
+    def but_the_longest(self, score: Node) -> set[Node]:
+        """The reductions that a score is made of, but for the longest: each is a loop nest of its own, the longest that of the score, which reads the others."""
+        sums = [n for n in self.pointwise(score) if n.op == "reduce" and self.body.home(n) is None]
+        longest = max(sums, key=lambda n: prod(e.attr if e.is_const else NOMINAL for e in n.attr.extents), default=None)
+        return {n for n in sums if n is not longest}
+
+    def elsewhere(self, k: int, node: Node, index: Point, kept: Container[tuple[Node, Point]]) -> bool:
+        """Whether a state other than k reads this value, on a way that goes through nothing that is kept."""
+        return any(
+            (n, at) == (node, index)
+            for other, state in enumerate(self.states)
+            if other != k and state.op == "reduce"
+            for n, at, _ in self.walked(other, kept)
+        )
 
     def reads(self, k: int) -> list[tuple[Node, Point, bool]]:
         """The nodes that the body of a state is made of, outer ones first, where they are read, and whether that is one position for all positions of the state's further axes."""
-        if k in self.readings:
-            return self.readings[k]
+        if k not in self.readings:
+            self.readings[k] = self.walked(k, ())
+        return self.readings[k]
+
+    def walked(self, k: int, kept: Container[tuple[Node, Point]]) -> list[tuple[Node, Point, bool]]:
+        """`reads`, where nothing is looked for behind what is kept."""
         _, extents = self.further[k]
         state = self.states[k]
         moving = {f"%{j}" for j in range(len(extents))} | {f"%r{j}" for j in range(len(self.extents) - 1)}
@@ -85,19 +114,20 @@ class KeptValues:
             if (node, index) in found or (view.domain is not None and not (fixed and self.inside(index, node))):
                 continue  # outside its mask it may not even be defined
             found[node, index] = fixed
-            if node.op in OPS:
+            if node.op in OPS and (node, index) not in kept:
                 queue.extend((a, index) for a in node.args)
-        self.readings[k] = [(node, index, fixed) for (node, index), fixed in found.items()]
-        return self.readings[k]
+        return [(node, index, fixed) for (node, index), fixed in found.items()]
 
-    def pointwise(self, node: Node) -> set[Node]:
-        stack, seen = [node], set()
+    def pointwise(self, node: Node) -> list[Node]:
+        """What a value is made of, pointwise, up to what is in memory or holds loops."""
+        stack: list[Node] = [node]
+        seen: dict[Node, None] = {}
         while stack:
             n = stack.pop()
             if n not in seen:
-                seen.add(n)
+                seen[n] = None
                 stack.extend(a.node for a in n.args if n.op in OPS)
-        return seen
+        return list(seen)
 
     def is_score(self, node: Node) -> bool:
         """Whether a value holds a reduction of its own, and no state."""
