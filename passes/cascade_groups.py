@@ -237,6 +237,11 @@ class _Sharing:
         for n in readers:
             rows = self.scores[n][key]
             further = tuple(e for a, e in enumerate(n.shape) if a not in rows)
+            if further and self.chain(n, key):
+                self.reasons.append(
+                    "no cascade: a product of three matrices, whose brackets say which two are multiplied first: that product is stored"
+                )
+                return False
             if further and points(further, self.values) > WIDEST:
                 self.reasons.append(f"no cascade: what a row sums would be more than {WIDEST} numbers, read and written once a tile of scores")
                 return False
@@ -246,6 +251,24 @@ class _Sharing:
                 )
                 return False
         return True
+
+    def chain(self, n: Node, key: Key) -> bool:
+        """Whether the scores are multiplied as they are, but for scales of rows and of columns: (A B) C, where A (B C) would be the same and the brackets say what is small."""
+        along, rows = axis(n.rank), {axis(a) for a in self.scores[n][key]}
+        further = {axis(a) for a in range(n.rank)} - rows
+        factors, bare = [n.args[0]], False
+        for view in factors:
+            moving = {e for index in view.index for e in leaves(index, "axis")}
+            if view.domain is not None:
+                return False  # a mask
+            if view.node is key[0]:
+                bare = True
+            elif view.node.op in ("mul", "div", "neg", "cast"):
+                mapping = {axis(k): e for k, e in enumerate(view.index)}
+                factors += [a.through(mapping) for a in view.node.args]
+            elif along in moving and moving & rows and not moving & further:
+                return False  # a weight of each score
+        return bare
 
     def batched(self, n: Node, key: Key) -> bool:
         """Whether the rows are of many batches, each with columns of its own: some axis of the rows that everything moves with, in the scores and in what they are multiplied with."""

@@ -155,7 +155,9 @@ def parts_of(block: Block, around: tuple[str, ...] = ()) -> list[Block]:
                 users[0].insert(0, s)
     for k, part in enumerate(parts):
         for s in part:
-            if isinstance(s, Let) and any(s.name in e.names for other in (*parts[:k], *parts[k + 1 :]) for t in statements(tuple(other)) for e in expressions(t)):
+            if isinstance(s, Let) and any(
+                s.name in e.names for other in (*parts[:k], *parts[k + 1 :]) for t in statements(tuple(other)) for e in expressions(t)
+            ):
                 raise StepError(f"fission: `{s.name}` reads what the body writes after it, and several parts use it")
     return [tuple(part) for part in parts]
 

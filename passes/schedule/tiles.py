@@ -104,12 +104,13 @@ class RegisterTile:
                     plan.do("unroll", outer.axis)
                 elif outer.axis in border and not first_lanes:
                     plan.do("spill", acc, outer.axis)
-                elif outer.axis not in border and (
-                    (isinstance(inner.body[0], If) and not plan.tried("unswitch", outer.axis))
-                    or self.interior(outer.axis, inner.axis, border, guards=first_lanes)
-                ):
-                    continue
-                elif outer.axis not in ends and clamped(inner) and self.interior(outer.axis, inner.axis, ends, clamps=1):
+                elif (
+                    outer.axis not in border
+                    and (
+                        (isinstance(inner.body[0], If) and not plan.tried("unswitch", outer.axis))
+                        or self.interior(outer.axis, inner.axis, border, guards=first_lanes)
+                    )
+                ) or (outer.axis not in ends and clamped(inner) and self.interior(outer.axis, inner.axis, ends, clamps=1)):
                     continue
                 elif (first_lanes or all(isinstance(s, (Store, Let)) for s in inner.body)) and constant_extent(inner) is not None:
                     plan.do("vectorize", inner.axis)

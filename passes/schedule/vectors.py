@@ -262,7 +262,11 @@ def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.ACCUMULATORS)
     if width < 2 or (extent is not None and extent < width):
         return
     if roles.units(addresses, axis) < roles.moving(addresses, axis):
-        if loop.kind == "parallel" and extent is None and roles.units((bare := [_bare(a, axis) for a in addresses]), axis) == roles.moving(bare, axis):
+        if (
+            loop.kind == "parallel"
+            and extent is None
+            and roles.units((bare := [_bare(a, axis) for a in addresses]), axis) == roles.moving(bare, axis)
+        ):
             _up_to_the_end(plan, axis, width)
     elif loop.kind == "parallel":
         _strip(plan, axis, width)
