@@ -110,7 +110,7 @@ class RegisterTile:
                         (isinstance(inner.body[0], If) and not plan.tried("unswitch", outer.axis))
                         or self.interior(outer.axis, inner.axis, border, guards=first_lanes)
                     )
-                ) or (outer.axis not in ends and clamped(inner) and self.interior(outer.axis, inner.axis, ends, clamps=1)):
+                ) or (outer.axis not in ends and clamped(inner) and self.interior(outer.axis, inner.axis, ends, clamps=True)):
                     continue
                 elif (first_lanes or all(isinstance(s, (Store, Let)) for s in inner.body)) and constant_extent(inner) is not None:
                     plan.do("vectorize", inner.axis)
