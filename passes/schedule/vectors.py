@@ -13,6 +13,7 @@ from ...ir import polynomial as pl
 from ...ir.expr import ZERO, Expr, var
 from ...ir.kernel import Alloc, Block, Loop, Store, expressions, statements, written
 from ...ir.simplify import simplify
+from ...ir.walks import rewrite
 from . import cost, prefetches, roles
 from .affine import divides, inside, same_position, stride
 from .chains import candidates as candidates_to_hold
@@ -225,15 +226,49 @@ def _taken_apart(address: Expr, axis: str) -> bool:
     return any(a.args and axis in a.names for a in pl.atoms(pl.poly(address)))
 
 
+def _bare(address: Expr, axis: str) -> Expr:
+    """An address whose positions along the axis are not kept from running over an end, `min(e, S - 1)`."""
+
+    def rule(n: Expr) -> Expr | None:
+        moving = [a for a in n.args if axis in a.names]
+        return moving[0] if n.op == "min" and len(moving) == 1 else None
+
+    return rewrite(address, rule)
+
+
+def _up_to_the_end(plan: Plan, axis: str, width: int) -> None:
+    """Vectors along a loop whose positions are kept from running over an end: consecutive up to there, gathered where it is reached."""
+    saved = plan.kernel
+    try:
+        plan.do("split", axis, width, tail="cut")
+        known = {x.axis for x in all_loops(plan.kernel)}
+        plan.do("peel", f"{axis}.0", clamps=1)
+        plan.do("vectorize", f"{axis}.1")
+        for x in [x for x in roles.innermost(plan.kernel.body) if x.axis not in known]:
+            plan.tried("vectorize", x.axis)
+    except StepError as e:
+        plan.kernel = saved
+        plan.note(f"`{axis}` stays scalar: {e}")
+    else:
+        plan.note(f"vectors of {width} along `{axis}`, gathered only where an end is reached")
+
+
 def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.ACCUMULATORS) -> None:
     """Vectors along an innermost loop inside a row."""
     axis, width = loop.axis, _width(plan, loop.body)
     extent = plan.extent(axis)
     # what `collapse` leaves, (x // N)·N + x % N, is x
     addresses = [simplify(a, plan.facts.known) if _taken_apart(a, axis) else a for a in roles.accesses(loop.body, plan.facts.buffers)]
-    if width < 2 or (extent is not None and extent < width) or roles.units(addresses, axis) < roles.moving(addresses, axis):
+    if width < 2 or (extent is not None and extent < width):
         return
-    if loop.kind == "parallel":
+    if roles.units(addresses, axis) < roles.moving(addresses, axis):
+        if (
+            loop.kind == "parallel"
+            and extent is None
+            and roles.units((bare := [_bare(a, axis) for a in addresses]), axis) == roles.moving(bare, axis)
+        ):
+            _up_to_the_end(plan, axis, width)
+    elif loop.kind == "parallel":
         _strip(plan, axis, width)
     elif loop.kind == "reduce":
         if not plan.tried("search", axis, cost.SEARCHED):
