@@ -10,7 +10,7 @@ from ...ir.kernel import Block, Kernel, Let, Loop, Stmt, Store, map_block, state
 from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import substitute
-from .affine import inside, stride
+from .affine import divides, inside, stride
 from .tree import Facts, StepError, all_loops, around, copy, find, fresh, names_taken, reads, replace_loop
 
 
@@ -61,7 +61,8 @@ def align(kernel: Kernel, facts: Facts, axis: str, buffer: str, least: int = 0) 
         raise StepError(f"align: `{buffer}` is local, or no buffer")
     held = facts.buffers[buffer]
     known = inside(path, facts.known)  # a collapsed axis stores at (x // N)·N + x % N, which is x
-    addresses = (simplify(held.address(s.index), known) for s in statements(loop.body) if isinstance(s, Store) and s.buffer == buffer)
+    stored = [held.address(s.index) for s in statements(loop.body) if isinstance(s, Store) and s.buffer == buffer]
+    addresses = (simplify(a, known) if divides(a, [axis]) else a for a in stored)
     address = next((a for a in addresses if stride(a, axis) == 1), None)
     if address is None or LINE % held.dtype.bytes or held.dtype.bytes == LINE:
         raise StepError(f"align: along `{axis}` no lines of `{buffer}` are stored")

@@ -81,8 +81,10 @@ def threads(plan: Plan) -> None:
 
 def prefetched(plan: Plan) -> None:
     """The next row comes from memory while this one is worked on in the cache."""
-    for buffer, axis, row in list(prefetches.candidates(plan.kernel, plan.facts)):
-        if not plan.tried("prefetch", buffer, axis, row):
+    for buffer, axis, row, then in list(prefetches.candidates(plan.kernel, plan.facts)):
+        if then and not plan.tried("prefetch", buffer, axis, row, then=then):
+            plan.note(f"`{axis}` and `{then}` each ask for half of what the next iteration of `{row}` reads of `{buffer}`")
+        elif not plan.tried("prefetch", buffer, then or axis, row) or (then and not plan.tried("prefetch", buffer, axis, row)):
             plan.note(f"`{axis}` asks for what the next iteration of `{row}` reads of `{buffer}`")
     for buffer, axis, row in list(prefetches.decided(plan.kernel, plan.facts)):
         if not plan.tried("prefetch", buffer, axis, row, bytes=cost.AHEAD):
@@ -259,7 +261,7 @@ def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.ACCUMULATORS)
 def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:
     """Several vectors accumulate along a reduction; what is left over by one vector, of which only the first lanes are there, or (where no instruction loads these) by scalars."""
     saved = plan.kernel
-    sums = [s.value.dtype for s in plan.loop(axis).body if isinstance(s, Store)]
+    sums = [s.value.dtype for s in plan.loop(axis).body if isinstance(s, Store) and s.combiner]
     lanes = most_lanes = width * min(side_by_side, cost.accumulators(plan.target, sums, width))
     extent = plan.extent(axis)
     while extent is not None and extent < lanes:
