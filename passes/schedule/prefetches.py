@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, const, floordiv, maximum, minimum, var
-from ...ir.kernel import Block, If, Kernel, Let, Loop, Prefetch, Stmt, Store, expressions, statements, substitute_block, with_body, written
+from ...ir.kernel import Block, If, Kernel, Let, Loop, Prefetch, Stmt, expressions, statements, substitute_block, with_body, written
 from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import postorder, substitute
@@ -18,7 +18,7 @@ MOST_AHEAD = 16  # rows: as many lines may be on their way at once
 
 
 def prefetch(
-    kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, trips: int = 1, bytes: int = 0, shared: str = "", least: int = 0, then: str = ""
+    kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, trips: int = 1, bytes: int = 0, shared: str = "", least: int = 0
 ) -> Kernel:
     """Ask, in each iteration of a loop, for what the next iteration of a loop around it (or the one so many `trips` on), or of itself, reads of a buffer there.
 
@@ -42,18 +42,6 @@ def prefetch(
                   … K[p * 16 + q, w * 16 + k] …                  prefetch K[p * 16 + q.p, w.p * 16] ahead D * 16
                                                            for w in 0 .. D // 16:
                                                              …
-
-    With `then`, another loop over the same positions of the row, the two ask for half of the next row each: one that stores what was computed leaves memory time to bring something.
-
-        for i in 0 .. M:                       for i in 0 .. M:
-          for q in 0 .. N // 64:                 for q in 0 .. N // 64:
-            for k in 0 .. 64 vector:               prefetch X[i, 0] ahead N + q * 32
-              … X[i, q * 64 + k] …      →          prefetch X[i, 0] ahead N + q * 32 + 16
-          for j in 0 .. N // 16:                   for k in 0 .. 64 vector:
-            for k in 0 .. 16 vector:                 … X[i, q * 64 + k] …
-              Y[i, j * 16 + k] = …               for j in 0 .. N // 16:
-                                                   prefetch X[i, 0] ahead N + N // 64 * 32 + j * 8
-                                                   …
 
     With `bytes`, memory decides where an iteration of `row` reads, as in rows of a table by index; the iteration that is asked for is as far ahead as `axis` takes to read so many bytes.
 
@@ -113,8 +101,6 @@ def prefetch(
     hints: Block = tuple(Prefetch(buffer, tuple(substitute(e, place) for e in read.args), ahead) for place in places)
     if shared:
         return _in_parts(kernel, path, shared, loop, inner, hints)
-    if then:
-        return _in_halves(kernel, loop, block, inner, hints[0], ahead, stride(address_of(read), axis), find(kernel, then), find(kernel, row), each)
     if inner.axis in read.names and inner is not block:
         line = fresh(f"{inner.axis}.p", names_taken(kernel))
         hints = (Loop(line, ZERO, inner.stop, substitute_block(hints, {var(inner.axis): var(line)}), "unroll"),)
@@ -124,28 +110,6 @@ def prefetch(
     if condition is not TRUE:
         hints = (If(condition, hints),)
     return replace_loop(kernel, axis, lambda x: (*before, with_body(x, (*hints, *x.body))))
-
-
-def _in_halves(
-    kernel: Kernel, loop: Loop, block: Loop, inner: Loop, hint: Stmt, ahead: Expr, step: int | None, other: Loop, row: Loop, each: int
-) -> Kernel:
-    """Half of the hints in `loop`, which reads `step` elements in an iteration, and half in `other`."""
-    further = _vectors(other)[0]
-    lanes = [constant_extent(block) or 0, 0 if further is None else constant_extent(further) or 0]
-    if step != lanes[0] or not lanes[1] or loop.start is not ZERO or other.start is not ZERO or other.axis == loop.axis:
-        raise StepError(f"prefetch: `{loop.axis}` and `{other.axis}` are no two loops of vectors over a row")
-    assert isinstance(hint, Prefetch)
-    index = tuple(substitute(e, {var(x.axis): ZERO for x in (loop, block, inner)}) for e in hint.index)
-    local = {s.name for s in statements(row.body) if isinstance(s, Let)} | {s.axis for s in statements(row.body) if isinstance(s, Loop)}
-    if any(e.names & local for e in (*index, ahead)) or not any(s is other for s in statements(row.body)):
-        raise StepError(f"prefetch: what `{row.axis}` reads next is not known in `{other.axis}`")
-    begin = ahead
-    for x, width in zip((loop, other), lanes, strict=True):
-        part = max(1, width // 2)
-        hints = tuple(Prefetch(hint.buffer, index, begin + var(x.axis) * part + k) for k in range(0, part, each))
-        kernel = replace_loop(kernel, x.axis, lambda y, hints=hints: (with_body(y, (*hints, *y.body)),))
-        begin = ahead + extent(loop) * part
-    return kernel
 
 
 def _in_parts(kernel: Kernel, path: Sequence[Stmt], shared: str, loop: Loop, rows: Loop, hints: Block) -> Kernel:
@@ -209,15 +173,14 @@ def _vectors(loop: Loop) -> tuple[Loop | None, Loop | None]:
     return None, None
 
 
-def candidates(kernel: Kernel, facts: Facts) -> Iterator[tuple[str, str, str, str]]:
-    """What several loops of a row read, one after the other, from the same position on: (buffer, one of these loops, the loop over rows, another loop after it or "").
+def candidates(kernel: Kernel, facts: Facts) -> Iterator[tuple[str, str, str]]:
+    """What several loops of a row read, one after the other, from the same position on: (buffer, the last of these loops, the loop over rows).
 
-    The first of them waits for memory, the others work in the cache: there memory has time to bring the next row.  The last two share that, one that only stores there included.
+    The first of them waits for memory, the last works in the cache: there memory has time to bring the next row.
     """
 
-    def walk(block: Block, row: str) -> Iterator[tuple[str, str, str, str]]:
+    def walk(block: Block, row: str) -> Iterator[tuple[str, str, str]]:
         readers: dict[tuple[str, Expr], list[str]] = {}
-        storing: dict[Expr, str] = {}  # where a loop begins to store, the last such loop
         near: dict[Expr, Expr] = {}  # where a loop begins that was aligned: in the line where the row does
         for s in block:
             if isinstance(s, Let) and any(n.op == "to_line" for n in postorder(s.value)):
@@ -234,15 +197,11 @@ def candidates(kernel: Kernel, facts: Facts) -> Iterator[tuple[str, str, str, st
                     found = [n for t in statements(x.body) for n in loads_in(*expressions(t)) if n.attr in facts.buffers and s.axis in n.names]
                     for key in dict.fromkeys((n.attr, substitute(facts.buffers[n.attr].address(n.args), begin)) for n in found):
                         readers.setdefault(key, []).append(s.axis)
-                    stored = [t for t in statements(x.body) if isinstance(t, Store) and t.buffer in facts.buffers]
-                    storing |= {substitute(facts.buffers[t.buffer].address(t.index), begin): s.axis for t in stored}
         if row:
             several = {
-                buffer: (axes, storing.get(at, "")) for (buffer, at), axes in reversed(readers.items()) if len(axes) > 1
+                buffer: axes[-1] for (buffer, _), axes in reversed(readers.items()) if len(axes) > 1
             }  # tails come after what they are the tails of
-            for buffer, (axes, store) in reversed(several.items()):
-                last = [*axes, *([store] if store and store not in axes else [])]
-                yield (buffer, last[-2], row, last[-1]) if len(last) > 2 else (buffer, last[-1], row, "")
+            yield from ((buffer, axis, row) for buffer, axis in reversed(several.items()))
 
     yield from walk(kernel.body, "")
 

@@ -81,10 +81,8 @@ def threads(plan: Plan) -> None:
 
 def prefetched(plan: Plan) -> None:
     """The next row comes from memory while this one is worked on in the cache."""
-    for buffer, axis, row, then in list(prefetches.candidates(plan.kernel, plan.facts)):
-        if then and not plan.tried("prefetch", buffer, axis, row, then=then):
-            plan.note(f"`{axis}` and `{then}` each ask for half of what the next iteration of `{row}` reads of `{buffer}`")
-        elif not plan.tried("prefetch", buffer, then or axis, row) or (then and not plan.tried("prefetch", buffer, axis, row)):
+    for buffer, axis, row in list(prefetches.candidates(plan.kernel, plan.facts)):
+        if not plan.tried("prefetch", buffer, axis, row):
             plan.note(f"`{axis}` asks for what the next iteration of `{row}` reads of `{buffer}`")
     for buffer, axis, row in list(prefetches.decided(plan.kernel, plan.facts)):
         if not plan.tried("prefetch", buffer, axis, row, bytes=cost.AHEAD):
