@@ -258,6 +258,13 @@ def test_strict_forbids_another_order_of_a_float_sum(case: str) -> None:
         replay(unique(before.kernels[0]), Facts.of(before, strict=True), script)
 
 
+def test_strict_sums_read_a_table_that_vectors_have_filled() -> None:
+    before = module("softmax_short")
+    script = "tabulate q j\nsplit q.s 4 tail=cut\nvectorize q.s.1"
+    after = before.with_kernels((replay(unique(before.kernels[0]), Facts.of(before, strict=True), script),))
+    same(before, after)
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_random_scripts_keep_the_meaning(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -31,7 +31,7 @@ def tabulate(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
 
     `axes` are two loops or more of one block, which hold no other statements than stores and lets, over the same range from 0 whose length is known to be at most what a
     table may hold (`costs.TABLE`).  The value is the dearest that all of them compute, whatever their conditions, once for each position; nothing that it reads is written from the first loop to the last.
-    Where the first loop does more than accumulate or store (it decides where, or chooses whether), the table is filled by a loop of its own before it.
+    Where the first loop does more than accumulate or store (it decides where, or chooses whether), or --strict forbids vectors of it, the table is filled by a loop of its own before it.
     """
     loops, path = _loops(kernel, axes)
     block = _around(kernel, path)
@@ -51,7 +51,7 @@ def tabulate(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
     table = Buffer(fresh(f"{axes[0]}.table", taken), value.dtype, (ZERO + most,), "stack", align=64)
     own = fresh(f"{axes[0]}.s", taken)
     filling = Loop(own, ZERO, loops[0].stop, (Store(table.name, (var(own),), substitute(value, {POSITION: var(own)})),), "parallel")
-    alone = not _takes_along(loops[0])
+    alone = not _takes_along(loops[0], facts.strict)
     new: list[Stmt] = []
     for s in block:
         if s is loops[0]:
@@ -105,13 +105,21 @@ def _plain(loop: Loop) -> bool:
     return loop.start is ZERO and loop.step is ONE and loop.kind in ("parallel", "reduce") and all(isinstance(s, (Store, Let)) for s in loop.body)
 
 
-def _takes_along(loop: Loop) -> bool:
+def _takes_along(loop: Loop, strict: bool) -> bool:
     """Whether vectors along a loop stay vectors where it also fills a table: it accumulates into single places or stores at its own positions, and no value is computed under a condition."""
     stores = [s for s in loop.body if isinstance(s, Store)]
     places = [loop.axis in {n for e in s.index for n in e.names} for s in stores]
     once = len({(s.buffer, s.index) for s in stores}) == len(stores)
+    in_order = strict and any(
+        s.value.dtype.is_float and s.combiner in ("add", "mul") for s in stores
+    )  # element by element, which the values need not be
     chosen = any(n.op == "where" for s in loop.body for n in postorder(*expressions(s)))
-    return once and not chosen and all(own != bool(s.combiner) and own == (loop.kind == "parallel") for s, own in zip(stores, places, strict=True))
+    return (
+        once
+        and not in_order
+        and not chosen
+        and all(own != bool(s.combiner) and own == (loop.kind == "parallel") for s, own in zip(stores, places, strict=True))
+    )
 
 
 def _values(loop: Loop) -> list[Expr]:
