@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from ...ir.expr import ONE, ZERO, Expr, const, floordiv, maximum, minimum, var
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, const, floordiv, maximum, minimum, var
 from ...ir.kernel import Block, If, Kernel, Let, Loop, Prefetch, Stmt, expressions, statements, substitute_block, with_body, written
+from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import postorder, substitute
-from .affine import constant_extent, extent, minus, stride
+from .affine import constant_extent, divides, extent, inside, minus, stride
+from .streams import large
 from .tree import Facts, StepError, around, children, find, fresh, loads_in, names_taken, replace_loop
 
 MOST_AHEAD = 16  # rows: as many lines may be on their way at once
 
 
 def prefetch(
-    kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, trips: int = 1, bytes: int = 0, shared: str = "", near: int = 0
+    kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, trips: int = 1, bytes: int = 0, shared: str = "", near: int = 0, least: int = 0
 ) -> Kernel:
     """Ask, in each iteration of a loop, for what the next iteration of a loop around it (or the one so many `trips` on), or of itself, reads of a buffer there.
 
@@ -61,6 +63,8 @@ def prefetch(
                                                      … X[at, j * 16 + k] …
 
     What decides is read under no condition, is made of integers, and the kernel does not write it.
+
+    With `least`, memory is asked only where the buffer has so many bytes or more: one that the caches hold needs no hints, which take the place of loads.
     """
     path = around(kernel, axis)
     loop = path[-1]
@@ -73,12 +77,19 @@ def prefetch(
     block, inner, outer = _vectors(loop)
     if block is None or inner is None or constant_extent(inner) is None or constant_extent(block) is None:
         raise StepError(f"prefetch: no vector loop inside `{axis}`")
+    around_it = [*(x for x in path if isinstance(x, Loop)), block, inner]
+    known = inside(around_it, facts.known)
+
+    def address_of(n: Expr) -> Expr:
+        address = held.address(n.args)
+        return simplify(address, known) if divides(address, [x.axis for x in around_it]) else address  # a collapsed axis reads (x // N)·N + x % N
+
     found = [n for s in statements(inner.body) for n in loads_in(*expressions(s)) if n.attr == buffer]
     found = [n for n in found if n.names.isdisjoint(outer)]  # the same in all of their iterations
-    read = next((n for n in found if stride(held.address(n.args), block.axis) == 1), None)
+    read = next((n for n in found if stride(address_of(n), block.axis) == 1), None)
     if read is None:
         block, inner = inner, block
-        read = next((n for n in found if stride(held.address(n.args), block.axis) == 1), None)
+        read = next((n for n in found if stride(address_of(n), block.axis) == 1), None)
     if read is None:
         raise StepError(f"prefetch: `{block.axis}` reads no consecutive elements of `{buffer}`")
     lanes = constant_extent(block) or 0
@@ -90,7 +101,7 @@ def prefetch(
     elif near:
         ahead = const(near // held.dtype.bytes)
     else:
-        address = held.address(read.args)
+        address = address_of(read)
         step = find(kernel, row).step
         ahead = minus(substitute(address, {var(row): var(row) + step * trips}), address)
         if any(n in ahead.names for n in (x.axis for x in path if isinstance(x, Loop))) or ahead.buffers:
@@ -105,6 +116,11 @@ def prefetch(
     if inner.axis in read.names and inner is not block:
         line = fresh(f"{inner.axis}.p", names_taken(kernel))
         hints = (Loop(line, ZERO, inner.stop, substitute_block(hints, {var(inner.axis): var(line)}), "unroll"),)
+    condition = large(facts, buffer, least)
+    if condition is FALSE:
+        raise StepError(f"prefetch: `{buffer}` never has {least} bytes")
+    if condition is not TRUE:
+        hints = (If(condition, hints),)
     return replace_loop(kernel, axis, lambda x: (*before, with_body(x, (*hints, *x.body))))
 
 

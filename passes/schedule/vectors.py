@@ -24,7 +24,7 @@ from .several_rows import several_rows
 from .side_by_side import rows_side_by_side
 from .tables import candidates
 from .transpositions import squares
-from .tree import StepError, all_loops, around, find
+from .tree import StepError, all_loops, around, find, reads
 
 
 def vectors(plan: Plan) -> None:
@@ -130,6 +130,19 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
         axis = roles.shape(plan.kernel).axes[0]
         plan.note("all operands are consecutive over all axes: one long axis")
     _strip(plan, axis, _width(plan, form.body))
+    _asked_ahead(plan, axis, sorted({n.attr for n in reads(form.body) if n.attr in plan.facts.buffers and n.names >= set(form.axes)}))
+
+
+def _asked_ahead(plan: Plan, axis: str, buffers: list[str]) -> None:
+    """What a long axis reads in order is asked for ahead of time where the caches do not hold it: machines do not look across a page."""
+    row, least = f"{axis}.0", cost.stream_bytes(plan.target)
+    if not least or not plan.has(row):
+        return
+    inner = row if any(isinstance(s, Loop) and s.kind == "vector" for s in plan.loop(row).body) else f"{axis}.1.0"
+    for buffer in buffers:
+        bytes_ = (cost.HELD if inner != row else _width(plan, plan.loop(row).body)) * plan.facts.buffers[buffer].dtype.bytes
+        if plan.has(inner) and not plan.tried("prefetch", buffer, inner, row, trips=cost.AHEAD // bytes_, least=least):
+            plan.note(f"`{inner}` asks for `{buffer}` {cost.AHEAD >> 10} KiB ahead from {least >> 20} MiB on")
 
 
 def _positions_as_data(form: roles.Shape) -> bool:
@@ -281,7 +294,7 @@ def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.ACCUMULATORS)
 def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:
     """Several vectors accumulate along a reduction; what is left over by one vector, of which only the first lanes are there, or (where no instruction loads these) by scalars."""
     saved = plan.kernel
-    sums = [s.value.dtype for s in plan.loop(axis).body if isinstance(s, Store)]
+    sums = [s.value.dtype for s in plan.loop(axis).body if isinstance(s, Store) and s.combiner]
     lanes = most_lanes = width * min(side_by_side, cost.accumulators(plan.target, sums, width))
     extent = plan.extent(axis)
     while extent is not None and extent < lanes:
