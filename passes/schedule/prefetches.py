@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from ...ir.expr import ONE, ZERO, Expr, const, floordiv, maximum, minimum, var
 from ...ir.kernel import Block, If, Kernel, Let, Loop, Prefetch, Stmt, expressions, statements, substitute_block, with_body, written
+from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import postorder, substitute
 from .affine import constant_extent, extent, minus, stride
@@ -118,21 +119,27 @@ def _in_parts(kernel: Kernel, path: Sequence[Stmt], shared: str, loop: Loop, row
 
 
 def _decided(kernel: Kernel, facts: Facts, address: Expr, path: Sequence[Stmt], row: Loop, trips: int) -> Expr:
-    """How much further than here the row is read for which memory is asked now: as many rows ahead as the innermost loop of the path makes so many trips in."""
+    """How much further than here the row is read for which memory is asked now: as many rows ahead as the innermost loop of the path makes so many trips in.
+
+    Where a row begins in its line makes no difference to a hint, and would be worked out anew for each row.
+    """
     inner = path[[isinstance(s, Loop) and s.axis == row.axis for s in path].index(True) :]
     meaning: dict[Expr, Expr] = {}
+    near: dict[Expr, Expr] = {}
     for outer, below in pairwise(inner):
         if not isinstance(outer, Loop):
             raise StepError(f"prefetch: what `{row.axis}` reads stands under a condition")
         for s in outer.body:
             if s is below:
                 break
-            if isinstance(s, Let):
+            if isinstance(s, Let) and any(n.op == "to_line" for n in postorder(s.value)):
+                near[var(s.name, s.value.dtype)] = ZERO
+            elif isinstance(s, Let):
                 meaning[var(s.name, s.value.dtype)] = substitute(s.value, meaning)
     address = substitute(address, meaning)
     last = inner[-1]
     assert isinstance(last, Loop)
-    rows = maximum(ONE, minimum(const(MOST_AHEAD), floordiv(const(trips), maximum(ONE, extent(last)))))
+    rows = maximum(ONE, minimum(const(MOST_AHEAD), floordiv(const(trips), maximum(ONE, simplify(substitute(extent(last), near), facts.known)))))
     ahead = minus(substitute(address, {var(row.axis): minimum(var(row.axis) + rows, row.stop - 1)}), address)
     if not ahead.buffers or row.step is not ONE:
         raise StepError(f"prefetch: no memory decides where `{row.axis}` reads, or it does not run in steps of 1")
