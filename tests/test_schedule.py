@@ -67,11 +67,21 @@ def test_low_levels_leave_a_cpu_kernel_alone() -> None:
 
 
 @pytest.mark.parametrize("name", ["gemm", "matmul_bias", "gemm_scaled", "gemm_transposed", "gemm_column_major", "gram", "gemm_i32", "gemm_f16", "gemm_f64",
-                                  "max_plus", "batched", "linear", "two_reductions", "prologue", "convolution"])  # fmt: skip
+                                  "max_plus", "batched", "linear", "two_reductions", "prologue", "convolution", "distances"])  # fmt: skip
 def test_reuse_is_found_whatever_the_operation(name: str) -> None:
     (kernel,) = schedule(module(name), CPU, Options()).kernels
     assert kernel.schedule[-1] == "region", kernel.notes
     assert len([line for line in kernel.schedule if line.startswith("variant")]) in (0, 2, 3)
+
+
+def test_what_is_multiplied_twice_is_packed_once() -> None:
+    """Panels of what a `let` reads, turned over where they lie along the reduction; the difference is taken in the register tile."""
+    (kernel,) = schedule(module("distances"), AVX512, Options()).kernels
+    assert [line.split()[1] for line in kernel.schedule if line.startswith("stage")] == ["Y", "X"]
+    assert [line for line in kernel.schedule if line.startswith("interior p")] == [
+        "interior p.1.s.1 j.1.b.s.1 fixed=1 clamps=1",
+        "interior p.1.s.1.c i.1.b.s.1 fixed=1 clamps=1",
+    ]
 
 
 def test_long_chains_are_taken_apart() -> None:
@@ -130,7 +140,9 @@ def test_short_rows_are_read_in_turn() -> None:
     after = schedule(before, wide, Options())
     script = after.kernels[0].schedule
     assert any(line.startswith("window X") and "space=shared" in line for line in script), script
-    assert any(line.startswith("stage K") and "space=private" in line for line in script), script
+    assert any(line.startswith("stage K") and "at=p.0 space=private" in line for line in script), script
+    assert any(line.startswith("accumulate p.0") and "space=private" in line for line in script), script
+    assert any(line.startswith("prefetch K") and line.endswith(" p.0") for line in script), script
     same(before, after)
 
 

@@ -90,7 +90,7 @@ class RegisterTile:
     def reads(self, buffer: str, axis: str) -> bool:
         """Whether the accumulating nest still reads the buffer at positions that depend on the axis."""
         nest = self.plan.loop(self.depth)
-        return any(n.attr == buffer and axis in n.names for s in statements((nest,)) if isinstance(s, Store) for n in loads_in(s.value))
+        return any(n.attr == buffer and axis in n.names for s in statements((nest,)) if isinstance(s, (Store, Let)) for n in loads_in(s.value))
 
     def address(self, load: Expr) -> Expr:
         return self.plan.facts.buffers[load.attr].address(load.args)
