@@ -64,10 +64,15 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, tri
     if block is None or inner is None or constant_extent(inner) is None or constant_extent(block) is None:
         raise StepError(f"prefetch: no vector loop inside `{axis}`")
     found = [n for s in statements(inner.body) for n in loads_in(*expressions(s)) if n.attr == buffer]
-    read = next((n for n in found if stride(held.address(n.args), block.axis) == 1), None)
+
+    def along(axis: str) -> Expr | None:
+        """What is read that is consecutive along an axis, also where it was collapsed: (x // N)·N + x % N is x."""
+        return next((n for n in found if stride(simplify(held.address(n.args), facts.known), axis) == 1), None)
+
+    read = along(block.axis)
     if read is None:
         block, inner = inner, block
-        read = next((n for n in found if stride(held.address(n.args), block.axis) == 1), None)
+        read = along(block.axis)
     if read is None:
         raise StepError(f"prefetch: `{block.axis}` reads no consecutive elements of `{buffer}`")
     lanes = constant_extent(block) or 0
@@ -77,7 +82,7 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, tri
         before = (Let(name, _decided(kernel, facts, held.address(read.args), path, find(kernel, row), max(1, bytes // held.dtype.bytes // lanes))),)
         ahead = var(name)
     else:
-        address = held.address(read.args)
+        address = simplify(held.address(read.args), facts.known)
         step = find(kernel, row).step
         ahead = minus(substitute(address, {var(row): var(row) + step * trips}), address)
         if any(n in ahead.names for n in (x.axis for x in path if isinstance(x, Loop))) or ahead.buffers:
@@ -151,8 +156,8 @@ def _decided(kernel: Kernel, facts: Facts, address: Expr, path: Sequence[Stmt], 
 
 
 def _vectors(loop: Loop) -> tuple[Loop | None, Loop | None]:
-    """Along which loop inside this one lines are read, and which is the vector: the same, or a block that is turned over."""
-    for s in loop.body:
+    """Along which loop inside this one (or in its interior) lines are read, and which is the vector: the same, or a block that is turned over."""
+    for s in (t for s in loop.body for t in (s.body if isinstance(s, If) else (s,))):
         if isinstance(s, Loop) and s.kind == "vector":
             return s, s
         if isinstance(s, Loop) and s.kind == "unroll":
