@@ -157,7 +157,7 @@ def _decided(kernel: Kernel, facts: Facts, address: Expr, path: Sequence[Stmt], 
 
 def _vectors(loop: Loop) -> tuple[Loop | None, Loop | None]:
     """Along which loop inside this one (or in its interior) lines are read, and which is the vector: the same, or a block that is turned over."""
-    for s in (t for s in loop.body for t in (s.body if isinstance(s, If) else (s,))):
+    for s in (inner for t in loop.body for inner in (t.body if isinstance(t, If) else (t,))):
         if isinstance(s, Loop) and s.kind == "vector":
             return s, s
         if isinstance(s, Loop) and s.kind == "unroll":
