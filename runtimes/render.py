@@ -36,6 +36,8 @@ from ..ir.program import (
     Stmt,
     StoreTo,
     While,
+    expressions,
+    statements,
 )  # fmt: skip
 from ..ir.walks import postorder, substitute
 from . import Description
@@ -112,6 +114,7 @@ class Renderer:
         self._functions = {f.name: f for f in program.functions}
         self.failing = failing(program)
         self._live: list[str] = []
+        self._pointers: set[str] = set()  # parameters of the open function
         self._place = "function"
 
     # ---- names
@@ -123,6 +126,7 @@ class Renderer:
         """Start a function; the C names of its parameters."""
         self._local = Names(self.names.taken)
         self._live = []
+        self._pointers = {p.name for p in params if p.pointer}
         scope: Scope = {}
         sizes = {s.name for s in self.program.sizes} | {name for name, _ in self.program.derived}
         texts = []
@@ -319,8 +323,26 @@ class Renderer:
             "type": "int64_t", "name": name, "start": e.text(s.start), "stop": e.text(s.stop, Need(11)), "step": step,
             "step_text": e.text(s.step, Need(13)), "pragma": s.pragma, "trips": trips, "team": bool(frame.team),
             "parallel_if": None if s.serial_if is None else e.text(negation(s.serial_if), Need(6)),
+            "captured": self._captured(s) if s.pragma == "parallel" else [],
         }  # fmt: skip
         return fields, {BODY: s.body}, (("var", s.var), Info(name, s.step.dtype, *of_loop(s.start, s.step, e.known)))
+
+    def _captured(self, loop: For) -> list[str]:
+        """The C names of the parameters and values from outside that the body of a loop reads, in the order in which they were declared.
+
+        Each thread may have them as its own: a compiler that shares them by address loads them again after every store of a vector, which may be anything to it.
+        An iteration that is a function has them as parameters.
+        """
+        inner = list(statements(loop.body))
+        if any(isinstance(s, Call) for s in inner):
+            return []
+        nodes = postorder(*(e for s in inner for e in expressions(s)))
+        changed = {s.name for s in inner if isinstance(s, Assign)}
+        used = {("size" if n.op == "size" else "var", n.attr) for n in nodes if n.op in ("size", "var") and n.attr not in changed}
+        buffers = {b for n in nodes for b in (*n.buffers, *((n.attr,) if n.op == "to_line" else ()))}
+        buffers |= {s.buffer for s in inner if isinstance(s, (StoreTo, Prefetch))}
+        used |= {("buffer", b) for b in buffers & self._pointers}
+        return [info.text for key, info in self.expressions.scope.items() if key in used]
 
     def _if(self, s: If, frame: _Frame) -> tuple[Any, ...]:
         # the checks of an entry are one line each

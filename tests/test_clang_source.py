@@ -279,3 +279,11 @@ def test_one_scope_shadows_another_and_gives_it_back():
     assert "for (int64_t i = N - 1; i > -1; i--) {" in source
     assert "for (int64_t i = 0; M > 0 ? i < N : i > N; i += M) {" in source
     assert "  float x = 1.0f;\n" in source and "    const float x = from[i];\n" in source
+
+
+def test_threads_have_what_a_loop_reads_by_value():
+    """What is shared by address is loaded again after every store of a vector; an iteration that is a function has parameters."""
+    alone = luminal.compile("embedding", target="x86-64-v3").source
+    assert "#pragma omp parallel for schedule(static) firstprivate(W, I_, Y, V, D, N, t0, t1) if (" in alone
+    outlined = luminal.compile("softmax", target="x86-64-v3").source
+    assert "#pragma omp parallel for schedule(static) if (" in outlined and "firstprivate" not in outlined
