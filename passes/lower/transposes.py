@@ -101,7 +101,7 @@ def _rows(e: Expr) -> Rows | None:
     if not forms or any(f is None for f in forms):
         return None
     (base, growth, last), *others = [f for f in forms if f is not None]
-    if any(b is not None and (difference(b, base), g, w) != (const(k), growth, last) for k, (b, g, w) in enumerate(others, 1)):
+    if any((difference(b, base), g, w) != (const(k), growth, last) for k, (b, g, w) in enumerate(others, 1)):
         return None
     return Rows(elements[0].attr, elements[0].dtype.element, len(elements), base, growth, last)
 

@@ -145,8 +145,8 @@ def _in_turn(plan: Plan, found: Reduction, operands: Sequence[str], column: str)
     for buffer in operands:
         before = plan.kernel
         _panel(plan, found, buffer, column, at=f"{deep}.0")
-        *_, block, _, _ = plan.copying(plan.newest(before), before)
-        plan.tried("prefetch", buffer, block, f"{deep}.0")
+        copying = plan.copying(plan.newest(before), before)
+        plan.tried("prefetch", buffer, copying[-3 if len(copying) > 2 else 0], f"{deep}.0")
     return found
 
 
