@@ -12,7 +12,7 @@ from luminal.ir.expr import const, size
 from luminal.ir.graph import Size
 from luminal.ir.kernel import Loop, Module, expressions, statements, substitute_block
 from luminal.ir.target import Options, Target
-from luminal.ir.text import show
+from luminal.ir.text import read, show
 from luminal.ir.walks import substitute
 from luminal.passes.schedule import Facts, replay, schedule, unique
 from luminal.passes.schedule.tree import loads_in
@@ -134,10 +134,21 @@ def test_a_users_script_replaces_the_automatic_schedule() -> None:
         schedule(before, CPU, Options(schedules={"clang": "kernel other\nsplit i 4"}))
 
 
+WIDE = replace(CPU, vector_registers=20)  # tiles of two rows of four
+
+
+def test_short_rows_of_filters_with_the_channels_last_have_nothing_to_turn_over() -> None:
+    text = show(module("convolution_padded")).replace("K: f32[O, G, 3, 2]", "K: f32[G, 3, 2, O]").replace("K[j, p, q, r]", "K[p, q, r, j]")
+    before = read(text)
+    assert isinstance(before, Module)
+    after = schedule(before, WIDE, Options())
+    assert not any(line.startswith("prefetch") for line in after.kernels[0].schedule)
+    same(before, after)
+
+
 def test_short_rows_are_read_in_turn() -> None:
     before = module("convolution_padded")
-    wide = replace(CPU, vector_registers=20)  # tiles of two rows of four
-    after = schedule(before, wide, Options())
+    after = schedule(before, WIDE, Options())
     script = after.kernels[0].schedule
     assert any(line.startswith("window X") and "space=shared" in line for line in script), script
     assert any(line.startswith("stage K") and "at=p.0 space=private" in line for line in script), script

@@ -111,6 +111,7 @@ def function(op: str, source: DType, to: DType, exact: bool) -> Callable[..., An
             return fma32_scalar if from_element is f32 else fma64_scalar
         return fma32 if from_element is f32 else fma64
     if op == "bitcast" and source.lanes > to.lanes:  # neighbours in memory as one word, or as several
+
         def words(x: Any) -> Any:
             return np.ascontiguousarray(x, storage(source, False)).view(storage(to, False))
 
