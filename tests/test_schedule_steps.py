@@ -14,6 +14,7 @@ from random_schedules import random_line
 from scheduling import CPU, KERNELS, module, same
 
 IN_BLOCKS = "split j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder j.0 i\nvectorize j.1.1.1\nunroll j.1.1.0"
+TILE = "split i 2 tail=pad\nsplit j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder i.0 j.0 j.1.0 i.1 j.1.1.0 j.1.1.1\nvectorize j.1.1.1\nunroll j.1.1.0\nunroll i.1"
 GOOD = {
     "split guard": ("pointwise", "split i 4\nsplit j 3"),
     "split cut": ("softmax", "split p 4 tail=cut\nsplit p.t 2 tail=cut\nsplit i 3 tail=cut"),
@@ -108,7 +109,9 @@ GOOD = {
     "stream_store": ("pointwise", "split j 4 tail=cut\nvectorize j.1\nstream_store Y least=100"),
     "prefetch": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 i"),
     "prefetch of the same loop": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 q.0 trips=4"),
+    "prefetch of what stands near": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 q.0 near=4096"),
     "prefetch dealt out": ("broadcast", f"{IN_BLOCKS}\nprefetch b j.1.0 j.0 shared=i"),
+    "prefetch of what each iteration of a tile reads": ("broadcast", f"{TILE}\nprefetch b j.1.0 j.1.0 near=64"),
     "prefetch what memory chooses": ("table", "split j 8 tail=cut\nvectorize j.1\nprefetch W j.0 i bytes=64"),
     "prefetch through a guard": ("table", "split j 8 tail=pad\nvectorize j.1\nprefetch W j.0 i bytes=64"),
     "rfactor": ("row_sum", "split p 8 tail=cut\nrfactor p.1\nvectorize p.1"),
@@ -200,6 +203,7 @@ REFUSED = {
     "stream what is local": ("gemm", "stream_store acc", "is local"),
     "stream what is always small": ("softmax_short", "stream_store Y least=100000", "never has"),
     "prefetch dealt out to iterations that read their own": ("broadcast", f"{IN_BLOCKS}\nprefetch X j.1.0 j.0 shared=i", "share rows"),
+    "prefetch of what the iterations of a tile read apart": ("broadcast", f"{TILE}\nprefetch X j.1.0 j.1.0 near=64", "reads no consecutive elements"),
     "prefetch without vectors": ("softmax", "prefetch X q i", "no vector loop"),
     "prefetch for a loop inside": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch X i j.0", "not inside"),
     "prefetch what memory chooses, as if sizes did": ("table", "split j 4 tail=cut\nvectorize j.1\nprefetch W j.0 i", "reads the same"),

@@ -16,7 +16,9 @@ from .tree import Facts, StepError, around, children, find, fresh, loads_in, nam
 MOST_AHEAD = 16  # rows: as many lines may be on their way at once
 
 
-def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, trips: int = 1, bytes: int = 0, shared: str = "") -> Kernel:
+def prefetch(
+    kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, trips: int = 1, bytes: int = 0, shared: str = "", near: int = 0
+) -> Kernel:
     """Ask, in each iteration of a loop, for what the next iteration of a loop around it (or the one so many `trips` on), or of itself, reads of a buffer there.
 
         for i in 0 .. M:                       for i in 0 .. M:
@@ -40,6 +42,15 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, tri
                                                            for w in 0 .. D // 16:
                                                              …
 
+    With `near`, what lies so many bytes behind each line that is read is asked for: where a loop goes through memory from one end to the other, whatever the lengths of its rows, that is what it reads
+    next, and an address that is known anyway.
+
+        for w in 0 .. D // 16:                         for w in 0 .. D // 16:
+          for q in 0 .. 8 unroll:                        for q.p in 0 .. 8 unroll:
+            for k in 0 .. 16 vector:           →           prefetch K[p * 8 + q.p, w * 16] ahead 1024
+              … K[p * 8 + q, w * 16 + k] …               for q in 0 .. 8 unroll:
+                                                           …
+
     With `bytes`, memory decides where an iteration of `row` reads, as in rows of a table by index; the iteration that is asked for is as far ahead as `axis` takes to read so many bytes.
 
         for i in 0 .. M:                       for i in 0 .. M:
@@ -60,10 +71,11 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, tri
     if buffer not in facts.buffers:
         raise StepError(f"prefetch: `{buffer}` is local, or no buffer")
     held = facts.buffers[buffer]
-    block, inner = _vectors(loop)
+    block, inner, outer = _vectors(loop)
     if block is None or inner is None or constant_extent(inner) is None or constant_extent(block) is None:
         raise StepError(f"prefetch: no vector loop inside `{axis}`")
     found = [n for s in statements(inner.body) for n in loads_in(*expressions(s)) if n.attr == buffer]
+    found = [n for n in found if n.names.isdisjoint(outer)]  # the same in all of their iterations
 
     def along(axis: str) -> Expr | None:
         """What is read that is consecutive along an axis, also where it was collapsed: (x // N)·N + x % N is x."""
@@ -81,6 +93,8 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, tri
         name = fresh(f"{row}.ahead", names_taken(kernel))
         before = (Let(name, _decided(kernel, facts, held.address(read.args), path, find(kernel, row), max(1, bytes // held.dtype.bytes // lanes))),)
         ahead = var(name)
+    elif near:
+        ahead = const(near // held.dtype.bytes)
     else:
         address = simplify(held.address(read.args), facts.known)
         step = find(kernel, row).step
@@ -155,16 +169,21 @@ def _decided(kernel: Kernel, facts: Facts, address: Expr, path: Sequence[Stmt], 
     return ahead
 
 
-def _vectors(loop: Loop) -> tuple[Loop | None, Loop | None]:
-    """Along which loop inside this one (or in its interior) lines are read, and which is the vector: the same, or a block that is turned over."""
-    for s in (inner for t in loop.body for inner in (t.body if isinstance(t, If) else (t,))):
-        if isinstance(s, Loop) and s.kind == "vector":
-            return s, s
-        if isinstance(s, Loop) and s.kind == "unroll":
-            inner = next((t for t in s.body if isinstance(t, Loop) and t.kind == "vector"), None)
-            if inner is not None:
-                return s, inner
-    return None, None
+def _vectors(loop: Loop) -> tuple[Loop | None, Loop | None, tuple[str, ...]]:
+    """Along which loop inside this one (or in its interior) lines are read, and which is the vector: the same, or a block that is turned over.  The axes of the unrolled loops around these."""
+    outer: list[str] = []
+    while True:
+        body = (s for t in loop.body for s in (t.body if isinstance(t, If) else (t,)))
+        inner = next((s for s in body if isinstance(s, Loop) and s.kind in ("vector", "unroll")), None)
+        if inner is None:
+            return None, None, ()
+        if inner.kind == "vector":
+            return inner, inner, tuple(outer)
+        vector = next((t for t in inner.body if isinstance(t, Loop) and t.kind == "vector"), None)
+        if vector is not None:
+            return inner, vector, tuple(outer)
+        outer.append(inner.axis)
+        loop = inner
 
 
 def candidates(kernel: Kernel, facts: Facts) -> Iterator[tuple[str, str, str]]:
