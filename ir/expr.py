@@ -5,7 +5,7 @@
               | $k                          position along axis k of the enclosing graph node's domain
               | name[expr, …]               load: logical indices at the kernel level, one flat address at the program level
               | OP(expr, …)                 a row of `primops.OPS`; its dtype follows from the operands
-              | cast.DTYPE(expr) | bitcast.DTYPE(expr)      of a vector, `bitcast` may also give the scalar of as many bits, the first lane in the lowest
+              | cast.DTYPE(expr) | bitcast.DTYPE(expr)      of a vector, `bitcast` may also give the scalar of as many bits, the first lane in the lowest, or a vector of such scalars
               | expr INFIX expr | -expr | ~expr | (expr)
               | first(name) | last(name)    the loop over the axis is at its first / last trip          (kernel level only)
               | (@INT = expr) | @INT        a part that occurs again: written out once, then by number; the numbers live as long as the one expression

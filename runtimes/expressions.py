@@ -83,14 +83,15 @@ class Expressions:
         to = self._integers(bits, lanes)
         if t.mask == ANY_MASK:
             return self._fill("mask", (t,), to, to)._replace(mask=bits)
-        return t if t.mask == bits else Text(f"__builtin_convertvector({t.text}, {self.types.spell(to)})", POSTFIX, bits)
+        return t if t.mask == bits else self._fill("cast", (t,), to, self._integers(self.mask_bits(t), lanes))._replace(mask=bits)
 
     def as_bytes(self, t: Text, lanes: int) -> Text:
         """A vector of bools as bytes 0 and 1, as memory has them."""
         to = DTYPES["u8"].vector(lanes)
         if t.mask == ANY_MASK:
             return self._fill("broadcast", (t,), to, to)
-        return Text(f"__builtin_convertvector(-{t.within(Need(UNARY))}, {self.types.spell(to)})", POSTFIX)
+        ones = Text(f"-{t.within(Need(UNARY))}", UNARY)
+        return self._fill("cast", (ones,), to, self._integers(self.mask_bits(t), lanes))
 
     # ---- what is known of an integer
 
@@ -222,7 +223,7 @@ class Expressions:
             if lanes == 1:
                 return self._fill("cast", (x,), to, source)
             mask = self.as_mask(x, to.bits, lanes)
-            return Text(f"__builtin_convertvector(-{mask.within(Need(UNARY))}, {self.types.spell(to)})", POSTFIX)
+            return self._fill("cast", (Text(f"-{mask.within(Need(UNARY))}", UNARY),), to, self._integers(to.bits, lanes))
         # f32 holds every small float exactly; on the way down f64 keeps its own road, so that nothing is rounded twice
         if source.element.name in SMALL and to.element is not f32:
             return self._convert(self._convert(x, source, f32.vector(lanes)), f32.vector(lanes), to)
@@ -407,15 +408,8 @@ class Expressions:
 
 
 def _middle(source: DType, to: DType) -> DType | None:
-    """What a conversion of vectors goes through, so that no step changes the width of integers more than twofold: gcc takes others lane by lane."""
-    if not source.is_integer:
-        return None
-    wider, kind = to.bits > source.bits, "u" if source.kind == "uint" else "i"
-    if to.is_float:
-        return DTYPES[f"i{to.bits}"].vector(to.lanes) if source.bits * 2 < to.bits else None
-    if max(source.bits, to.bits) <= 2 * min(source.bits, to.bits):
-        return None
-    return DTYPES[f"{kind}{source.bits * 2 if wider else source.bits // 2}"].vector(to.lanes)
+    """What a conversion of vectors of integers to floats goes through where those are more than twice as wide: gcc takes others lane by lane."""
+    return DTYPES[f"i{to.bits}"].vector(to.lanes) if source.is_integer and to.is_float and source.bits * 2 < to.bits else None
 
 
 _SPECIAL: dict[str, Callable[[Expressions, Expr, list[Text]], Text]] = {

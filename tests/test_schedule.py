@@ -12,7 +12,7 @@ from luminal.ir.expr import const, size
 from luminal.ir.graph import Size
 from luminal.ir.kernel import Loop, Module, expressions, statements, substitute_block
 from luminal.ir.target import Options, Target
-from luminal.ir.text import show
+from luminal.ir.text import read, show
 from luminal.ir.walks import substitute
 from luminal.passes.schedule import Facts, replay, schedule, unique
 from luminal.passes.schedule.tree import loads_in
@@ -67,11 +67,21 @@ def test_low_levels_leave_a_cpu_kernel_alone() -> None:
 
 
 @pytest.mark.parametrize("name", ["gemm", "matmul_bias", "gemm_scaled", "gemm_transposed", "gemm_column_major", "gram", "gemm_i32", "gemm_f16", "gemm_f64",
-                                  "max_plus", "batched", "linear", "two_reductions", "prologue", "convolution"])  # fmt: skip
+                                  "max_plus", "batched", "linear", "two_reductions", "prologue", "convolution", "distances"])  # fmt: skip
 def test_reuse_is_found_whatever_the_operation(name: str) -> None:
     (kernel,) = schedule(module(name), CPU, Options()).kernels
     assert kernel.schedule[-1] == "region", kernel.notes
     assert len([line for line in kernel.schedule if line.startswith("variant")]) in (0, 2, 3)
+
+
+def test_what_is_multiplied_twice_is_packed_once() -> None:
+    """Panels of what a `let` reads, turned over where they lie along the reduction; the difference is taken in the register tile."""
+    (kernel,) = schedule(module("distances"), AVX512, Options()).kernels
+    assert [line.split()[1] for line in kernel.schedule if line.startswith("stage")] == ["Y", "X"]
+    assert [line for line in kernel.schedule if line.startswith("interior p")] == [
+        "interior p.1.s.1 j.1.b.s.1 fixed=1 clamps=1",
+        "interior p.1.s.1.c i.1.b.s.1 fixed=1 clamps=1",
+    ]
 
 
 def test_long_chains_are_taken_apart() -> None:
@@ -124,13 +134,26 @@ def test_a_users_script_replaces_the_automatic_schedule() -> None:
         schedule(before, CPU, Options(schedules={"clang": "kernel other\nsplit i 4"}))
 
 
+WIDE = replace(CPU, vector_registers=20)  # tiles of two rows of four
+
+
+def test_short_rows_of_filters_with_the_channels_last_have_nothing_to_turn_over() -> None:
+    text = show(module("convolution_padded")).replace("K: f32[O, G, 3, 2]", "K: f32[G, 3, 2, O]").replace("K[j, p, q, r]", "K[p, q, r, j]")
+    before = read(text)
+    assert isinstance(before, Module)
+    after = schedule(before, WIDE, Options())
+    assert not any(line.startswith("prefetch") for line in after.kernels[0].schedule)
+    same(before, after)
+
+
 def test_short_rows_are_read_in_turn() -> None:
     before = module("convolution_padded")
-    wide = replace(CPU, vector_registers=20)  # tiles of two rows of four
-    after = schedule(before, wide, Options())
+    after = schedule(before, WIDE, Options())
     script = after.kernels[0].schedule
     assert any(line.startswith("window X") and "space=shared" in line for line in script), script
-    assert any(line.startswith("stage K") and "space=private" in line for line in script), script
+    assert any(line.startswith("stage K") and "at=p.0 space=private" in line for line in script), script
+    assert any(line.startswith("accumulate p.0") and "space=private" in line for line in script), script
+    assert any(line.startswith("prefetch K") and line.endswith(" p.0") for line in script), script
     same(before, after)
 
 

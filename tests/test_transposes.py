@@ -6,11 +6,13 @@ import luminal
 import numpy as np
 import pytest
 from compilers import needs_cc
-from luminal.ir.dtypes import f32
+from luminal.ir.bounds import Known
+from luminal.ir.dtypes import f32, u8, u32
 from luminal.ir.expr import ZERO, broadcast, call, const, gather, ramp, var
 from luminal.ir.interpret.program import zip_halves
 from luminal.ir.program import For, StoreTo, expressions, statements
-from luminal.ir.walks import postorder
+from luminal.ir.simplify import simplify
+from luminal.ir.walks import postorder, substitute
 from luminal.passes.lower.names import Names
 from luminal.passes.lower.transposes import transposes
 
@@ -43,9 +45,27 @@ def test_a_block_is_loaded_along_the_outer_loop():
     assert "gather" not in found and {"vload", "zip_low", "zip_high"} <= found
 
 
+def word(parts):
+    """Bytes b + 4i + k + stride·lane of X, put together as words."""
+    lane = call("mul", broadcast(var("stride"), N), call("min", ramp(N), broadcast(const(13), N)))
+    bytes_ = [gather("X", u8, call("add", broadcast(BASE + var("i") * 4 + k, N), lane)) for k in parts]
+    bits = [call("cast", b, to=u32.vector(N)) for b in bytes_]
+    shifted = [call("shift_left", b, broadcast(const(8 * k, u32), N)) if k else b for k, b in enumerate(bits)]
+    return call("bit_or", call("bit_or", call("bit_or", shifted[0], shifted[1]), shifted[2]), shifted[3])
+
+
+def test_words_of_neighbours_are_loaded_as_such_and_lanes_that_nobody_asks_for_repeat_a_row():
+    found = transposes(block(word(range(4))), Names())
+    loads = [n for s in statements(found) for e in expressions(s) for n in postorder(e) if n.op == "vload"]
+    assert [n.dtype for n in loads] == [u8.vector(4 * N)] and "gather" not in forms(found)
+    rows = [substitute(loads[0].args[0], {var("k"): const(k), BASE: ZERO, var("stride"): const(100)}) for k in range(N)]
+    assert [simplify(r, Known({})).attr for r in rows] == [*range(0, 1400, 100), 1300, 1300]
+
+
 @pytest.mark.parametrize(
     "loop",
     {
+        "parts of a word that are not neighbours": block(word((0, 1, 3, 2))),
         "the stride changes": block(taken(var("i"))),
         "two elements a trip": block(taken(var("stride"), var("i") + var("b"))),
         "not as many trips as lanes": block(taken(var("stride")), stop=8),
@@ -99,3 +119,23 @@ def test_as_c(dtype):
 @pytest.mark.parametrize("bytes_", [16, 32])
 def test_narrow_vectors(bytes_):
     run("f32", "clang", config={"VECTOR": bytes_})
+
+
+PACKED = """
+(composite both ((A{T}[K M] B{T}[N K]) -> (C{T}[M N])) (return (einsum "ki,jk->ij" A B)))
+(composite rows ((A{i8}[M K] B{i8}[N K]) -> (C{i32}[M N])) (return (einsum "ik,jk->ij" (cast i32 A) (cast i32 B))))
+"""
+PANELS = [(0, 3, 4), (3, 0, 4), (130, 1, 97), (257, 33, 300), (113, 513, 98)]  # around the borders of register tiles, of squares and of words
+
+
+@needs_cc
+@pytest.mark.parametrize("target", ["native", "x86-64-v3"])
+def test_panels_are_turned_over_while_they_are_packed(target):
+    both, rows = (luminal.compile(PACKED, entry=name, target=target) for name in ("both", "rows"))
+    assert "turned" in both.source
+    for m, k, n in PANELS:
+        rng = np.random.default_rng(SEED)
+        a, b = (rng.integers(-128, 128, shape).astype(np.int8) for shape in ((m, k), (n, k)))
+        np.testing.assert_array_equal(rows(a, b), a.astype(np.int32) @ b.T.astype(np.int32), err_msg=f"{m}×{k}×{n}, seed {SEED}")
+        a, b = (x.astype(np.float32) % 5 for x in (a, b))
+        np.testing.assert_array_equal(both(a.T.copy(), b), a @ b.T, err_msg=f"{m}×{k}×{n}, seed {SEED}")

@@ -110,8 +110,12 @@ def function(op: str, source: DType, to: DType, exact: bool) -> Callable[..., An
         if lanes == 1:
             return fma32_scalar if from_element is f32 else fma64_scalar
         return fma32 if from_element is f32 else fma64
-    if op == "bitcast" and source.lanes > to.lanes:  # neighbours in memory as one word
-        return lambda x: np.ascontiguousarray(x, storage(source, False)).view(storage(to, False))[0]
+    if op == "bitcast" and source.lanes > to.lanes:  # neighbours in memory as one word, or as several
+
+        def words(x: Any) -> Any:
+            return np.ascontiguousarray(x, storage(source, False)).view(storage(to, False))
+
+        return words if to.lanes > 1 else lambda x: words(x)[0]
     if op == "cast" and from_element.is_float and to_element.is_float:
         return (lambda x: x.astype(result)) if lanes > 1 else result.type
 

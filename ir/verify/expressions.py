@@ -44,7 +44,7 @@ def operands_of(row: Op, dtypes: tuple[DType, ...], result: DType) -> str:
     if row.result == "to":
         if row.name == "bitcast":
             sizes = [d.bits * d.lanes for d in (values[0], result)]
-            return "" if sizes[0] == sizes[1] and result.lanes in (1, values[0].lanes) else f"bitcast from {sizes[0]} to {sizes[1]} bits"
+            return "" if sizes[0] == sizes[1] and values[0].lanes % result.lanes == 0 else f"bitcast from {sizes[0]} to {sizes[1]} bits"
         if result.lanes != values[0].lanes:
             return f"{row.name} from {values[0]} to {result}"
         return ""

@@ -12,21 +12,23 @@
           gather.16 X[x + i + ramp * N]                 Y[y + i * M] = block[i]
 
 Zipping rows k and k + n/2 rotates the bits of (row, lane) by one; after log2 n times rows and lanes have changed places.  The loop has as many trips as the vector has
-lanes, runs from 0 and holds no other; the gathered address moves by one element with the loop and by a fixed number of elements with the lane, and nothing in the loop
-changes that or writes the buffer.  A load that may not be performed is left alone.
+lanes, runs from 0 and holds no other; the gathered address moves by one element with the loop (or, where neighbours are put together as words, by one word) and by a fixed number of
+elements with the lane, and nothing in the loop changes that or writes the buffer.  Lanes that nobody asks for repeat a row.  A load that may not be performed is left alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from ...ir.dtypes import DType
-from ...ir.expr import ONE, ZERO, Expr, const, load, var, vload, zip_halves
+from ...ir.expr import ONE, ZERO, Expr, const, load, make, minimum, var, vload, zip_halves
 from ...ir.program import Array, Assign, Block, Define, For, If, Stmt, StoreTo, expressions, map_block, map_expressions, statements
 from ...ir.walks import postorder, substitute
-from .affine import slope
+from .affine import difference, slope
 from .names import Names
+from .words import parts
 
 MOST = 16  # rows: more fit in the registers of no machine
 
@@ -57,12 +59,10 @@ def _turned(loop: For, names: Names) -> Block | None:
     found: dict[Expr, Expr] = {}
     for s in loop.body:
         for n in _performed(expressions(s)):
-            if n in found or n.op != "gather" or n.dtype.lanes != lanes or n.attr in changed:
+            rows = None if n in found or n.dtype.lanes != lanes else _rows(n)
+            if rows is None or rows.buffer in changed or varies(rows.growth) or slope(rows.base, i, varies) is not const(rows.parts):
                 continue
-            base, growth = _strided(n.args[0])
-            if base is None or growth is None or varies(growth) or slope(base, i, varies) is not ONE:
-                continue
-            block, filling = _block(n.attr, n.dtype, substitute(base, {i: ZERO}), growth, names)
+            block, filling = _block(rows._replace(base=substitute(rows.base, {i: ZERO})), n.dtype, names)
             blocks += filling
             found[n] = load(block, n.dtype, i)
     if not found:
@@ -82,22 +82,52 @@ def _performed(roots: tuple[Expr, ...]) -> Iterator[Expr]:
         seen.update(fresh)
 
 
-def _strided(addresses: Expr) -> tuple[Expr | None, Expr | None]:
-    """The scalars b and g of `b + ramp * g`, as vectors of addresses are written."""
-    if addresses.op == "add":
-        base, steps = addresses.args
-        if base.op == "broadcast" and steps.op == "mul" and steps.args[0].op == "broadcast" and steps.args[1].op == "ramp":
-            return base.args[0], steps.args[0].args[0]
-    return None, None
+class Rows(NamedTuple):
+    """What a vector gathers: of each row of a block one element, or a word of so many."""
+
+    buffer: str
+    element: DType  # as it lies in memory
+    parts: int
+    base: Expr
+    growth: Expr  # from each row to the next
+    last: Expr | None  # the row that stands for all after it, if there is one
+
+    def at(self, row: Expr) -> Expr:
+        return self.base + (row if self.last is None else minimum(row, self.last)) * self.growth
 
 
-def _block(buffer: str, vector: DType, base: Expr, growth: Expr, names: Names) -> tuple[str, list[Stmt]]:
+def _rows(e: Expr) -> Rows | None:
+    """A vector of elements, or of words of neighbours, as rows; None where it is something else."""
+    elements = (e,) if e.op == "gather" else parts(e)
+    forms = [_strided(x.args[0]) for x in elements]
+    if not forms or any(f is None for f in forms):
+        return None
+    (base, growth, last), *others = [f for f in forms if f is not None]
+    if any((difference(b, base), g, w) != (const(k), growth, last) for k, (b, g, w) in enumerate(others, 1)):
+        return None
+    return Rows(elements[0].attr, elements[0].dtype.element, len(elements), base, growth, last)
+
+
+def _strided(addresses: Expr) -> tuple[Expr, Expr, Expr | None] | None:
+    """The scalars b, g and perhaps m of `b + ramp * g` or `b + min(ramp, m) * g`, as vectors of addresses are written."""
+    if addresses.op != "add" or addresses.args[1].op != "mul":
+        return None
+    base, (growth, lane) = addresses.args[0], addresses.args[1].args
+    if base.op != "broadcast" or growth.op != "broadcast":
+        return None
+    if lane.op == "min" and lane.args[0].op == "ramp" and lane.args[1].op == "broadcast":
+        return base.args[0], growth.args[0], lane.args[1].args[0]
+    return (base.args[0], growth.args[0], None) if lane.op == "ramp" else None
+
+
+def _block(rows: Rows, vector: DType, names: Names) -> tuple[str, list[Stmt]]:
     """The name of an array of vectors that holds the block turned over, and the statements that fill it."""
     lanes = vector.lanes
     here, there = names.fresh("block"), names.fresh("turned")
     k = names.fresh("k")
     row, half = var(k), const(lanes // 2)
-    first = StoreTo(here, row, vload(buffer, vector.element, lanes, base + row * growth))
+    read = vload(rows.buffer, rows.element, lanes * rows.parts, rows.at(row))
+    first = StoreTo(here, row, read if rows.parts == 1 else make("bitcast", vector, (read,)))
     result: list[Stmt] = [Array(here, vector, lanes, "register"), Array(there, vector, lanes, "register")]
     result.append(For(k, ZERO, const(lanes), (first,), pragma="unroll"))
     for _ in range(lanes.bit_length() - 1):

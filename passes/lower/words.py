@@ -19,29 +19,42 @@ def words(body: Block) -> Block:
 
 
 def _word(e: Expr) -> Expr | None:
-    if e.op != "bit_or" or e.dtype is not u32:
+    loads = parts(e) if e.dtype is u32 else ()
+    if not loads or any(difference(x.args[0], loads[0].args[0]) is not const(k) for k, x in enumerate(loads)):
         return None
-    parts: list[Expr] = []
+    return make("bitcast", u32, (vload(loads[0].attr, loads[0].dtype, len(loads), loads[0].args[0]),))
+
+
+def parts(e: Expr) -> tuple[Expr, ...]:
+    """The elements of one buffer, or the vectors of them, that are the parts of a word (or of a vector of words) from its lowest bits on; () where it is no word."""
+    if e.op != "bit_or" or e.dtype.element is not u32:
+        return ()
+    pieces: list[Expr] = []
     while e.op == "bit_or":
-        parts.insert(0, e.args[1])
+        pieces.insert(0, e.args[1])
         e = e.args[0]
-    loads = [_part(p, k * 32 // (len(parts) + 1)) for k, p in enumerate((e, *parts))]
-    first = loads[0]
-    if first is None or first.dtype.bits * len(loads) != 32:
-        return None
-    for k, x in enumerate(loads):
-        if x is None or x.dtype is not first.dtype or x.attr != first.attr or difference(x.args[0], first.args[0]) is not const(k):
-            return None
-    return make("bitcast", u32, (vload(first.attr, first.dtype, len(loads), first.args[0]),))
+    found = [_part(p, k * 32 // (len(pieces) + 1)) for k, p in enumerate((e, *pieces))]
+    loads = tuple(x for x in found if x is not None)
+    first = loads[0] if len(loads) == len(found) else None
+    if (
+        first is None
+        or first.dtype.element.bits * len(loads) != 32
+        or any((x.attr, x.dtype, x.op) != (first.attr, first.dtype, first.op) for x in loads)
+    ):
+        return ()
+    return loads
 
 
 def _part(e: Expr, shift: int) -> Expr | None:
     """The element whose bits, without a sign, are shifted so far; None where it is something else."""
     if shift:
-        if e.op != "shift_left" or not e.args[1].is_const or e.args[1].attr != shift:
+        if e.op != "shift_left":
+            return None
+        by = e.args[1].args[0] if e.args[1].op == "broadcast" else e.args[1]
+        if not by.is_const or by.attr != shift:
             return None
         e = e.args[0]
-    if e.op != "cast" or e.dtype is not u32 or e.args[0].dtype.kind != "uint":
+    if e.op != "cast" or e.dtype.element is not u32 or e.args[0].dtype.kind != "uint":
         return None
     e = e.args[0].args[0] if e.args[0].op == "bitcast" else e.args[0]
-    return e if e.op == "load" and e.dtype.lanes == 1 else None
+    return e if e.op == ("load" if e.dtype.lanes == 1 else "gather") else None

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from ...ir import polynomial as pl
 from ...ir.dtypes import INDEX
-from ...ir.expr import ONE, TRUE, ZERO, Expr, both, const, floordiv, maximum, minimum, var, where
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, const, floordiv, maximum, minimum, var, where
 from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, statements, with_body, written
+from ...ir.simplify import simplify
 from ...ir.walks import postorder, rewrite, substitute
 from .affine import at_least, constant_extent, extreme, minus
 from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, less, loads_in, names_taken, nest, rename, replace_loop, simple
@@ -172,7 +173,7 @@ def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0, guards: 
             for n in postorder(e):
                 for guard, value in _guards(n, inner if clamps else set()):
                     proof = None if n in proofs else _holds_everywhere(guard, last_value, inner, bool(fixed))
-                    if proof is not None:
+                    if proof is not None and simplify(proof, facts.known) is not FALSE:  # one that never holds everywhere stays
                         proofs[n], inside[n] = proof, value
     if not proofs:
         raise StepError(f"no guard of `{axes[0]}` can be tested outside the loop")

@@ -148,21 +148,27 @@ def _in_parts(kernel: Kernel, path: Sequence[Stmt], shared: str, loop: Loop, row
 
 
 def _decided(kernel: Kernel, facts: Facts, address: Expr, path: Sequence[Stmt], row: Loop, trips: int) -> Expr:
-    """How much further than here the row is read for which memory is asked now: as many rows ahead as the innermost loop of the path makes so many trips in."""
+    """How much further than here the row is read for which memory is asked now: as many rows ahead as the innermost loop of the path makes so many trips in.
+
+    Where a row begins in its line makes no difference to a hint, and would be worked out anew for each row.
+    """
     inner = path[[isinstance(s, Loop) and s.axis == row.axis for s in path].index(True) :]
     meaning: dict[Expr, Expr] = {}
+    near: dict[Expr, Expr] = {}
     for outer, below in pairwise(inner):
         if not isinstance(outer, Loop):
             raise StepError(f"prefetch: what `{row.axis}` reads stands under a condition")
         for s in outer.body:
             if s is below:
                 break
-            if isinstance(s, Let):
+            if isinstance(s, Let) and any(n.op == "to_line" for n in postorder(s.value)):
+                near[var(s.name, s.value.dtype)] = ZERO
+            elif isinstance(s, Let):
                 meaning[var(s.name, s.value.dtype)] = substitute(s.value, meaning)
     address = substitute(address, meaning)
     last = inner[-1]
     assert isinstance(last, Loop)
-    rows = maximum(ONE, minimum(const(MOST_AHEAD), floordiv(const(trips), maximum(ONE, extent(last)))))
+    rows = maximum(ONE, minimum(const(MOST_AHEAD), floordiv(const(trips), maximum(ONE, simplify(substitute(extent(last), near), facts.known)))))
     ahead = minus(substitute(address, {var(row.axis): minimum(var(row.axis) + rows, row.stop - 1)}), address)
     if not ahead.buffers or row.step is not ONE:
         raise StepError(f"prefetch: no memory decides where `{row.axis}` reads, or it does not run in steps of 1")
@@ -174,10 +180,11 @@ def _decided(kernel: Kernel, facts: Facts, address: Expr, path: Sequence[Stmt], 
 
 
 def _vectors(loop: Loop) -> tuple[Loop | None, Loop | None, tuple[str, ...]]:
-    """Along which loop inside this one lines are read, and which is the vector: the same, or a block that is turned over.  The axes of the unrolled loops around these."""
+    """Along which loop inside this one (or in its interior) lines are read, and which is the vector: the same, or a block that is turned over.  The axes of the unrolled loops around these."""
     outer: list[str] = []
     while True:
-        inner = next((s for s in loop.body if isinstance(s, Loop) and s.kind in ("vector", "unroll")), None)
+        body = (s for t in loop.body for s in (t.body if isinstance(t, If) else (t,)))
+        inner = next((s for s in body if isinstance(s, Loop) and s.kind in ("vector", "unroll")), None)
         if inner is None:
             return None, None, ()
         if inner.kind == "vector":

@@ -37,7 +37,7 @@ def identity(combiner: str, dtype: DType) -> Expr:
     return const({"0": 0, "1": 1, "min": dtype.min, "max": dtype.max}[kind], dtype)
 
 
-def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside: str = "") -> Kernel:
+def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside: str = "", space: str = "shared") -> Kernel:
     """Move a block loop of a reduction outside the parallel loops; between blocks the partial results live in memory.
 
         for i parallel:                                     for p.0 in 0 .. max(1, ceil(K / 512)):
@@ -69,9 +69,12 @@ def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside:
                                          else:
                                            acc.partial[i] = acc[]
 
-    Without `into`, a shared buffer over the parallel axes holds the partial results, for any epilogue; over padded tiles it needs no guards.  `outside` is the
+    Without `into`, a shared buffer (or a private one, by `space`, where the loops are inside of what threads share) over the parallel axes holds the partial results, for any epilogue;
+    over padded tiles it needs no guards.  `outside` is the
     parallel loop to move across (default: the outermost); the loops from there to `axis` are parallel and hold nothing else, and the end of `axis` depends on none of them.
     """
+    if space not in ("shared", "private"):
+        raise StepError(f"accumulate: no space `{space}` for partial results; there are shared, private")
     path = around(kernel, axis)
     block_loop = path[-1]
     assert isinstance(block_loop, Loop)
@@ -119,7 +122,7 @@ def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside:
     else:
         name = fresh(f"{acc.name}.partial", names_taken(kernel))
         index = tuple(var(x.axis) for x in loops)
-        head = (Alloc(Buffer(name, acc.dtype, tuple(_extent_outside(x, loops, facts) for x in loops), "shared", align=64)),)
+        head = (Alloc(Buffer(name, acc.dtype, tuple(_extent_outside(x, loops, facts) for x in loops), space, align=64)),)
         middle = _first_last(axis, name, index, value, start, body, after, acc)
     nest: Block = (*allocs, *middle)
     for x in reversed(loops):

@@ -70,7 +70,7 @@ STEPS: dict[str, Step] = {
     "compute_at": Step(producers.compute_at, "nn"),
     "hold": Step(chains.hold, "nni?"),
     "tabulate": Step(tables.tabulate, "n+"),
-    "accumulate": Step(reductions.accumulate, "n", {"into": "n", "outside": "n"}),
+    "accumulate": Step(reductions.accumulate, "n", {"into": "n", "outside": "n", "space": "n"}),
     "rfactor": Step(reductions.rfactor, "n", {"skip": "i"}),
     "split_reduction": Step(reductions.split_reduction, "ni", {"least": "i"}),
     "search": Step(searches.search, "ni"),

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from math import lcm
 
 from ...ir.expr import TRUE, Expr, both, call, const, var
-from ...ir.kernel import Store, expressions, statements
+from ...ir.kernel import If, Loop, Store, expressions, statements
 from ...ir.walks import postorder
 from . import cost, roles
 from .affine import stride
@@ -102,8 +102,6 @@ def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, least: int,
     plan.do("split", column, block.columns, tail="pad")
     if in_turn:
         outer, above, row = _shared_window(plan, found, slides, (length, rows))
-        for buffer in contraction.column_operands:
-            _panel(plan, found, buffer, column, at=f"{column}.0")
     else:
         for buffer in contraction.column_operands:
             _panel(plan, found, buffer, column)
@@ -115,6 +113,8 @@ def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, least: int,
         plan.do("split", above, rows, tail="pad")
         plan.do("reorder", f"{above}.0", f"{row}.0", f"{above}.1", lane)
         lane = plan.collapsed([f"{above}.1", lane])
+    if in_turn:
+        found = _in_turn(plan, found, contraction.column_operands, column)
     plan.do("expand", acc, lane, f"{column}.1")
     plan.do("fission", lane, f"{column}.1")
     tile = RegisterTile(plan, acc, row, column, found.reduced[-1])
@@ -131,6 +131,23 @@ def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, least: int,
         + f"; {', '.join(contraction.column_operands)} is packed panel by panel, each by the thread that multiplies with it" * in_turn
     )
     return condition
+
+
+def _in_turn(plan: Plan, found: Reduction, operands: Sequence[str], column: str) -> Reduction:
+    """Cut the reduction in pieces, for each of which a piece of the panel is packed, used for all tiles while it is in the near caches, and the next one asked for: the reduction inside a piece."""
+    deep, *others = found.reduced
+    plan.do("split", deep, cost.TURN_DEPTH)
+    inside = plan.loop(f"{column}.0").body[0]
+    assert isinstance(inside, Loop)
+    plan.do("accumulate", f"{deep}.0", outside=inside.axis, space="private")
+    reduced = (f"{deep}.1", *others)
+    found = found._replace(reduced=reduced, body=plan.loop(reduced[-1]).body)
+    for buffer in operands:
+        before = plan.kernel
+        _panel(plan, found, buffer, column, at=f"{deep}.0")
+        copying = plan.copying(plan.newest(before), before)
+        plan.tried("prefetch", buffer, copying[-3 if len(copying) > 2 else 0], f"{deep}.0")
+    return found
 
 
 def _step(found: Reduction, slides: Sliding) -> int:
@@ -213,7 +230,7 @@ def _shared_window(plan: Plan, found: Reduction, slides: Sliding, tile: tuple[in
     rest = [a for a in found.kept if plan.has(a) and a not in (*above, row)]
     elsewhere = {a for n in found.operands if n.attr != slides.operand for a in n.names}
     images = [a for a in rest if a not in elsewhere and a not in slides.missed][-1:]
-    blocks = dict.fromkeys(images, cost.TURN_IMAGES) | dict.fromkeys(above, cost.TURN_ROWS) | {row: tile[0] * cost.WINDOW_TILES}
+    blocks = dict.fromkeys(images, cost.TURN_IMAGES) | dict.fromkeys(above, cost.TURN_ROWS) | {row: tile[0]}  # which holds the whole row
     for axis, length in blocks.items():
         plan.do("split", axis, length)
     outer = [a for a in rest if a not in images] + [f"{a}.0" for a in blocks]
@@ -276,6 +293,9 @@ def _panel(plan: Plan, found: Reduction, buffer: str, column: str, at: str = "")
 def _finish(plan: Plan, tile: RegisterTile) -> None:
     """Unroll the tile's rows and make vectors of its columns; results that are consecutive along the row are turned over."""
     acc = tile.accumulator
+    for outer, inner in tile.nests(acc):
+        if isinstance(inner.body[0], If):  # the first piece of the reduction, or the last
+            plan.tried("unswitch", outer.axis)
     for outer, inner in tile.nests(acc):
         stores = [
             plan.facts.buffers[s.buffer].address(s.index) for s in statements(inner.body) if isinstance(s, Store) and s.buffer in plan.facts.buffers

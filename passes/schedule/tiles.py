@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir.expr import INDEX, Expr
-from ...ir.kernel import If, Let, Loop, Store, expressions, statements
+from ...ir.kernel import If, Kernel, Let, Loop, Store, expressions, statements
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
 from . import cost
 from .affine import constant_extent, stride
 from .plan import Plan
-from .tree import all_loops, loads_in, touched
+from .tree import StepError, all_loops, loads_in, local_buffers, touched
 
 
 @dataclass
@@ -54,21 +54,27 @@ class RegisterTile:
             plan.do("stage", buffer, *outer, f"{self.column}.0", self.depth, c, at=at, space="shared")
             packed = plan.newest(before)
             *around, deep, inner = plan.copying(packed, before)
-            if self.words:
-                plan.tried("interior", inner, fixed=1)
-            staged = plan.kernel
-            if clamped(plan.loop(inner)):
-                plan.tried("interior", deep, inner, clamps=1)
-            if consecutive(plan, packed, inner):
-                for loops in plan.around_store(packed) if self.words else ():
-                    plan.tried("vectorize", loops[-1].axis)
-                plan.tried("vectorize", inner)
-            else:
-                plan.kernel = staged
+            if not turned(plan, packed, before):
+                self.in_vectors(packed, deep, inner)
             for _ in around[1:]:
                 first, second, *_ = plan.copying(packed, before)
                 if plan.tried("collapse", first, second):
                     break
+
+    def in_vectors(self, packed: str, deep: str, inner: str) -> None:
+        """Copy panels along `inner`, in vectors where what is copied is consecutive."""
+        plan = self.plan
+        if self.words:
+            plan.tried("interior", inner, fixed=1)
+        staged = plan.kernel
+        if clamped(plan.loop(inner)):
+            plan.tried("interior", deep, inner, clamps=1)
+        if consecutive(plan, packed, inner):
+            for loops in plan.around_store(packed) if self.words else ():
+                plan.tried("vectorize", loops[-1].axis)
+            plan.tried("vectorize", inner)
+        else:
+            plan.kernel = staged
 
     def stage_rows(self, buffers: tuple[str, ...], tiles: str, at: str, order: str = "") -> None:
         """Panels of rows, [tiles, depth, row], one copy for each iteration of `at`."""
@@ -77,7 +83,7 @@ class RegisterTile:
             if self.reads(buffer, r):
                 before = self.plan.kernel
                 self.plan.do("stage", buffer, tiles, self.depth, r, at=at, order=order and f"{tiles},{r},{self.depth}")
-                if self.words:
+                if (order or not turned(self.plan, self.plan.newest(before), before)) and self.words:
                     self.plan.tried("interior", self.plan.copying(self.plan.newest(before), before)[-1], fixed=1)
 
     def reads(self, buffer: str, axis: str) -> bool:
@@ -157,11 +163,49 @@ def clamped(loop: Loop) -> bool:
     return any(n.op == "min" and n.dtype is INDEX for s in statements(loop.body) for n in postorder(*expressions(s)))
 
 
+def turned(plan: Plan, packed: str, before: Kernel) -> bool:
+    """Copy panels [depth, row or column] in squares that are turned over in registers, where what is copied is consecutive along the depth; False (and an unchanged plan) where it is not.
+
+    `before` is the kernel without the copy.  Of a panel narrower than a vector, the first lanes are stored.
+    """
+    *_, deep, inner = plan.copying(packed, before)
+    lanes, width = plan.target.lanes(local_buffers(plan.kernel)[packed].dtype), plan.extent(inner)
+    if not 4 <= lanes <= cost.TURNED or width is None or (width > lanes and width % lanes) or 2 * width <= lanes or not _in_a_row(plan, packed, deep):
+        return False
+    saved = plan.kernel
+    try:
+        plan.do("split", deep, lanes, tail="pad")
+        plan.do("split", inner, lanes, tail="pad")
+        *_, outer, deep, block, inner = plan.copying(packed, before)
+        plan.do("reorder", outer, block, deep, inner)
+        if width < lanes:  # one block
+            plan.do("collapse", outer, block)
+        plan.tried("interior", deep, inner, fixed=1, clamps=1)
+        plan.do("unroll", deep)
+        plan.do("vectorize", inner)
+    except StepError as e:
+        plan.kernel = saved
+        plan.note(f"`{packed}` is not turned over in registers: {e}")
+        return False
+    return True
+
+
 def consecutive(plan: Plan, copy: str, axis: str) -> bool:
     """Whether what is copied into a local buffer moves by one element with the axis, for all that is read."""
+    return all(step == 1 for step in _steps(plan, copy, axis))
+
+
+def _in_a_row(plan: Plan, copy: str, axis: str) -> bool:
+    """Whether what is copied moves by as many elements with the axis as are put together in it: by one, or by a word of neighbours."""
+    steps = _steps(plan, copy, axis)
+    return len(steps) > 0 and all(step == len(steps) for step in steps)
+
+
+def _steps(plan: Plan, copy: str, axis: str) -> list[int | None]:
+    """How far each load of what is copied into a local buffer moves with the axis, of those that do."""
     for s in statements(plan.kernel.body):
         if isinstance(s, Store) and s.buffer == copy:
             # what `collapse` leaves, (x // N)·N + x % N, is x
             moving = [simplify(plan.facts.buffers[n.attr].address(n.args), plan.facts.known) for n in loads_in(s.value) if axis in n.names]
-            return all(stride(a, axis) == 1 for a in moving)
-    return False
+            return [stride(a, axis) for a in moving]
+    return [None]

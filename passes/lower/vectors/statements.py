@@ -25,7 +25,8 @@ class Statements:
 
     def block(self, block: Block) -> Block:
         """Raises Serial where it has no vector form."""
-        return tuple(self.statement(s) for s in block)
+        done = [self.statement(s) for s in block]
+        return tuple(t for s in done for t in (s.body if isinstance(s, If) and s.condition is TRUE else (s,)))
 
     def statement(self, s: Stmt) -> Stmt:
         wide, lanes, values = self.axis.wide, self.axis.lanes, self.values
@@ -65,7 +66,8 @@ class Statements:
             raise Serial
         others, first = found
         with self.only(first):
-            return If(both(*others, ZERO.lt(first.stop)) or TRUE, self.block(s.body))
+            some = () if first.stop.is_const and first.stop.attr > 0 else (ZERO.lt(first.stop),)
+            return If(both(*others, *some) or TRUE, self.block(s.body))
 
     @contextmanager
     def only(self, first: First) -> Iterator[None]:

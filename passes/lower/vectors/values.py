@@ -88,12 +88,14 @@ class Values:
             return self.consecutive(n, first)
         if is_every_other(growth, lanes, first):
             return self.every_other(n, first)
-        if first is not None:
+        if first is not None and (growth is None or not first.stop.is_const or first.skip is not None):
             raise Serial
         if growth is None:
             places = self.widen(address)
             return gather(name, n.dtype, places) if places.dtype.lanes > 1 else make("load", n.dtype, (places,), name)
-        steps = call("mul", broadcast(growth, lanes), ramp(lanes))
+        # beyond the first lanes, which nobody asks for, the last of them again
+        lane = ramp(lanes) if first is None else call("min", ramp(lanes), broadcast(first.stop - 1, lanes))
+        steps = call("mul", broadcast(growth, lanes), lane)
         return gather(name, n.dtype, call("add", broadcast(self.axis.at_base(address), lanes), steps))
 
     def consecutive(self, n: Expr, first: First | None) -> Expr:
