@@ -37,7 +37,7 @@ from luminal.search.conformance.subjects import Subject, Variation, operators, s
 from luminal.search.conformance.survey import chosen, recorded, units
 from luminal.search.conformance.unit import Settings, Tally, run_unit
 from luminal.search.conformance.values import inputs, special_size
-from luminal.search.trial import work_of
+from luminal.search.operations import work_of
 
 TOML = 'name = "{name}"\ninherits = "clang"\n'
 
