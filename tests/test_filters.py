@@ -22,6 +22,8 @@ from luminal.ir.kernel import If
 from luminal.ir.toom_cook import MOST, Step, growth, short_filter, straight_line
 from luminal.search.reference import reference
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 ALL = [(m, r) for m in range(1, MOST + 1) for r in range(1, MOST + 1) if m + r - 1 <= MOST]
 TWO = "(composite two ((X{T}[B C H W] K{T}[O C 3 3]) -> (Y{T}[B O H W])) (return (conv2d X K :padding 1)))"
 GROUPS = "(composite groups ((X{f32}[B 6 H W] K{f32}[O 3 3 3](where O % 2 = 0)) -> (Y{f32}[B O P Q])) (return (conv2d X K :padding (0 2) :groups 2)))"
