@@ -26,7 +26,7 @@ from luminal.runtimes.clang.compiler import find_compiler
 from luminal.runtimes.clang.library import Library
 from running import composite
 
-pytestmark = pytest.mark.usefixtures("plain_c")
+pytestmark = [pytest.mark.usefixtures("plain_c"), pytest.mark.xdist_group("loops_forms")]
 
 
 @cache
