@@ -132,9 +132,10 @@ class Known(Knowledge):
     def _by_elimination(self, p: Poly, depth: int, used: tuple[int, ...]) -> bool:
         """Replace one atom by its extreme; the first that can be is taken (its extreme is attained, so nothing is lost), but for divisions and branches."""
         for a in sorted(pl.atoms(p), key=self.elimination_order):
-            if pl.degree(p, a) != 1:
+            linear = pl.linear(p, a)
+            if linear is None:
                 continue
-            c, rest = pl.coefficient(p, a)
+            c, rest = linear
             rises = self._sign(c)
             goals = self._extremes(a, c, rest, rises)
             for together in goals:
@@ -149,6 +150,8 @@ class Known(Knowledge):
 
     def _sign(self, c: Poly) -> int:
         """1 for c >= 0, -1 for c <= 0, 0 for unknown."""
+        if pl.is_constant(c):
+            return 1 if c.get((), 0) >= 0 else -1
         return 1 if self._aside(c) else -1 if self._aside(pl.scaled(c, -1)) else 0
 
     def _extremes(self, a: Expr, c: Poly, rest: Poly, rises: int) -> list[list[Poly]]:
@@ -189,9 +192,10 @@ class Known(Knowledge):
         for _ in range(16):
             for a in sorted(pl.atoms(p), key=self.elimination_order):
                 r = self.range(a)
-                if a.args or pl.degree(p, a) != 1 or not (isinstance(r.min, Expr) or isinstance(r.max, Expr)):
+                linear = pl.linear(p, a) if not a.args and (isinstance(r.min, Expr) or isinstance(r.max, Expr)) else None
+                if linear is None:
                     continue
-                c, rest = pl.coefficient(p, a)
+                c, rest = linear
                 self._fuel = FUEL
                 rises = self._sign(c)
                 low, high = self.ends(a)

@@ -38,9 +38,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
-from itertools import chain
 from operator import is_
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .dtypes import DType, bool_
 from .errors import NOWHERE, Span
@@ -94,13 +93,6 @@ class Buffer:
         return product(self.shape)
 
 
-class Inside(NamedTuple):
-    """The loops and names inside a statement, or in a block."""
-
-    loops: tuple[Loop, ...]  # outer before inner, in order
-    homes: Mapping[str, Stmt]  # for each axis, let and local buffer that is introduced: which statement of the block does that, or has it inside
-
-
 @record
 class Loop:
     axis: str
@@ -110,7 +102,6 @@ class Loop:
     kind: str = "serial"
     step: Expr = ONE  # never 0; negative counts down: start, start+step, … while > stop
     span: Span = field(default=NOWHERE, compare=False)
-    holds: Inside | None = field(default=None, init=False, repr=False, compare=False)  # of `inside_of`, found once: statements never change
 
 
 @record
@@ -139,7 +130,6 @@ class If:
     condition: Expr
     body: Block
     orelse: Block = ()
-    holds: Inside | None = field(default=None, init=False, repr=False, compare=False)  # of `inside_of`, found once: statements never change
 
 
 @record
@@ -147,13 +137,11 @@ class While:
     condition: Expr
     body: Block
     limit: Expr | None = None  # at most this many trips
-    holds: Inside | None = field(default=None, init=False, repr=False, compare=False)  # of `inside_of`, found once: statements never change
 
 
 @record
 class Region:
     body: Block
-    holds: Inside | None = field(default=None, init=False, repr=False, compare=False)  # of `inside_of`, found once: statements never change
 
 
 @record
@@ -194,6 +182,25 @@ class Nest:
     notes: tuple[str, ...] = ()  # why it is not raised, for `--why`
 
 
+Place = tuple[Any, "Stmt"]  # a statement, behind the place of the one that encloses it (None: the kernel)
+
+
+class Places(NamedTuple):
+    """Where in a kernel everything is."""
+
+    loops: list[Loop]  # outer before inner, in order
+    homes: dict[str, Place]  # of the statement that introduces an axis, a let or a local buffer; where two introduce the same name, of the first
+
+    def path(self, name: str) -> tuple[Stmt, ...]:
+        """What encloses the statement that introduces a name, outermost first, that statement last; empty where there is none."""
+        place = self.homes.get(name)
+        found: list[Stmt] = []
+        while place is not None:
+            place, s = place
+            found.append(s)
+        return tuple(reversed(found))
+
+
 @record
 class Kernel:
     """One launchable unit."""
@@ -203,7 +210,7 @@ class Kernel:
     body: Block
     schedule: tuple[str, ...] = ()  # the steps that made it, replayable
     notes: tuple[str, ...] = ()  # what `--why` prints
-    holds: Inside | None = field(default=None, init=False, repr=False, compare=False)  # of `inside_of`
+    places: Places | None = field(default=None, init=False, repr=False, compare=False)  # of `places_in`, found once: statements never change
 
     def with_body(self, body: Block) -> Kernel:
         """The kernel with other statements."""
@@ -300,35 +307,34 @@ def statements(block: Block) -> Iterator[Stmt]:
             stack += reversed(s.body)
 
 
-def inside(block: Block) -> Inside:
-    """What a block holds."""
-    loops: list[tuple[Loop, ...]] = []
-    homes: dict[str, Stmt] = {}
-    for s in reversed(block):  # where two introduce the same name, the first is its home
+def places_in(kernel: Kernel) -> Places:
+    found = kernel.places
+    if found is None:
+        found = Places([], {})
+        _place(kernel.body, None, found)
+        object.__setattr__(kernel, "places", found)
+    return found
+
+
+def _place(block: Block, outer: Place | None, found: Places) -> None:
+    for s in block:
         if isinstance(s, Store):
             continue
-        if isinstance(s, Alloc):
-            homes[s.buffer.name] = s
+        if isinstance(s, Loop):
+            found.loops.append(s)
+            place = outer, s
+            found.homes.setdefault(s.axis, place)
+            _place(s.body, place, found)
+        elif isinstance(s, Alloc):
+            found.homes.setdefault(s.buffer.name, (outer, s))
         elif isinstance(s, Let):
-            homes[s.name] = s
-        elif isinstance(s, (Loop, If, While, Region)):
-            held = inside_of(s)
-            if held.homes:
-                homes.update(dict.fromkeys(held.homes, s))
-                loops.append(held.loops)
-            if isinstance(s, Loop):
-                loops.append((s,))
-                homes[s.axis] = s
-    return Inside(tuple(chain.from_iterable(reversed(loops))), homes)
-
-
-def inside_of(s: Loop | If | While | Region | Kernel) -> Inside:
-    """What the blocks of a statement hold (not the statement itself, or it would hold itself)."""
-    found = s.holds
-    if found is None:
-        found = inside((*s.body, *s.orelse) if isinstance(s, If) else s.body)
-        object.__setattr__(s, "holds", found)
-    return found
+            found.homes.setdefault(s.name, (outer, s))
+        elif isinstance(s, If):
+            place = outer, s
+            _place(s.body, place, found)
+            _place(s.orelse, place, found)
+        elif isinstance(s, (While, Region)):
+            _place(s.body, (outer, s), found)
 
 
 def written(block: Block) -> set[str]:
@@ -339,14 +345,14 @@ def written(block: Block) -> set[str]:
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
     """The expressions that a statement holds itself (not those of its body)."""
     match stmt:
+        case Store():  # the most of them
+            return (*stmt.index, stmt.value) if stmt.stream is None else (*stmt.index, stmt.value, stmt.stream)
         case Loop():
             return (stmt.start, stmt.stop, stmt.step)
         case Let():
             return (stmt.value,)
         case Alloc():
             return stmt.buffer.shape
-        case Store():
-            return (*stmt.index, stmt.value) if stmt.stream is None else (*stmt.index, stmt.value, stmt.stream)
         case If() | Check():
             return (stmt.condition,)
         case While():
@@ -365,6 +371,11 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
 
     def one(s: Stmt) -> Stmt:
         match s:
+            case Store():
+                index, value = several(s.index), change(s.value)
+                stream = None if s.stream is None else change(s.stream)
+                same = index == s.index and value is s.value and stream is s.stream
+                return s if same else Store(s.buffer, index, value, s.combiner, s.span, stream)
             case Loop():
                 start, stop, step, body = change(s.start), change(s.stop), change(s.step), map_expressions(s.body, change)
                 same = body is s.body and start is s.start and stop is s.stop and step is s.step
@@ -376,11 +387,6 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
                 b = s.buffer
                 shape, strides = several(b.shape), several(b.strides)
                 return s if shape == b.shape and strides == b.strides else Alloc(replace(b, shape=shape, strides=strides))
-            case Store():
-                index, value = several(s.index), change(s.value)
-                stream = None if s.stream is None else change(s.stream)
-                same = index == s.index and value is s.value and stream is s.stream
-                return s if same else Store(s.buffer, index, value, s.combiner, s.span, stream)
             case If():
                 condition, body, orelse = change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change)
                 return s if condition is s.condition and body is s.body and orelse is s.orelse else If(condition, body, orelse)

@@ -342,7 +342,7 @@ class Knowledge:
         low: int | None = 0
         high: int | None = 0
         for m, c in p.items():
-            a, b = product([self.atom_interval(x) for x in m]) if len(m) != 1 else self.atom_interval(m[0])
+            a, b = self.atom_interval(m[0]) if len(m) == 1 else product([self.atom_interval(x) for x in m]) if m else (1, 1)
             if c < 0:
                 a, b = b, a
             low = None if low is None or a is None else low + a * c
@@ -350,17 +350,20 @@ class Knowledge:
         return low, high
 
     def atom_interval(self, a: Expr) -> Interval:
+        found = self._intervals.get(a)
+        if found is not None:
+            return found
         known = self
         while known._wider is not None and known._added.isdisjoint(a.names):
             known = known._wider
-        intervals = known._intervals
-        found = intervals.get(a)
-        if found is not None:
+        if known is not self:
+            found = self._intervals[a] = known.atom_interval(a)
             return found
+        intervals = self._intervals
         for n in missing(a, intervals) if a.args else (a,):  # operands first, so that nothing recurs as deep as the expression
             if n.dtype is INDEX and n not in intervals:  # which the bounds of another may have asked for
                 intervals[n] = (None, None)  # where the bounds of two names mention each other
-                intervals[n] = known._atom_interval(n)
+                intervals[n] = self._atom_interval(n)
         return intervals[a]
 
     def _atom_interval(self, a: Expr) -> Interval:

@@ -173,6 +173,21 @@ def coefficient(p: Poly, a: Expr) -> tuple[Poly, Poly]:
     return c, rest
 
 
+def linear(p: Poly, a: Expr) -> tuple[Poly, Poly] | None:
+    """`coefficient` of an atom of degree 1; None for any other."""
+    c: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for m, k in p.items():
+        if a in m:
+            others = tuple([x for x in m if x is not a])
+            if len(others) < len(m) - 1:
+                return None
+            c[others] = k
+        else:
+            rest[m] = k
+    return (c, rest) if c else None
+
+
 def order(m: Monomial) -> tuple[int, list[str]]:
     """Terms of higher degree first, the constant last."""
     return (-len(m), [key(a) for a in m])

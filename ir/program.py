@@ -219,14 +219,15 @@ def statements(block: Block) -> Iterator[Stmt]:
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
     match stmt:
+        case StoreTo():  # the most of them
+            found = (stmt.address, stmt.value) if stmt.count is None else (stmt.address, stmt.count, stmt.value)
+            return found if stmt.stream is None else (*found, stmt.stream)
         case Define():
             return () if stmt.value is None else (stmt.value,)
         case Assign():
             return (stmt.value,)
         case Scratch():
             return (stmt.count,)
-        case StoreTo():
-            return tuple(e for e in (stmt.address, stmt.count, stmt.value, stmt.stream) if e is not None)
         case For():
             return (stmt.start, stmt.stop, stmt.step) if stmt.serial_if is None else (stmt.start, stmt.stop, stmt.step, stmt.serial_if)
         case If() | While():
@@ -249,6 +250,10 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
 
     def one(s: Stmt) -> Stmt:
         match s:
+            case StoreTo():
+                address, value, count, stream = change(s.address), change(s.value), optional(s.count), optional(s.stream)
+                same = address is s.address and value is s.value and count is s.count and stream is s.stream
+                return s if same else StoreTo(s.buffer, address, value, stream, count)
             case Define():
                 value = optional(s.value)
                 return s if value is s.value else Define(s.name, s.dtype, value, s.mutable)
@@ -257,10 +262,6 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
                 return s if value is s.value else Assign(s.name, value)
             case Scratch():
                 return replace(s, count=change(s.count))
-            case StoreTo():
-                address, value, count, stream = change(s.address), change(s.value), optional(s.count), optional(s.stream)
-                same = address is s.address and value is s.value and count is s.count and stream is s.stream
-                return s if same else StoreTo(s.buffer, address, value, stream, count)
             case For():
                 serial_if, body = optional(s.serial_if), map_expressions(s.body, change)
                 start, stop, step = change(s.start), change(s.stop), change(s.step)

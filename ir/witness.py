@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 
 from .dtypes import INDEX, bool_
 from .evaluate import evaluate_node
-from .expr import Expr
+from .expr import SOMEWHERE, Expr
 from .polynomial import Poly, name
 from .walks import missing
 
@@ -75,6 +75,8 @@ class Point:
 
     def _named(self, leaf: Expr) -> int | None:
         """The value of a name; one of which nothing is known gets some value when it is first met."""
+        if leaf.op == "to_line":
+            return SOMEWHERE
         known = name(leaf)
         if known and known not in self.names and known not in self.awaited:
             self.choose(known, None, None, 1)

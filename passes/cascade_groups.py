@@ -93,7 +93,30 @@ def _of_corrected(nodes: list[Node], corrected: Mapping[Node, Corrected], target
             g.add(helper, tuple(s.places[j] for j in g.places[first]))
         g.add(n, rows)
         group[n] = g
-    return {n: g for n, g in group.items() if len(g.states) > 1}
+    if not target.gpu:  # there, neighbouring threads read neighbouring columns
+        reasons += [
+            "no cascade: the axis lies across memory, where sums are worked out for many rows side by side, in a pass each"
+            for g in dict.fromkeys(group.values())
+            if across(g)
+        ]
+    return {n: g for n, g in group.items() if len(g.states) > 1 and (target.gpu or not across(g))}
+
+
+def across(g: Group) -> bool:
+    """Whether statistics of rows are of numbers in memory that are consecutive along the rows, not along the axis."""
+    rows_last = False
+    for n in g.states:
+        if n.rank != len(g.rows) or n.op != "reduce":
+            return False
+        for view in pointwise_reads(n):
+            if view.node.op == "reduce" and view.node not in g.states:
+                return False  # scores, which are in no order
+            if view.index and view.node.op not in ("reduce", "const", "iota"):
+                last = leaves(view.index[-1], "axis")
+                if any(e.attr >= n.rank for e in last):
+                    return False
+                rows_last = rows_last or bool(last)
+    return rows_last
 
 
 def _merge(r: Node, places: tuple[int, ...], g: Group, rows: tuple[int, ...], group: dict[Node, Group]) -> None:
@@ -237,6 +260,11 @@ class _Sharing:
         for n in readers:
             rows = self.scores[n][key]
             further = tuple(e for a, e in enumerate(n.shape) if a not in rows)
+            if further and len(readers) == 1 and self.chain(n, key):
+                self.reasons.append(
+                    "no cascade: a product of three matrices, whose brackets say which two are multiplied first: that product is stored"
+                )
+                return False
             if further and points(further, self.values) > WIDEST:
                 self.reasons.append(f"no cascade: what a row sums would be more than {WIDEST} numbers, read and written once a tile of scores")
                 return False
@@ -246,6 +274,24 @@ class _Sharing:
                 )
                 return False
         return True
+
+    def chain(self, n: Node, key: Key) -> bool:
+        """Whether the scores, which nobody else reads, are multiplied as they are, but for scales of rows and of columns: (A B) C, where A (B C) would be the same and the brackets say what is small."""
+        along, rows = axis(n.rank), {axis(a) for a in self.scores[n][key]}
+        further = {axis(a) for a in range(n.rank)} - rows
+        factors, bare = [n.args[0]], False
+        for view in factors:
+            moving = {e for index in view.index for e in leaves(index, "axis")}
+            if view.domain is not None:
+                return False  # a mask
+            if view.node is key[0]:
+                bare = True
+            elif view.node.op in ("mul", "div", "neg", "cast"):
+                mapping = {axis(k): e for k, e in enumerate(view.index)}
+                factors += [a.through(mapping) for a in view.node.args]
+            elif along in moving and moving & rows and not moving & further:
+                return False  # a weight of each score
+        return bare
 
     def batched(self, n: Node, key: Key) -> bool:
         """Whether the rows are of many batches, each with columns of its own: some axis of the rows that everything moves with, in the scores and in what they are multiplied with."""

@@ -28,7 +28,7 @@ def flatten_temps(ir: Module, target: Target, options: Options) -> Module:
     found = _Axes({t.name: t for t in ir.temps if not t.strides and len(t.shape) > 1}, frozenset(s.name for s in ir.sizes))
     known = assuming(Known(ir.size_info()), both(*ir.requires))
     for k in ir.kernels:
-        found.look(k.body, known)
+        found.look(k.body, known, ())
     if not found.runs:
         return ir
     kernels = tuple(replace(k, body=found.changed(k.body, known)) for k in ir.kernels)
@@ -46,21 +46,25 @@ class _Axes:
         """Whether the position of a loop is divided, not only sizes."""
         return any(n.op in ("floordiv", "mod") and n.names - self.sizes for n in postorder(e))
 
-    def look(self, block: Block, known: Known) -> None:
+    def look(self, block: Block, known: Known, loops: tuple[Loop, ...]) -> None:
+        """`loops` are those around the block; what they say is worked out where it is asked for."""
         for s in block:
-            for n in postorder(*expressions(s)):
+            for n in postorder(*[e for e in expressions(s) if not e.buffers.isdisjoint(self.temps)]):
                 divided = [k for k, e in enumerate(n.args) if self.divides(e)] if n.op == "load" and n.attr in self.temps else []
                 if len(divided) > 1 and n.attr not in self.runs:
                     run = divided[0], divided[-1]
+                    for loop in loops:
+                        known = _inside(loop, known)
+                    loops = ()
                     if not self.divides(simplify(self.flat(n.attr, n.args, run), known)):
                         self.runs[n.attr] = run
             match s:
                 case Loop():
-                    self.look(s.body, _inside(s, known))
+                    self.look(s.body, known, (*loops, s))
                 case If():
-                    self.look((*s.body, *s.orelse), known)
+                    self.look((*s.body, *s.orelse), known, loops)
                 case While() | Region():
-                    self.look(s.body, known)
+                    self.look(s.body, known, loops)
                 case _:
                     pass
 

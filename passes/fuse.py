@@ -158,13 +158,18 @@ class _Planner:
         return [] if self.side_by_side(results, uses) else [n for n in results if n not in self.outputs]
 
     def side_by_side(self, results: list[Node], uses: dict[_Use, None]) -> bool:
-        """Whether the real nodes that use a cascade do so each at its own row, and need nothing of one another: then one kernel makes them all (`make_nests`)."""
+        """Whether the real nodes that use a cascade do so each at its own row, and need nothing of one another: then one kernel makes them all (`make_nests`).
+
+        Statistics alone are for rows that are consecutive in memory; of columns, they are worked out many side by side, and read again by who needs them.
+        """
         rows = results[0].attr.extents
+        alone = not any(state_axes(results[0], k)[1] for k in range(state_count(results[0])))
         roots = dict.fromkeys(u.root[0] for u in uses)
         for u in uses:
             own = dict(u.loops[: u.parallel])
             plain = len(set(u.index)) == len(rows) and all(own.get(e) is n for e, n in zip(u.index, rows, strict=True))
-            if not rows or u.covered or not plain or u.root[0].op in ("nest", "scan", "scatter", "update"):
+            scattered = alone and {v for v, _ in u.loops[: len(rows)]} != set(u.index)
+            if not rows or u.covered or not plain or scattered or u.root[0].op in ("nest", "scan", "scatter", "update"):
                 return False
         if len({(u.root, u.index) for u in uses}) != len(roots):
             return False

@@ -62,7 +62,7 @@ def _function(f: Function, taken: list[str]) -> Function:
     local = [s.var if isinstance(s, For) else s.name for s in statements(f.body) if isinstance(s, (For, Define, Array, Scratch))]
     fresh = Temporaries(Names([*taken, *local, *(p.name for p in f.params)]))
     body = _order(f.body, {p.name: 0 for p in f.params}, 0)
-    body = _Outward(body, fresh).block(body, lambda e: e)
+    body = _Outward(body, fresh).block(body, {}, substitution({}))
     return replace(f, body=_used(share(body, fresh)))
 
 
@@ -123,7 +123,7 @@ def _ordered(s: Stmt, depth: Mapping[str, int], level: int) -> Stmt:
         return substitute(e, {a: b for a, b in addresses.items() if a is not b})
 
     if isinstance(s, StoreTo):
-        return replace(s, address=ordered_sum(change(s.address), depth, level), value=change(s.value))
+        return StoreTo(s.buffer, ordered_sum(change(s.address), depth, level), change(s.value), s.stream, s.count)
     if isinstance(s, (Define, Assign)):
         return map_expressions((s,), change)[0]
     return s
@@ -192,7 +192,7 @@ def _inner(block: Block, found: dict[int, Inner]) -> Inner:
 
 
 class _Outward:
-    """Statements are made anew once, on the way in; `change` is what the loops around have made of an expression."""
+    """Statements are made anew once, on the way in.  `names` are the temporaries in scope, by the expressions of the function as it was that they hold; `change` puts them there."""
 
     def __init__(self, body: Block, fresh: Temporaries) -> None:
         self.fresh = fresh
@@ -200,37 +200,64 @@ class _Outward:
         self.inner: dict[int, Inner] = {}
         _inner(body, self.inner)
 
-    def block(self, block: Block, around: Change, outer: Inner | None = None) -> Block:
-        """`outer` is the loop around."""
+    def block(self, block: Block, around: Mapping[Expr, Expr], change: Change, outer: Inner | None = None) -> Block:
+        """`around` is in scope where the block begins; `outer` is the loop around."""
         result: list[Stmt] = []
-        known: dict[Expr, Expr] = {}  # what earlier loops of this block left in temporaries
-        change = around
+        names = around
         for s in block:
             inner = self.inner[id(s)]
-            if known and inner.assigned:  # the temporaries that hold once these variables change
-                known = {e: t for e, t in known.items() if inner.assigned.isdisjoint(e.names)}
-                change = _then(around, known)
+            if names is not around and any(not inner.assigned.isdisjoint(e.names) for e in names):  # only those that hold once these variables change
+                names = {e: t for e, t in names.items() if e in around or inner.assigned.isdisjoint(e.names)}
+                change = substitution(names)
             match s:
                 case For() | While():
                     header = _header(s, change)
                     new: dict[Expr, Expr] = {}
-                    for e in [*_bound(header, inner), *_unchanging(inner, outer, change, self.weight)]:
-                        let = self.fresh.define(e)
+                    bound = [s.stop] if isinstance(s, For) and isinstance(header, For) and _is_dear(header.stop, inner) else []
+                    for e in [*bound, *self.unchanging(inner, outer, names, change)]:
+                        let = self.fresh.define(change(e))
                         result.append(let)
                         new[e] = var(let.name, let.dtype)
-                    if isinstance(header, For) and header.stop in new:
-                        header = replace(header, stop=new[header.stop])
-                    result.append(with_body(header, self.block(s.body, _then(change, new), inner)))
-                    if new:
-                        known = {**known, **new}
-                        change = _then(around, known)
+                    if isinstance(header, For) and isinstance(s, For) and s.stop in new:
+                        header = replace(header, stop=new[s.stop])
+                    inside, within = ({**names, **new}, substitution({**names, **new})) if new else (names, change)
+                    result.append(with_body(header, self.block(s.body, inside, within, inner)))
+                    # behind the loop, only what is spelled without the temporaries of this block
+                    own = {t.attr for e, t in names.items() if e not in around}
+                    lasting = {e: t for e, t in new.items() if own.isdisjoint(change(e).names)}
+                    if len(lasting) == len(new):
+                        names, change = inside, within
+                    elif lasting:
+                        names = {**names, **lasting}
+                        change = substitution(names)
                 case Region():
-                    result.append(Region(self.block(s.body, change, outer), None if s.serial_if is None else change(s.serial_if)))
+                    result.append(Region(self.block(s.body, names, change, outer), None if s.serial_if is None else change(s.serial_if)))
                 case If():
-                    result.append(If(change(s.condition), self.block(s.body, change, outer), self.block(s.orelse, change, outer)))
+                    result.append(If(change(s.condition), self.block(s.body, names, change, outer), self.block(s.orelse, names, change, outer)))
                 case _:
                     result += map_expressions((s,), change)
         return tuple(result)
+
+    def unchanging(self, loop: Inner, outer: Inner | None, names: Mapping[Expr, Expr], change: Change) -> list[Expr]:
+        """The largest subexpressions in the body that the loop does not change, in order of appearance.  What depends on nothing that the loop around it alone
+        changes is left out: that one has hoisted all there is."""
+        changing = loop.changing
+        more = None if outer is None else outer.changing - changing
+        found: dict[Expr, None] = {}
+        seen: set[Expr] = set()
+        stack = list(reversed(loop.expressions))
+        while stack:
+            n = stack.pop()
+            if n in seen or not n.args or (more is not None and more.isdisjoint(n.names)) or n in names:
+                continue
+            seen.add(n)
+            fixed = not n.buffers and n.names.isdisjoint(changing)
+            worth = _weight(change(n), self.weight) if fixed else WORTH
+            if fixed and worth >= WORTH and n.op != "broadcast" and n.dtype.kind != "bool":
+                found[n] = None
+            elif not 0 <= worth < WORTH:  # else no part of it is worth more
+                stack.extend(reversed(n.args))
+        return list(found)
 
 
 def _header(s: For | While, change: Change) -> For | While:
@@ -240,52 +267,9 @@ def _header(s: For | While, change: Change) -> For | While:
     return For(s.var, change(s.start), change(s.stop), s.body, change(s.step), s.pragma, None if s.serial_if is None else change(s.serial_if))
 
 
-def _then(change: Change, mapping: Mapping[Expr, Expr]) -> Change:
-    """First the one change, then the other."""
-    if not mapping:
-        return change
-    substituted = substitution(mapping)
-    done: dict[Expr, Expr] = {}
-
-    def both(e: Expr) -> Expr:
-        found = done.get(e)
-        if found is None:
-            found = done[e] = substituted(change(e))
-        return found
-
-    return both
-
-
-def _bound(s: For | While, inner: Inner) -> list[Expr]:
-    """The end of a loop, where it is dear and is the same on every trip."""
-    if not isinstance(s, For) or not s.stop.args or not any(n.op in DEAR for n in postorder(s.stop)):
-        return []
-    return [] if s.stop.buffers or not inner.assigned.isdisjoint(s.stop.names) else [s.stop]
-
-
-def _unchanging(loop: Inner, outer: Inner | None, change: Change, weight: dict[Expr, float]) -> list[Expr]:
-    """The largest subexpressions in the body that the loop does not change, in order of appearance.  Of an expression that depends on nothing that the loop
-    around it alone changes, that one has hoisted all there is."""
-    changing = loop.changing
-    more = None if outer is None else outer.changing - changing
-    found: dict[Expr, None] = {}
-    seen: set[Expr] = set()
-    for e in loop.expressions:
-        if more is not None and more.isdisjoint(e.names):
-            continue
-        stack = [change(e)]
-        while stack:
-            n = stack.pop()
-            if n in seen or not n.args:
-                continue
-            seen.add(n)
-            fixed = not n.buffers and n.names.isdisjoint(changing)
-            worth = _weight(n, weight) if fixed else WORTH
-            if fixed and worth >= WORTH and n.op != "broadcast" and n.dtype.kind != "bool":
-                found[n] = None
-            elif not 0 <= worth < WORTH:  # else no part of it is worth more
-                stack.extend(reversed(n.args))
-    return list(found)
+def _is_dear(stop: Expr, inner: Inner) -> bool:
+    """Whether the end of a loop is dear, and the same on every trip."""
+    return bool(stop.args) and any(n.op in DEAR for n in postorder(stop)) and not stop.buffers and inner.assigned.isdisjoint(stop.names)
 
 
 CHANGES = float("-inf")

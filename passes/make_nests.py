@@ -212,9 +212,10 @@ class _Maker:
         return (If(condition, unique_locals(blocks[0], fresh), blocks[1]),)
 
     def _each(self, body: NestBody, name: str, node: Node) -> None:
-        """Store every element; those that differ in a choice side by side."""
+        """Store every element, those that differ in a choice side by side; what is made of a cascade row by row, wherever the axes of its rows stand."""
         chosen = None if self.target.gpu else choice(node)  # there, every element is a thread's own
-        axes = tuple(range(node.rank)) if chosen is None else order(node)[:-1]
+        rows = () if self.target.gpu else next(iter(self.rows.get(node, {}).values()), ())
+        axes = (*rows, *(a for a in range(node.rank) if a not in rows)) if chosen is None else order(node)[:-1]
         with body.nest(tuple(node.shape[a] for a in axes)) as found:
             at = dict(zip(axes, found, strict=True))
             extent = 1 if chosen is None else node.shape[chosen].attr

@@ -87,7 +87,7 @@ def _masked(c: CascadeLoops) -> list[tuple[Node, Point]]:
     """The choices, between a value and a constant, that what is kept for a tile is made of."""
     kept: set[Node] = set()
     for node, _ in c.wanted:
-        kept |= c.pointwise(node)
+        kept.update(c.pointwise(node))
     every = dict.fromkeys((node, index) for k in range(len(c.states)) for node, index, fixed in c.reads(k) if fixed and node in kept)
     return [(n, index) for n, index in every if n.op == "where" and n.args[2].node.op == "const" and n.args[2].domain is None]
 

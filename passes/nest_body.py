@@ -60,6 +60,7 @@ class NestBody:
         self.memo: dict[tuple[Node, Point, Expr | None, Expr | None], Expr] = {}
         self.kept: dict[tuple[Node, Point], Expr] = {}  # values that are in a tile of a cascade now, computed wherever the tile's positions are
         self.notes: list[str] = []  # for `--why`
+        self.nothing = Known({})
         self.cascades: dict[tuple[tuple[View, ...], Point], CascadeLoops] = {}
         self.loops_of: Callable[[NestBody, Node, Point], CascadeLoops] = CascadeLoops
         self.asked: dict[tuple[View, ...], set[int]] = {}  # of a cascade: the states that somebody outside of it reads; not there: any of them
@@ -302,7 +303,7 @@ class NestBody:
         for k, a in enumerate(node.args):
             tested = assumed if node.op == "where" else None
             if node.op == "where" and k > 0 and operands[0].is_position:
-                tested = both(tested, operands[0] if k == 1 else simplify(call("bit_not", operands[0])))
+                tested = both(tested, operands[0] if k == 1 else simplify(call("bit_not", operands[0]), self.nothing))
             operands.append((yield self._read(a, point, guard, tested)))
             if node.op == "where" and k == 0 and operands[0].is_const:  # there is no choice here
                 return (yield self._read(node.args[1 if operands[0].attr else 2], point, guard))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ir.expr import ZERO, Expr, call, ceildiv, const, floordiv, load, maximum, minimum, var
-from ..ir.graph import Node, View, previous_node, reduced_extents, state_axes, state_count
+from ..ir.graph import Node, View, postorder, previous_node, reduced_extents, state_axes, state_count
 from ..ir.kernel import Alloc, Buffer, Let, Nest
 from ..ir.primops import COMBINERS, OPS
 from ..ir.simplify import simplify
@@ -99,7 +99,9 @@ class CascadeLoops(KeptValues):
     def loops(self) -> Walk:
         body, outer = self.body, self.body.current
         order = self.order()
-        self.wanted = list(dict.fromkeys(key for k in (*order, *(f.states[0] for f in self.folds)) for key in self.wants(k)))
+        wanted = dict.fromkeys(key for k in (*order, *(f.states[0] for f in self.folds)) for key in self.wants(k))
+        ranks = {n: rank for rank, n in enumerate(postorder(*(node for node, _ in wanted)))}
+        self.wanted = sorted(wanted, key=lambda key: ranks[key[0]])
         self.blocked = any(self.is_score(node) and self.shared(node, index) for node, index in self.wanted)
         self.padded = self.blocked and self.chunk is None
         self.tile = LONG_TILE if not self.wanted else TILE if self.chunk is None else FEW_TILE

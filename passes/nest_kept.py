@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import prod
 from typing import TYPE_CHECKING
 
 from ..ir.dtypes import bool_
@@ -10,7 +12,7 @@ from ..ir.graph import Node, View
 from ..ir.primops import OPS
 from ..ir.simplify import prove_le, simplify
 from ..ir.walks import leaves, substitute
-from .costs import operation
+from .costs import NOMINAL, operation
 from .folds import order
 from .masks import ALONG
 
@@ -45,27 +47,42 @@ class KeptValues:
         return kept.score
 
     def wants(self, k: int) -> list[tuple[Node, Point]]:
-        """What the body of a state reads that wants to be computed once a tile, inner ones first: the largest values that hold a reduction and depend on no state; and, where the
-        state has further axes, the largest that do not move with them and cost more than a load."""
+        """What the body of a state reads that wants to be computed once a tile: the largest values that hold a reduction and depend on no state; and, where the state has further
+        axes, the largest that do not move with them and cost more than a load; with what is dear inside of these, where another state reads it on another way."""
         further = bool(self.further[k][1]) and self.states[k].op == "reduce"
-        found: dict[tuple[Node, Point], None] = {}
-        inside: set[Node] = set()  # of something that is kept
-        for node, index, fixed in self.reads(k):
-            if not fixed:
-                continue
-            if node.dtype is not bool_ and self.is_score(node):
-                if node not in inside:
-                    found.setdefault((node, index))
-                inside.update(a.node for a in node.args)
-            elif further and node.op in OPS and node not in inside and operation(node.op) > 1:
-                found.setdefault((node, index))
-                inside.update(n for n in self.pointwise(node) if not self.is_score(n))
-        return list(reversed(found))
+
+        def kept(node: Node, index: Point, fixed: bool) -> bool:
+            return fixed and node.dtype is not bool_ and (self.is_score(node) or (further and self.dear(node)))
+
+        found = [(node, index) for node, index, fixed in self.walked(k, kept) if kept(node, index, fixed)]
+        apart = {n for score, _ in found if self.is_score(score) for n in self.but_the_longest(score)}
+        inside = [(node, index) for node, index, fixed in self.reads(k) if fixed and (node, index) not in found]
+        elsewhere = {
+            (node, index)
+            for other, state in enumerate(self.states)
+            if further and other != k and state.op == "reduce"
+            for node, index, _ in self.walked(other, lambda *read: read[:2] in found)
+        }
+        return found + [(n, at) for n, at in inside if n in apart or (operation(n.op) > 1 and (n, at) in elsewhere and not self.is_score(n))]
+
+    def dear(self, node: Node) -> bool:
+        """Whether computing a value from what holds a reduction, or is in memory, costs more than a load."""
+        return node.op in OPS and sum(operation(n.op) for n in self.pointwise(node) if n.op in OPS and not self.is_score(n)) > 1
+
+    def but_the_longest(self, score: Node) -> set[Node]:
+        """The reductions that a score is made of, but for the longest: each is a loop nest of its own, the longest that of the score, which reads the others."""
+        sums = [n for n in self.pointwise(score) if n.op == "reduce" and self.body.home(n) is None]
+        longest = max(sums, key=lambda n: prod(e.attr if e.is_const else NOMINAL for e in n.attr.extents), default=None)
+        return {n for n in sums if n is not longest}
 
     def reads(self, k: int) -> list[tuple[Node, Point, bool]]:
         """The nodes that the body of a state is made of, outer ones first, where they are read, and whether that is one position for all positions of the state's further axes."""
-        if k in self.readings:
-            return self.readings[k]
+        if k not in self.readings:
+            self.readings[k] = self.walked(k, lambda *_: False)
+        return self.readings[k]
+
+    def walked(self, k: int, kept: Callable[[Node, Point, bool], bool]) -> list[tuple[Node, Point, bool]]:
+        """`reads`, where nothing is looked for behind what is kept."""
         _, extents = self.further[k]
         state = self.states[k]
         moving = {f"%{j}" for j in range(len(extents))} | {f"%r{j}" for j in range(len(self.extents) - 1)}
@@ -85,19 +102,20 @@ class KeptValues:
             if (node, index) in found or (view.domain is not None and not (fixed and self.inside(index, node))):
                 continue  # outside its mask it may not even be defined
             found[node, index] = fixed
-            if node.op in OPS:
+            if node.op in OPS and not kept(node, index, fixed):
                 queue.extend((a, index) for a in node.args)
-        self.readings[k] = [(node, index, fixed) for (node, index), fixed in found.items()]
-        return self.readings[k]
+        return [(node, index, fixed) for (node, index), fixed in found.items()]
 
-    def pointwise(self, node: Node) -> set[Node]:
-        stack, seen = [node], set()
+    def pointwise(self, node: Node) -> list[Node]:
+        """What a value is made of, pointwise, up to what is in memory or holds loops."""
+        stack: list[Node] = [node]
+        seen: dict[Node, None] = {}
         while stack:
             n = stack.pop()
             if n not in seen:
-                seen.add(n)
-                stack.extend(a.node for a in n.args if n.op in OPS)
-        return seen
+                seen[n] = None
+                stack.extend(a.node for a in n.args if n.op in OPS and self.body.home(n) is None)
+        return list(seen)
 
     def is_score(self, node: Node) -> bool:
         """Whether a value holds a reduction of its own, and no state."""

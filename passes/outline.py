@@ -31,6 +31,7 @@ from ..ir.program import (
     Function,
     If,
     Param,
+    Prefetch,
     Program,
     Region,
     Scratch,
@@ -93,8 +94,12 @@ def _statement(s: Stmt, f: Function, names: Names, pieces: list[Function], known
 
 
 def _short(block: Block) -> bool:
-    """A few statements that run once."""
-    return len(block) <= SHORT and all(isinstance(s, (Define, Assign, StoreTo)) for s in block)
+    """A few statements that run once, and hints."""
+    inner = list(statements(block))
+    return len(inner) <= SHORT and all(
+        isinstance(s, (Define, Assign, StoreTo, Prefetch)) or (isinstance(s, If) and all(isinstance(t, Prefetch) for t in (*s.body, *s.orelse)))
+        for s in inner
+    )
 
 
 def _piece(loop: For, f: Function, names: Names, known: dict[str, Known]) -> Function | None:

@@ -9,6 +9,8 @@ not loaded anyway stays under its condition; where that would write out an expre
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ..ir.dtypes import INDEX
 from ..ir.expr import Expr, var
 from ..ir.program import Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, expressions, map_expressions, with_body
@@ -63,8 +65,11 @@ def share(block: Block, fresh: Temporaries) -> Block:
 
 def _run(run: list[Stmt], fresh: Temporaries) -> Block:
     """One run of simple statements with its lets."""
-    if not _repeats(run):
+    repeated = _repeated(run)
+    if not repeated:  # most runs are done here
         return tuple(run)
+    if not any(map(_worth, repeated)):
+        return tuple([t for s in run for t in _unfolded(s, fresh)])
     changed = {s.name for s in run if isinstance(s, Assign)} | {s.buffer for s in run if isinstance(s, StoreTo)}
     plan = _Plan(run, changed)
     result: list[Stmt] = []
@@ -84,22 +89,25 @@ def _run(run: list[Stmt], fresh: Temporaries) -> Block:
     return tuple(result)
 
 
-def _repeats(run: list[Stmt]) -> bool:
-    """Whether anything that could have a name occurs twice: most runs are done here."""
-    seen: set[Expr] = set()
-    for s in run:
-        roots = expressions(s)
-        for n in postorder(*roots):
-            for a in n.args:
-                if a.args and a.op != "broadcast":
-                    if a in seen:
-                        return True
-                    seen.add(a)
-        for e in roots:
-            if e.args and e in seen:
-                return True
-            seen.add(e)
-    return False
+def _repeated(run: list[Stmt]) -> list[Expr]:
+    """What could have a name and occurs twice."""
+    roots = [expressions(s) for s in run]
+    used = [a for r in roots for args in (r, *[n.args for n in postorder(*r)]) for a in args if a.args and a.op != "broadcast"]
+    return [e for e, times in Counter(used).items() if times > 1] if len(set(used)) < len(used) else []
+
+
+def _worth(e: Expr) -> bool:
+    if e.op == "broadcast":
+        return False
+    if e.op in MEMORY:
+        return True
+    if e.dtype.element is INDEX or e.dtype.kind == "bool":
+        operations, stack = 0, [e]
+        while stack and operations < INDEX_WORTH:
+            operations += 1
+            stack += [a for a in stack.pop().args if a.args]
+        return operations == INDEX_WORTH
+    return e.op != "cast" or bool(e.args[0].args)
 
 
 Use = tuple[int, Expr]  # a subexpression in one statement of a run; in all of them (-1), where its value is the same
@@ -111,7 +119,6 @@ class _Plan:
     def __init__(self, run: list[Stmt], changed: set[str]) -> None:
         self.orders = [[n for n in postorder(*expressions(s)) if n.args] for s in run]
         self._stable: dict[Expr, bool] = {}
-        self._weight: dict[Expr, int] = {}
         self._keys: list[dict[Expr, Use]] = []
         self._uses: dict[Use, int] = {}
         self._guarded: dict[Use, bool] = {}
@@ -121,15 +128,18 @@ class _Plan:
             for n in order:
                 if n not in self._stable:
                     self._stable[n] = changed.isdisjoint(n.names) and changed.isdisjoint(n.buffers)
-                    self._weight[n] = 1 + sum([self._weight[a] for a in n.args if a.args])
             keys: dict[Expr, Use] = {n: (-1 if self._stable[n] else place, n) for n in order}
             roots = expressions(s)
             used = [*roots, *[a for n in order if keys[n] not in counted for a in n.args]]
             for key in [keys[e] for e in used if e.args]:
                 self._uses[key] = self._uses.get(key, 0) + 1
             counted.update(keys.values())
-            self._always.update([keys[n] for n in always(*roots) if n.args])
             self._keys.append(keys)
+        self._certain = not any(is_lazy(n) for order in self.orders for n in order)
+        if self._certain:
+            return
+        for s, keys in zip(run, self._keys, strict=True):
+            self._always.update([keys[n] for n in always(*expressions(s)) if n.args])
         for keys in self._keys:
             for n, key in keys.items():
                 own = n.op in MEMORY and key not in self._always
@@ -141,21 +151,14 @@ class _Plan:
 
     def wanted(self, place: int, e: Expr) -> bool:
         key = self._keys[place][e]
-        return self._uses[key] > 1 and self._worth(e) and (key in self._always or not self._guarded[key])
-
-    def _worth(self, e: Expr) -> bool:
-        if e.op == "broadcast":
-            return False
-        if e.op in MEMORY:
-            return True
-        if e.dtype.element is INDEX or e.dtype.kind == "bool":
-            return self._weight[e] >= INDEX_WORTH
-        return not (e.op == "cast" and self._weight[e] == 1)
+        return self._uses[key] > 1 and _worth(e) and (self._certain or key in self._always or not self._guarded[key])
 
 
 def _unfolded(s: Stmt, fresh: Temporaries) -> Block:
     """The statement, its choices written as `if` where it would print the same loads many times."""
     roots = expressions(s)
+    if not any(is_lazy(n) for n in postorder(*roots)):
+        return (s,)
     printed: dict[Expr, int] = {}
     for n in postorder(*roots):
         printed[n] = 1 + sum(printed[a] for a in n.args)

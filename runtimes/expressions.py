@@ -102,7 +102,7 @@ class Expressions:
         return positions.is_natural(root, self.known)
 
     def known(self, e: Expr) -> positions.Known:
-        info = self._name(e)
+        info = self.number(e.op, e.attr)
         return positions.Known(info.position, info.natural)
 
     # ---- one node
@@ -119,12 +119,12 @@ class Expressions:
             return self._vector(e, operand, args)
         return self._scalar(e, operand, args)
 
-    def _name(self, e: Expr) -> Info:
-        for space in ("size", "var") if e.op == "size" else ("var", "size"):
-            info = self.scope.get((space, e.attr))
+    def number(self, op: str, name: str) -> Info:
+        for space in ("size", "var") if op == "size" else ("var", "size"):
+            info = self.scope.get((space, name))
             if info is not None:
                 return info
-        raise CompilerBug("render", f"the program uses `{e.attr}` where it is not declared")
+        raise CompilerBug("render", f"the program uses `{name}` where it is not declared")
 
     def buffer(self, name: str) -> Info:
         info = self.scope.get(("buffer", name))
@@ -137,7 +137,7 @@ class Expressions:
         return Text(text, UNARY if text.startswith("-") else POSTFIX)
 
     def _variable(self, e: Expr, args: list[Text]) -> Text:
-        info = self._name(e)
+        info = self.number(e.op, e.attr)
         return Text(info.text, POSTFIX, info.mask)
 
     def _load(self, e: Expr, args: list[Text]) -> Text:

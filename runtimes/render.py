@@ -44,7 +44,7 @@ from .helpers import Helpers, Types
 from .layout import BODY, ORELSE, depth_of, lines_of, segments_of
 from .names import Names
 from .spelling import Need
-from .teams import ends_by_leaving, failing, fails_in_team, team_inside
+from .teams import copied_in, ends_by_leaving, failing, fails_in_team, team_inside
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -123,12 +123,14 @@ class Renderer:
         """Start a function; the C names of its parameters."""
         self._local = Names(self.names.taken)
         self._live = []
+        self._pointers: set[str] = set()
         scope: Scope = {}
         sizes = {s.name for s in self.program.sizes} | {name for name, _ in self.program.derived}
         texts = []
         for p in params:
             space = "buffer" if p.pointer else "size" if p.name in sizes and p.dtype.name == "i64" else "var"
             text = self._local.get(space, p.name)
+            self._pointers |= {p.name} if p.pointer else set()
             scope[space, p.name] = Info(text, p.dtype, position=space == "size" or p.position, natural=space == "size" or p.natural)
             texts.append(text)
         self.expressions.scope = scope
@@ -315,10 +317,12 @@ class Renderer:
         trips = None
         if s.start.is_const and s.stop.is_const and step:
             trips = max(0, -((s.start.attr - s.stop.attr) // step))
+        copied = copied_in(s, self._pointers) if s.pragma == "parallel" and not frame.team else []
         fields = {
             "type": "int64_t", "name": name, "start": e.text(s.start), "stop": e.text(s.stop, Need(11)), "step": step,
             "step_text": e.text(s.step, Need(13)), "pragma": s.pragma, "trips": trips, "team": bool(frame.team),
             "parallel_if": None if s.serial_if is None else e.text(negation(s.serial_if), Need(6)),
+            "copied": [e.buffer(name).text if space == "buffer" else e.number(space, name).text for space, name in copied],
         }  # fmt: skip
         return fields, {BODY: s.body}, (("var", s.var), Info(name, s.step.dtype, *of_loop(s.start, s.step, e.known)))
 

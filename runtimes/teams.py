@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
-from ..ir.program import Block, Call, Fail, For, If, Program, Region, Scratch, Stmt, While
+from ..ir.program import Array, Assign, Block, Call, Define, Fail, For, If, Prefetch, Program, Region, Scratch, Stmt, StoreTo, While, expressions
+from ..ir.walks import postorder
 
 
 def every_statement(block: Block) -> Iterator[Stmt]:
@@ -44,6 +45,23 @@ def failing(program: Program) -> frozenset[str]:
 def fails_in_team(block: Block, failing_functions: frozenset[str]) -> bool:
     """Whether something in a region or parallel loop of the block can fail, so that its function needs the sticky `status`."""
     return any(team and _can_fail(s, failing_functions) for s, team in with_team(block))
+
+
+def copied_in(loop: For, pointers: Set[str]) -> list[tuple[str, str]]:
+    """What iterations only read of what is around their loop, as ("buffer" | "size" | "var", name): numbers, and those of the pointers that they use.  Nothing where an iteration is a call, which is given it all.
+
+    A thread that has copies keeps them in registers; what a team shares is loaded again after every store (exp of 512 × 512 elements: 1.3 times as fast).
+    """
+    inner = list(every_statement(loop.body))
+    if any(isinstance(s, (Call, Region, Scratch)) for s in inner):
+        return []
+    own = {loop.var, *(s.var if isinstance(s, For) else s.name for s in inner if isinstance(s, (For, Define, Array, Assign)))}
+    nodes = list(postorder(*(e for s in inner for e in expressions(s))))
+    buffers = {b for n in nodes for b in (*n.buffers, *((n.attr,) if n.op == "to_line" else ()))} | {
+        s.buffer for s in inner if isinstance(s, (StoreTo, Prefetch))
+    }
+    numbers = {(n.op, n.attr) for n in nodes if n.op in ("size", "var") and n.attr not in own}
+    return [*(("buffer", b) for b in sorted(buffers & pointers - own)), *sorted(numbers)]
 
 
 def ends_by_leaving(block: Block) -> bool:

@@ -279,3 +279,16 @@ def test_one_scope_shadows_another_and_gives_it_back():
     assert "for (int64_t i = N - 1; i > -1; i--) {" in source
     assert "for (int64_t i = 0; M > 0 ? i < N : i > N; i += M) {" in source
     assert "  float x = 1.0f;\n" in source and "    const float x = from[i];\n" in source
+
+
+def test_threads_have_copies_of_what_iterations_only_read():
+    params = (Param("from", f32, True, True), Param("to", f32, True), Param("N", i64))
+    half = (Define("middle", N.dtype, floordiv(N, const(2)), False),)
+    body = (Define("at", N.dtype, i + var("middle"), False), StoreTo("to", i, load("from", f32, var("at"))))
+    parallel = For("i", ZERO, floordiv(N, const(2)), body, pragma="parallel")
+    text = render(copy_program(functions=(Function("copy kernel", params, (*half, parallel)),))).source
+    assert "#pragma omp parallel for schedule(static) firstprivate(from, to, middle) if (!omp_in_parallel())" in text
+    inner = Function("inner", params, ())
+    called = For("i", ZERO, N, (Call("inner", ("from", "to", N)),), pragma="parallel")
+    text = render(copy_program(functions=(inner, Function("copy kernel", params, (called,))))).source
+    assert "#pragma omp parallel for schedule(static) if (!omp_in_parallel())" in text

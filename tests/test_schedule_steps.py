@@ -14,6 +14,7 @@ from random_schedules import random_line
 from scheduling import CPU, KERNELS, module, same
 
 IN_BLOCKS = "split j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder j.0 i\nvectorize j.1.1.1\nunroll j.1.1.0"
+TILE = "split i 2 tail=pad\nsplit j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder i.0 j.0 j.1.0 i.1 j.1.1.0 j.1.1.1\nvectorize j.1.1.1\nunroll j.1.1.0\nunroll i.1"
 GOOD = {
     "split guard": ("pointwise", "split i 4\nsplit j 3"),
     "split cut": ("softmax", "split p 4 tail=cut\nsplit p.t 2 tail=cut\nsplit i 3 tail=cut"),
@@ -99,11 +100,19 @@ GOOD = {
         "split j 100 tail=perfect\nhold j.1 exp\nexpand j.1.exp j.1\nfission j.1\nsplit j.1 4 tail=cut\nvectorize j.1.1",
     ),
     "tabulate": ("softmax_short", "tabulate q j"),
-    "tabulate, in vectors": ("softmax_short", "tabulate q j\nsplit q.s 4 tail=cut\nvectorize q.s.1\nsplit j 4 tail=cut\nvectorize j.1"),
+    "tabulate, in vectors": (
+        "softmax_short",
+        "tabulate q j\nsplit q 8 tail=cut\nrfactor q.1\nvectorize q.1\nsplit q.t 4 tail=pad\nrfactor q.t.1 skip=1\nvectorize q.t.1\nsplit j 4 tail=cut\nvectorize j.1",
+    ),
+    "tabulate, with lanes beyond the end": ("softmax_short", "tabulate q j\nsplit q 8 tail=pad\nrfactor q.1\nvectorize q.1"),
+    "align a collapsed axis": ("pointwise", "collapse i j\nalign i_j Y\nsplit i_j 8 tail=cut\nvectorize i_j.1"),
     "stream_store": ("pointwise", "split j 4 tail=cut\nvectorize j.1\nstream_store Y least=100"),
     "prefetch": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 i"),
     "prefetch of the same loop": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 q.0 trips=4"),
+    "prefetch of what stands near": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 q.0 near=4096"),
+    "prefetch of what is large": ("pointwise", "collapse i j\nsplit i_j 8 tail=cut\nvectorize i_j.1\nprefetch X i_j.0 i_j.0 trips=4 least=100"),
     "prefetch dealt out": ("broadcast", f"{IN_BLOCKS}\nprefetch b j.1.0 j.0 shared=i"),
+    "prefetch of what each iteration of a tile reads": ("broadcast", f"{TILE}\nprefetch b j.1.0 j.1.0 near=64"),
     "prefetch what memory chooses": ("table", "split j 8 tail=cut\nvectorize j.1\nprefetch W j.0 i bytes=64"),
     "prefetch through a guard": ("table", "split j 8 tail=pad\nvectorize j.1\nprefetch W j.0 i bytes=64"),
     "rfactor": ("row_sum", "split p 8 tail=cut\nrfactor p.1\nvectorize p.1"),
@@ -194,6 +203,8 @@ REFUSED = {
     "stream what is local": ("gemm", "stream_store acc", "is local"),
     "stream what is always small": ("softmax_short", "stream_store Y least=100000", "never has"),
     "prefetch dealt out to iterations that read their own": ("broadcast", f"{IN_BLOCKS}\nprefetch X j.1.0 j.0 shared=i", "share rows"),
+    "prefetch of what the iterations of a tile read apart": ("broadcast", f"{TILE}\nprefetch X j.1.0 j.1.0 near=64", "reads no consecutive elements"),
+    "prefetch what is always small": ("softmax_short", "split j 4 tail=cut\nvectorize j.1\nprefetch X j.0 i least=100000", "never has"),
     "prefetch without vectors": ("softmax", "prefetch X q i", "no vector loop"),
     "prefetch for a loop inside": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch X i j.0", "not inside"),
     "prefetch what memory chooses, as if sizes did": ("table", "split j 4 tail=cut\nvectorize j.1\nprefetch W j.0 i", "reads the same"),
@@ -249,6 +260,13 @@ def test_strict_forbids_another_order_of_a_float_sum(case: str) -> None:
     replay(unique(before.kernels[0]), Facts.of(before), script)
     with pytest.raises(StepError, match="--strict forbids"):
         replay(unique(before.kernels[0]), Facts.of(before, strict=True), script)
+
+
+def test_strict_sums_read_a_table_that_vectors_have_filled() -> None:
+    before = module("softmax_short")
+    script = "tabulate q j\nsplit q.s 4 tail=cut\nvectorize q.s.1"
+    after = before.with_kernels((replay(unique(before.kernels[0]), Facts.of(before, strict=True), script),))
+    same(before, after)
 
 
 @pytest.mark.parametrize("seed", range(24))

@@ -26,6 +26,11 @@ DECODE = """
   (setf P (softmax (* (einsum "hd,hjd->hj" Q K) (rsqrt D)) :axis -1))
   (return (einsum "hj,hje->he" P V)))
 """
+GROUPED = """
+(composite grouped ((Q{T}[G A D] K{T}[G M D] V{T}[G M E]) -> (O{T}[G A E]))
+  (setf S (* (einsum "gad,gjd->gaj" Q K) (rsqrt D)))
+  (return (einsum "gaj,gje->gae" (softmax S :axis -1) V)))
+"""
 BOUNDS = {"f32": 2e-6, "f64": 1e-14, "f16": 2e-3, "bf16": 1.6e-2}  # of a value near 1: rounding of the result, and of some dozen products
 
 
@@ -96,6 +101,28 @@ def test_decode(dtype, vector):
         found = np.asarray(f(q, k, v)).astype(np.float64)
         expected = decoded(*(np.asarray(x).astype(np.float64) for x in (q, k, v)))
         np.testing.assert_allclose(found, expected, rtol=0, atol=4 * BOUNDS[dtype], err_msg=f"H={h} D={d} M={m} E={e}, seed {SEED}")
+
+
+@needs_cc
+@pytest.mark.parametrize(("dtype", "vector"), [("f32", 32), ("f32", 64), ("f64", 64), ("bf16", 64)])
+def test_rows_that_share_a_cache(dtype, vector):
+    """Tiles of two rows and what is left of them, at depths and lengths below, at and above vectors."""
+    f = luminal.compile(GROUPED, dtype={"T": dtype}, config={"VECTOR": vector})
+    rng = np.random.default_rng(SEED)
+    for g, a, d, m, e in [
+        (1, 1, 1, 1, 1),
+        (2, 2, 16, 16, 5),
+        (3, 3, 15, 17, 16),
+        (1, 4, 33, 47, 33),
+        (2, 5, 64, 300, 64),
+        (1, 8, 24, 1500, 40),
+        (2, 9, 7, 40, 129),
+    ]:
+        q, k, v = (cast(rng.standard_normal(shape).astype(np.float32), dtype) for shape in ((g, a, d), (g, m, d), (g, m, e)))
+        found = np.asarray(f(q, k, v)).astype(np.float64)
+        wide = [np.asarray(x).astype(np.float64) for x in (q, k, v)]
+        expected = decoded(wide[0].reshape(g * a, d), np.repeat(wide[1], a, 0), np.repeat(wide[2], a, 0)).reshape(g, a, e)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=4 * BOUNDS[dtype], err_msg=f"G={g} A={a} D={d} M={m} E={e}, seed {SEED}")
 
 
 def cast(x, dtype):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from luminal.ir import polynomial as pl
 from luminal.ir.bounds import Known
 from luminal.ir.dtypes import INDEX
-from luminal.ir.expr import ceildiv, load, size, var
+from luminal.ir.expr import ceildiv, load, size, to_line, var
 from luminal.ir.graph import Size
 from luminal.ir.simplify import assuming
 
@@ -23,6 +23,10 @@ def test_what_fails_somewhere_is_refuted_and_not_proven() -> None:
     for e in (N - i * 8 - 8, i - 1, j - i * 8 - 1, N - M, M - N):
         assert NEST.refuted(pl.poly(e)), e
         assert not NEST.nonnegative(pl.poly(e))
+
+
+def test_what_depends_on_where_a_line_begins_is_refuted_too() -> None:
+    assert NEST.refuted(pl.poly(to_line("Y") * -1)) and not NEST.refuted(pl.poly(to_line("Y")))
 
 
 def test_a_value_that_is_not_known_refutes_nothing() -> None:

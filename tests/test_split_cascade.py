@@ -17,9 +17,15 @@ import test_cascade_moments
 import test_cascade_scores
 from cascades import OPTIONS, SEED, after, before, inputs_of, naive, nests
 from compilers import needs_cc
+from luminal.ir.evaluate import evaluate
+from luminal.ir.expr import const, var
 from luminal.ir.kernel import If, Kernel, Loop, statements
+from luminal.ir.program import Region
+from luminal.ir.program import statements as lines
 from luminal.ir.target import Target
+from luminal.ir.walks import substitute
 from luminal.passes.legalize import legalize
+from luminal.passes.lower import lower
 from luminal.passes.schedule import Facts, replay, schedule, unique
 from running import TARGET, agree, draw, meaning, outputs
 
@@ -109,18 +115,35 @@ def test_strips_along_a_kept_axis(registers: int, columns: str, strips: set[int]
     assert {int(words[2]) for words in notes if words[:2] == ["vectors", "of"] and "kept" in words} == strips
 
 
-def test_rows_that_share_keys_and_values_ask_ahead_for_both() -> None:
-    """Values are weighed in register tiles, four rows to a vector; keys are read once for all rows.  A row alone needs neither."""
-
+@pytest.mark.parametrize(("registers", "asked"), [(32, {("K", "near"), ("V", "trips")}), (16, {("K", "trips"), ("V", "trips")})])
+def test_rows_that_share_keys_and_values_ask_ahead_for_both(monkeypatch: pytest.MonkeyPatch, registers: int, asked: set[tuple[str, str]]) -> None:
+    """Values are weighed in register tiles, four rows to a vector; keys are read once for all rows, two of which take what is loaded where there are registers for their sums.
+    A row alone asks for what it reads next."""
+    monkeypatch.setattr("luminal.passes.nest_cascade.FEW_TILE", 256)
     scored, weighed = 'einsum "had,hjd->haj" Q K', 'einsum "haj,hje->hae"'
     several = f"((Q{{f32}}[H A D] K{{f32}}[H M D] V{{f32}}[H M E]) -> (O{{f32}}[H A E])) (return ({weighed} (softmax ({scored}) :axis -1) V))"
-    alone = several.replace("H A ", "H ").replace("ha", "h")
-    asked = {}
-    for text in (several, alone):
-        (kernel,) = schedule(legalize(nests(after(before(text))), VECTORS, OPTIONS), VECTORS, OPTIONS).kernels
-        asked[text] = {line.split()[1] for line in kernel.schedule if line.startswith("prefetch")}
+    target = replace(VECTORS, vector_registers=registers, vector_bytes=2 * registers)
+    for text, wanted in ((several, asked), (several.replace("H A ", "H ").replace("ha", "h"), {("K", "near"), ("V", "trips")})):
+        (kernel,) = schedule(legalize(nests(after(before(text))), target, OPTIONS), target, OPTIONS).kernels
+        assert {(line.split()[1], line.split()[4].split("=")[0]) for line in kernel.schedule if line.startswith("prefetch")} == wanted
         assert any("rows of" in note and "share" in note and "loaded once" in note for note in kernel.notes) is (text is several)
-    assert asked == {several: {"K", "V"}, alone: set()}
+
+
+@pytest.mark.parametrize(("M", "threads"), [(512, False), (1024, True), (8192, True)])
+def test_chunks_are_shared_where_their_positions_are_worth_a_team(M: int, threads: bool) -> None:
+    """What the chunks hold together decides, not one of them: a single head of 1024 × 128 is a megabyte."""
+    text = (
+        '((Q{f32}[H D] K{f32}[H M D] V{f32}[H M E]) -> (O{f32}[H E])) (return (einsum "hj,hje->he" (softmax (einsum "hd,hjd->hj" Q K) :axis -1) V))'
+    )
+    target = replace(VECTORS, threads=True)
+    program = lower(schedule(legalize(nests(after(before(text))), target, OPTIONS), target, OPTIONS), target, OPTIONS)
+    alone = next(
+        s.serial_if
+        for f in program.functions
+        for s in lines(f.body)
+        if isinstance(s, Region) and s.serial_if is not None and "chunks" in s.serial_if.names
+    )
+    assert evaluate(substitute(alone, {var("chunks"): const(M // 512)}), {"H": 1, "D": 128, "E": 128, "M": M}) is not threads
 
 
 def test_sizes_that_are_known_choose_once() -> None:

@@ -106,10 +106,9 @@ class Flattener:
     def block(self, block: k.Block, scope: Scope) -> p.Block:
         scope = scope.copy()
         result: list[p.Stmt] = []
-        visited = performed(block, scope) if self._lanes else frozenset()
         for s in block:
             if isinstance(s, (k.Store, k.Let)) and self._lanes:
-                lets, s = self.eager(s, scope, visited)
+                lets, s = self.eager(s, scope, block)
                 result.extend(lets)
             for t in self.statement(s, scope):
                 defined = result[-1] if result else None
@@ -119,12 +118,16 @@ class Flattener:
                     result.append(t)
         return tuple(result)
 
-    def eager(self, s: k.Store | k.Let, scope: Scope, visited: Positions) -> tuple[p.Block, k.Store | k.Let]:
+    def eager(self, s: k.Store | k.Let, scope: Scope, block: k.Block) -> tuple[p.Block, k.Store | k.Let]:
         """In a vector loop: guarded loads that are sure to be inside their buffer come before the statement, so that a choice lane by lane is no branch."""
         choices = [n for n in postorder(s.value) if n.op == "where" and not self._lanes.isdisjoint(n.args[0].names)]
+        guarded = dict.fromkeys(n for c in choices for n in postorder(c.args[1], c.args[2]) if n.op == "load" and n.args)
+        if not guarded:
+            return (), s
+        visited = performed(block, scope)
         lets: list[p.Stmt] = []
         names: dict[Expr, Expr] = {}
-        for n in dict.fromkeys(n for c in choices for n in postorder(c.args[1], c.args[2]) if n.op == "load" and n.args):
+        for n in guarded:
             if all(position in visited for position in zip(n.args, scope.places[n.attr].buffer.shape, strict=True)):
                 names[n] = var(self.names.fresh(f"{n.attr}.value"), n.dtype)
                 lets.append(p.Define(names[n].attr, n.dtype, scope.flat(n)))

@@ -26,6 +26,8 @@ def grid(body: p.Block, gpu: bool) -> tuple[p.Block, tuple[Expr, ...], tuple[Exp
     for s in p.statements(body):
         if isinstance(s, p.For) and s.pragma in BLOCKS + THREADS:
             extents.setdefault(s.pragma, []).append(trips(s.start, s.stop, s.step))
+    if not gpu and not extents:
+        return body, (), ()
     if not gpu:
         if any(isinstance(s, p.For) and s.pragma in THREADS and p.Barrier() in p.statements(s.body) for s in p.statements(body)):
             raise CompilerBug("lower", "a barrier among threads needs a GPU")

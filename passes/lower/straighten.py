@@ -42,12 +42,4 @@ def _statement(s: Stmt, known: Known, loops: tuple[For, ...]) -> Stmt:
 
 def divides(e: Expr, lane: Expr) -> bool:
     """Whether the lane stands under a division or a remainder of positions."""
-    if lane.attr not in e.names:
-        return False
-    under: set[Expr] = set()
-    for n in postorder(e):
-        if n is lane or any(a in under for a in n.args):
-            if n.op in ("floordiv", "mod"):
-                return True
-            under.add(n)
-    return False
+    return lane.attr in e.names and any(n.op in ("floordiv", "mod") and lane.attr in n.names for n in postorder(e))

@@ -24,7 +24,7 @@ from dataclasses import replace
 from ...ir.dtypes import DType
 from ...ir.expr import ONE, ZERO, Expr, const, load, var, vload, zip_halves
 from ...ir.program import Array, Assign, Block, Define, For, If, Stmt, StoreTo, expressions, map_block, map_expressions, statements
-from ...ir.walks import substitute
+from ...ir.walks import postorder, substitute
 from .affine import slope
 from .names import Names
 
@@ -41,7 +41,9 @@ def _turned(loop: For, names: Names) -> Block | None:
     if not (loop.start is ZERO and loop.step is ONE and loop.stop.is_const and loop.pragma in ("", "unroll")):
         return None
     lanes = loop.stop.attr
-    if not 2 <= lanes <= MOST or lanes & (lanes - 1) or not all(isinstance(s, (Define, Assign, StoreTo, If)) for s in statements(loop.body)):
+    if not 2 <= lanes <= MOST or lanes & (lanes - 1) or not any(n.op == "gather" for s in loop.body for n in postorder(*expressions(s))):
+        return None
+    if not all(isinstance(s, (Define, Assign, StoreTo, If)) for s in statements(loop.body)):
         return None
     i = var(loop.var)
     # what differs between the trips: the loop's variable, and what the body defines or changes

@@ -1,6 +1,7 @@
 """How much work a loop nest holds, roughly, as a polynomial of the sizes.
 
-An estimate only: `x // 8` counts as x/8 and `min(8, x)` as 8, so that the trips of split loops multiply back to the whole axis: ceil(K/512) · min(512, …) ≈ K.
+An estimate only: `x // 8` counts as x/8 and `min(8, x)` as 8, so that the trips of split loops multiply back to the whole axis: ceil(K/512) · min(512, …) ≈ K.  So do the trips of loops over
+pieces whose length has a name: ceil(K/length) · length ≈ K; where only their number counts, the condition asks for it by its name.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from math import ceil
 
 from ...ir import program as p
 from ...ir.dtypes import INDEX
-from ...ir.expr import TRUE, Expr, product, size, total
+from ...ir.expr import TRUE, Expr, product, size, total, var
 from ...ir.walks import postorder
 
 FORK = 350_000  # operations, most of them on vectors, that take about as long as waking the threads saves
@@ -30,14 +31,39 @@ def little_work(body: p.Block, names: Mapping[str, Expr]) -> Expr | None:
     known: dict[str, Estimate] = {}
     for name, value in names.items():
         known[name] = _bound(_estimate(value, known), known)
-    work = _block(body, known)
+    pieces = {name: found for name, value in names.items() if (found := _pieces(value, known)) is not None}
+    lengths = {length for _, length in pieces.values()}
+    kept: dict[str, Estimate] = {name: {(name,): 1} for name in known if name in pieces or name in lengths}
+    work = _bound(_joined(_block(body, {**known, **kept}), pieces), {name: known[name] for name in known if name in lengths})
     # a term that divides another is small beside it
-    leading = {m: c for m, c in work.items() if m and c > 0 and not any(m != n and _divides(m, n) for n in work)}
+    leading = {m: c for m, c in work.items() if m and c > 0 and not any(len(m) < len(n) and _divides(m, n) for n in work)}
     if not leading:
         return TRUE if sum(work.values()) < FORK else None
     least = min(leading.values())
-    amount = total(product(map(size, m)) * ceil(c / least - EPSILON) for m, c in leading.items())
+    amount = total(product(var(n) if n in pieces else size(n) for n in m) * ceil(c / least - EPSILON) for m, c in leading.items())
     return amount.lt(max(1, int(FORK / least + EPSILON)))
+
+
+def _pieces(value: Expr, known: Mapping[str, Estimate]) -> tuple[Estimate, str] | None:
+    """What is cut in pieces, and the name of their length, where the value is the number of these."""
+    cut = next((n for n in postorder(value) if n.op == "floordiv" and n.args[1].op == "var" and n.args[1].attr in known), None)
+    return None if cut is None else (_bound(_estimate(cut.args[0], known), known), cut.args[1].attr)
+
+
+def _joined(work: Estimate, pieces: Mapping[str, tuple[Estimate, str]]) -> Estimate:
+    """Numbers of pieces times their length: all of what is cut."""
+    for name, (whole, length) in pieces.items():
+        result: Estimate = {}
+        for m, c in work.items():
+            term: Estimate = {m: c}
+            if name in m and length in m:
+                left = list(m)
+                left.remove(name)
+                left.remove(length)
+                term = _times({tuple(left): c}, whole)
+            result = _sum(result, term)
+        work = result
+    return work
 
 
 def _quotient(a: Estimate, b: Estimate) -> Estimate:
@@ -98,6 +124,8 @@ def _cost(e: Expr, far: frozenset[str]) -> int:
 
 def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:
     """Variables of the loops in `stops`, and other names there, stay in it by name; what is not known counts as 1."""
+    if e.is_const:
+        return {(): _clipped(e.attr)}
     done: dict[Expr, Estimate] = {}
     for n in postorder(e):
         args = [done[a] for a in n.args]
@@ -132,6 +160,8 @@ def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:
 
 def _bound(e: Estimate, stops: Mapping[str, Estimate]) -> Estimate:
     """Loop variables, and other names, replaced: by where they stop in a positive term, by 0 in a negative one."""
+    if not any(n in stops for m in e for n in m):
+        return e
     result: Estimate = {(): 0}
     for m, c in e.items():
         term: Estimate = {tuple(n for n in m if n not in stops): c}
@@ -142,7 +172,7 @@ def _bound(e: Estimate, stops: Mapping[str, Estimate]) -> Estimate:
 
 
 def _clipped(x: float) -> float:
-    return min(max(x, -MOST), MOST)
+    return x if -MOST <= x <= MOST else min(max(x, -MOST), MOST)
 
 
 def _sum(a: Estimate, b: Estimate, times: int = 1) -> Estimate:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.expr import Expr
+from ...ir.expr import ONE, Expr
 from ...ir.kernel import Kernel, Let, Loop, Stmt, written
 from ...ir.target import Options, Target
 from ...ir.verify.body import Body
@@ -15,6 +15,7 @@ from .contractions import contract
 from .few_rows import few_rows
 from .gpu import grid
 from .plan import Plan
+from .roles import shape
 from .tree import Facts, StepError, reads
 from .vectors import vectors
 
@@ -91,11 +92,20 @@ def _gpu(plan: Plan) -> bool:
 
 
 def _cascade(plan: Plan) -> bool:
+    _perfect(plan)
     return cascade(plan)
 
 
 def _contraction(plan: Plan) -> bool:
+    _perfect(plan)
     return contract(plan)
+
+
+def _perfect(plan: Plan) -> None:
+    """The loops around a kernel's body hold one another and nothing else: tiles are made of several."""
+    while isinstance(last := (body := shape(plan.kernel).body)[-1], Loop) and len(body) > 1 and last.kind == "parallel" and last.step is ONE:
+        if plan.tried("sink", last.axis):
+            return
 
 
 def _few_rows(plan: Plan) -> bool:

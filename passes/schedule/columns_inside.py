@@ -27,6 +27,7 @@ from itertools import pairwise
 
 from ...ir.kernel import Alloc, Let, Loop, statements
 from . import cost, roles
+from .affine import constant_extent
 from .plan import Plan
 from .side_by_side import moving_with, sharing
 from .tree import StepError, all_loops, find
@@ -53,7 +54,7 @@ def columns_inside(plan: Plan, x: Loop) -> bool:
         together = cost.rows_together(plan.target)
         row = sharing(plan, around, x)
         if row is None or together < 2 or (plan.extent(row) or together) < together:
-            strips(plan, around.axis, *alone, pad=pad)
+            _streamed(plan, around.axis, x.axis, () if short else moving_with(plan, around, x), alone, pad)
             return True
         plan.do("split", row, together, tail="cut")
         _together(
@@ -66,12 +67,25 @@ def columns_inside(plan: Plan, x: Loop) -> bool:
         )
         if plan.has(f"{row}.t"):
             rest = next(s for s in plan.loop(f"{row}.t").body if isinstance(s, Loop))
-            strips(plan, rest.axis, *alone, pad=pad)
+            deep = next(s for s in rest.body if isinstance(s, Loop))
+            _streamed(plan, rest.axis, deep.axis, () if short else moving_with(plan, rest, deep), alone, pad)
     except StepError as e:
         plan.kernel = saved
         plan.note(f"`{around.axis}` is consecutive, but: {e}")
         return False
     return True
+
+
+def _streamed(plan: Plan, column: str, deep: str, matrices: tuple[str, ...], factors: list[int], pad: bool) -> None:
+    """Row by row; the `matrices`, which go by once, are asked for ahead of time."""
+    known = {x.axis for x in all_loops(plan.kernel)} - {deep}
+    strips(plan, column, *factors, pad=pad)
+    for x in [x for x in all_loops(plan.kernel) if x.kind == "reduce" and x.axis not in known]:
+        wide = next((n for s in x.body if isinstance(s, Loop) and s.kind == "vector" and (n := constant_extent(s))), 1)
+        for matrix in matrices:
+            rows = max(1, cost.NEAR // (wide * plan.facts.buffers[matrix].dtype.bytes))
+            if not plan.tried("prefetch", matrix, x.axis, x.axis, trips=rows):
+                plan.note(f"`{x.axis}` asks for what it reads of `{matrix}` {rows} rows later")
 
 
 def _together(plan: Plan, rows: str, column: Loop, matrices: tuple[str, ...], factors: list[int], pad: bool) -> None:

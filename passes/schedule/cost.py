@@ -36,9 +36,13 @@ FEWER_COLUMNS = 2  # the same where vectors along the row would be gathered
 PIECES = 64  # of a reduction without parallel loops, at most: enough to be shared evenly by as many threads as read memory at its full speed
 PIECE = 4096  # elements of such a piece, or a multiple: what one core sums faster than another is woken
 FEW_ROWS = 32  # more rows than this are shared evenly themselves
-AHEAD = 8192  # bytes of rows that memory chooses, which are asked for ahead of time: 300 floats 1.3 × as fast, 32 1.2 ×; with less one waits, with more the first cache loses what it holds
+# Bytes that are asked for ahead of time: of rows that memory chooses (300 floats 1.3 × as fast, 32 1.2 ×), and of what a long axis reads in order, across the end of a page (exp of 4096² by 1, 2, 4 and
+# 8 KiB ahead: 0.97, 1.02, 1.04 and 1.07 of a copy, without 0.96).  With less one waits, with more the first cache loses what it holds.
+AHEAD = 8192
 MATRIX_AHEAD = 16  # rows of a matrix that are asked for ahead of a register tile, which works on each for longer than prefetchers of machines look ahead (4 rows of 64 floats: 1.3 ×)
 TURNS_OF_ROWS = 2  # turns of a loop that works off several rows for each of its neighbours, which are asked for: one is too near where rows are of 64 floats (1.25 ×)
+POINTERS = 8  # rows that are read side by side: their addresses, and those of what is asked for, are in registers (16 of them: 1.15 × the time, from the second cache)
+NEAR = 8192  # bytes ahead that is asked for of what a loop reads once, from one end to the other, in pieces: as much as a core needs on its way for 60 GB/s (with 4096 0.85 of it); twice that leaves the first cache too soon
 HELD = 256  # values between two loops that each compute a part of them: in the first cache, and many times the work of starting a loop
 LONG = 1 << 15  # elements of a row that two threads share sooner than one reads them
 COLUMNS = 1024  # of a reduction over rows that are read once: long pieces of each row for the prefetcher, accumulators in the first cache
@@ -98,6 +102,11 @@ def first_lanes(target: Target) -> bool:
 def rows_together(target: Target) -> int:
     """Rows with accumulators each that share an operand, as far as there are registers for all."""
     return _power_below((target.vector_registers - LOADED) // ACCUMULATORS, 1, ACCUMULATORS)
+
+
+def scores_together(target: Target) -> int:
+    """Rows that take what is loaded for neighbours once, as far as there are registers for all of their sums."""
+    return _power_below((target.vector_registers - POINTERS) // POINTERS, 1, 2)
 
 
 def accumulators(target: Target, sums: Sequence[DType], width: int) -> int:

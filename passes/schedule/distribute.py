@@ -1,4 +1,4 @@
-"""Steps that take an imperfect nest apart: `expand` a scalar over the iterations that use it, then `fission` the loops around each statement."""
+"""Steps that make perfect nests of others: `expand` a scalar over the iterations that use it, then `fission` the loops around each statement; `sink` what is named between two loops."""
 
 from __future__ import annotations
 
@@ -6,10 +6,25 @@ from dataclasses import replace
 
 from ...ir.expr import ONE, ZERO, Expr, make, var
 from ...ir.graph import Shape
-from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, substitute_block, written
+from ...ir.kernel import (
+    Alloc,
+    Block,
+    Kernel,
+    Let,
+    Loop,
+    Stmt,
+    Store,
+    expressions,
+    map_block,
+    map_expressions,
+    places_in,
+    statements,
+    substitute_block,
+    written,
+)
 from ...ir.walks import rewrite, substitute
 from .affine import constant_extent, extent, minus, upper
-from .tree import Facts, StepError, fresh, names_taken, nest, path_of, rename, replace_in, replace_loop, touched
+from .tree import Facts, StepError, around, find, fresh, names_taken, nest, rename, replace_at, replace_loop, touched
 
 
 def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
@@ -23,7 +38,7 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
     `axes` are loops in steps of 1 around the `alloc`, with no other loop between.  Their extents do not depend on one another; where one is not constant, the buffer is
     `private` instead of `register` or `stack`.
     """
-    path = path_of(kernel, buffer)
+    path = places_in(kernel).path(buffer)
     alloc = path[-1] if path else None
     if not isinstance(alloc, Alloc):
         raise StepError(f"expand: no local buffer `{buffer}`")
@@ -55,9 +70,8 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
     old = alloc.buffer
     space = old.space if all(e.is_const for e in shape) or old.space not in ("register", "stack") else "private"
     new = replace(old, shape=(*shape, *old.shape), space=space)
-    outer = path[top]
-    changed = _prefixed(replace_in((outer,), alloc, ()), buffer, tuple(position))
-    return kernel.with_body(replace_in(kernel.body, outer, (Alloc(new), *changed)))
+    changed = _prefixed(replace_at((path[top],), path[top:], ()), buffer, tuple(position))
+    return kernel.with_body(replace_at(kernel.body, path[: top + 1], (Alloc(new), *changed)))
 
 
 def _prefixed(block: Block, buffer: str, prefix: Shape) -> Block:
@@ -81,8 +95,8 @@ def fission(kernel: Kernel, facts: Facts, *axes: str, around: tuple[str, ...] = 
                                     T
 
     `axes` are a perfect nest of parallel loops: no iteration needs what another does, so all of S may come before all of T.  A buffer that the body allocates and
-    several parts use is expanded before; a `let` is repeated where it is used, unless it reads what the body writes after it.  With `around`, only the statements that are
-    the loops over these axes get loops of their own; what stands between them stays together.
+    several parts use is expanded before; a `let` is repeated where it is used, unless it reads what the body writes after it: then it stays, and one part alone uses it.  With
+    `around`, only the statements that are the loops over these axes get loops of their own; what stands between them stays together.
     """
     loops = nest(kernel, axes)
     for loop in loops:
@@ -93,13 +107,45 @@ def fission(kernel: Kernel, facts: Facts, *axes: str, around: tuple[str, ...] = 
         raise StepError(f"fission: `{axes[-1]}` holds one statement only")
     taken = names_taken(kernel)
     pieces: list[Stmt] = []
-    for part in body:
-        names = {x.axis: fresh(x.axis, taken) if pieces else x.axis for x in loops}
-        piece = rename(part, names)
+    for piece in body:
+        names = {x.axis: fresh(x.axis, taken) for x in loops} if pieces else {}
+        piece = rename(piece, names)
         for loop in reversed(loops):
-            piece = (replace(loop, axis=names[loop.axis], start=_renamed(loop.start, names), stop=_renamed(loop.stop, names), body=piece),)
+            axis, start, stop = names.get(loop.axis, loop.axis), _renamed(loop.start, names), _renamed(loop.stop, names)
+            piece = (Loop(axis, start, stop, piece, loop.kind, loop.step, loop.span),)
         pieces += piece
     return replace_loop(kernel, axes[0], lambda _: tuple(pieces))
+
+
+def sink(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
+    """What is named before a loop that is else alone in the loop around it is named inside, where it is needed first.
+
+        for i in 0 .. N:            for i in 0 .. N:
+          let t = 1 / s[i]            for j in 0 .. M:
+          for j in 0 .. M:      →       …
+            …                           let t = 1 / s[i]
+            C[i, j] = … t               C[i, j] = … t
+
+    No `let` is an extent of the loop or reads what the loop writes.  What stays the same in a loop is taken out of it again after the schedule.
+    """
+    loop = find(kernel, axis)
+    path = around(kernel, axis)
+    outer = path[-2] if len(path) > 1 else None
+    if not isinstance(outer, Loop) or outer.body[-1] is not loop or len(outer.body) < 2 or not all(isinstance(s, Let) for s in outer.body[:-1]):
+        raise StepError(f"sink: `{axis}` is not alone in a loop, after `let`s")
+    names = {s.name for s in outer.body if isinstance(s, Let)}
+    if names & (loop.start.names | loop.stop.names | loop.step.names):
+        raise StepError(f"sink: the extent of `{axis}` is one of {', '.join(sorted(names))}")
+    changed = {b for s in outer.body if isinstance(s, Let) for b in s.value.buffers} & written(loop.body)
+    if changed:
+        raise StepError(f"sink: `{axis}` writes {', '.join(sorted(changed))}, which is read before it")
+    body = list(loop.body)
+    for let in reversed(outer.body[:-1]):
+        assert isinstance(let, Let)
+        first = next((k for k, s in enumerate(body) if any(let.name in e.names for t in statements((s,)) for e in expressions(t))), None)
+        if first is not None:
+            body.insert(first, let)
+    return replace_loop(kernel, outer.axis, lambda o: (replace(o, body=(replace(loop, body=tuple(body)),)),))
 
 
 def parts_of(block: Block, around: tuple[str, ...] = ()) -> list[Block]:
@@ -122,6 +168,12 @@ def parts_of(block: Block, around: tuple[str, ...] = ()) -> list[Block]:
                 raise StepError(f"fission: `{s.buffer.name}` is used by several parts; expand it first")
             if users:
                 users[0].insert(0, s)
+    for k, part in enumerate(parts):
+        for s in part:
+            if isinstance(s, Let) and any(
+                s.name in e.names for other in (*parts[:k], *parts[k + 1 :]) for t in statements(tuple(other)) for e in expressions(t)
+            ):
+                raise StepError(f"fission: `{s.name}` reads what the body writes after it, and several parts use it")
     return [tuple(part) for part in parts]
 
 
@@ -130,15 +182,16 @@ def _renamed(e: Expr, names: dict[str, str]) -> Expr:
 
 
 def _inline_lets(block: Block) -> Block:
-    """The block without its own lets, their values in their uses."""
+    """The block without its own lets, their values in their uses; but with those that read what is written after them."""
     values: dict[Expr, Expr] = {}
     result: list[Stmt] = []
     for k, s in enumerate(block):
         if isinstance(s, Let):
-            bad = sorted(s.value.buffers & written(block[k + 1 :]))
-            if bad:
-                raise StepError(f"fission: `{s.name}` reads `{bad[0]}`, which the body writes after it")
-            values[var(s.name, s.value.dtype)] = substitute(s.value, values)
+            value = substitute(s.value, values)
+            if value.buffers & written(block[k + 1 :]):
+                result.append(replace(s, value=value))
+            else:
+                values[var(s.name, s.value.dtype)] = value
         else:
             result += substitute_block((s,), values)
     return tuple(result)

@@ -4,36 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cache
 
 from ...ir import polynomial as pl
 from ...ir.bounds import Known, Range
 from ...ir.expr import ONE, ZERO, Expr, ceildiv, var
 from ...ir.graph import Shape
-from ...ir.kernel import Alloc, Buffer, Kernel, Loop, Store, statements
+from ...ir.kernel import Alloc, Buffer, Kernel, Loop, Store, places_in, statements
 from ...ir.simplify import prove_le, simplify
 from ...ir.walks import substitute
 from .affine import extent, extreme, inside, upper
-from .tree import Facts, around, walk_paths
+from .tree import Facts, around, children, walk_paths
 
 
 def stays_filled(kernel: Kernel, facts: Facts, loop: Loop, factor: int) -> Callable[[Expr], bool]:
     """Whether a load of a local buffer reads what is filled before the loop, where the loop's extent is rounded up to a multiple of the factor."""
-    filled = _filled(kernel, loop)
-    if not filled:
-        return lambda _: False
-    path = around(kernel, loop.axis)[:-1]
-    inner = [s for s in statements(loop.body) if isinstance(s, Loop) and s.step is ONE]
-    known = inside(path, facts.known)
-    deep = inside((*path, *inner), facts.known)
-    rounded = simplify(ceildiv(extent(loop), factor) * factor, known)
-    bound = upper(rounded, known)
-    deep = deep.with_ranges({loop.axis: Range(loop.start, loop.start + (rounded if bound is None else bound) - 1)})
-    loops = (replace(loop, stop=loop.start + rounded), *inner)
+
+    @cache
+    def scopes() -> tuple[Known, Known, tuple[Loop, ...]]:
+        """Around the loop, at its deepest, and its loops: asked for where a buffer is found filled."""
+        path = around(kernel, loop.axis)[:-1]
+        inner = [s for s in statements(loop.body) if isinstance(s, Loop) and s.step is ONE]
+        known = inside(path, facts.known)
+        rounded = simplify(ceildiv(extent(loop), factor) * factor, known)
+        bound = upper(rounded, known)
+        deep = inside((*path, *inner), facts.known)
+        deep = deep.with_ranges({loop.axis: Range(loop.start, loop.start + (rounded if bound is None else bound) - 1)})
+        return known, deep, (replace(loop, stop=loop.start + rounded), *inner)
+
+    @cache
+    def filled(name: str) -> tuple[Buffer, list[Shape]] | None:
+        return _filled(kernel, loop, name)
 
     def stays(n: Expr) -> bool:
-        if n.attr not in filled or any(e.buffers for e in n.args):
+        found = None if any(e.buffers for e in n.args) else filled(n.attr)
+        if found is None:
             return False
-        buffer, ends = filled[n.attr]
+        known, deep, loops = scopes()
+        buffer, ends = found
         if not all(prove_le(ZERO, e, deep) and prove_le(e + 1, length, deep) for e, length in zip(n.args, buffer.shape, strict=True)):
             return False
         tops = [_largest(e, loops) for e in n.args]
@@ -50,24 +58,24 @@ def _largest(e: Expr, loops: Iterable[Loop]) -> Expr | None:
     return found
 
 
-def _filled(kernel: Kernel, loop: Loop) -> dict[str, tuple[Buffer, list[Shape]]]:
-    """Of each local buffer, how far the stores reach that stand before the loop and under no condition: the last position along each axis."""
-    enclosing = around(kernel, loop.axis)
-    home: dict[str, tuple[Buffer, int]] = {}  # and how deep it stands
-    found: dict[str, tuple[Buffer, list[Shape]]] = {}
-    for s, path in walk_paths(kernel.body):
+def _filled(kernel: Kernel, loop: Loop, name: str) -> tuple[Buffer, list[Shape]] | None:
+    """Of a local buffer, how far the stores reach that stand before the loop and under no condition: the last position along each axis.  None where there are none."""
+    home = places_in(kernel).path(name)
+    if not home or not isinstance(home[-1], Alloc):
+        return None
+    enclosing = {id(s) for s in around(kernel, loop.axis)}
+    ends: list[Shape] = []
+    block = kernel.body if len(home) == 1 else next(b for b in children(home[-2]) if any(s is home[-1] for s in b))
+    for s, inner in walk_paths(block):
         if s is loop:
             break
-        if isinstance(s, Alloc):
-            home[s.buffer.name] = s.buffer, len(path)
-        elif isinstance(s, Store) and s.buffer in home:
-            buffer, depth = home[s.buffer]
-            inner = [x for x in path[depth:] if x not in enclosing]
+        if isinstance(s, Store) and s.buffer == name:
+            inner = [x for x in inner if id(x) not in enclosing]
             loops = [x for x in inner if isinstance(x, Loop) and x.step is ONE]
             reach = [_largest(e, loops) for e in s.index]
             if len(loops) == len(inner) and None not in reach:
-                found.setdefault(s.buffer, (buffer, []))[1].append(tuple(e for e in reach if e is not None))
-    return found
+                ends.append(tuple(e for e in reach if e is not None))
+    return (home[-1].buffer, ends) if ends else None
 
 
 def _at_most(a: Expr, b: Expr, known: Known) -> bool:

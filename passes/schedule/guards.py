@@ -29,11 +29,13 @@ def pad_block(block: Block, condition: Expr, axis: str, in_bounds: Callable[[Exp
 
     def guarded(e: Expr, choice: bool) -> Expr:
         """`choice`: whether e is evaluated may depend on the axis; then so may each of its loads."""
+        if not e.buffers:
+            return e
         chosen = {m for n in postorder(e) if n.op == "where" and dependent(n.args[0]) for m in loads_in(*n.args[1:])}
 
         def rule(n: Expr) -> Expr | None:
-            if n.op == "load" and n.attr not in local and not in_bounds(n):
-                return where(condition, n, const(0, n.dtype)) if choice or n in chosen or dependent(*n.args) else None
+            if n.op == "load" and n.attr not in local and (choice or n in chosen or dependent(*n.args)) and not in_bounds(n):
+                return where(condition, n, const(0, n.dtype))
             if n.op == "where" and n.args[1].op == "where" and n.args[1].args[0] is condition:
                 c = both(condition, n.args[0])
                 assert c is not None
@@ -212,7 +214,7 @@ def _holds_everywhere(guard: Expr, last_value: dict[str, int], inner: set[str], 
     return at_most(pl.expr(left), pl.expr(right)) if mentioned else None
 
 
-def peel(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
+def peel(kernel: Kernel, facts: Facts, axis: str, *, clamps: int = 0) -> Kernel:
     """The iterations of a loop that need its guards, after those that do not.
 
         for p.0 in 0 .. ceil(K / 16) reduce:                  for p.0 in 0 .. K // 16 reduce:
@@ -222,7 +224,8 @@ def peel(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
                                                                 for p.1.b in 0 .. 16:
                                                                   acc[p.1.b] += where(16·p.0.b + p.1.b < K, …, 0)
 
-    The guards are comparisons `e < S` with e linear in the axis, growing with it, and in axes of constant extent inside of it; S depends on none of them.
+    The guards are comparisons `e < S` with e linear in the axis, growing with it, and in axes of constant extent inside of it; S depends on none of them.  With clamps=1, positions
+    `min(e, S - 1)` become `e` in the first part.
     """
     loop = find(kernel, axis)
     if loop.start is not ZERO or loop.step is not ONE:
@@ -231,27 +234,27 @@ def peel(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
         raise StepError(f"peel: `{axis}` is a vector, all of whose lanes run")
     last_value = {s.axis: e - 1 for s in statements(loop.body) if isinstance(s, Loop) and s.start is ZERO and (e := constant_extent(s)) is not None}
     named = {s.axis if isinstance(s, Loop) else s.name for s in statements(loop.body) if isinstance(s, (Loop, Let))}
-    found = {
-        n: end
-        for s in statements(loop.body)
-        for e in expressions(s)
-        for n in postorder(e)
-        if (end := _holds_until(n, axis, last_value, named)) is not None
-    }
-    if not found:
+    inside: dict[Expr, Expr] = {}  # guard, or position that is kept from running over -> what it is in the first part
+    ends: dict[Expr, None] = {}
+    for s in statements(loop.body):
+        for n in (n for e in expressions(s) for n in postorder(e)):
+            for guard, value in _guards(n, {axis, *last_value} if clamps else set()):
+                if (until := _holds_until(guard, axis, last_value, named)) is not None:
+                    inside[n], ends[until] = value, None
+    if not inside:
         raise StepError(f"peel: no guard of `{axis}` holds up to an iteration of it")
     end = loop.stop
-    for e in dict.fromkeys(found.values()):
+    for e in ends:
         end = e if at_least(end - e, 0, facts.known) else minimum(end, e)
     end = simple(end if at_least(end, 0, facts.known) else maximum(ZERO, end))
-    whole = map_expressions(loop.body, lambda e: simple(substitute(e, dict.fromkeys(found, TRUE))))
+    whole = map_expressions(loop.body, lambda e: simple(substitute(e, inside)))
     (rest,) = copy((replace(loop, start=end),), names_taken(kernel))
     return replace_loop(kernel, axis, lambda _: (replace(loop, stop=end, body=_drop_true(whole)), rest))
 
 
 def _holds_until(guard: Expr, axis: str, last_value: dict[str, int], inner: set[str]) -> Expr | None:
     """The number of iterations of the axis, from 0, in which `guard` holds for all values of the inner axes; None where it is no comparison of that form."""
-    if guard.op != "less_than" or axis not in guard.names:
+    if axis not in guard.names:
         return None
     growth, most = 0, 0
     rest: dict[pl.Monomial, int] = {}

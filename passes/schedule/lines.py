@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir.kernel import Loop, Store, expressions, statements
+from ...ir.kernel import Alloc, Loop, Store, expressions, statements
 from ...ir.walks import postorder
 from . import cost
 from .plan import Plan
@@ -12,9 +12,13 @@ from .tree import all_loops, reads
 def aligned(plan: Plan, axis: str) -> str | None:
     """What a loop streams begins at a line: the axis of the elements before it, or None where nothing is aligned."""
     least = cost.stream_bytes(plan.target)
-    stored = sorted({s.buffer for s in statements(plan.loop(axis).body) if isinstance(s, Store)} - (plan.elsewhere or frozenset()))
-    local = {n.attr for n in reads(plan.loop(axis).body) if axis in n.names} - plan.facts.buffers.keys()  # begins at a line itself
-    if not least or len(stored) != 1 or local or not cost.first_lanes(plan.target) or chooses(plan.loop(axis)):
+    stored = sorted(
+        {s.buffer for s in statements(plan.loop(axis).body) if isinstance(s, Store)} & plan.facts.buffers.keys() - (plan.elsewhere or frozenset())
+    )
+    sums = {s.buffer.name for s in statements(plan.kernel.body) if isinstance(s, Alloc) and s.buffer.space == "register"}
+    if not sums.isdisjoint(n.attr for n in reads(plan.loop(axis).body) if axis in n.names):  # a tile of sums begins at a line itself
+        return None
+    if not least or len(stored) != 1 or not cost.first_lanes(plan.target) or chooses(plan.loop(axis)):
         return None
     saved, known = plan.kernel, {x.axis for x in all_loops(plan.kernel)}
     refused = plan.tried("stream_store", stored[0], least=least)

@@ -52,7 +52,8 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
         tail=clamp:   as pad, but beyond N it is S(N - 1) that is run again: what is read needs no guard.
 
     The loop runs in steps of 1 and is serial, parallel or reduce; both parts are of its kind.  Only parallel axes are padded or clamped (the iterations beyond
-    the end leave nothing behind that another could see), and not across a `while`; and reductions that do nothing but accumulate, which beyond N they do with what changes nothing.
+    the end leave nothing behind that another could see), and not across a `while`; and reductions that
+    accumulate, which beyond N they do with what changes nothing, and store at their own positions, which there they do not.
     """
     loop = _plain(find(kernel, axis), "split")
     if factor < 1:
@@ -144,9 +145,17 @@ def _neutral(loop: Loop) -> Block:
     inside = less(var(loop.axis), loop.stop)
     result: list[Stmt] = []
     for s in loop.body:
-        if not isinstance(s, Store) or not s.combiner or loop.axis in {n for e in s.index for n in e.names}:
-            raise StepError(f"split: beyond its end `{loop.axis}` would do more than accumulate; use tail=guard or cut")
-        result.append(replace(s, value=where(inside, s.value, identity(s.combiner, s.value.dtype))))
+        own = isinstance(s, Store) and loop.axis in {n for e in s.index for n in e.names}
+        if isinstance(s, Let):
+            result.append(replace(s, value=where(inside, s.value, const(0, s.value.dtype))))
+        elif isinstance(s, Store) and own and not s.combiner:
+            result.append(If(inside, (s,)))
+        elif isinstance(s, Store) and s.combiner and not own:
+            result.append(replace(s, value=where(inside, s.value, identity(s.combiner, s.value.dtype))))
+        else:
+            raise StepError(
+                f"split: beyond its end `{loop.axis}` would do more than accumulate and store at its own positions; use tail=guard or cut"
+            )
     return tuple(result)
 
 

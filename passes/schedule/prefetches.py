@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from ...ir.expr import ONE, ZERO, Expr, const, floordiv, maximum, minimum, var
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, const, floordiv, maximum, minimum, var
 from ...ir.kernel import Block, If, Kernel, Let, Loop, Prefetch, Stmt, expressions, statements, substitute_block, with_body, written
+from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import postorder, substitute
-from .affine import constant_extent, extent, minus, stride
+from .affine import constant_extent, divides, extent, inside, minus, stride
+from .streams import large
 from .tree import Facts, StepError, around, children, find, fresh, loads_in, names_taken, replace_loop
 
 MOST_AHEAD = 16  # rows: as many lines may be on their way at once
 
 
-def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, trips: int = 1, bytes: int = 0, shared: str = "") -> Kernel:
+def prefetch(
+    kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, trips: int = 1, bytes: int = 0, shared: str = "", near: int = 0, least: int = 0
+) -> Kernel:
     """Ask, in each iteration of a loop, for what the next iteration of a loop around it (or the one so many `trips` on), or of itself, reads of a buffer there.
 
         for i in 0 .. M:                       for i in 0 .. M:
@@ -39,6 +43,15 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, tri
                                                            for w in 0 .. D // 16:
                                                              …
 
+    With `near`, what lies so many bytes behind each line that is read is asked for: where a loop goes through memory from one end to the other, whatever the lengths of its rows, that is what it reads
+    next, and an address that is known anyway.
+
+        for w in 0 .. D // 16:                         for w in 0 .. D // 16:
+          for q in 0 .. 8 unroll:                        for q.p in 0 .. 8 unroll:
+            for k in 0 .. 16 vector:           →           prefetch K[p * 8 + q.p, w * 16] ahead 1024
+              … K[p * 8 + q, w * 16 + k] …               for q in 0 .. 8 unroll:
+                                                           …
+
     With `bytes`, memory decides where an iteration of `row` reads, as in rows of a table by index; the iteration that is asked for is as far ahead as `axis` takes to read so many bytes.
 
         for i in 0 .. M:                       for i in 0 .. M:
@@ -50,6 +63,8 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, tri
                                                      … X[at, j * 16 + k] …
 
     What decides is read under no condition, is made of integers, and the kernel does not write it.
+
+    With `least`, memory is asked only where the buffer has so many bytes or more: one that the caches hold needs no hints, which take the place of loads.
     """
     path = around(kernel, axis)
     loop = path[-1]
@@ -59,14 +74,22 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, tri
     if buffer not in facts.buffers:
         raise StepError(f"prefetch: `{buffer}` is local, or no buffer")
     held = facts.buffers[buffer]
-    block, inner = _vectors(loop)
+    block, inner, outer = _vectors(loop)
     if block is None or inner is None or constant_extent(inner) is None or constant_extent(block) is None:
         raise StepError(f"prefetch: no vector loop inside `{axis}`")
+    around_it = [*(x for x in path if isinstance(x, Loop)), block, inner]
+    known = inside(around_it, facts.known)
+
+    def address_of(n: Expr) -> Expr:
+        address = held.address(n.args)
+        return simplify(address, known) if divides(address, [x.axis for x in around_it]) else address  # a collapsed axis reads (x // N)·N + x % N
+
     found = [n for s in statements(inner.body) for n in loads_in(*expressions(s)) if n.attr == buffer]
-    read = next((n for n in found if stride(held.address(n.args), block.axis) == 1), None)
+    found = [n for n in found if n.names.isdisjoint(outer)]  # the same in all of their iterations
+    read = next((n for n in found if stride(address_of(n), block.axis) == 1), None)
     if read is None:
         block, inner = inner, block
-        read = next((n for n in found if stride(held.address(n.args), block.axis) == 1), None)
+        read = next((n for n in found if stride(address_of(n), block.axis) == 1), None)
     if read is None:
         raise StepError(f"prefetch: `{block.axis}` reads no consecutive elements of `{buffer}`")
     lanes = constant_extent(block) or 0
@@ -75,8 +98,10 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, tri
         name = fresh(f"{row}.ahead", names_taken(kernel))
         before = (Let(name, _decided(kernel, facts, held.address(read.args), path, find(kernel, row), max(1, bytes // held.dtype.bytes // lanes))),)
         ahead = var(name)
+    elif near:
+        ahead = const(near // held.dtype.bytes)
     else:
-        address = held.address(read.args)
+        address = address_of(read)
         step = find(kernel, row).step
         ahead = minus(substitute(address, {var(row): var(row) + step * trips}), address)
         if any(n in ahead.names for n in (x.axis for x in path if isinstance(x, Loop))) or ahead.buffers:
@@ -91,6 +116,11 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, tri
     if inner.axis in read.names and inner is not block:
         line = fresh(f"{inner.axis}.p", names_taken(kernel))
         hints = (Loop(line, ZERO, inner.stop, substitute_block(hints, {var(inner.axis): var(line)}), "unroll"),)
+    condition = large(facts, buffer, least)
+    if condition is FALSE:
+        raise StepError(f"prefetch: `{buffer}` never has {least} bytes")
+    if condition is not TRUE:
+        hints = (If(condition, hints),)
     return replace_loop(kernel, axis, lambda x: (*before, with_body(x, (*hints, *x.body))))
 
 
@@ -143,16 +173,20 @@ def _decided(kernel: Kernel, facts: Facts, address: Expr, path: Sequence[Stmt], 
     return ahead
 
 
-def _vectors(loop: Loop) -> tuple[Loop | None, Loop | None]:
-    """Along which loop inside this one lines are read, and which is the vector: the same, or a block that is turned over."""
-    for s in loop.body:
-        if isinstance(s, Loop) and s.kind == "vector":
-            return s, s
-        if isinstance(s, Loop) and s.kind == "unroll":
-            inner = next((t for t in s.body if isinstance(t, Loop) and t.kind == "vector"), None)
-            if inner is not None:
-                return s, inner
-    return None, None
+def _vectors(loop: Loop) -> tuple[Loop | None, Loop | None, tuple[str, ...]]:
+    """Along which loop inside this one lines are read, and which is the vector: the same, or a block that is turned over.  The axes of the unrolled loops around these."""
+    outer: list[str] = []
+    while True:
+        inner = next((s for s in loop.body if isinstance(s, Loop) and s.kind in ("vector", "unroll")), None)
+        if inner is None:
+            return None, None, ()
+        if inner.kind == "vector":
+            return inner, inner, tuple(outer)
+        vector = next((t for t in inner.body if isinstance(t, Loop) and t.kind == "vector"), None)
+        if vector is not None:
+            return inner, vector, tuple(outer)
+        outer.append(inner.axis)
+        loop = inner
 
 
 def candidates(kernel: Kernel, facts: Facts) -> Iterator[tuple[str, str, str]]:

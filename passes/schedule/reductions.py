@@ -25,7 +25,7 @@ from ...ir.kernel import (
 )
 from ...ir.primops import COMBINERS
 from ...ir.simplify import prove_equal
-from .affine import at_least, constant_extent, minus, upper
+from .affine import at_least, constant_extent, minus, stride, upper
 from .tree import Facts, StepError, around, fresh, less, loads_in, local_buffers, names_taken, reads, replace_in, replace_loop
 
 
@@ -220,8 +220,8 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str, skip: int = 0) -> Kernel:
                                                     for j.1.c in 0 .. 16 reduce:
                                                       m[] max= m.lanes[j.1.c]
 
-    The loop is a reduction of constant extent that holds only lets and accumulations into places that do not depend on it; reduction loops directly around it are
-    taken along.  With skip=1 all this stands behind an `if` on their having an iteration: what is often an empty tail costs no fold then.  --strict forbids it for float sums and products.
+    The loop is a reduction of constant extent that holds only lets, accumulations into places that do not depend on it, and stores of what it does not read at its own position; reduction
+    loops directly around it are taken along.  With skip=1 all this stands behind an `if` on their having an iteration: what is often an empty tail costs no fold then.  --strict forbids it for float sums and products.
     """
     path = around(kernel, axis)
     loop = path[-1]
@@ -238,11 +238,15 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str, skip: int = 0) -> Kernel:
     lanes: dict[tuple[str, tuple[Expr, ...]], tuple[Buffer, str]] = {}
     changed = written(loop.body)
     for s in loop.body:
+        if isinstance(s, If) and not s.orelse and all(isinstance(t, Store) and not t.combiner and _at_own_place(t, axis) for t in s.body):
+            continue
         if not isinstance(s, (Let, Store)):
             raise StepError(f"rfactor: `{axis}` holds a {type(s).__name__.lower()}")
         if any(n.attr in changed for n in loads_in(*expressions(s))):
             raise StepError(f"rfactor: `{axis}` reads what it accumulates")
         if isinstance(s, Store):
+            if not s.combiner and _at_own_place(s, axis):
+                continue
             if not s.combiner or any(e.names & inner_axes for e in s.index):
                 raise StepError(f"rfactor: `{s.buffer}` is not accumulated into one place")
             if facts.strict and s.value.dtype.is_float and s.combiner in ("add", "mul"):
@@ -265,6 +269,11 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str, skip: int = 0) -> Kernel:
     main = replace_in((top,), loop, (new_loop,))
     new: Block = (*head, begin, *main, end)
     return replace_loop(kernel, top.axis, lambda _: (If(less(top.start, top.stop), new),) if skip else new)
+
+
+def _at_own_place(s: Store, axis: str) -> bool:
+    """Whether each iteration stores at a place of its own."""
+    return any(stride(e, axis) for e in s.index)
 
 
 def split_reduction(kernel: Kernel, facts: Facts, axis: str, chunks: int, least: int = 1) -> Kernel:

@@ -60,9 +60,10 @@ STEPS: dict[str, Step] = {
     "bind": Step(loops.bind, "nn"),
     "interior": Step(guards.interior, "n+", {"clamps": "i", "guards": "i", "fixed": "i"}),
     "unswitch": Step(guards.unswitch, "n"),
-    "peel": Step(guards.peel, "n"),
+    "peel": Step(guards.peel, "n", {"clamps": "i"}),
     "expand": Step(distribute.expand, "nn+"),
     "fission": Step(distribute.fission, "n+", {"around": "l"}),
+    "sink": Step(distribute.sink, "n"),
     "stage": Step(staging.stage, "nn+", {"at": "n", "space": "n", "order": "l", "name": "n", "align": "i"}),
     "window": Step(windows.window, "nn+", {"at": "n", "multiple": "l", "lanes": "i", "space": "n", "name": "n", "align": "i"}),
     "spill": Step(staging.spill, "nn", {"turned": "i"}),
@@ -78,7 +79,7 @@ STEPS: dict[str, Step] = {
     "screen": Step(dots.screen, "n"),
     "align": Step(streams.align, "nn", {"least": "i"}),
     "stream_store": Step(streams.stream_store, "n", {"least": "i"}),
-    "prefetch": Step(prefetches.prefetch, "nnn", {"trips": "i", "bytes": "i", "shared": "n"}),
+    "prefetch": Step(prefetches.prefetch, "nnn", {"trips": "i", "bytes": "i", "shared": "n", "near": "i", "least": "i"}),
     "region": Step(team.region, "n?"),
 }
 

@@ -8,6 +8,9 @@
                                                            acc[0 .. 16] = sums of acc.lanes, turned over in registers
                                                            tile[p.0 · 16 + 0 .. 16] = f(acc[0 .. 16])
 
+What is loaded for neighbours serves two rows around them, where these share it and there are registers for both: a tile of 2 × 8 sums (scores of several queries with one cache).  Sums are accumulated
+for eight neighbours at a time, whose addresses stay in registers, and folded for all.
+
 One after the other, each would put its lanes together by a chain of shuffles, the loop over a length that nobody knows would be left after a few trips, and what does not move with p would be loaded for
 each of them.  It pays where what is loaded for one serves all.
 """
@@ -29,50 +32,85 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
         return [x]
     saved, row, deep = plan.kernel, around.axis, x.axis
     above, moving = sharing(plan, around, x), moving_with(plan, around, x)
+    tile = above is not None and plan.extent(above) != 1 and cost.scores_together(plan.target) > 1
+    sums = [((f"{row}.1",), deep)]  # the rows of each sum, and along what it is
     try:
         plan.do("split", row, width, tail="cut")
         if above is not None:  # what is read once for all of these rows stays in the first cache
             if len(find(plan.kernel, above).body) > 1:
                 plan.do("fission", above)
             plan.do("reorder", f"{row}.0", above)
-        plan.do("split", deep, width, tail="pad")
-        plan.do("rfactor", f"{deep}.1")
-        for s in find(plan.kernel, f"{row}.1").body:
-            if isinstance(s, Alloc):
-                plan.do("expand", s.buffer.name, f"{row}.1")
-        known = {s.axis for s in all_loops(plan.kernel)}
-        plan.do("fission", f"{row}.1")
-        for piece in [f"{row}.1", *(s.axis for s in all_loops(plan.kernel) if s.axis not in known and s.axis.startswith(f"{row}.1."))]:
-            inner = find(plan.kernel, piece).body[0]
-            if not isinstance(inner, Loop):
-                plan.do("vectorize", piece)
-            elif inner.axis != f"{deep}.0":
-                _unrolled(plan, piece, inner.axis)
-            else:
-                plan.do("reorder", inner.axis, piece)
-                known = {s.axis for s in all_loops(plan.kernel)}
-                plan.tried("peel", inner.axis)
-                _unrolled(plan, piece, f"{deep}.1")
-                last = [s.axis for s in all_loops(plan.kernel) if s.axis not in known]
-                if last:
-                    _unrolled(plan, *last[1:])
+            if tile:
+                plan.do("split", above, cost.scores_together(plan.target), tail="cut")
+                sums = [((f"{above}.1", f"{row}.1"), deep)]
+                if plan.has(f"{above}.t"):
+                    (rest,) = (s for s in plan.loop(f"{above}.t").body if isinstance(s, Loop))
+                    sums += [((rest.axis,), s.axis) for s in rest.body if isinstance(s, Loop)]
+        for rows, along in sums:
+            _summed(plan, rows, along, width)
     except StepError as e:
         plan.kernel = saved
         plan.note(f"`{deep}` for one `{row}` after the other: {e}")
         return [x]
     plan.note(f"`{deep}` for {width} of `{row}` side by side, folded together")
-    if above is not None:
-        _asks(plan, moving, f"{deep}.0", f"{row}.0", above)
+    for _, along in sums:
+        for buffer in moving:
+            _asked(plan, buffer, f"{along}.0", f"{row}.0", above if above is not None and not tile else "")
     return roles.innermost(find(plan.kernel, f"{row}.t").body) if plan.has(f"{row}.t") else []
 
 
-def _asks(plan: Plan, buffers: tuple[str, ...], deep: str, row: str, above: str) -> None:
-    """While the iterations of `above` work on what is there, memory brings what comes next."""
-    for buffer in buffers:
+def _summed(plan: Plan, rows: tuple[str, ...], deep: str, width: int) -> None:
+    """The sums for neighbours along the last of the `rows`, in lanes that are folded together; what is loaded for them serves all iterations of the loop before it, where there is one: a register tile."""
+    plan.do("split", deep, width, tail="pad")
+    plan.do("rfactor", f"{deep}.1")
+    for s in find(plan.kernel, rows[-1]).body:
+        if isinstance(s, Alloc):
+            plan.do("expand", s.buffer.name, *rows)
+    known = {s.axis for s in all_loops(plan.kernel)} - {rows[0]}
+    plan.do("fission", *rows)
+    pieces: list[Loop] = []
+    for s in all_loops(plan.kernel):
+        if s.axis not in known and not any(s in all_loops(piece.body) for piece in pieces):
+            pieces.append(s)
+    for piece in pieces:
+        above = [piece.axis] if len(rows) > 1 else []
+        row = next(s for s in piece.body if isinstance(s, Loop)) if above else piece
+        inner = row.body[0]
+        if not isinstance(inner, Loop):
+            plan.do("vectorize", row.axis)
+        elif inner.axis != f"{deep}.0":
+            _unrolled(plan, row.axis, inner.axis)
+        else:
+            above = _accumulated(plan, above, row.axis, inner.axis, f"{deep}.1", width)
+        for axis in above:
+            plan.do("unroll", axis)
+
+
+def _accumulated(plan: Plan, above: list[str], row: str, deep: str, lanes: str, width: int) -> list[str]:
+    """The reduction outside of its rows, of as many at a time as there are registers for their addresses.  The loops that are left to unroll."""
+    whole: list[str] = []
+    if width > cost.POINTERS:
+        plan.do("split", row, cost.POINTERS, tail="perfect")
+        whole, row = [f"{row}.0"], f"{row}.1"
+    plan.do("reorder", *whole, deep, *above, row)
+    known = {s.axis for s in all_loops(plan.kernel)}
+    plan.tried("peel", deep)
+    _unrolled(plan, row, lanes)
+    last = [s.axis for s in all_loops(plan.kernel) if s.axis not in known]
+    if last:
+        _unrolled(plan, *last[-2:])
+    return [*last[1:-2], *whole, *above]
+
+
+def _asked(plan: Plan, buffer: str, deep: str, row: str, above: str) -> None:
+    """Memory brings what comes next of a buffer while we work on what is there: the iterations of `above` deal it out, or the lines that are read ask for it."""
+    if above:
         if not plan.tried("prefetch", buffer, deep, row, trips=cost.TURNS_OF_ROWS, shared=above):
             plan.note(
                 f"the iterations of `{above}`, where there are several, ask for what `{row}` reads {cost.TURNS_OF_ROWS} turns later of `{buffer}`"
             )
+    elif not plan.tried("prefetch", buffer, deep, row, near=cost.NEAR):
+        plan.note(f"`{deep}` asks for what stands {cost.NEAR >> 10} KiB behind what it reads of `{buffer}`")
 
 
 def sharing(plan: Plan, around: Loop, x: Loop) -> str | None:

@@ -10,8 +10,8 @@ from ...ir.kernel import Block, Kernel, Let, Loop, Stmt, Store, map_block, state
 from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import substitute
-from .affine import stride
-from .tree import Facts, StepError, all_loops, copy, find, fresh, names_taken, reads, replace_loop
+from .affine import divides, inside, stride
+from .tree import Facts, StepError, all_loops, around, copy, find, fresh, names_taken, reads, replace_loop
 
 
 def stream_store(kernel: Kernel, facts: Facts, buffer: str, least: int = 0) -> Kernel:
@@ -30,7 +30,7 @@ def stream_store(kernel: Kernel, facts: Facts, buffer: str, least: int = 0) -> K
         raise StepError(f"stream_store: the kernel does not store `{buffer}`")
     if any(s.combiner for s in stores) or any(n.attr == buffer for n in reads(kernel.body)):
         raise StepError(f"stream_store: the kernel reads `{buffer}` again")
-    condition = _large(facts, buffer, least)
+    condition = large(facts, buffer, least)
     if condition is FALSE:
         raise StepError(f"stream_store: `{buffer}` never has {least} bytes")
 
@@ -53,13 +53,16 @@ def align(kernel: Kernel, facts: Facts, axis: str, buffer: str, least: int = 0) 
     From `least` bytes of `buffer` on: where a result goes past the caches, half a line costs as much as two.  malloc and NumPy begin 16 bytes past a line.  A hint as to where to cut: wherever the
     memory begins, the same is stored.  `axis` is parallel, from 0 in steps of 1, and consecutive elements of the buffer are stored along it; loops between them count from their start.
     """
+    path = around(kernel, axis)
     loop = find(kernel, axis)
     if loop.kind != "parallel" or loop.start is not ZERO or loop.step != const(1):
         raise StepError(f"align: `{axis}` is no parallel loop from 0 in steps of 1")
     if buffer not in facts.buffers:
         raise StepError(f"align: `{buffer}` is local, or no buffer")
     held = facts.buffers[buffer]
-    addresses = (held.address(s.index) for s in statements(loop.body) if isinstance(s, Store) and s.buffer == buffer)
+    known = inside(path, facts.known)  # a collapsed axis stores at (x // N)·N + x % N, which is x
+    stored = [held.address(s.index) for s in statements(loop.body) if isinstance(s, Store) and s.buffer == buffer]
+    addresses = (simplify(a, known) if divides(a, [axis]) else a for a in stored)
     address = next((a for a in addresses if stride(a, axis) == 1), None)
     if address is None or LINE % held.dtype.bytes or held.dtype.bytes == LINE:
         raise StepError(f"align: along `{axis}` no lines of `{buffer}` are stored")
@@ -67,7 +70,7 @@ def align(kernel: Kernel, facts: Facts, axis: str, buffer: str, least: int = 0) 
     address = substitute(address, {**inner, var(axis): ZERO})
     if address.buffers or address.names & {*(x.axis for x in all_loops(loop.body)), *(s.name for s in statements(loop.body) if isinstance(s, Let))}:
         raise StepError(f"align: where `{buffer}` is stored is only known inside `{axis}`")
-    condition = _large(facts, buffer, least)
+    condition = large(facts, buffer, least)
     if condition is FALSE:
         raise StepError(f"align: `{buffer}` never has {least} bytes")
     before = to_line(buffer) - address
@@ -78,6 +81,7 @@ def align(kernel: Kernel, facts: Facts, axis: str, buffer: str, least: int = 0) 
     return replace_loop(kernel, axis, lambda x: (Let(begin, minimum(loop.stop, before)), first, replace(x, start=var(begin, INDEX))))
 
 
-def _large(facts: Facts, buffer: str, least: int) -> Expr:
+def large(facts: Facts, buffer: str, least: int) -> Expr:
+    """Whether a buffer has `least` bytes or more."""
     held = facts.buffers[buffer]
     return simplify(const(least).le(held.elements * held.dtype.bytes), facts.known)

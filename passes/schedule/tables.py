@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from ...ir.bounds import Known
 from ...ir.expr import ONE, ZERO, Expr, load, var
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, map_expressions, written
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, written
 from ...ir.primops import OPS
 from ...ir.simplify import assuming, prove_equal
-from ...ir.walks import substitute
+from ...ir.walks import postorder, substitute
 from ..costs import IN_CACHE, TABLE, operation
 from .affine import inside, upper
 from .tree import Facts, StepError, around, children, fresh, loads_in, names_taken, replace_at
@@ -19,18 +19,19 @@ POSITION = var("%along")  # stands for the position along the range while values
 
 
 def tabulate(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
-    """Compute the value that several loops over one range share in a table before them.
+    """Compute the value that several loops over one range share in the first of them, which puts it in a table for the others.
 
-        for q in 0 .. N reduce:                   alloc q.table: f32[8192] stack
-          acc[] add= exp(X[i, q] - m[])           for q.s in 0 .. N parallel:
-        for j in 0 .. N parallel:           →       q.table[q.s] = exp(X[i, q.s] - m[])
-          Y[i, j] = exp(X[i, j] - m[]) / acc[]    for q in 0 .. N reduce:
-                                                    acc[] add= q.table[q]
+                                                  alloc q.table: f32[8192] stack
+        for q in 0 .. N reduce:                   for q in 0 .. N reduce:
+          acc[] add= exp(X[i, q] - m[])             let q.v = exp(X[i, q] - m[])
+        for j in 0 .. N parallel:           →       q.table[q] = q.v
+          Y[i, j] = exp(X[i, j] - m[]) / acc[]      acc[] add= q.v
                                                   for j in 0 .. N parallel:
                                                     Y[i, j] = q.table[j] / acc[]
 
     `axes` are two loops or more of one block, which hold no other statements than stores and lets, over the same range from 0 whose length is known to be at most what a
     table may hold (`costs.TABLE`).  The value is the dearest that all of them compute, whatever their conditions, once for each position; nothing that it reads is written from the first loop to the last.
+    Where the first loop does more than accumulate or store (it decides where, or chooses whether), or --strict forbids vectors of it, the table is filled by a loop of its own before it.
     """
     loops, path = _loops(kernel, axes)
     block = _around(kernel, path)
@@ -50,14 +51,21 @@ def tabulate(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
     table = Buffer(fresh(f"{axes[0]}.table", taken), value.dtype, (ZERO + most,), "stack", align=64)
     own = fresh(f"{axes[0]}.s", taken)
     filling = Loop(own, ZERO, loops[0].stop, (Store(table.name, (var(own),), substitute(value, {POSITION: var(own)})),), "parallel")
+    alone = not _takes_along(loops[0], facts.strict)
     new: list[Stmt] = []
     for s in block:
         if s is loops[0]:
-            new += [Alloc(table), filling]
+            new += [Alloc(table), *((filling,) if alone else ())]
         if any(s is x for x in loops):
             assert isinstance(s, Loop)
-            here = {substitute(value, {POSITION: var(s.axis)}): load(table.name, table.dtype, var(s.axis))}
-            s = replace(s, body=map_expressions(s.body, lambda e, here=here: substitute(e, here)))
+            at = var(s.axis)
+            here = substitute(value, {POSITION: at})
+            if s is loops[0] and not alone:
+                name = fresh(f"{axes[0]}.v", taken)
+                rest = map_expressions(s.body, lambda e, here=here, name=name: substitute(e, {here: var(name, table.dtype)}))
+                s = replace(s, body=(Let(name, here), Store(table.name, (at,), var(name, table.dtype)), *rest))
+            else:
+                s = replace(s, body=map_expressions(s.body, lambda e, here=here, at=at: substitute(e, {here: load(table.name, table.dtype, at)})))
         new.append(s)
     if len(path) == 1:
         return kernel.with_body(tuple(new))
@@ -95,6 +103,23 @@ def cost(e: Expr) -> float:
 
 def _plain(loop: Loop) -> bool:
     return loop.start is ZERO and loop.step is ONE and loop.kind in ("parallel", "reduce") and all(isinstance(s, (Store, Let)) for s in loop.body)
+
+
+def _takes_along(loop: Loop, strict: bool) -> bool:
+    """Whether vectors along a loop stay vectors where it also fills a table: it accumulates into single places or stores at its own positions, and no value is computed under a condition."""
+    stores = [s for s in loop.body if isinstance(s, Store)]
+    places = [loop.axis in {n for e in s.index for n in e.names} for s in stores]
+    once = len({(s.buffer, s.index) for s in stores}) == len(stores)
+    in_order = strict and any(
+        s.value.dtype.is_float and s.combiner in ("add", "mul") for s in stores
+    )  # element by element, which the values need not be
+    chosen = any(n.op == "where" for s in loop.body for n in postorder(*expressions(s)))
+    return (
+        once
+        and not in_order
+        and not chosen
+        and all(own != bool(s.combiner) and own == (loop.kind == "parallel") for s, own in zip(stores, places, strict=True))
+    )
 
 
 def _values(loop: Loop) -> list[Expr]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir.expr import Expr
+from ...ir.expr import INDEX, Expr
 from ...ir.kernel import If, Let, Loop, Store, expressions, statements
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
@@ -57,8 +57,7 @@ class RegisterTile:
             if self.words:
                 plan.tried("interior", inner, fixed=1)
             staged = plan.kernel
-            clamped = any(n.op == "min" for s in statements((plan.loop(inner),)) for n in postorder(*expressions(s)))
-            if clamped:
+            if clamped(plan.loop(inner)):
                 plan.tried("interior", deep, inner, clamps=1)
             if consecutive(plan, packed, inner):
                 for loops in plan.around_store(packed) if self.words else ():
@@ -84,7 +83,7 @@ class RegisterTile:
     def reads(self, buffer: str, axis: str) -> bool:
         """Whether the accumulating nest still reads the buffer at positions that depend on the axis."""
         nest = self.plan.loop(self.depth)
-        return any(n.attr == buffer and axis in n.names for s in statements((nest,)) if isinstance(s, Store) for n in loads_in(s.value))
+        return any(n.attr == buffer and axis in n.names for s in statements((nest,)) if isinstance(s, (Store, Let)) for n in loads_in(s.value))
 
     def address(self, load: Expr) -> Expr:
         return self.plan.facts.buffers[load.attr].address(load.args)
@@ -92,9 +91,11 @@ class RegisterTile:
     # ---- the tile's nests
 
     def finish(self) -> None:
-        """Take the guards out of the interior, and mark what is unrolled and what is a vector.  At a border only the first lanes are stored, or it goes through a tile in memory."""
+        """Take the guards out of the interior, and mark what is unrolled and what is a vector.  At a border only the first lanes are stored, or it goes through a tile in memory; where
+        a position is kept from running over an end, vectors are gathered."""
         plan, acc = self.plan, self.accumulator
         border: set[str] = set()
+        ends: set[str] = set()
         while nests := self.nests(acc):  # steps make new nests: rounds until all are marked
             for outer, inner in nests:
                 first_lanes = self.in_lanes(inner)
@@ -103,10 +104,13 @@ class RegisterTile:
                     plan.do("unroll", outer.axis)
                 elif outer.axis in border and not first_lanes:
                     plan.do("spill", acc, outer.axis)
-                elif outer.axis not in border and (
-                    (isinstance(inner.body[0], If) and not plan.tried("unswitch", outer.axis))
-                    or self.interior(outer.axis, inner.axis, border, first_lanes)
-                ):
+                elif (
+                    outer.axis not in border
+                    and (
+                        (isinstance(inner.body[0], If) and not plan.tried("unswitch", outer.axis))
+                        or self.interior(outer.axis, inner.axis, border, guards=first_lanes)
+                    )
+                ) or (outer.axis not in ends and clamped(inner) and self.interior(outer.axis, inner.axis, ends, clamps=True)):
                     continue
                 elif (first_lanes or all(isinstance(s, (Store, Let)) for s in inner.body)) and constant_extent(inner) is not None:
                     plan.do("vectorize", inner.axis)
@@ -140,12 +144,17 @@ class RegisterTile:
                 found.append((outer, inner))
         return found
 
-    def interior(self, outer: str, inner: str, border: set[str], first_lanes: bool) -> bool:
+    def interior(self, outer: str, inner: str, border: set[str], guards: bool = False, clamps: bool = False) -> bool:
         before = {x.axis for x in all_loops(self.plan.kernel)}
-        if self.plan.tried("interior", outer, inner, guards=1 if first_lanes else ""):
+        if self.plan.tried("interior", outer, inner, guards=1 if guards else "", clamps=1 if clamps else ""):
             return False
         border.update(x.axis for x in all_loops(self.plan.kernel) if x.axis not in before)
         return True
+
+
+def clamped(loop: Loop) -> bool:
+    """Whether positions in the loop are kept from running over an end."""
+    return any(n.op == "min" and n.dtype is INDEX for s in statements(loop.body) for n in postorder(*expressions(s)))
 
 
 def consecutive(plan: Plan, copy: str, axis: str) -> bool:

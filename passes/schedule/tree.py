@@ -26,9 +26,8 @@ from ...ir.kernel import (
     Store,
     While,
     expressions,
-    inside,
-    inside_of,
     map_expressions,
+    places_in,
     statements,
     with_body,
     written,
@@ -67,30 +66,17 @@ def children(stmt: Stmt) -> tuple[Block, ...]:
     return (stmt.body,) if isinstance(stmt, (Loop, While, Region)) else ()
 
 
-def all_loops(where: Kernel | Block) -> tuple[Loop, ...]:
+def all_loops(where: Kernel | Block) -> Sequence[Loop]:
     """The loops of a kernel or of a block, outer before inner, in order."""
-    return inside_of(where).loops if isinstance(where, Kernel) else inside(where).loops
+    return places_in(where).loops if isinstance(where, Kernel) else [s for s in statements(where) if isinstance(s, Loop)]
 
 
 def around(kernel: Kernel, axis: str) -> tuple[Stmt, ...]:
     """What encloses the loop over `axis`, outermost first, the loop itself last; a StepError that lists the axes where there is none."""
-    path = path_of(kernel, axis)
+    path = places_in(kernel).path(axis)
     if not path or not isinstance(path[-1], Loop):
-        raise StepError(f"no axis `{axis}`; the kernel has {', '.join(loop.axis for loop in inside_of(kernel).loops) or 'none'}")
+        raise StepError(f"no axis `{axis}`; the kernel has {', '.join(loop.axis for loop in all_loops(kernel)) or 'none'}")
     return path
-
-
-def path_of(kernel: Kernel, name: str) -> tuple[Stmt, ...]:
-    """What encloses the statement that introduces an axis, a let or a local buffer, outermost first, that statement last; empty where there is none."""
-    path: list[Stmt] = []
-    home = inside_of(kernel).homes.get(name)
-    while home is not None:
-        path.append(home)
-        if isinstance(home, Loop):
-            home = None if home.axis == name else inside_of(home).homes[name]
-        else:
-            home = inside_of(home).homes[name] if isinstance(home, (If, While, Region)) else None
-    return tuple(path)
 
 
 def find(kernel: Kernel, axis: str) -> Loop:
@@ -207,7 +193,7 @@ def fresh(name: str, taken: set[str]) -> str:
 
 
 def names_taken(kernel: Kernel) -> set[str]:
-    return {*inside_of(kernel).homes, *kernel.buffers}
+    return {*places_in(kernel).homes, *kernel.buffers}
 
 
 def rename(block: Block, names: Mapping[str, str]) -> Block:

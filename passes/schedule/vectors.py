@@ -13,6 +13,7 @@ from ...ir import polynomial as pl
 from ...ir.expr import ZERO, Expr, var
 from ...ir.kernel import Alloc, Block, Loop, Store, expressions, statements, written
 from ...ir.simplify import simplify
+from ...ir.walks import rewrite
 from . import cost, prefetches, roles
 from .affine import divides, inside, same_position, stride
 from .chains import candidates as candidates_to_hold
@@ -23,7 +24,7 @@ from .several_rows import several_rows
 from .side_by_side import rows_side_by_side
 from .tables import candidates
 from .transpositions import squares
-from .tree import StepError, all_loops, around, find
+from .tree import StepError, all_loops, around, find, reads
 
 
 def vectors(plan: Plan) -> None:
@@ -129,6 +130,19 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
         axis = roles.shape(plan.kernel).axes[0]
         plan.note("all operands are consecutive over all axes: one long axis")
     _strip(plan, axis, _width(plan, form.body))
+    _asked_ahead(plan, axis, sorted({n.attr for n in reads(form.body) if n.attr in plan.facts.buffers and n.names >= set(form.axes)}))
+
+
+def _asked_ahead(plan: Plan, axis: str, buffers: list[str]) -> None:
+    """What a long axis reads in order is asked for ahead of time where the caches do not hold it: machines do not look across a page."""
+    row, least = f"{axis}.0", cost.stream_bytes(plan.target)
+    if not least or not plan.has(row):
+        return
+    inner = row if any(isinstance(s, Loop) and s.kind == "vector" for s in plan.loop(row).body) else f"{axis}.1.0"
+    for buffer in buffers:
+        bytes_ = (cost.HELD if inner != row else _width(plan, plan.loop(row).body)) * plan.facts.buffers[buffer].dtype.bytes
+        if plan.has(inner) and not plan.tried("prefetch", buffer, inner, row, trips=cost.AHEAD // bytes_, least=least):
+            plan.note(f"`{inner}` asks for `{buffer}` {cost.AHEAD >> 10} KiB ahead from {least >> 20} MiB on")
 
 
 def _positions_as_data(form: roles.Shape) -> bool:
@@ -225,15 +239,49 @@ def _taken_apart(address: Expr, axis: str) -> bool:
     return any(a.args and axis in a.names for a in pl.atoms(pl.poly(address)))
 
 
+def _bare(address: Expr, axis: str) -> Expr:
+    """An address whose positions along the axis are not kept from running over an end, `min(e, S - 1)`."""
+
+    def rule(n: Expr) -> Expr | None:
+        moving = [a for a in n.args if axis in a.names]
+        return moving[0] if n.op == "min" and len(moving) == 1 else None
+
+    return rewrite(address, rule)
+
+
+def _up_to_the_end(plan: Plan, axis: str, width: int) -> None:
+    """Vectors along a loop whose positions are kept from running over an end: consecutive up to there, gathered where it is reached."""
+    saved = plan.kernel
+    try:
+        plan.do("split", axis, width, tail="cut")
+        known = {x.axis for x in all_loops(plan.kernel)}
+        plan.do("peel", f"{axis}.0", clamps=1)
+        plan.do("vectorize", f"{axis}.1")
+        for x in [x for x in roles.innermost(plan.kernel.body) if x.axis not in known]:
+            plan.tried("vectorize", x.axis)
+    except StepError as e:
+        plan.kernel = saved
+        plan.note(f"`{axis}` stays scalar: {e}")
+    else:
+        plan.note(f"vectors of {width} along `{axis}`, gathered only where an end is reached")
+
+
 def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.ACCUMULATORS) -> None:
     """Vectors along an innermost loop inside a row."""
     axis, width = loop.axis, _width(plan, loop.body)
     extent = plan.extent(axis)
     # what `collapse` leaves, (x // N)·N + x % N, is x
     addresses = [simplify(a, plan.facts.known) if _taken_apart(a, axis) else a for a in roles.accesses(loop.body, plan.facts.buffers)]
-    if width < 2 or (extent is not None and extent < width) or roles.units(addresses, axis) < roles.moving(addresses, axis):
+    if width < 2 or (extent is not None and extent < width):
         return
-    if loop.kind == "parallel":
+    if roles.units(addresses, axis) < roles.moving(addresses, axis):
+        if (
+            loop.kind == "parallel"
+            and extent is None
+            and roles.units((bare := [_bare(a, axis) for a in addresses]), axis) == roles.moving(bare, axis)
+        ):
+            _up_to_the_end(plan, axis, width)
+    elif loop.kind == "parallel":
         _strip(plan, axis, width)
     elif loop.kind == "reduce":
         if not plan.tried("search", axis, cost.SEARCHED):
@@ -246,7 +294,7 @@ def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.ACCUMULATORS)
 def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:
     """Several vectors accumulate along a reduction; what is left over by one vector, of which only the first lanes are there, or (where no instruction loads these) by scalars."""
     saved = plan.kernel
-    sums = [s.value.dtype for s in plan.loop(axis).body if isinstance(s, Store)]
+    sums = [s.value.dtype for s in plan.loop(axis).body if isinstance(s, Store) and s.combiner]
     lanes = most_lanes = width * min(side_by_side, cost.accumulators(plan.target, sums, width))
     extent = plan.extent(axis)
     while extent is not None and extent < lanes:
