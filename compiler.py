@@ -206,18 +206,16 @@ class Compilation:
         given = tuple(name for name in optional if fold(name) not in absent)
         return dsl.Instance(dtypes=s.dtype, parameters=s.parameters, sizes=s.sizes, ranks=s.ranks, given=given, assume=s.assume)
 
-    def opinion(self) -> tuple[Graph, Graph] | None:
-        """The second opinion that the composite's `[test] code` holds, as a graph of the same ports: as written, and with its loops raised.  None where there is none."""
+    def opinion(self) -> Graph | None:
+        """The second opinion that the composite's `[test] code` holds, as a graph of the same ports.  None where there is none."""
         from . import dsl
-        from .passes.pipeline import run_pipeline
 
         other = None if self.composite is None else dsl.second_opinion(self.composite)
         if other is None:
             return None
         self.elaborate()
         assert self.scope is not None
-        graph = dsl.elaborate(other, self.scope, self._instance)
-        return graph, run_pipeline(graph, "graph", self.target, self.options, stop_after="raise_loops")
+        return dsl.elaborate(other, self.scope, self._instance)
 
     @property
     def dependencies(self) -> tuple[Path, ...]:

@@ -41,10 +41,11 @@ def source_suffix(compilation: Compilation) -> str:
     return compilation.runtime.source_suffix
 
 
-def write_products(compilation: Compilation, path: Path, log: list[str] | None = None) -> list[Path]:
-    """Write one product or, into a folder, source, header and library.  Gives what was written.  A missing compiler leaves out the library only."""
+def write_products(compilation: Compilation, path: Path, log: list[str] | None = None, notes: list[str] | None = None) -> list[Path]:
+    """Write one product or, into a folder, source, header and library.  Gives what was written.  Where there is no compiler, and none was asked for by name, the library
+    is left out, and `notes` says so."""
     if path.is_dir() or not path.suffix:
-        return write_all(compilation, path, log)
+        return write_all(compilation, path, log, notes)
     known = suffixes(compilation)
     kind = known.get(path.suffix)
     if kind is None:
@@ -56,7 +57,7 @@ def write_products(compilation: Compilation, path: Path, log: list[str] | None =
     return [path]
 
 
-def write_all(compilation: Compilation, folder: Path, log: list[str] | None = None) -> list[Path]:
+def write_all(compilation: Compilation, folder: Path, log: list[str] | None = None, notes: list[str] | None = None) -> list[Path]:
     """Source, header and, where the tools are there, the shared library.  Everything is made before the first file is written."""
     rendered = compilation.rendered
     stem = compilation.name
@@ -65,8 +66,10 @@ def write_all(compilation: Compilation, folder: Path, log: list[str] | None = No
     try:
         compilation.product(kind, suffix, log)
     except ToolError as error:
-        if not error.missing:
+        if not error.missing or error.asked:
             raise
+        if notes is not None:
+            notes.append(f"without {library.name}: {error}")
         library = None
     make_folder(folder)
     written = [inside(folder, f"{stem}{rendered.suffix}"), inside(folder, f"{stem}.h")]

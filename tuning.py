@@ -81,7 +81,7 @@ def sizes_of(compilation: Compilation, graph: Graph) -> tuple[dict[str, int], di
     """Sizes and scalar ports: those asked for; else of the composite's `[test] sizes` the ones with most work, if that is worth timing; else moderate ones.
     None where none are known that keep the preconditions."""
     from .search.bench.measure import fits, within
-    from .search.trial import work_of
+    from .search.operations import work_of
     from .search.tuning.session import has_loops, smaller
 
     names = [p.name for p in graph.sizes]

@@ -237,16 +237,19 @@ def one(compilation: Compilation, options: dict[str, Any], emitted: list[str], r
         return 0
     products: list[Path] = []
     log: list[str] = []
+    notes: list[str] = []
     if options["level"] > 2:
         searched(compilation, options, report)
     to_console = bool(options["debug"] or options["time_passes"] or options["print_after"] or (emitted and options["output"] is None))
     with stage(f"compiling {compilation.unit.name}", quiet=to_console or options["as_json"]):
         if options["output"] and not emitted:
-            products = write_products(compilation, Path(options["output"]), log)
+            products = write_products(compilation, Path(options["output"]), log, notes)
         elif emitted:
             products = emit_levels(compilation, emitted, options["output"], log)
         elif options["test"] is None and not options["print_after"]:
-            products = write_products(compilation, Path("."), log)
+            products = write_products(compilation, Path("."), log, notes)
+    for note in notes:
+        click.echo(f"luminal: note: {note}", err=True)
     if options["dependencies"]:
         if not products:
             raise UsageError("-MD: nothing is written that could depend on something; name it with -o")

@@ -62,12 +62,17 @@ class ToolError(LuminalError):
 
     exit_status = 4
     missing = False  # the tool is not there at all
+    asked = False  # it was asked for by name, so that to do without would be to do something else
 
 
 class ToolMissing(ToolError):
     """A tool is not there; the message says how to get it."""
 
     missing = True
+
+    def __init__(self, message: str, asked: bool = False) -> None:
+        super().__init__(message)
+        self.asked = asked
 
 
 class DeviceError(LuminalError):

@@ -37,9 +37,13 @@ def raise_loops(ir: Graph, target: Target, options: Options) -> Graph:
     """See the head of this file."""
     if not any(n.op == "nest" for n in ir.nodes()):
         return ir
-    from .dependence import Dependences
+    pairs = _dependences(ir)
+    return rewrite(tensor_algebra(ir, options, pairs), lambda n: _parallel(n, pairs, target, options))
 
-    pairs = Dependences(assuming(Known(ir.size_info()), both(*ir.requires)))
+
+def tensor_algebra(ir: Graph, options: Options, pairs: Dependences | None = None) -> Graph:
+    """What of the loops is tensor algebra as nodes, whatever the target; `pairs` are the graph's dependences, where they are known."""
+    pairs = _dependences(ir) if pairs is None else pairs
     inout = frozenset(p.name for p in ir.ports if p.role == "inout")
     raised: dict[tuple[Nest, tuple[View, ...]], tuple[Node, ...]] = {}
 
@@ -55,7 +59,13 @@ def raise_loops(ir: Graph, target: Target, options: Options) -> Graph:
             raised[key] = _raised(n, pairs, inout, options)
         return raised[key][n.attr.result]
 
-    return rewrite(rewrite(ir, rule), lambda n: _parallel(n, pairs, target, options))
+    return rewrite(ir, rule)
+
+
+def _dependences(ir: Graph) -> Dependences:
+    from .dependence import Dependences
+
+    return Dependences(assuming(Known(ir.size_info()), both(*ir.requires)))
 
 
 def _raised(node: Node, pairs: Dependences, inout: frozenset[str], options: Options) -> tuple[Node, ...]:

@@ -129,6 +129,10 @@ class Helpers:
             self.texts.append(text)
         return self._names[key]
 
+    def has(self, name: str, t: DType) -> bool:
+        """Whether the source uses helper `name` for this type."""
+        return (name, t.name) in self._names
+
     def _places(self) -> str:
         return ", ".join(str(f / "helpers") for f in self._files)
 

@@ -64,11 +64,17 @@ def of_runtime(runtime: Runtime) -> str | None:
 
 def unchanged() -> bool:
     """Whether all that was looked at is still so: before something is kept, what has changed meanwhile shall not be taken for what was read."""
+    return _unchanged(list(_known.values()))
+
+
+def compiler_unchanged() -> bool:
+    """Whether what `compiler` looked at is still so."""
+    return _unchanged([look((), ours)])
+
+
+def _unchanged(looks: list[Look]) -> bool:
     try:
-        return all(
-            known.digest is not None and sorted(known.find()) == known.paths and all(_is_old(os.stat(p)) for p in known.paths)
-            for known in _known.values()
-        )
+        return all(k.digest is not None and sorted(k.find()) == k.paths and all(_is_old(os.stat(p)) for p in k.paths) for k in looks)
     except OSError:
         return False
 
@@ -141,4 +147,4 @@ def _packages() -> list[str]:
     return sorted(found)
 
 
-__all__ = ["compiler", "library", "look", "of_runtime", "ours", "unchanged"]
+__all__ = ["compiler", "compiler_unchanged", "library", "look", "of_runtime", "ours", "unchanged"]

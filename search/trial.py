@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import UsageError
-from ..ir.evaluate import evaluate
 from ..ir.graph import Graph, Port
 from ..ir.layout import as_array, layout
 from .child import Child
 from .draw import draw
+from .operations import work_of
 
 if TYPE_CHECKING:
     import numpy
@@ -85,7 +85,7 @@ class Subject:
     prefix: str
     kernels: int
     raised: Graph  # after the passes on the graph: where operations can be counted
-    opinion: tuple[Graph, Graph] | None = None  # the second opinion of the composite's `[test]`: as written, and with its loops raised
+    opinion: Graph | None = None  # the second opinion of the composite's `[test]`
     written: Graph | None = None  # under --fast: with what that puts in the place of more accurate operations; the run is judged by its bound
 
 
@@ -104,6 +104,7 @@ def run(
     from ..ir.interpret.graph import reads_outside
     from ..ir.interpret.judge import CheckFault, IndexFault, settled
     from ..ir.program import BAD_INDEX
+    from .reference import asked, reference, where_needed
 
     graph = subject.graph
     inputs = {p.name: _given(p, sizes, given or {}, seed) for p in graph.ports if p.role != "out"}
@@ -114,7 +115,7 @@ def run(
         if outcome.status in ("crash", "timeout"):
             return _replace(result, status=outcome.status, detail=outcome.detail)
         try:
-            expected = expected_of(subject.graph, subject.raised, subject.written, inputs, sizes)
+            expected = reference(subject.graph, inputs, sizes, subject.written)
         except (IndexFault, CheckFault) as fault:
             wanted = fault.code if isinstance(fault, CheckFault) else BAD_INDEX
             needed = where_needed(subject.raised, inputs, sizes) if wanted == BAD_INDEX and outcome.status == "done" else None
@@ -136,17 +137,6 @@ def run(
     opinion = _disagreement(graph, expected, other) if isinstance(other, dict) else other
     status = "pass" if all(r.ok for r in rows) and not opinion else "mismatch"
     return _replace(result, status=status, outputs=rows, times=outcome.times, flops=flops, bytes=moved, opinion=opinion)
-
-
-def asked(opinion: tuple[Graph, Graph], inputs: Mapping[str, Any], sizes: dict[str, int]) -> dict[str, Any] | str:
-    """What the second opinion says, evaluated exactly too, or why it says nothing."""
-    from ..ir.interpret.graph import evaluate as reference
-    from ..ir.interpret.judge import CheckFault, IndexFault
-
-    try:
-        return reference(definition(*opinion, sizes), inputs, sizes)
-    except (IndexFault, CheckFault) as fault:
-        return str(fault)
 
 
 def _disagreement(graph: Graph, expected: Mapping[str, Any], other: Mapping[str, Any]) -> str:
@@ -186,43 +176,6 @@ def _judged(graph: Graph, expected: Mapping[str, Any], sizes: Mapping[str, int],
         error, ratio = float(v.max_abs_error), float(v.max_bound_ratio)
         rows.append(OutputResult(port.name, port.dtype.name, error, ratio, bool(v.ok), int(v.ill_count), int(actual.size)))
     return rows
-
-
-# Operations up to which a loop nest is run as it was written; an iteration takes about a microsecond.
-INTERPRETED = 10_000_000
-
-
-def definition(graph: Graph, raised: Graph, sizes: Mapping[str, int]) -> Graph:
-    """The graph that a run is judged by: the composite's own, before any pass.  A long loop nest (hours, one iteration at a time) is judged by what it was raised
-    to; that raising keeps the meaning is tested at small sizes."""
-    loops = any(n.op == "nest" for n in graph.nodes())
-    all_raised = not any(n.op == "nest" for n in raised.nodes())
-    return raised if loops and all_raised and work_of(raised, sizes)[0] > INTERPRETED else graph
-
-
-def expected_of(graph: Graph, raised: Graph, written: Graph | None, inputs: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, Any]:
-    """What each output should be, and within which bound: under --fast that of the less accurate operations that stand in the place of others.  IndexFault, CheckFault."""
-    from ..ir.interpret.graph import evaluate as reference
-    from ..ir.interpret.judge import Bounded
-    from ..ir.quotients import loosened
-
-    exact = reference(definition(graph, raised, sizes), inputs, sizes)
-    if written is None:
-        return exact
-    admitted = reference(loosened(written), inputs, sizes)
-    return {name: Bounded(v.value, admitted[name].bound, v.ill | admitted[name].ill) for name, v in exact.items()}
-
-
-def where_needed(simplified: Graph, inputs: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, Any] | None:
-    """What a run that reported no index is judged by although the composite's own graph has one outside: the values after the passes on the graph, if none is
-    outside there.  An index is checked where its element is needed: what simplifies away (`x - x`) is not computed, and its check may vanish."""
-    from ..ir.interpret.graph import evaluate as reference
-    from ..ir.interpret.judge import CheckFault, IndexFault
-
-    try:
-        return reference(simplified, inputs, sizes)
-    except (IndexFault, CheckFault):
-        return None
 
 
 def _replace(result: Result, **changes: Any) -> Result:
@@ -276,10 +229,6 @@ def in_json(value: Any) -> Any:
     return [value.real, value.imag] if isinstance(value, complex) else value
 
 
-# Real operations of a complex one; of the others, one.
-_COMPLEX = {"add": 2, "sub": 2, "neg": 2, "mul": 6, "fma": 8, "div": 11, "recip": 6, "abs": 4}
-
-
 def in_memory(port: Port, sizes: Mapping[str, int], value: Any) -> numpy.ndarray:
     """The flat array that a kernel is given for a port: at least one element, in memory order."""
     import numpy
@@ -292,30 +241,3 @@ def in_memory(port: Port, sizes: Mapping[str, int], value: Any) -> numpy.ndarray
     else:
         as_array(port, sizes, flat)[...] = value
     return flat
-
-
-def work_of(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
-    """Arithmetic operations of the graph as it stands, and bytes of its ports (each input read once, each output written once)."""
-    from ..ir.primops import OPS
-
-    flops = 0
-    for node in graph.nodes():
-        if node.op in ("reduce", "scan"):
-            flops += _count(node.shape, sizes) * _count(node.attr.extents, sizes) * (_COMPLEX[node.attr.combiner] if node.dtype.is_complex else 1)
-        elif node.op not in OPS or node.op in ("cast", "bitcast", "where", "complex", "real", "imag"):
-            continue
-        elif any(d.is_complex for d in (node.dtype, node.args[0].dtype)):
-            flops += _count(node.shape, sizes) * _COMPLEX.get(node.op, 1)
-        elif node.dtype.is_float:
-            flops += _count(node.shape, sizes) * (2 if node.op == "fma" else 1)
-    moved = 0
-    for port in graph.ports:
-        moved += _count(port.shape, sizes) * port.dtype.bytes * (2 if port.role == "inout" else 1)
-    return flops, moved
-
-
-def _count(shape: tuple[Any, ...], sizes: Mapping[str, int]) -> int:
-    result = 1
-    for extent in shape:
-        result *= max(evaluate(extent, sizes), 0)
-    return result

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+# Collecting garbage walks every interned node again and again (a quarter of the time of passes), and there are no cycles worth it.
+gc.set_threshold(200_000, 50, 100)
+# Threads that wait sleep, and NumPy's own are one (it reads that when it is imported): two processes of tests share the machine.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,6 +34,22 @@ def key_of() -> Iterator[Callable[..., str | None]]:
     found, kept_compilation.key_of = kept_compilation.key_of, lambda compilation: None
     yield found
     kept_compilation.key_of = found
+
+
+@pytest.fixture(scope="module")
+def plain_c() -> Iterator[None]:
+    """Within a file that asks for this, the C compiler does not optimise: -O3 takes it up to twenty times as long as our passes, and it is those that are tested.  What is optimised is run
+    by the tests of samples, of the command line, of operators, and under sanitizers."""
+    from luminal.runtimes.clang.driver import Driver
+
+    flags = Driver.flags
+
+    def plain(self: Driver, compiler: Any, target: Any) -> tuple[str, ...]:
+        return tuple("-O0" if f in ("-O1", "-O3") else f for f in flags(self, compiler, target) if f != "-g")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Driver, "flags", plain)
+        yield
 
 
 @pytest.fixture

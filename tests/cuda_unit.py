@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from luminal.ir.dtypes import numpy_dtype
 from luminal.ir.graph import Graph
-from luminal.ir.interpret.graph import evaluate
 from luminal.ir.interpret.judge import judge
 from luminal.ir.layout import allocate
 from luminal.ir.program import Program
@@ -22,6 +21,7 @@ from luminal.runtimes import Rendered, find
 from luminal.runtimes.clang.library import Library
 from luminal.runtimes.cuda.emit import entry_name
 from luminal.search.draw import draw
+from luminal.search.reference import reference
 
 ROOT = Path(__file__).parent.parent
 HAS_NVCC = bool(shutil.which("nvcc") and shutil.which("g++"))  # nvcc calls g++
@@ -55,9 +55,13 @@ def unit(path: Path, programs: Mapping[str, Program], on: Target) -> Unit:
     """Each program in a namespace of its own; what is `extern "C"` is told apart by the prefixes."""
     runtime = find("cuda")
     sources = {prefix: runtime.render(p, on, prefix).source for prefix, p in programs.items()}
-    whole = "".join(f"namespace {prefix}unit {{\n{text}}}\n" for prefix, text in sources.items())
-    runtime.build(Rendered(whole, "", ".cu"), on, "host", path, 120, [])
+    runtime.build(Rendered(together(sources), "", ".cu"), on, "host", path, 120, [])
     return Unit(dict(programs), sources, path)
+
+
+def together(sources: Mapping[str, str]) -> str:
+    """One translation unit of several, in whose messages a line is that of the program whose prefix it names."""
+    return "".join(f'namespace {prefix}unit {{\n#line 1 "{prefix}"\n{text}}}\n' for prefix, text in sources.items())
 
 
 def inputs_of(graph: Graph, sizes: Mapping[str, int], seed: int = 0) -> dict[str, Any]:
@@ -66,7 +70,7 @@ def inputs_of(graph: Graph, sizes: Mapping[str, int], seed: int = 0) -> dict[str
 
 def check(library: Library, graph: Graph, sizes: dict[str, int], inputs: dict[str, Any]) -> None:
     """One call on copies of the inputs; every output against the reference, within its bound."""
-    expected = evaluate(graph, inputs, sizes)
+    expected = reference(graph, inputs, sizes)
     buffers: dict[str, Any] = {}
     for p in graph.ports:
         if p.role == "scalar":

@@ -94,7 +94,7 @@ def check(case: Case) -> None:
     assert tried, f"{case.id}: no sizes for {names}"
     for sizes in tried:
         inputs = inputs_of(case, graph, sizes)
-        found = evaluate(graph, inputs, sizes)
+        found = evaluate(graph, inputs, sizes, bounds=False)
         with np.errstate(all="ignore"):
             expected = case.expected(*map(wide, inputs.values()))
         for (name, _), wanted in zip(graph.outputs, expected if isinstance(expected, tuple) else (expected,), strict=True):

@@ -16,6 +16,8 @@ from luminal.passes.raise_loops import raise_loops
 from luminal.passes.simplify import simplify
 from running import TARGET, agree, draw, meaning, outputs
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 # name -> (composite, kernels)
 ONE_PASS: dict[str, tuple[str, int]] = {
     "softmax": ("((X{f32}[M N]) -> (Y{f32}[M N])) (return (softmax X :axis -1))", 1),

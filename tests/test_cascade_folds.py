@@ -9,6 +9,8 @@ from cascades import PLACES, SEED, after, before, check_one_pass, nests
 from compilers import needs_cc
 from luminal.ir.text import show
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 QK = "Q{f32}[H N D] K{f32}[H M D]"
 SCORES = '(setf s (* (einsum "hid,hjd->hij" Q K) (rsqrt D)))'
 BIASED = "(setf s (+ s B))"  # what is drawn for B holds rows of nothing but -inf, and huge numbers

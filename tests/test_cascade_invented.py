@@ -17,6 +17,8 @@ from luminal.ir.text import show
 from luminal.passes.cascade import cascade
 from running import TARGET
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 QKV = "Q{f32}[H N D] K{f32}[H M D] V{f32}[H M E]"
 SCORES = '(setf s (* (einsum "hid,hjd->hij" Q K) (rsqrt D)))'
 

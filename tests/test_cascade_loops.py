@@ -5,6 +5,8 @@ from cascades import check_one_pass
 from click.testing import CliRunner
 from luminal.cli.main import cli
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 QKV = "Q{f32}[H N D] K{f32}[H M D] V{f32}[H M E]"
 SCORES = """
   (make-array s f32 (H N M))

@@ -10,6 +10,8 @@ from compilers import needs_cc
 from luminal.passes.legalize import legalize
 from running import TARGET, agree, meaning, outputs
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 QK = "Q{f32}[H N D] K{f32}[H M D] X{f32}[N M]"
 SCORES = '(setf s (+ (einsum "hid,hjd->hij" Q K) X))'
 CAUSAL = f"{PLACES} (setf s (where (<= j (- i 2)) s -inf))"  # nothing is left of the first two rows

@@ -12,6 +12,8 @@ from luminal.passes.raise_loops import raise_loops
 from luminal.passes.simplify import simplify
 from running import TARGET, agree, draw, meaning, outputs
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 CENTRED = "(setf d (- X (mean X :axis 1 :keepdims t)))"
 # name -> (composite, kernels)
 ONE_PASS: dict[str, tuple[str, int]] = {

@@ -9,6 +9,8 @@ from luminal.ir.kernel import If, Loop, expressions, statements
 from luminal.ir.walks import postorder
 from running import agree, draw, meaning
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 QKV = "Q{f32}[H N D] K{f32}[H M D] V{f32}[H M E]"
 SCORES = '(setf s (* (einsum "hid,hjd->hij" Q K) (rsqrt D)))'
 

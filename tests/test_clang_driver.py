@@ -162,6 +162,79 @@ def test_workspace(tmp_path):
     assert text(4) == b"buffers overlap" and text(99) == b"unknown error"
 
 
+def test_what_calls_have_kept_can_be_given_back(tmp_path):
+    library = build(tmp_path, workspace_program(), OMP=False)
+    held = memory_of(tmp_path)
+    xs, ys = np.arange(4000, dtype="i4"), np.zeros(4000, "i4")
+    before = held()
+    for _ in range(2):
+        assert library.call({"X": xs, "Y": ys}, {"N": 4000}) == 0 and np.array_equal(xs, ys)
+        assert held() - before >= 64_000_000, "the largest call's"
+        library._handle.lm_chain_release()
+        assert held() - before < 1_000_000
+        ys[:] = 0
+    assert "void lm_chain_release(void);" in build(tmp_path, workspace_program(), "object").header
+    assert "release" not in build(tmp_path, vectors_program(), "object").header, "only where something is kept"
+
+
+def memory_of(folder):
+    """A function that counts the bytes which malloc holds in pieces of their own (a workspace of this size is one)."""
+    (folder / "held.c").write_text("#include <malloc.h>\nsize_t held(void) { return mallinfo2().hblkhd; }\n")
+    if subprocess.run(["gcc", "-shared", "-fPIC", "held.c", "-o", "held.so"], cwd=folder, capture_output=True).returncode:
+        pytest.skip("not glibc 2.33 or later")
+    held = ctypes.CDLL(str(folder / "held.so")).held
+    held.restype = ctypes.c_size_t
+    return held
+
+
+THREADS = """
+#include "chain.h"
+#include <pthread.h>
+#include <stdlib.h>
+static void *calls(void *seed) {
+  static __thread int32_t x[99], y[99];
+  for (int64_t round = 0; round < 300; round++) {
+    const int64_t n = (round * 7 + *(int *)seed) % 99;
+    for (int64_t k = 0; k < n; k++) x[k] = (int32_t)(k * round), y[k] = -1;
+    if (lm_chain(x, y, n) != 0) abort();
+    for (int64_t k = 0; k < n; k++) if (y[k] != x[k]) abort();
+  }
+  return NULL;
+}
+static void *releases(void *seed) {
+  for (int round = 0; round < 300; round++) lm_chain_release();
+  return seed;
+}
+int main(void) {
+  int seeds[3] = {0, 40, 80};
+  pthread_t threads[3];
+  for (int k = 0; k < 3; k++) pthread_create(&threads[k], NULL, k < 2 ? calls : releases, &seeds[k]);
+  for (int k = 0; k < 3; k++) pthread_join(threads[k], NULL);
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+def test_it_is_given_back_while_others_call(tmp_path, sanitizer):
+    """Two threads call, a third gives back: no race, no piece in two hands, none lost."""
+    rendered = build(tmp_path, workspace_program(), "object", OMP=False)
+    for name, text in (
+        ("chain.c", rendered.source),
+        ("chain.h", rendered.header),
+        ("main.c", THREADS),
+        ("empty.c", "int main(void) { return 0; }\n"),
+    ):
+        (tmp_path / name).write_text(text)
+    command = ["gcc", f"-fsanitize={sanitizer}", "-O1", "-g", "-pthread"]
+    tried = subprocess.run([*command, "empty.c", "-o", "empty"], cwd=tmp_path, capture_output=True)
+    if tried.returncode or subprocess.run([tmp_path / "empty"], capture_output=True).returncode:
+        pytest.skip(f"gcc's {sanitizer} sanitizer does not work here")
+    subprocess.run([*command, "main.c", "chain.c", "-lm", "-o", "main"], cwd=tmp_path, check=True)
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+
+
 def copies_program():
     """Two pieces of memory of the call's own, of one size: what is given back together is what the C library returns to the system."""
     step = lambda to, value: For("i", ZERO, N, (StoreTo(to, i, value),))  # noqa: E731

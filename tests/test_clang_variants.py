@@ -7,6 +7,8 @@ import luminal
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 GEMM = """
 (composite gemm ((A{T}[M K] B{T}[K N] D{T}[N]) -> (C{T}[M N]))
   (return (max (+ (matmul A B) D) (cast T 0))))

@@ -16,7 +16,9 @@ from compilers import HAS_CC
 from luminal.cli.dependencies import escaped
 from luminal.cli.main import COMMANDS, cli, prepare
 from luminal.compiler import Settings, compilations
-from luminal.ir.errors import UsageError
+from luminal.ir.errors import ToolError, ToolMissing, UsageError
+from luminal.runtimes.clang import driver
+from luminal.runtimes.clang.compiler import find_compiler
 from luminal.runtimes.keep import NOTES
 from processes import PATIENCE, alive, started, waited
 
@@ -27,6 +29,46 @@ PYTHON = [sys.executable, "-m", "luminal.cli"]
 
 def luminal(*words: str, stdin: str = "") -> Result:
     return CliRunner().invoke(cli, prepare(words), input=stdin, catch_exceptions=False, standalone_mode=False)
+
+
+# ---- CC=
+
+
+@pytest.mark.parametrize(
+    ("words", "needed"), [([], True), (["-o", "made"], True), (["-o", "x.so"], True), (["--emit", "source"], False), (["-o", "x.c"], False)]
+)
+@pytest.mark.parametrize("how", ["config", "environment"])
+def test_a_compiler_that_was_asked_for_is_asked_where_one_is_needed(
+    words: list[str], needed: bool, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Text needs none: it may be compiled elsewhere.  A library does, and to leave it out would be to do something else."""
+    monkeypatch.chdir(tmp_path)
+    if how == "environment":
+        monkeypatch.setenv("CC", "nosuchcc")
+        find_compiler.cache_clear()
+    try:
+        done = CliRunner().invoke(
+            cli, prepare(["compile", "relu", *(["-c", "CC=nosuchcc"] if how == "config" else []), *words]), standalone_mode=False
+        )
+    finally:
+        find_compiler.cache_clear()
+    if not needed:
+        assert done.exception is None and not done.stderr
+        return
+    assert isinstance(done.exception, ToolError) and "`nosuchcc` that was asked for is not there" in str(done.exception)
+    assert not list(tmp_path.iterdir())
+
+
+def test_where_there_is_no_compiler_a_note_says_what_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(requested: str) -> None:
+        raise ToolMissing("no C compiler found")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(driver, "find_compiler", none)
+    done = luminal("compile", "relu")
+    assert (
+        done.exit_code == 0 and done.stdout == "wrote relu.c, relu.h\n" and done.stderr == "luminal: note: without librelu.so: no C compiler found\n"
+    )
 
 
 # ---- --assume and -D

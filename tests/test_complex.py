@@ -21,6 +21,8 @@ from luminal.passes.pipeline import run_pipeline
 from luminal.passes.split_complex import split_complex
 from running import TARGET, agree, composite, draw, outputs
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 20261129
 
 GEMM = """(composite cgemm ((A{c64}[M K] B{c64}[K N] C{c64}[M N]) -> (C))

@@ -22,6 +22,8 @@ from luminal.passes.schedule import schedule
 from luminal.passes.split_complex import split_complex
 from running import TARGET, agree, draw, meaning, outputs
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 WIDE = Target("clang", "avx512", "avx512", vector_bytes=64, vector_registers=32, l1=48 << 10, l2=1 << 20, cores=2, threads=True)
 VECTORS = replace(TARGET, vector_bytes=64)
 DOUBLED = {

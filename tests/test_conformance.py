@@ -27,6 +27,7 @@ from luminal.ir.target import Options
 from luminal.ir.verify import verify
 from luminal.passes.pipeline import run_pipeline
 from luminal.runtimes import find
+from luminal.search import own
 from luminal.search.conformance import survey as surveys
 from luminal.search.conformance.distance import FAR, histogram, quantile, steps
 from luminal.search.conformance.kernels import Refused, Spec, compiled, of_case, specs
@@ -37,7 +38,7 @@ from luminal.search.conformance.subjects import Subject, Variation, operators, s
 from luminal.search.conformance.survey import chosen, recorded, units
 from luminal.search.conformance.unit import Settings, Tally, run_unit
 from luminal.search.conformance.values import inputs, special_size
-from luminal.search.trial import work_of
+from luminal.search.operations import work_of
 
 TOML = 'name = "{name}"\ninherits = "clang"\n'
 
@@ -321,6 +322,26 @@ def test_a_run_goes_on_where_it_was_interrupted(tmp_path: Path, monkeypatch: pyt
     assert surveys.survey(work, settings, 1, journal, True, lambda p: told.append(p.done)) == whole
     assert len(calls) == 4 and calls[3] == calls[2] and told == [3]
     assert recorded(journal, surveys.key_of(work, Settings("reference"))) == {}, "a journal of another run is not gone on with"
+
+
+def test_a_run_does_not_go_on_with_the_results_of_another_luminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = [[s] for s in specs(chosen(["recip"]), ["f32"], True) if s.kind == "primop"]
+    settings, journal = Settings("reference", quick=True), tmp_path / "journal"
+    surveys.survey(work, settings, 1, journal, False, lambda p: None)
+    assert len(recorded(journal, surveys.key_of(work, settings))) == len(work)
+    for other in ("another pass", None):  # None: nobody can say which text runs
+        monkeypatch.setattr(own, "compiler", lambda other=other: other)
+        assert recorded(journal, surveys.key_of(work, settings)) == {}
+    surveys.start(journal, surveys.key_of(work, settings), {})
+    assert recorded(journal, surveys.key_of(work, settings)) == {}
+
+
+def test_what_was_computed_while_luminal_changed_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = [[s] for s in specs(chosen(["recip"]), ["f32"], True) if s.kind == "primop"]
+    settings, journal = Settings("reference", quick=True), tmp_path / "journal"
+    monkeypatch.setattr(own, "compiler_unchanged", lambda: False)
+    assert surveys.survey(work, settings, 1, journal, False, lambda p: None)
+    assert recorded(journal, surveys.key_of(work, settings)) == {}
 
 
 def test_who_interrupts_a_run_is_told_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,8 @@ from luminal.ir.text import read, show
 from luminal.passes.schedule import Facts, StepError, replay, unique
 from luminal.runtimes.clang.driver import Driver
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SIGNED = """kernels signed v1
 size M
 size N

@@ -18,6 +18,8 @@ from luminal.passes.pipeline import run_pipeline
 from luminal.runtimes import find
 from running import composite
 
+pytestmark = [pytest.mark.usefixtures("plain_c"), pytest.mark.xdist_group("dtype_table")]
+
 RUNTIMES = ["reference", *(["clang", "cuda"] if HAS_CC else [])]
 SEED = 20261128
 GROUPS = [["f64", "f32", "f16", "bf16"], ["f8e4m3", "f8e5m2", "bool", "c64"], ["i64", "i32", "i16", "i8"], ["u64", "u32", "u16", "u8"]]

@@ -17,6 +17,8 @@ from luminal.ir.interpret.graph import evaluate
 from luminal.ir.interpret.judge import judge
 from luminal.ir.quotients import loosened
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SAMPLES = Path(__file__).parent.parent / "samples"
 ROWS = "(composite rows ((X{f32}[M N] S{f32}[M]) -> (Y{f32}[M N])) (return (/ X (reshape S (M 1)))))"
 EACH = "(composite each ((X{f32}[N] D{f32}[N]) -> (Y{f32}[N])) (return (/ X D)))"

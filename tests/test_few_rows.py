@@ -14,6 +14,8 @@ from luminal.ir.target import Options, Target
 from luminal.passes.schedule import cost, schedule
 from scheduling import module, same
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 11
 WIDE = Target("clang", "avx512", "avx512", vector_bytes=64, vector_registers=32, l1=48 << 10, l2=1 << 20, cores=2, threads=True)
 

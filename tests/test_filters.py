@@ -20,7 +20,9 @@ from luminal.ir.interpret.graph import evaluate
 from luminal.ir.interpret.judge import judge
 from luminal.ir.kernel import If
 from luminal.ir.toom_cook import MOST, Step, growth, short_filter, straight_line
-from luminal.search.trial import expected_of
+from luminal.search.reference import reference
+
+pytestmark = pytest.mark.usefixtures("plain_c")
 
 ALL = [(m, r) for m in range(1, MOST + 1) for r in range(1, MOST + 1) if m + r - 1 <= MOST]
 TWO = "(composite two ((X{T}[B C H W] K{T}[O C 3 3]) -> (Y{T}[B O H W])) (return (conv2d X K :padding 1)))"
@@ -183,7 +185,7 @@ def within(source: str, cases: list[dict[str, int]], dtype: str = "f32") -> list
     ratios = []
     for sizes in cases:
         inputs = drawn(graph, sizes)
-        verdict = judge(kernel(*inputs.values()), expected_of(c.elaborate(), graph, shortened(graph), inputs, sizes)["Y"], graph.port("Y").dtype)
+        verdict = judge(kernel(*inputs.values()), reference(c.elaborate(), inputs, sizes, shortened(graph))["Y"], graph.port("Y").dtype)
         assert verdict.ok, (sizes, verdict)
         ratios.append(verdict.max_bound_ratio)
     return ratios

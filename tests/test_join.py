@@ -12,6 +12,8 @@ from luminal.passes.join import join
 from running import TARGET
 from scheduling import same
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 OPTIONS = Options(level=2)
 BUFFERS = {
     "X": "in X: f32[N]",

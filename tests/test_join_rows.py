@@ -17,6 +17,8 @@ from luminal.passes.legalize import legalize
 from luminal.passes.make_nests import make_nests
 from running import TARGET, agree, draw, meaning, outputs
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 PORTS = "((X{f32}[M N](where N >= 3)) -> (Y{f32}[M 3] I{i64}[M 3]))"
 LARGEST = "(setf i{n} (argmax p{n} :axis 1 :keepdims t)) (setf m{n} (max p{n} :axis 1 :keepdims t))"
 NEXT = "(setf p{m} (where (= (iota N) i{n}) -inf p{n}))"

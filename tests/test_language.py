@@ -21,6 +21,8 @@ from luminal.ir.interpret.judge import judge
 from running import draw, outputs
 from scipy import special
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 TEXT = (Path(__file__).parent.parent / "docs" / "language.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)( \w+)?\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 ROWS = [

@@ -27,6 +27,8 @@ from luminal.ir.target import Options
 from luminal.passes.pipeline import run_pipeline
 from luminal.runtimes import find
 
+pytestmark = [pytest.mark.usefixtures("plain_c"), pytest.mark.xdist_group("language_forms")]
+
 SEED = 20261121
 GROUP = 60  # outputs of one composite
 

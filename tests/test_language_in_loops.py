@@ -25,6 +25,8 @@ from luminal.passes.pipeline import run_pipeline
 from luminal.runtimes import find
 from test_language_forms import group, oracle, ports_of, values
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 TOGETHER = 12  # forms in one loop
 Expected = list[tuple[str, str, Any]]  # output, form, NumPy's answer for the first iteration
 

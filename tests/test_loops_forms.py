@@ -26,6 +26,8 @@ from luminal.runtimes.clang.compiler import find_compiler
 from luminal.runtimes.clang.library import Library
 from running import composite
 
+pytestmark = [pytest.mark.usefixtures("plain_c"), pytest.mark.xdist_group("loops_forms")]
+
 
 @cache
 def graph_of(name: str) -> Graph:

@@ -22,6 +22,8 @@ from luminal.passes.legalize import legalize
 from luminal.passes.make_nests import make_nests
 from running import TARGET, agree, draw, meaning, outputs
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 XMN = "X{f32}[M N]"
 FIVE = "X{f32}[A B C D E]"
 # name -> composite; how often, in loops of their own, the elements of the first input are read

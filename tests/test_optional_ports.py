@@ -14,6 +14,8 @@ from luminal.cli.main import cli, prepare
 from luminal.compiler import Settings, compilations
 from luminal.ir.errors import UsageError
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SAMPLES = Path(__file__).parent.parent / "samples"
 TEXT = """(composite affine ((X{T}[M N] W{T}[N]? B{T}[N]? s{T}[]?) -> (Y{T}[M N]))
   (setf y X)

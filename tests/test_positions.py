@@ -12,6 +12,8 @@ from luminal.ir.program import For, StoreTo
 from luminal.ir.target import Target
 from luminal.passes.lower.vectors import vectorise
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 TARGET = Target("clang", "avx2", "avx2", vector_bytes=32, vector_registers=16)
 J, B, N = var("j"), var("b"), size("N")
 FAR = (0, 2**31 - 3, -(2**31) + 2, 2**31 - 40, 5 * 10**9, -(10**12))

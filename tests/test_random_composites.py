@@ -1,4 +1,4 @@
-"""A thousand random programs, at -O0, -O2 and random schedules, against the interpreter; what was ever found stays found.
+"""Five hundred random programs, at -O0, -O2 and random schedules, against the interpreter; what was ever found stays found.
 
 A failure is shrunk and written to tests/found/, whose files are tested from then on.  `python tests/random_runs.py` runs as many as one likes.
 """
@@ -14,8 +14,8 @@ from compilers import needs_cc
 from random_composites import random_composite, show
 from random_runs import FOUND, Program, at, check, keep, paths, put, run, size_of, smaller
 
-FIRST, EACH, PARTS = 0, 110, 10
-TYPED = 100  # programs of a part that the language takes, at least
+FIRST, EACH, PARTS = 0, 55, 10
+TYPED = 50  # programs of a part that the language takes, at least
 pytestmark = [needs_cc, pytest.mark.timeout(600)]
 
 

@@ -25,13 +25,13 @@ BODIES = {
     "aborts": "if (M == 3) abort();",
     "reads_null": "if (M == 3) *(volatile float *)(M - 3) = 1;",
     "leaves": "if (M == 3) exit(0);",
-    "hangs": "while (M == 3) { static volatile int n; n++; }",
+    "hangs": "while (M == 3) sleep(1);",
     "fails": "if (M == 3) return 4;",
 }
 
 
 def source_template(statement: str) -> str:
-    return f'#include <stdio.h>\n{{% set body = ["  {statement}"] + body %}}{{% include "clang/source.c.j2" %}}'
+    return f'#include <stdio.h>\n#include <unistd.h>\n{{% set body = ["  {statement}"] + body %}}{{% include "clang/source.c.j2" %}}'
 
 
 def runtime(folder: Path, toml: str = "", **files: str) -> Path:
@@ -132,7 +132,7 @@ def test_a_library_that_cannot_be_loaded_is_status_4(tmp_path: Path) -> None:
 def test_a_test_run_ends_with_its_parent(tmp_path: Path) -> None:
     """Killed or interrupted while a kernel hangs: no process is left behind."""
     note = tmp_path / "process"
-    runtime(tmp_path / "hangs", source="#include <stdio.h>\n#include <unistd.h>\n" + source_template(
+    runtime(tmp_path / "hangs", source=source_template(
         f'FILE *f = fopen(\\"{note}\\", \\"w\\"); fprintf(f, \\"%d\\", (int)getpid()); fclose(f); for (;;) sleep(1);'
     ))  # fmt: skip
     (tmp_path / "add.lisp").write_text(ADD)

@@ -22,11 +22,11 @@ from luminal.compiler import Compilation, Settings, compilations
 from luminal.ir.dtypes import numpy_dtype
 from luminal.ir.evaluate import evaluate as value_of
 from luminal.ir.graph import Port
-from luminal.ir.interpret.graph import evaluate
 from luminal.ir.interpret.judge import judge
 from luminal.ir.layout import as_array, layout
 from luminal.runtimes.clang.compiler import find_compiler
 from luminal.search.draw import draw
+from luminal.search.reference import reference
 
 ROOT = Path(__file__).parent.parent
 LIBRARY = sorted((ROOT / "ops").glob("*/*.toml"))
@@ -99,7 +99,7 @@ class Case:
                 flat.tofile(folder / f"{self.name}.{port.name}")
 
     def check(self, folder: Path) -> None:
-        expected = evaluate(self.compilation.elaborate(), self.inputs, self.sizes)
+        expected = reference(self.compilation.elaborate(), self.inputs, self.sizes)
         for port in self.compilation.program.ports:
             if port.role in ("out", "inout"):
                 flat = numpy.fromfile(folder / f"{self.name}.{port.name}", numpy_dtype(port.dtype))

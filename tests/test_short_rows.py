@@ -14,6 +14,8 @@ from luminal.passes.legalize import legalize
 from luminal.passes.schedule import schedule
 from running import TARGET
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 CPU = replace(TARGET, vector_bytes=16, threads=True)
 PORTS = "((X{T}[B N]) -> (Y{T}[B N]))"
 EXP = "(setf e (exp (- X (max X :axis 1 :keepdims t))))"

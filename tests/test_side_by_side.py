@@ -13,6 +13,8 @@ from luminal.ir.walks import postorder
 from luminal.passes.lower.folds import folds
 from luminal.passes.lower.names import Names
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 7
 NEAREST = """
 (composite nearest ((Q{f32}[H D] K{f32}[H M D] V{f32}[H M E]) -> (O{f32}[H E]))

@@ -29,6 +29,8 @@ from luminal.passes.lower import lower
 from luminal.passes.schedule import Facts, replay, schedule, unique
 from running import TARGET, agree, draw, meaning, outputs
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 FEW: dict[str, str] = {
     **{f"{name}, {k}": one[0] for k, table in enumerate((test_cascade.ONE_PASS, test_cascade_moments.ONE_PASS, test_cascade_scores.SHARED)) for name, one in table.items()},
     **{f"{name}, invented": one[0] for name, one in test_cascade_invented.INVENTED.items()},

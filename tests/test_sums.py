@@ -12,7 +12,7 @@ import pytest
 from compilers import needs_cc
 
 SEED = 11
-pytestmark = needs_cc
+pytestmark = [needs_cc, pytest.mark.usefixtures("plain_c")]
 TEXT = """
 (composite sums ((X{T}[M N]) -> (A{T}[] B{T}[] C{T}[N] D{T}[] E{T}[M]))
   (return (sum X) (max X) (sum X :axis 0) (sum (* X X)) (sum X :axis 1)))

@@ -16,6 +16,8 @@ from luminal.ir.walks import postorder, substitute
 from luminal.passes.lower.names import Names
 from luminal.passes.lower.transposes import transposes
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 3
 N = 16
 BASE = var("b")

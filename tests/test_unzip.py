@@ -15,6 +15,8 @@ from luminal.passes.hoist import hoist
 from luminal.passes.lower import lower
 from luminal.passes.simplify_index import simplify_index
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 5
 TARGET = Target("clang", "test", "test", vector_bytes=32)
 TEXT = """kernels pairs v1

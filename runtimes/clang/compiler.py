@@ -45,7 +45,7 @@ def find_compiler(requested: str) -> Compiler:
     """The compiler that was asked for (a command, perhaps with arguments), or the first that is there.  ToolError with what to install."""
     asked = requested or os.environ.get("CC", "")
     if asked:
-        return _probe(tuple(shlex.split(asked)), f"the compiler `{asked}` that was asked for")
+        return _probe(tuple(shlex.split(asked)), f"the compiler `{asked}` that was asked for", asked=True)
     for name in _NAMES:
         if shutil.which(name):
             return _probe((name,), name)
@@ -67,10 +67,10 @@ def every_compiler() -> list[Compiler]:
     return list(found.values())
 
 
-def _probe(command: tuple[str, ...], what: str) -> Compiler:
+def _probe(command: tuple[str, ...], what: str, asked: bool = False) -> Compiler:
     path = shutil.which(command[0]) if command else None
     if path is None:
-        raise ToolMissing(f"{what} is not there: {_ADVICE}")
+        raise ToolMissing(f"{what} is not there: {_ADVICE}", asked)
     command = (path, *command[1:])
     text = answer(command, "--version", ask).strip()
     version = text.split("\n")[0] if text else ""

@@ -129,7 +129,8 @@ class Driver:
         found = openmp_flags(compiler)
         if found is None and target.options.get("OMP"):
             raise ToolMissing(
-                f"OMP=1, but {compiler.command[0]} has no OpenMP library; install libomp, or `pip install cmeel-libomp` for zig, or say OMP=0"
+                f"OMP=1, but {compiler.command[0]} has no OpenMP library; install libomp, or `pip install cmeel-libomp` for zig, or say OMP=0",
+                asked=True,
             )
         return found or ()
 

@@ -34,17 +34,35 @@ class _Emitter:
     def __init__(self, description: Description, folders: tuple[Path, ...], program: Program, target: Target, prefix: str) -> None:
         self.program, self.target, self.prefix = program, target, prefix
         self.entry = entry_name(prefix, program)
-        taken = _TAKEN | {self.entry, f"{self.entry}_ws", f"{self.entry}_workspace", f"{self.entry}_shape", f"{prefix}strerror"}
+        taken = _TAKEN | {
+            self.entry,
+            f"{self.entry}_ws",
+            f"{self.entry}_workspace",
+            f"{self.entry}_shape",
+            f"{self.entry}_release",
+            f"{prefix}strerror",
+        }
         self.renderer = r = Renderer(description, folders, program, taken)
         self.functions = [r.function(f) for f in program.functions]
         self.params = parameters(program)
         self.names = r.open_scope(self.params)
         self.body = r.block(program.entry, "entry")
+        params = [r.parameter(p, n) for p, n in zip(self.params, self.names, strict=True)]
+        self.common: dict[str, Any] = {
+            "prefix": prefix,
+            "entry": self.entry,
+            "params": params,
+            "workspace": workspace(program, r),
+            "shape": shape(program, r),
+        }
+        if self.common["workspace"] is not None:
+            self.common["memory"] = {name: r.helpers.need(name, u8) for name in ("allocate", "release")}
+        self.common["forget"] = r.helpers.need("forget", u8) if r.helpers.has("kept", u8) else None
 
     def source(self) -> str:
         r, program = self.renderer, self.program
         statements = [s for block in (*(f.body for f in program.functions), program.entry) for s in every_statement(block)]
-        fields = self._common() | {
+        fields = self.common | {
             "head": heading(program, self.target, r.expressions),
             "openmp": any(isinstance(s, Region) or (isinstance(s, For) and s.pragma == "parallel") for s in statements),
             "unroll": any(isinstance(s, For) and s.pragma == "unroll" for s in statements),
@@ -54,14 +72,12 @@ class _Emitter:
             "body": self.body,
             "sticky": fails_in_team(program.entry, r.failing),
         }
-        if fields["workspace"] is not None:
-            fields["memory"] = {name: r.helpers.need(name, u8) for name in ("allocate", "release")}
         # last: every part above notes the types and helpers that it uses
         fields["types"], fields["helpers"] = r.types.sorted(), r.helpers.texts
         return r.environment.get_template("source.c.j2").render(fields)
 
     def header(self) -> str:
-        fields = self._common() | {
+        fields = self.common | {
             "head": heading(self.program, self.target, self.renderer.expressions, brief=True),
             "guard": self.entry.upper() + "_H",
             "description": described_parameters(
@@ -69,14 +85,3 @@ class _Emitter:
             ),
         }
         return self.renderer.environment.get_template("header.h.j2").render(fields)
-
-    def _common(self) -> dict[str, Any]:
-        r = self.renderer
-        params = [r.parameter(p, n) for p, n in zip(self.params, self.names, strict=True)]
-        return {
-            "prefix": self.prefix,
-            "entry": self.entry,
-            "params": params,
-            "workspace": workspace(self.program, r),
-            "shape": shape(self.program, r),
-        }

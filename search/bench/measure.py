@@ -15,7 +15,8 @@ from ...ir.layout import as_array
 from ...ir.program import ERRORS
 from ..account import account
 from ..child import Child
-from ..trial import Result, Subject, in_memory, run, work_of
+from ..operations import work_of
+from ..trial import Result, Subject, in_memory, run
 from .blocks import Contender, Method, block, compare, ratio, spread, typical
 from .ceiling import Ceilings, Limit
 from .dialect import REFUSALS

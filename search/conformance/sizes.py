@@ -9,7 +9,7 @@ from typing import Any
 
 from ...ir.evaluate import evaluate
 from ...ir.graph import Graph
-from ..trial import work_of
+from ..operations import work_of
 
 CLASSES = ("own", "zero", "one", "prime", "tile", "large")
 _PRIMES = (13, 7, 29, 5, 17, 11, 3, 19)

@@ -17,8 +17,8 @@ from pathlib import Path
 from ...dsl.scope import LIBRARY
 from ...ir.dtypes import DTYPES
 from ...ir.errors import UsageError
-from ...ir.version import VERSION
 from ...runtimes import rooms
+from .. import own
 from .kernels import Spec, specs
 from .subjects import OWN, Subject, subjects
 from .unit import Settings, Tally, run_unit
@@ -61,7 +61,7 @@ def units(found: Sequence[Subject], dtypes: Sequence[str], quick: bool) -> list[
 def survey(
     work: Sequence[Sequence[Spec]], settings: Settings, processes: int, journal: Path | None, resume: bool, tell: Callable[[Progress], None]
 ) -> list[Tally]:
-    """Run every unit.  With a journal what is done is kept, and with `resume` not done again.  The result does not depend on the number of processes."""
+    """Run every unit.  With a journal what is done is kept, unless luminal's own files have changed meanwhile, and with `resume` not done again.  The result does not depend on the number of processes."""
     done = recorded(journal, key_of(work, settings)) if journal is not None and resume else {}
     if journal is not None:
         start(journal, key_of(work, settings), done)
@@ -69,7 +69,7 @@ def survey(
 
     def note(k: int, tallies: list[Tally]) -> None:
         done[k] = tallies
-        if journal is not None:
+        if journal is not None and own.compiler_unchanged():
             with journal.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"unit": k, "tallies": [asdict(t) for t in tallies]}) + "\n")
         every = [t for found in done.values() for t in found]
@@ -115,14 +115,17 @@ def journal_of(output: Path | None, work: Sequence[Sequence[Spec]], settings: Se
     """Beside the report, or in the cache folder where no report is written to a file."""
     if output is not None:
         return output.with_name(f".{output.name}.journal")
-    return rooms.folder(ROOM) / f"{key_of(work, settings)[:16]}.journal"
+    return rooms.folder(ROOM) / f"{key_of(work, settings)[:16] or 'unknown'}.journal"
 
 
 def key_of(work: Sequence[Sequence[Spec]], settings: Settings) -> str:
-    """What the results depend on: a journal of anything else is no use."""
+    """What the results depend on, luminal's own files among it: a journal of anything else is no use.  "" where those changed while this process ran: no journal is of that."""
     from ...runtimes import find
 
-    parts = [VERSION, library_hash(), folder_hash(find(settings.runtime).folder), repr(replace(settings, timeout=0.0)), repr(work)]
+    compiler = own.compiler()
+    if compiler is None:
+        return ""
+    parts = [compiler, library_hash(), folder_hash(find(settings.runtime).folder), repr(replace(settings, timeout=0.0)), repr(work)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -154,7 +157,7 @@ def recorded(journal: Path, key: str) -> dict[int, list[Tally]]:
         except ValueError:
             break
         if number == 0:
-            if entry.get("key") != key:
+            if not key or entry.get("key") != key:
                 return {}
             continue
         found[entry["unit"]] = [tally_of(t) for t in entry["tallies"]]

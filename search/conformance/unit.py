@@ -13,14 +13,15 @@ from zlib import crc32
 
 from ...ir.dtypes import numpy_dtype
 from ...ir.errors import ToolError
-from ...ir.interpret.graph import evaluate, reads_outside
+from ...ir.interpret.graph import reads_outside
 from ...ir.interpret.judge import Bounded, CheckFault, IndexFault, judge, settled
 from ...ir.layout import as_array
 from ...ir.merge import merge
 from ...ir.program import BAD_INDEX, ERRORS
 from ..cache import cached
 from ..child import Child, Outcome
-from ..trial import asked, definition, in_json, in_memory, where_needed
+from ..reference import asked, reference, where_needed
+from ..trial import in_json, in_memory
 from . import kept_unit
 from .distance import added, histogram, steps
 from .kept_unit import PREFIX
@@ -214,16 +215,15 @@ class Library:
     def _expected(self, kernel: Kernel, case: Case, given: Mapping[str, Any]) -> dict[str, Bounded] | int:
         """What the reference says: values with their bounds, or the error code.  It is the same in every layout and for every variant of a kernel; these
         follow each other, so small ones are kept for a while."""
-        meant = definition(kernel.graph, kernel.raised, case.sizes)
-        meant = replace(meant, ports=tuple(replace(p, order=()) for p in meant.ports))
+        meant = replace(kernel.graph, ports=tuple(replace(p, order=()) for p in kernel.graph.ports))
         key = (meant, tuple(case.sizes.items()), case.values, kernel.spec.subject, kernel.spec.dtype, kernel.spec.instance)
         if key not in self.known:
             try:
-                found: dict[str, Bounded] | int = evaluate(meant, given, case.sizes)
+                found: dict[str, Bounded] | int = reference(meant, given, case.sizes)
             except (IndexFault, CheckFault) as fault:
                 found = fault.code if isinstance(fault, CheckFault) else BAD_INDEX
             if kernel.opinion is not None and not isinstance(found, int) and any(b.ill.any() for b in found.values()):
-                other = asked((kernel.opinion, kernel.opinion), given, case.sizes)
+                other = asked(kernel.opinion, given, case.sizes)
                 found = settled(found, other) if isinstance(other, dict) else found
             if not isinstance(found, int) and sum(b.value.size for b in found.values()) > _KEPT_ELEMENTS:
                 return found

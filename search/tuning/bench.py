@@ -19,7 +19,8 @@ from ...ir.merge import Merged, merge
 from ...ir.program import ERRORS, Program
 from ..child import Child, telling_line
 from ..draw import draw
-from ..trial import expected_of, in_memory
+from ..reference import reference
+from ..trial import in_memory
 from .climb import Measured
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Bench:
     def expected(self) -> dict[str, Bounded] | None:
         """What each output should be; None where the reference itself leaves with an error."""
         try:
-            return expected_of(self.graph, self.raised, self.written, self.inputs(self.checked), self.checked)
+            return reference(self.graph, self.inputs(self.checked), self.checked, self.written)
         except (IndexFault, CheckFault):
             return None
 
