@@ -102,7 +102,7 @@ def test_an_optimiser_is_one_kernel() -> None:
     import luminal
 
     adam = luminal.compile("adam", runtime="reference")
-    assert adam.compilation.program.functions[1:] == ()
+    assert adam.compilation.kernels == 1
     p, g, m, v = (np.full(5, x, np.float32) for x in (1.0, 0.5, 0.0, 0.0))
     adam(p, g, m, v, 0.1, 1)
     np.testing.assert_allclose(m, 0.05, rtol=1e-6)
