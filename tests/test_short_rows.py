@@ -66,7 +66,8 @@ def test_short_rows_mean_the_same(name: str, monkeypatch: pytest.MonkeyPatch) ->
     """With tiles of 8 and tables of 16 elements, so that lengths on both sides are met."""
     monkeypatch.setattr("luminal.passes.nest_cascade.LONG_TILE", 8)
     monkeypatch.setattr("luminal.passes.short_rows.TABLE", 64)
-    check_one_pass(name, {**SHARING, **ALONE}[name], 1, masked=name in SHARING)
+    kernels = 2 if name == "another axis" else 1  # what is turned over reads the statistics of its rows
+    check_one_pass(name, {**SHARING, **ALONE}[name], kernels, masked=name in SHARING)
 
 
 @needs_cc
