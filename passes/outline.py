@@ -111,7 +111,7 @@ def _piece(loop: For, f: Function, names: Names, known: dict[str, Known]) -> Fun
     pointers = {p.name: p for p in f.params if p.pointer}
     nodes = postorder(*(e for s in inner for e in expressions(s)))
     buffers = {b for n in nodes for b in (*n.buffers, *((n.attr,) if n.op == "to_line" else ()))} | {
-        s.buffer for s in inner if isinstance(s, StoreTo)
+        s.buffer for s in inner if isinstance(s, (StoreTo, Prefetch))
     }
     if not buffers - own <= pointers.keys() or any(isinstance(s, Assign) and s.name not in own for s in inner):
         return None
