@@ -178,8 +178,10 @@ def test_what_calls_have_kept_can_be_given_back(tmp_path):
 
 
 def memory_of(folder):
-    """A function that counts the bytes which malloc holds in pieces of their own (a workspace of this size is one)."""
-    (folder / "held.c").write_text("#include <malloc.h>\nsize_t held(void) { return mallinfo2().hblkhd; }\n")
+    """A function that counts the bytes which malloc has handed out."""
+    (folder / "held.c").write_text(
+        "#include <malloc.h>\nsize_t held(void) { const struct mallinfo2 m = mallinfo2(); return m.uordblks + m.hblkhd; }\n"
+    )
     if subprocess.run(["gcc", "-shared", "-fPIC", "held.c", "-o", "held.so"], cwd=folder, capture_output=True).returncode:
         pytest.skip("not glibc 2.33 or later")
     held = ctypes.CDLL(str(folder / "held.so")).held
