@@ -16,7 +16,8 @@ Inside a tile every reduction is exact; there is one correction a tile.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from math import gcd
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..ir.expr import ZERO, Expr, call, ceildiv, const, floordiv, load, maximum, minimum, var
 from ..ir.graph import Node, View, postorder, previous_node, reduced_extents, state_axes, state_count
@@ -49,10 +50,18 @@ class _Staged:
     buffer: str
 
 
-class CascadeLoops(KeptValues):
-    """One cascade at one point of its rows, written into the current scope of a kernel's body; of a chunk (where it begins, how long it may be) or of the whole axis."""
+class Chunk(NamedTuple):
+    """A piece of the axis: where it begins, how long it may be, and what that length is a multiple of."""
 
-    def __init__(self, body: NestBody, cascade: Node, rows: Point, chunk: tuple[Expr, Expr] | None = None) -> None:
+    begin: Expr
+    most: Expr
+    step: int
+
+
+class CascadeLoops(KeptValues):
+    """One cascade at one point of its rows, written into the current scope of a kernel's body; of a chunk or of the whole axis."""
+
+    def __init__(self, body: NestBody, cascade: Node, rows: Point, chunk: Chunk | None = None) -> None:
         self.body, self.cascade, self.rows, self.chunk = body, cascade, rows, chunk
         count = state_count(cascade)
         self.states = [a.node for a in cascade.args[:count]]
@@ -105,6 +114,8 @@ class CascadeLoops(KeptValues):
         self.blocked = any(self.is_score(node) and self.shared(node, index) for node, index in self.wanted)
         self.padded = self.blocked and self.chunk is None
         self.tile = LONG_TILE if not self.wanted else TILE if self.chunk is None else FEW_TILE
+        if self.chunk is not None:  # which is a number of whole tiles, but where the axis ends
+            self.tile = gcd(self.tile, self.chunk.step)
         self.body.notes.append(self.note())
         for k, state in enumerate(self.states):
             if state.op == "reduce":
@@ -135,14 +146,13 @@ class CascadeLoops(KeptValues):
         begin: Expr = ZERO
         whole = extent
         if self.chunk is not None:
-            begin, most = self.chunk
+            begin, most, _ = self.chunk
             extent = simplify(minimum(most, extent - begin), body.current.known)
             if not self.blocked:  # in a block of rows, nothing but loops stands around the tiles
                 extent = body.named(extent, "length", 0, None)
             first, end = (ZERO, extent) if kind == "serial" else (maximum(ZERO, first - begin), minimum(most, end - begin))
         tiles = simplify(ceildiv(end, self.tile), body.current.known)
         tile = body.enter(tiles, kind, REDUCED_AXES, simplify(floordiv(first, const(self.tile)), body.current.known))
-        # a chunk is a number of whole tiles, but where the axis ends
         self.length = simplify(minimum(const(self.tile), whole - begin - tile * self.tile), body.current.known)
         if self.chunk is not None and not self.blocked:
             self.length = body.named(self.length, "length", 0, self.tile)

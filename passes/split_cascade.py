@@ -30,7 +30,7 @@ from ..ir.kernel import Alloc, Buffer, If
 from ..ir.primops import OPS
 from ..ir.simplify import simplify
 from ..ir.walks import leaves, substitute
-from .nest_cascade import CascadeLoops
+from .nest_cascade import CascadeLoops, Chunk
 from .nest_moments import is_zero
 from .walk import Walk, run
 
@@ -55,6 +55,7 @@ class Split:
     size: Expr
     outside: int  # so many rows stand around the loop over chunks, those that read the same columns inside of it
     most: Expr  # chunks of a row
+    step: int  # of which the size is a multiple
     count: Expr = ZERO
 
     @staticmethod
@@ -68,7 +69,7 @@ class Split:
             few = call("bit_or", few, call("bit_and", product([extents[j] for j in sharing]).le(SHARING), ONE.le(extent)))
         chunks = minimum(ceildiv(const(PIECES), maximum(ONE, product(extents[:outside]))), const(CHUNKS))
         size = simplify(ceildiv(extent, chunks * least) * least, known)
-        return Split(simplify(few, known), size, outside, simplify(chunks, known))
+        return Split(simplify(few, known), size, outside, simplify(chunks, known), least)
 
     def named(self, body: NestBody, cascade: Node) -> Split:
         """The same with names for what all loops ask for, where it is no number."""
@@ -118,7 +119,8 @@ def _heavy(cascade: Node) -> bool:
         seen.add(n)
         if n.op == "reduce":
             return True
-        stack.extend(a.node for a in n.args)
+        if n.op in OPS:  # what stands in memory is read from there
+            stack.extend(a.node for a in n.args)
     return False
 
 
@@ -198,7 +200,7 @@ def write_parts(body: NestBody, cascade: Node, split: Split, parts: list[Buffer]
     extents = cascade.attr.extents
     with body.nest((*extents[: split.outside], split.count, *extents[split.outside :])) as point:
         rows, chunk = (*point[: split.outside], *point[split.outside + 1 :]), point[split.outside]
-        loops = CascadeLoops(body, cascade, rows, (chunk * split.size, split.size))
+        loops = CascadeLoops(body, cascade, rows, Chunk(chunk * split.size, split.size, split.step))
         run(loops.loops())
         for k, b in enumerate(parts):
             with body.nest(loops.further[k][1]) as at:

@@ -159,6 +159,21 @@ def test_sizes_that_are_known_choose_once() -> None:
     assert forms("X{f32}[M 1000]") == (True, True)
 
 
+@pytest.mark.parametrize("length", [128, 200, 513])
+def test_scores_in_memory_are_numbers(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+    """Blocks of keys through which a row runs as one axis: the scores are stored, and the cascade reads numbers; chunks shorter than a long tile are not taken for more than they hold."""
+    monkeypatch.setattr("luminal.passes.nest_cascade.LONG_TILE", 256)
+    text = '((Q{f32}[H D] K{f32}[P S H D]) -> (Y{f32}[H (* P S)])) (return (softmax (reshape (einsum "hd,pshd->hps" Q K) H (* P S))))'
+    graph = naive(text)
+    for light in (64, 512):
+        monkeypatch.setattr("luminal.passes.split_cascade.LIGHT", light)
+        module = nests(after(before(text)))
+        assert any(map(_split, module.kernels))
+        for sizes in ({"H": 2, "D": 3, "P": length, "S": 1}, {"H": 1, "D": 3, "P": 3, "S": length}):
+            inputs = inputs_of(graph, sizes, SEED)
+            agree(outputs(legalize(module, TARGET, OPTIONS), inputs, sizes, SEED), meaning(graph, inputs, sizes), graph, f"{sizes}")
+
+
 def test_rows_that_share_keys_are_few_by_the_block() -> None:
     """However short the keys are and however many blocks of rows there are: panels of keys are packed for more rows than a block has."""
 
