@@ -1,12 +1,17 @@
-"""Loops are split where a mask begins or ends, so that inside each part there is no mask.
+"""Loops are split where a mask begins or ends, and where positions begin again from 0, so that inside each part there is neither.
 
     for i in 0 .. M + N parallel:                            for i in 0 .. M parallel:
       Y[i] = where(i < M, X[i], Z[i - M])            →         Y[i] = X[i]
                                                              for i1 in M .. M + N parallel:
                                                                Y[i1] = Z[i1 - M]
 
+    for i in 0 .. M parallel:                                for i in 0 .. 1 parallel:
+      Y[i] = X[(i - 1) % M]                          →         Y[i] = X[M - 1]
+                                                             for i1 in 1 .. M parallel:
+                                                               Y[i1] = X[i1 - 1]
+
 Only in kernels without reductions: a contraction wants one nest, whose tails its schedule masks.  A cut is a bound of the loop's variable that a condition of a
-`where` compares it with, free of other variables; more than MAX_PARTS parts are left to the mask.
+`where` compares it with, or at which a remainder turns that it moves by one, free of other variables; more than MAX_PARTS parts are left to the mask.
 """
 
 from __future__ import annotations
@@ -67,6 +72,8 @@ def _cuts(loop: Loop, known: Known) -> list[Expr]:
                     at = _turning(c, var(loop.axis))
                     if at is not None:
                         found.append(simplify(at, known))
+            elif n.op in ("mod", "floordiv") and n.dtype is INDEX:
+                found += [simplify(at, known) for at in _wrapping(n, loop, known)]
     cuts: list[Expr] = []
     for at in dict.fromkeys(found):
         if prove_le(at, ZERO, known) or prove_le(extent, at, known):
@@ -74,6 +81,15 @@ def _cuts(loop: Loop, known: Known) -> list[Expr]:
         after = [c for c in cuts if prove_le(at, c, known)]
         cuts = [*(c for c in cuts if c not in after), at, *after]
     return cuts
+
+
+def _wrapping(n: Expr, loop: Loop, known: Known) -> list[Expr]:
+    """Where the position in `position % size` reaches 0 or the size, of a loop that passes each remainder about once."""
+    position, size = n.args
+    if not prove_le(loop.stop, size + 1, known):
+        return []
+    turns = [_turning(position.lt(end), var(loop.axis)) for end in (ZERO, size)]
+    return [at for at in turns if at is not None]
 
 
 def _turning(condition: Expr, v: Expr) -> Expr | None:

@@ -109,13 +109,15 @@ def across(g: Group) -> bool:
         if n.rank != len(g.rows) or n.op != "reduce":
             return False
         for view in pointwise_reads(n):
-            if view.node.op == "reduce" and view.node not in g.states:
+            axes = {e.attr for i in view.index for e in leaves(i, "axis")}
+            if not any(k < n.rank for k in axes) or view.node in g.states or view.node.op in ("const", "iota"):
+                continue  # one number for all rows, or one for a row
+            if view.node.op == "reduce" and max(axes) >= n.rank:
                 return False  # scores, which are in no order
-            if view.index and view.node.op not in ("reduce", "const", "iota"):
-                last = leaves(view.index[-1], "axis")
-                if any(e.attr >= n.rank for e in last):
-                    return False
-                rows_last = rows_last or bool(last)
+            last = leaves(view.index[-1], "axis")
+            if any(e.attr >= n.rank for e in last):
+                return False
+            rows_last = rows_last or (view.node.op != "reduce" and bool(last))
     return rows_last
 
 

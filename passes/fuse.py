@@ -28,6 +28,7 @@ from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove, prove_le, simplify
 from ..ir.target import Options, Target
 from ..ir.walks import leaves, substitute
+from .cascade_groups import reads_of
 from .choices import order
 from .costs import nominal, operation, points, read, write
 
@@ -249,7 +250,7 @@ class _Planner:
         if self.trips(around) > points(n.shape, self.values):
             return True
         spread = any(u.spread for u in self.uses[n])
-        return (spread and not around) or (reducing and self.is_contraction(n))
+        return (spread and not around) or (reducing and (self.is_contraction(n) or self.lies_across(n)))
 
     def placed(self, use: _Use) -> tuple[tuple[tuple[Expr, Expr], ...], bool]:
         """The loops around a value that is computed as far out as its index allows, and whether one of them reduces."""
@@ -279,6 +280,17 @@ class _Planner:
                 stack.extend((a, index) for a in view.node.args)
             elif view.node.op not in ("const", "iota"):
                 found.append(kept - {a for e in index for a in leaves(e, "axis")})
+        return found
+
+    def lies_across(self, n: Node) -> bool:
+        """Whether what a reduction inside of another one reads is consecutive along that one: as a tensor, its results are worked out many side by side."""
+        outside = {axis(k) for u in self.uses[n] for k, e in enumerate(u.index) if any(e is v for v, _ in u.loops[u.parallel :])}
+        found = False
+        for view in reads_of(n.args[0]):
+            axes = leaves(view.index[-1], "axis") if view.index and view.node.op not in ("const", "iota") else set()
+            if any(a.attr >= n.rank for a in axes):
+                return False
+            found = found or not outside.isdisjoint(axes)
         return found
 
     def trips(self, loops: tuple[tuple[Expr, Expr], ...]) -> float:

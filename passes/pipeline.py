@@ -71,6 +71,13 @@ PIPELINE: tuple[Pass, ...] = (
         frozenset({2, 3}),
     ),
     Pass(
+        "checks_first",
+        "kernel",
+        "kernel",
+        "before kernels join and are scheduled: loops that nothing leaves are tiles and vectors",
+        frozenset({2, 3}),
+    ),
+    Pass(
         "complex_products",
         "kernel",
         "kernel",

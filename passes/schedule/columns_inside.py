@@ -39,7 +39,8 @@ def columns_inside(plan: Plan, x: Loop) -> bool:
     if x.kind != "reduce" or around is None or around.kind != "parallel" or around.axis in roles.shape(plan.kernel).axes:
         return False
     addresses = roles.accesses(x.body, plan.facts.buffers)
-    if roles.units(addresses, around.axis) <= roles.units(addresses, x.axis):
+    strided = [roles.moving(addresses, a) - roles.units(addresses, a) for a in (around.axis, x.axis)]
+    if roles.units(addresses, around.axis) <= roles.units(addresses, x.axis) and strided[0] >= strided[1]:
         return False
     width = cost.lanes(plan.target, roles.widest(around.body))
     extent = plan.extent(around.axis)
@@ -122,7 +123,7 @@ def strips(plan: Plan, axis: str, *factors: int, pad: bool = False) -> None:
 
 
 def expanded(plan: Plan, axis: str) -> list[str]:
-    """Expand what the loop over `axis` allocates, distribute it over the statements and bring reductions outside, vectors excepted.  The axes of the pieces."""
+    """Expand what the loop over `axis` allocates, distribute it over the statements and bring loops outside, vectors excepted, as deep as they go.  The axes of the pieces."""
     body = find(plan.kernel, axis).body
     for s in body:
         if isinstance(s, Alloc):
@@ -142,4 +143,6 @@ def expanded(plan: Plan, axis: str) -> list[str]:
             block = block[0].body
         if inner:
             plan.do("reorder", *inner, piece)
+            if any(isinstance(s, Loop) and s.kind != "vector" for s in block):  # several statements in a loop around them: what a cascade does with a tile
+                pieces += expanded(plan, piece)[1:]
     return pieces

@@ -385,7 +385,7 @@ def _column(plan: Plan, axis: str) -> bool:
     if width < 2 or (extent is not None and extent < width):
         return False
     saved, order = plan.kernel, (*(a for a in form.axes if a != axis), axis)
-    once = len([s for s in form.body if isinstance(s, Loop)]) == 1
+    once = len(roles.innermost(form.body)) == 1
     try:
         if order != form.axes:
             plan.do("reorder", *order)

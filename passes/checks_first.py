@@ -1,0 +1,99 @@
+"""kernels → kernels: positions that data decides are looked at in a kernel of their own, where a loop that has nothing to do with them stands around their check.
+
+    for i in 0 .. H parallel:                                    alloc bad = 0
+      for p in 0 .. P reduce:                                    if 0 < H:
+        let at = I[p]                                              for p in 0 .. P reduce:
+        check 0 <= at & at < N                            →          bad max= where(0 <= I[p] & I[p] < N, 0, 1)
+        for d in 0 .. D reduce:                                  check bad == 0
+          acc[] add= Q[i, d] * K[at, d]                          …
+                                                                 for i: for p: let at = I[p]; for d: acc[] add= Q[i, d] * K[at, d]
+
+Each position is looked at once, by vectors, and the loops hold nothing any more that could leave them: they are tiles and vectors like all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from ..ir.dtypes import i32
+from ..ir.expr import Expr, both, const, load, var, where
+from ..ir.kernel import Alloc, Block, Buffer, Check, If, Kernel, Let, Loop, Module, Stmt, Store, written
+from ..ir.target import Options, Target
+from ..ir.walks import substitute
+
+
+class _Found(NamedTuple):
+    check: Check
+    loops: tuple[Loop, ...]  # that its positions depend on, outermost first
+    others: tuple[Loop, ...]  # the rest of those around it
+    condition: Expr  # over the variables of the loops
+
+
+def checks_first(ir: Module, target: Target, options: Options) -> Module:
+    if target.gpu:  # there each thread skips what lies outside, and no kernel waits for another
+        return ir
+    kernels: list[Kernel] = []
+    for kernel in ir.kernels:
+        changed = written(kernel.body)
+        found = [f for f in _checks(kernel.body, (), (), changed) if f.others or any(x.kind == "reduce" for x in f.loops)]
+        for f in found:
+            looked = _kernel(f, f"{kernel.name}_positions{len(kernels)}", kernel.buffers)
+            if not any(k.body == looked.body for k in kernels):
+                kernels.append(looked)
+        moved = {id(f.check) for f in found}
+        kernels.append(replace(kernel, body=_without(kernel.body, moved)) if found else kernel)
+    return ir if len(kernels) == len(ir.kernels) else ir.with_kernels(tuple(kernels))
+
+
+def _checks(block: Block, loops: tuple[Loop, ...], lets: tuple[Let, ...], changed: set[str]) -> Iterator[_Found]:
+    """Those of which every iteration of the loops around them is sure to come to, and which depend on nothing that the kernel writes."""
+    for s in block:
+        match s:
+            case Let():
+                lets = (*lets, s)
+            case Loop() if not s.start.buffers and not s.stop.buffers:
+                yield from _checks(s.body, (*loops, s), lets, changed)
+            case Check():
+                condition = substitute(s.condition, _values(lets))
+                wanted: set[str] = set(condition.names)
+                for x in reversed(loops):
+                    if x.axis in wanted:
+                        wanted |= x.start.names | x.stop.names
+                inside = tuple(x for x in loops if x.axis in wanted)
+                named = wanted & {x.name for x in lets}
+                if condition.buffers and condition.buffers.isdisjoint(changed) and not named:
+                    yield _Found(s, inside, tuple(x for x in loops if x.axis not in wanted), condition)
+            case _:
+                pass
+
+
+def _without(block: Block, moved: set[int]) -> Block:
+    """The block without these checks; what only a loop behind one of them needs is named inside of that loop, where nests are perfect again."""
+    body = tuple(replace(s, body=_without(s.body, moved)) if isinstance(s, Loop) else s for s in block if id(s) not in moved)
+    *lets, last = body or (None,)
+    if len(body) == len(block) or not isinstance(last, Loop) or not all(isinstance(s, Let) for s in lets):
+        return body
+    names = {s.name for s in lets if isinstance(s, Let)}
+    return body if names & (last.start.names | last.stop.names) else (replace(last, body=(*(s for s in lets if s is not None), *last.body)),)
+
+
+def _values(lets: tuple[Let, ...]) -> dict[Expr, Expr]:
+    values: dict[Expr, Expr] = {}
+    for s in lets:
+        values[var(s.name, s.value.dtype)] = substitute(s.value, values)
+    return values
+
+
+def _kernel(f: _Found, name: str, buffers: tuple[str, ...]) -> Kernel:
+    bad = Buffer("bad", i32, (), "register")
+    places = {var(x.axis): var(f"p{k}") for k, x in enumerate(f.loops)}
+    inner: Block = (Store(bad.name, (), where(substitute(f.condition, places), const(0, i32), const(1, i32)), "max", f.check.span),)
+    for x in reversed(f.loops):
+        start, stop = (substitute(e, places) for e in (x.start, x.stop))
+        inner = (replace(x, axis=places[var(x.axis)].attr, start=start, stop=stop, body=inner, kind="reduce"),)
+    runs = both(*(x.start.lt(x.stop) for x in f.others if not x.stop.is_const))
+    body: list[Stmt] = [Alloc(bad), Store(bad.name, (), const(0, i32)), *(inner if runs is None else (If(runs, inner),))]
+    body.append(Check(load(bad.name, i32).eq(const(0, i32)), f.check.code, f.check.span))
+    return Kernel(name, buffers, tuple(body))  # those that it does not touch are taken off the list
