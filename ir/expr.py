@@ -20,6 +20,7 @@
               | zip_low(expr, expr)         the lanes of two vectors in turn, as many as one has: those of the lower halves
               | zip_high(expr, expr)        those of the upper halves
               | unzip(expr, expr)           the even lanes of the first vector, then the odd lanes of the second
+              | pick(expr, expr, 0, 0, 1, …)  these lanes of two vectors, counted through both
               | to_line(name)               from the first element of a buffer to the next one that begins a line of the cache, in elements: what
                                             a schedule may go by, never a result (the interpreter says 3)
               | null(name)                  the pointer is null                                         (entry of a program only)
@@ -283,6 +284,11 @@ def zip_halves(a: Expr, b: Expr, high: bool) -> Expr:
 def unzip(a: Expr, b: Expr) -> Expr:
     """a0, a2, …, b1, b3, …: every other one of consecutive elements, where `b` starts with the last one of `a`."""
     return make("unzip", a.dtype, (a, b))
+
+
+def pick(a: Expr, b: Expr, lanes: tuple[int, ...]) -> Expr:
+    """These lanes of two vectors of one dtype, those of `b` counted on from those of `a`."""
+    return make("pick", a.dtype.element.vector(len(lanes)), (a, b), lanes)
 
 
 def as_expr(value: Expr | int) -> Expr:

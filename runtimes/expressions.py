@@ -171,6 +171,9 @@ class Expressions:
         text = f"{x.within(Need(POSTFIX))}[{e.attr}]"
         return Text(f"{text} != 0", 9) if x.mask else Text(text, POSTFIX)
 
+    def _pick(self, e: Expr, args: list[Text]) -> Text:
+        return self._fill("pick", tuple(args), e.dtype, e.args[0].dtype, attr=", ".join(map(str, e.attr)))
+
     def _fold(self, e: Expr, args: list[Text]) -> Text:
         x, lanes = args[0], e.args[0].dtype.lanes
         if not x.mask:
@@ -415,7 +418,7 @@ def _middle(source: DType, to: DType) -> DType | None:
 _SPECIAL: dict[str, Callable[[Expressions, Expr, list[Text]], Text]] = {
     "const": Expressions._const, "size": Expressions._variable, "var": Expressions._variable, "load": Expressions._load,
     "vload": Expressions._vector_load, "gather": Expressions._vector_load, "broadcast": Expressions._broadcast, "ramp": Expressions._ramp,
-    "extract": Expressions._extract, "fold": Expressions._fold, "where": Expressions._where, "cast": Expressions._cast, "bitcast": Expressions._bitcast,
+    "extract": Expressions._extract, "fold": Expressions._fold, "pick": Expressions._pick, "where": Expressions._where, "cast": Expressions._cast, "bitcast": Expressions._bitcast,
     "null": Expressions._null, "overlap": Expressions._overlap, "to_line": Expressions._to_line,
 }  # fmt: skip
 

@@ -236,6 +236,8 @@ class _ProgramTranslator(Statements):
                 return f"zip_halves({args[0]}, {args[1]}, {node.op == 'zip_high'})"
             case "unzip":
                 return f"unzip({args[0]}, {args[1]})"
+            case "pick":
+                return f"np.concatenate([{args[0]}, {args[1]}])[{list(node.attr)}]"
             case "null":
                 return f"{self.buffers[node.attr]} is None"
             case "overlap":

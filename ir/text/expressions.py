@@ -118,6 +118,8 @@ def _atom(node: Expr) -> list[Piece]:
             return [f"ramp.{lanes}"]
         case "extract":
             return ["extract(", *_listed(node.args), f", {attr})"]
+        case "pick":
+            return ["pick(", *_listed(node.args), *(f", {k}" for k in attr), ")"]
         case "vload" | "gather":
             return [f"{op}.{lanes} {word(attr)}[", *_listed(node.args), "]"]
         case "fold":

@@ -173,8 +173,8 @@ class _Reader:
             if tail not in COMBINERS:
                 line.unknown("combiner", Token("name", tail, token.column), COMBINERS)
             group.form, group.name = head, tail
-        elif name not in OPS and name not in ("extract", "zip_low", "zip_high", "unzip"):
-            line.unknown("operator", token, [*OPS, "extract", "overlap", "zip_low", "zip_high", "unzip"])
+        elif name not in OPS and name not in ("extract", "zip_low", "zip_high", "unzip", "pick"):
+            line.unknown("operator", token, [*OPS, "extract", "overlap", "zip_low", "zip_high", "unzip", "pick"])
         return self.open(group)
 
     def lanes(self, text: str, token: Token) -> int:
@@ -291,6 +291,10 @@ class _Reader:
             case "zip_low" | "zip_high" | "unzip":
                 self.count(group, args, 2)
                 return make(form, args[0].dtype, args)
+            case "pick":
+                if len(args) < 4 or not all(a.is_const and a.dtype is INDEX for a in args[2:]):
+                    line.fail("pick: two vectors, then lanes as integer literals", group.token)
+                return make(form, self.scalar_type(group, args[0].dtype.element).vector(len(args) - 2), args[:2], tuple(a.attr for a in args[2:]))
             case "extract":
                 self.count(group, args, 2)
                 if not args[1].is_const or args[1].dtype is not INDEX:

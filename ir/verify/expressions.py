@@ -11,7 +11,7 @@ from ..instructions import INSTRUCTIONS
 from ..primops import COMBINERS, OPS, Op, accepts, result_of
 from ..walks import postorder
 
-VECTOR_FORMS = ("broadcast", "ramp", "extract", "vload", "gather", "fold", "zip_low", "zip_high", "unzip", "null", "overlap")
+VECTOR_FORMS = ("broadcast", "ramp", "extract", "vload", "gather", "fold", "zip_low", "zip_high", "unzip", "pick", "null", "overlap")
 
 _well_typed: WeakSet[Expr] = WeakSet()  # nodes are immutable: what is once found right is right
 
@@ -86,6 +86,10 @@ def _wrong(node: Expr) -> str:
         return f"{node.args[0].dtype} spread to {d}"
     if op in ("zip_low", "zip_high", "unzip") and (d.lanes % 2 or any(a.dtype is not d for a in node.args)):
         return f"{op} of " + " and ".join(a.dtype.name for a in node.args) + f" to {d}"
+    if op == "pick":
+        a, b = (x.dtype for x in node.args)
+        if a is not b or d.element is not a.element or d.lanes != len(node.attr) or not all(0 <= k < 2 * a.lanes for k in node.attr):
+            return f"pick of lanes {node.attr} of {a} and {b} to {d}"
     if op == "ins" and node.attr in INSTRUCTIONS:
         row, words = INSTRUCTIONS[node.attr], u32.vector(d.lanes)
         return (

@@ -1,7 +1,7 @@
 """Positions as data in vectors of 32 bits: `j < N` and `cast.f32(i - j)` in as many lanes as the floats beside them have.
 
 A position that varies along a vector is a scalar base, of 64 bits, and lanes beside it that are small: j is `base + ramp`, and so are sums, differences, multiples by
-constants, minima and maxima with what is the same in all lanes.
+constants, minima and maxima with what is the same in all lanes; and quotients and remainders by a constant that divides the base.
 
     base + v < b               →   v < clamp(b - base)                      to the range of v and one beyond: exact whatever the sizes
     cast.f32(base + v)         →   where(base fits, cast.f32(broadcast(cast.i32(base)) + v), cast.f32(base + v))
@@ -19,7 +19,7 @@ from ...ir.bounds import Known, bounds
 from ...ir.dtypes import INDEX, f32, f64, i32
 from ...ir.expr import ZERO, Expr, both, broadcast, call, cast, const, maximum, minimum, ramp
 from ...ir.walks import postorder
-from .affine import difference
+from .affine import difference, divide
 
 MOST = 1 << 30  # of the lanes' values: sums of two still fit in 32 bits
 COMPARISONS = ("less_than", "less_equal", "equal", "not_equal")
@@ -66,9 +66,11 @@ def _position(root: Expr, axis: Expr, base: Expr, count: int, varies: Callable[[
 def _varying(n: Expr, done: dict[Expr, Position], axis: Expr, base: Expr, count: int) -> Position | None:
     if n is axis:
         return Position(base, call("cast", ramp(count), to=i32.vector(count)), 0, count - 1)
-    if n.op not in ("add", "sub", "mul", "min", "max"):
+    if n.op not in ("add", "sub", "mul", "min", "max", "mod", "floordiv"):
         return None
     a, b = (done[x] for x in n.args)
+    if n.op in ("mod", "floordiv"):
+        return _divided(a, n.args[1].attr, n.op) if n.args[1].is_const and n.args[1].attr > 0 else None
     match n.op:
         case "add":
             return _sum(a, b, 1)
@@ -113,6 +115,15 @@ def _bounded(a: Position, bound: Expr, op: str) -> Position:
         base = maximum(a.base, difference(bound, const(a.high)))
         limit = maximum(difference(bound, base), a.low)
     return Position(base, call(op, _spread(limit, a.lanes), a.lanes), a.low, a.high)
+
+
+def _divided(a: Position, divisor: int, op: str) -> Position | None:
+    """The quotient or the remainder by a constant of which the base is a multiple."""
+    base = divide(a.base, divisor)
+    if base is None or a.lanes is None or divisor >= MOST:
+        return None
+    lanes = call(op, a.lanes, broadcast(const(divisor, i32), a.lanes.dtype.lanes))
+    return Position(ZERO, lanes, 0, divisor - 1) if op == "mod" else Position(base, lanes, a.low // divisor, a.high // divisor)
 
 
 def _spread(x: Expr, like: Expr) -> Expr:

@@ -143,6 +143,8 @@ def expanded(plan: Plan, axis: str) -> list[str]:
             block = block[0].body
         if inner:
             plan.do("reorder", *inner, piece)
-            if any(isinstance(s, Loop) and s.kind != "vector" for s in block):  # several statements in a loop around them: what a cascade does with a tile
+            if any(
+                isinstance(s, Loop) and s.kind != "vector" for s in block
+            ):  # several statements in a loop around them: what a cascade does with a tile
                 pieces += expanded(plan, piece)[1:]
     return pieces

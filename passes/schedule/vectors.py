@@ -9,13 +9,12 @@ transposition    store and loads are consecutive along different axes: square ti
 
 from __future__ import annotations
 
-from ...ir import polynomial as pl
 from ...ir.expr import ZERO, Expr, var
 from ...ir.kernel import Alloc, Block, Loop, Store, expressions, statements, written
 from ...ir.simplify import simplify
-from ...ir.walks import rewrite
 from . import cost, prefetches, roles
 from .affine import divides, inside, same_position, stride
+from .beside import bare, gathered, in_pieces, taken_apart
 from .chains import candidates as candidates_to_hold
 from .columns_inside import columns_inside, expanded, strips
 from .lines import aligned, chooses
@@ -173,7 +172,9 @@ def _strip(plan: Plan, axis: str, width: int) -> None:
     extent = plan.extent(axis)
     if width < 2 or (extent is not None and extent < width):
         return
-    if (head := aligned(plan, axis)) is not None:
+    # what is read in pieces of a vector is read at places that are known only where the vectors begin at 0
+    divided = any(taken_apart(a, axis) for a in roles.accesses(plan.loop(axis).body, plan.facts.buffers))
+    if not divided and (head := aligned(plan, axis)) is not None:
         _last_lanes(plan, head, width)
     axis = _taken_in_turn(plan, axis, width)
     if not plan.has(axis):
@@ -234,21 +235,6 @@ def _last_lanes(plan: Plan, axis: str, width: int) -> None:
 # ---- rows
 
 
-def _taken_apart(address: Expr, axis: str) -> bool:
-    """Whether an axis stands inside a term of an address, not as a factor of one."""
-    return any(a.args and axis in a.names for a in pl.atoms(pl.poly(address)))
-
-
-def _bare(address: Expr, axis: str) -> Expr:
-    """An address whose positions along the axis are not kept from running over an end, `min(e, S - 1)`."""
-
-    def rule(n: Expr) -> Expr | None:
-        moving = [a for a in n.args if axis in a.names]
-        return moving[0] if n.op == "min" and len(moving) == 1 else None
-
-    return rewrite(address, rule)
-
-
 def _up_to_the_end(plan: Plan, axis: str, width: int) -> None:
     """Vectors along a loop whose positions are kept from running over an end: consecutive up to there, gathered where it is reached."""
     saved = plan.kernel
@@ -271,14 +257,16 @@ def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.ACCUMULATORS)
     axis, width = loop.axis, _width(plan, loop.body)
     extent = plan.extent(axis)
     # what `collapse` leaves, (x // N)·N + x % N, is x
-    addresses = [simplify(a, plan.facts.known) if _taken_apart(a, axis) else a for a in roles.accesses(loop.body, plan.facts.buffers)]
+    addresses = [simplify(a, plan.facts.known) if taken_apart(a, axis) else a for a in roles.accesses(loop.body, plan.facts.buffers)]
     if width < 2 or (extent is not None and extent < width):
         return
-    if roles.units(addresses, axis) < roles.moving(addresses, axis):
-        if (
+    if roles.units(addresses, axis) < roles.moving(addresses, axis) - sum(in_pieces(a, axis, width) for a in addresses):
+        if loop.kind == "reduce" and gathered(loop, addresses):
+            _fold(plan, axis, width, side_by_side)
+        elif (
             loop.kind == "parallel"
             and extent is None
-            and roles.units((bare := [_bare(a, axis) for a in addresses]), axis) == roles.moving(bare, axis)
+            and roles.units((bared := [bare(a, axis) for a in addresses]), axis) == roles.moving(bared, axis)
         ):
             _up_to_the_end(plan, axis, width)
     elif loop.kind == "parallel":

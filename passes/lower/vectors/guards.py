@@ -53,13 +53,7 @@ def guarded(root: Expr, axis: Axis, widen: Callable[[Expr], Expr], behind: First
     choices = [n for n in postorder(root) if n.op == "where" and axis.varies(n.args[0])]
     if not choices:
         return {}
-    always: set[Expr] = set()
-    stack = [root]
-    while stack:
-        n = stack.pop()
-        if n not in always:
-            always.add(n)
-            stack.extend(n.args[:1] if n in choices else n.args)
+    always = _always(root, set(choices))
     partial: dict[Expr, First] = {}
     for c in choices:
         loads = [[n for n in loads_of(a) if n not in always] for a in c.args[1:]]
@@ -75,6 +69,17 @@ def guarded(root: Expr, axis: Axis, widen: Callable[[Expr], Expr], behind: First
                 raise Serial
             partial[n] = found[1]
     return partial
+
+
+def _always(root: Expr, choices: set[Expr]) -> frozenset[Expr]:
+    """What is evaluated in all lanes: of a choice the condition, and what stands in both of its branches."""
+    sure: dict[Expr, frozenset[Expr]] = {}
+    for n in postorder(root):
+        parts = [sure[a] for a in n.args]
+        if n in choices:
+            parts = [parts[0], parts[1] & parts[2]]
+        sure[n] = frozenset((n,)).union(*parts)
+    return sure[root]
 
 
 def is_every_other(growth: Expr | None, lanes: int, first: First | None) -> bool:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ....ir.bounds import Known
 from ....ir.dtypes import DType
-from ....ir.expr import INDEX, ZERO, Expr, both, broadcast, call, const, gather, load, make, ramp, unzip, var, vload
+from ....ir.expr import INDEX, ZERO, Expr, both, broadcast, call, const, gather, load, make, pick, ramp, unzip, var, vload
+from ....ir.simplify import simplify
+from ....ir.walks import substitute
 from ..affine import difference, divide
 from ..positions import narrowed
 from .arrays import Arrays
 from .axis import ONE_STEP, Axis, Serial
 from .guards import First, guard, guarded, inside, is_every_other
+
+MOST_STRETCHES = 4  # that one vector is put together of
+_NOTHING = Known({})  # of variables
 
 
 @dataclass
@@ -90,6 +96,8 @@ class Values:
             return self.every_other(n, first)
         if first is not None and (growth is None or not first.stop.is_const or first.skip is not None):
             raise Serial
+        if growth is None and first is None and (found := self.near(n, address)) is not None:
+            return found
         if growth is None:
             places = self.widen(address)
             return gather(name, n.dtype, places) if places.dtype.lanes > 1 else make("load", n.dtype, (places,), name)
@@ -112,6 +120,41 @@ class Values:
         counts = ((), ()) if first is None else ((first.stop * 2 - 1,), (first.stop * 2 - lanes,))
         a, b = (vload(n.attr, n.dtype, lanes, at + k, *count) for k, count in zip((0, lanes - 1), counts, strict=True))
         return unzip(a, b)
+
+    def near(self, n: Expr, address: Expr) -> Expr | None:
+        """Elements whose places beside each other no variable decides (x // 2, x % 4): the stretches of memory that hold them, and of those their lanes.  None where there are many, or long ones."""
+        axis, lanes = self.axis, self.axis.lanes
+        if n.dtype.kind == "bool" or not axis.wide.isdisjoint(address.names):
+            return None
+        stretches: list[tuple[Expr, dict[int, int]]] = []  # a first place, and for some lanes how far from it
+        for k in range(lanes):
+            place = simplify(substitute(address, {var(axis.loop.var): axis.base + k}), _NOTHING)
+            for start, offsets in stretches:
+                if (step := difference(place, start)).is_const:
+                    offsets[k] = step.attr
+                    break
+            else:
+                stretches.append((place, {k: 0}))
+            if len(stretches) > MOST_STRETCHES:
+                return None
+        result: Expr | None = None
+        for start, offsets in stretches:
+            low, high = min(offsets.values()), max(offsets.values())
+            if (span := high - low + 1) > 2 * lanes:
+                return None
+            at = start + low
+            if span == 1:
+                part = make("load", n.dtype, (at,), n.attr)
+                if len(stretches) == 1:
+                    return part
+                part = broadcast(part, lanes)
+            else:
+                wide = 1 << (span.bit_length() - 1)  # two vectors of so many lanes, of which the second ends with the stretch
+                a, b = (vload(n.attr, n.dtype, wide, at + k) for k in (0, span - wide))
+                places = [offsets.get(k, low) - low for k in range(lanes)]
+                part = pick(a, b, tuple(k if k < wide else k - span + 2 * wide for k in places))
+            result = part if result is None else pick(result, part, tuple(lanes + k if k in offsets else k for k in range(lanes)))
+        return result
 
     def operator(self, n: Expr, args: tuple[Expr, ...]) -> Expr:
         if all(a.dtype.lanes == 1 for a in args):
