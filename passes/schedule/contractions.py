@@ -22,6 +22,7 @@ from ...ir.kernel import Kernel
 from . import dots, roles, sliding
 from .cost import SCREENED, Blocking, blocking
 from .direct import direct, in_place, streamed
+from .dotted import dotted
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
@@ -61,6 +62,9 @@ def contract(plan: Plan) -> bool:
         block = blocking(plan.target, found.accumulator.dtype)
         for attempt in (direct, streamed) if in_place(plan, found) else ():
             parts.add(lambda part, attempt=attempt: attempt(part, found, block, dot is not None))
+        if dot is None and not in_place(plan, found):
+            for blocks in (False, True):
+                parts.add(lambda part, blocks=blocks: dotted(part, found, blocks))
         if not parts.complete:
             plan.note(
                 f"`{found.accumulator.name}` reuses {', '.join(found.row_operands)} along `{found.column}` and {', '.join(found.column_operands)} along "

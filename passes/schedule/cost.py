@@ -19,6 +19,9 @@ SHORT = 64  # rows that are summed up: the pieces of them that a strip leaves ar
 LOADED = 4  # registers that hold what is loaded for several sums, not the sums
 DIRECT_ROWS = 8  # of a tile without packing: two vectors side by side fill the latency of an FMA, few rows are computed in vain at a border
 FEW_TILES = 8  # up to so many tiles of rows, packing the column operand costs more than it saves
+DOTTED_DEPTH = 1024  # of their reduction at a time: what rows and columns hold of it is in the first cache
+DOTTED_ROWS = 8  # rows for which columns that lie along the reduction are read as they lie, from one end to the other
+DOTTED_BLOCKED = 32  # and rows for which they are read so in blocks; with more they are packed
 WORDS = (
     1 << 15
 )  # elements of a column operand from which on packing pays where neighbours are multiplied by one instruction: products in place are not

@@ -47,7 +47,7 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
                     (rest,) = (s for s in plan.loop(f"{above}.t").body if isinstance(s, Loop))
                     sums += [((rest.axis,), s.axis) for s in rest.body if isinstance(s, Loop)]
         for rows, along in sums:
-            _summed(plan, rows, along, width)
+            summed(plan, rows, along, width)
     except StepError as e:
         plan.kernel = saved
         plan.note(f"`{deep}` for one `{row}` after the other: {e}")
@@ -59,7 +59,7 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
     return roles.innermost(find(plan.kernel, f"{row}.t").body) if plan.has(f"{row}.t") else []
 
 
-def _summed(plan: Plan, rows: tuple[str, ...], deep: str, width: int) -> None:
+def summed(plan: Plan, rows: tuple[str, ...], deep: str, width: int) -> None:
     """The sums for neighbours along the last of the `rows`, in lanes that are folded together; what is loaded for them serves all iterations of the loop before it, where there is one: a register tile."""
     plan.do("split", deep, width, tail="pad")
     plan.do("rfactor", f"{deep}.1")
@@ -81,15 +81,15 @@ def _summed(plan: Plan, rows: tuple[str, ...], deep: str, width: int) -> None:
         elif inner.axis != f"{deep}.0":
             _unrolled(plan, row.axis, inner.axis)
         else:
-            above = _accumulated(plan, above, row.axis, inner.axis, f"{deep}.1", width)
+            above = _accumulated(plan, above, row.axis, inner.axis, f"{deep}.1", plan.extent(row.axis) or width)
         for axis in above:
             plan.do("unroll", axis)
 
 
-def _accumulated(plan: Plan, above: list[str], row: str, deep: str, lanes: str, width: int) -> list[str]:
+def _accumulated(plan: Plan, above: list[str], row: str, deep: str, lanes: str, count: int) -> list[str]:
     """The reduction outside of its rows, of as many at a time as there are registers for their addresses.  The loops that are left to unroll."""
     whole: list[str] = []
-    if width > cost.POINTERS:
+    if count > cost.POINTERS:
         plan.do("split", row, cost.POINTERS, tail="perfect")
         whole, row = [f"{row}.0"], f"{row}.1"
     plan.do("reorder", *whole, deep, *above, row)

@@ -1,0 +1,82 @@
+"""The plan for contractions of few rows whose columns are consecutive along the reduction (x Wᵀ, as layers with W[out, in] have it): nothing is copied, tiles of sums in lanes.
+
+    for j.0 parallel                                          4 columns, whose memory is read once (where there are more rows, a block of the reduction of them, which stays in the first cache)
+      for i.0                                                 4 rows at a time, which stay in the caches
+        lanes[0 .. 4, 0 .. 4, 0 .. 16] = 0
+        for p.0 reduce:
+          for i.1 unroll: for j.1 unroll:
+            lanes[i.1, j.1, 0 .. 16] add= X[4·i.0 + i.1, p.0 · 16 + 0 .. 16] * W[4·j.0 + j.1, p.0 · 16 + 0 .. 16]
+        sums of the lanes, folded side by side
+
+Packing W so that vectors lie along columns would move it twice more through memory, for few products an element.
+"""
+
+from __future__ import annotations
+
+from ...ir.expr import Expr, call, const
+from ...ir.kernel import Loop
+from . import cost, roles
+from .affine import stride
+from .plan import Plan
+from .roles import Contraction
+from .side_by_side import summed
+from .tree import StepError, all_loops, find
+from .vectors import vectors_inside
+
+
+def dotted(plan: Plan, found: Contraction, blocks: bool = False) -> Expr | None:
+    """Schedule such a contraction: the condition on the sizes; None (and an unchanged plan) where it is none.  With `blocks` of the reduction, columns stay in the first cache for more rows."""
+    width = cost.lanes(plan.target, roles.widest(find(plan.kernel, found.reduced[-1]).body))
+    if len(found.rows) != 1 or len(found.reduced) != 1 or width < 2 or not cost.first_lanes(plan.target):
+        return None
+    (row,), (deep,) = found.rows, found.reduced
+    addresses = [a for a in roles.accesses(find(plan.kernel, deep).body, plan.facts.buffers) if deep in a.names]
+    condition = call("less_equal", plan.loop(row).stop, const(cost.DOTTED_BLOCKED if blocks else cost.DOTTED_ROWS))
+    if any(stride(a, deep) != 1 for a in addresses) or (condition.is_const and not condition.attr):
+        return None
+    saved = plan.kernel
+    try:
+        _tiles(plan, found, row, deep, width, blocks)
+    except StepError as e:
+        plan.kernel = saved
+        plan.note(f"not where `{condition}` alone: {e}")
+        return None
+    plan.note(
+        f"where `{condition}`, few rows: columns are read along the reduction as they lie, {cost.rows_together(plan.target)} at a time{', a block of it in the first cache' if blocks else ''}"
+    )
+    return condition
+
+
+def _tiles(plan: Plan, found: Contraction, row: str, deep: str, width: int, blocks: bool) -> None:
+    column, many = found.column, cost.rows_together(plan.target)
+    order = (*found.batch, column, row)
+    if roles.shape(plan.kernel).axes != order:
+        plan.do("reorder", *order)
+    length, outer = plan.extent(deep), ()
+    if blocks and (length is None or length > cost.DOTTED_DEPTH):
+        plan.do("split", deep, cost.DOTTED_DEPTH)
+        plan.do("accumulate", f"{deep}.0", into=found.output, outside=row)
+        outer, deep = (f"{deep}.0",), f"{deep}.1"
+    plan.do("split", column, many, tail="cut")
+    plan.do("reorder", *outer, row, f"{column}.1")
+    left, sums = row, []
+    for rows in (many, many // 2, 1):  # what one tile leaves, the next takes
+        if plan.has(left) and (rows == many or not blocks or rows == 1):
+            inner = left
+            if rows > 1:
+                plan.do("split", left, rows, tail="cut")
+                inner = f"{left}.1"
+            (columns,) = (x for x in plan.loop(inner).body if isinstance(x, Loop))
+            along = next(x.axis for x in all_loops(columns.body) if x.kind == "reduce")
+            sums.append(((inner, columns.axis) if rows > 1 else (columns.axis,), along))
+            left = f"{left}.t"
+    for rows, along in sums:
+        summed(plan, rows, along, width)
+    if plan.has(f"{column}.t"):
+        vectors_inside(plan, [x for x in roles.innermost(plan.loop(f"{column}.t").body) if x.kind == "reduce"])
+    for buffer in () if blocks else found.column_operands:
+        for _, along in sums:
+            plan.tried("prefetch", buffer, f"{along}.0", f"{along}.0", trips=cost.TURNS_AHEAD)
+    plan.do("parallel", plan.collapsed((*found.batch, f"{column}.0")))
+    if plan.has(f"{column}.t"):
+        plan.do("serial", f"{column}.t")
