@@ -54,7 +54,7 @@ def extreme(e: Expr, axis: str, low: Expr, high: Expr, largest: bool) -> Expr | 
     if e.op == "var":
         return high if largest else low
     rising = {"add": (True, True), "sub": (True, False), "min": (True, True), "max": (True, True)}.get(e.op)
-    if e.op == "floordiv" and e.args[1].is_const and e.args[1].attr > 0:
+    if e.op == "floordiv" and _natural(e.args[1]):
         rising = (True, True)
     elif e.op == "mul" and e.args[1].is_const:
         rising = (e.args[1].attr >= 0, True)
@@ -64,6 +64,11 @@ def extreme(e: Expr, axis: str, low: Expr, high: Expr, largest: bool) -> Expr | 
         return None
     args = [extreme(a, axis, low, high, largest == up) for a, up in zip(e.args, rising, strict=True)]
     return None if any(a is None for a in args) else call(e.op, *(a for a in args if a is not None))
+
+
+def _natural(e: Expr) -> bool:
+    """Whether an expression is a product of sizes and of what is no less than 0 (a quotient by 0 is 0, whatever is divided)."""
+    return e.op == "size" or (e.is_const and e.attr >= 0) or (e.op == "mul" and all(map(_natural, e.args)))
 
 
 def upper(e: Expr, known: Known) -> int | None:

@@ -112,6 +112,7 @@ class _Cascade:
     def few(self) -> None:
         """Few rows: nothing is packed for them; a block works off a tile row by row, while the tile is in the near caches, as vectors."""
         plan = self.plan
+        self.order_rows()
         row = plan.collapsed(self.row_axes)
         plan.do("split", row, FEW_ROWS)
         self.block_rows(f"{row}.1")
@@ -124,6 +125,7 @@ class _Cascade:
 
     def run(self) -> None:
         plan = self.plan
+        self.order_rows()
         batch, row = self.plan.collapsed(self.batch_axes), self.plan.collapsed(self.row_axes)
         height = plan.extent(row)
         rows = self.block.rows if height is None else max(1, min(self.block.rows, height))
@@ -149,6 +151,13 @@ class _Cascade:
         plan.note(
             f"blocks of {rows * ROW_TILES} rows share each tile along `{self.along}`; register tiles of {rows}×{self.block.columns}, panels of columns packed once for all rows"
         )
+
+    def order_rows(self) -> None:
+        """Rows that decide which tiles are worked off go outside of the others: in a block they are neighbours, and so are the ends of their tiles."""
+        bounds = {n for x in all_loops(self.plan.kernel) if x.axis == self.along for n in x.start.names | x.stop.names}
+        order = tuple(sorted(self.row_axes, key=lambda a: a not in bounds))
+        if order != self.row_axes and not self.plan.tried("reorder", *self.batch_axes, *order):
+            self.row_axes = order
 
     def block_rows(self, row: str) -> None:
         """The loop over the rows of a block goes inside the loop over tiles, and around each contraction of it and what stands between them."""

@@ -52,6 +52,7 @@ def _tiles(plan: Plan, found: Contraction, row: str, deep: str, width: int, bloc
     order = (*found.batch, column, row)
     if roles.shape(plan.kernel).axes != order:
         plan.do("reorder", *order)
+    batch = plan.collapsed(found.batch)
     length, outer = plan.extent(deep), ()
     if blocks and (length is None or length > cost.DOTTED_DEPTH):
         plan.do("split", deep, cost.DOTTED_DEPTH)
@@ -77,6 +78,13 @@ def _tiles(plan: Plan, found: Contraction, row: str, deep: str, width: int, bloc
     for buffer in () if blocks else found.column_operands:
         for _, along in sums:
             plan.tried("prefetch", buffer, f"{along}.0", f"{along}.0", trips=cost.TURNS_AHEAD)
-    plan.do("parallel", plan.collapsed((*found.batch, f"{column}.0")))
-    if plan.has(f"{column}.t"):
-        plan.do("serial", f"{column}.t")
+    rest, loops = f"{column}.t", (f"{column}.0",)
+    if batch:
+        if plan.has(rest):
+            known = {x.axis for x in all_loops(plan.kernel)}
+            plan.do("fission", batch)
+            plan.do("parallel", next(x.axis for x in all_loops(plan.kernel) if x.axis not in known))
+        loops = (batch, *loops)
+    elif plan.has(rest):
+        plan.do("serial", rest)
+    plan.do("parallel", plan.collapsed(loops))
