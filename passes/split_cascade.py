@@ -44,7 +44,8 @@ SHARING = 16  # rows that read the same columns: up to so many, packed panels co
 LIGHT = (
     1 << 14
 )  # positions of a chunk, or a multiple, where each is a number: what one core reads faster than another is woken, and many times what merging costs
-HEAVY = 512  # the same where each position is a score, or weighs a vector; a multiple of the tiles
+HEAVY = 512  # the same where each position is a score, or weighs a vector; half of it is a multiple of the tiles
+EVEN = 8  # chunks of all rows: fewer are shared unevenly by some threads, so they are half as long (a chunk of 512 positions and one of 188)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +62,19 @@ class Split:
     @staticmethod
     def of(cascade: Node, known: Known) -> Split:
         rows, extent = product(cascade.attr.extents), product(reduced_extents(cascade.args[0].node))
-        least = HEAVY if _heavy(cascade) else LIGHT
+        heavy = _heavy(cascade)
+        least = HEAVY if heavy else LIGHT
         few = call("bit_and", rows.le(ROWS), const(2 * least).le(extent))
         sharing, extents = _sharing(cascade), cascade.attr.extents
         outside = min(sharing, default=len(extents))
         if sharing:  # a block of few rows is not worth packing columns for, however many blocks there are, and however short they are
             few = call("bit_or", few, call("bit_and", product([extents[j] for j in sharing]).le(SHARING), ONE.le(extent)))
         chunks = minimum(ceildiv(const(PIECES), maximum(ONE, product(extents[:outside]))), const(CHUNKS))
-        size = simplify(ceildiv(extent, chunks * least) * least, known)
-        return Split(simplify(few, known), size, outside, simplify(chunks, known), least)
+        unit, step = const(least), least // 2 if heavy else least
+        if heavy:
+            unit = where((product(extents[:outside]) * ceildiv(extent, least)).lt(EVEN), const(step), unit)
+        size = simplify(ceildiv(extent, chunks * unit) * unit, known)
+        return Split(simplify(few, known), size, outside, simplify(chunks, known), step)
 
     def named(self, body: NestBody, cascade: Node) -> Split:
         """The same with names for what all loops ask for, where it is no number."""

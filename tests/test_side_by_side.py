@@ -9,9 +9,11 @@ from compilers import needs_cc
 from luminal.ir.dtypes import f32
 from luminal.ir.expr import ZERO, call, const, fold, load, var, vload
 from luminal.ir.program import For, StoreTo, expressions, statements
+from luminal.ir.target import Target
 from luminal.ir.walks import postorder
 from luminal.passes.lower.folds import folds
 from luminal.passes.lower.names import Names
+from luminal.passes.schedule import cost
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 
@@ -48,6 +50,15 @@ def row(op="add", folded="add", stop=16, address=None, before=None, vector=None)
     )
 
 
+def tile(rows=4, columns=4, address=None, loaded=None, vector=None):
+    """Folds of a nest of unrolled loops, of accumulators that lie in its order."""
+    r, i = var("r"), var("i")
+    at = r * columns + i if address is None else address
+    value = load("lanes", f32.vector(16), r * columns + i if loaded is None else loaded) if vector is None else vector
+    store = StoreTo("acc", at, call("add", load("acc", f32, at), fold("add", value)))
+    return (For("r", ZERO, const(rows), (For("i", ZERO, const(columns), (store,), pragma="unroll"),), pragma="unroll"),)
+
+
 def forms(block):
     return {n.op for s in statements(block) for n in postorder(*expressions(s))}
 
@@ -57,6 +68,46 @@ def test_folds_of_a_row_are_taken_together(op, folded):
     found = folds(row(op, folded), Names())
     assert "fold" not in forms(found) and {"zip_low", "zip_high"} <= forms(found)
     assert sum(isinstance(s, StoreTo) and s.buffer == "acc" for s in statements(found)) == 1
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4, 4), (2, 8), (8, 2)])
+def test_folds_of_a_tile_are_taken_together(rows, columns):
+    """As a row of so many is: the same statements, whatever the tile's sides."""
+    one = (
+        For(
+            "i",
+            ZERO,
+            const(16),
+            (StoreTo("acc", var("i"), call("add", load("acc", f32, var("i")), fold("add", load("lanes", f32.vector(16), var("i"))))),),
+            pragma="unroll",
+        ),
+    )
+    assert folds(tile(rows, columns), Names()) == folds(one, Names())
+    assert "fold" not in forms(folds(one, Names()))
+
+
+@pytest.mark.parametrize(
+    "block",
+    {
+        "sums lie in another order": tile(address=var("i") * 4 + var("r")),
+        "rows lie apart": tile(address=var("r") * 5 + var("i")),
+        "lanes lie in another order": tile(loaded=var("i") * 4 + var("r")),
+        "from memory": tile(vector=vload("V", f32, 16, var("r") * 64 + var("i") * 16)),
+        "fewer sums than lanes": tile(rows=2),
+    }.items(),
+    ids=lambda c: c[0],
+)
+def test_tiles_that_are_left_alone(block):
+    assert folds(block[1], Names()) == block[1]
+
+
+@pytest.mark.parametrize(
+    ("registers", "width", "wanted"),
+    [(32, 16, ((4, 4), (2, 8))), (32, 8, ((2, 4),)), (16, 8, ((2, 4),)), (16, 4, ((2, 2),)), (16, 16, ()), (16, 2, ())],
+)
+def test_tiles_fill_a_vector_and_fit_in_the_registers(registers, width, wanted):
+    target = Target("clang", "test", "", native=frozenset(), dtypes=frozenset(), arithmetic=frozenset(), vector_registers=registers)
+    assert cost.tiles_of_scores(target, width) == wanted
 
 
 @pytest.mark.parametrize(
@@ -106,7 +157,7 @@ def test_decode(dtype, vector):
 @needs_cc
 @pytest.mark.parametrize(("dtype", "vector"), [("f32", 32), ("f32", 64), ("f64", 64), ("bf16", 64)])
 def test_rows_that_share_a_cache(dtype, vector):
-    """Tiles of two rows and what is left of them, at depths and lengths below, at and above vectors."""
+    """Tiles of four rows and of two, and what is left of them, at depths and lengths below, at and above vectors."""
     f = luminal.compile(GROUPED, dtype={"T": dtype}, config={"VECTOR": vector})
     rng = np.random.default_rng(SEED)
     for g, a, d, m, e in [
@@ -115,6 +166,7 @@ def test_rows_that_share_a_cache(dtype, vector):
         (3, 3, 15, 17, 16),
         (1, 4, 33, 47, 33),
         (2, 5, 64, 300, 64),
+        (1, 7, 40, 35, 20),
         (1, 8, 24, 1500, 40),
         (2, 9, 7, 40, 129),
     ]:

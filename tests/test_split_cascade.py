@@ -19,7 +19,7 @@ from cascades import OPTIONS, SEED, after, before, inputs_of, naive, nests
 from compilers import needs_cc
 from luminal.ir.evaluate import evaluate
 from luminal.ir.expr import const, var
-from luminal.ir.kernel import If, Kernel, Loop, statements
+from luminal.ir.kernel import If, Kernel, Let, Loop, statements
 from luminal.ir.program import Region
 from luminal.ir.program import statements as lines
 from luminal.ir.target import Target
@@ -115,18 +115,39 @@ def test_strips_along_a_kept_axis(registers: int, columns: str, strips: set[int]
     assert {int(words[2]) for words in notes if words[:2] == ["vectors", "of"] and "kept" in words} == strips
 
 
-@pytest.mark.parametrize(("registers", "asked"), [(32, {("K", "near"), ("V", "trips")}), (16, {("K", "trips"), ("V", "trips")})])
-def test_rows_that_share_keys_and_values_ask_ahead_for_both(monkeypatch: pytest.MonkeyPatch, registers: int, asked: set[tuple[str, str]]) -> None:
-    """Values are weighed in register tiles, four rows to a vector; keys are read once for all rows, two of which take what is loaded where there are registers for their sums.
-    A row alone asks for what it reads next."""
+@pytest.mark.parametrize("registers", [32, 16])
+def test_rows_that_share_keys_and_values_ask_ahead_for_both(monkeypatch: pytest.MonkeyPatch, registers: int) -> None:
+    """Values are weighed in register tiles, four rows to a vector; keys are scored in tiles of rows and neighbours.  All ask for what they read next, as a row alone does."""
     monkeypatch.setattr("luminal.passes.nest_cascade.FEW_TILE", 256)
     scored, weighed = 'einsum "had,hjd->haj" Q K', 'einsum "haj,hje->hae"'
     several = f"((Q{{f32}}[H A D] K{{f32}}[H M D] V{{f32}}[H M E]) -> (O{{f32}}[H A E])) (return ({weighed} (softmax ({scored}) :axis -1) V))"
     target = replace(VECTORS, vector_registers=registers, vector_bytes=2 * registers)
-    for text, wanted in ((several, asked), (several.replace("H A ", "H ").replace("ha", "h"), {("K", "near"), ("V", "trips")})):
+    for text in (several, several.replace("H A ", "H ").replace("ha", "h")):
         (kernel,) = schedule(legalize(nests(after(before(text))), target, OPTIONS), target, OPTIONS).kernels
-        assert {(line.split()[1], line.split()[4].split("=")[0]) for line in kernel.schedule if line.startswith("prefetch")} == wanted
+        assert {(line.split()[1], line.split()[4].split("=")[0]) for line in kernel.schedule if line.startswith("prefetch")} == {
+            ("K", "near"),
+            ("V", "trips"),
+        }
         assert any("rows of" in note and "share" in note and "loaded once" in note for note in kernel.notes) is (text is several)
+
+
+def test_few_chunks_are_half_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """700 positions in chunks of 512 would be one of 512 and one of 188."""
+    for name, value in (("CHUNKS", 64), ("PIECES", 128), ("HEAVY", 512)):
+        monkeypatch.setattr(f"luminal.passes.split_cascade.{name}", value)
+    text = '((Q{f32}[H A D] K{f32}[H M D] V{f32}[H M E]) -> (O{f32}[H A E])) (return (einsum "haj,hje->hae" (softmax (einsum "had,hjd->haj" Q K) :axis -1) V))'
+    (kernel,) = nests(after(before(text))).kernels
+    lets = {s.name: s.value for s in statements(kernel.body) if isinstance(s, Let)}
+
+    def chunks(heads: int, rows: int, positions: int) -> tuple[object, object]:
+        sizes = {"H": heads, "A": rows, "D": 64, "E": 64, "M": positions}
+        size = evaluate(lets["size"], sizes)
+        return size, evaluate(lets["chunks"], {**sizes, "size": size})
+
+    assert chunks(1, 16, 700) == (256, 3) and chunks(1, 1, 512) == (256, 2) and chunks(1, 4, 1500) == (256, 6) and chunks(1, 1, 100) == (256, 1)
+    assert (
+        chunks(8, 4, 500) == (512, 1) and chunks(4, 1, 1024) == (512, 2) and chunks(1, 1, 8192) == (512, 16) and chunks(1, 1, 100_000) == (2048, 49)
+    )
 
 
 @pytest.mark.parametrize(("M", "threads"), [(512, False), (1024, True), (8192, True)])

@@ -10,15 +10,21 @@
 
 A fold by itself is a chain of log2 n shuffles and sums of which ever fewer lanes matter: n·log2 n of each.  Zipped, all lanes matter always: 2n shuffles and n sums.  Zipping rows k and k + n/2 brings
 the last bit of a row's number into the lane's; after log2 n times lane i holds what row i comes to.
+
+The rows may be those of a nest of loops, a tile of few × few sums, where accumulators and sums lie in its order.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
 
 from ...ir.expr import ONE, ZERO, Expr, call, const, load, var, vload, zip_halves
 from ...ir.primops import COMBINERS
 from ...ir.program import Array, Block, For, Stmt, StoreTo, map_block
 from ...ir.walks import substitute
-from .affine import slope
+from .affine import difference, slope
 from .names import Names
 
 MOST = 16  # vectors: more fit in the registers of no machine
@@ -31,9 +37,12 @@ def folds(body: Block, names: Names) -> Block:
 
 def _together(loop: For, names: Names) -> Block | None:
     """What stands in place of the loop; None where it is another one."""
-    if loop.pragma != "unroll" or not (loop.start is ZERO and loop.step is ONE and loop.stop.is_const) or len(loop.body) != 1:
+    nest = [loop]
+    while len(nest[-1].body) == 1 and isinstance(inner := nest[-1].body[0], For):
+        nest.append(inner)
+    if not all(x.pragma == "unroll" and x.start is ZERO and x.step is ONE and x.stop.is_const for x in nest) or len(nest[-1].body) != 1:
         return None
-    (s,), rows, i = loop.body, loop.stop.attr, var(loop.var)
+    (s,), rows, i = nest[-1].body, prod(x.stop.attr for x in nest), var(nest[-1].var)
     if (
         not isinstance(s, StoreTo)
         or s.count is not None
@@ -48,8 +57,14 @@ def _together(loop: For, names: Names) -> Block | None:
     there = load(s.buffer, before.dtype, s.address)
     if vector.dtype.lanes != rows or rows & (rows - 1) or COMBINERS[folded.attr].op != op or before is not there or s.buffer in vector.buffers:
         return None
-    if slope(s.address, i, lambda e: loop.var in e.names) is not ONE:
+    if slope(s.address, i, lambda e: nest[-1].var in e.names) is not ONE:
         return None
+    if len(nest) > 1:
+        flat = _flat(nest)
+        if vector.op != "load" or any(difference(substitute(e, flat), e) is not ZERO for e in (s.address, vector.args[0])):
+            return None
+        outer = {var(x.var): ZERO for x in nest[:-1]}
+        s, vector = replace(s, address=substitute(s.address, outer)), substitute(vector, outer)
     sums, k = names.fresh("sums"), names.fresh("k")
     at = var(k)
 
@@ -66,3 +81,11 @@ def _together(loop: For, names: Names) -> Block | None:
     first = substitute(s.address, {i: ZERO})
     value = call(op, vload(s.buffer, before.dtype, rows, first), load(sums, vector.dtype, ZERO))
     return (*result, StoreTo(s.buffer, first, value))
+
+
+def _flat(nest: Sequence[For]) -> dict[Expr, Expr]:
+    """The position in the nest instead of the variable of its innermost loop, zeros instead of the others: what is the same after that depends on the position alone."""
+    position: Expr = ZERO
+    for x in nest:
+        position = position * x.stop + var(x.var)
+    return {**{var(x.var): ZERO for x in nest}, var(nest[-1].var): position}

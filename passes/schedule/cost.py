@@ -44,7 +44,6 @@ FEW_ROWS = 32  # more rows than this are shared evenly themselves
 # 8 KiB ahead: 0.97, 1.02, 1.04 and 1.07 of a copy, without 0.96).  With less one waits, with more the first cache loses what it holds.
 AHEAD = 8192
 MATRIX_AHEAD = 16  # rows of a matrix that are asked for ahead of a register tile, which works on each for longer than prefetchers of machines look ahead (4 rows of 64 floats: 1.3 ×)
-TURNS_OF_ROWS = 2  # turns of a loop that works off several rows for each of its neighbours, which are asked for: one is too near where rows are of 64 floats (1.25 ×)
 POINTERS = 8  # rows that are read side by side: their addresses, and those of what is asked for, are in registers (16 of them: 1.15 × the time, from the second cache)
 NEAR = 8192  # bytes ahead that is asked for of what a loop reads once, from one end to the other, in pieces: as much as a core needs on its way for 60 GB/s (with 4096 0.85 of it); twice that leaves the first cache too soon
 HELD = 256  # values between two loops that each compute a part of them: in the first cache, and many times the work of starting a loop
@@ -108,9 +107,18 @@ def rows_together(target: Target) -> int:
     return _power_below((target.vector_registers - LOADED) // ACCUMULATORS, 1, ACCUMULATORS)
 
 
-def scores_together(target: Target) -> int:
-    """Rows that take what is loaded for neighbours once, as far as there are registers for all of their sums."""
-    return _power_below((target.vector_registers - POINTERS) // POINTERS, 1, 2)
+def tiles_of_scores(target: Target, width: int) -> tuple[tuple[int, int], ...]:
+    """Tiles of sums along rows, (rows, neighbours), each loaded once for all of the other: as many sums as a vector has lanes, which one fold puts together.
+
+    The one nearest to a square comes first, for it loads least, then those of ever fewer rows.
+    """
+    rows = 1 << (width.bit_length() - 1) // 2
+    tiles: list[tuple[int, int]] = []
+    while rows > 1:
+        if width + width // rows < target.vector_registers:
+            tiles.append((rows, width // rows))
+        rows //= 2
+    return tuple(tiles)
 
 
 def accumulators(target: Target, sums: Sequence[DType], width: int) -> int:

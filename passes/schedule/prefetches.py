@@ -17,9 +17,7 @@ from .tree import Facts, StepError, around, children, find, fresh, loads_in, nam
 MOST_AHEAD = 16  # rows: as many lines may be on their way at once
 
 
-def prefetch(
-    kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, trips: int = 1, bytes: int = 0, shared: str = "", near: int = 0, least: int = 0
-) -> Kernel:
+def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, trips: int = 1, bytes: int = 0, near: int = 0, least: int = 0) -> Kernel:
     """Ask, in each iteration of a loop, for what the next iteration of a loop around it (or the one so many `trips` on), or of itself, reads of a buffer there.
 
         for i in 0 .. M:                       for i in 0 .. M:
@@ -30,18 +28,6 @@ def prefetch(
 
     A hint changes no value.  Inside `axis` stands one vector loop that reads consecutive elements of `buffer`, or an unrolled loop and in it the vector, along one of which they are consecutive (along the
     unrolled one, where a block is turned over): one hint for each line of its rows.  How far the next iteration of `row` is depends on sizes alone.
-
-    With `shared`, a loop in between whose iterations read the same, each of them asks for its part of these rows, in the order in which they lie; a single one for nothing: it waits for no arithmetic, and
-    machines see by themselves what is read next.
-
-        for p in 0 .. N // 16:                         for p in 0 .. N // 16:
-          for r in 0 .. R:                               for r in 0 .. R:
-            for w in 0 .. D // 16:                         if 2 <= R:
-              for q in 0 .. 16 unroll:          →            for q.p in r * 16 // R .. (r + 1) * 16 // R:
-                for k in 0 .. 16 vector:                       for w.p in 0 .. D // 16:
-                  … K[p * 16 + q, w * 16 + k] …                  prefetch K[p * 16 + q.p, w.p * 16] ahead D * 16
-                                                           for w in 0 .. D // 16:
-                                                             …
 
     With `near`, what lies so many bytes behind each line that is read is asked for: where a loop goes through memory from one end to the other, whatever the lengths of its rows, that is what it reads
     next, and an address that is known anyway.
@@ -111,8 +97,6 @@ def prefetch(
     each = max(1, LINE // held.dtype.bytes)
     places = [{var(block.axis): const(k)} for k in range(0, lanes, each)]
     hints: Block = tuple(Prefetch(buffer, tuple(substitute(e, place) for e in read.args), ahead) for place in places)
-    if shared:
-        return _in_parts(kernel, path, shared, loop, inner, hints)
     if inner.axis in read.names and inner is not block:
         line = fresh(f"{inner.axis}.p", names_taken(kernel))
         hints = (Loop(line, ZERO, inner.stop, substitute_block(hints, {var(inner.axis): var(line)}), "unroll"),)
@@ -122,29 +106,6 @@ def prefetch(
     if condition is not TRUE:
         hints = (If(condition, hints),)
     return replace_loop(kernel, axis, lambda x: (*before, with_body(x, (*hints, *x.body))))
-
-
-def _in_parts(kernel: Kernel, path: Sequence[Stmt], shared: str, loop: Loop, rows: Loop, hints: Block) -> Kernel:
-    """The hints for all that `loop` reads, dealt out to the iterations of the loop over `shared`."""
-    around = next((s for s in path if isinstance(s, Loop) and s.axis == shared), None)
-    inner = path[path.index(around) + 1 :] if around is not None else ()
-    names = {n for h in hints for e in expressions(h) for n in e.names}
-    if around is None or around.start is not ZERO or around.step is not ONE or shared in names or rows.axis not in names:
-        raise StepError(f"prefetch: `{shared}` is no loop around `{loop.axis}` whose iterations share rows")
-    local = {s.name for s in statements(around.body) if isinstance(s, Let)} | {s.axis for s in inner if isinstance(s, Loop)}
-    if not names & local <= {loop.axis} or not all(isinstance(s, Loop) for s in inner):
-        raise StepError(f"prefetch: what `{loop.axis}` reads is not known where `{shared}` begins")
-    row, along = fresh(f"{rows.axis}.p", names_taken(kernel)), fresh(f"{loop.axis}.p", names_taken(kernel))
-    hints = substitute_block(hints, {var(rows.axis): var(row), var(loop.axis): var(along)})
-    at = var(shared)
-    part = Loop(
-        row,
-        floordiv(at * rows.stop, around.stop),
-        floordiv((at + 1) * rows.stop, around.stop),
-        (Loop(along, loop.start, loop.stop, hints, "serial"),),
-        "serial",
-    )
-    return replace_loop(kernel, shared, lambda x: (with_body(x, (If(const(2).le(around.stop), (part,)), *x.body)),))
 
 
 def _decided(kernel: Kernel, facts: Facts, address: Expr, path: Sequence[Stmt], row: Loop, trips: int) -> Expr:

@@ -8,8 +8,8 @@
                                                            acc[0 .. 16] = sums of acc.lanes, turned over in registers
                                                            tile[p.0 · 16 + 0 .. 16] = f(acc[0 .. 16])
 
-What is loaded for neighbours serves two rows around them, where these share it and there are registers for both: a tile of 2 × 8 sums (scores of several queries with one cache).  Sums are accumulated
-for eight neighbours at a time, whose addresses stay in registers, and folded for all.
+What is loaded for neighbours serves several rows around them, where these share it: a tile of 4 × 4 sums, or what is left of the rows of 2 × 8, as many as a vector has lanes (scores of several queries
+with one cache).  So a tile stays in registers until one fold has put together all of it.  For a row alone, sums are accumulated for eight neighbours at a time, whose addresses stay in registers.
 
 One after the other, each would put its lanes together by a chain of shuffles, the loop over a length that nobody knows would be left after a few trips, and what does not move with p would be loaded for
 each of them.  It pays where what is loaded for one serves all.
@@ -32,7 +32,7 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
         return [x]
     saved, row, deep = plan.kernel, around.axis, x.axis
     above, moving = sharing(plan, around, x), moving_with(plan, around, x)
-    tile = above is not None and plan.extent(above) != 1 and cost.scores_together(plan.target) > 1
+    tiles = cost.tiles_of_scores(plan.target, width) if above is not None and plan.extent(above) != 1 else ()
     sums = [((f"{row}.1",), deep)]  # the rows of each sum, and along what it is
     try:
         plan.do("split", row, width, tail="cut")
@@ -40,12 +40,7 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
             if len(find(plan.kernel, above).body) > 1:
                 plan.do("fission", above)
             plan.do("reorder", f"{row}.0", above)
-            if tile:
-                plan.do("split", above, cost.scores_together(plan.target), tail="cut")
-                sums = [((f"{above}.1", f"{row}.1"), deep)]
-                if plan.has(f"{above}.t"):
-                    (rest,) = (s for s in plan.loop(f"{above}.t").body if isinstance(s, Loop))
-                    sums += [((rest.axis,), s.axis) for s in rest.body if isinstance(s, Loop)]
+            sums = _tiled(plan, above, f"{row}.1", tiles) or sums
         for rows, along in sums:
             summed(plan, rows, along, width)
     except StepError as e:
@@ -55,8 +50,29 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
     plan.note(f"`{deep}` for {width} of `{row}` side by side, folded together")
     for _, along in sums:
         for buffer in moving:
-            _asked(plan, buffer, f"{along}.0", f"{row}.0", above if above is not None and not tile else "")
+            if not plan.tried("prefetch", buffer, f"{along}.0", f"{row}.0", near=cost.NEAR):
+                plan.note(f"`{along}.0` asks for what stands {cost.NEAR >> 10} KiB behind what it reads of `{buffer}`")
     return roles.innermost(find(plan.kernel, f"{row}.t").body) if plan.has(f"{row}.t") else []
+
+
+def _tiled(plan: Plan, above: str, row: str, tiles: tuple[tuple[int, int], ...]) -> list[tuple[tuple[str, ...], str]]:
+    """Cut the loop `above` in rows of tiles, and what is left of it in those of the next ones, the neighbours inside it in their columns.  The loops of each kind of tile, and along what it sums."""
+    sums: list[tuple[tuple[str, ...], str]] = []
+    for rows, columns in tiles:
+        if (plan.extent(above) or rows) < rows:
+            continue
+        plan.do("split", above, rows, tail="cut")
+        (inner,) = (s.axis for s in plan.loop(f"{above}.1").body if isinstance(s, Loop))
+        plan.do("split", inner, columns, tail="perfect")
+        plan.do("reorder", f"{inner}.0", f"{above}.1")
+        sums += [((f"{above}.1", f"{inner}.1"), s.axis) for s in plan.loop(f"{inner}.1").body if isinstance(s, Loop)]
+        above = f"{above}.t"
+        if not plan.has(above):
+            return sums
+    if tiles:
+        (rest,) = (s for s in plan.loop(above).body if isinstance(s, Loop))
+        sums += [((rest.axis,), s.axis) for s in rest.body if isinstance(s, Loop)]
+    return sums
 
 
 def summed(plan: Plan, rows: tuple[str, ...], deep: str, width: int) -> None:
@@ -81,15 +97,15 @@ def summed(plan: Plan, rows: tuple[str, ...], deep: str, width: int) -> None:
         elif inner.axis != f"{deep}.0":
             _unrolled(plan, row.axis, inner.axis)
         else:
-            above = _accumulated(plan, above, row.axis, inner.axis, f"{deep}.1", plan.extent(row.axis) or width)
+            above = _accumulated(plan, above, row.axis, inner.axis, f"{deep}.1")
         for axis in above:
             plan.do("unroll", axis)
 
 
-def _accumulated(plan: Plan, above: list[str], row: str, deep: str, lanes: str, count: int) -> list[str]:
+def _accumulated(plan: Plan, above: list[str], row: str, deep: str, lanes: str) -> list[str]:
     """The reduction outside of its rows, of as many at a time as there are registers for their addresses.  The loops that are left to unroll."""
     whole: list[str] = []
-    if count > cost.POINTERS:
+    if (plan.extent(row) or 0) > cost.POINTERS:
         plan.do("split", row, cost.POINTERS, tail="perfect")
         whole, row = [f"{row}.0"], f"{row}.1"
     plan.do("reorder", *whole, deep, *above, row)
@@ -100,17 +116,6 @@ def _accumulated(plan: Plan, above: list[str], row: str, deep: str, lanes: str, 
     if last:
         _unrolled(plan, *last[-2:])
     return [*last[1:-2], *whole, *above]
-
-
-def _asked(plan: Plan, buffer: str, deep: str, row: str, above: str) -> None:
-    """Memory brings what comes next of a buffer while we work on what is there: the iterations of `above` deal it out, or the lines that are read ask for it."""
-    if above:
-        if not plan.tried("prefetch", buffer, deep, row, trips=cost.TURNS_OF_ROWS, shared=above):
-            plan.note(
-                f"the iterations of `{above}`, where there are several, ask for what `{row}` reads {cost.TURNS_OF_ROWS} turns later of `{buffer}`"
-            )
-    elif not plan.tried("prefetch", buffer, deep, row, near=cost.NEAR):
-        plan.note(f"`{deep}` asks for what stands {cost.NEAR >> 10} KiB behind what it reads of `{buffer}`")
 
 
 def sharing(plan: Plan, around: Loop, x: Loop) -> str | None:
