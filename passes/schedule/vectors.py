@@ -13,6 +13,7 @@ from ...ir import polynomial as pl
 from ...ir.expr import ZERO, Expr, var
 from ...ir.kernel import Alloc, Block, Loop, Store, expressions, statements, written
 from ...ir.simplify import simplify
+from ...ir.target import PAGE
 from ...ir.walks import rewrite
 from . import cost, prefetches, roles
 from .affine import divides, inside, same_position, stride
@@ -82,9 +83,15 @@ def threads(plan: Plan) -> None:
 
 def prefetched(plan: Plan) -> None:
     """The next row comes from memory while this one is worked on in the cache."""
-    for buffer, axis, row in list(prefetches.candidates(plan.kernel, plan.facts)):
-        if not plan.tried("prefetch", buffer, axis, row):
-            plan.note(f"`{axis}` asks for what the next iteration of `{row}` reads of `{buffer}`")
+    for buffer, axis, row, again, under in list(prefetches.candidates(plan.kernel, plan.facts)):
+        most, note = plan.target.l2 // cost.NEXT_ROW, f"`{axis}` asks for what the next iteration of `{row}` reads of `{buffer}`"
+        if again:  # a short row is there before the last loop begins
+            if not plan.tried("prefetch", buffer, axis, row, most=PAGE):
+                plan.note(f"{note}, where that is within a page")
+        elif not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, **({"over": PAGE} if under else {})):
+            plan.note(f"{note}, in {cost.PLACES} places at once")
+        elif not plan.tried("prefetch", buffer, axis, row):
+            plan.note(note)
     for buffer, axis, row in list(prefetches.decided(plan.kernel, plan.facts)):
         if not plan.tried("prefetch", buffer, axis, row, bytes=cost.AHEAD):
             plan.note(f"where `{row}` reads `{buffer}` is decided by memory: `{axis}` asks for a row {cost.AHEAD >> 10} KiB ahead")
