@@ -50,6 +50,9 @@ POINTERS = 8  # rows that are read side by side: their addresses, and those of w
 NEAR = 8192  # bytes ahead that is asked for of what a loop reads once, from one end to the other, in pieces: as much as a core needs on its way for 60 GB/s (with 4096 0.85 of it); twice that leaves the first cache too soon
 HELD = 256  # values between two loops that each compute a part of them: in the first cache, and many times the work of starting a loop
 LONG = 1 << 15  # elements of a row that two threads share sooner than one reads them
+WHOLE_ROWS = (
+    1 << 14
+)  # columns of such a reduction where an axis outside of it is shared: memory is read from one end to the other (a vector times 4096² floats 1.1 to 1.15 times as fast as by COLUMNS)
 COLUMNS = 1024  # of a reduction over rows that are read once: long pieces of each row for the prefetcher, accumulators in the first cache
 SEARCHED = 4096  # positions that are looked at before it is asked whether one is found
 SIDE_BY_SIDE = 128  # rows with accumulators each, of reductions that jump between rows: they stay in the first cache
@@ -120,9 +123,9 @@ def accumulators(target: Target, sums: Sequence[DType], width: int) -> int:
     return _power_below((target.vector_registers - LOADED) // max(1, each), 1, ACCUMULATORS)
 
 
-def columns(target: Target, sums: Sequence[DType]) -> int:
-    """Columns of a reduction over rows that are worked off side by side: all its accumulators stay in the first cache, beside what is read."""
-    return _power_below(target.l1 // 2 // max(1, sum(dtype.bytes for dtype in sums)), TURNED, COLUMNS)
+def columns(target: Target, sums: Sequence[DType], shared: bool) -> int:
+    """Columns of a reduction over rows that are worked off side by side: all its accumulators stay in the first cache, beside what is read.  No more than a few pages of them where the threads are to share the columns."""
+    return _power_below(target.l1 // 2 // max(1, sum(dtype.bytes for dtype in sums)), TURNED, COLUMNS if shared else WHOLE_ROWS)
 
 
 def _power_below(x: int, least: int, most: int) -> int:

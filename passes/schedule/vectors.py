@@ -396,7 +396,7 @@ def _column(plan: Plan, axis: str) -> bool:
     try:
         if order != form.axes:
             plan.do("reorder", *order)
-        columns = cost.columns(plan.target, [s.buffer.dtype for s in form.body if isinstance(s, Alloc)])
+        columns = cost.columns(plan.target, [s.buffer.dtype for s in form.body if isinstance(s, Alloc)], shared=len(form.axes) == 1)
         if once and (extent is None or extent > columns):
             plan.do("split", axis, columns)
             for piece in expanded(plan, f"{axis}.1"):
