@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from .dtypes import DType
 
 LINE = 64  # bytes of a line of the cache
+PAGE = 4096  # bytes of a page of memory, at least: prefetchers of machines do not look across its end
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ class Member:
 def _groups(rows: list[Rows], strict: bool) -> Iterator[list[Member]]:
     """Kernels of which each goes through rows of what the first one by columns does."""
     for b in rows:
-        for lead in _by_columns(b, strict):
+        for lead in by_columns(b, strict):
             found = [lead if r is b else _beside(r, lead, strict) for r in rows]
             group = [m for m in found if m is not None]
             if len(group) > 1 and _independent(group, rows):
@@ -107,7 +107,7 @@ def _groups(rows: list[Rows], strict: bool) -> Iterator[list[Member]]:
 
 def _beside(r: Rows, lead: Member, strict: bool) -> Member | None:
     """The kernel as one that goes through the rows of something that another one does."""
-    members = [*_by_columns(r, strict), *_by_rows(r)]
+    members = [*by_columns(r, strict), *_by_rows(r)]
     return next((m for m in members if m.axis.stop is lead.axis.stop and m.matrices() & lead.matrices()), None)
 
 
@@ -131,7 +131,7 @@ def _only_sums(block: Block, kept: frozenset[str]) -> bool:
     return True
 
 
-def _by_columns(r: Rows, strict: bool) -> Iterator[Member]:
+def by_columns(r: Rows, strict: bool) -> Iterator[Member]:
     body = r.inside(len(r.chain))
     loops = [s for s in body if not isinstance(s, (Alloc, Store, Let))]
     found = reduction(loops[0]) if len(loops) == 1 else None
@@ -194,35 +194,35 @@ def _joined(group: list[Member], fits: Expr, registers: int) -> tuple[list[Kerne
     orelse: Block = ()
     for m in group:
         if m.sum is None:
-            own = replace(m.rows, kernel=replace(m.rows.kernel, body=unique_locals(m.rows.kernel.body, names.fresh)))
-            before += own.before
-            each += substitute_block(own.inside(1), {var(own.chain[0].axis): position})
+            mine = replace(m.rows, kernel=replace(m.rows.kernel, body=unique_locals(m.rows.kernel.body, names.fresh)))
+            before += mine.before
+            each += substitute_block(mine.inside(1), {var(mine.chain[0].axis): position})
             orelse = (*orelse, *unique_locals(m.rows.kernel.body, names.fresh))
             continue
-        parts = {s.buffer: _parts(names, s, m, count) for s in m.sum.body if isinstance(s, Store)}
+        parts = {s.buffer: parts_of(names, s, m, count) for s in m.sum.body if isinstance(s, Store)}
         temps += [replace(b, shape=(call("where", fits, count, ZERO), *b.shape[1:])) if fits is not TRUE else b for b in parts.values()]
         begun, summed, done = _chunk_sums(m, parts, var(chunk), position, names)
         before += [s for s in m.rows.before if s not in before]
         start += begun
         each += summed
         finish += done
-        after.append(_combined(m, parts, count, fits, names))
+        after.append(combined(m, parts, count, fits, names))
     inner = Loop(row, ZERO, minimum(const(CHUNK), group[0].axis.stop - var(chunk) * CHUNK), tuple(each), "serial")
     body: Block = (*before, Loop(chunk, ZERO, count, (*start, inner, *finish), "parallel"))
     touched = {*(n for m in group for n in m.rows.kernel.buffers), *(t.name for t in temps)}
     order = tuple(n for n in (*first.buffers, *(t.name for t in temps)) if n in touched)
     note = f"what goes through the same rows goes through them once, {CHUNK} at a time, where a row of sums stays in the cache"
     notes = tuple(dict.fromkeys((*(n for m in group for n in m.rows.kernel.notes), note)))
-    kernel = Kernel(group[0].rows.kernel.name, order, _either(fits, body, orelse), notes=notes)
+    kernel = Kernel(group[0].rows.kernel.name, order, either(fits, body, orelse), notes=notes)
     taken = (*first.sizes, *first.buffers)
     return [with_joined_siblings(with_joined_loops(kernel, taken, registers), taken), *after], temps
 
 
-def _either(condition: Expr, body: Block, orelse: Block) -> Block:
+def either(condition: Expr, body: Block, orelse: Block) -> Block:
     return body if condition is TRUE else (If(condition, body, orelse),)
 
 
-def _parts(names: Names, s: Store, m: Member, count: Expr) -> Buffer:
+def parts_of(names: Names, s: Store, m: Member, count: Expr) -> Buffer:
     return Buffer(names.fresh("parts"), s.value.dtype, (count, *(x.stop for x in m.kept)))
 
 
@@ -240,22 +240,22 @@ def _chunk_sums(m: Member, parts: dict[str, Buffer], chunk: Expr, position: Expr
     results = [Store(parts[s.buffer].name, index, load(scalars[s.buffer].name, s.value.dtype)) for s in stores]
     if not m.kept:
         each = (*lets, *around(others, to_scalars))
-        return tuple(allocs), _own(each, position, m, names), tuple(results)
+        return tuple(allocs), own(each, position, m, names), tuple(results)
     if others:
         each = (*lets, *allocs, *around(others, to_scalars), *(replace(r, combiner=s.combiner) for r, s in zip(results, stores, strict=True)))
     else:
         to_parts = map_block(m.sum.body, lambda s: (replace(s, buffer=parts[s.buffer].name, index=index),) if isinstance(s, Store) else None)
         each = (*lets, *to_parts)
     zero = around(m.kept, tuple(Store(parts[s.buffer].name, index, identity_of(s.combiner, s.value.dtype)) for s in stores))
-    return unique_locals(zero, names.fresh), _own(around(m.kept, each), position, m, names), ()
+    return unique_locals(zero, names.fresh), own(around(m.kept, each), position, m, names), ()
 
 
-def _own(block: Block, position: Expr, m: Member, names: Names) -> Block:
+def own(block: Block, position: Expr, m: Member, names: Names) -> Block:
     """The block at a position along the rows, with names of its own."""
     return unique_locals(substitute_block(block, {var(m.axis.axis): position}), names.fresh)
 
 
-def _combined(m: Member, parts: dict[str, Buffer], count: Expr, fits: Expr, names: Names) -> Kernel:
+def combined(m: Member, parts: dict[str, Buffer], count: Expr, fits: Expr, names: Names) -> Kernel:
     """The kernel with the sums of the chunks instead of what it summed."""
     chunk = names.fresh("c")
     index = (var(chunk), *(var(x.axis) for x in m.kept))

@@ -99,6 +99,13 @@ PIPELINE: tuple[Pass, ...] = (
         frozenset({2, 3}),
     ),
     Pass(
+        "split_columns",
+        "kernel",
+        "kernel",
+        "after join_columns, which goes through rows in the same pieces for more than their sums",
+        frozenset({2, 3}),
+    ),
+    Pass(
         "share_reciprocals",
         "kernel",
         "kernel",

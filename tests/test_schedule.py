@@ -14,7 +14,7 @@ from luminal.ir.kernel import Loop, Module, expressions, statements, substitute_
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read, show
 from luminal.ir.walks import substitute
-from luminal.passes.schedule import Facts, replay, schedule, unique
+from luminal.passes.schedule import Facts, cost, replay, schedule, unique
 from luminal.passes.schedule.tree import loads_in
 from scheduling import CPU, GPU, KERNELS, module, same, whole
 
@@ -163,6 +163,38 @@ def test_rows_that_memory_chooses_are_asked_for() -> None:
     assert "let i.ahead: i64 = I[min(i + max(1, min(16, 512 // max(1, D // 4))), N - 1)] * D - I[i] * D" in show(
         replace(module("table"), kernels=(kernel,))
     )
+
+
+def test_the_last_loop_over_a_row_asks_for_the_next_one() -> None:
+    """In four places; before it, under a condition, another asks for a row that is within a page."""
+    before = read("""
+kernels centred v1
+size M
+size N
+in X: f32[M, N]
+out Y: f32[M, N]
+
+kernel centred_0(X, Y):
+  for i in 0 .. M parallel:
+    alloc m: f32[] register
+    m[] = 0.0:f32
+    if N <= 100000:
+      alloc s: f32[] register
+      s[] = 0.0:f32
+      for p in 0 .. N reduce:
+        s[] add= X[i, p]
+      for q in 0 .. N reduce:
+        m[] add= X[i, q] * s[]
+    for j in 0 .. N parallel:
+      Y[i, j] = X[i, j] - m[]
+""")
+    assert isinstance(before, Module)
+    after = schedule(before, CPU, Options())
+    most = CPU.l2 // cost.NEXT_ROW
+    assert [line for line in after.kernels[0].schedule if line.startswith("prefetch")] == [
+        "prefetch X q.0 i most=4096", f"prefetch X j.0 i places={cost.PLACES} most={most} over=4096",
+    ]  # fmt: skip
+    same(before, after)
 
 
 def test_nothing_is_multiplied_by_a_zero_between_elements() -> None:

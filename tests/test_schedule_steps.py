@@ -7,6 +7,8 @@ import random
 
 import numpy as np
 import pytest
+from luminal.ir.evaluate import evaluate
+from luminal.ir.kernel import Loop, Prefetch, statements
 from luminal.ir.target import Options
 from luminal.ir.text import read, show
 from luminal.passes.schedule import Facts, StepError, apply, replay, schedule, unique
@@ -115,6 +117,7 @@ GOOD = {
     "prefetch": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 i"),
     "prefetch of the same loop": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 q.0 trips=4"),
     "prefetch of what stands near": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 q.0 near=4096"),
+    "prefetch in places": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 i places=4 most=4096 over=64"),
     "prefetch of what is large": ("pointwise", "collapse i j\nsplit i_j 8 tail=cut\nvectorize i_j.1\nprefetch X i_j.0 i_j.0 trips=4 least=100"),
     "prefetch of what each iteration of a tile reads": ("broadcast", f"{TILE}\nprefetch b j.1.0 j.1.0 near=64"),
     "prefetch what memory chooses": ("table", "split j 8 tail=cut\nvectorize j.1\nprefetch W j.0 i bytes=64"),
@@ -209,6 +212,9 @@ REFUSED = {
     "stream what is always small": ("softmax_short", "stream_store Y least=100000", "never has"),
     "prefetch of what the iterations of a tile read apart": ("broadcast", f"{TILE}\nprefetch X j.1.0 j.1.0 near=64", "reads no consecutive elements"),
     "prefetch what is always small": ("softmax_short", "split j 4 tail=cut\nvectorize j.1\nprefetch X j.0 i least=100000", "never has"),
+    "prefetch in places of what lies elsewhere": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 q.0 places=4 near=64", "from its begin"),
+    "prefetch in places of a short row": ("softmax_short", "split j 4 tail=cut\nvectorize j.1\nprefetch X j.0 i places=4", "no more than a page"),
+    "prefetch of what is never so far": ("softmax_short", "split j 4 tail=cut\nvectorize j.1\nprefetch X j.0 i over=4096", "never so far"),
     "prefetch without vectors": ("softmax", "prefetch X q i", "no vector loop"),
     "prefetch for a loop inside": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch X i j.0", "not inside"),
     "prefetch what memory chooses, as if sizes did": ("table", "split j 4 tail=cut\nvectorize j.1\nprefetch W j.0 i", "reads the same"),
@@ -294,3 +300,16 @@ def test_random_scripts_keep_the_meaning(seed: int) -> None:
     print(seed, before.name, after.kernels[0].schedule)
     same(before, after, seed)
     assert replay(unique(before.kernels[0]), facts, after.kernels[0].schedule) == after.kernels[0]
+
+
+@pytest.mark.parametrize("width", [4, 16, 32, 64])
+def test_hints_in_places_ask_for_each_line_of_a_row_once(width: int) -> None:
+    before = module("softmax")
+    kernel = replay(unique(before.kernels[0]), Facts.of(before), f"split q {width} tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 i places=4")
+    loop = next(s for s in statements(kernel.body) if isinstance(s, Loop) and s.axis == "q.0")
+    hints = [s for s in statements(loop.body) if isinstance(s, Prefetch)]
+    length = 1024
+    asked = [evaluate(h.index[1], {"N": length, "q.0": k}) for k in range(length // width) for h in hints]
+    assert sorted(asked) == list(range(0, length, min(width, 16)))
+    parts = [{at * 4 // length for at in asked[k : k + 4]} for k in range(0, len(asked), 4)]
+    assert all(part == {0, 1, 2, 3} for part in parts)

@@ -43,11 +43,17 @@ FEW_ROWS = 32  # more rows than this are shared evenly themselves
 # Bytes that are asked for ahead of time: of rows that memory chooses (300 floats 1.3 × as fast, 32 1.2 ×), and of what a long axis reads in order, across the end of a page (exp of 4096² by 1, 2, 4 and
 # 8 KiB ahead: 0.97, 1.02, 1.04 and 1.07 of a copy, without 0.96).  With less one waits, with more the first cache loses what it holds.
 AHEAD = 8192
+# Places at once in which the next row is asked for.  In one thread that waits for each line (10 GB/s), softmax and logsumexp of 4096² take 0.88 and 0.84 of the time with one place, layer norm 0.71.
+PLACES = 4
+NEXT_ROW = 4  # of the second cache the part that a row may take which is asked for while another is worked on (layer norm: rows of a quarter of it 0.8 of the time, of a half 1.15)
 MATRIX_AHEAD = 16  # rows of a matrix that are asked for ahead of a register tile, which works on each for longer than prefetchers of machines look ahead (4 rows of 64 floats: 1.3 ×)
 POINTERS = 8  # rows that are read side by side: their addresses, and those of what is asked for, are in registers (16 of them: 1.15 × the time, from the second cache)
 NEAR = 8192  # bytes ahead that is asked for of what a loop reads once, from one end to the other, in pieces: as much as a core needs on its way for 60 GB/s (with 4096 0.85 of it); twice that leaves the first cache too soon
 HELD = 256  # values between two loops that each compute a part of them: in the first cache, and many times the work of starting a loop
 LONG = 1 << 15  # elements of a row that two threads share sooner than one reads them
+WHOLE_ROWS = (
+    1 << 14
+)  # columns of such a reduction where an axis outside of it is shared: memory is read from one end to the other (a vector times 4096² floats 1.1 to 1.15 times as fast as by COLUMNS)
 COLUMNS = 1024  # of a reduction over rows that are read once: long pieces of each row for the prefetcher, accumulators in the first cache
 SEARCHED = 4096  # positions that are looked at before it is asked whether one is found
 SIDE_BY_SIDE = 128  # rows with accumulators each, of reductions that jump between rows: they stay in the first cache
@@ -127,9 +133,9 @@ def accumulators(target: Target, sums: Sequence[DType], width: int) -> int:
     return _power_below((target.vector_registers - LOADED) // max(1, each), 1, ACCUMULATORS)
 
 
-def columns(target: Target, sums: Sequence[DType]) -> int:
-    """Columns of a reduction over rows that are worked off side by side: all its accumulators stay in the first cache, beside what is read."""
-    return _power_below(target.l1 // 2 // max(1, sum(dtype.bytes for dtype in sums)), TURNED, COLUMNS)
+def columns(target: Target, sums: Sequence[DType], shared: bool) -> int:
+    """Columns of a reduction over rows that are worked off side by side: all its accumulators stay in the first cache, beside what is read.  No more than a few pages of them where the threads are to share the columns."""
+    return _power_below(target.l1 // 2 // max(1, sum(dtype.bytes for dtype in sums)), TURNED, COLUMNS if shared else WHOLE_ROWS)
 
 
 def _power_below(x: int, least: int, most: int) -> int:

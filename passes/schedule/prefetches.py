@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
-from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, const, floordiv, maximum, minimum, var
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, const, floordiv, maximum, minimum, mod, var
 from ...ir.kernel import Block, If, Kernel, Let, Loop, Prefetch, Stmt, expressions, statements, substitute_block, with_body, written
 from ...ir.simplify import simplify
-from ...ir.target import LINE
+from ...ir.target import LINE, PAGE
 from ...ir.walks import postorder, substitute
-from .affine import constant_extent, divides, extent, inside, minus, stride
+from .affine import constant_extent, divides, extent, inside, minus, stride, upper
 from .streams import large
 from .tree import Facts, StepError, around, children, find, fresh, loads_in, names_taken, replace_loop
 
 MOST_AHEAD = 16  # rows: as many lines may be on their way at once
 
 
-def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, trips: int = 1, bytes: int = 0, near: int = 0, least: int = 0) -> Kernel:
+def prefetch(
+    kernel: Kernel,
+    facts: Facts,
+    buffer: str,
+    axis: str,
+    row: str,
+    trips: int = 1,
+    bytes: int = 0,
+    near: int = 0,
+    least: int = 0,
+    places: int = 1,
+    most: int = 0,
+    over: int = 0,
+) -> Kernel:
     """Ask, in each iteration of a loop, for what the next iteration of a loop around it (or the one so many `trips` on), or of itself, reads of a buffer there.
 
         for i in 0 .. M:                       for i in 0 .. M:
@@ -28,6 +42,17 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, tri
 
     A hint changes no value.  Inside `axis` stands one vector loop that reads consecutive elements of `buffer`, or an unrolled loop and in it the vector, along one of which they are consecutive (along the
     unrolled one, where a block is turned over): one hint for each line of its rows.  How far the next iteration of `row` is depends on sizes alone.
+
+    With `places`, the hints go through what is asked for in so many places at once, each from a part of its own to where the next begins: so many pages come side by side, where one after the other each
+    would begin with a wait that the prefetchers of machines do not see coming.
+
+        for i in 0 .. M:                       for i in 0 .. M:
+          for j in 0 .. N // 16:                 for j in 0 .. N // 16:
+            for k in 0 .. 16 vector:      →        prefetch X[i, (j % 4 * (N // 16 // 4) + j // 4) * 16] ahead N
+              … X[i, j * 16 + k] …                 for k in 0 .. 16 vector:
+                                                     … X[i, j * 16 + k] …
+
+    With `most`, nothing is asked for that lies more than so many bytes ahead: a longer row leaves the caches before it is read.  With `over`, only what lies more than so many ahead.
 
     With `near`, what lies so many bytes behind each line that is read is asked for: where a loop goes through memory from one end to the other, whatever the lengths of its rows, that is what it reads
     next, and an address that is known anyway.
@@ -94,18 +119,40 @@ def prefetch(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, tri
             raise StepError(f"prefetch: the next iteration of `{row}` is not always as far")
         if ahead is ZERO:
             raise StepError(f"prefetch: every iteration of `{row}` reads the same")
-    each = max(1, LINE // held.dtype.bytes)
-    places = [{var(block.axis): const(k)} for k in range(0, lanes, each)]
-    hints: Block = tuple(Prefetch(buffer, tuple(substitute(e, place) for e in read.args), ahead) for place in places)
+    each = min(lanes, max(1, LINE // held.dtype.bytes))
+    starts: list[Expr] = [const(k) for k in range(0, lanes, each)]
+    if places > 1:
+        if bytes or near or inner is not block or loop.start is not ZERO or loop.step is not ONE or stride(address_of(read), axis) != lanes:
+            raise StepError(f"prefetch: `{axis}` reads no row of `{buffer}` from its begin to its end")
+        at_most = upper(loop.stop * lanes * held.dtype.bytes, facts.known)
+        if at_most is not None and at_most <= PAGE:
+            raise StepError(f"prefetch: what `{axis}` reads of `{buffer}` is no more than a page")
+        starts = [line * each for line in _spread(loop, len(starts), places)]
+    where = {var(axis): ZERO} if places > 1 else {}
+    hints: Block = tuple(Prefetch(buffer, tuple(substitute(e, {**where, var(block.axis): at}) for e in read.args), ahead) for at in starts)
     if inner.axis in read.names and inner is not block:
         line = fresh(f"{inner.axis}.p", names_taken(kernel))
         hints = (Loop(line, ZERO, inner.stop, substitute_block(hints, {var(inner.axis): var(line)}), "unroll"),)
-    condition = large(facts, buffer, least)
-    if condition is FALSE:
+    enough = large(facts, buffer, least)
+    if enough is FALSE:
         raise StepError(f"prefetch: `{buffer}` never has {least} bytes")
+    within = simplify(ahead.le(const(most // held.dtype.bytes)), known) if most else TRUE
+    beyond = simplify(const(over // held.dtype.bytes).lt(ahead), known) if over else TRUE
+    if FALSE in (within, beyond):
+        raise StepError(f"prefetch: the next iteration of `{row}` is never so far ahead")
+    condition = both(enough, beyond, within) or TRUE
     if condition is not TRUE:
         hints = (If(condition, hints),)
     return replace_loop(kernel, axis, lambda x: (*before, with_body(x, (*hints, *x.body))))
+
+
+def _spread(loop: Loop, hints: int, places: int) -> list[Expr]:
+    """Which lines of a row, counted from its begin, an iteration of the loop asks for by its so many hints, that they go through all of the row in so many places.  Of what does not fill the parts, less than
+    a line for each place, some is left out."""
+    turns = [var(loop.axis) * hints + k for k in range(hints)]
+    part = floordiv(loop.stop * hints, const(places))
+    part = part if hints % places == 0 else maximum(ONE, part)
+    return [simplify(mod(turn, const(places)) * part + floordiv(turn, const(places))) for turn in turns]
 
 
 def _decided(kernel: Kernel, facts: Facts, address: Expr, path: Sequence[Stmt], row: Loop, trips: int) -> Expr:
@@ -157,37 +204,68 @@ def _vectors(loop: Loop) -> tuple[Loop | None, Loop | None, tuple[str, ...]]:
         loop = inner
 
 
-def candidates(kernel: Kernel, facts: Facts) -> Iterator[tuple[str, str, str]]:
-    """What several loops of a row read, one after the other, from the same position on: (buffer, the last of these loops, the loop over rows).
+class Candidate(NamedTuple):
+    """A loop that may ask for the next row: `again`, another loop behind the condition that it stands under reads this row once more; `under`, others read it before, under a condition."""
 
-    The first of them waits for memory, the last works in the cache: there memory has time to bring the next row.
+    buffer: str
+    axis: str
+    row: str
+    again: bool
+    under: bool
+
+
+def candidates(kernel: Kernel, facts: Facts) -> Iterator[Candidate]:
+    """What several loops of a row read, one after the other, from the same position on: the last of these loops.
+
+    The first of them waits for memory, the last works in the cache: there memory has time to bring the next row.  Loops under a condition come before those behind it, whichever way is taken.
     """
+    yield from _passes(kernel.body, "", facts, {}, frozenset())
 
-    def walk(block: Block, row: str) -> Iterator[tuple[str, str, str]]:
-        readers: dict[tuple[str, Expr], list[str]] = {}
-        near: dict[Expr, Expr] = {}  # where a loop begins that was aligned: in the line where the row does
-        for s in block:
-            if isinstance(s, Let) and any(n.op == "to_line" for n in postorder(s.value)):
-                near[var(s.name)] = ZERO
+
+_Place = tuple[str, Expr]  # a buffer, and where in it a loop begins to read
+
+
+def _passes(block: Block, row: str, facts: Facts, near: dict[Expr, Expr], later: frozenset[_Place]) -> Iterator[Candidate]:
+    """The candidates of a block; `near` is where loops begin that were aligned (in the line where the row does), `later` what is read again behind the block."""
+    readers: dict[_Place, list[str]] = {}
+    near = dict(near)
+    for k, s in enumerate(block):
+        if isinstance(s, Let) and any(n.op == "to_line" for n in postorder(s.value)):
+            near[var(s.name)] = ZERO
+        if isinstance(s, If):
+            behind = frozenset(place for t in block[k + 1 :] for place in _read_from(t, facts, _aligned(block, near)))
             for body in children(s):
-                yield from walk(body, s.axis if isinstance(s, Loop) else row)
-            if not isinstance(s, Loop) or (
-                s.stop.names and s.stop.names <= {e.attr for e in near}
-            ):  # what stands before a line begins is no pass over the row
-                continue
-            for x in s.body:
-                if isinstance(x, Loop) and x.kind == "vector":
-                    begin = {**near, var(s.axis): ZERO, var(x.axis): ZERO}
-                    found = [n for t in statements(x.body) for n in loads_in(*expressions(t)) if n.attr in facts.buffers and s.axis in n.names]
-                    for key in dict.fromkeys((n.attr, substitute(facts.buffers[n.attr].address(n.args), begin)) for n in found):
-                        readers.setdefault(key, []).append(s.axis)
-        if row:
-            several = {
-                buffer: axes[-1] for (buffer, _), axes in reversed(readers.items()) if len(axes) > 1
-            }  # tails come after what they are the tails of
-            yield from ((buffer, axis, row) for buffer, axis in reversed(several.items()))
+                yield from _passes(body, row, facts, near, later | behind)
+                for place in (place for t in body for place in _read_from(t, facts, near)):
+                    readers.setdefault(place, []).append("")
+        elif isinstance(s, Loop):
+            yield from _passes(s.body, s.axis, facts, {}, frozenset())
+            for place in _read_from(s, facts, near):
+                readers.setdefault(place, []).append(s.axis)
+    if row:
+        several: dict[str, Candidate] = {}
+        for place, axes in reversed(readers.items()):  # tails come after what they are the tails of
+            if len(axes) > 1 and axes[-1]:
+                several[place[0]] = Candidate(place[0], axes[-1], row, place in later, "" in axes)
+        yield from reversed(several.values())
 
-    yield from walk(kernel.body, "")
+
+def _aligned(block: Block, near: dict[Expr, Expr]) -> dict[Expr, Expr]:
+    found = [s.name for s in block if isinstance(s, Let) and any(n.op == "to_line" for n in postorder(s.value))]
+    return near | {var(name): ZERO for name in found}
+
+
+def _read_from(s: Stmt, facts: Facts, near: dict[Expr, Expr]) -> list[_Place]:
+    """From where on a loop over vectors reads; what stands before a line begins is no pass over the row."""
+    if not isinstance(s, Loop) or (s.stop.names and s.stop.names <= {e.attr for e in near}):
+        return []
+    places: list[_Place] = []
+    for x in s.body:
+        if isinstance(x, Loop) and x.kind == "vector":
+            begin = {**near, var(s.axis): ZERO, var(x.axis): ZERO}
+            found = [n for t in statements(x.body) for n in loads_in(*expressions(t)) if n.attr in facts.buffers and s.axis in n.names]
+            places += dict.fromkeys((n.attr, substitute(facts.buffers[n.attr].address(n.args), begin)) for n in found)
+    return places
 
 
 def decided(kernel: Kernel, facts: Facts) -> Iterator[tuple[str, str, str]]:

@@ -79,7 +79,9 @@ STEPS: dict[str, Step] = {
     "screen": Step(dots.screen, "n"),
     "align": Step(streams.align, "nn", {"least": "i"}),
     "stream_store": Step(streams.stream_store, "n", {"least": "i"}),
-    "prefetch": Step(prefetches.prefetch, "nnn", {"trips": "i", "bytes": "i", "shared": "n", "near": "i", "least": "i"}),
+    "prefetch": Step(
+        prefetches.prefetch, "nnn", {"trips": "i", "bytes": "i", "near": "i", "least": "i", "places": "i", "most": "i", "over": "i"}
+    ),
     "region": Step(team.region, "n?"),
 }
 

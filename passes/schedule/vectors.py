@@ -12,6 +12,7 @@ from __future__ import annotations
 from ...ir.expr import ZERO, Expr, var
 from ...ir.kernel import Alloc, Block, Loop, Store, expressions, statements, written
 from ...ir.simplify import simplify
+from ...ir.target import LINE, PAGE
 from . import cost, prefetches, roles
 from .affine import divides, inside, same_position, stride
 from .beside import bare, gathered, in_pieces, taken_apart
@@ -81,9 +82,20 @@ def threads(plan: Plan) -> None:
 
 def prefetched(plan: Plan) -> None:
     """The next row comes from memory while this one is worked on in the cache."""
-    for buffer, axis, row in list(prefetches.candidates(plan.kernel, plan.facts)):
-        if not plan.tried("prefetch", buffer, axis, row):
-            plan.note(f"`{axis}` asks for what the next iteration of `{row}` reads of `{buffer}`")
+    for buffer, axis, row, again, under in list(prefetches.candidates(plan.kernel, plan.facts)):
+        most, note = plan.target.l2 // cost.NEXT_ROW, f"`{axis}` asks for what the next iteration of `{row}` reads of `{buffer}`"
+        if again:  # a short row is there before the last loop begins
+            if not plan.tried("prefetch", buffer, axis, row, most=PAGE):
+                plan.note(f"{note}, where that is within a page")
+            continue
+        width = next((plan.extent(x.axis) or 1 for x in plan.loop(axis).body if isinstance(x, Loop) and x.kind == "vector"), 1)
+        # where to ask is worked out for each line: a fifth of the time of a short row
+        dear = width * plan.facts.buffers[buffer].dtype.bytes <= LINE
+        over = {"over": PAGE} if under else {}
+        if (not dear or under) and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, **over):
+            plan.note(f"{note}, in {cost.PLACES} places at once")
+        elif not plan.tried("prefetch", buffer, axis, row):
+            plan.note(note)
     for buffer, axis, row in list(prefetches.decided(plan.kernel, plan.facts)):
         if not plan.tried("prefetch", buffer, axis, row, bytes=cost.AHEAD):
             plan.note(f"where `{row}` reads `{buffer}` is decided by memory: `{axis}` asks for a row {cost.AHEAD >> 10} KiB ahead")
@@ -377,7 +389,7 @@ def _column(plan: Plan, axis: str) -> bool:
     try:
         if order != form.axes:
             plan.do("reorder", *order)
-        columns = cost.columns(plan.target, [s.buffer.dtype for s in form.body if isinstance(s, Alloc)])
+        columns = cost.columns(plan.target, [s.buffer.dtype for s in form.body if isinstance(s, Alloc)], shared=len(form.axes) == 1)
         if once and (extent is None or extent > columns):
             plan.do("split", axis, columns)
             for piece in expanded(plan, f"{axis}.1"):

@@ -1,0 +1,98 @@
+"""kernels → kernels: a sum over many rows is made of the sums of pieces of them, which the threads share.
+
+    for j in 0 .. N parallel:                for c in 0 .. ceil(M / L) parallel:
+      acc = 0                                  for j in 0 .. N parallel:
+      for i in 0 .. M: acc add= X[i, j]          part = 0
+      C[j] = acc                      →          for r in 0 .. min(L, M - L·c): part add= X[L·c + r, j]
+                                                 parts[c, j] = part
+                                             for j in 0 .. N parallel:
+                                               acc = 0
+                                               for c in 0 .. ceil(M / L): acc add= parts[c, j]
+                                               C[j] = acc
+
+By its columns alone such a sum is shared unevenly where they are few, and each thread jumps from row to row; piece by piece a thread reads whole rows, memory from one end to the other.
+
+It is done to kernels that `join_columns` would call *by columns* and leaves alone: one reduction, into scalars, over the first index of a matrix.  It pays where a row of sums stays in the first cache and is
+some vectors long, the matrix does not fit in the second, and there are some pieces; the sizes decide at run time.  L = 64·ceil(M / 4096): up to 64 pieces, which are added up in their order, so the bits are the same for any
+number of threads; --strict forbids it for float sums and products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir.bounds import Known
+from ..ir.expr import FALSE, TRUE, ZERO, Expr, both, call, ceildiv, const, load, maximum, minimum, product, var
+from ..ir.kernel import Alloc, Buffer, Kernel, Loop, Module, Store, identity_of, map_block
+from ..ir.renaming import Names, defined, unique_locals
+from ..ir.simplify import assuming, simplify
+from ..ir.target import Options, Target
+from .join_columns import CHUNK, LEAST, Member, by_columns, combined, either, own, parts_of
+from .rows import around, rows_of
+
+PIECES = 64  # enough to be shared evenly by as many threads as read memory at its full speed
+NARROW = 256  # bytes of a row of which the beginning and the end are not most of the work (300000 × 13 floats: 1.2 times as long in pieces)
+
+
+def split_columns(ir: Module, target: Target, options: Options) -> Module:
+    if target.gpu or target.cores < 2:
+        return ir
+    kernels: list[Kernel] = []
+    temps: list[Buffer] = []
+    for rows in rows_of(ir):
+        member = next((m for m in by_columns(rows, options.strict) if len(m.kept) == 1 and _of_a_matrix(m)), None)
+        fits = simplify(_fits(member, target), assuming(Known(ir.size_info()), both(*ir.requires))) if member else FALSE
+        if member is None or fits is FALSE:
+            kernels.append(rows.kernel)
+            continue
+        found, parts = _split(member, fits)
+        kernels += found
+        temps += parts
+    if not temps:
+        return ir
+    numbered = tuple(replace(k, name=f"{ir.name}_{n}") for n, k in enumerate(kernels))
+    return replace(ir, temps=(*ir.temps, *temps)).with_kernels(numbered)
+
+
+def _of_a_matrix(m: Member) -> bool:
+    """Whether all that moves with both axes is read row by row, at the column's own position."""
+    assert m.sum is not None
+    (kept,) = m.kept
+    moved = [n for n in m.sum.loads() if kept.axis in n.names]
+    return len(m.sum.loops) == 1 and bool(moved) and all(n.attr in m.matrices() and n.args[-1] is var(kept.axis) for n in moved)
+
+
+def _fits(m: Member, target: Target) -> Expr:
+    """The condition under which a row of sums stays in the first cache, what is read does not fit in the second, and there are pieces enough."""
+    assert m.sum is not None
+    row = product(tuple(x.stop for x in m.kept))
+    sums = sum(s.value.dtype.bytes for s in m.sum.body if isinstance(s, Store))
+    read = min(m.rows.buffers[name].dtype.bytes for name in m.matrices())
+    enough = both(const(CHUNK * LEAST).le(m.axis.stop), const(NARROW // read).le(row))
+    return both(enough, (row * sums).le(const(target.l1 // 2)), const(target.l2).le(m.axis.stop * row * read)) or TRUE
+
+
+def _split(m: Member, fits: Expr) -> tuple[list[Kernel], list[Buffer]]:
+    """The kernel that sums up the pieces, the one that puts their sums together, and what is between them."""
+    assert m.sum is not None
+    kernel = m.rows.kernel
+    names = Names((*m.rows.sizes, *m.rows.buffers, *defined(kernel.body)))
+    chunk, row = names.fresh("c"), names.fresh("r")
+    length = maximum(const(CHUNK), ceildiv(m.axis.stop, CHUNK * PIECES) * CHUNK)
+    count = ceildiv(m.axis.stop, length)
+    stores = [s for s in m.sum.body if isinstance(s, Store)]
+    parts = {s.buffer: parts_of(names, s, m, count) for s in stores}
+    scalars = {s.buffer: Buffer(names.fresh("part"), s.value.dtype, (), "register") for s in stores}
+    start = [t for s in stores for t in (Alloc(scalars[s.buffer]), Store(scalars[s.buffer].name, (), identity_of(s.combiner, s.value.dtype)))]
+    body = map_block(m.sum.body, lambda s: (replace(s, buffer=scalars[s.buffer].name),) if isinstance(s, Store) else None)
+    piece = Loop(row, ZERO, minimum(length, m.axis.stop - var(chunk) * length), own(body, var(chunk) * length + var(row), m, names), "reduce")
+    index = (var(chunk), *(var(x.axis) for x in m.kept))
+    finish = [Store(parts[s.buffer].name, index, load(scalars[s.buffer].name, s.value.dtype)) for s in stores]
+    lets = tuple(s for s in m.rows.inside(len(m.rows.chain)) if not isinstance(s, (Alloc, Store, Loop)))
+    nest = unique_locals(around(m.kept, (*lets, *start, piece, *finish)), names.fresh)
+    pieces = (*m.rows.before, Loop(chunk, ZERO, count, nest, "parallel"))
+    touched = (*(n for n in kernel.buffers if n not in m.rows.written), *(b.name for b in parts.values()))
+    note = f"up to {PIECES} pieces of the rows, whose sums are added up in their order: threads read whole rows"
+    first = Kernel(kernel.name, touched, either(fits, pieces, ()), notes=(*kernel.notes, note))
+    temps = [replace(b, shape=(call("where", fits, count, ZERO), *b.shape[1:])) if fits is not TRUE else b for b in parts.values()]
+    return [first, combined(m, parts, count, fits, names)], temps

@@ -1,0 +1,93 @@
+"""Sums over many rows in pieces: the same values at sizes around each choice, where it is done and where not, the same bits for any number of threads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import luminal
+import numpy as np
+import pytest
+from cascades import OPTIONS, SEED, before, naive
+from compilers import needs_cc
+from luminal.ir.graph import Graph
+from luminal.ir.kernel import Module
+from luminal.ir.target import Options
+from luminal.ir.text import read, show
+from luminal.ir.verify import verify
+from luminal.passes.cascade import cascade
+from luminal.passes.fuse import fuse
+from luminal.passes.join_rows import join_rows
+from luminal.passes.legalize import legalize
+from luminal.passes.make_nests import make_nests
+from luminal.passes.split_columns import split_columns
+from running import TARGET, agree, draw, meaning, outputs
+
+pytestmark = pytest.mark.usefixtures("plain_c")
+
+SMALL = replace(TARGET, cores=2, l1=1 << 10, l2=1 << 18)  # rows of 64 to 128 floats, from 65536 elements on
+SPLIT = {
+    "sums": "((X{f32}[M N]) -> (C{f32}[N])) (return (sum X :axis 0))",
+    "a vector times a matrix": "((p{f32}[M] X{f32}[M N]) -> (y{f32}[N])) (return (matmul p X))",
+    "an epilogue": "((X{f32}[M N] b{f32}[N]) -> (C{f32}[N])) (return (+ b (exp (* 0.01 (mean X :axis 0)))))",
+    "two sums of one matrix": "((X{f32}[M N]) -> (S{f32}[N] Q{f32}[N])) (return (max X :axis 0) (sum (* X X) :axis 0))",
+}
+LEFT = {
+    "rows": "((X{f32}[M N]) -> (R{f32}[M])) (return (sum X :axis 1))",
+    "a matrix times a vector": "((X{f32}[M N] p{f32}[N]) -> (q{f32}[M])) (return (matmul X p))",
+    "a matrix product": "((X{f32}[M N] G{f32}[M K]) -> (W{f32}[N K])) (return (matmul (transpose X) G))",
+    "all": "((X{f32}[M N]) -> (T{f32})) (return (sum X))",
+    "what is turned over": "((X{f32}[M N]) -> (C{f32}[M])) (return (sum (transpose X) :axis 0))",
+    "a window": "((X{f32}[M N]) -> (C{f32}[N])) (return (sum (* X (roll X 1 :axis 1)) :axis 0))",
+}
+
+
+def module(text: str, options: Options = OPTIONS) -> Module:
+    return join_rows(make_nests(fuse(cascade(before(text), TARGET, options), TARGET, options), TARGET, options), TARGET, options)
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_many_rows_are_summed_up_in_pieces(name: str) -> None:
+    whole = module(SPLIT[name])
+    split = split_columns(whole, SMALL, OPTIONS)
+    assert len(split.kernels) == len(whole.kernels) + 1, show(split)
+    verify(split)
+    assert read(show(split)) == split
+    assert split_columns(split, SMALL, OPTIONS) == split
+    graph: Graph = naive(SPLIT[name])
+    legal = legalize(split, TARGET, OPTIONS)
+    for seed, (m, n) in enumerate([(0, 64), (1, 1), (511, 64), (1023, 64), (1024, 64), (4097, 65), (600, 129)]):
+        sizes = {"M": m, "N": n}
+        print(f"seed {SEED + seed}, sizes {sizes}")
+        inputs = draw(graph, sizes, SEED + seed)
+        agree(outputs(legal, inputs, sizes, seed), meaning(graph, inputs, sizes), graph, f"{name}, seed {seed}, sizes {sizes}")
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_is_left_as_it_is(name: str) -> None:
+    whole = module(LEFT[name])
+    assert split_columns(whole, SMALL, OPTIONS) is whole, show(split_columns(whole, SMALL, OPTIONS))
+
+
+def test_who_shares_nothing_splits_nothing() -> None:
+    whole = module(SPLIT["sums"])
+    assert split_columns(whole, replace(SMALL, cores=1), OPTIONS) is whole
+    assert split_columns(whole, SMALL, Options(level=2, strict=True)) is whole
+    largest = module("((X{f32}[M N]) -> (C{f32}[N])) (return (max X :axis 0))")
+    assert split_columns(largest, SMALL, Options(level=2, strict=True)) is not largest  # the order of these is free
+
+
+def test_the_sizes_choose() -> None:
+    split = split_columns(module(SPLIT["sums"]), SMALL, OPTIONS)
+    assert "if 512 <= M & 64 <= N & N <= 128 & 65536 <= M * N:" in show(split)
+
+
+@needs_cc
+def test_compiled() -> None:
+    """Small integers are exact in any order; a NaN stays in its column."""
+    f = luminal.compile("(composite columns ((X{f32}[M N]) -> (S{f32}[N] G{f32}[N])) (return (sum X :axis 0) (max X :axis 0)))", runtime="clang")
+    rng = np.random.default_rng(SEED)
+    for m, n in [(1, 1), (512, 1041), (5000, 130), (70_000, 64), (8200, 65)]:
+        x = rng.integers(-9, 10, (m, n)).astype(np.float32)
+        x[m // 2, n - 1] = np.nan
+        for found, want in zip(f(x), (x.sum(0), x.max(0)), strict=True):
+            np.testing.assert_array_equal(found, want, err_msg=f"{m}×{n}, seed {SEED}")
