@@ -37,7 +37,7 @@ A *Nest* is a piece of the same language before scheduling: the body of a compos
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -46,7 +46,7 @@ from .errors import NOWHERE, Span
 from .expr import ONE, ZERO, Expr, const, product
 from .graph import Port, Shape, Size
 from .primops import COMBINERS
-from .record import record
+from .record import record, replace
 from .walks import substitution
 
 KINDS = (

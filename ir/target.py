@@ -5,14 +5,15 @@ A target is made by a runtime (from its `runtime.toml`, `--target` and `--config
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from .dtypes import DType
+from .record import record
 
 LINE = 64  # bytes of a line of the cache
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Target:
     runtime: str  # clang | cuda | reference | …
     name: str  # as the user may write it back: "x86-64-v3", "native" is never stored here
@@ -38,7 +39,7 @@ class Target:
         return max(1, self.vector_bytes * 8 // dtype.bits)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Options:
     """What the user asked of the passes (not of the machine)."""
 

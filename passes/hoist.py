@@ -16,7 +16,6 @@ The value of no expression changes but for the order of integer sums, and no loa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from ..ir import polynomial as pl
@@ -41,6 +40,7 @@ from ..ir.program import (
     statements,
     with_body,
 )
+from ..ir.record import replace
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, substitute, substitution
 from .lower.names import Names

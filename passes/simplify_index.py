@@ -10,13 +10,12 @@ that always holds goes, a loop of one trip becomes its body, a loop of none noth
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..ir.bounds import Known, Range
 from ..ir.dtypes import INDEX
 from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, call, var
 from ..ir.graph import Size
 from ..ir.program import Block, Define, For, If, Program, Region, Stmt, While, map_expressions
+from ..ir.record import replace
 from ..ir.simplify import assuming, prove_le, simplify
 from ..ir.target import Options, Target
 from ..ir.walks import substitute

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.expr import ONE, ZERO, Expr, make, var
 from ...ir.graph import Shape
 from ...ir.kernel import (
@@ -22,6 +20,7 @@ from ...ir.kernel import (
     substitute_block,
     written,
 )
+from ...ir.record import replace
 from ...ir.walks import rewrite, substitute
 from .affine import constant_extent, extent, minus, upper
 from .tree import Facts, StepError, around, find, fresh, names_taken, nest, rename, replace_at, replace_loop, touched

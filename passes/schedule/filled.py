@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import cache
 
 from ...ir import polynomial as pl
@@ -11,6 +10,7 @@ from ...ir.bounds import Known, Range
 from ...ir.expr import ONE, ZERO, Expr, ceildiv, var
 from ...ir.graph import Shape
 from ...ir.kernel import Alloc, Buffer, Kernel, Loop, Store, places_in, statements
+from ...ir.record import replace
 from ...ir.simplify import prove_le, simplify
 from ...ir.walks import substitute
 from .affine import extent, extreme, inside, upper

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ...ir.expr import Expr, var
 from ...ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Region, Store, While, statements
+from ...ir.record import replace
 from ...ir.target import Options, Target
 from ...ir.walks import substitute
 from .affine import constant_extent, upper

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from ...ir.bounds import Known
 from ...ir.expr import Expr, as_expr, call, make, var
@@ -32,6 +32,7 @@ from ...ir.kernel import (
     with_body,
     written,
 )
+from ...ir.record import record, replace
 from ...ir.walks import postorder, rewrite
 
 
@@ -39,7 +40,7 @@ class StepError(Exception):
     """A step that would change the meaning, or that does not apply: the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Facts:
     """What a step may know besides the kernel."""
 
