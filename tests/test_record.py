@@ -7,7 +7,6 @@ from dataclasses import replace as replaced
 from typing import Any
 
 import pytest
-
 from luminal.ir.kernel import Store
 from luminal.ir.record import record, replace
 
