@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...ir.expr import Expr, var
-from ...ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Region, Store, While, statements
+from ...ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Region, Store, While, path_of, statements
 from ...ir.record import replace
 from ...ir.target import Options, Target
 from ...ir.walks import substitute
@@ -71,7 +71,8 @@ class Plan:
         return find(self.kernel, axis)
 
     def has(self, axis: str) -> bool:
-        return any(x.axis == axis for x in all_loops(self.kernel))
+        path = path_of(self.kernel, axis)
+        return bool(path) and isinstance(path[-1], Loop)
 
     def extent(self, axis: str) -> int | None:
         """The extent of an axis where it is constant."""

@@ -16,6 +16,7 @@ from ...ir.kernel import (
     Alloc,
     Block,
     Buffer,
+    Homes,
     If,
     Kernel,
     Let,
@@ -26,8 +27,12 @@ from ...ir.kernel import (
     Store,
     While,
     expressions,
+    homes_in,
+    inner,
     map_expressions,
-    places_in,
+    path_at,
+    path_of,
+    settle,
     statements,
     with_body,
     written,
@@ -69,12 +74,25 @@ def children(stmt: Stmt) -> tuple[Block, ...]:
 
 def all_loops(where: Kernel | Block) -> Sequence[Loop]:
     """The loops of a kernel or of a block, outer before inner, in order."""
-    return places_in(where).loops if isinstance(where, Kernel) else [s for s in statements(where) if isinstance(s, Loop)]
+    found: list[Loop] = []
+
+    def walk(block: Block) -> None:
+        for s in block:
+            if isinstance(s, Store):
+                continue
+            if isinstance(s, Loop):
+                found.append(s)
+                walk(s.body)
+            elif isinstance(s, (If, While, Region)):
+                walk(inner(s))
+
+    walk(where.body if isinstance(where, Kernel) else where)
+    return found
 
 
 def around(kernel: Kernel, axis: str) -> tuple[Stmt, ...]:
     """What encloses the loop over `axis`, outermost first, the loop itself last; a StepError that lists the axes where there is none."""
-    path = places_in(kernel).path(axis)
+    path = path_of(kernel, axis)
     if not path or not isinstance(path[-1], Loop):
         raise StepError(f"no axis `{axis}`; the kernel has {', '.join(loop.axis for loop in all_loops(kernel)) or 'none'}")
     return path
@@ -127,7 +145,29 @@ def replace_loop(kernel: Kernel, axis: str, change: Callable[[Loop], Block]) -> 
     path = around(kernel, axis)
     loop = path[-1]
     assert isinstance(loop, Loop)
-    return kernel.with_body(replace_at(kernel.body, path, change(loop)))
+    new = change(loop)
+    body = replace_at(kernel.body, path, new)
+    return kernel.with_body(body, _homes_after(homes_in(kernel), axis, path, new, body))
+
+
+def _homes_after(homes: Homes, axis: str, path: Sequence[Stmt], new: Block, body: Block) -> Homes | None:
+    """Where everything is when `new` has taken the place of the loop at the end of a path, in the kernel with this body; None where it is better looked up."""
+    (old,) = path[-1:]
+    if len(new) == 1 and isinstance(new[0], Loop) and isinstance(old, Loop) and new[0].axis == axis and new[0].body is old.body:
+        return homes
+    outer, k = homes[axis]
+    result = dict(homes)
+    if len(new) == 1:
+        for name in bound_names((old,)):
+            result.pop(name, None)
+        settle(new, outer, result, k)
+        return result
+    if outer is None:
+        return None
+    for name in bound_names(inner(path[-2])):
+        result.pop(name, None)
+    settle(inner(path_at(body, outer)[-1]), outer, result)
+    return result
 
 
 def nest(kernel: Kernel, axes: tuple[str, ...]) -> tuple[Loop, ...]:
@@ -194,7 +234,7 @@ def fresh(name: str, taken: set[str]) -> str:
 
 
 def names_taken(kernel: Kernel) -> set[str]:
-    return {*places_in(kernel).homes, *kernel.buffers}
+    return {*homes_in(kernel), *kernel.buffers}
 
 
 def rename(block: Block, names: Mapping[str, str]) -> Block:
