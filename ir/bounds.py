@@ -36,7 +36,7 @@ class Known(Knowledge):
         super()._forget()
         self._proofs: dict[Goal, bool] = {}
         self._asides: dict[Goal, bool] = {}
-        self._tried: dict[tuple[Goal, int, tuple[int, ...]], bool] = {}  # steps of proofs: the depth that is left, and the facts that are used up
+        self._tried: dict[tuple[Goal, int, frozenset[int]], bool] = {}  # steps of proofs: the depth that is left, and the facts that are used up
         self._within = 0  # side conditions
         self._fuel = 0
 
@@ -121,7 +121,7 @@ class Known(Knowledge):
             return True
         if self._fuel <= 0 or (high is not None and high < 0):
             return False
-        name = frozenset(p.items()), depth, used
+        name = frozenset(p.items()), depth, frozenset(used)
         found = self._tried.get(name)
         if found is None:
             found = self._by_elimination(p, depth, used) or (depth > 0 and self._by_facts(p, depth, used))
