@@ -36,7 +36,7 @@ A *Nest* is a piece of the same language before scheduling: the body of a compos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from operator import is_
 from typing import Any
@@ -340,17 +340,23 @@ def inner(s: Stmt) -> Block:
 def path_of(kernel: Kernel, name: str) -> tuple[Stmt, ...]:
     """What encloses the statement that introduces a name, outermost first, that statement last; empty where there is none."""
     place = homes_in(kernel).get(name)
-    return () if place is None else path_at(kernel.body, place)
+    return () if place is None else path_at(kernel.body, numbers(place))
 
 
-def path_at(block: Block, place: Place | None) -> tuple[Stmt, ...]:
-    """The statements on the way to a place, the one that is there last."""
-    steps: list[int] = []
+def numbers(place: Place | None) -> list[int]:
+    """Of the statements on the way to a place, each in the one before: they order places as a walk meets them."""
+    found: list[int] = []
     while place is not None:
         place, k = place
-        steps.append(k)
+        found.append(k)
+    found.reverse()
+    return found
+
+
+def path_at(block: Block, at: Iterable[int]) -> tuple[Stmt, ...]:
+    """The statements with these numbers, each in the one before."""
     path: list[Stmt] = []
-    for k in reversed(steps):
+    for k in at:
         s = block[k]
         path.append(s)
         block = s.body if isinstance(s, Loop) else inner(s)

@@ -206,7 +206,9 @@ class _Outward:
         names = around
         for s in block:
             inner = self.inner[id(s)]
-            if inner.assigned and names is not around and any(not inner.assigned.isdisjoint(e.names) for e in names):  # only those that hold once these variables change
+            if (
+                inner.assigned and names is not around and any(not inner.assigned.isdisjoint(e.names) for e in names)
+            ):  # only those that hold once these variables change
                 names = {e: t for e, t in names.items() if e in around or inner.assigned.isdisjoint(e.names)}
                 change = substitution(names)
             match s:

@@ -18,7 +18,7 @@ each of them.  It pays where what is loaded for one serves all.
 from __future__ import annotations
 
 from ...ir.expr import ZERO
-from ...ir.kernel import Alloc, Loop, Store, expressions, statements
+from ...ir.kernel import Alloc, Loop, Store, expressions, homes_in, statements
 from . import cost, roles
 from .affine import stride
 from .plan import Plan
@@ -66,12 +66,13 @@ def _summed(plan: Plan, rows: tuple[str, ...], deep: str, width: int) -> None:
     for s in find(plan.kernel, rows[-1]).body:
         if isinstance(s, Alloc):
             plan.do("expand", s.buffer.name, *rows)
-    known = {s.axis for s in all_loops(plan.kernel)} - {rows[0]}
+    known = homes_in(plan.kernel).keys() - {rows[0]}
     plan.do("fission", *rows)
     pieces: list[Loop] = []
     for s in all_loops(plan.kernel):
-        if s.axis not in known and not any(s in all_loops(piece.body) for piece in pieces):
+        if s.axis not in known:
             pieces.append(s)
+            known |= {x.axis for x in all_loops(s.body)}
     for piece in pieces:
         above = [piece.axis] if len(rows) > 1 else []
         row = next(s for s in piece.body if isinstance(s, Loop)) if above else piece
@@ -93,10 +94,10 @@ def _accumulated(plan: Plan, above: list[str], row: str, deep: str, lanes: str, 
         plan.do("split", row, cost.POINTERS, tail="perfect")
         whole, row = [f"{row}.0"], f"{row}.1"
     plan.do("reorder", *whole, deep, *above, row)
-    known = {s.axis for s in all_loops(plan.kernel)}
+    earlier = plan.kernel
     plan.tried("peel", deep)
     _unrolled(plan, row, lanes)
-    last = [s.axis for s in all_loops(plan.kernel) if s.axis not in known]
+    last = plan.added(earlier)
     if last:
         _unrolled(plan, *last[-2:])
     return [*last[1:-2], *whole, *above]

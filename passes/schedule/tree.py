@@ -30,6 +30,7 @@ from ...ir.kernel import (
     homes_in,
     inner,
     map_expressions,
+    numbers,
     path_at,
     path_of,
     settle,
@@ -117,6 +118,13 @@ def path_to(block: Block, wanted: Callable[[Stmt], bool]) -> tuple[Stmt, ...]:
     return ()
 
 
+def added(kernel: Kernel, before: Kernel) -> list[Stmt]:
+    """The statements that introduce a name which `before` does not have, outer before inner, in order."""
+    homes = homes_in(kernel)
+    found = sorted(numbers(homes[name]) for name in homes.keys() - homes_in(before).keys())
+    return [path_at(kernel.body, at)[-1] for at in found]
+
+
 def replace_at(block: Block, path: Sequence[Stmt], new: Block) -> Block:
     """The block with the last statement of a path through it replaced; only what is on the path is made anew."""
     for k in range(len(path) - 1, 0, -1):
@@ -166,7 +174,7 @@ def _homes_after(homes: Homes, axis: str, path: Sequence[Stmt], new: Block, body
         return None
     for name in bound_names(inner(path[-2])):
         result.pop(name, None)
-    settle(inner(path_at(body, outer)[-1]), outer, result)
+    settle(inner(path_at(body, numbers(outer))[-1]), outer, result)
     return result
 
 
