@@ -330,6 +330,22 @@ def settle(block: Block, outer: Place | None, homes: dict[str, Place], first: in
             settle(inner(s), (outer, k), homes)
 
 
+def unsettle(block: Block, homes: dict[str, Place]) -> None:
+    """Forget where everything in a block is."""
+    for s in block:
+        if isinstance(s, Store):
+            continue
+        if isinstance(s, Loop):
+            homes.pop(s.axis, None)
+            unsettle(s.body, homes)
+        elif isinstance(s, Alloc):
+            homes.pop(s.buffer.name, None)
+        elif isinstance(s, Let):
+            homes.pop(s.name, None)
+        elif isinstance(s, (If, While, Region)):
+            unsettle(inner(s), homes)
+
+
 def inner(s: Stmt) -> Block:
     """The statements that a statement holds; of an `if`, those of its `else` behind the others."""
     if isinstance(s, If):

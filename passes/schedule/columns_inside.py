@@ -25,17 +25,17 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ...ir.kernel import Alloc, Let, Loop, homes_in, statements
+from ...ir.kernel import Alloc, Let, Loop, homes_in
 from . import cost, roles
 from .affine import constant_extent
 from .plan import Plan
 from .side_by_side import moving_with, sharing
-from .tree import StepError, all_loops, find
+from .tree import StepError, all_loops, find, loop_around
 
 
 def columns_inside(plan: Plan, x: Loop) -> bool:
     """Schedule such a reduction.  False, and nothing done, where it is none."""
-    around = next((s for s in statements(plan.kernel.body) if isinstance(s, Loop) and any(t is x for t in s.body)), None)
+    around = loop_around(plan.kernel, x)
     if x.kind != "reduce" or around is None or around.kind != "parallel" or around.axis in roles.shape(plan.kernel).axes:
         return False
     addresses = roles.accesses(x.body, plan.facts.buffers)

@@ -22,12 +22,12 @@ from ...ir.kernel import Alloc, Loop, Store, expressions, homes_in, statements
 from . import cost, roles
 from .affine import stride
 from .plan import Plan
-from .tree import StepError, all_loops, find, loads_in
+from .tree import StepError, all_loops, find, loads_in, loop_around
 
 
 def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
     """Schedule such a reduction.  The loops that are left: its copy in what is less than a vector of the loop around it, or itself, and nothing done, where it is none."""
-    around = next((s for s in statements(plan.kernel.body) if isinstance(s, Loop) and any(t is x for t in s.body)), None)
+    around = loop_around(plan.kernel, x)
     if around is None or not _suits(plan, around, x, width):
         return [x]
     saved, row, deep = plan.kernel, around.axis, x.axis
@@ -116,7 +116,7 @@ def _asked(plan: Plan, buffer: str, deep: str, row: str, above: str) -> None:
 
 def sharing(plan: Plan, around: Loop, x: Loop) -> str | None:
     """The loop around both, where what moves with both of them is the same in all of its iterations."""
-    outer = next((s for s in statements(plan.kernel.body) if isinstance(s, Loop) and any(t is around for t in s.body)), None)
+    outer = loop_around(plan.kernel, around)
     if outer is None or outer.kind != "parallel" or len(outer.body) > 1 or outer.axis in roles.shape(plan.kernel).axes:
         return None
     both = [n for s in x.body for n in loads_in(*expressions(s)) if {around.axis, x.axis} <= n.names]

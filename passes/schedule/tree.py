@@ -35,6 +35,7 @@ from ...ir.kernel import (
     path_of,
     settle,
     statements,
+    unsettle,
     with_body,
     written,
 )
@@ -106,6 +107,13 @@ def find(kernel: Kernel, axis: str) -> Loop:
     return loop
 
 
+def loop_around(kernel: Kernel, loop: Loop) -> Loop | None:
+    """The loop in whose body a loop of the kernel stands; None where that is no loop."""
+    path = path_of(kernel, loop.axis)
+    outer = path[-2] if len(path) > 1 and path[-1] is loop else None
+    return outer if isinstance(outer, Loop) else None
+
+
 def path_to(block: Block, wanted: Callable[[Stmt], bool]) -> tuple[Stmt, ...]:
     """The statements around (and with) the first statement that is `wanted`, outermost first; empty where there is none."""
     for s in block:
@@ -166,14 +174,12 @@ def _homes_after(homes: Homes, axis: str, path: Sequence[Stmt], new: Block, body
     outer, k = homes[axis]
     result = dict(homes)
     if len(new) == 1:
-        for name in bound_names((old,)):
-            result.pop(name, None)
+        unsettle((old,), result)
         settle(new, outer, result, k)
         return result
     if outer is None:
         return None
-    for name in bound_names(inner(path[-2])):
-        result.pop(name, None)
+    unsettle(inner(path[-2]), result)
     settle(inner(path_at(body, numbers(outer))[-1]), outer, result)
     return result
 
