@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .inputs import LEVELS, OPS_FOLDER, Unit, entries, open_input
 from .ir.errors import LuminalError, SourceError, UsageError
+from .ir.record import replace
 from .ir.target import Options, Target
 
 if TYPE_CHECKING:

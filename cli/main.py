@@ -127,8 +127,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def seldom_collect() -> None:
-    """Nearly all that a compilation makes lives as long as it does: to look for cycles after every 50 000 objects took a sixteenth of the time, every 700 a tenth more and found none."""
-    gc.set_threshold(200_000)
+    """Nearly all that a compilation makes lives as long as it does: one look for cycles among 200 000 objects takes 12 ms and finds none, after every 50 000 they took a sixteenth of the
+    time, after every 700 a tenth more."""
+    gc.set_threshold(1_000_000)
 
 
 def _leave(number: int, frame: object) -> None:

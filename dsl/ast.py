@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..ir.dtypes import DType
+from ..ir.record import record
 from .sexpr import Form
 from .source import Place
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TypeName:
     """`dtype` is None for a type variable."""
 
@@ -24,7 +25,7 @@ class TypeName:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Constraint:
     """`left OP right` on sizes; op: = /= < <= > >=."""
 
@@ -34,7 +35,7 @@ class Constraint:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PortDecl:
     """One port as declared.  `sizes` is None where an output leaves them to the body, `type` likewise."""
 
@@ -56,7 +57,7 @@ class PortDecl:
 PARAMETER_TYPES = ("axis", "axes", "int", "ints", "float", "bool", "dtype", "string")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parameter:
     """A compile-time parameter.  `default`: int, float, bool, str or a tuple of ints; None with `required` False stands for nil."""
 
@@ -67,7 +68,7 @@ class Parameter:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Test:
     """`sizes`: bindings of sizes and scalar ports; `instances`: bindings of parameters, each with sizes of its own or those of `sizes`; `inputs`: port → how it is
     drawn; `code`: a lambda, the second opinion."""

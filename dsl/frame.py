@@ -14,6 +14,7 @@ from typing import Any
 from ..ir.dtypes import DType, dtype
 from ..ir.expr import Expr
 from ..ir.graph import Shape
+from ..ir.record import record
 from .ast import Composite
 from .diagnostics import nearest, shorten
 from .names import fold, unique
@@ -37,7 +38,7 @@ class Silenced(Exception):
     """An expression uses something broken; the statement that holds it is skipped without a further diagnostic."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Found:
     """What a name resolves to: `space` is local, port, size, parameter, dtype, literal; `key` the name as it was declared."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from ..ir.dtypes import DType, f32, f64, i64
 from ..ir.expr import const
 from ..ir.graph import Shape
+from ..ir.record import record
 from ..ir.tensor import Tensor
 from .names import fold
 from .scalars import Scalar
@@ -20,7 +21,7 @@ ACCUMULATE = {"incf": "add", "decf": "add", "mulcf": "mul", "divcf": "", "maxf":
 MUTATORS = frozenset({"set", "setf", *ACCUMULATE})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Plain:
     """A value that never changes: a loop variable, or what a `let` or a single `set` names."""
 
@@ -28,7 +29,7 @@ class Plain:
     loop: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Memory:
     """A buffer of the nest: a mutable scalar (shape ()), a local array, or a tensor from outside (`tensor`; None for an output that starts as zeros).
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..ir.bounds import Range
@@ -25,6 +24,7 @@ from ..ir.graph import Node, Shape, View, make, postorder
 from ..ir.kernel import Alloc, Buffer, Check, If, Let, Loop, Stmt, Store, expressions, identity_of, map_block, statements
 from ..ir.primops import OPS
 from ..ir.program import BAD_INDEX
+from ..ir.record import replace
 from ..ir.renaming import rename_buffers
 from ..ir.simplify import assuming, simplify
 from ..ir.tensor import BuildError, Tensor

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
+from ..ir.record import replace
 from .ast import PortDecl
 from .diagnostics import nearest, shorten
 from .sexpr import MAX_NAME

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ..ir import complex_values
 from ..ir.build import Builder
 from ..ir.dtypes import DType, bool_
+from ..ir.record import record
 from ..ir.tensor import BuildError, Tensor
 
 KINDS = {
@@ -31,7 +31,7 @@ KINDS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Operand:
     name: str
     kind: str
@@ -40,7 +40,7 @@ class Operand:
     required: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Operator:
     """`run(builder, *operands, **keywords)`; `many` operands come as one tuple."""
 

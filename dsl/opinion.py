@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from ..ir.record import replace
 from .ast import Composite, Test
 from .diagnostics import nearest, shorten
 from .names import unique

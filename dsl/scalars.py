@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from ..ir.dtypes import INDEX, DType, bool_, f32, f64
 from ..ir.expr import ZERO, Expr, call, cast, const, floordiv, make, maximum, minimum, mod
 from ..ir.primops import OPS, accepts
+from ..ir.record import record
 from ..ir.tensor import BuildError
 from ..ir.walks import leaves, postorder
 from .operators import UNARY
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scalar:
     """`weak` is "" for a dtype of its own, "int" or "float" for one that takes its neighbour's."""
 

@@ -6,11 +6,12 @@ An equation whose one side is a size that nothing else fixes *derives* that size
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ..ir.bounds import Known
 from ..ir.expr import FALSE, Expr, call, const, maximum, minimum
 from ..ir.graph import Size
+from ..ir.record import replace
 from ..ir.simplify import assuming, prove, simplify
 from .ast import Composite, Constraint
 from .diagnostics import nearest, shorten

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..ir.errors import Diagnostic, SourceError, Span
+from ..ir.record import record
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ class Text:
         return self.source.span(first, max(first + 1, self.at(max(start, end - 1)) + 1))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """A range of a `Text`: what every form and every declaration carries instead of a resolved span."""
 

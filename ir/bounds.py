@@ -36,6 +36,8 @@ class Known(Knowledge):
         super()._forget()
         self._proofs: dict[Goal, bool] = {}
         self._asides: dict[Goal, bool] = {}
+        self._tried: dict[tuple[Goal, int, frozenset[int]], bool] = {}  # steps of proofs: the depth that is left, and the facts that are used up
+        self._within = 0  # side conditions
         self._fuel = 0
 
     # ---- proofs
@@ -94,7 +96,9 @@ class Known(Knowledge):
             found = self._asides.get(name)
         if found is None:
             self._asides[name] = False
+            self._within += 1
             found = self._asides[name] = self._search(p, 1, ())
+            self._within -= 1
         return found
 
     def _prove(self, p: Poly, depth: int, used: tuple[int, ...]) -> bool:
@@ -117,7 +121,13 @@ class Known(Knowledge):
             return True
         if self._fuel <= 0 or (high is not None and high < 0):
             return False
-        return self._by_elimination(p, depth, used) or (depth > 0 and self._by_facts(p, depth, used))
+        name = frozenset(p.items()), depth, frozenset(used)
+        found = self._tried.get(name)
+        if found is None:
+            found = self._by_elimination(p, depth, used) or (depth > 0 and self._by_facts(p, depth, used))
+            if found or (self._fuel > 0 and not self._within):  # not what failed for lack of fuel, or of a side condition that is being looked for
+                self._tried[name] = found
+        return found
 
     def _by_facts(self, p: Poly, depth: int, used: tuple[int, ...]) -> bool:
         for k, f in enumerate(self.facts):

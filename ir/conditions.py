@@ -106,18 +106,32 @@ def conjunction(args: tuple[Expr, ...], known: Known) -> Expr:
     if FALSE in parts or _contradictory(parts, known):
         return FALSE
     kept = list(parts)
+    facts = {p: fact(p) for p in parts} if len(parts) > 1 else {}
     for p in parts:
         others = [q for q in kept if q is not p]
         if not others:
             break
-        stronger = known.with_facts(f for q in others for f in fact(q))
-        for f, result in _judged(p):
+        judged = _open(_judged(p), [f for q in others for f in facts[q]], known)
+        stronger = known.with_facts(f for q in others for f in facts[q]) if judged else known
+        for f, result in judged:
             if stronger.nonnegative(f):
                 if result is FALSE:
                     return FALSE
                 kept = others
                 break
     return _chain("bit_and", kept) if kept else TRUE
+
+
+def _open(judged: list[tuple[Poly, Expr]], facts: list[Poly], known: Known) -> list[tuple[Poly, Expr]]:
+    """What no point with these facts refutes: only that is worth a scope of its own, in which it may be proven."""
+    for point in known.points if judged else ():
+        agrees = True
+        for f in facts:
+            value = point.at(f)
+            agrees = agrees and value is not None and value >= 0
+        if agrees:
+            judged = [(f, result) for f, result in judged if (value := point.at(f)) is None or value >= 0]
+    return judged
 
 
 def _judged(p: Expr) -> list[tuple[Poly, Expr]]:

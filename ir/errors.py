@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .record import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class Span:
     """A place in a user's file: 1-based line and column, `length` characters on that line."""
 
@@ -22,7 +24,7 @@ class Span:
 NOWHERE = Span("<none>", 0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Diagnostic:
     """`FILE:LINE:COL: error[E0203]: message`, the line with a caret, and notes (expected, found, what to try)."""
 

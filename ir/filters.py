@@ -23,7 +23,6 @@ over the results of its tiles.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 
@@ -33,6 +32,7 @@ from .evaluate import evaluate
 from .expr import FALSE, ONE, TRUE, ZERO, Expr, axis, both, ceildiv, const, product, where
 from .graph import Graph, Node, View, elementwise, identity, make, reduce_node
 from .primops import OPS
+from .record import record, replace
 from .simplify import assuming, simplify
 from .toom_cook import Matrix, short_filter, straight_line
 from .walks import leaves
@@ -48,7 +48,7 @@ TRANSFORMED_TAP = 30
 AXES = 2  # that are shortened in one contraction: what is lost is multiplied
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Window:
     """A kept axis, the reduced axis that is added to it, the taps, and how many results are a tile."""
 
@@ -93,7 +93,7 @@ def _node(found: View, like: Node) -> Node:
     return make("contiguous", like.dtype, like.shape, (found,), span=like.span)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Filter:
     """A sum of products of which one factor is read through windows; views over the kept, then the reduced axes.  `data` is written for windows at 0: its kept axes stand for positions."""
 

@@ -55,7 +55,7 @@ proofs, so the makers of views see to it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -63,6 +63,7 @@ from .dtypes import INDEX, DType
 from .errors import NOWHERE, Span
 from .expr import Expr, Scalar, axis, size
 from .primops import OPS, result_of
+from .record import record, replace
 from .walks import substitute
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ Shape = tuple[Expr, ...]
 PARTS = ("re", "im")  # of a complex number; in memory re comes first
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Size:
     """A symbolic size and what is known of it: min <= value <= max, value % multiple == 0."""
 
@@ -82,7 +83,7 @@ class Size:
     multiple: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Port:
     """One argument of a composite."""
 
@@ -109,7 +110,7 @@ class Port:
         return self.order or tuple(range(len(self.shape)))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class View:
     """How an operand is read: `index[k]` is the position along axis k of `node`, over the user's $ axes; where `domain` is false, `fill` is read."""
 
@@ -137,7 +138,7 @@ class View:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Attr:
     """What a structural node carries besides its operands; unused fields keep their defaults."""
 
@@ -295,7 +296,7 @@ def state_axes(cascade: Node, k: int) -> tuple[tuple[int, ...], Shape]:
 # ---- the whole
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Graph:
     """A composite after inlining: what is computed, not how."""
 

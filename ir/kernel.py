@@ -36,17 +36,17 @@ A *Nest* is a piece of the same language before scheduling: the body of a compos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field
 from operator import is_
-from typing import Any, NamedTuple
+from typing import Any
 
 from .dtypes import DType, bool_
 from .errors import NOWHERE, Span
 from .expr import ONE, ZERO, Expr, const, product
 from .graph import Port, Shape, Size
 from .primops import COMBINERS
-from .record import record
+from .record import record, replace
 from .walks import substitution
 
 KINDS = (
@@ -182,23 +182,12 @@ class Nest:
     notes: tuple[str, ...] = ()  # why it is not raised, for `--why`
 
 
-Place = tuple[Any, "Stmt"]  # a statement, behind the place of the one that encloses it (None: the kernel)
-
-
-class Places(NamedTuple):
-    """Where in a kernel everything is."""
-
-    loops: list[Loop]  # outer before inner, in order
-    homes: dict[str, Place]  # of the statement that introduces an axis, a let or a local buffer; where two introduce the same name, of the first
-
-    def path(self, name: str) -> tuple[Stmt, ...]:
-        """What encloses the statement that introduces a name, outermost first, that statement last; empty where there is none."""
-        place = self.homes.get(name)
-        found: list[Stmt] = []
-        while place is not None:
-            place, s = place
-            found.append(s)
-        return tuple(reversed(found))
+# Where a statement is: where the one that encloses it is (None: it stands in the kernel itself), and its number there.  That says nothing of the statements
+# themselves, so it holds in every kernel of the same form.
+Place = tuple[Any, int]
+Homes = Mapping[
+    str, Place
+]  # by name, of the statement that introduces an axis, a let or a local buffer; where two introduce the same one, of the first
 
 
 @record
@@ -210,11 +199,19 @@ class Kernel:
     body: Block
     schedule: tuple[str, ...] = ()  # the steps that made it, replayable
     notes: tuple[str, ...] = ()  # what `--why` prints
-    places: Places | None = field(default=None, init=False, repr=False, compare=False)  # of `places_in`, found once: statements never change
+    homes: Homes | None = field(default=None, init=False, repr=False, compare=False)  # of `homes_in`, found once: statements never change
 
-    def with_body(self, body: Block) -> Kernel:
-        """The kernel with other statements."""
-        return Kernel(self.name, self.buffers, body, self.schedule, self.notes)
+    def with_body(self, body: Block, homes: Homes | None = None) -> Kernel:
+        """The kernel with other statements, and where their names are, if that is known."""
+        result = Kernel(self.name, self.buffers, body, self.schedule, self.notes)
+        if homes is not None:
+            object.__setattr__(result, "homes", homes)
+        return result
+
+    def with_schedule(self, schedule: tuple[str, ...]) -> Kernel:
+        result = Kernel(self.name, self.buffers, self.body, schedule, self.notes)
+        object.__setattr__(result, "homes", self.homes)
+        return result
 
 
 @record
@@ -307,34 +304,79 @@ def statements(block: Block) -> Iterator[Stmt]:
             stack += reversed(s.body)
 
 
-def places_in(kernel: Kernel) -> Places:
-    found = kernel.places
+def homes_in(kernel: Kernel) -> Homes:
+    found = kernel.homes
     if found is None:
-        found = Places([], {})
-        _place(kernel.body, None, found)
-        object.__setattr__(kernel, "places", found)
+        found = {}
+        settle(kernel.body, None, found)
+        object.__setattr__(kernel, "homes", found)
     return found
 
 
-def _place(block: Block, outer: Place | None, found: Places) -> None:
+def settle(block: Block, outer: Place | None, homes: dict[str, Place], first: int = 0) -> None:
+    """Enter where everything is in a block whose statements stand in the one at `outer`, numbered from `first` on."""
+    for k, s in enumerate(block, first):
+        if isinstance(s, Store):
+            continue
+        if isinstance(s, Loop):
+            place = outer, k
+            homes.setdefault(s.axis, place)
+            settle(s.body, place, homes)
+        elif isinstance(s, Alloc):
+            homes.setdefault(s.buffer.name, (outer, k))
+        elif isinstance(s, Let):
+            homes.setdefault(s.name, (outer, k))
+        elif isinstance(s, (If, While, Region)):
+            settle(inner(s), (outer, k), homes)
+
+
+def unsettle(block: Block, homes: dict[str, Place]) -> None:
+    """Forget where everything in a block is."""
     for s in block:
         if isinstance(s, Store):
             continue
         if isinstance(s, Loop):
-            found.loops.append(s)
-            place = outer, s
-            found.homes.setdefault(s.axis, place)
-            _place(s.body, place, found)
+            homes.pop(s.axis, None)
+            unsettle(s.body, homes)
         elif isinstance(s, Alloc):
-            found.homes.setdefault(s.buffer.name, (outer, s))
+            homes.pop(s.buffer.name, None)
         elif isinstance(s, Let):
-            found.homes.setdefault(s.name, (outer, s))
-        elif isinstance(s, If):
-            place = outer, s
-            _place(s.body, place, found)
-            _place(s.orelse, place, found)
-        elif isinstance(s, (While, Region)):
-            _place(s.body, (outer, s), found)
+            homes.pop(s.name, None)
+        elif isinstance(s, (If, While, Region)):
+            unsettle(inner(s), homes)
+
+
+def inner(s: Stmt) -> Block:
+    """The statements that a statement holds; of an `if`, those of its `else` behind the others."""
+    if isinstance(s, If):
+        return (*s.body, *s.orelse) if s.orelse else s.body
+    return s.body if isinstance(s, (Loop, While, Region)) else ()
+
+
+def path_of(kernel: Kernel, name: str) -> tuple[Stmt, ...]:
+    """What encloses the statement that introduces a name, outermost first, that statement last; empty where there is none."""
+    place = homes_in(kernel).get(name)
+    return () if place is None else path_at(kernel.body, numbers(place))
+
+
+def numbers(place: Place | None) -> list[int]:
+    """Of the statements on the way to a place, each in the one before: they order places as a walk meets them."""
+    found: list[int] = []
+    while place is not None:
+        place, k = place
+        found.append(k)
+    found.reverse()
+    return found
+
+
+def path_at(block: Block, at: Iterable[int]) -> tuple[Stmt, ...]:
+    """The statements with these numbers, each in the one before."""
+    path: list[Stmt] = []
+    for k in at:
+        s = block[k]
+        path.append(s)
+        block = s.body if isinstance(s, Loop) else inner(s)
+    return tuple(path)
 
 
 def written(block: Block) -> set[str]:

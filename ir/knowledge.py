@@ -14,7 +14,7 @@ from .graph import Size
 from .intervals import BINARY, Interval, least, most, product
 from .polynomial import Poly
 from .walks import missing
-from .witness import Point, alike, points
+from .witness import HIGH, LOW, Point, alike, points
 
 End = Expr | int | None
 
@@ -28,6 +28,7 @@ class Range(NamedTuple):
     exactly: Expr | None = None  # what the value is where proofs are to use the bounds alone: points have this value
 
 
+FEW = 3  # points: where fewer are left, each gives the variable of a loop both ends of its range
 ENOUGH = 4  # points: more refute little more, and each is carried into every scope
 
 _UNKNOWN = Range()
@@ -220,6 +221,9 @@ class Knowledge:
             new = {n: r for n, r in k.ranges.items() if base is None or base.ranges.get(n) is not r}
             olds = list(points()) if base is None else base._points or []
             k._points = [p for p in (k._extended(old, base, new) for old in olds) if p is not None]
+            if base is not None and len(k._points) < FEW and any(n not in base.ranges for n in new):
+                others = [p for p in (k._extended(old, base, new, HIGH if old.taste == LOW else LOW) for old in olds) if p is not None]
+                k._points += [p for p in others if all(p.names != q.names for q in k._points)]
             if base is not None and olds and not k._points:
                 bounding = k._bounding()
                 found = (p for p in (k._chosen(start, bounding) for start in (*points(), *alike())) if p is not None)
@@ -255,8 +259,8 @@ class Knowledge:
         agrees = all((value := point.at(f)) is not None and value >= 0 for f in self.facts)
         return point if agrees and all(point.of(z) == 0 for z in self.zeros) else None
 
-    def _extended(self, old: Point, base: Knowledge | None, new: Mapping[str, Range]) -> Point | None:
-        """A point of `base` with values for the names that are new here; None where what is new here rules it out."""
+    def _extended(self, old: Point, base: Knowledge | None, new: Mapping[str, Range], taste: int | None = None) -> Point | None:
+        """A point of `base` with values for the names that are new here, of its own taste or of another one; None where what is new here rules it out."""
         known: Mapping[str, Range] = {} if base is None else base.ranges
         met = {n for n in new if n in old.names and n not in known}  # these had some value, for lack of a better one
         if met and base is not None and base._mentions(met):
@@ -270,7 +274,7 @@ class Knowledge:
             if n in known:
                 fits = point.admits(n, low, high, r.multiple)
             else:
-                point = old.copy() if point is old else point
+                point = old.copy(taste) if point is old else point
                 fits = n not in point.names and point.choose(n, low, high, r.multiple)
             if not fits:
                 return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from .dtypes import numpy_dtype
 from .evaluate import evaluate
 from .graph import Port
 from .kernel import port_buffer
+from .record import replace
 
 if TYPE_CHECKING:
     import numpy

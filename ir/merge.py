@@ -13,19 +13,19 @@ that are not called are 0, so that they ask for no memory.  Nothing but program 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from .dtypes import DTYPES, INDEX
 from .expr import Expr, call, const, make, size, total, var
 from .graph import Port, Size
 from .program import Block, Call, Function, If, Program, map_block, map_expressions
+from .record import record, replace
 from .walks import rewrite, substitute, substitution
 
 WHICH = "which"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Names:
     """How the names of the k-th program are called in the whole: `ports[k]`, `sizes[k]`.  `free` are all sizes of the whole."""
 
@@ -40,7 +40,7 @@ class Names:
         return found | {f"{self.ports[k][name]}.n": value for name, value in counts.items()} | {WHICH: k}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Merged(Names):
     """`program` runs the k-th of what it was made of where the size `which` is k."""
 

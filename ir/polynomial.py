@@ -196,7 +196,7 @@ def order(m: Monomial) -> tuple[int, list[str]]:
 def expr(p: Poly) -> Expr:
     """The canonical expression of a polynomial: ((a·b)·c + …) + constant, terms in a fixed order."""
     result: Expr | None = None
-    for m in sorted(p, key=order):
+    for m in sorted(p, key=order) if len(p) > 1 else p:
         term: Expr | None = None
         for a in m:
             term = a if term is None else make("mul", INDEX, (term, a))

@@ -33,13 +33,13 @@ A name in `array` whose elements are vectors is indexed by vector, not by lane. 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field, replace
+from dataclasses import field
 from operator import is_
 
 from .dtypes import DType
 from .expr import ONE, Expr
 from .graph import Port, Size
-from .record import record
+from .record import record, replace
 
 
 @record

@@ -5,15 +5,16 @@ A target is made by a runtime (from its `runtime.toml`, `--target` and `--config
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from .dtypes import DType
+from .record import record
 
 LINE = 64  # bytes of a line of the cache
 PAGE = 4096  # bytes of a page of memory, at least: prefetchers of machines do not look across its end
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Target:
     runtime: str  # clang | cuda | reference | …
     name: str  # as the user may write it back: "x86-64-v3", "native" is never stored here
@@ -39,7 +40,7 @@ class Target:
         return max(1, self.vector_bytes * 8 // dtype.bits)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Options:
     """What the user asked of the passes (not of the machine)."""
 

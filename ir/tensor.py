@@ -11,12 +11,12 @@ the precision of x.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from .dtypes import DType
 from .errors import LuminalError
 from .expr import Expr, axis, const
 from .graph import Shape, View
+from .record import record
 from .walks import substitute
 
 Int = Expr | int  # an extent or a position in an argument
@@ -40,7 +40,7 @@ class BuildError(LuminalError):
         self.notes = tuple(n if n.startswith(("help: ", "note: ", "expected: ", "found: ")) else f"help: {n}" for n in notes)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tensor:
     """`view` is read over the axes of `shape`.  `weak` is "" for a dtype of its own, "int" or "float" for one that takes its neighbour's."""
 

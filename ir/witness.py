@@ -32,8 +32,8 @@ class Point:
         self.memo = {} if memo is None else memo
         self.awaited: Collection[str] = ()  # names that get their values when their turn comes
 
-    def copy(self) -> Point:
-        return Point(self.seed, self.slope, self.taste, dict(self.names), dict(self.memo))
+    def copy(self, taste: int | None = None) -> Point:
+        return Point(self.seed, self.slope, self.taste if taste is None else taste, dict(self.names), dict(self.memo))
 
     def choose(self, new: str, low: int | None, high: int | None, multiple: int) -> bool:
         """A value for a name: low <= value <= high, value % multiple == 0.  False where there is none.  What begins beyond the point's own choice is counted from there, or

@@ -17,7 +17,6 @@ Only in kernels without reductions: a contraction wants one nest, whose tails it
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
@@ -25,6 +24,7 @@ from ..ir.dtypes import INDEX
 from ..ir.expr import ONE, ZERO, Expr, both, maximum, minimum, var
 from ..ir.kernel import Alloc, Block, Loop, Stmt, expressions, map_expressions, statements
 from ..ir.polynomial import coefficient, degree, expr, is_constant, poly, scaled
+from ..ir.record import replace
 from ..ir.renaming import unique_locals
 from ..ir.simplify import assuming, prove_le, simplify
 from ..ir.walks import postorder

@@ -9,7 +9,6 @@ Inside, states read one another as they are, in f32 where they were smaller floa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ir.dtypes import DType, f32
@@ -29,6 +28,7 @@ from ..ir.graph import (
     scalar,
 )
 from ..ir.primops import OPS
+from ..ir.record import record
 from ..ir.simplify import prove_le
 from .cascade_groups import Group
 from .masked_rows import OUTPUT, Use, lost, nothing_of
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .cascade import Finder
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class State:
     """A reduction that depends on earlier ones over its axis, separably."""
 

@@ -15,12 +15,12 @@ kernel.  It runs where each operand has a kept axis that the other misses; what 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from ..ir.expr import ZERO, Expr, call, load, var, where
 from ..ir.graph import PARTS
 from ..ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Module, Store, identity_of, map_expressions
+from ..ir.record import replace
 from ..ir.renaming import Names, defined
 from ..ir.target import Options, Target
 from ..ir.walks import rewrite, substitute

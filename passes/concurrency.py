@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ..ir.expr import ONE, Expr
 from ..ir.kernel import Alloc, Block, If, Loop, Nest, Stmt, While, statements, written
+from ..ir.record import replace
 from ..ir.verify.kernel import Nested
 from ..ir.verify.races import accumulations, races
 from .dependence import Access, Dependences

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..ir.bounds import Known
 from ..ir.errors import NOWHERE, Span
 from ..ir.expr import ZERO, Expr, both
 from ..ir.polynomial import atoms, poly
+from ..ir.record import record
 from ..ir.simplify import assuming, prove_le, simplify
 from ..ir.walks import postorder, substitute
 
@@ -20,7 +19,7 @@ class NotTensor(Exception):
         self.span = span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Trip:
     """One loop: `var` runs from 0 to `count`, which may mention the variables of loops around it, and be negative where there are none."""
 

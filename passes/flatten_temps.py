@@ -11,11 +11,10 @@ The elements stay where they are.  A schedule that looks at positions then sees 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..ir.bounds import Known
 from ..ir.expr import ZERO, Expr, both, load, product
 from ..ir.kernel import Block, Buffer, If, Loop, Module, Region, Stmt, Store, While, expressions, map_expressions, with_body
+from ..ir.record import replace
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, rewrite

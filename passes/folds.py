@@ -20,17 +20,17 @@ What a loop has kept of one part of an axis and of another is not what it keeps 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
 
 from ..ir.expr import ONE, ZERO, Expr, axis, var
 from ..ir.graph import Node, View, identity
 from ..ir.kernel import Block, Let, Loop, Nest, Stmt, Store, expressions, statements
 from ..ir.primops import OPS
+from ..ir.record import record
 from ..ir.walks import leaves, postorder
 from .separate import EXPONENTIALS
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fold:
     """The form of such a nest."""
 
@@ -40,7 +40,7 @@ class Fold:
     source: str  # the buffer that is walked
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Order:
     """What a walked value is made of, over (rows, axis): a score, and what becomes of it without a change of order where the factors are positive numbers."""
 

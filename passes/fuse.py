@@ -19,12 +19,11 @@ A node with more than MAX_USES different uses is real: a stencil of a stencil of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from ..ir.bounds import Known
 from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, var
 from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, postorder, reduced_extents, rewrite, state_axes, state_count, users
 from ..ir.primops import OPS
+from ..ir.record import record, replace
 from ..ir.simplify import assuming, prove, prove_le, simplify
 from ..ir.target import Options, Target
 from ..ir.walks import leaves, substitute
@@ -84,7 +83,7 @@ def _planned(graph: Graph, gpu: bool) -> set[Node]:
         apart |= beside
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Use:
     """Where a value would be computed: in the kernel of `root`, at `index` (over the variables of `loops`), inside `loops`, outermost first."""
 

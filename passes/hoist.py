@@ -16,7 +16,6 @@ The value of no expression changes but for the order of integer sums, and no loa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from ..ir import polynomial as pl
@@ -41,6 +40,7 @@ from ..ir.program import (
     statements,
     with_body,
 )
+from ..ir.record import replace
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, substitute, substitution
 from .lower.names import Names
@@ -206,7 +206,9 @@ class _Outward:
         names = around
         for s in block:
             inner = self.inner[id(s)]
-            if names is not around and any(not inner.assigned.isdisjoint(e.names) for e in names):  # only those that hold once these variables change
+            if (
+                inner.assigned and names is not around and any(not inner.assigned.isdisjoint(e.names) for e in names)
+            ):  # only those that hold once these variables change
                 names = {e: t for e, t in names.items() if e in around or inner.assigned.isdisjoint(e.names)}
                 change = substitution(names)
             match s:

@@ -16,10 +16,10 @@ one position alone, which each point of the domain has for itself; and where it 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from ..ir.expr import Expr, load, var
 from ..ir.kernel import Block, Let, Loop, Module, Stmt, Store, expressions, statements, written
+from ..ir.record import replace
 from ..ir.renaming import Names, defined
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, substitute

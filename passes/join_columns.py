@@ -24,7 +24,7 @@ The row is in the first cache when the sums over rows read it, so memory moves i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from ..ir.bounds import Known
@@ -43,6 +43,7 @@ from ..ir.kernel import (
     map_block,
     substitute_block,
 )
+from ..ir.record import replace
 from ..ir.renaming import Names, defined, unique_locals
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target

@@ -17,11 +17,11 @@ Not where the operands of a reduction are used again along two axes (a matrix pr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import replace
 from typing import NamedTuple
 
 from ..ir.expr import ONE, Expr, var
 from ..ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Stmt, Store, expressions, statements, substitute_block, written
+from ..ir.record import replace
 from ..ir.renaming import Names, defined, unique_locals
 from ..ir.walks import postorder, substitute
 from .schedule.cost import LOADED

@@ -20,10 +20,10 @@ And a sum, an extreme and a norm of the same rows (or columns, or of everything)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ..ir.expr import ZERO, Expr, call, load
 from ..ir.kernel import Alloc, Block, Buffer, If, Kernel, Loop, Module, Stmt, Store, While, expressions, map_block, map_expressions, statements
+from ..ir.record import replace
 from ..ir.renaming import Names, defined
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, rewrite

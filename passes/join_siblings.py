@@ -13,11 +13,11 @@ Two perfect nests of parallel loops of the same extents become one where the sec
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import NamedTuple
 
 from ..ir.expr import ONE, Expr, load, var
 from ..ir.kernel import Block, If, Kernel, Let, Loop, Stmt, Store, expressions, statements, substitute_block, written
+from ..ir.record import replace
 from ..ir.renaming import Names, defined, unique_locals
 from ..ir.walks import postorder
 

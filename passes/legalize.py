@@ -12,8 +12,6 @@ Raises Unsupported for a buffer or a value of a type that the target does not ha
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..ir.decompose import expand
 from ..ir.dtypes import DType, f32, numpy_dtype
 from ..ir.errors import Unsupported
@@ -37,6 +35,7 @@ from ..ir.kernel import (
     with_body,
 )
 from ..ir.primops import COMBINERS
+from ..ir.record import replace
 from ..ir.target import Options, Target
 from ..ir.walks import postorder
 

@@ -9,7 +9,6 @@ variables of its user.  So the body of the loop gemm becomes the very nodes that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
@@ -18,6 +17,7 @@ from ..ir.expr import ONE, TRUE, ZERO, Expr, Scalar, axis, both, call, const, ma
 from ..ir.graph import Node, Shape, View, const_node, elementwise, gather_node, identity, iota_node, reduce_node, scan_node
 from ..ir.kernel import identity_of
 from ..ir.primops import COMBINERS
+from ..ir.record import record, replace
 from ..ir.simplify import assuming, prove, simplify
 from ..ir.walks import postorder, substitute
 from .dependence import positional
@@ -26,7 +26,7 @@ from .loop_events import Events
 from .loop_records import Scan, Sum, Unknown, unstamped
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Operand:
     """A view in terms of loop variables."""
 

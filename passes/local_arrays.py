@@ -10,10 +10,9 @@ stays in order instead.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..ir.expr import Expr, load, maximum, var
 from ..ir.kernel import Alloc, Block, Buffer, If, Loop, Nest, Store, While, map_block, map_expressions, statements
+from ..ir.record import replace
 from ..ir.walks import leaves, rewrite
 
 

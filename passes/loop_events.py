@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, DType
@@ -32,6 +31,7 @@ from ..ir.graph import Shape
 from ..ir.kernel import Alloc, Block, Check, If, Let, Loop, Nest, Store, While, statements
 from ..ir.polynomial import coefficient, degree, divided, plus, poly, times
 from ..ir.polynomial import expr as from_poly
+from ..ir.record import replace
 from ..ir.simplify import prove, simplify
 from ..ir.walks import postorder, rewrite, substitute
 from .accumulations import combined, mentions, peeled

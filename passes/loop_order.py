@@ -12,8 +12,7 @@ Events that stay together, and those that no node says (`stuck`), are a *group* 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from ..ir.record import replace
 from ..ir.walks import postorder
 from .dependence import Dependences, is_data
 from .domains import NotTensor

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..ir.dtypes import DType
 from ..ir.errors import Span
 from ..ir.expr import Expr
+from ..ir.record import record
 from .domains import Trip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Event:
     buffer: str
     index: tuple[Expr, ...]
@@ -23,7 +22,7 @@ class Event:
     previous: str = ""  # the neighbour whose value it adds to, where it is a recurrence
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Read:
     """A load where it stands; `after` events stand before it."""
 
@@ -34,7 +33,7 @@ class Read:
     guard: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sum:
     """The values of `body` at all points of `loops` (where `guard`, that of the statement, holds), combined.  `around`: the loops that it stands in."""
 
@@ -50,7 +49,7 @@ class Sum:
         return (self.body,)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scan:
     """`start` combined with the values of `body` at all trips of `loop` before this one; `inclusive`, this one too."""
 
@@ -72,7 +71,7 @@ class Scan:
         return (self.start, self.body)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unknown:
     """A value that cannot be said, and what it depends on."""
 
@@ -84,7 +83,7 @@ class Unknown:
     guard: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Test:
     """A run-time check of an index."""
 

@@ -8,10 +8,10 @@ for i: Y[i] = 2 * A[i]                          for i:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from ..ir.expr import Expr
 from ..ir.kernel import Alloc, Block, Check, If, Let, Loop, Stmt, Store, While, expressions
+from ..ir.record import replace
 from ..ir.walks import postorder
 
 

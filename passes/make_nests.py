@@ -19,13 +19,12 @@ Real are: outputs, `contiguous`, `nest`, `scatter`, `update`, `scan`, and the op
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX
 from ..ir.expr import FALSE, TRUE, Expr, axis, both, call, cast, const, load
 from ..ir.graph import Graph, Node, View, identity, make, reduced_extents, state_axes, state_count
 from ..ir.kernel import Block, Buffer, If, Kernel, Module, written
+from ..ir.record import replace
 from ..ir.renaming import Names, defined, rename_buffers, unique_locals
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target

@@ -17,7 +17,6 @@ The R values that a body is a polynomial in are its *points*; with several, a su
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import product
 
 from ..ir.dtypes import INDEX, DType
@@ -38,6 +37,7 @@ from ..ir.graph import (
     scalar,
 )
 from ..ir.primops import OPS
+from ..ir.record import record
 from .rules.pattern import same_view
 from .separate import EXPONENTIALS, Axes, Body, Mixed, moves
 from .walk import Walk, run
@@ -49,7 +49,7 @@ Order = tuple[int, ...]  # of a derivative, in each point
 Value = float | View  # over the domain of a body
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Moments:
     """The sums that stand for one reduction."""
 

@@ -15,7 +15,6 @@ Inside a tile every reduction is exact; there is one correction a tile.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +22,7 @@ from ..ir.expr import ZERO, Expr, call, ceildiv, const, floordiv, load, maximum,
 from ..ir.graph import Node, View, postorder, previous_node, reduced_extents, state_axes, state_count
 from ..ir.kernel import Alloc, Buffer, Let, Nest
 from ..ir.primops import COMBINERS, OPS
+from ..ir.record import record
 from ..ir.simplify import simplify
 from ..ir.walks import leaves, rewrite, substitute
 from .masks import ALONG, bounds
@@ -41,7 +41,7 @@ FEW_TILE = 256  # where few rows read it: memory is read in longer pieces, by fe
 LONG_TILE = 4096  # where nothing is kept for a tile: what is read again is in the first cache still, and a correction a tile costs nothing
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Staged:
     """A value that is kept for a whole tile: the node, the position that it is read at (over the rows and `ALONG`), its buffer."""
 

@@ -10,11 +10,11 @@ else: Y[j] = 0, I[j] = 0, for p: the statements, on exp(−inf − m) / l
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..ir.expr import ZERO, Expr, call, const, load, var
 from ..ir.kernel import Alloc, Block, Buffer, If, Let, Stmt, Store, map_block, map_expressions
+from ..ir.record import replace
 from ..ir.renaming import unique_locals
 from ..ir.walks import rewrite, substitute
 from .folds import copies, fold, order

@@ -15,8 +15,6 @@ allocated around them or that take part in a region stay as they are.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..ir.dtypes import INDEX
 from ..ir.expr import Expr, size, var
 from ..ir.positions import Known, of_loop, of_value
@@ -42,6 +40,7 @@ from ..ir.program import (
     statements,
     with_body,
 )
+from ..ir.record import replace
 from ..ir.target import Options, Target
 from ..ir.walks import postorder
 from .lower.names import Names

@@ -7,19 +7,19 @@ A pass takes valid IR and returns valid IR of its result level; it never mutates
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from time import perf_counter
 from typing import Any
 
 from ..ir.errors import CompilerBug
+from ..ir.record import record
 from ..ir.target import Options, Target
 
 IR = Any  # Graph | kernel.Module | Program
 LEVELS = ("graph", "kernel", "program")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pass:
     name: str  # also its module in this folder and its function there
     source: str  # graph | kernel | program

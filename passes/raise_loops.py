@@ -18,7 +18,6 @@ and then on its kernel.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..ir.bounds import Known
@@ -26,6 +25,7 @@ from ..ir.expr import both
 from ..ir.graph import Attr, Graph, Node, View, make, rewrite
 from ..ir.kernel import Check, Nest, map_block
 from ..ir.program import BAD_INDEX
+from ..ir.record import replace
 from ..ir.simplify import assuming
 from ..ir.target import Options, Target
 

@@ -7,11 +7,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..ir.expr import load
 from ..ir.kernel import identity_of
+from ..ir.record import replace
 from ..ir.walks import postorder, substitute
 from .accumulations import combined, mentions, peeled
 from .loop_records import Read, Scan, stamped

@@ -14,12 +14,11 @@ Conditions: the nest is one parallel loop over rows; what it writes, and the ope
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from ..ir.bounds import Known
 from ..ir.expr import ZERO, Expr, axis, load, product, total, var
 from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain
 from ..ir.kernel import Block, Loop, Nest, Stmt, Store, expressions, map_block, map_expressions, statements
+from ..ir.record import record, replace
 from ..ir.renaming import defined
 from ..ir.simplify import simplify
 from ..ir.target import Options, Target
@@ -51,7 +50,7 @@ def row_axes(ir: Graph, target: Target, options: Options) -> Graph:
     return ir.with_outputs(tuple(n for _, n in outputs))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Rows:
     nest: Nest
     lead: Shape  # the extents that were made one

@@ -9,15 +9,14 @@ extreme NaN for good, so they may count beside it, as they do in argmax.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..ir.expr import axis
 from ..ir.graph import Node, Shape, View, const_node, elementwise, identity, previous_node, scalar
+from ..ir.record import record
 from .rules.pattern import same_view
 from .separate import Axes, Body, moves
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Selection:
     """A reduction of `where(x = extreme, …, fill)`."""
 

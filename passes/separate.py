@@ -13,11 +13,11 @@ Every function works in the domain of the node that it looks at; `varying` are t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ..ir.expr import Expr, axis
 from ..ir.graph import Node, Shape, View, const_node, elementwise, identity, make, scalar
 from ..ir.primops import OPS
+from ..ir.record import record
 from ..ir.walks import leaves
 from .rules.pattern import same_view, through
 from .walk import Walk
@@ -31,7 +31,7 @@ class Mixed(Exception):
     """A body that is not separable; the message says which factor is in the way."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pulled:
     """An R factor of a product, over the domain of the body; divided by where `inverse`.  Casts between floats that stood around it are left out."""
 
@@ -39,7 +39,7 @@ class Pulled:
     inverse: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Term:
     """`sign · scales · view` inside an exponent."""
 
@@ -51,7 +51,7 @@ class Term:
         return Term(_through(outer, self.view), self.sign, tuple(Pulled(_through(outer, s.view), s.inverse) for s in self.scales))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Exponent:
     """The R terms of one exponential factor, and the X terms beside them."""
 

@@ -12,11 +12,11 @@ Only for floats; what it may cost in accuracy is `ir/quotients.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from ..ir.expr import Expr, call
 from ..ir.kernel import Block, If, Let, Loop, Module, Region, Stmt, Store, While, expressions, statements, with_body
 from ..ir.quotients import reciprocal
+from ..ir.record import replace
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, rewrite
 

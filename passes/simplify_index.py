@@ -10,13 +10,12 @@ that always holds goes, a loop of one trip becomes its body, a loop of none noth
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..ir.bounds import Known, Range
 from ..ir.dtypes import INDEX
 from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, call, var
 from ..ir.graph import Size
-from ..ir.program import Block, Define, For, If, Program, Region, Stmt, While, map_expressions
+from ..ir.program import Block, Define, For, If, Program, Region, Stmt, While, map_expressions, with_body
+from ..ir.record import replace
 from ..ir.simplify import assuming, prove_le, simplify
 from ..ir.target import Options, Target
 from ..ir.walks import substitute
@@ -95,15 +94,26 @@ def _statement(s: Stmt, known: Known) -> Block:
 
 
 def _loop(s: For, known: Known) -> Block:
-    start, stop, step = (simplify(e, known) for e in (s.start, s.stop, s.step))
-    runs = simplify(start.lt(stop) if not step.is_const or step.attr > 0 else stop.lt(start), known)
+    start, stop, step = simplify(s.start, known), simplify(s.stop, known), simplify(s.step, known)
+    up = not step.is_const or step.attr > 0
+    runs = _holds(start.lt(stop) if up else stop.lt(start), known)
     if runs is FALSE and step.is_const:
         return ()
-    if step.is_const and s.pragma in ONE_TRIP and runs is TRUE and _is_last(start, stop, step, known):
-        return simplify_block(map_expressions(s.body, lambda e: substitute(e, {var(s.var): start})), known)
-    body = simplify_block(s.body, inside_loop(replace(s, start=start, stop=stop, step=step), known, runs))
-    serial_if = None if s.serial_if is None else simplify(s.serial_if, known)
-    return (For(s.var, start, stop, body, step, s.pragma, serial_if),) if body else ()
+    if step.is_const and s.pragma in ONE_TRIP and runs is TRUE:
+        after = start + step  # where the first trip is the only one
+        if _holds(stop.le(after) if up else after.le(stop), known) is TRUE:
+            return simplify_block(map_expressions(s.body, lambda e: substitute(e, {var(s.var): start})), known)
+    header = For(s.var, start, stop, s.body, step, s.pragma, None if s.serial_if is None else simplify(s.serial_if, known))
+    body = simplify_block(s.body, inside_loop(header, known, runs))
+    return (with_body(header, body),) if body else ()
+
+
+def _holds(comparison: Expr, known: Known) -> Expr:
+    """The comparison in its simplest form; of numbers, which most loops run between, nothing need be known."""
+    a, b = comparison.args
+    if a.is_const and b.is_const:
+        return TRUE if a.attr < b.attr or (a.attr == b.attr and comparison.op == "less_equal") else FALSE
+    return simplify(comparison, known)
 
 
 def inside_loop(s: For, known: Known, runs: Expr | None = None) -> Known:
@@ -113,9 +123,3 @@ def inside_loop(s: For, known: Known, runs: Expr | None = None) -> Known:
     up = s.step.attr > 0
     range_ = Range(s.start, s.stop - 1, s.step.attr if s.start.is_const and s.start.attr == 0 else 1) if up else Range(s.stop + 1, s.start)
     return assuming(known, s.start.lt(s.stop) if runs is None else runs).with_ranges({s.var: range_}, within=known)
-
-
-def _is_last(start: Expr, stop: Expr, step: Expr, known: Known) -> bool:
-    """The first trip is the only one."""
-    after = start + step
-    return simplify(stop.le(after) if step.attr > 0 else after.le(stop), known) is TRUE

@@ -20,7 +20,6 @@ Chunks depend on sizes alone and are merged in their order, so the bits are the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..ir.bounds import Known
@@ -28,6 +27,7 @@ from ..ir.expr import ONE, ZERO, Expr, axis, call, ceildiv, const, load, maximum
 from ..ir.graph import Node, View, previous_node, reduced_extents, state_axes, state_count
 from ..ir.kernel import Alloc, Buffer, If
 from ..ir.primops import OPS
+from ..ir.record import record, replace
 from ..ir.simplify import simplify
 from ..ir.walks import leaves, substitute
 from .nest_cascade import CascadeLoops, Chunk
@@ -48,7 +48,7 @@ HEAVY = 512  # the same where each position is a score, or weighs a vector; half
 EVEN = 8  # chunks of all rows: fewer are shared unevenly by some threads, so they are half as long (a chunk of 512 positions and one of 188)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Split:
     """How the axis of a cascade is cut: the condition under which it is, the positions of each chunk, the number of chunks (0 before it has a name)."""
 

@@ -14,13 +14,12 @@ product is such a store, and the loop that it runs along is serial.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..ir.complex_forms import Pair, multiply, split
 from ..ir.dtypes import DType, c64
 from ..ir.expr import ONE, ZERO, Expr, const, load, make, var
 from ..ir.graph import PARTS
 from ..ir.kernel import Alloc, Block, Buffer, Check, If, Kernel, Let, Loop, Module, Region, Stmt, Store, While, statements
+from ..ir.record import replace
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, rebuild
 

@@ -11,7 +11,7 @@ Each gives a new version of the tensors that it stores into.
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
@@ -23,6 +23,7 @@ from ..ir.polynomial import coefficient, degree, poly
 from ..ir.polynomial import expr as from_poly
 from ..ir.primops import COMBINERS
 from ..ir.program import BAD_INDEX
+from ..ir.record import record, replace
 from ..ir.simplify import prove, prove_equal, simplify
 from ..ir.target import Options
 from ..ir.walks import postorder, substitute
@@ -46,7 +47,7 @@ class Stuck(Exception):
         self.k, self.reason = k, reason
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Form:
     """The nodes of a nest's results; none where nothing could be raised, for the reasons in `notes`."""
 

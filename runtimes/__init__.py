@@ -6,9 +6,11 @@ defines a class `Driver` with the methods of `Runtime` below.  `find` loads one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
+from ..ir.record import record
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from ..ir.target import Target
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rendered:
     """What a program becomes as text."""
 
@@ -26,7 +28,7 @@ class Rendered:
     suffix: str  # of the source: .c, .cu, …
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConfigKey:
     """One key of `--config`."""
 
@@ -96,7 +98,7 @@ class Runtime(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Description:
     """`runtime.toml`, read and checked."""
 

@@ -10,13 +10,13 @@ Vectors of bools live in masks: integer vectors of the width of what was compare
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 from ..ir import positions
 from ..ir.decompose import DECOMPOSITIONS, expand
 from ..ir.dtypes import DTYPES, INDEX, DType, bool_, f32
 from ..ir.errors import CompilerBug, Unsupported
 from ..ir.expr import Expr
+from ..ir.record import record, replace
 from ..ir.target import LINE
 from ..ir.walks import postorder
 from . import Description
@@ -27,7 +27,7 @@ from .spelling import ADD, ANY, ANY_MASK, ARGUMENT, MUL, POSTFIX, UNARY, Need, T
 _LIMIT = 100_000  # characters of one expression: more means that shared subexpressions were not named
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Info:
     """What a name stands for in the function that is being rendered."""
 

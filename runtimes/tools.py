@@ -8,12 +8,12 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..ir.errors import LuminalError
+from ..ir.record import record
 
 if TYPE_CHECKING:
     from .clang.compiler import Compiler
@@ -32,7 +32,7 @@ _PACKAGES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finding:
     """One tool.  state: present | missing | broken; `mend` is a command, "" where there is nothing to mend or nothing that a command could."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ..ir.expr import Expr, total, var
 from ..ir.kernel import Buffer, Module, port_buffer
 from ..ir.program import Define, For, Function, If, Program, Region, Scratch, Stmt, While
+from ..ir.record import record, replace
 from ..ir.simplify import simplify
 from ..ir.text import show_expr
 from ..ir.walks import substitute
@@ -17,7 +17,7 @@ from .work import Work, amount, work_of
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BufferAccount:
     name: str
     role: str  # in | out | inout | scalar | temp
@@ -26,7 +26,7 @@ class BufferAccount:
     value: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KernelAccount:
     work: Work
     bytes: str
@@ -41,7 +41,7 @@ class KernelAccount:
     bound: str  # memory | arithmetic
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Account:
     name: str
     sizes: dict[str, int]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from ..ir.record import record
 from ..runtimes import rooms
 from ..runtimes.keep import NOTES
 from .cache import cache_folder, remove
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Contents:
     folder: Path
     products: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -12,6 +11,7 @@ from ..ir.errors import UsageError
 from ..ir.evaluate import evaluate
 from ..ir.graph import Port
 from ..ir.layout import allocate, layout
+from ..ir.record import replace
 
 if TYPE_CHECKING:
     import numpy

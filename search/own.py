@@ -10,10 +10,10 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..ir.record import record
 from ..ir.version import LOADED
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _READ = frozenset({".py", ".toml", ".j2", ".lark", ".h", ".cuh", ".c"})
 _SETTLED = 0.1  # seconds after which a file that is written again has another time
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Look:
     """Files as they were when they were looked at; no `digest` where it is not known which text runs."""
 

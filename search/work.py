@@ -14,6 +14,7 @@ from ..ir.evaluate import evaluate
 from ..ir.expr import ONE, ZERO, Expr, ceildiv, minimum, product, total, var, where
 from ..ir.kernel import Block, Buffer, If, Kernel, Let, Loop, Module, Region, Stmt, Store, While, expressions
 from ..ir.primops import COMBINERS, OPS
+from ..ir.record import record
 from ..ir.simplify import simplify
 from ..ir.walks import postorder, substitute
 from ..passes.costs import READ, WRITE, nominal, operation
@@ -21,7 +22,7 @@ from ..passes.costs import READ, WRITE, nominal, operation
 _FREE = frozenset({"cast", "bitcast", "where"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Work:
     """One kernel.  `reads` and `writes`: buffer → bytes; `flops`: float operations; `additions`: the same, weighed by what they cost."""
 

@@ -225,3 +225,12 @@ def test_where_an_end_has_no_value_there_is_no_point() -> None:
 def test_only_what_is_negative_refutes() -> None:
     known = Known({"i": (0, 0, 1)})
     assert not known.refuted(pl.poly(i)) and not known.refuted({}) and known.refuted(pl.poly(i - 1))
+
+
+def test_where_few_points_are_left_a_loop_has_both_ends() -> None:
+    """What holds at the beginning of a loop alone is refuted at its end."""
+    known = Known({"N": Range(40, 40)})
+    del known.points[1:]
+    inside = known.with_ranges({"i": Range(ZERO, N - 1)})
+    assert {p.names["i"] for p in inside.points} == {0, 39}
+    assert inside.refuted(pl.poly(const(8) - i))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..dtypes import DType
 from ..errors import LuminalError
+from ..record import record
 from .meaning import Array
 
 
@@ -29,7 +29,7 @@ class CheckFault(LuminalError):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Bounded:
     """The exact value of a tensor, in working form (see `meaning`), and how far a right implementation may be from it."""
 
@@ -38,7 +38,7 @@ class Bounded:
     ill: Array  # bool: undecided, not judged
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Verdict:
     ok: bool
     max_abs_error: float  # over the judged points; 0.0 where there are none, nan where a NaN stands against a number

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..expr import axis
 from ..graph import Attr, Graph, Node, View, make, operand_domain
 from ..kernel import Buffer, Nest
 from ..primops import COMBINERS, OPS
+from ..record import replace
 from .expressions import show_expr
 from .header import Header, read_buffer, read_header, show_buffer, show_header, show_list
 from .kernel import read_block, read_strings, show_block

@@ -6,7 +6,6 @@ loops and regions are judged by `threads.py`, `block` and `thread` loops by `gri
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from ...ir import kernel as k
@@ -16,6 +15,7 @@ from ...ir.dtypes import INDEX
 from ...ir.errors import CompilerBug, Unsupported
 from ...ir.expr import FALSE, ONE, ZERO, Expr, call, load, make, total, var
 from ...ir.primops import COMBINERS
+from ...ir.record import replace
 from ...ir.target import Target
 from ...ir.walks import always, postorder, rebuild, substitute
 from .names import Names

@@ -9,11 +9,10 @@ The loops stay as the places where their variables are bound.  On another target
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir import program as p
 from ...ir.errors import CompilerBug
 from ...ir.expr import ONE, ZERO, Expr, maximum, var
+from ...ir.record import replace
 from ...ir.walks import leaves, substitute
 from .flatten import trips
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from operator import is_
 
 from ...ir.bounds import Known
-from ...ir.expr import Expr, var
+from ...ir.expr import TRUE, Expr, var
 from ...ir.program import Block, For, If, Region, Stmt, While, expressions, map_expressions, statements, with_body
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
@@ -28,7 +28,7 @@ def _statement(s: Stmt, known: Known, loops: tuple[For, ...]) -> Stmt:
             if not any(divides(e, lane) for t in statements(s.body) for e in expressions(t)):
                 return s
             for loop in (*loops, s):
-                known = inside_loop(loop, known)
+                known = inside_loop(loop, known, TRUE)  # that it runs, its range says too
             return with_body(s, map_expressions(s.body, lambda e: simplify(e, known) if divides(e, lane) else e))
         case For():
             return with_body(s, straighten(s.body, known, (*loops, s)))

@@ -6,11 +6,10 @@ some microseconds, so a loop carries the condition under which one thread does i
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir import program as p
 from ...ir.dtypes import INDEX
 from ...ir.expr import TRUE, Expr
+from ...ir.record import replace
 from .work import little_work
 
 

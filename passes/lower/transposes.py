@@ -19,12 +19,12 @@ elements with the lane, and nothing in the loop changes that or writes the buffe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from ...ir.dtypes import DType
 from ...ir.expr import ONE, ZERO, Expr, const, load, make, minimum, var, vload, zip_halves
 from ...ir.program import Array, Assign, Block, Define, For, If, Stmt, StoreTo, expressions, map_block, map_expressions, statements
+from ...ir.record import replace
 from ...ir.walks import postorder, substitute
 from .affine import difference, slope
 from .names import Names

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.expr import ONE, Expr
 from ...ir.kernel import Kernel, Let, Loop, Stmt, written
+from ...ir.record import replace
 from ...ir.target import Options, Target
 from ...ir.verify.body import Body
 from ...ir.verify.races import races

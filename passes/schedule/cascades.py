@@ -16,11 +16,12 @@ compute: it is the layout of FlashAttention-2 (Dao, 2023) that comes out where t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ...ir.expr import ZERO
 from ...ir.instructions import Dot
 from ...ir.kernel import Alloc, If, Loop, Store, expressions, statements
+from ...ir.record import replace
 from . import contractions, roles
 from .cost import Blocking, blocking
 from .distribute import parts_of

@@ -7,11 +7,10 @@ iteration and half the places, so both loops run at the speed of their instructi
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.expr import Expr, load
 from ...ir.kernel import Alloc, Buffer, Kernel, Let, Loop, Store, map_expressions, written
 from ...ir.primops import OPS
+from ...ir.record import replace
 from ...ir.walks import postorder, substitute
 from ..costs import operation
 from .tree import Facts, StepError, find, fresh, names_taken, replace_loop

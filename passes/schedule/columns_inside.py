@@ -25,17 +25,17 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ...ir.kernel import Alloc, Let, Loop, statements
+from ...ir.kernel import Alloc, Let, Loop, homes_in
 from . import cost, roles
 from .affine import constant_extent
 from .plan import Plan
 from .side_by_side import moving_with, sharing
-from .tree import StepError, all_loops, find
+from .tree import StepError, all_loops, find, loop_around
 
 
 def columns_inside(plan: Plan, x: Loop) -> bool:
     """Schedule such a reduction.  False, and nothing done, where it is none."""
-    around = next((s for s in statements(plan.kernel.body) if isinstance(s, Loop) and any(t is x for t in s.body)), None)
+    around = loop_around(plan.kernel, x)
     if x.kind != "reduce" or around is None or around.kind != "parallel" or around.axis in roles.shape(plan.kernel).axes:
         return False
     addresses = roles.accesses(x.body, plan.facts.buffers)
@@ -79,7 +79,7 @@ def columns_inside(plan: Plan, x: Loop) -> bool:
 
 def _streamed(plan: Plan, column: str, deep: str, matrices: tuple[str, ...], factors: list[int], pad: bool) -> None:
     """Row by row; the `matrices`, which go by once, are asked for ahead of time."""
-    known = {x.axis for x in all_loops(plan.kernel)} - {deep}
+    known = homes_in(plan.kernel).keys() - {deep}
     strips(plan, column, *factors, pad=pad)
     for x in [x for x in all_loops(plan.kernel) if x.kind == "reduce" and x.axis not in known]:
         wide = next((n for s in x.body if isinstance(s, Loop) and s.kind == "vector" and (n := constant_extent(s))), 1)
@@ -94,10 +94,10 @@ def _together(plan: Plan, rows: str, column: Loop, matrices: tuple[str, ...], fa
     count = plan.extent(rows)
     strips(plan, column.axis, *factors, pad=pad)
     parts = [s.axis for s in plan.loop(rows).body if isinstance(s, Loop)]
-    known = {x.axis for x in all_loops(plan.kernel)}
+    earlier = plan.kernel
     if len(parts) > 1:
         plan.do("fission", rows)
-    for piece in [rows, *(x.axis for x in all_loops(plan.kernel) if x.axis not in known)]:
+    for piece in [rows, *plan.added(earlier)]:
         (part,) = (s for s in plan.loop(piece).body if isinstance(s, Loop))
         plan.do("reorder", part.axis, piece)
         for inner in expanded(plan, piece):
@@ -131,10 +131,10 @@ def expanded(plan: Plan, axis: str) -> list[str]:
     pieces = [axis]
     rest = [s for s in body if not isinstance(s, (Alloc, Let))]
     if len(rest) > 1:
-        known = {x.axis for x in all_loops(plan.kernel)}
+        earlier = plan.kernel
         several = any(not isinstance(s, Loop) and not isinstance(t, Loop) for s, t in pairwise(rest))
         plan.do("fission", axis, around=",".join(s.axis for s in rest if isinstance(s, Loop)) if several else "")
-        pieces += [x.axis for x in all_loops(plan.kernel) if x.axis not in known]
+        pieces += plan.added(earlier)
     for piece in pieces:
         inner: list[str] = []
         block = find(plan.kernel, piece).body

@@ -26,7 +26,7 @@ from .dotted import dotted
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
-from .tree import StepError, all_loops
+from .tree import StepError
 from .variants import choose
 from .vectors import vectors, vectors_inside
 
@@ -132,9 +132,9 @@ def _packed(plan: Plan, found: Contraction, block: Blocking, dot: Dot | None) ->
 
 def screened(plan: Plan, depth: str) -> None:
     """Panels with numbers that the instruction takes for zeros are multiplied without it; which these are is found while packing."""
-    known = {x.axis for x in all_loops(plan.kernel)}
+    earlier = plan.kernel
     plan.do("screen", depth)
-    new = [x for x in all_loops(plan.kernel) if x.axis not in known and x.kind == "reduce"]
+    new = [x for x in map(plan.loop, plan.added(earlier)) if x.kind == "reduce"]
     for outer, inner in pairwise(new):
         if outer.body == (inner,):
             axis = plan.collapsed((outer.axis, inner.axis))
@@ -187,11 +187,11 @@ class _Contract:
         _, _, a, b = dots.factors(plan.kernel, self.depth)
         if a.dtype is not b.dtype or dot.left is dot.right:
             return
-        before = {x.axis for x in all_loops(plan.kernel)}
+        earlier = plan.kernel
         row_side = [f for f in (a, b) if self.row in f.element.names]
         moved = b if row_side and row_side[0] is a else a
         plan.do("offset", self.depth, min(moved.element.buffers))
-        vectors_inside(plan, [x for x in all_loops(plan.kernel) if x.axis not in before][-1:])
+        vectors_inside(plan, [plan.loop(x) for x in plan.added(earlier)[-1:]])
 
     def block_reduction(self) -> None:
         """Split the reduction where it may be longer than a block; the output holds the partial results if it can, else `tile` finds them a place."""

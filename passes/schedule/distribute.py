@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.expr import ONE, ZERO, Expr, make, var
 from ...ir.graph import Shape
 from ...ir.kernel import (
@@ -17,11 +15,12 @@ from ...ir.kernel import (
     expressions,
     map_block,
     map_expressions,
-    places_in,
+    path_of,
     statements,
     substitute_block,
     written,
 )
+from ...ir.record import replace
 from ...ir.walks import rewrite, substitute
 from .affine import constant_extent, extent, minus, upper
 from .tree import Facts, StepError, around, find, fresh, names_taken, nest, rename, replace_at, replace_loop, touched
@@ -38,7 +37,7 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
     `axes` are loops in steps of 1 around the `alloc`, with no other loop between.  Their extents do not depend on one another; where one is not constant, the buffer is
     `private` instead of `register` or `stack`.
     """
-    path = places_in(kernel).path(buffer)
+    path = path_of(kernel, buffer)
     alloc = path[-1] if path else None
     if not isinstance(alloc, Alloc):
         raise StepError(f"expand: no local buffer `{buffer}`")

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from ...ir.dtypes import DType, bf16, f32, i8, i32, u8, u16, u32
 from ...ir.expr import ONE, ZERO, Expr, both, call, cast, ceildiv, const, load, make, var, where
 from ...ir.instructions import INSTRUCTIONS, Dot
 from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Loop, Store, expressions, map_block, map_expressions, statements, substitute_block
+from ...ir.record import replace
 from ...ir.walks import postorder, substitute
 from .affine import is_multiple
 from .reductions import identity

@@ -25,7 +25,7 @@ from ...ir.kernel import Alloc, Kernel, Let, Loop, Store, statements
 from ...ir.simplify import simplify
 from . import cost, roles
 from .plan import Plan
-from .tree import StepError, all_loops, reads
+from .tree import StepError, reads
 from .variants import choose
 from .vectors import by_columns, chunks, threads, vectors, vectors_inside
 
@@ -102,9 +102,9 @@ def _side_by_side(plan: Plan, form: roles.Shape) -> bool:
         for s in plan.loop(f"{kept}.1").body:
             if isinstance(s, Alloc):
                 plan.do("expand", s.buffer.name, f"{kept}.1")
-        known = {x.axis for x in all_loops(plan.kernel)}
+        earlier = plan.kernel
         plan.do("fission", f"{kept}.1", around=outer.axis)
-        pieces = [f"{kept}.1", *(x.axis for x in all_loops(plan.kernel) if x.axis not in known)]
+        pieces = [f"{kept}.1", *plan.added(earlier)]
         plan.do("reorder", outer.axis, next(x for x in pieces if any(isinstance(s, Loop) and s.axis == outer.axis for s in plan.loop(x).body)))
     except StepError as e:
         plan.note(f"`{outer.axis}` stays inside `{kept}`: {e}")

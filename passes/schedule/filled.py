@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import cache
 
 from ...ir import polynomial as pl
 from ...ir.bounds import Known, Range
 from ...ir.expr import ONE, ZERO, Expr, ceildiv, var
 from ...ir.graph import Shape
-from ...ir.kernel import Alloc, Buffer, Kernel, Loop, Store, places_in, statements
+from ...ir.kernel import Alloc, Buffer, Kernel, Loop, Store, path_of, statements
+from ...ir.record import replace
 from ...ir.simplify import prove_le, simplify
 from ...ir.walks import substitute
 from .affine import extent, extreme, inside, upper
@@ -60,7 +60,7 @@ def _largest(e: Expr, loops: Iterable[Loop]) -> Expr | None:
 
 def _filled(kernel: Kernel, loop: Loop, name: str) -> tuple[Buffer, list[Shape]] | None:
     """Of a local buffer, how far the stores reach that stand before the loop and under no condition: the last position along each axis.  None where there are none."""
-    home = places_in(kernel).path(name)
+    home = path_of(kernel, name)
     if not home or not isinstance(home[-1], Alloc):
         return None
     enclosing = {id(s) for s in around(kernel, loop.axis)}

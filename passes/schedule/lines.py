@@ -6,7 +6,7 @@ from ...ir.kernel import Alloc, Loop, Store, expressions, statements
 from ...ir.walks import postorder
 from . import cost
 from .plan import Plan
-from .tree import all_loops, reads
+from .tree import reads
 
 
 def aligned(plan: Plan, axis: str) -> str | None:
@@ -20,13 +20,13 @@ def aligned(plan: Plan, axis: str) -> str | None:
         return None
     if not least or len(stored) != 1 or not cost.first_lanes(plan.target) or chooses(plan.loop(axis)):
         return None
-    saved, known = plan.kernel, {x.axis for x in all_loops(plan.kernel)}
+    saved = plan.kernel
     refused = plan.tried("stream_store", stored[0], least=least)
     plan.kernel = saved
     if refused or plan.tried("align", axis, stored[0], least=least):
         return None
     plan.note(f"along `{axis}` lines of `{stored[0]}` are stored whole")
-    return next(x.axis for x in all_loops(plan.kernel) if x.axis not in known)
+    return plan.added(saved)[0]
 
 
 def chooses(loop: Loop) -> bool:

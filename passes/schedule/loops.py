@@ -5,12 +5,11 @@ Every step is a function `(kernel, facts, arguments…) -> kernel`.  It addresse
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.bounds import Range
 from ...ir.dtypes import INDEX
 from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, minimum, mod, var, where
 from ...ir.kernel import Barrier, Block, If, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, statements, substitute_block, with_body
+from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.verify.body import Body
 from ...ir.verify.races import overwrites, races

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ...ir.expr import Expr, var
-from ...ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Region, Store, While, statements
+from ...ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Region, Store, While, homes_in, path_of
+from ...ir.record import replace
 from ...ir.target import Options, Target
 from ...ir.walks import substitute
 from .affine import constant_extent, upper
 from .script import apply
-from .tree import Facts, StepError, all_loops, find
+from .tree import Facts, StepError, added, find
 
 
 @dataclass
@@ -45,18 +46,18 @@ class Plan:
         """The axes, nested in this order, made one: its name ("" where there are none)."""
         name = axes[0] if axes else ""
         for axis in axes[1:]:
-            before = {x.axis for x in all_loops(self.kernel)}
+            earlier = self.kernel
             self.do("collapse", name, axis)
-            name = next(x.axis for x in all_loops(self.kernel) if x.axis not in before)
+            name = self.added(earlier)[0]
         return name
 
     def shared(self, axes: Sequence[str]) -> None:
         """The axes, nested in this order, made one loop in which each keeps its name."""
         name = axes[-1]
         for axis in reversed(axes[:-1]):
-            before = {x.axis for x in all_loops(self.kernel)}
+            earlier = self.kernel
             self.do("collapse", axis, name, named=1)
-            name = next(x.axis for x in all_loops(self.kernel) if x.axis not in before)
+            name = self.added(earlier)[0]
 
     def note(self, *reasons: str) -> None:
         self.notes += reasons
@@ -70,7 +71,8 @@ class Plan:
         return find(self.kernel, axis)
 
     def has(self, axis: str) -> bool:
-        return any(x.axis == axis for x in all_loops(self.kernel))
+        path = path_of(self.kernel, axis)
+        return bool(path) and isinstance(path[-1], Loop)
 
     def extent(self, axis: str) -> int | None:
         """The extent of an axis where it is constant."""
@@ -103,14 +105,17 @@ class Plan:
         walk(self.kernel.body, ())
         return found
 
+    def added(self, before: Kernel) -> list[str]:
+        """The axes that `before` did not have, outer before inner, in order."""
+        return [s.axis for s in added(self.kernel, before) if isinstance(s, Loop)]
+
     def newest(self, before: Kernel) -> str:
         """The one local buffer that `before` did not have."""
-        old = {s.buffer.name for s in statements(before.body) if isinstance(s, Alloc)}
-        return next(s.buffer.name for s in statements(self.kernel.body) if isinstance(s, Alloc) and s.buffer.name not in old)
+        return next(s.buffer.name for s in added(self.kernel, before) if isinstance(s, Alloc))
 
     def copying(self, packed: str, before: Kernel) -> list[str]:
         """The axes of the first nest that copies into `packed`: those of its loops that the kernel did not have before (a second copy along an axis has other names)."""
-        old = {x.axis for x in all_loops(before)}
+        old = homes_in(before)
         return [x.axis for x in self.around_store(packed)[0] if x.axis not in old]
 
     def summing(self, buffer: str, depth: str, count: int) -> tuple[str, ...]:

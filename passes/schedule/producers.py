@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.expr import ZERO, Expr, load, var
 from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Loop, Stmt, Store, expressions, map_expressions, statements, written
+from ...ir.record import replace
 from ...ir.walks import postorder, substitute
 from .tree import Facts, StepError, find, loads_in, local_buffers, path_to, replace_in, touched
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.dtypes import DType
 from ...ir.expr import ONE, ZERO, Expr, call, ceildiv, const, first, last, load, maximum, minimum, var, where
 from ...ir.kernel import (
@@ -24,6 +22,7 @@ from ...ir.kernel import (
     written,
 )
 from ...ir.primops import COMBINERS
+from ...ir.record import replace
 from ...ir.simplify import prove_equal
 from .affine import at_least, constant_extent, minus, stride, upper
 from .tree import Facts, StepError, around, fresh, less, loads_in, local_buffers, names_taken, reads, replace_in, replace_loop

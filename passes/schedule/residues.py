@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import gcd
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from ...ir.bounds import Known, Range
 from ...ir.dtypes import bool_
 from ...ir.expr import TRUE, ZERO, Expr, const, floordiv, mod, var
 from ...ir.kernel import Block, Kernel, Loop, Store, expressions, map_expressions, statements, with_body
+from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
 from .affine import extent, inside, minus

@@ -128,7 +128,7 @@ def apply(kernel: Kernel, facts: Facts, line: str) -> Kernel:
     if variants.WORD in kernel.schedule:  # the last of the variants has no condition
         raise StepError(f"{name}: the variants of `{kernel.name}` are put together already")
     changed = STEPS[name].function(kernel, facts, *arguments, **options)
-    return Kernel(changed.name, changed.buffers, changed.body, (*kernel.schedule, line), changed.notes)
+    return changed.with_schedule((*kernel.schedule, line))
 
 
 def replay(kernel: Kernel, facts: Facts, script: str | Iterable[str]) -> Kernel:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.dtypes import INDEX, i32
 from ...ir.expr import ZERO, Expr, call, cast, ceildiv, const, load, minimum, var, where
 from ...ir.kernel import Alloc, Buffer, If, Kernel, Let, Loop, Store, identity_of, statements
+from ...ir.record import replace
 from ...ir.walks import substitute
 from .affine import constant_extent, minus
 from .tree import Facts, StepError, around, fresh, less, loads_in, local_buffers, names_taken, replace_loop

@@ -17,7 +17,7 @@ from ...ir.expr import ZERO
 from ...ir.kernel import Alloc, Let, Loop
 from . import cost, roles
 from .plan import Plan
-from .tree import StepError, all_loops, reads
+from .tree import StepError, reads
 
 
 def several_rows(plan: Plan) -> bool:
@@ -44,9 +44,9 @@ def several_rows(plan: Plan) -> bool:
         for s in plan.loop(f"{row}.1").body:
             if isinstance(s, Alloc):
                 plan.do("expand", s.buffer.name, f"{row}.1")
-        known = {x.axis for x in all_loops(plan.kernel)}
+        earlier = plan.kernel
         plan.do("fission", f"{row}.1", around=axis)
-        pieces = [f"{row}.1", *(x.axis for x in all_loops(plan.kernel) if x.axis not in known)]
+        pieces = [f"{row}.1", *plan.added(earlier)]
         piece = next(x for x in pieces if any(isinstance(s, Loop) and s.axis == axis for s in plan.loop(x).body))
         plan.do("reorder", axis, piece)
         for x in pieces:  # sums stay in registers, and are folded side by side

@@ -18,16 +18,16 @@ each of them.  It pays where what is loaded for one serves all.
 from __future__ import annotations
 
 from ...ir.expr import ZERO
-from ...ir.kernel import Alloc, Loop, Store, expressions, statements
+from ...ir.kernel import Alloc, Loop, Store, expressions, homes_in, statements
 from . import cost, roles
 from .affine import stride
 from .plan import Plan
-from .tree import StepError, all_loops, find, loads_in
+from .tree import StepError, all_loops, find, loads_in, loop_around
 
 
 def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
     """Schedule such a reduction.  The loops that are left: its copy in what is less than a vector of the loop around it, or itself, and nothing done, where it is none."""
-    around = next((s for s in statements(plan.kernel.body) if isinstance(s, Loop) and any(t is x for t in s.body)), None)
+    around = loop_around(plan.kernel, x)
     if around is None or not _suits(plan, around, x, width):
         return [x]
     saved, row, deep = plan.kernel, around.axis, x.axis
@@ -82,12 +82,13 @@ def summed(plan: Plan, rows: tuple[str, ...], deep: str, width: int) -> None:
     for s in find(plan.kernel, rows[-1]).body:
         if isinstance(s, Alloc):
             plan.do("expand", s.buffer.name, *rows)
-    known = {s.axis for s in all_loops(plan.kernel)} - {rows[0]}
+    known = homes_in(plan.kernel).keys() - {rows[0]}
     plan.do("fission", *rows)
     pieces: list[Loop] = []
     for s in all_loops(plan.kernel):
-        if s.axis not in known and not any(s in all_loops(piece.body) for piece in pieces):
+        if s.axis not in known:
             pieces.append(s)
+            known |= {x.axis for x in all_loops(s.body)}
     for piece in pieces:
         above = [piece.axis] if len(rows) > 1 else []
         row = next(s for s in piece.body if isinstance(s, Loop)) if above else piece
@@ -109,10 +110,10 @@ def _accumulated(plan: Plan, above: list[str], row: str, deep: str, lanes: str) 
         plan.do("split", row, cost.POINTERS, tail="perfect")
         whole, row = [f"{row}.0"], f"{row}.1"
     plan.do("reorder", *whole, deep, *above, row)
-    known = {s.axis for s in all_loops(plan.kernel)}
+    earlier = plan.kernel
     plan.tried("peel", deep)
     _unrolled(plan, row, lanes)
-    last = [s.axis for s in all_loops(plan.kernel) if s.axis not in known]
+    last = plan.added(earlier)
     if last:
         _unrolled(plan, *last[-2:])
     return [*last[1:-2], *whole, *above]
@@ -120,7 +121,7 @@ def _accumulated(plan: Plan, above: list[str], row: str, deep: str, lanes: str) 
 
 def sharing(plan: Plan, around: Loop, x: Loop) -> str | None:
     """The loop around both, where what moves with both of them is the same in all of its iterations."""
-    outer = next((s for s in statements(plan.kernel.body) if isinstance(s, Loop) and any(t is around for t in s.body)), None)
+    outer = loop_around(plan.kernel, around)
     if outer is None or outer.kind != "parallel" or len(outer.body) > 1 or outer.axis in roles.shape(plan.kernel).axes:
         return None
     both = [n for s in x.body for n in loads_in(*expressions(s)) if {around.axis, x.axis} <= n.names]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from ...ir.expr import ONE, ZERO, Expr, both, call, const, load, make, maximum, var, where
 from ...ir.kernel import (
@@ -23,6 +22,7 @@ from ...ir.kernel import (
     statements,
     with_body,
 )
+from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, rewrite, substitute
 from .affine import constant_extent, extreme, upper

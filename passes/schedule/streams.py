@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.dtypes import INDEX
 from ...ir.expr import FALSE, TRUE, ZERO, Expr, const, minimum, mod, to_line, var, where
 from ...ir.kernel import Block, Kernel, Let, Loop, Stmt, Store, map_block, statements, substitute_block
+from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import substitute

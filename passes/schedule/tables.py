@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from ...ir.bounds import Known
 from ...ir.expr import ONE, ZERO, Expr, load, var
 from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, written
 from ...ir.primops import OPS
+from ...ir.record import replace
 from ...ir.simplify import assuming, prove_equal
 from ...ir.walks import postorder, substitute
 from ..costs import IN_CACHE, TABLE, operation

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.kernel import Alloc, Barrier, Block, If, Kernel, Let, Loop, Region, Stmt, Store, statements, with_body
+from ...ir.record import replace
 from .tree import Facts, StepError, all_loops, around, loads_in
 
 

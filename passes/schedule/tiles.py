@@ -151,10 +151,10 @@ class RegisterTile:
         return found
 
     def interior(self, outer: str, inner: str, border: set[str], guards: bool = False, clamps: bool = False) -> bool:
-        before = {x.axis for x in all_loops(self.plan.kernel)}
+        earlier = self.plan.kernel
         if self.plan.tried("interior", outer, inner, guards=1 if guards else "", clamps=1 if clamps else ""):
             return False
-        border.update(x.axis for x in all_loops(self.plan.kernel) if x.axis not in before)
+        border.update(self.plan.added(earlier))
         return True
 
 

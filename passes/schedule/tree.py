@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from ...ir.bounds import Known
 from ...ir.expr import Expr, as_expr, call, make, var
@@ -16,6 +16,7 @@ from ...ir.kernel import (
     Alloc,
     Block,
     Buffer,
+    Homes,
     If,
     Kernel,
     Let,
@@ -26,12 +27,19 @@ from ...ir.kernel import (
     Store,
     While,
     expressions,
+    homes_in,
+    inner,
     map_expressions,
-    places_in,
+    numbers,
+    path_at,
+    path_of,
+    settle,
     statements,
+    unsettle,
     with_body,
     written,
 )
+from ...ir.record import record, replace
 from ...ir.walks import postorder, rewrite
 
 
@@ -39,7 +47,7 @@ class StepError(Exception):
     """A step that would change the meaning, or that does not apply: the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Facts:
     """What a step may know besides the kernel."""
 
@@ -68,12 +76,25 @@ def children(stmt: Stmt) -> tuple[Block, ...]:
 
 def all_loops(where: Kernel | Block) -> Sequence[Loop]:
     """The loops of a kernel or of a block, outer before inner, in order."""
-    return places_in(where).loops if isinstance(where, Kernel) else [s for s in statements(where) if isinstance(s, Loop)]
+    found: list[Loop] = []
+
+    def walk(block: Block) -> None:
+        for s in block:
+            if isinstance(s, Store):
+                continue
+            if isinstance(s, Loop):
+                found.append(s)
+                walk(s.body)
+            elif isinstance(s, (If, While, Region)):
+                walk(inner(s))
+
+    walk(where.body if isinstance(where, Kernel) else where)
+    return found
 
 
 def around(kernel: Kernel, axis: str) -> tuple[Stmt, ...]:
     """What encloses the loop over `axis`, outermost first, the loop itself last; a StepError that lists the axes where there is none."""
-    path = places_in(kernel).path(axis)
+    path = path_of(kernel, axis)
     if not path or not isinstance(path[-1], Loop):
         raise StepError(f"no axis `{axis}`; the kernel has {', '.join(loop.axis for loop in all_loops(kernel)) or 'none'}")
     return path
@@ -86,6 +107,13 @@ def find(kernel: Kernel, axis: str) -> Loop:
     return loop
 
 
+def loop_around(kernel: Kernel, loop: Loop) -> Loop | None:
+    """The loop in whose body a loop of the kernel stands; None where that is no loop."""
+    path = path_of(kernel, loop.axis)
+    outer = path[-2] if len(path) > 1 and path[-1] is loop else None
+    return outer if isinstance(outer, Loop) else None
+
+
 def path_to(block: Block, wanted: Callable[[Stmt], bool]) -> tuple[Stmt, ...]:
     """The statements around (and with) the first statement that is `wanted`, outermost first; empty where there is none."""
     for s in block:
@@ -96,6 +124,13 @@ def path_to(block: Block, wanted: Callable[[Stmt], bool]) -> tuple[Stmt, ...]:
             if inner:
                 return (s, *inner)
     return ()
+
+
+def added(kernel: Kernel, before: Kernel) -> list[Stmt]:
+    """The statements that introduce a name which `before` does not have, outer before inner, in order."""
+    homes = homes_in(kernel)
+    found = sorted(numbers(homes[name]) for name in homes.keys() - homes_in(before).keys())
+    return [path_at(kernel.body, at)[-1] for at in found]
 
 
 def replace_at(block: Block, path: Sequence[Stmt], new: Block) -> Block:
@@ -126,7 +161,27 @@ def replace_loop(kernel: Kernel, axis: str, change: Callable[[Loop], Block]) -> 
     path = around(kernel, axis)
     loop = path[-1]
     assert isinstance(loop, Loop)
-    return kernel.with_body(replace_at(kernel.body, path, change(loop)))
+    new = change(loop)
+    body = replace_at(kernel.body, path, new)
+    return kernel.with_body(body, _homes_after(homes_in(kernel), axis, path, new, body))
+
+
+def _homes_after(homes: Homes, axis: str, path: Sequence[Stmt], new: Block, body: Block) -> Homes | None:
+    """Where everything is when `new` has taken the place of the loop at the end of a path, in the kernel with this body; None where it is better looked up."""
+    (old,) = path[-1:]
+    if len(new) == 1 and isinstance(new[0], Loop) and isinstance(old, Loop) and new[0].axis == axis and new[0].body is old.body:
+        return homes
+    outer, k = homes[axis]
+    result = dict(homes)
+    if len(new) == 1:
+        unsettle((old,), result)
+        settle(new, outer, result, k)
+        return result
+    if outer is None:
+        return None
+    unsettle(inner(path[-2]), result)
+    settle(inner(path_at(body, numbers(outer))[-1]), outer, result)
+    return result
 
 
 def nest(kernel: Kernel, axes: tuple[str, ...]) -> tuple[Loop, ...]:
@@ -193,7 +248,7 @@ def fresh(name: str, taken: set[str]) -> str:
 
 
 def names_taken(kernel: Kernel) -> set[str]:
-    return {*places_in(kernel).homes, *kernel.buffers}
+    return {*homes_in(kernel), *kernel.buffers}
 
 
 def rename(block: Block, names: Mapping[str, str]) -> Block:

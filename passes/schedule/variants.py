@@ -16,12 +16,12 @@ Steps before the first `variant` are taken once, before the parts part ways.  Th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ...ir.dtypes import bool_
 from ...ir.errors import SourceError
 from ...ir.expr import Expr
 from ...ir.kernel import If, Kernel
+from ...ir.record import replace
 from ...ir.text.expressions import show_expr
 from ...ir.text.parse import Scope, expression
 from ...ir.text.tokens import Line

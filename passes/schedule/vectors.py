@@ -210,9 +210,9 @@ def _taken_in_turn(plan: Plan, axis: str, width: int) -> str:
             before = plan.kernel
             plan.do("hold", strip, operator, which)
             plan.do("expand", plan.newest(before), strip)
-        known = {x.axis for x in all_loops(plan.kernel)}
+        earlier = plan.kernel
         plan.do("fission", strip)
-        for piece in (strip, *(x.axis for x in all_loops(plan.kernel) if x.axis not in known)):
+        for piece in (strip, *plan.added(earlier)):
             plan.do("split", piece, width, tail="perfect")
             plan.do("vectorize", f"{piece}.1")
     except StepError as e:
@@ -252,10 +252,11 @@ def _up_to_the_end(plan: Plan, axis: str, width: int) -> None:
     saved = plan.kernel
     try:
         plan.do("split", axis, width, tail="cut")
-        known = {x.axis for x in all_loops(plan.kernel)}
+        earlier = plan.kernel
         plan.do("peel", f"{axis}.0", clamps=1)
         plan.do("vectorize", f"{axis}.1")
-        for x in [x for x in roles.innermost(plan.kernel.body) if x.axis not in known]:
+        added = plan.added(earlier)
+        for x in [x for x in roles.innermost(plan.kernel.body) if x.axis in added]:
             plan.tried("vectorize", x.axis)
     except StepError as e:
         plan.kernel = saved
@@ -306,9 +307,9 @@ def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:
         inside = masked and _in_reduction(plan, axis)
         while lanes >= width:
             plan.do("split", axis, lanes, tail="pad" if inside or (masked and lanes == width) else "cut")
-            known = {x.axis for x in all_loops(plan.kernel)}
+            earlier = plan.kernel
             plan.do("rfactor", f"{axis}.1", skip="" if lanes > width or inside or extent is not None else 1)
-            new = [x.axis for x in all_loops(plan.kernel) if x.axis not in known]
+            new = plan.added(earlier)
             for name in (*new, f"{axis}.1"):
                 plan.do("vectorize", name)
             plan.note(f"{lanes // width} vectors of {width} accumulate along `{axis}`")
@@ -338,10 +339,10 @@ def chunks(plan: Plan, around: tuple[str, ...] = ()) -> list[Loop]:
         least = cost.PIECE if not all_loops(plan.loop(axis).body) else 1
         if most is not None and most <= least:
             continue
-        known = {x.axis for x in all_loops(plan.kernel)}
+        earlier = plan.kernel
         refused = plan.tried("split_reduction", axis, cost.PIECES, least=least)
         plan.note(f"`{axis}` is one piece: {refused}" if refused else f"at most {cost.PIECES} pieces of `{axis}`, whatever the number of threads")
-        combining |= {x.axis for x in reductions()} - known
+        combining |= {x.axis for x in reductions()} & {*plan.added(earlier)}
     return [x for x in roles.innermost(plan.kernel.body) if x.axis not in combining]
 
 

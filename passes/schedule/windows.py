@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import gcd
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ from ...ir.bounds import Known
 from ...ir.dtypes import INDEX
 from ...ir.expr import ONE, ZERO, Expr, both, call, ceildiv, const, load, var, where
 from ...ir.kernel import Alloc, Block, Buffer, Kernel, Loop, Store, expressions, map_expressions, with_body
+from ...ir.record import record, replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
 from .affine import inside, upper
@@ -18,7 +18,7 @@ from .staging import axes_inside, staged_value
 from .tree import Facts, StepError, around, find, fresh, less, names_taken, replace_in, replace_loop, walk_paths
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Form:
     """A sum c·a + … of axes, without a common factor: all that a value knows of these axes."""
 

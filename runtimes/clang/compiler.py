@@ -13,12 +13,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from ...ir.errors import TimeLimit, ToolError, ToolMissing
+from ...ir.record import record
 from ..limits import bound
 from .probes import answer
 
@@ -27,7 +27,7 @@ _OPENMP = ("libomp.so", "libomp.dylib")
 _ADVICE = "install gcc (12 or later) or clang (14 or later), or `pip install ziglang cmeel-libomp`"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Compiler:
     """A C compiler that answered `--version`."""
 

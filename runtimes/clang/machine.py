@@ -11,9 +11,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+
+from ...ir.record import record, replace
 
 # What a level of the x86-64 psABI demands, by the names of /proc/cpuinfo.
 _X86_LEVELS = (
@@ -56,7 +57,7 @@ _WHICH = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Machine:
     """One machine, as much of it as kernels care about.  Cache sizes in bytes, for one core but l3."""
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from ...ir.record import record
 
 Call = Callable[[], object]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Method:
     """How long is measured.  A block makes `runs` calls and goes on for about `seconds`, but no longer than `limit`; of calls that take longer than that it makes one."""
 
@@ -25,7 +26,7 @@ class Method:
     limit: float = 0.8
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Contender:
     """One implementation: its call, how many executions a call makes (a loop in C makes many), and what brings its arrays back to where they began."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...ir.record import record
 from ...runtimes import Rendered
 from ..cache import cached
 from .blocks import Contender, Method, compare
@@ -107,7 +108,7 @@ FMA(fma_f64, double)
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Limit:
     """One ceiling of a row: `contender` does `amount` of it (bytes moved, or operations) in an execution."""
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
+
+from ...ir.record import record
 
 WIDTH, LABEL, BAR, GAP, TOP, BOTTOM = 860, 320, 16, 6, 56, 44
 FASTER, SLOWER, TIE = "#2b7a4b", "#b5482f", "#8a8f98"
 _TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Bar:
     label: str
     ratio: float  # the best peer's time over ours

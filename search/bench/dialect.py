@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from ...ir.record import record
 
 _SAME = "add abs sin cos tan sinh cosh tanh exp exp2 expm1 log log2 log1p sqrt floor ceil trunc sign equal not_equal less_equal isnan isinf"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Dialect:
     name: str  # what the module is called in the emitted function
     calls: dict[str, str]  # elementwise operator -> function that takes out=

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ import numpy
 from ...ir.graph import Graph, Port
 from ...ir.layout import as_array
 from ...ir.program import ERRORS
+from ...ir.record import record, replace
 from ..account import account
 from ..child import Child
 from ..operations import work_of
@@ -39,7 +40,7 @@ CHECKED = 5e9  # operations up to which the float64 reference checks at the very
 _AGREE = {"f64": 1e-9, "f32": 2e-4, "f16": 2e-2, "bf16": 6e-2}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Row:
     """Seconds are those of one execution: minima of the blocks, by implementation, ours first."""
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...ir.merge import Names
+from ...ir.record import record
 from ...runtimes import keep
 from .. import own
 from ..cache import found
@@ -29,7 +30,7 @@ ROOM = "units"
 _LASTING = ("not supported", "dtype")  # what no second try can change
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Part:
     """A library: kernels, by which names it knows theirs, its program as text."""
 
@@ -39,7 +40,7 @@ class Part:
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unit:
     parts: list[Part]
     refused: list[Refused]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import LuminalError, SourceError, TimeLimit, Unsupported
 from ...ir.graph import Graph
 from ...ir.primops import OPS
 from ...ir.program import Program
+from ...ir.record import record, replace
 from ...ir.target import Options, Target
 from ...runtimes.registry import written_by_author
 from .layouts import LAYOUTS, laid_out
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 VARIANTS = ("", "decomposed", "scalar")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Spec:
     """Which kernel: plain data, so that any process can make it."""
 
@@ -38,7 +38,7 @@ class Spec:
         return " ".join([self.layout, *([self.variant] if self.variant else []), *([f"instance={self.instance}"] if self.instance else [])])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kernel:
     spec: Spec
     subject: Subject
@@ -48,7 +48,7 @@ class Kernel:
     opinion: Graph | None = None  # what is asked where `graph` leaves a point undecided
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Refused:
     """Why there is no kernel, or no library of it.  `what` names the primop, dtype or feature that is not supported."""
 

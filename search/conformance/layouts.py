@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.graph import Graph, Port
+from ...ir.record import replace
 
 LAYOUTS = ("row", "column", "permuted")
 

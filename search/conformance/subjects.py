@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from ...ir.dtypes import DTYPES
 from ...ir.errors import SourceError
 from ...ir.graph import Graph
 from ...ir.primops import OPS, STRUCTURAL, accepts
+from ...ir.record import record, replace
 from .operators import elementwise_graph, structural_graph
 
 KINDS = ("primop", "derived", "composite")
@@ -21,7 +22,7 @@ DTYPE_ORDER = tuple(DTYPES)
 OWN = "own"  # the dtype of a composite that has no type variable
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Variation:
     """One instance of a composite that is tried: its compile-time parameters, and the optional ports that are there (None: all)."""
 
@@ -30,7 +31,7 @@ class Variation:
     sizes: tuple[dict[str, Any], ...] = ()  # of its own tests
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Subject:
     """`graph(dtype, ranks, instance)`: elaborated for one dtype; SourceError where it does not take it.
 

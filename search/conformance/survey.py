@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from fnmatch import fnmatchcase
 from multiprocessing import active_children, get_context
 from pathlib import Path
@@ -17,6 +17,7 @@ from pathlib import Path
 from ...dsl.scope import LIBRARY
 from ...ir.dtypes import DTYPES
 from ...ir.errors import UsageError
+from ...ir.record import record, replace
 from ...runtimes import rooms
 from .. import own
 from .kernels import Spec, specs
@@ -29,7 +30,7 @@ _QUICK_DTYPES = ("f32", "i32")
 _REPORT = "REPORT."  # what a runtime's folder holds of its own reports does not change the runtime
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Progress:
     units: int
     done: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from ...ir.interpret.judge import Bounded, CheckFault, IndexFault, judge, settle
 from ...ir.layout import as_array
 from ...ir.merge import merge
 from ...ir.program import BAD_INDEX, ERRORS
+from ...ir.record import record, replace
 from ..cache import cached
 from ..child import Child, Outcome
 from ..reference import asked, reference, where_needed
@@ -39,7 +40,7 @@ _DEADLY = 3  # cases that die or hang, after which a kernel is left alone: each 
 _KEPT, _KEPT_ELEMENTS = 24, 250_000  # results of the reference, and elements of one of them
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Settings:
     """What all units of a run share; plain data."""
 
@@ -54,7 +55,7 @@ class Settings:
     case: str = ""  # this one only
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Case:
     sizes: dict[str, int]
     values: str  # drawn | special
@@ -162,7 +163,7 @@ def built(kernels: list[Kernel], runtime: Runtime, target: Target, settings: Set
         yield kept_unit.Part(part, merged, text.show(merged.program), path)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Library:
     """A built part of a unit, its cases run and judged."""
 

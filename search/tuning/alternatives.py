@@ -11,7 +11,7 @@ default's own variants:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,7 @@ from ...ir.expr import Expr, both, call, const, size
 from ...ir.graph import Graph
 from ...ir.kernel import Kernel, Module
 from ...ir.program import Program
+from ...ir.record import replace
 from ...ir.target import Options, Target
 from ...ir.text.expressions import show_expr
 from ...passes.pipeline import PIPELINE, run_pipeline

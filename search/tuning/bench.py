@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from ...ir.interpret.judge import Bounded, CheckFault, IndexFault, judge
 from ...ir.layout import as_array
 from ...ir.merge import Merged, merge
 from ...ir.program import ERRORS, Program
+from ...ir.record import replace
 from ..child import Child, telling_line
 from ..draw import draw
 from ..reference import reference

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol
 
+from ...ir.record import record
 from ..bench.blocks import ratio, typical
 from .space import neighbours
 
@@ -25,7 +26,7 @@ MARGIN = 1.2  # by which a candidate may take longer than those of the last roun
 LAST = 3  # candidates whose time is kept for the last comparison: two, whole
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Candidate:
     alternative: int  # 0 is the default's graph
     scripts: tuple[tuple[str, ...], ...]  # one a kernel, for the sizes at hand
@@ -33,7 +34,7 @@ class Candidate:
     cost: float  # by the model
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Measured:
     """What came of a candidate: `status` is pass, mismatch, code, crash, timeout, refused or not built; only one that passes has `minima`, seconds of each block."""
 
@@ -42,7 +43,7 @@ class Measured:
     minima: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Trial:
     """One row of the table."""
 

@@ -15,6 +15,7 @@ from ...ir.dtypes import INDEX
 from ...ir.evaluate import evaluate
 from ...ir.expr import Expr
 from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Region, Store, While, statements
+from ...ir.record import record
 from ...ir.target import Target
 from ...ir.walks import postorder
 from ...passes.costs import operation
@@ -26,7 +27,7 @@ _UNKNOWN = 8  # iterations of a loop whose bounds only data knows
 _OVERHEAD = 2.0  # of an iteration that is not unrolled: a counter, a test, an address
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Footprint:
     """Bytes of constant extent that a kernel keeps: the largest buffer in registers, the largest on a stack or of a thread."""
 

@@ -11,10 +11,9 @@ What has no such form (a branch that differs between lanes in another way, a gua
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ....ir.expr import ZERO, Expr, const, var
 from ....ir.program import Array, Block, For, If, Region, Stmt, While, with_body
+from ....ir.record import replace
 from ....ir.target import Target
 from .arrays import Arrays, Memory, touched_by_scalars
 from .axis import Axis, Serial

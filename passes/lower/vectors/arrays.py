@@ -5,10 +5,9 @@ That is seen on the way: each is taken for one until something else touches it, 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ....ir.expr import Expr
 from ....ir.program import Array, Block, For, If, Region, Stmt, StoreTo, While, expressions, with_body
+from ....ir.record import replace
 from .axis import loads_of
 
 

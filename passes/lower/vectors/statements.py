@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ....ir.expr import TRUE, ZERO, Expr, both, call, const, fold, load, var
 from ....ir.primops import COMBINERS
 from ....ir.program import Array, Assign, Block, Define, For, If, Stmt, StoreTo, statements
+from ....ir.record import replace
 from ....ir.walks import postorder, substitute
 from .axis import ONE_STEP, Axis, Serial
 from .guards import First, guard

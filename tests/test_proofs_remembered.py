@@ -1,0 +1,63 @@
+"""What proofs remember and what they look at first changes no answer."""
+
+from __future__ import annotations
+
+import pytest
+from luminal.ir import polynomial as pl
+from luminal.ir.bounds import Known, Range
+from luminal.ir.expr import FALSE, TRUE, ZERO, Expr, call, const, minimum, size, var
+from luminal.ir.graph import Size
+from luminal.ir.simplify import simplify
+
+N, M, i, j = size("N"), size("M"), var("i"), var("j")
+
+
+def known() -> Known:
+    return Known({"N": Size("N"), "M": Size("M"), "i": Range(ZERO, N - 1), "j": Range(ZERO, minimum(M - i * 4, 4) - 1)})
+
+
+def both(a: Expr, b: Expr) -> Expr:
+    return call("bit_and", a, b)
+
+
+@pytest.mark.parametrize(
+    ("condition", "simplest"),
+    [
+        (both(i.lt(N), j.lt(M)), TRUE),
+        (both(i.lt(8), i.lt(4)), i.lt(4)),
+        (both(i.lt(4), i.lt(8)), i.lt(4)),
+        (both(i.lt(4), const(8).lt(i)), FALSE),
+        (both(i.lt(4), j.lt(2)), None),
+        (both(both(i.lt(4), j.lt(2)), (i + j).lt(6)), both(i.lt(4), j.lt(2))),
+    ],
+)
+def test_a_conjunction_loses_what_the_rest_implies(condition: Expr, simplest: Expr | None) -> None:
+    found = simplify(condition, known())
+    wanted = condition if simplest is None else simplest
+    assert found is simplify(wanted, known())
+
+
+def test_no_scope_is_made_for_what_a_point_refutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [0]
+    with_facts = Known.with_facts
+
+    def counted(self: Known, *facts: object) -> Known:
+        made[0] += 1
+        return with_facts(self, *facts)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(Known, "with_facts", counted)
+    here = Known({"N": Size("N"), "M": Size("M")})
+    simplify(both(N.lt(M), M.lt(3000)), here)
+    assert made[0] == 0
+    simplify(both(N.lt(8), N.lt(4)), here)
+    assert made[0] > 0
+
+
+def test_a_second_proof_of_the_same_steps_is_short() -> None:
+    here = known()
+    goal = pl.poly(M - i * 4 - j - 1)
+    assert here.nonnegative(goal)
+    spent = here._fuel
+    here._proofs.clear()
+    assert here.nonnegative(goal)
+    assert here._fuel > spent

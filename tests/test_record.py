@@ -1,0 +1,80 @@
+"""Records behave as frozen dataclasses with slots do, though their methods are made together."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, dataclass, field, fields
+from dataclasses import replace as replaced
+from typing import Any
+
+import pytest
+from luminal.ir.kernel import Store
+from luminal.ir.record import record, replace
+
+
+class Body:
+    """What is written in both classes."""
+
+    name: str
+    at: int = 7
+    parts: list[int] = field(default_factory=list, hash=False)
+    span: str = field(default="here", compare=False)
+    found: Any = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "found", self.at + 1)
+
+
+def a_class(make: Any, name: str) -> Any:
+    return make(type(name, (), {k: v for k, v in vars(Body).items() if k not in ("__dict__", "__weakref__")}))
+
+
+OURS, THEIRS = a_class(record, "One"), a_class(dataclass(frozen=True, slots=True), "One")
+
+
+@pytest.mark.parametrize("given", [{"name": "a"}, {"name": "a", "at": 3}, {"name": "b", "parts": [1, 2], "span": "there"}])
+def test_the_same_fields_text_and_hash(given: dict[str, Any]) -> None:
+    ours, theirs = OURS(**given), THEIRS(**given)
+    assert [(f.name, getattr(ours, f.name)) for f in fields(OURS)] == [(f.name, getattr(theirs, f.name)) for f in fields(THEIRS)]
+    assert repr(ours) == repr(theirs)
+    assert hash(ours) == hash(theirs)
+    assert not hasattr(ours, "__dict__")
+    assert OURS.__match_args__ == THEIRS.__match_args__
+
+
+def test_equal_by_what_is_compared() -> None:
+    assert OURS("a", 1, [2], "here") == OURS("a", 1, [2], "there")
+    assert OURS("a", 1, [2]) != OURS("a", 1, [3])
+    assert OURS("a") != THEIRS("a")
+    assert OURS("a").parts is not OURS("a").parts
+
+
+@pytest.mark.parametrize("changes", [{}, {"at": 9}, {"name": "c", "parts": [4]}])
+def test_replace(changes: dict[str, Any]) -> None:
+    ours, theirs = replace(OURS("a", 2), **changes), replaced(THEIRS("a", 2), **changes)
+    assert repr(ours) == repr(theirs)
+    assert ours.found == theirs.found
+
+
+def test_what_is_no_field_is_refused() -> None:
+    with pytest.raises(TypeError):
+        replace(OURS("a"), nothing=1)
+    with pytest.raises(TypeError):
+        OURS()
+
+
+def test_a_method_of_the_class_stays() -> None:
+    @record
+    class Own:
+        x: int
+
+        def __repr__(self) -> str:
+            return "mine"
+
+    assert repr(Own(1)) == "mine"
+
+
+def test_nothing_is_checked_while_the_program_runs() -> None:
+    """The type checker alone refuses it: checking costs more than making."""
+    with pytest.raises(FrozenInstanceError):
+        THEIRS("a").at = 2
+    assert "__setattr__" not in vars(Store)
