@@ -10,8 +10,9 @@ the thread that works on it, for the price of reading B once for each block.
 1. What is joined are the kernels that touch the contraction's row operand (or its column operand) and its result, as far as all of them go through the same positions (`blocks.py`), and what
    makes those in turn, position by position.  A tensor that somebody else reads too stays as it is.
 2. Only contractions that read their operands where they lie, with a batch: planes that are each small, so that what is handed on counts beside the products.
-3. Blocks are so many that what a block holds of A and D is half of the second cache, and a multiple of the cores.  They pay where reading B for each is less than writing and reading A and D: the sizes
-   decide, at run time where they are free, between the blocks and the kernels one after the other.
+3. Both are handed on: where D stays in memory, or A comes from there, little is saved for what is read again.
+4. Blocks are so many that what one holds of A and D is a quarter of the second cache, where B wants to stay too, and a multiple of the cores.  They pay where reading B for each is less than writing
+   and reading A and D: the sizes decide, at run time where they are free, between the blocks and the kernels one after the other.
 """
 
 from __future__ import annotations
@@ -143,11 +144,11 @@ class _Search:
         return True
 
     def costed(self, members: Mapping[int, Form], axes: Axes, length: Expr, roles: Contraction, column: bool) -> _Chain:
-        """So many blocks that what one holds takes half of the second cache, a multiple of the cores."""
+        """So many blocks that what one holds takes a quarter of the second cache, a multiple of the cores."""
         unit = next((f.unit for f in members.values() if f.depth), ONE)
         rows = next((f.rows for f in members.values() if f.depth), length)
         block = blocking(self.target, roles.accumulator.dtype)
-        grain = block.columns if column else block.direct_rows if unit is ONE else 1
+        grain = block.columns if column else block.rows if unit is ONE else 1
         shared = [self.ir.buffer(n) for n in axes]
         piece = total(product((*b.shape[: (k := axes[b.name])], *b.shape[k + 1 :])) * b.dtype.bytes for b in shared) * unit * grain
         most = maximum(ONE, floordiv(const(self.target.l2 // 4), maximum(ONE, piece)))

@@ -57,6 +57,7 @@ class _Part:
     def steps(self) -> tuple[str, ...]:
         if self.found is None:
             vectors(self.plan)
-        else:
-            tiles(self.plan, self.found, blocking(self.plan.target, self.found.accumulator.dtype)._replace(direct_rows=14), clamps=True)
+        else:  # rows enough for the largest tile: what is computed in vain at their end is little
+            block = blocking(self.plan.target, self.found.accumulator.dtype)
+            tiles(self.plan, self.found, block._replace(direct_rows=block.rows), clamps=True)
         return self.plan.kernel.schedule

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ...ir import polynomial as pl
 from ...ir.expr import ZERO, Expr, var
-from ...ir.kernel import Alloc, Block, Loop, Store, expressions, statements, written
+from ...ir.kernel import Alloc, Block, Let, Loop, Store, expressions, statements, written
 from ...ir.simplify import simplify
 from ...ir.walks import rewrite
 from . import cost, prefetches, roles
@@ -63,21 +63,53 @@ def _width(plan: Plan, body: Block) -> int:
 
 
 def threads(plan: Plan) -> None:
-    """The outermost parallel loop of more than one trip gets the threads; the next is collapsed into it where it is known to be short, where two loops or more are inside it, or a row with loops of its own."""
-    form = roles.shape(plan.kernel)
+    """The outermost parallel loop of more than one trip gets the threads; the next is collapsed into it where it is known to be short, where two loops or more are inside it, or a row with loops of its own.
+
+    Of several nests each has its own; so do those in a loop that may be as short as one trip, where none reads what another writes."""
+    _each_by_itself(plan)
+    nests = [s for s in plan.kernel.body if isinstance(s, Loop) and s.kind == "parallel"]
+    if len(nests) > 1:
+        for nest in nests:
+            _shared(plan, roles.shape(plan.kernel.with_body((nest,))))
+        return
+    outer = _shared(plan, roles.shape(plan.kernel))
+    if outer and any(isinstance(s, Alloc) and s.buffer.space == "private" and not s.buffer.elements.is_const for s in statements(plan.kernel.body)):
+        plan.tried("region", *(() if plan.alone else (outer,)))  # memory of a row is allocated once a thread
+
+
+def _shared(plan: Plan, form: roles.Shape) -> str:
+    """The loop of a nest that gets the threads; "" where all have one trip, so that the loops inside keep them."""
     axes, rows = form.axes, any(isinstance(s, Loop) and s.kind not in ("vector", "unroll") for s in statements(form.body))
     single = next((k for k, axis in enumerate(axes) if plan.extent(axis) != 1), len(axes))
-    if single == len(axes):  # the loops inside keep the threads
+    if single == len(axes):
         for axis in axes:
             plan.do("serial", axis)
-        return
+        return ""
     outer = axes[single]
     short = plan.extent(outer) is None and plan.at_most(outer) is not None
-    if len(axes) - single > (1 if short or rows else 2) and not plan.tried("collapse", outer, axes[single + 1]):
-        outer = roles.shape(plan.kernel).axes[single]
+    if len(axes) - single > (1 if short or rows else 2):
+        known = {x.axis for x in all_loops(plan.kernel)}
+        if not plan.tried("collapse", outer, axes[single + 1]):
+            outer = next(x.axis for x in all_loops(plan.kernel) if x.axis not in known)
     plan.do("parallel", outer)
-    if any(isinstance(s, Alloc) and s.buffer.space == "private" and not s.buffer.elements.is_const for s in statements(plan.kernel.body)):
-        plan.tried("region", *(() if plan.alone else (outer,)))  # memory of a row is allocated once a thread
+    return outer
+
+
+def _each_by_itself(plan: Plan) -> None:
+    """Nests in a loop that may have a single trip become nests of their own: an image alone has as many rows as several have."""
+    form = roles.shape(plan.kernel)
+    nests = [s for s in form.body if isinstance(s, Loop) and s.kind == "parallel"]
+    rest = [s for s in form.body if not isinstance(s, Let)]
+    if not form.chain or len(nests) < 2 or len(nests) < len(rest) or any(plan.extent(axis) is not None for axis in form.axes):
+        return
+    made = [written((s,)) for s in nests]
+    if any(n.attr in made[k] for k in range(len(nests)) for s in nests[k + 1 :] for n in reads((s,))) or plan.tried("fission", *form.axes):
+        return
+    for s in plan.kernel.body:
+        inner = roles.shape(plan.kernel.with_body((s,))).body
+        while isinstance(inner[-1], Loop) and len(inner) > 1 and not plan.tried("sink", inner[-1].axis):
+            s = next(x for x in plan.kernel.body if isinstance(x, Loop) and isinstance(s, Loop) and x.axis == s.axis)
+            inner = roles.shape(plan.kernel.with_body((s,))).body
 
 
 def prefetched(plan: Plan) -> None:
