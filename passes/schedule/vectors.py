@@ -65,11 +65,9 @@ def _width(plan: Plan, body: Block) -> int:
 def threads(plan: Plan) -> None:
     """The outermost parallel loop of more than one trip gets the threads; the next is collapsed into it where it is known to be short, where two loops or more are inside it, or a row with loops of its own.
 
-    Of several nests each has its own; so do those in a loop that may be as short as one trip, where none reads what another writes."""
-    _each_by_itself(plan)
-    nests = [s for s in plan.kernel.body if isinstance(s, Loop) and s.kind == "parallel"]
-    if len(nests) > 1:
-        for nest in nests:
+    Nests in a loop that may be as short as one trip each have their own, where none reads what another writes."""
+    if _each_by_itself(plan):
+        for nest in [s for s in plan.kernel.body if isinstance(s, Loop)]:
             _shared(plan, roles.shape(plan.kernel.with_body((nest,))))
         return
     outer = _shared(plan, roles.shape(plan.kernel))
@@ -95,21 +93,22 @@ def _shared(plan: Plan, form: roles.Shape) -> str:
     return outer
 
 
-def _each_by_itself(plan: Plan) -> None:
-    """Nests in a loop that may have a single trip become nests of their own: an image alone has as many rows as several have."""
+def _each_by_itself(plan: Plan) -> bool:
+    """Nests in a loop that may have a single trip become nests of their own: an image alone has as many rows as several have.  False, and nothing done, where there are none."""
     form = roles.shape(plan.kernel)
     nests = [s for s in form.body if isinstance(s, Loop) and s.kind == "parallel"]
     rest = [s for s in form.body if not isinstance(s, Let)]
     if not form.chain or len(nests) < 2 or len(nests) < len(rest) or any(plan.extent(axis) is not None for axis in form.axes):
-        return
+        return False
     made = [written((s,)) for s in nests]
     if any(n.attr in made[k] for k in range(len(nests)) for s in nests[k + 1 :] for n in reads((s,))) or plan.tried("fission", *form.axes):
-        return
-    for s in plan.kernel.body:
-        inner = roles.shape(plan.kernel.with_body((s,))).body
-        while isinstance(inner[-1], Loop) and len(inner) > 1 and not plan.tried("sink", inner[-1].axis):
-            s = next(x for x in plan.kernel.body if isinstance(x, Loop) and isinstance(s, Loop) and x.axis == s.axis)
-            inner = roles.shape(plan.kernel.with_body((s,))).body
+        return False
+    for outermost in [s.axis for s in plan.kernel.body if isinstance(s, Loop)]:
+        while True:
+            inner = roles.shape(plan.kernel.with_body((plan.loop(outermost),))).body
+            if len(inner) < 2 or not isinstance(inner[-1], Loop) or plan.tried("sink", inner[-1].axis):
+                break
+    return True
 
 
 def prefetched(plan: Plan) -> None:
