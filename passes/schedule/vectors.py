@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ...ir import polynomial as pl
 from ...ir.expr import ZERO, Expr, var
-from ...ir.kernel import Alloc, Block, Let, Loop, Store, expressions, statements, written
+from ...ir.kernel import Alloc, Block, Loop, Store, expressions, statements, written
 from ...ir.simplify import simplify
 from ...ir.walks import rewrite
 from . import cost, prefetches, roles
@@ -63,52 +63,21 @@ def _width(plan: Plan, body: Block) -> int:
 
 
 def threads(plan: Plan) -> None:
-    """The outermost parallel loop of more than one trip gets the threads; the next is collapsed into it where it is known to be short, where two loops or more are inside it, or a row with loops of its own.
-
-    Nests in a loop that may be as short as one trip each have their own, where none reads what another writes."""
-    if _each_by_itself(plan):
-        for nest in [s for s in plan.kernel.body if isinstance(s, Loop)]:
-            _shared(plan, roles.shape(plan.kernel.with_body((nest,))))
-        return
-    outer = _shared(plan, roles.shape(plan.kernel))
-    if outer and any(isinstance(s, Alloc) and s.buffer.space == "private" and not s.buffer.elements.is_const for s in statements(plan.kernel.body)):
-        plan.tried("region", *(() if plan.alone else (outer,)))  # memory of a row is allocated once a thread
-
-
-def _shared(plan: Plan, form: roles.Shape) -> str:
-    """The loop of a nest that gets the threads; "" where all have one trip, so that the loops inside keep them."""
+    """The outermost parallel loop of more than one trip gets the threads; the next is collapsed into it where it is known to be short, where two loops or more are inside it, or a row with loops of its own."""
+    form = roles.shape(plan.kernel)
     axes, rows = form.axes, any(isinstance(s, Loop) and s.kind not in ("vector", "unroll") for s in statements(form.body))
     single = next((k for k, axis in enumerate(axes) if plan.extent(axis) != 1), len(axes))
-    if single == len(axes):
+    if single == len(axes):  # the loops inside keep the threads
         for axis in axes:
             plan.do("serial", axis)
-        return ""
+        return
     outer = axes[single]
     short = plan.extent(outer) is None and plan.at_most(outer) is not None
-    if len(axes) - single > (1 if short or rows else 2):
-        known = {x.axis for x in all_loops(plan.kernel)}
-        if not plan.tried("collapse", outer, axes[single + 1]):
-            outer = next(x.axis for x in all_loops(plan.kernel) if x.axis not in known)
+    if len(axes) - single > (1 if short or rows else 2) and not plan.tried("collapse", outer, axes[single + 1]):
+        outer = roles.shape(plan.kernel).axes[single]
     plan.do("parallel", outer)
-    return outer
-
-
-def _each_by_itself(plan: Plan) -> bool:
-    """Nests in a loop that may have a single trip become nests of their own: an image alone has as many rows as several have.  False, and nothing done, where there are none."""
-    form = roles.shape(plan.kernel)
-    nests = [s for s in form.body if isinstance(s, Loop) and s.kind == "parallel"]
-    rest = [s for s in form.body if not isinstance(s, Let)]
-    if not form.chain or len(nests) < 2 or len(nests) < len(rest) or any(plan.extent(axis) is not None for axis in form.axes):
-        return False
-    made = [written((s,)) for s in nests]
-    if any(n.attr in made[k] for k in range(len(nests)) for s in nests[k + 1 :] for n in reads((s,))) or plan.tried("fission", *form.axes):
-        return False
-    for outermost in [s.axis for s in plan.kernel.body if isinstance(s, Loop)]:
-        while True:
-            inner = roles.shape(plan.kernel.with_body((plan.loop(outermost),))).body
-            if len(inner) < 2 or not isinstance(inner[-1], Loop) or plan.tried("sink", inner[-1].axis):
-                break
-    return True
+    if any(isinstance(s, Alloc) and s.buffer.space == "private" and not s.buffer.elements.is_const for s in statements(plan.kernel.body)):
+        plan.tried("region", *(() if plan.alone else (outer,)))  # memory of a row is allocated once a thread
 
 
 def prefetched(plan: Plan) -> None:
