@@ -119,6 +119,13 @@ PIPELINE: tuple[Pass, ...] = (
         "before scheduling, which looks at one kernel at a time; after legalize, which tells what is computed with",
         frozenset({2, 3}),
     ),
+    Pass(
+        "join_blocks",
+        "kernel",
+        "kernel",
+        "after all that joins whole kernels; right before scheduling, which tiles the contraction inside a block",
+        frozenset({2, 3}),
+    ),
     Pass("schedule", "kernel", "kernel", "at -O0 and -O1 only what the target demands (GPU axes), from -O2 the automatic schedule"),
     Pass("lower", "kernel", "program", "flat addresses and vectors; from here on nothing is decided"),
     Pass("simplify_index", "program", "program", "addresses are sums of products now; bounds of the loops are known"),

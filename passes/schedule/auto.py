@@ -9,6 +9,7 @@ from ...ir.target import Options, Target
 from ...ir.verify.body import Body
 from ...ir.verify.races import races
 from . import variants
+from .blocks import blocks
 from .cascades import cascade
 from .contractions import contract
 from .few_rows import few_rows
@@ -31,7 +32,7 @@ def automatic(
     if condition is not None:
         return _each_branch(kernel, condition, facts, target, options)
     reasons: list[str] = []
-    for attempt in (_gpu,) if target.gpu else (_cascade, _contraction, *(() if branch else (_few_rows,)), _vectors):
+    for attempt in (_gpu,) if target.gpu else (_cascade, _blocks, _contraction, *(() if branch else (_few_rows,)), _vectors):
         plan = Plan(kernel, facts, target, options, elsewhere=elsewhere)
         try:
             if attempt(plan):
@@ -93,6 +94,10 @@ def _gpu(plan: Plan) -> bool:
 def _cascade(plan: Plan) -> bool:
     _perfect(plan)
     return cascade(plan)
+
+
+def _blocks(plan: Plan) -> bool:
+    return blocks(plan)
 
 
 def _contraction(plan: Plan) -> bool:

@@ -48,7 +48,7 @@ def direct(plan: Plan, found: Contraction, block: Blocking, words: bool = False)
     length = product(plan.loop(axis).stop for axis in (*found.reduced, found.column))
     condition = call("less_equal", length, const(min(plan.target.l2 * 3 // 4 // found.accumulator.dtype.bytes, WORDS if words else 1 << 62)))
     reason = f"the column operand stays in the second cache ({plan.target.l2 >> 10} KiB){' and is small' if words else ''}: register tile {block.direct_rows}×{block.columns}, nothing packed"
-    return _tried(plan, condition, reason, lambda: _tiles(plan, found, block))
+    return _tried(plan, condition, reason, lambda: tiles(plan, found, block))
 
 
 def streamed(plan: Plan, found: Contraction, block: Blocking, words: bool = False) -> Expr | None:
@@ -92,7 +92,10 @@ def in_place(plan: Plan, found: Contraction) -> bool:
     return all(stride(plan.facts.buffers[s.buffer].address(s.index), column) == 1 for s in stores)
 
 
-def _tiles(plan: Plan, found: Contraction, block: Blocking) -> None:
+def tiles(plan: Plan, found: Contraction, block: Blocking, clamps: bool = False) -> None:
+    """Register tiles of operands that are read where they lie.  StepError.
+
+    `clamps`: tiles that are whole have code of their own, which keeps no row from running over the end."""
     row, column, outer = found.rows[-1], found.column, (*found.batch, *found.rows[:-1])
     order = (*outer, row, column)
     if roles.shape(plan.kernel).axes != order:
@@ -113,7 +116,7 @@ def _tiles(plan: Plan, found: Contraction, block: Blocking) -> None:
         plan.do("stage", buffer, c, at=found.reduced[-1], space="register")
         plan.do("vectorize", f"{c}.s")
     if not guarded:
-        plan.tried("interior", *found.reduced, r, c)
+        plan.tried("interior", *found.reduced, r, c, clamps=1 if clamps else "")
     for outermost, inner in tile.nests(found.accumulator.name):
         plan.do("vectorize", inner.axis)
         plan.do("unroll", outermost.axis)

@@ -1,0 +1,63 @@
+"""The plan for blocks: a parallel loop that holds several nests, a contraction among them, and the memory between them.
+
+    for block parallel
+      alloc A, D private                           what a thread keeps of them stays in its second cache
+      for …: A[…] = …                              vectors, as if this were all of a kernel
+      for rows, columns: acc[rows, columns]        register tiles, operands read in place
+      for …: Y[…] = … D[…]
+
+Each nest is looked at as a kernel by itself, whose memory is what it shares with the others too, for one thread; the steps that it takes there are taken in the whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir.kernel import Alloc, Kernel, Let, Loop
+from . import roles
+from .cost import blocking
+from .direct import in_place, tiles
+from .plan import Plan
+from .tree import Facts, local_buffers
+from .vectors import vectors
+
+THREADS = ("parallel", "region")  # steps that are for all nests together
+
+
+def blocks(plan: Plan) -> bool:
+    """Schedule such a kernel; False (and an unchanged plan) where it is none."""
+    form = roles.shape(plan.kernel)
+    nests = [s for s in form.body if isinstance(s, Loop)]
+    if len(form.chain) != 1 or len(nests) < 2 or not all(isinstance(s, (Let, Alloc, Loop)) for s in form.body):
+        return False
+    kept = {n: b for n, b in local_buffers(plan.kernel).items() if any(isinstance(s, Alloc) and s.buffer is b for s in form.body)}
+    facts = Facts({**plan.facts.buffers, **kept}, plan.facts.sizes, plan.facts.strict)
+    parts = [_Part(plan, nest, facts) for nest in nests]
+    if not any(p.found for p in parts):
+        return False
+    for p in parts:
+        for line in p.steps():
+            if line.split()[0] not in THREADS:
+                plan.do(*line.split())
+        plan.note(*p.plan.notes)
+    plan.do("parallel", form.axes[0])
+    plan.tried("region")  # memory of a block is allocated once a thread
+    return True
+
+
+class _Part:
+    """One of the nests, as a kernel of its own."""
+
+    def __init__(self, plan: Plan, nest: Loop, facts: Facts) -> None:
+        kernel = Kernel(plan.kernel.name, tuple(facts.buffers), (nest,))
+        self.plan = Plan(kernel, facts, replace(plan.target, cores=1, l3=0), plan.options)  # what is stored is read soon, past no cache
+        found = roles.contraction(kernel, facts)
+        self.found = found if found is not None and found.rows and in_place(self.plan, found) else None
+
+    def steps(self) -> tuple[str, ...]:
+        if self.found is None:
+            vectors(self.plan)
+        else:  # rows enough for the largest tile: what is computed in vain at their end is little
+            block = blocking(self.plan.target, self.found.accumulator.dtype)
+            tiles(self.plan, self.found, block._replace(direct_rows=block.rows), clamps=True)
+        return self.plan.kernel.schedule
