@@ -31,9 +31,9 @@ IN_MEMORY = frozenset({"input", "contiguous", "gather", "scatter", "update", "sc
 
 
 class _Pick(NamedTuple):
-    """A factor that is 0 but where `index` is the position along an axis, and what it is there (None: 1)."""
+    """A factor that is 0 but where `at` is the position along an axis, and what it is there (None: 1)."""
 
-    index: View
+    at: View
     along: int
     value: View | None
 
@@ -121,7 +121,7 @@ def _number(value: int, dtype: DType) -> Node:
 
 def _valid(pick: _Pick, extent: Expr, shape: Shape) -> tuple[Node, Node]:
     """Whether the index is a position, and the index, `extent` where it is none; over `shape`."""
-    index = pick.index if pick.index.dtype is INDEX else identity(elementwise("cast", shape, pick.index, to=INDEX))
+    index = pick.at if pick.at.dtype is INDEX else identity(elementwise("cast", shape, pick.at, to=INDEX))
     last = View(iota_node(extent, ()), ())
     from_zero = elementwise("less_equal", shape, View(iota_node(ZERO, ()), ()), index)
     to_end = elementwise("less_than", shape, index, last)
@@ -135,7 +135,7 @@ def _gathered(node: Node, pick: _Pick, rest: list[View], domain: Shape) -> Node 
     left = [k for k in range(len(domain)) if k != r]
     places = {axis(k): axis(new) for new, k in enumerate(left)}
     shape = tuple(domain[k] for k in left)
-    valid, index = _valid(pick._replace(index=pick.index.through(places)), domain[r], shape)
+    valid, index = _valid(pick._replace(at=pick.at.through(places)), domain[r], shape)
     made = [_at(v, r, places, shape, identity(index), domain[r]) for v in rest]
     found = [v for v in made if v is not None]
     if len(found) < len(made):
@@ -180,12 +180,12 @@ def _scattered(node: Node, pick: _Pick, rest: list[View], domain: Shape) -> Node
     r, reduced = pick.along, set(range(node.rank, len(domain)))
     if domain[r].is_const and domain[r].attr <= FEW:
         return None
-    if r in _axes(*rest) or not reduced or not reduced & _axes(pick.index):
+    if r in _axes(*rest) or not reduced or not reduced & _axes(pick.at):
         return None
     left = [*(k for k in range(len(domain)) if k in reduced), *(k for k in range(node.rank) if k != r)]
     places = {axis(k): axis(new) for new, k in enumerate(left)}
     shape = tuple(domain[k] for k in left)
-    _, index = _valid(pick._replace(index=pick.index.through(places)), domain[r], shape)
+    _, index = _valid(pick._replace(at=pick.at.through(places)), domain[r], shape)
     value = View(_number(1, node.dtype), ())
     for k, v in enumerate(rest):
         value = v.through(places) if k == 0 else identity(elementwise("mul", shape, value, v.through(places), span=node.span))

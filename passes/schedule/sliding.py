@@ -37,7 +37,7 @@ def panels(plan: Plan) -> Expr | None:
 
 
 def short_rows(plan: Plan) -> Expr | None:
-    """As `panels`, where a register tile of one row would be empty for the most part: it holds two."""
+    """As `panels`, where a register tile of one row would be empty for the most part: it holds two, or more of those that are known to be shorter."""
     return _tried(plan, _short_rows)
 
 
@@ -76,21 +76,26 @@ def _parts(plan: Plan) -> None:
 
 
 def _panels(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
-    return _tiles(plan, found, slides, 1, cost.FEW_COLUMNS if _step(found, slides) == 1 else cost.FEWER_COLUMNS)
+    block = blocking(plan.target, found.accumulator.dtype)
+    return _tiles(plan, found, slides, 1, block.rows, cost.FEW_COLUMNS if _step(found, slides) == 1 else cost.FEWER_COLUMNS)
 
 
 def _short_rows(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
     if len(slides.along) < 2:
         return None
     apart = _apart(plan, found, slides)
-    longest = blocking(plan.target, found.accumulator.dtype).rows // 2 * apart.get(slides.along[-1], 1)
-    fits = call("less_equal", plan.loop(slides.along[-1]).stop, const(longest))
-    condition = _tiles(plan, found, slides, 2, cost.FEW_COLUMNS, in_turn=not apart) if not fits.is_const or fits.attr else None
+    most = blocking(plan.target, found.accumulator.dtype).rows
+    rows, length = 2, most // 2
+    width, height = plan.extent(slides.along[-1]), plan.extent(slides.along[-2])
+    if width is not None and width < length and height is not None and not apart:  # as of the taps of a filter, whose gradient this is
+        rows, length = -(-height // -(-height // (most // width))), width
+    fits = call("less_equal", plan.loop(slides.along[-1]).stop, const(length * apart.get(slides.along[-1], 1)))
+    condition = _tiles(plan, found, slides, rows, length, cost.FEW_COLUMNS, in_turn=not apart) if not fits.is_const or fits.attr else None
     return condition and (both(condition, fits) or TRUE)
 
 
-def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, least: int, in_turn: bool = False) -> Expr | None:
-    """Register tiles of so many rows, where there are so many columns at least.  `in_turn`: the panels are packed one after the other, each by the thread that multiplies with it."""
+def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, length: int, least: int, in_turn: bool = False) -> Expr | None:
+    """Register tiles of so many rows of this length, where there are so many columns at least.  `in_turn`: the panels are packed one after the other, each by the thread that multiplies with it."""
     contraction = roles.contraction(plan.kernel, plan.facts, slides.column) if slides.column else None
     if contraction is None or contraction.row_operands != (slides.operand,):
         return None
@@ -98,7 +103,7 @@ def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, least: int,
     if condition.is_const and not condition.attr:
         return None
     block = blocking(plan.target, found.accumulator.dtype)
-    column, acc, length = slides.column, found.accumulator.name, block.rows // rows
+    column, acc = slides.column, found.accumulator.name
     plan.do("split", column, block.columns, tail="pad")
     if in_turn:
         outer, above, row = _shared_window(plan, found, slides, (length, rows))
@@ -136,7 +141,7 @@ def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, least: int,
 def _in_turn(plan: Plan, found: Reduction, operands: Sequence[str], column: str) -> Reduction:
     """Cut the reduction in pieces, for each of which a piece of the panel is packed, used for all tiles while it is in the near caches, and the next one asked for: the reduction inside a piece."""
     deep, *others = found.reduced
-    plan.do("split", deep, cost.TURN_DEPTH)
+    plan.do("split", deep, cost.TURN_DEPTH if all(plan.extent(a) is not None for a in others) else cost.TURN_LONG)
     inside = plan.loop(f"{column}.0").body[0]
     assert isinstance(inside, Loop)
     plan.do("accumulate", f"{deep}.0", outside=inside.axis, space="private")
@@ -230,7 +235,12 @@ def _shared_window(plan: Plan, found: Reduction, slides: Sliding, tile: tuple[in
     rest = [a for a in found.kept if plan.has(a) and a not in (*above, row)]
     elsewhere = {a for n in found.operands if n.attr != slides.operand for a in n.names}
     images = [a for a in rest if a not in elsewhere and a not in slides.missed][-1:]
-    blocks = dict.fromkeys(images, cost.TURN_IMAGES) | dict.fromkeys(above, cost.TURN_ROWS) | {row: tile[0]}  # which holds the whole row
+    many = cost.TURN_IMAGES
+    if (
+        tile[0] * 2 < blocking(plan.target, found.accumulator.dtype).rows
+    ):  # all taps of a filter: of more filters, or a panel would be used for them alone
+        many *= max(1, cost.TURN_ROWS // (plan.extent(above[0]) or 1))
+    blocks = dict.fromkeys(images, many) | dict.fromkeys(above, cost.TURN_ROWS) | {row: tile[0]}  # which holds the whole row
     for axis, length in blocks.items():
         plan.do("split", axis, length)
     outer = [a for a in rest if a not in images] + [f"{a}.0" for a in blocks]
