@@ -65,7 +65,7 @@ STEPS: dict[str, Step] = {
     "fission": Step(distribute.fission, "n+", {"around": "l"}),
     "sink": Step(distribute.sink, "n"),
     "stage": Step(staging.stage, "nn+", {"at": "n", "space": "n", "order": "l", "name": "n", "align": "i"}),
-    "window": Step(windows.window, "nn+", {"at": "n", "multiple": "l", "lanes": "i", "space": "n", "name": "n", "align": "i"}),
+    "window": Step(windows.window, "nn+", {"at": "n", "multiple": "l", "lanes": "i", "space": "n", "name": "n", "align": "i", "last": "n"}),
     "spill": Step(staging.spill, "nn", {"turned": "i"}),
     "compute_at": Step(producers.compute_at, "nn"),
     "hold": Step(chains.hold, "nni?"),

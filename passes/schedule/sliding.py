@@ -166,6 +166,11 @@ def _step(found: Reduction, slides: Sliding) -> int:
     return 0
 
 
+def _is_last(found: Reduction, slides: Sliding) -> bool:
+    """Whether neighbours on the row read neighbours in memory: a tile's elements are read from one address then, and constant distances."""
+    return all(slides.along[-1] in n.args[-1].names for n in found.operands if n.attr == slides.operand)
+
+
 def _along(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
     row, acc = slides.along[-1], found.accumulator
     if stride(plan.facts.buffers[found.store.buffer].address(found.store.index), row) != 1:
@@ -221,7 +226,7 @@ def _window(
     outer += classes
     for axis in found.reduced if apart else ():
         plan.tried("sieve", axis)
-    _copied(plan, found, slides, [*outer, *within.values()][-1], (row, *above), tile)
+    _copied(plan, found, slides, [*outer, *within.values()][-1], (row, *above), tile, last=row if lane and not _is_last(found, slides) else "")
     return outer, above[0] if above else "", row
 
 
@@ -246,17 +251,35 @@ def _shared_window(plan: Plan, found: Reduction, slides: Sliding, tile: tuple[in
     outer = [a for a in rest if a not in images] + [f"{a}.0" for a in blocks]
     plan.do("reorder", *outer, f"{column}.0", *(f"{a}.1" for a in blocks), f"{column}.1")
     above, row = [f"{a}.1" for a in above], f"{row}.1"
-    _copied(plan, found, slides, outer[-1], (row, *above), tile, images=[f"{a}.1" for a in images], space="shared")
+    _copied(
+        plan,
+        found,
+        slides,
+        outer[-1],
+        (row, *above),
+        tile,
+        images=[f"{a}.1" for a in images],
+        space="shared",
+        last="" if _is_last(found, slides) else row,
+    )
     return outer, above[0] if above else "", row
 
 
 def _copied(
-    plan: Plan, found: Reduction, slides: Sliding, at: str, axes: tuple[str, ...], tile: tuple[int, ...], images: Sequence[str] = (), space: str = ""
+    plan: Plan,
+    found: Reduction,
+    slides: Sliding,
+    at: str,
+    axes: tuple[str, ...],
+    tile: tuple[int, ...],
+    images: Sequence[str] = (),
+    space: str = "",
+    last: str = "",
 ) -> None:
     """What the windows read inside the loop `at`, copied in vectors; what the threads copy together is cut along an axis that is no block."""
     before = plan.kernel
     lanes = plan.target.lanes(found.accumulator.dtype)
-    plan.do("window", slides.operand, *axes, *found.reduced, *images, at=at, multiple=",".join(map(str, tile)), lanes=lanes, space=space)
+    plan.do("window", slides.operand, *axes, *found.reduced, *images, at=at, multiple=",".join(map(str, tile)), lanes=lanes, space=space, last=last)
     copy = plan.newest(before)
     copying = plan.copying(copy, before)
     long = [a for a in copying[:-1] if plan.loop(a).stop.names <= plan.facts.sizes.keys()] if images else []
