@@ -91,7 +91,7 @@ class Reshape(Movement):
                 old, new, at, taken = [*old[:-1], rest], new[:-1], at[:-1], ONE
             else:
                 break
-        places = [*at[:-1], at[-1] if taken is ONE else at[-1] // taken]
+        places = at if taken is ONE else [*at[:-1], at[-1] // taken]
         flat = ZERO
         for extent, place in zip(new, places, strict=True):
             flat = flat * extent + place

@@ -207,13 +207,13 @@ def take_out_multiples(x: Poly, d: Poly, known: Known) -> Poly | None:
 
 
 def out_of_product(x: Poly, d: Poly, known: Known) -> Poly | None:
-    """a·b // d → (a // d)·b for a constant d of which the size a is a multiple, so that what b counts can be seen"""
+    """a·b // d → (a // d)·b for a constant d of which a is a multiple, so that what b counts can be seen"""
     if len(x) != 1 or not pl.is_constant(d) or d.get((), 0) < 2:
         return None
     ((m, c),) = x.items()
     for k, a in enumerate(m):
-        if len(m) > 1 and c == 1 and a.op == "size" and is_multiple({(a,): 1}, d, known):
-            return pl.times(pl.poly(call("floordiv", a, pl.expr(d))), {(*m[:k], *m[k + 1 :]): 1})
+        if len(m) > 1 and is_multiple({(a,): 1}, d, known):
+            return pl.times(pl.poly(call("floordiv", a, pl.expr(d))), {(*m[:k], *m[k + 1 :]): c})
     return None
 
 
