@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from .expr import ONE, TRUE, ZERO, Expr, axis, both, product
 from .graph import Shape
 from .movement import Movement
+from .polynomial import divided, poly
+from .polynomial import expr as from_poly
 from .tensor import BuildError, Int, Tensor, show_shape
 from .walks import postorder
 
@@ -69,17 +71,42 @@ class Reshape(Movement):
         """For each old axis its position as an expression of the new positions."""
         index: list[Expr] = []
         for olds, news in self.groups(old, new):
-            flat = ZERO
-            for k in news:
-                flat = flat * new[k] + axis(k)
-            inner = ONE
-            found: list[Expr] = []
-            for k in reversed(olds):
-                position = flat if inner is ONE else flat // inner
-                found.append(position if k == olds[0] else position % old[k])
-                inner = self.tidy(inner * old[k])
-            index += reversed(found)
+            index += self.refined([old[k] for k in olds], [new[k] for k in news], [axis(k) for k in news])
         return index
+
+    def refined(self, old: list[Expr], new: list[Expr], at: list[Expr]) -> list[Expr]:
+        """The positions along axes of a group, from those `at` of the new ones: from the last on, an axis whose extent is a factor of the other's is taken out of it; what is left is mapped as one
+        position."""
+        found: list[Expr] = []
+        within, inner = ZERO, ONE  # of the last old axis, what is known of its position: within + inner · (the rest)
+        taken = ONE  # of the last new axis: its position is divided by that
+        while old and new and len(old) + len(new) > 2:
+            o, n, e = old[-1], new[-1], at[-1] if taken is ONE else at[-1] // taken
+            if (rest := self.quotient(n, o)) is not None and len(old) > 1:
+                found.append(within + inner * (e % o))
+                old, within, inner = old[:-1], ZERO, ONE
+                new, taken = [*new[:-1], rest], self.tidy(taken * o)
+            elif (rest := self.quotient(o, n)) is not None and len(new) > 1:
+                within, inner = within + inner * e, self.tidy(inner * n)
+                old, new, at, taken = [*old[:-1], rest], new[:-1], at[:-1], ONE
+            else:
+                break
+        places = at if taken is ONE else [*at[:-1], at[-1] // taken]
+        flat = ZERO
+        for extent, place in zip(new, places, strict=True):
+            flat = flat * extent + place
+        behind = ONE
+        for k in reversed(range(len(old))):
+            position = flat if behind is ONE else flat // behind
+            position = position if k == 0 else position % old[k]
+            found.append(within + inner * position if k == len(old) - 1 else position)
+            behind = self.tidy(behind * old[k])
+        return found[::-1]
+
+    def quotient(self, a: Expr, b: Expr) -> Expr | None:
+        """a / b where that is a polynomial, other than 1; None where it is not."""
+        q, left = divided(poly(a), poly(b)) if b is not ZERO else ({}, {(): 1})
+        return None if left or self.same(a, b) else from_poly(q)
 
     def groups(self, old: Shape, new: Shape) -> list[tuple[list[int], list[int]]]:
         """The axes of both shapes in groups, each as small as can be proven, with as many elements on either side; what nothing

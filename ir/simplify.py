@@ -206,6 +206,17 @@ def take_out_multiples(x: Poly, d: Poly, known: Known) -> Poly | None:
     return pl.plus(divide(exact, d, known), divide(pl.plus(x, exact, -1), d, known))
 
 
+def out_of_product(x: Poly, d: Poly, known: Known) -> Poly | None:
+    """a·b // d → (a // d)·b for a constant d of which a is a multiple, so that what b counts can be seen"""
+    if len(x) != 1 or not pl.is_constant(d) or d.get((), 0) < 2:
+        return None
+    ((m, c),) = x.items()
+    for k, a in enumerate(m):
+        if len(m) > 1 and is_multiple({(a,): 1}, d, known):
+            return pl.times(pl.poly(call("floordiv", a, pl.expr(d))), {(*m[:k], *m[k + 1 :]): c})
+    return None
+
+
 def below_one(x: Poly, d: Poly, known: Known) -> Poly | None:
     """x // d → 0 for 0 <= x < d;   → -1 for -d <= x < 0     (d > 0)"""
     if known.nonnegative(x):
@@ -292,7 +303,7 @@ def mod_by_factor(x: Poly, d: Poly, known: Known) -> Poly | None:
 
 Rule = Callable[[Poly, Poly, Known], Poly | None]
 DIVISION_BY_ANY: tuple[Rule, ...] = (by_one, by_negative)
-DIVISION: tuple[Rule, ...] = (take_out, take_out_multiples, below_one, by_factor, nested)
+DIVISION: tuple[Rule, ...] = (take_out, take_out_multiples, out_of_product, below_one, by_factor, nested)
 MODULUS: tuple[Rule, ...] = (mod_by_one, mod_below, drop_multiples, drop_inner_mod, mod_by_factor)
 
 

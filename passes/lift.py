@@ -153,6 +153,15 @@ class Lift:
         node = reduce_node(combiner, self.shape(axes), self.shape(over), self.view(body, [*axes, *over]))
         return Operand(node, tuple(axes))
 
+    def moved(self, x: Operand, mapping: Mapping[Expr, Expr], domain: Expr, otherwise: Expr) -> Operand:
+        """The operand with variables as `mapping` gives them, where `domain` holds, and `otherwise` elsewhere."""
+        index = tuple(substitute(e, mapping) for e in x.index)
+        if x.domain is None:
+            return replace(x, index=index, domain=domain, fill=otherwise.attr)
+        return self.choice(
+            domain, replace(x, index=index, domain=substitute(x.domain, mapping)), Operand(const_node(otherwise.attr, otherwise.dtype))
+        )
+
     def reduced(self, d: Sum | Scan | Unknown, body: Operand) -> Operand:
         assert isinstance(d, Sum)
         return self.folded_over(d.combiner, body, [t.var for t in d.loops])

@@ -18,6 +18,7 @@ from .dependence import Dependences, is_data
 from .domains import NotTensor
 from .loop_events import Events
 from .loop_records import Event, Read, Unknown
+from .overlaps import Turned, turned
 
 
 class Order:
@@ -26,6 +27,7 @@ class Order:
     def __init__(self, found: Events, pairs: Dependences) -> None:
         self.found, self.pairs = found, pairs
         self.stuck: dict[int, NotTensor] = {}
+        self.turned: dict[int, Turned] = {}  # accumulations whose iterations overlap, as sums for each position
         self.together: list[tuple[int, int]] = []
         self.before: dict[tuple[int, int], None] = {}  # (a, b): a runs before b
         self.seen: dict[Read, tuple[tuple[int, ...], tuple[int, ...]]] = {}  # the events that a read comes behind, and those that come behind it
@@ -68,7 +70,11 @@ class Order:
         if not w.combiner and len(kept) < len(w.loops):
             self.stick(k, w, "is stored again by later iterations of a loop")
         elif self.pairs.meet(one, one):
-            self.stick(k, "two iterations may store the same element:", w)
+            turn = turned(w, self.found.arrays[w.buffer][1])
+            if turn is None:
+                self.stick(k, "two iterations may store the same element:", w)
+            else:
+                self.turned[k] = turn
 
     # ---- two events
 

@@ -46,6 +46,13 @@ PIPELINE: tuple[Pass, ...] = (
         frozenset({2, 3}),
     ),
     Pass(
+        "pick",
+        "graph",
+        "graph",
+        "after simplify, which composes views; before cascade and fuse, which would make rows of zeros with a one",
+        frozenset({2, 3}),
+    ),
+    Pass(
         "row_axes",
         "graph",
         "graph",

@@ -82,7 +82,8 @@ def _raised(node: Node, pairs: Dependences, inout: frozenset[str], options: Opti
 
 
 def _parallel(node: Node, pairs: Dependences, target: Target, options: Options) -> Node | None:
-    """A nest with its independent loops marked, and without the checks that nobody wants."""
+    """A nest with its independent loops marked, its checks outside of the loops that they do not ask about, and without those that nobody wants."""
+    from .checks import checks_outside
     from .concurrency import marked
     from .local_arrays import made_global
 
@@ -91,6 +92,8 @@ def _parallel(node: Node, pairs: Dependences, target: Target, options: Options) 
         return None
     if options.unchecked:
         nest = replace(nest, body=map_block(nest.body, lambda s: () if isinstance(s, Check) and s.code == BAD_INDEX else None))
+    if not target.gpu:  # there, a check lets a thread leave out the access behind it
+        nest = checks_outside(nest, pairs.known)
     nest = marked(nest, pairs)
     if target.gpu:
         nest = made_global(nest)

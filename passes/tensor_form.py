@@ -3,6 +3,7 @@
     an event that stores every element       the value's node itself
     one that stores a part                   update; over a constant, a view of the value that is the constant outside
     X[e] ⊕= v, some loops not in e           X ⊕ reduce.⊕ of v over those loops
+    X[2·i + j] ⊕= v, where iterations meet   the same, of v at i = (position - j) / 2 (`overlaps.py`)
     a group that stays loops                 a nest of the statements that it needs (`loop_slices.py`)
 
 Each gives a new version of the tensors that it stores into.
@@ -10,7 +11,7 @@ Each gives a new version of the tensors that it stores into.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 from ..ir.bounds import Known
@@ -35,6 +36,7 @@ from .loop_events import Events
 from .loop_order import Order
 from .loop_records import Event, Scan, stamped
 from .loop_slices import Slice
+from .overlaps import Turned
 
 _IN_MEMORY = frozenset({"nest", "update", "scatter", "scan"})
 
@@ -244,14 +246,17 @@ class _Versions:
     def stored(self, k: int, event: Event) -> Node:
         """The version of the event's tensor after it."""
         dtype, shape = self.found.arrays[event.buffer]
+        turn, written = self.order.turned.get(k), event
+        if turn is not None:
+            event = replace(event, index=turn.index, loops=(*turn.trips, *(t for t in event.loops if t.var not in turn.solved)))
         mentioned = {n for e in event.index for n in postorder(e)}
         kept = [t for t in event.loops if t.var in mentioned]
         kept.sort(key=lambda t: next(d for d, e in enumerate(event.index) if t.var in set(postorder(e))))
         reduced = [t.var for t in event.loops if t.var not in mentioned]
-        lift = Lift(self.boxes(k, event, kept), self.known, self.source, self.found, self.options.strict)
+        lift = Lift(self.boxes(k, (*event.loops, *written.loops), kept), self.known, self.source, self.found, self.options.strict)
         if event.previous:
             return self.recurrence(event, kept, lift, shape)
-        value = self.value(k, event, reduced, lift, dtype)
+        value = self.value(written, reduced, lift, dtype, turn)
         self.checked |= lift.checked
         axes = [t.var for t in kept]
         old = self.head(event.buffer)
@@ -294,7 +299,7 @@ class _Versions:
         own = old.op == "input" and old.attr.name in self.inout and old is self.history[buffer][0][1]
         return own or old.op in _IN_MEMORY
 
-    def value(self, k: int, event: Event, reduced: list[Expr], lift: Lift, dtype: DType) -> Operand:
+    def value(self, event: Event, reduced: list[Expr], lift: Lift, dtype: DType, turn: Turned | None) -> Operand:
         """What is stored at each point of the kept loops; for an accumulation over loops, what is accumulated there."""
         old = _old(event, dtype)
         value = event.value
@@ -309,18 +314,23 @@ class _Versions:
             return result
         if self.options.strict and dtype.is_inexact and event.combiner in ("add", "mul"):
             raise NotTensor("--strict keeps the order in which floats are accumulated", event.span)
+        if turn is not None:
+            apart = [v for v in reduced if v not in set(postorder(turn.domain))]
+            result = lift.folded_over(event.combiner, result, apart) if apart else result  # over all that is summed: its terms do not overlap
+            result = lift.moved(result, turn.solved, turn.domain, otherwise)
+            reduced = [v for v in reduced if v not in apart]
         return lift.folded_over(event.combiner, result, reduced)
 
-    def boxes(self, k: int, event: Event, kept: list[Trip]) -> dict[Expr, Expr]:
-        """The greatest number of trips of every loop that the event depends on, over all iterations of the loops around it; kept ones first, in the order
+    def boxes(self, k: int, own: Sequence[Trip], kept: list[Trip]) -> dict[Expr, Expr]:
+        """The greatest number of trips of every loop that event k depends on, `own` and those of what it reads, over all iterations of the loops around it; kept ones first, in the order
         of the tensor's axes."""
         found = self.found
         defined = (t for v in found.definitions(*found.expressions(k)) for t in found.defined[v].loops)
-        loops = {t.var: t for t in (*event.loops, *(t for r in self.order.reads[k] for t in r.loops), *defined)}
+        loops = {t.var: t for t in (*own, *(t for r in self.order.reads[k] for t in r.loops), *defined)}
         extents: dict[Expr, Expr] = {}
         for t in sorted(loops.values(), key=lambda t: int(t.var.attr.rpartition("~")[2])):
             extents[t.var] = box(t, extents, self.known)
-        first = [t.var for t in kept] + [t.var for t in event.loops if t not in kept]
+        first = [t.var for t in kept] + [t.var for t in own if t not in kept]
         return {v: extents[v] for v in (*first, *(v for v in extents if v not in first))}
 
     def covering(self, event: Event, axes: list[Expr], lift: Lift, shape: Shape) -> tuple[dict[Expr, Expr], Expr | None] | None:

@@ -26,6 +26,9 @@ class Random:
     def divisor(self):
         return self.r.choice((const(2), const(4), const(8), const(12), const(-3), K, B, M, M * 4, K * B, N, V, M + B, K - 1))
 
+    def product(self):
+        return self.leaf() * self.leaf() * self.r.choice((K, N, M, const(3)))
+
     def integer(self, depth):
         if depth == 0 or self.r.random() < 0.15:
             return self.leaf()
@@ -99,7 +102,8 @@ def test_each_rule_alone(rule, op):
     known = Known(RANGES)
     fired = 0
     for _ in range(1500):
-        x, d = simplify(draw.integer(2), known), simplify(draw.r.choice((draw.divisor(), draw.divisor(), const(draw.r.choice((1, -1, -4))))), known)
+        drawn = draw.product() if rule is rules.out_of_product else draw.integer(2)  # seldom drawn otherwise
+        x, d = simplify(drawn, known), simplify(draw.r.choice((draw.divisor(), draw.divisor(), const(draw.r.choice((1, -1, -4))))), known)
         p, q = pl.poly(x), pl.poly(d)
         if not p or not q or (rule not in rules.DIVISION_BY_ANY and not known.positive(q)):
             continue

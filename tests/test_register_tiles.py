@@ -89,6 +89,10 @@ FORMS: dict[str, tuple[str, str, Reference, int]] = {
         ' (return (/ (einsum "hid,hde->hie" q c) (+ 1e-6 (sum (* q (sum k :axis 1 :keepdims t)) :axis -1 :keepdims t))))',
         linear, 2,
     ),
+    "distances by a matrix for each centre": (
+        "Q{f32}[N D] R{f32}[P D] S{f32}[P D D] -> O{f32}[N P]", '(setf x (- (unsqueeze Q :axis 1) R)) (return (einsum "npi,pij,npj->np" x S x))',
+        lambda q, r, s: np.einsum("npi,pij,npj->np", q[:, None] - r, s, q[:, None] - r, optimize=True), 1,
+    ),
     "a scale for each row": (
         "Q{f32}[N D] R{f32}[D M] V{f32}[N] -> O{f32}[N M]", "(return (/ (matmul Q R) (+ 1e-2 (abs (reshape V (N 1))))))", lambda q, k, v: q @ k / (1e-2 + np.abs(v)[:, None]), 1,
     ),

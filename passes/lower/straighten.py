@@ -8,20 +8,20 @@ from __future__ import annotations
 from operator import is_
 
 from ...ir.bounds import Known
-from ...ir.expr import TRUE, Expr, var
+from ...ir.expr import TRUE, Expr, both, var
 from ...ir.program import Block, For, If, Region, Stmt, While, expressions, map_expressions, statements, with_body
-from ...ir.simplify import simplify
-from ...ir.walks import postorder
+from ...ir.simplify import assuming, simplify
+from ...ir.walks import leaves, postorder
 from ..simplify_index import inside_loop
 
 
-def straighten(block: Block, known: Known, loops: tuple[For, ...] = ()) -> Block:
-    """`loops` are those around the block; what they say is worked out where it is asked for."""
-    changed = [_statement(s, known, loops) for s in block]
+def straighten(block: Block, known: Known, loops: tuple[For, ...] = (), conditions: tuple[Expr, ...] = ()) -> Block:
+    """`loops` are those around the block, `conditions` hold there; what they say is worked out where it is asked for."""
+    changed = [_statement(s, known, loops, conditions) for s in block]
     return block if all(map(is_, changed, block)) else tuple(changed)
 
 
-def _statement(s: Stmt, known: Known, loops: tuple[For, ...]) -> Stmt:
+def _statement(s: Stmt, known: Known, loops: tuple[For, ...], conditions: tuple[Expr, ...]) -> Stmt:
     match s:
         case For(pragma="vector" | "unroll"):
             lane = var(s.var)
@@ -29,13 +29,16 @@ def _statement(s: Stmt, known: Known, loops: tuple[For, ...]) -> Stmt:
                 return s
             for loop in (*loops, s):
                 known = inside_loop(loop, known, TRUE)  # that it runs, its range says too
+            known = assuming(known, both(*conditions))
             return with_body(s, map_expressions(s.body, lambda e: simplify(e, known) if divides(e, lane) else e))
         case For():
-            return with_body(s, straighten(s.body, known, (*loops, s)))
+            return with_body(s, straighten(s.body, known, (*loops, s), conditions))
         case While() | Region():
-            return with_body(s, straighten(s.body, known, loops))
+            return with_body(s, straighten(s.body, known, loops, conditions))
         case If():
-            return If(s.condition, straighten(s.body, known, loops), straighten(s.orelse, known, loops))
+            # of sizes alone: a variable may be set again
+            here = (*conditions, s.condition) if not s.condition.buffers and not leaves(s.condition, "var") else conditions
+            return If(s.condition, straighten(s.body, known, loops, here), straighten(s.orelse, known, loops, conditions))
         case _:
             return s
 

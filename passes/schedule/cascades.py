@@ -42,10 +42,16 @@ def cascade(plan: Plan) -> bool:
         return False
     (along,) = steps
     nests = [n for s in along.body if isinstance(s, Loop) and (n := contraction_of(s, plan)) is not None]
-    rows = _rows(form.axes, nests, plan)
+    moving = _moving(nests, plan)
+    rows = _rows(form.axes, moving)
+    if nests and not rows:
+        rows = tuple(a for a in form.axes if a not in moving)
     if not nests or not rows:
         return False
-    found = _Cascade(plan, along.axis, nests, form.axes[: len(form.axes) - len(rows)], rows, blocking(plan.target, nests[0].accumulator.dtype))
+    batch = tuple(a for a in form.axes if a not in rows)
+    if form.axes != (*batch, *rows):
+        plan.do("reorder", *batch, *rows)
+    found = _Cascade(plan, along.axis, nests, batch, rows, blocking(plan.target, nests[0].accumulator.dtype))
     if plan.alone:
         instructions = [contractions.neighbours(plan, n) for n in nests]
         saved = plan.kernel
@@ -80,17 +86,22 @@ def contraction_of(loop: Loop, plan: Plan) -> Contraction | None:
     return Contraction((), (), loop.axis, (inner.axis,), row, column, allocs[0], stores[0].buffer)
 
 
-def _rows(chain: tuple[str, ...], nests: list[Contraction], plan: Plan) -> tuple[str, ...]:
-    """The innermost kept axes that no column operand moves with: all of these rows read the same columns."""
+def _moving(nests: list[Contraction], plan: Plan) -> set[str]:
+    """The axes that column operands move with."""
     columns = {(n.column, b) for n in nests for b in n.column_operands}
     used: set[str] = set()
     for s in statements(plan.kernel.body):
         for n in loads_in(*expressions(s)):
             if any(b == n.attr and axis in n.names for axis, b in columns):
                 used |= n.names
+    return used
+
+
+def _rows(chain: tuple[str, ...], moving: set[str]) -> tuple[str, ...]:
+    """The innermost kept axes that no column operand moves with: all of these rows read the same columns."""
     rows: list[str] = []
     for axis in reversed(chain):
-        if axis in used:
+        if axis in moving:
             break
         rows.insert(0, axis)
     return tuple(rows)

@@ -33,6 +33,7 @@ WINDOW_ROWS = 4  # rows of results that share a copy of what their windows read
 WINDOW_TILES = 8  # register tiles side by side along such a row
 TURN_ROWS = 16  # rows of results for which a panel of columns is packed that is used by one thread alone
 TURN_DEPTH = 64  # of its reduction at a time: a piece of a panel stays in the near caches for all tiles
+TURN_LONG = 2  # the same where the rest of the reduction may be as long as one likes
 TURN_IMAGES = 4  # and positions along the axis before
 COLUMN_TILES = 4  # register tiles of columns in a block: it amortises the copy, and there are blocks enough to be shared evenly
 FEW_COLUMNS = 8  # with fewer columns, most lanes of a vector of them are empty: vectors along the row do more

@@ -27,18 +27,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...ir.expr import Expr, call, const, product
+from ...ir.expr import Expr, call, const, product, var
 from ...ir.kernel import Store, expressions, statements
+from ...ir.polynomial import degree, poly
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
 from .. import costs
 from . import roles
-from .affine import stride
+from .affine import inside, stride
 from .cost import FEW_TILES, STREAM_DEPTH, STREAM_TILES, WORD_TILES, WORDS, Blocking
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
-from .tree import StepError, all_loops, loads_in
+from .tree import StepError, all_loops, around, loads_in
 
 
 def direct(plan: Plan, found: Contraction, block: Blocking, words: bool = False) -> Expr | None:
@@ -96,10 +97,11 @@ def tiles(plan: Plan, found: Contraction, block: Blocking, clamps: bool = False)
     """Register tiles of operands that are read where they lie.  StepError.
 
     `clamps`: tiles that are whole have code of their own, which keeps no row from running over the end."""
-    row, column, outer = found.rows[-1], found.column, (*found.batch, *found.rows[:-1])
-    order = (*outer, row, column)
+    order = (*found.batch, *found.rows, found.column)
     if roles.shape(plan.kernel).axes != order:
         plan.do("reorder", *order)
+    rows = _rows(plan, found, block)
+    row, column, outer = rows[-1], found.column, (*found.batch, *rows[:-1])
     height, width = plan.extent(row), plan.extent(column)
     rows = block.direct_rows if height is None else max(1, min(block.direct_rows, height))
     columns = block.columns if width is None or width > block.columns // 2 else block.columns // 2
@@ -121,6 +123,33 @@ def tiles(plan: Plan, found: Contraction, block: Blocking, clamps: bool = False)
         plan.do("vectorize", inner.axis)
         plan.do("unroll", outermost.axis)
     plan.do("parallel", plan.collapsed((*outer, f"{row}.0")))
+
+
+def _rows(plan: Plan, found: Contraction, block: Blocking) -> tuple[str, ...]:
+    """The axes of the rows; last ones too short for a tile are one with those before them, where all that they move lies at equal distances then."""
+    rows = found.rows
+    height = plan.extent(rows[-1])
+    if height is None or height * 2 > block.direct_rows:
+        return rows
+    for k in range(len(rows) - 1):
+        saved = plan.kernel
+        joined = plan.collapsed(rows[k:])
+        if _is_straight(plan, joined):
+            return (*rows[:k], joined)
+        plan.kernel = saved
+    return rows
+
+
+def _is_straight(plan: Plan, axis: str) -> bool:
+    """Whether every address is linear in the axis."""
+    loop = plan.loop(axis)
+    known = inside(around(plan.kernel, axis), plan.facts.known)
+    touched = [(s.buffer, s.index) for s in statements((loop,)) if isinstance(s, Store)]
+    touched += [(n.attr, n.args) for s in statements((loop,)) for e in expressions(s) for n in loads_in(e)]
+    addresses = [simplify(plan.facts.buffers[b].address(index), known) for b, index in touched if b in plan.facts.buffers]
+    return all(degree(poly(a), var(axis)) == 1 for a in addresses if axis in a.names) and not any(
+        axis in n.names for a in addresses for m in poly(a) for n in m if n.op != "var"
+    )
 
 
 def _is_guarded(plan: Plan, buffer: str, column: str) -> bool:

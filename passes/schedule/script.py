@@ -65,7 +65,7 @@ STEPS: dict[str, Step] = {
     "fission": Step(distribute.fission, "n+", {"around": "l"}),
     "sink": Step(distribute.sink, "n"),
     "stage": Step(staging.stage, "nn+", {"at": "n", "space": "n", "order": "l", "name": "n", "align": "i"}),
-    "window": Step(windows.window, "nn+", {"at": "n", "multiple": "l", "lanes": "i", "space": "n", "name": "n", "align": "i"}),
+    "window": Step(windows.window, "nn+", {"at": "n", "multiple": "l", "lanes": "i", "space": "n", "name": "n", "align": "i", "last": "n"}),
     "spill": Step(staging.spill, "nn", {"turned": "i"}),
     "compute_at": Step(producers.compute_at, "nn"),
     "hold": Step(chains.hold, "nni?"),
@@ -79,9 +79,7 @@ STEPS: dict[str, Step] = {
     "screen": Step(dots.screen, "n"),
     "align": Step(streams.align, "nn", {"least": "i"}),
     "stream_store": Step(streams.stream_store, "n", {"least": "i"}),
-    "prefetch": Step(
-        prefetches.prefetch, "nnn", {"trips": "i", "bytes": "i", "near": "i", "least": "i", "places": "i", "most": "i", "over": "i"}
-    ),
+    "prefetch": Step(prefetches.prefetch, "nnn", {"trips": "i", "bytes": "i", "near": "i", "least": "i", "places": "i", "most": "i", "over": "i"}),
     "region": Step(team.region, "n?"),
 }
 

@@ -37,7 +37,7 @@ def panels(plan: Plan) -> Expr | None:
 
 
 def short_rows(plan: Plan) -> Expr | None:
-    """As `panels`, where a register tile of one row would be empty for the most part: it holds two."""
+    """As `panels`, where a register tile of one row would be empty for the most part: it holds two, or more of those that are known to be shorter."""
     return _tried(plan, _short_rows)
 
 
@@ -76,21 +76,26 @@ def _parts(plan: Plan) -> None:
 
 
 def _panels(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
-    return _tiles(plan, found, slides, 1, cost.FEW_COLUMNS if _step(found, slides) == 1 else cost.FEWER_COLUMNS)
+    block = blocking(plan.target, found.accumulator.dtype)
+    return _tiles(plan, found, slides, 1, block.rows, cost.FEW_COLUMNS if _step(found, slides) == 1 else cost.FEWER_COLUMNS)
 
 
 def _short_rows(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
     if len(slides.along) < 2:
         return None
     apart = _apart(plan, found, slides)
-    longest = blocking(plan.target, found.accumulator.dtype).rows // 2 * apart.get(slides.along[-1], 1)
-    fits = call("less_equal", plan.loop(slides.along[-1]).stop, const(longest))
-    condition = _tiles(plan, found, slides, 2, cost.FEW_COLUMNS, in_turn=not apart) if not fits.is_const or fits.attr else None
+    most = blocking(plan.target, found.accumulator.dtype).rows
+    rows, length = 2, most // 2
+    width, height = plan.extent(slides.along[-1]), plan.extent(slides.along[-2])
+    if width is not None and width < length and height is not None and not apart:  # as of the taps of a filter, whose gradient this is
+        rows, length = -(-height // -(-height // (most // width))), width
+    fits = call("less_equal", plan.loop(slides.along[-1]).stop, const(length * apart.get(slides.along[-1], 1)))
+    condition = _tiles(plan, found, slides, rows, length, cost.FEW_COLUMNS, in_turn=not apart) if not fits.is_const or fits.attr else None
     return condition and (both(condition, fits) or TRUE)
 
 
-def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, least: int, in_turn: bool = False) -> Expr | None:
-    """Register tiles of so many rows, where there are so many columns at least.  `in_turn`: the panels are packed one after the other, each by the thread that multiplies with it."""
+def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, length: int, least: int, in_turn: bool = False) -> Expr | None:
+    """Register tiles of so many rows of this length, where there are so many columns at least.  `in_turn`: the panels are packed one after the other, each by the thread that multiplies with it."""
     contraction = roles.contraction(plan.kernel, plan.facts, slides.column) if slides.column else None
     if contraction is None or contraction.row_operands != (slides.operand,):
         return None
@@ -98,7 +103,7 @@ def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, least: int,
     if condition.is_const and not condition.attr:
         return None
     block = blocking(plan.target, found.accumulator.dtype)
-    column, acc, length = slides.column, found.accumulator.name, block.rows // rows
+    column, acc = slides.column, found.accumulator.name
     plan.do("split", column, block.columns, tail="pad")
     if in_turn:
         outer, above, row = _shared_window(plan, found, slides, (length, rows))
@@ -136,7 +141,7 @@ def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, least: int,
 def _in_turn(plan: Plan, found: Reduction, operands: Sequence[str], column: str) -> Reduction:
     """Cut the reduction in pieces, for each of which a piece of the panel is packed, used for all tiles while it is in the near caches, and the next one asked for: the reduction inside a piece."""
     deep, *others = found.reduced
-    plan.do("split", deep, cost.TURN_DEPTH)
+    plan.do("split", deep, cost.TURN_DEPTH if all(plan.extent(a) is not None for a in others) else cost.TURN_LONG)
     inside = plan.loop(f"{column}.0").body[0]
     assert isinstance(inside, Loop)
     plan.do("accumulate", f"{deep}.0", outside=inside.axis, space="private")
@@ -159,6 +164,11 @@ def _step(found: Reduction, slides: Sliding) -> int:
             if row in dict(form.terms):
                 return abs(dict(form.terms)[row])
     return 0
+
+
+def _is_last(found: Reduction, slides: Sliding) -> bool:
+    """Whether neighbours on the row read neighbours in memory: a tile's elements are read from one address then, and constant distances."""
+    return all(slides.along[-1] in n.args[-1].names for n in found.operands if n.attr == slides.operand)
 
 
 def _along(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
@@ -216,7 +226,7 @@ def _window(
     outer += classes
     for axis in found.reduced if apart else ():
         plan.tried("sieve", axis)
-    _copied(plan, found, slides, [*outer, *within.values()][-1], (row, *above), tile)
+    _copied(plan, found, slides, [*outer, *within.values()][-1], (row, *above), tile, last=row if lane and not _is_last(found, slides) else "")
     return outer, above[0] if above else "", row
 
 
@@ -230,23 +240,46 @@ def _shared_window(plan: Plan, found: Reduction, slides: Sliding, tile: tuple[in
     rest = [a for a in found.kept if plan.has(a) and a not in (*above, row)]
     elsewhere = {a for n in found.operands if n.attr != slides.operand for a in n.names}
     images = [a for a in rest if a not in elsewhere and a not in slides.missed][-1:]
-    blocks = dict.fromkeys(images, cost.TURN_IMAGES) | dict.fromkeys(above, cost.TURN_ROWS) | {row: tile[0]}  # which holds the whole row
+    many = cost.TURN_IMAGES
+    if (
+        tile[0] * 2 < blocking(plan.target, found.accumulator.dtype).rows
+    ):  # all taps of a filter: of more filters, or a panel would be used for them alone
+        many *= max(1, cost.TURN_ROWS // (plan.extent(above[0]) or 1))
+    blocks = dict.fromkeys(images, many) | dict.fromkeys(above, cost.TURN_ROWS) | {row: tile[0]}  # which holds the whole row
     for axis, length in blocks.items():
         plan.do("split", axis, length)
     outer = [a for a in rest if a not in images] + [f"{a}.0" for a in blocks]
     plan.do("reorder", *outer, f"{column}.0", *(f"{a}.1" for a in blocks), f"{column}.1")
     above, row = [f"{a}.1" for a in above], f"{row}.1"
-    _copied(plan, found, slides, outer[-1], (row, *above), tile, images=[f"{a}.1" for a in images], space="shared")
+    _copied(
+        plan,
+        found,
+        slides,
+        outer[-1],
+        (row, *above),
+        tile,
+        images=[f"{a}.1" for a in images],
+        space="shared",
+        last="" if _is_last(found, slides) else row,
+    )
     return outer, above[0] if above else "", row
 
 
 def _copied(
-    plan: Plan, found: Reduction, slides: Sliding, at: str, axes: tuple[str, ...], tile: tuple[int, ...], images: Sequence[str] = (), space: str = ""
+    plan: Plan,
+    found: Reduction,
+    slides: Sliding,
+    at: str,
+    axes: tuple[str, ...],
+    tile: tuple[int, ...],
+    images: Sequence[str] = (),
+    space: str = "",
+    last: str = "",
 ) -> None:
     """What the windows read inside the loop `at`, copied in vectors; what the threads copy together is cut along an axis that is no block."""
     before = plan.kernel
     lanes = plan.target.lanes(found.accumulator.dtype)
-    plan.do("window", slides.operand, *axes, *found.reduced, *images, at=at, multiple=",".join(map(str, tile)), lanes=lanes, space=space)
+    plan.do("window", slides.operand, *axes, *found.reduced, *images, at=at, multiple=",".join(map(str, tile)), lanes=lanes, space=space, last=last)
     copy = plan.newest(before)
     copying = plan.copying(copy, before)
     long = [a for a in copying[:-1] if plan.loop(a).stop.names <= plan.facts.sizes.keys()] if images else []

@@ -9,9 +9,9 @@ transposition    store and loads are consecutive along different axes: square ti
 
 from __future__ import annotations
 
-from ...ir.expr import ZERO, Expr, var
+from ...ir.expr import ONE, ZERO, Expr, both, var
 from ...ir.kernel import Alloc, Block, Loop, Store, expressions, statements, written
-from ...ir.simplify import simplify
+from ...ir.simplify import assuming, simplify
 from ...ir.target import LINE, PAGE
 from . import cost, prefetches, roles
 from .affine import divides, inside, same_position, stride
@@ -269,8 +269,7 @@ def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.ACCUMULATORS)
     """Vectors along an innermost loop inside a row."""
     axis, width = loop.axis, _width(plan, loop.body)
     extent = plan.extent(axis)
-    # what `collapse` leaves, (x // N)·N + x % N, is x
-    addresses = [simplify(a, plan.facts.known) if taken_apart(a, axis) else a for a in roles.accesses(loop.body, plan.facts.buffers)]
+    addresses = _along(plan, loop)
     if width < 2 or (extent is not None and extent < width):
         return
     if roles.units(addresses, axis) < roles.moving(addresses, axis) - sum(in_pieces(a, axis, width) for a in addresses):
@@ -290,6 +289,17 @@ def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.ACCUMULATORS)
             axis = f"{axis}.1"
             width = _width(plan, plan.loop(axis).body)
         _fold(plan, axis, width, side_by_side)
+
+
+def _along(plan: Plan, loop: Loop) -> list[Expr]:
+    """What a loop accesses; what `collapse` leaves, and a reshape, (x // N)·N + x % N, is x: of what is accessed, no extent is 0."""
+    addresses = roles.accesses(loop.body, plan.facts.buffers)
+    if not any(taken_apart(a, loop.axis) for a in addresses):
+        return addresses
+    touched = {n.attr for n in reads((loop,))} | written((loop,))
+    extents = both(*(ONE.le(e) for b in sorted(touched & plan.facts.buffers.keys()) for e in plan.facts.buffers[b].shape if not e.is_const))
+    known = assuming(inside(around(plan.kernel, loop.axis), plan.facts.known), extents)
+    return [simplify(a, known) if taken_apart(a, loop.axis) else a for a in addresses]
 
 
 def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:
@@ -371,7 +381,7 @@ def by_columns(plan: Plan) -> str | None:
         return None
     folded = {x.axis for x in all_loops(form.body)}
     often = [a for a in addresses if a.names & folded]
-    along = [(roles.accesses(x.body, plan.facts.buffers), x.axis) for x in roles.innermost(form.body)]
+    along = [(_along(plan, x), x.axis) for x in roles.innermost(form.body)]
     strided = sum(roles.moving(a, axis) - roles.units(a, axis) for a, axis in along)
     across = roles.moving(often, column) - roles.units(often, column)
     better = across < strided or (across == strided and roles.units(addresses, column) > sum(roles.units(a, axis) for a, axis in along))

@@ -40,6 +40,7 @@ def window(
     space: str = "private",
     name: str = "",
     align: int = 64,
+    last: str = "",
 ) -> Kernel:
     """Copy the part of a buffer that the iterations of some loops read, at its own positions: what several iterations read is copied once.
 
@@ -52,7 +53,8 @@ def window(
                                                           … X.window[p, 2·l + r] …
 
     `axes` are the loops inside `at` over which the copy extends; each iteration of `at` makes one.  As for `stage`, what is copied is the largest subexpression that reads
-    `buffer` and depends, inside `at`, on the axes alone.  It depends on them through sums of disjoint axes with constant factors; each sum is an axis of the copy.
+    `buffer` and depends, inside `at`, on the axes alone.  It depends on them through sums of disjoint axes with constant factors; each sum is an axis of the copy, in the order of the buffer's own,
+    but for that of the axis `last`, along which the copy is consecutive.
     With `multiple`, the copy has room for first axes whose extents are rounded up to multiples of these numbers, with `lanes` its last axis is filled in multiples of that; what only iterations beyond the
     end would read is 0.
     """
@@ -65,6 +67,7 @@ def window(
     if not all(m.isdecimal() and int(m) > 0 for m in multiple):
         raise StepError(f"window: multiple={','.join(multiple)} are no numbers")
     whole = dict(zip(axes, map(int, multiple), strict=False))
+    found.sort(key=lambda form: last in dict(form.terms))
     missing = sorted(set(axes) - {a for form in found for a, _ in form.terms})
     if missing:
         raise StepError(f"window: what is read of `{buffer}` does not depend on {', '.join(missing)}")

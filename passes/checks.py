@@ -1,0 +1,73 @@
+"""Checks of loops that stay loops are asked where what they ask about is decided, once.
+
+    for n in 0 .. N:                          for n in 0 .. N:
+      for d in 0 .. D:                          if 0 < D:
+        check 0 <= I[n]                 →         check 0 <= I[n]
+        E[I[n], d] add= G[n, d]                 for d in 0 .. D:
+                                                  E[I[n], d] add= G[n, d]
+
+A check leaves a loop when it stands before all that the body does and asks neither about the loop's variable nor about anything that the loop changes; it is asked if the loop runs at all, before
+anything of the loop is stored, as it was.  What is left can be vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir.bounds import Known
+from ..ir.expr import TRUE
+from ..ir.kernel import Alloc, Block, Check, If, Loop, Nest, Stmt, While, written
+from ..ir.simplify import simplify
+
+
+def checks_outside(nest: Nest, known: Known) -> Nest:
+    """The nest with its checks as far outside as they go."""
+    body = _block(nest.body, known)
+    return nest if body == nest.body else replace(nest, body=body)
+
+
+def _block(block: Block, known: Known) -> Block:
+    found: list[Stmt] = []
+    for s in block:
+        match s:
+            case Loop():
+                found += _loop(replace(s, body=_block(s.body, known)), known)
+            case While():
+                found.append(replace(s, body=_block(s.body, known)))
+            case If():
+                found.append(replace(s, body=_block(s.body, known), orelse=_block(s.orelse, known)))
+            case _:
+                found.append(s)
+    return tuple(found)
+
+
+def _loop(loop: Loop, known: Known) -> Block:
+    """The loop, behind the checks that leave it."""
+    first = 0
+    if not loop.step.is_const:
+        return (loop,)
+    while first < len(loop.body) and isinstance(loop.body[first], Check | If) and _leaves(loop.body[first], loop):
+        first += 1
+    if not first:
+        return (loop,)
+    runs = simplify(loop.start.lt(loop.stop) if loop.step.attr > 0 else loop.stop.lt(loop.start), known)
+    leaving = loop.body[:first]
+    inside = replace(loop, body=loop.body[first:])
+    return (*(leaving if runs is TRUE else (If(runs, leaving),)), *((inside,) if inside.body else ()))
+
+
+def _leaves(s: Stmt, loop: Loop) -> bool:
+    """A check, or an `if` around checks alone, of which no part depends on the loop."""
+    match s:
+        case Check():
+            return loop.axis not in s.condition.names and not s.condition.buffers & _changed(loop)
+        case If(condition, body, ()):
+            fixed = loop.axis not in condition.names and not condition.buffers & _changed(loop)
+            return fixed and bool(body) and all(isinstance(t, Check) and _leaves(t, loop) for t in body)
+        case _:
+            return False
+
+
+def _changed(loop: Loop) -> frozenset[str]:
+    own = {s.buffer.name for s in loop.body if isinstance(s, Alloc)}
+    return frozenset(written(loop.body) | own)

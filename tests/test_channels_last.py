@@ -1,0 +1,46 @@
+"""Windows over images whose channels lie together: a copy is consecutive along the row, so that a register tile's elements are read from one address and constant distances."""
+
+from __future__ import annotations
+
+import luminal
+import numpy as np
+import pytest
+from compilers import needs_cc
+from luminal.compiler import Settings, compilations
+from luminal.ir.kernel import Alloc, statements
+
+SEED = 24
+BODY = "(setf p (pad X (0 0) (1 1) (1 1) (0 0))) (setf u (unfold (unfold p :size 3 :step STEP :axis 1) :size 3 :step STEP :axis 2))"
+LAST = f'(composite last ((X{{f32}}[B H W C](where H > 0, W > 0) F{{f32}}[3 3 C O]) -> (Y)) {BODY} (return (einsum "bhwcij,ijco->bhwo" u F)))'
+FIRST = "(composite first ((X{f32}[B C H W] F{f32}[O C 3 3]) -> (Y)) (return (conv2d X F :padding (1 1))))"
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_the_row_is_last(step: int) -> None:
+    (found,) = compilations(LAST.replace("STEP", str(step)), Settings(runtime="clang", target="x86-64-v4"))
+    (kernel,) = found.run("schedule").kernels
+    copies = [s.buffer for s in statements(kernel.body) if isinstance(s, Alloc) and s.buffer.name.startswith("X.window")]
+    assert copies
+    assert all("C" in b.shape[-2].names and "C" not in b.shape[-1].names for b in copies)
+    assert any("last=" in line for line in kernel.schedule)
+
+
+def test_rows_that_are_last_are_left_so() -> None:
+    (found,) = compilations(FIRST, Settings(runtime="clang", target="x86-64-v4"))
+    (kernel,) = found.run("schedule").kernels
+    assert any(line.startswith("window") for line in kernel.schedule)
+    assert not any("last=" in line for line in kernel.schedule)
+
+
+@needs_cc
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1), (2, 9, 7, 17, 20), (1, 5, 33, 3, 9), (3, 20, 130, 16, 33)])
+def test_meaning(step: int, sizes: tuple[int, ...]) -> None:
+    b, h, w, c, o = sizes
+    rng = np.random.default_rng(SEED)
+    x, f = (rng.standard_normal(shape).astype(np.float32) for shape in ((b, h, w, c), (3, 3, c, o)))
+    padded = np.pad(x.astype(np.float64), ((0, 0), (1, 1), (1, 1), (0, 0)))
+    u = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))[:, ::step, ::step]
+    want = np.einsum("bhwcij,ijco->bhwo", u, f)
+    got = luminal.compile(LAST.replace("STEP", str(step)), runtime="clang")(x, f)
+    assert np.abs(got - want).max() <= 100 * np.finfo(np.float32).eps * (1 + np.abs(want).max())

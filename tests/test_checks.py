@@ -1,0 +1,51 @@
+"""Checks of loops that stay loops stand outside of the loops that they do not ask about, and still say what they said."""
+
+from __future__ import annotations
+
+import luminal
+import numpy as np
+import pytest
+from compilers import needs_cc
+from luminal.compiler import Settings, compilations
+from luminal.ir.kernel import Check, Loop, statements
+
+ROWS = "(composite rows ((I{i64}[N] G{f32}[N D] E{f32}[V D]) -> (E)) (dotimes (n N) (dotimes (d D) (incf (aref E (aref I n) d) (aref G n d)))))"
+BOXES = """(composite boxes ((I{i64}[N] G{f32}[N D C] E{f32}[V D C]) -> (E))
+  (dotimes (n N) (dotimes (d D) (dotimes (c C) (incf (aref E (aref I n) d c) (aref G n d c))))))"""
+MOVING = "(composite moving ((I{i64}[N] J{i64}[D] E{f32}[V]) -> (E I)) (dotimes (n N) (dotimes (d D) (incf (aref E (aref I n)) 1.0) (setf (aref I n) (aref J d)))))"
+
+
+def around_checks(text: str) -> list[list[str]]:
+    """The axes of the loops around each check, as the loops stand before they are scheduled."""
+    (found,) = compilations(text, Settings(runtime="clang", target="x86-64-v3"))
+    (kernel,) = found.run("legalize").kernels
+    loops = [s for s in statements(kernel.body) if isinstance(s, Loop)]
+    return [[x.axis for x in loops if any(s is c for s in statements(x.body))] for c in statements(kernel.body) if isinstance(c, Check)]
+
+
+@pytest.mark.parametrize("text", [ROWS, BOXES])
+def test_where_they_stand(text: str) -> None:
+    assert around_checks(text) == [["n"], ["n"]]
+
+
+def test_what_changes_is_asked_each_time() -> None:
+    assert ["n", "d"] in around_checks(MOVING)
+
+
+@needs_cc
+def test_they_still_say_so() -> None:
+    f = luminal.compile(ROWS, runtime="clang")
+    index, rows = np.array([2, 0, 2, 1]), np.arange(20, dtype=np.float32).reshape(4, 5)
+    table = np.zeros((3, 5), np.float32)
+    want = table.copy()
+    np.add.at(want, index, rows)
+    assert (f(index, rows, table) == want).all()
+    for bad in (3, -1):
+        with pytest.raises(ValueError, match="index out of range"):
+            f(np.array([0, bad, 1, 1]), rows, table)
+
+
+@needs_cc
+def test_loops_that_do_not_run_ask_nothing() -> None:
+    f = luminal.compile(ROWS, runtime="clang")
+    assert f(np.array([0, 7]), np.zeros((2, 0), np.float32), np.zeros((3, 0), np.float32)).shape == (3, 0)
