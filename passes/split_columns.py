@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from ..ir.bounds import Known
 from ..ir.expr import FALSE, TRUE, ZERO, Expr, both, call, ceildiv, const, load, maximum, minimum, product, var
-from ..ir.kernel import Alloc, Buffer, Kernel, Loop, Module, Store, identity_of, map_block
+from ..ir.kernel import Alloc, Buffer, Kernel, Let, Loop, Module, Stmt, Store, expressions, identity_of, map_block, statements
 from ..ir.renaming import Names, defined, unique_locals
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
@@ -88,10 +88,15 @@ def _split(m: Member, fits: Expr) -> tuple[list[Kernel], list[Buffer]]:
     piece = Loop(row, ZERO, minimum(length, m.axis.stop - var(chunk) * length), own(body, var(chunk) * length + var(row), m, names), "reduce")
     index = (var(chunk), *(var(x.axis) for x in m.kept))
     finish = [Store(parts[s.buffer].name, index, load(scalars[s.buffer].name, s.value.dtype)) for s in stores]
-    lets = tuple(s for s in m.rows.inside(len(m.rows.chain)) if not isinstance(s, (Alloc, Store, Loop)))
+    lets: list[Stmt] = []
+    wanted = {n for s in (piece, *statements(piece.body)) for e in expressions(s) for n in e.names}
+    for s in reversed(m.rows.inside(len(m.rows.chain))):
+        if isinstance(s, Let) and s.name in wanted:
+            lets.insert(0, s)
+            wanted |= s.value.names
     nest = unique_locals(around(m.kept, (*lets, *start, piece, *finish)), names.fresh)
     pieces = (*m.rows.before, Loop(chunk, ZERO, count, nest, "parallel"))
-    touched = (*(n for n in kernel.buffers if n not in m.rows.written), *(b.name for b in parts.values()))
+    touched = (*kernel.buffers, *(b.name for b in parts.values()))  # and what it does not touch is taken off the list
     note = f"up to {PIECES} pieces of the rows, whose sums are added up in their order: threads read whole rows"
     first = Kernel(kernel.name, touched, either(fits, pieces, ()), notes=(*kernel.notes, note))
     temps = [replace(b, shape=(call("where", fits, count, ZERO), *b.shape[1:])) if fits is not TRUE else b for b in parts.values()]

@@ -46,6 +46,8 @@ def lanes_of_64(e):
         call("where", J.lt(N), const(1.0, f32), const(0.0, f32)),
         call("where", call("equal", J + B, N - J), const(1.0, f32), const(0.0, f32)),
         cast(f64, J + B),
+        cast(f32, J // 3 + B),
+        cast(f32, J % 4 - N),
     ],
     ids=str,
 )
@@ -53,7 +55,7 @@ def test_lanes_are_narrow(value) -> None:
     assert not lanes_of_64(lowered(value, 4 if value.dtype is f64 else 8))
 
 
-@pytest.mark.parametrize("value", [cast(f32, J * J), cast(f32, J // 3), cast(f32, make("load", J.dtype, (J,), "X")), cast(f32, J * N)], ids=str)
+@pytest.mark.parametrize("value", [cast(f32, J * J), cast(f32, (J + N) // 3), cast(f32, make("load", J.dtype, (J,), "X")), cast(f32, J * N)], ids=str)
 def test_what_has_no_such_form_stays(value) -> None:
     assert lanes_of_64(lowered(value, 4))
 

@@ -124,7 +124,7 @@ class Values:
     def near(self, n: Expr, address: Expr) -> Expr | None:
         """Elements whose places beside each other no variable decides (x // 2, x % 4): the stretches of memory that hold them, and of those their lanes.  None where there are many, or long ones."""
         axis, lanes = self.axis, self.axis.lanes
-        if n.dtype.kind == "bool" or not axis.wide.isdisjoint(address.names):
+        if n.dtype.kind == "bool" or address.buffers or not axis.wide.isdisjoint(address.names):
             return None
         stretches: list[tuple[Expr, dict[int, int]]] = []  # a first place, and for some lanes how far from it
         for k in range(lanes):
@@ -135,7 +135,7 @@ class Values:
                     break
             else:
                 stretches.append((place, {k: 0}))
-            if len(stretches) > MOST_STRETCHES:
+            if len(stretches) > min(MOST_STRETCHES, lanes // 2):
                 return None
         result: Expr | None = None
         for start, offsets in stretches:
