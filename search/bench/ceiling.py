@@ -141,7 +141,8 @@ class Ceilings:
 
         name, rounds = ("f64" if dtype == "f64" else "f32"), 100_000
         lanes = self.width // (8 if name == "f64" else 4)
-        function, memory = getattr(self.library, f"fma_{name}"), numpy.ones(64)
+        # ones of its own dtype: the sums go to a thousand, and not through denormal numbers, for which some machines take a hundred times as long
+        function, memory = getattr(self.library, f"fma_{name}"), numpy.ones(64, "f4" if name == "f32" else "f8")
 
         def call() -> None:
             function(memory.ctypes.data, rounds, int(self.threads > 1))
