@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from ..ir.dtypes import i32
 from ..ir.expr import Expr, both, const, load, var, where
-from ..ir.kernel import Alloc, Block, Buffer, Check, If, Kernel, Let, Loop, Module, Stmt, Store, written
+from ..ir.kernel import Alloc, Block, Buffer, Check, If, Kernel, Let, Loop, Module, Stmt, Store, expressions, statements, written
 from ..ir.target import Options, Target
 from ..ir.walks import substitute
 
@@ -35,15 +35,18 @@ def checks_first(ir: Module, target: Target, options: Options) -> Module:
     if target.gpu:  # there each thread skips what lies outside, and no kernel waits for another
         return ir
     kernels: list[Kernel] = []
+    done: list[Kernel] = []  # of which nothing has been written since
     for kernel in ir.kernels:
         changed = written(kernel.body)
         found = [f for f in _checks(kernel.body, (), (), changed) if f.others or any(x.kind == "reduce" for x in f.loops)]
         for f in found:
             looked = _kernel(f, f"{kernel.name}_positions{len(kernels)}", kernel.buffers)
-            if not any(k.body == looked.body for k in kernels):
+            if not any(k.body == looked.body for k in done):
                 kernels.append(looked)
+                done.append(looked)
         moved = {id(f.check) for f in found}
         kernels.append(replace(kernel, body=_without(kernel.body, moved)) if found else kernel)
+        done = [k for k in done if changed.isdisjoint(b for s in statements(k.body) for e in expressions(s) for b in e.buffers)]
     return ir if len(kernels) == len(ir.kernels) else ir.with_kernels(tuple(kernels))
 
 

@@ -49,7 +49,7 @@ def direct(plan: Plan, found: Contraction, block: Blocking, words: bool = False)
     length = product(plan.loop(axis).stop for axis in (*found.reduced, found.column))
     condition = call("less_equal", length, const(min(plan.target.l2 * 3 // 4 // found.accumulator.dtype.bytes, WORDS if words else 1 << 62)))
     reason = f"the column operand stays in the second cache ({plan.target.l2 >> 10} KiB){' and is small' if words else ''}: register tile {block.direct_rows}×{block.columns}, nothing packed"
-    return _tried(plan, condition, reason, lambda: tiles(plan, found, block))
+    return tried_where(plan, condition, reason, lambda: tiles(plan, found, block))
 
 
 def streamed(plan: Plan, found: Contraction, block: Blocking, words: bool = False) -> Expr | None:
@@ -58,10 +58,11 @@ def streamed(plan: Plan, found: Contraction, block: Blocking, words: bool = Fals
         return None
     condition = call("less_equal", plan.loop(found.rows[0]).stop, const((WORD_TILES if words else FEW_TILES) * block.direct_rows))
     reason = "few rows: the column operand is read once, as it lies, in blocks of columns whose sums stay in the first cache"
-    return _tried(plan, condition, reason, lambda: _stream(plan, found, block))
+    return tried_where(plan, condition, reason, lambda: _stream(plan, found, block))
 
 
-def _tried(plan: Plan, condition: Expr, reason: str, steps: Callable[[], None]) -> Expr | None:
+def tried_where(plan: Plan, condition: Expr, reason: str, steps: Callable[[], None]) -> Expr | None:
+    """Take some steps for the sizes of a condition: the condition; None (and an unchanged plan) where it never holds or a step refuses."""
     if condition.is_const and not condition.attr:
         return None
     saved = plan.kernel

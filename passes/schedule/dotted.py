@@ -17,10 +17,11 @@ from ...ir.expr import Expr, call, const
 from ...ir.kernel import Loop
 from . import cost, roles
 from .affine import stride
+from .direct import tried_where
 from .plan import Plan
 from .roles import Contraction
 from .side_by_side import summed
-from .tree import StepError, all_loops, find
+from .tree import all_loops, find
 from .vectors import vectors_inside
 
 
@@ -32,19 +33,11 @@ def dotted(plan: Plan, found: Contraction, blocks: bool = False) -> Expr | None:
     (row,), (deep,) = found.rows, found.reduced
     addresses = [a for a in roles.accesses(find(plan.kernel, deep).body, plan.facts.buffers) if deep in a.names]
     condition = call("less_equal", plan.loop(row).stop, const(cost.DOTTED_BLOCKED if blocks else cost.DOTTED_ROWS))
-    if any(stride(a, deep) != 1 for a in addresses) or (condition.is_const and not condition.attr):
+    if any(stride(a, deep) != 1 for a in addresses):
         return None
-    saved = plan.kernel
-    try:
-        _tiles(plan, found, row, deep, width, blocks)
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"not where `{condition}` alone: {e}")
-        return None
-    plan.note(
-        f"where `{condition}`, few rows: columns are read along the reduction as they lie, {cost.rows_together(plan.target)} at a time{', a block of it in the first cache' if blocks else ''}"
-    )
-    return condition
+    held = ", a block of it in the first cache" if blocks else ""
+    reason = f"few rows: columns are read along the reduction as they lie, {cost.rows_together(plan.target)} at a time{held}"
+    return tried_where(plan, condition, reason, lambda: _tiles(plan, found, row, deep, width, blocks))
 
 
 def _tiles(plan: Plan, found: Contraction, row: str, deep: str, width: int, blocks: bool) -> None:
