@@ -1,6 +1,6 @@
 """The plans for contractions that read their operands where they lie, without packing and without memory of their own.
 
-*Direct*: the column operand stays in the caches, and is read again for each tile of rows.
+*Direct*: the column operand stays in the caches, and is read again for each of not too many tiles of rows.
 
     for batch, outer rows, row.0 parallel
       for column.0
@@ -35,7 +35,7 @@ from ...ir.walks import postorder
 from .. import costs
 from . import roles
 from .affine import inside, stride
-from .cost import FEW_TILES, STREAM_DEPTH, STREAM_TILES, WORD_TILES, WORDS, Blocking
+from .cost import FEW_TILES, STREAM_DEPTH, STREAM_TILES, UNPACKED, WORD_TILES, WORDS, Blocking
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
@@ -46,9 +46,12 @@ def direct(plan: Plan, found: Contraction, block: Blocking, words: bool = False)
     """Schedule a contraction whose column operand stays in the second cache: the condition on the sizes; None (and an unchanged plan) where it never does.
 
     `words`: packed, neighbours would be multiplied by one instruction."""
+    dtype = found.accumulator.dtype
     length = product(plan.loop(axis).stop for axis in (*found.reduced, found.column))
-    condition = call("less_equal", length, const(min(plan.target.l2 * 3 // 4 // found.accumulator.dtype.bytes, WORDS if words else 1 << 62)))
-    reason = f"the column operand stays in the second cache ({plan.target.l2 >> 10} KiB){' and is small' if words else ''}: register tile {block.direct_rows}×{block.columns}, nothing packed"
+    work = product((length, *(plan.loop(axis).stop for axis in found.rows)))
+    fits = call("less_equal", length, const(min(plan.target.l2 * 3 // 4 // dtype.bytes, WORDS if words else 1 << 62)))
+    condition = call("bit_and", fits, call("less_equal", work, const(UNPACKED * plan.target.lanes(dtype))))
+    reason = f"the column operand stays in the second cache ({plan.target.l2 >> 10} KiB) and too little is done with it to pay for a copy: register tile {block.direct_rows}×{block.columns}, nothing packed"
     return tried_where(plan, condition, reason, lambda: tiles(plan, found, block))
 
 

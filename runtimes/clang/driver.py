@@ -116,6 +116,9 @@ class Driver:
         if compiler.family == "gcc":
             # what one iteration of a tile reads and the next reads again would be kept, in general registers and on the stack, instead of loaded as a broadcast: a convolution 1.1 times as slow
             flags.append("-fno-predictive-commoning")
+        else:
+            # vectors are spelled out; what clang would join are the addresses of a tile's rows, by permutes on a port that multiply-adds want (gemm 1.2 to 1.5 times as slow on Golden Cove)
+            flags.append("-fno-slp-vectorize")
         if compiler.family == "zig":
             # what zig adds unasked: traps, and debug information that names this machine's folders
             flags += ["-fno-sanitize=undefined", *(() if "-g" in flags else ("-g0",))]
