@@ -9,7 +9,8 @@
         acc[row.1, column.1] add= A[row, p] · B[p, column]      the last rows are computed again, of the last columns only the first lanes are read
         C[row, column] = …                                       only what is inside
 
-Nothing is copied, so nothing has to be amortised: small sizes run at the speed of large ones.
+Nothing is copied, so nothing has to be amortised: small sizes run at the speed of large ones.  Where there are registers for a wide tile, there are two such nests inside the loop over row.0: whole
+wide tiles of columns, and narrower ones of what is left over.
 
 *Streamed*: there are few rows, so the column operand is read from memory about once, and that is what takes the time: it is read in the order in which it lies.
 
@@ -26,9 +27,10 @@ Elsewhere, and where vectors of the column operand are not consecutive in memory
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ...ir.expr import Expr, call, const, product, var
-from ...ir.kernel import Store, expressions, statements
+from ...ir.kernel import Alloc, Store, expressions, statements
 from ...ir.polynomial import degree, poly
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
@@ -107,26 +109,65 @@ def tiles(plan: Plan, found: Contraction, block: Blocking, clamps: bool = False)
     rows = _rows(plan, found, block)
     row, column, outer = rows[-1], found.column, (*found.batch, *rows[:-1])
     height, width = plan.extent(row), plan.extent(column)
-    rows = block.direct_rows if height is None else max(1, min(block.direct_rows, height))
-    columns = block.columns if width is None or width > block.columns // 2 else block.columns // 2
     guarded = [b for b in found.column_operands if _is_guarded(plan, b, column)]
-    plan.do("split", column, columns, tail="pad")
-    plan.do("split", row, rows, tail="clamp")
-    plan.do("reorder", *outer, f"{row}.0", f"{column}.0", f"{row}.1", f"{column}.1")
-    plan.do("expand", found.accumulator.name, f"{row}.1", f"{column}.1")
-    plan.do("fission", f"{row}.1", f"{column}.1")
-    tile = RegisterTile(plan, found.accumulator.name, row, column, found.reduced[0])
-    r, c = plan.summing(found.accumulator.name, found.reduced[0], 2)
-    plan.do("reorder", *found.reduced, r, c)
-    for buffer in guarded:  # what is asked of each element is asked once for all rows
-        plan.do("stage", buffer, c, at=found.reduced[-1], space="register")
-        plan.do("vectorize", f"{c}.s")
-    if not guarded:
-        plan.tried("interior", *found.reduced, r, c, clamps=1 if clamps else "")
-    for outermost, inner in tile.nests(found.accumulator.name):
-        plan.do("vectorize", inner.axis)
-        plan.do("unroll", outermost.axis)
+    wide = block.wide_columns if not guarded and (width is None or width > block.columns) else 0
+    most, columns = (block.wide_rows, wide) if wide else (block.direct_rows, block.columns)
+    if width is not None and width <= columns // 2:
+        columns //= 2
+    rows = most if height is None else max(1, min(most, height))
+    nest = _Nest(plan, found.accumulator.name, found.reduced, f"{row}.1", column)
+    if wide and (
+        width is None or width % wide
+    ):  # whole tiles of columns, then narrower ones of what is left over; both of the same rows, so that one loop is shared by threads
+        plan.do("split", column, wide, tail="cut")
+        plan.do("split", row, rows, tail="clamp")
+        before = plan.kernel
+        plan.do("fission", f"{row}.1")
+        (second,) = plan.added(before)
+        rest = _Nest.of(plan, second, f"{column}.t")
+        nest.tile(guarded, clamps)
+        plan.do("split", rest.column, block.columns, tail="pad")
+        rest.tile(guarded, clamps)
+    else:
+        plan.do("split", column, columns, tail="pad")
+        plan.do("split", row, rows, tail="clamp")
+        nest.tile(guarded, clamps)
     plan.do("parallel", plan.collapsed((*outer, f"{row}.0")))
+
+
+@dataclass
+class _Nest:
+    """One nest of tiles; `column` is split already, `row` is the part of the rows that is inside a tile."""
+
+    plan: Plan
+    accumulator: str
+    reduced: tuple[str, ...]
+    row: str
+    column: str
+
+    @staticmethod
+    def of(plan: Plan, row: str, column: str) -> _Nest:
+        """The nest inside of a loop over columns that a step has made: its names are those of copies."""
+        body = plan.loop(column).body
+        (accumulator,) = (s.buffer.name for s in body if isinstance(s, Alloc))
+        return _Nest(plan, accumulator, tuple(x.axis for x in all_loops(body) if x.kind == "reduce"), row, column)
+
+    def tile(self, guarded: list[str], clamps: bool) -> None:
+        plan, row, column = self.plan, self.row, self.column
+        plan.do("reorder", f"{column}.0", row, f"{column}.1")
+        plan.do("expand", self.accumulator, row, f"{column}.1")
+        plan.do("fission", row, f"{column}.1")
+        tile = RegisterTile(plan, self.accumulator, row, column, self.reduced[0])
+        r, c = plan.summing(self.accumulator, self.reduced[0], 2)
+        plan.do("reorder", *self.reduced, r, c)
+        for buffer in guarded:  # what is asked of each element is asked once for all rows
+            plan.do("stage", buffer, c, at=self.reduced[-1], space="register")
+            plan.do("vectorize", f"{c}.s")
+        if not guarded:
+            plan.tried("interior", *self.reduced, r, c, clamps=1 if clamps else "")
+        for outermost, inner in tile.nests(self.accumulator):
+            plan.do("vectorize", inner.axis)
+            plan.do("unroll", outermost.axis)
 
 
 def _rows(plan: Plan, found: Contraction, block: Blocking) -> tuple[str, ...]:
