@@ -56,6 +56,7 @@ class RegisterTile:
             *around, deep, inner = plan.copying(packed, before)
             if not turned(plan, packed, before):
                 self.in_vectors(packed, deep, inner)
+                self.in_strips(around[-1], packed, before)
             for _ in around[1:]:
                 first, second, *_ = plan.copying(packed, before)
                 if plan.tried("collapse", first, second):
@@ -75,6 +76,17 @@ class RegisterTile:
             plan.tried("vectorize", inner)
         else:
             plan.kernel = staged
+
+    def in_strips(self, panel: str, packed: str, before: Kernel) -> None:
+        """Copy a few neighbouring panels side by side: rows are read in long pieces, and few pages at a time."""
+        plan = self.plan
+        saved = plan.kernel
+        try:
+            plan.do("split", panel, cost.STRIP_PANELS)
+            *_, panel, deep, inner = plan.copying(packed, before)
+            plan.do("reorder", deep, panel, inner)
+        except StepError:
+            plan.kernel = saved
 
     def stage_rows(self, buffers: tuple[str, ...], tiles: str, at: str, order: str = "") -> None:
         """Panels of rows, [tiles, depth, row], one copy for each iteration of `at`."""
