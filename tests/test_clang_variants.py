@@ -13,8 +13,8 @@ GEMM = """
 (composite gemm ((A{T}[M K] B{T}[K N] D{T}[N]) -> (C{T}[M N]))
   (return (max (+ (matmul A B) D) (cast T 0))))
 """
-# rows, columns, depth: read in place; streamed past few rows; in packed panels (all at borders of every block); packed since much is done with it
-SIZES = [(5, 37, 29), (64, 32, 64), (20, 600, 530), (3, 600, 531), (101, 601, 530), (112, 640, 1024), (300, 230, 250)]
+# rows, columns, depth: read in place; streamed past few rows; in panels of each thread; in panels that all share (all at borders of every block), also where much is done with little
+SIZES = [(5, 37, 29), (64, 32, 64), (16, 600, 530), (3, 600, 531), (20, 601, 530), (128, 640, 1024), (129, 601, 530), (300, 230, 250)]
 
 
 @pytest.mark.parametrize("target", ["native", "x86-64-v3", "x86-64-v2"])

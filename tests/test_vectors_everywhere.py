@@ -103,11 +103,11 @@ FORMS: dict[str, Form] = {
     ),
     "few rows by a matrix that is turned over": Form(
         "X{f32}[M K] W{f32}[N K] -> Y{f32}[M N]", "(return (matmul X (transpose W)))", lambda x, w: x @ w.T, {"M": 7, "K": 1050, "N": 23},
-        ("where `M <= 8`, few rows: columns are read along the reduction as they lie", "where `M <= 32`, few rows"), never="alone: ",
+        ("where `M <= 8`, few rows: columns are read along the reduction as they lie", "where `M <= 16`, few rows"), never="alone: ",
     ),
     "some rows by matrices that are turned over": Form(
-        "X{f32}[B M K] W{f32}[B N K] -> Y{f32}[B M N]", "(return (matmul X (transpose W 0 2 1)))", lambda x, w: x @ w.swapaxes(1, 2), {"B": 2, "M": 27, "K": 1050, "N": 23},
-        ("where `M <= 8`, few rows", "where `M <= 32`, few rows"), never="alone: ",
+        "X{f32}[B M K] W{f32}[B N K] -> Y{f32}[B M N]", "(return (matmul X (transpose W 0 2 1)))", lambda x, w: x @ w.swapaxes(1, 2), {"B": 2, "M": 13, "K": 1050, "N": 23},
+        ("where `M <= 8`, few rows", "where `M <= 16`, few rows"), never="alone: ",
     ),
 }  # fmt: skip
 

@@ -23,6 +23,7 @@ from . import dots, roles, sliding
 from .cost import SCREENED, Blocking, blocking
 from .direct import direct, in_place, streamed
 from .dotted import dotted
+from .own_panels import own_panels
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
@@ -65,6 +66,8 @@ def contract(plan: Plan) -> bool:
         if dot is None and not in_place(plan, found):
             for blocks in (False, True):
                 parts.add(lambda part, blocks=blocks: dotted(part, found, blocks))
+        if dot is None:
+            parts.add(lambda part: own_panels(part, found, block))
         if not parts.complete:
             plan.note(
                 f"`{found.accumulator.name}` reuses {', '.join(found.row_operands)} along `{found.column}` and {', '.join(found.column_operands)} along "

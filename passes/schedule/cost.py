@@ -24,10 +24,11 @@ DIRECT_ROWS = 8  # of a tile without packing: two vectors side by side fill the 
 # Multiply-adds for each lane of a vector up to which a product that is packed takes longer than one read where it lies: copies go from one thread's cache to another's and wait for each other.
 # (Golden Cove, two threads, f32: 128³ 2.2 × and 192³ 1.5 × as long packed, 256³ 0.9, 300³ 0.7, 512³ 0.35; rows read where they lie are strided, and lines of arrays that NumPy made are split.)
 UNPACKED = 1 << 19
-FEW_TILES = 8  # up to so many tiles of rows, packing the column operand costs more than it saves
+FEW_TILES = 2  # up to so many tiles of rows, packing the column operand costs more than it saves
 DOTTED_DEPTH = 1024  # of their reduction at a time: what rows and columns hold of it is in the first cache
 DOTTED_ROWS = 8  # rows for which columns that lie along the reduction are read as they lie, from one end to the other
-DOTTED_BLOCKED = 32  # and rows for which they are read so in blocks; with more they are packed
+DOTTED_BLOCKED = 16  # and rows for which they are read so in blocks; with more they are packed
+OWN_ROWS = 128  # rows for which each thread packs its own panels of columns
 WORDS = (
     1 << 15
 )  # elements of a column operand from which on packing pays where neighbours are multiplied by one instruction: products in place are not
