@@ -44,6 +44,7 @@ def test_the_parts_are_the_page() -> None:
 
 @needs_cc
 @pytest.mark.long
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(not shutil.which("bash"), reason="no bash on PATH")
 @pytest.mark.parametrize("part", PARTS)
 def test_every_block_of_the_page_runs(part: str, tmp_path: Path) -> None:
