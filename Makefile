@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS ?= dev
+EXTRAS ?= test
 # A compiler from PyPI only where there is neither clang nor gcc.
 CC_FOUND := $(shell for c in clang gcc $$(ls /usr/bin 2>/dev/null | grep -E '^(clang|gcc)-[0-9]+$$'); do command -v $$c; done 2>/dev/null | head -1)
 CC_EXTRA := $(if $(CC_FOUND),,cc)
@@ -16,7 +16,7 @@ demo: $(VENV)/demo
 	@echo; echo "== built, run, and compared with the reference"
 	$(BIN)/luminal compile samples/gemm.toml --runtime clang --test "M=100, N=100, K=100"
 
-test: $(VENV)/dev
+test: $(VENV)/test
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(ARGS)
 
 check: $(VENV)/dev
@@ -34,7 +34,7 @@ bench: $(VENV)/demo
 chart: $(VENV)/demo
 	$(BIN)/python -m luminal.bench.chart -o docs/bench.svg
 
-bless: $(VENV)/dev
+bless: $(VENV)/test
 	$(BIN)/python -m pytest -q --bless tests
 
 # The page of the library, from the library, and that of the schedules, from the steps.
@@ -67,6 +67,10 @@ $(VENV)/demo: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install -q -e '.$(if $(CC_EXTRA),[$(CC_EXTRA)],)'
 	@touch $@
 
-$(VENV)/dev: $(VENV)/bin/python pyproject.toml
+$(VENV)/test: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install -q -e '.[$(EXTRAS)$(if $(CC_EXTRA),$(comma)$(CC_EXTRA),)]'
+	@touch $@
+
+$(VENV)/dev: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install -q -e '.[dev$(if $(CC_EXTRA),$(comma)$(CC_EXTRA),)]'
 	@touch $@

@@ -250,7 +250,12 @@ class Function:
         if not isinstance(value, numpy.ndarray):
             if not hasattr(value, "__dlpack__"):
                 raise TypeError(f"port {port.name}: expected an array, found {type(value).__name__}")
-            value = numpy.from_dlpack(value)
+            from .exchange import taken
+
+            try:
+                value = taken(value)
+            except BufferError as error:
+                raise TypeError(f"port {port.name}: this {type(value).__name__} cannot be taken without a copy: {error}") from None
         if value.dtype != numpy_dtype(port.dtype):
             raise TypeError(f"port {port.name}: expected dtype {port.dtype}, found {value.dtype}")
         rank = len(port.shape)

@@ -60,7 +60,7 @@ Scalar = int | float | bool
 class Expr:
     """One interned node.  Build it with the functions below, never directly."""
 
-    __slots__ = ("__weakref__", "args", "attr", "buffers", "dtype", "is_const", "is_position", "key", "names", "op", "order", "poly")
+    __slots__ = ("__weakref__", "args", "attr", "buffers", "dtype", "is_const", "is_position", "key", "names", "op", "order", "poly", "typed")
     op: str  # const | axis | size | var | load | first | last | an operator of the table | a program-level form
     args: tuple[Expr, ...]
     attr: Any  # const: the value; axis: its number; size, var, load, first, last, to_line: the name; fold: the combiner; extract: the lane; ins: the name;
@@ -74,6 +74,7 @@ class Expr:
     key: str | None
     order: tuple[Expr, ...] | None  # of `postorder`, where it is short
     poly: Mapping[tuple[Expr, ...], int] | None
+    typed: bool  # whether the verifier has found that this operator fits its operands: nodes are immutable, so it is not asked again
 
     def __repr__(self) -> str:
         from .text import show_expr
@@ -152,6 +153,7 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -
     found.op, found.args, found.attr, found.dtype = op, args, attr, dtype
     found.is_const = op == "const"
     found.key = found.poly = found.order = None
+    found.typed = False
     position = (dtype is INDEX or dtype is bool_) and op not in _NO_POSITIONS
     if args:
         names, buffers = args[0].names, args[0].buffers

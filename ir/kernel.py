@@ -36,7 +36,7 @@ A *Nest* is a piece of the same language before scheduling: the body of a compos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from operator import is_
 from typing import Any
@@ -182,12 +182,9 @@ class Nest:
     notes: tuple[str, ...] = ()  # why it is not raised, for `--why`
 
 
-# Where a statement is: where the one that encloses it is (None: it stands in the kernel itself), and its number there.  That says nothing of the statements
-# themselves, so it holds in every kernel of the same form.
+# Where names are introduced, and where a statement is, for `places.py`: where the one that encloses it is (None: it stands in the kernel itself), and its number there.
 Place = tuple[Any, int]
-Homes = Mapping[
-    str, Place
-]  # by name, of the statement that introduces an axis, a let or a local buffer; where two introduce the same one, of the first
+Homes = Mapping[str, Place]
 
 
 @record
@@ -199,7 +196,7 @@ class Kernel:
     body: Block
     schedule: tuple[str, ...] = ()  # the steps that made it, replayable
     notes: tuple[str, ...] = ()  # what `--why` prints
-    homes: Homes | None = field(default=None, init=False, repr=False, compare=False)  # of `homes_in`, found once: statements never change
+    homes: Homes | None = field(default=None, init=False, repr=False, compare=False)  # of `places.homes_in`, found once: statements never change
 
     def with_body(self, body: Block, homes: Homes | None = None) -> Kernel:
         """The kernel with other statements, and where their names are, if that is known."""
@@ -302,81 +299,6 @@ def statements(block: Block) -> Iterator[Stmt]:
         elif isinstance(s, If):
             stack += reversed(s.orelse)
             stack += reversed(s.body)
-
-
-def homes_in(kernel: Kernel) -> Homes:
-    found = kernel.homes
-    if found is None:
-        found = {}
-        settle(kernel.body, None, found)
-        object.__setattr__(kernel, "homes", found)
-    return found
-
-
-def settle(block: Block, outer: Place | None, homes: dict[str, Place], first: int = 0) -> None:
-    """Enter where everything is in a block whose statements stand in the one at `outer`, numbered from `first` on."""
-    for k, s in enumerate(block, first):
-        if isinstance(s, Store):
-            continue
-        if isinstance(s, Loop):
-            place = outer, k
-            homes.setdefault(s.axis, place)
-            settle(s.body, place, homes)
-        elif isinstance(s, Alloc):
-            homes.setdefault(s.buffer.name, (outer, k))
-        elif isinstance(s, Let):
-            homes.setdefault(s.name, (outer, k))
-        elif isinstance(s, (If, While, Region)):
-            settle(inner(s), (outer, k), homes)
-
-
-def unsettle(block: Block, homes: dict[str, Place]) -> None:
-    """Forget where everything in a block is."""
-    for s in block:
-        if isinstance(s, Store):
-            continue
-        if isinstance(s, Loop):
-            homes.pop(s.axis, None)
-            unsettle(s.body, homes)
-        elif isinstance(s, Alloc):
-            homes.pop(s.buffer.name, None)
-        elif isinstance(s, Let):
-            homes.pop(s.name, None)
-        elif isinstance(s, (If, While, Region)):
-            unsettle(inner(s), homes)
-
-
-def inner(s: Stmt) -> Block:
-    """The statements that a statement holds; of an `if`, those of its `else` behind the others."""
-    if isinstance(s, If):
-        return (*s.body, *s.orelse) if s.orelse else s.body
-    return s.body if isinstance(s, (Loop, While, Region)) else ()
-
-
-def path_of(kernel: Kernel, name: str) -> tuple[Stmt, ...]:
-    """What encloses the statement that introduces a name, outermost first, that statement last; empty where there is none."""
-    place = homes_in(kernel).get(name)
-    return () if place is None else path_at(kernel.body, numbers(place))
-
-
-def numbers(place: Place | None) -> list[int]:
-    """Of the statements on the way to a place, each in the one before: they order places as a walk meets them."""
-    found: list[int] = []
-    while place is not None:
-        place, k = place
-        found.append(k)
-    found.reverse()
-    return found
-
-
-def path_at(block: Block, at: Iterable[int]) -> tuple[Stmt, ...]:
-    """The statements with these numbers, each in the one before."""
-    path: list[Stmt] = []
-    for k in at:
-        s = block[k]
-        path.append(s)
-        block = s.body if isinstance(s, Loop) else inner(s)
-    return tuple(path)
 
 
 def written(block: Block) -> set[str]:

@@ -16,16 +16,14 @@ from dataclasses import dataclass, field
 
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
-from ..ir.dtypes import DType, bool_
+from ..ir.dtypes import DType
 from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, call, const, load
 from ..ir.graph import Attr, Node, Shape, View, const_node, elementwise, identity, make, scan_node, update_node
 from ..ir.kernel import Alloc, Block, Nest, Stmt, Store, expressions, identity_of, map_block, statements, written
-from ..ir.polynomial import coefficient, degree, poly
-from ..ir.polynomial import expr as from_poly
 from ..ir.primops import COMBINERS
 from ..ir.program import BAD_INDEX
 from ..ir.record import record, replace
-from ..ir.simplify import prove, prove_equal, simplify
+from ..ir.simplify import prove, simplify
 from ..ir.target import Options
 from ..ir.walks import postorder, substitute
 from .accumulations import mentions
@@ -37,6 +35,7 @@ from .loop_order import Order
 from .loop_records import Event, Scan, stamped
 from .loop_slices import Slice
 from .overlaps import Turned
+from .stored_box import box_of, covering, whole
 
 _IN_MEMORY = frozenset({"nest", "update", "scatter", "scan"})
 
@@ -145,7 +144,7 @@ class _Versions:
 
     def _real(self, buffer: str, node: Node) -> Node:
         shape = self.found.arrays[buffer][1]
-        return _whole(View(node, ()), node.dtype, shape) if node.op == "const" and shape else node
+        return whole(View(node, ()), node.dtype, shape) if node.op == "const" and shape else node
 
     # ---- groups that stay loops
 
@@ -260,12 +259,12 @@ class _Versions:
         self.checked |= lift.checked
         axes = [t.var for t in kept]
         old = self.head(event.buffer)
-        covered = self.covering(event, axes, lift, shape)
+        covered = covering(event, axes, lift.boxes, shape, self.known)
         if covered is not None and covered[1] is None:
             if event.combiner and reduced and old is not const_node(identity_of(event.combiner, dtype).attr, dtype):
                 base = View(old, ()) if old.op == "const" else identity(old)
                 return elementwise(COMBINERS[event.combiner].op, shape, base, lift.view(value, axes, covered[0]))
-            return _whole(lift.view(value, axes, covered[0]), dtype, shape)
+            return whole(lift.view(value, axes, covered[0]), dtype, shape)
         if event.combiner and reduced:
             old_value = lift.lift(_old(event, dtype), None, event.loops)
             value = lift.apply(call(COMBINERS[event.combiner].op, identity_of(event.combiner, dtype), const(1, dtype)), [old_value, value])
@@ -273,7 +272,7 @@ class _Versions:
         always = self.inside(event, lift.inside(kept), shape, False)
         if covered is not None and not (always and self.changes_in_place(event.buffer, old)):
             runs = () if always else (ONE.le(lift.boxes[v]) for v in reduced)  # else there may be no such element
-            return self.box_of(event, lift.view(value, axes, covered[0]), both(covered[1], *runs), old, shape)
+            return box_of(event, lift.view(value, axes, covered[0]), both(covered[1], *runs), old, shape)
         if not always:
             raise NotTensor(f"{event.buffer} has no such element where the loops do not run", event.span)
         return self.updated(event, axes, lift, value, shape)
@@ -281,7 +280,7 @@ class _Versions:
     def recurrence(self, event: Event, kept: list[Trip], lift: Lift, shape: Shape) -> Node:
         """X[i] = X[i - 1] ⊕ e for all i but the first: a scan of X[0], e, e, …"""
         d = self.found.defined[event.value]
-        covered = self.covering(event, [t.var for t in kept], lift, shape)
+        covered = covering(event, [t.var for t in kept], lift.boxes, shape, self.known)
         assert isinstance(d, Scan)
         along = next(k for k, e in enumerate(event.index) if mentions(e, d.loop.var))
         if covered is None or covered[1] is not ONE.le(axis(along)):
@@ -289,7 +288,7 @@ class _Versions:
         old = self.head(event.buffer)
         body = lift.lift(lift.folded(d), None, event.loops)
         self.checked |= lift.checked
-        terms = self.box_of(event, lift.view(body, [t.var for t in kept], covered[0]), covered[1], old, shape)
+        terms = box_of(event, lift.view(body, [t.var for t in kept], covered[0]), covered[1], old, shape)
         if d.body is load(stamped(event.buffer, self.found.events.index(event)), d.dtype, *event.index):
             terms = self._real(event.buffer, old)  # e is the element itself
         return scan_node(d.combiner, along, identity(terms), shape, event.span)
@@ -333,29 +332,6 @@ class _Versions:
         first = [t.var for t in kept] + [t.var for t in own if t not in kept]
         return {v: extents[v] for v in (*first, *(v for v in extents if v not in first))}
 
-    def covering(self, event: Event, axes: list[Expr], lift: Lift, shape: Shape) -> tuple[dict[Expr, Expr], Expr | None] | None:
-        """The loop variables as functions of the position, and the positions that are stored (None: all of them), where they are a box; else None."""
-        inverse: dict[Expr, Expr] = {}
-        domain: Expr | None = None
-        for d, (e, extent) in enumerate(zip(event.index, shape, strict=True)):
-            inside = [v for v in axes if v in set(postorder(e))]
-            slope, least, count = ONE, e, ONE
-            if inside:
-                p, v = poly(e), inside[0]
-                if len(inside) != 1 or v in inverse or degree(p, v) != 1:
-                    return None
-                slope, offset = (from_poly(x) for x in coefficient(p, v))
-                if slope not in (ONE, const(-1)):
-                    return None
-                count = lift.boxes[v]  # negative for none: then the bounds of the box contradict each other
-                least = offset if slope is ONE else offset + 1 - count
-                inverse[v] = slope * (axis(d) - offset)
-            if not prove_equal(least, ZERO, self.known):
-                domain = both(domain, least.le(axis(d)))
-            if not prove_equal(least + count, extent, self.known):
-                domain = both(domain, axis(d).lt(least + count))
-        return inverse, domain
-
     def inside(self, event: Event, known: Known, shape: Shape, demanded: bool = True) -> bool:
         """Whether the event stores inside its tensor; NotTensor where that is demanded and not proven."""
         for e, extent in zip(event.index, shape, strict=True):
@@ -364,14 +340,6 @@ class _Versions:
                     raise NotTensor(f"{self.found.shown(event.buffer, event.index)} is not proven to be inside of {event.buffer}", event.span)
                 return False
         return True
-
-    def box_of(self, event: Event, view: View, domain: Expr | None, old: Node, shape: Shape) -> Node:
-        """A box of the tensor is the value, the rest as it was."""
-        if old.op == "const" and view.domain is None:
-            return make("contiguous", old.dtype, shape, (View(view.node, view.index, domain, old.attr.value),), span=event.span)
-        condition = View(const_node(True, bool_), (), domain, False)
-        base = View(old, ()) if old.op == "const" else identity(old)
-        return elementwise("where", shape, condition, View(view.node, view.index, both(domain, view.domain), view.fill), base, span=event.span)
 
     def updated(self, event: Event, axes: list[Expr], lift: Lift, value: Operand, shape: Shape) -> Node:
         old = self.head(event.buffer)
@@ -392,10 +360,3 @@ def _without(block: Block, arrays: Set[str]) -> Block:
 def _old(event: Event, dtype: DType) -> Expr:
     """The element before the event, as a load of the newest version."""
     return load(stamped(event.buffer, -1), dtype, *event.index)
-
-
-def _whole(view: View, dtype: DType, shape: Shape) -> Node:
-    """The view as a node of this shape."""
-    if view.is_identity and view.node.shape == shape and view.node.op != "const":
-        return view.node
-    return make("contiguous", dtype, shape, (view,))

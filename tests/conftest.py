@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="write what is produced over the golden files")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests first, so that no process is left with one when the others are done."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.getbasetemp() / "cache")
+    here = tmp_path_factory.getbasetemp()
+    os.environ["XDG_CACHE_HOME"] = str(here / "cache")
+    if (
+        sys.dont_write_bytecode
+    ):  # the processes that tests start share theirs all the same, away from the sources: reading these takes longer than most of what they do
+        run = here.parent if "PYTEST_XDIST_WORKER" in os.environ else here
+        os.environ["PYTHONPYCACHEPREFIX"] = str(run / "bytecode")
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -39,13 +52,13 @@ def key_of() -> Iterator[Callable[..., str | None]]:
 @pytest.fixture(scope="module")
 def plain_c() -> Iterator[None]:
     """Within a file that asks for this, the C compiler does not optimise: -O3 takes it up to twenty times as long as our passes, and it is those that are tested.  What is optimised is run
-    by the tests of samples, of the command line, of operators, and under sanitizers."""
+    by the tests of samples, of the command line and of operators."""
     from luminal.runtimes.clang.driver import Driver
 
     flags = Driver.flags
 
     def plain(self: Driver, compiler: Any, target: Any) -> tuple[str, ...]:
-        return tuple("-O0" if f in ("-O1", "-O3") else f for f in flags(self, compiler, target) if f != "-g")
+        return tuple("-O0" if f in ("-O1", "-O3") else f for f in flags(self, compiler, target) if f not in ("-g", "-g1"))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Driver, "flags", plain)

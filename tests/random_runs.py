@@ -2,7 +2,7 @@
 
     python tests/random_runs.py --count 20000 --state FILE      goes on where FILE says that it was, and writes what it finds to tests/found/
 
-The three ways: -O0 (one kernel a primop), -O2 (the automatic schedule), and schedules of random steps.  Fifty programs share a translation unit.
+The three ways: -O0 (one kernel a primop), -O2 (the automatic schedule), and schedules of random steps.  UNIT programs share a translation unit.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from random_schedules import randomly_scheduled
 FOUND = Path(__file__).parent / "found"
 WAYS = ("O0", "O2", "schedule")
 POINTS = 2000  # of the joint domain: loops that stay loops are interpreted one iteration at a time
-UNIT = 50  # programs
+UNIT = 55  # programs
 EXTENTS = (0, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33)
 SETTINGS = Settings("clang", config={"DEBUG": "1"}, timeout=20.0, mem_limit=4096)
 
@@ -260,7 +260,7 @@ def programs(first: int, count: int) -> list[Program]:
 
 
 def run(first: int, count: int, counts: Counter[str]) -> Iterator[Failure]:
-    """`count` programs from the seed `first` on, fifty a translation unit; failures shrunk, one for each program."""
+    """`count` programs from the seed `first` on, UNIT a translation unit; failures shrunk, one for each program."""
     # collecting garbage walks every interned node again and again, and there are no cycles worth it
     gc.set_threshold(200_000, 50, 100)
     for start in range(first, first + count, UNIT):

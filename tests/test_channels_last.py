@@ -9,6 +9,8 @@ from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 from luminal.ir.kernel import Alloc, statements
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 24
 BODY = "(setf p (pad X (0 0) (1 1) (1 1) (0 0))) (setf u (unfold (unfold p :size 3 :step STEP :axis 1) :size 3 :step STEP :axis 2))"
 LAST = f'(composite last ((X{{f32}}[B H W C](where H > 0, W > 0) F{{f32}}[3 3 C O]) -> (Y)) {BODY} (return (einsum "bhwcij,ijco->bhwo" u F)))'

@@ -9,6 +9,8 @@ from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 from luminal.ir.kernel import Check, Loop, statements
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 ROWS = "(composite rows ((I{i64}[N] G{f32}[N D] E{f32}[V D]) -> (E)) (dotimes (n N) (dotimes (d D) (incf (aref E (aref I n) d) (aref G n d)))))"
 BOXES = """(composite boxes ((I{i64}[N] G{f32}[N D C] E{f32}[V D C]) -> (E))
   (dotimes (n N) (dotimes (d D) (dotimes (c C) (incf (aref E (aref I n) d c) (aref G n d c))))))"""

@@ -1,4 +1,4 @@
-"""docs/cli.md: every block is run, in order, in one folder, and gives its status; every command and option is spoken of."""
+"""docs/cli.md: every block is run, those of a part in order, in one folder, and gives its status; every command and option is spoken of."""
 
 from __future__ import annotations
 
@@ -17,13 +17,40 @@ from luminal.cli.main import COMMANDS, cli
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "docs" / "cli.md").read_text()
-BLOCKS = re.findall(r"^```(\w+)((?: \S+=\S+)*)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+FIRST = "# The command line"
+PARTS = (
+    FIRST,
+    "### What it is compiled for",
+    "### Testing",
+    "### Looking inside",
+    "## tune",
+    "## bench",
+    "## new",
+    "## doctor",
+)  # the headings where parts begin: a test each
+BLOCK = re.compile(r"^```(\w+)((?: \S+=\S+)*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def text_of(heading: str) -> str:
+    """From a heading to that of the next part."""
+    begins = [*(TEXT.index(f"\n{h}") if h != FIRST else 0 for h in PARTS), len(TEXT)]
+    at = PARTS.index(heading)
+    return TEXT[begins[at] : begins[at + 1]]
+
+
+def test_the_parts_are_the_page() -> None:
+    assert "".join(map(text_of, PARTS)) == TEXT
 
 
 @needs_cc
+@pytest.mark.long
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(not shutil.which("bash"), reason="no bash on PATH")
-def test_every_block_of_the_page_runs(tmp_path: Path) -> None:
-    assert len(BLOCKS) == TEXT.count("\n```") // 2 and {language for language, _, _ in BLOCKS} == {"sh", "json"}
+@pytest.mark.parametrize("part", PARTS)
+def test_every_block_of_the_page_runs(part: str, tmp_path: Path) -> None:
+    text = text_of(part)
+    blocks = BLOCK.findall(text)
+    assert blocks and len(blocks) == text.count("\n```") // 2 and {language for language, _, _ in blocks} <= {"sh", "json"}
     folder, tools = tmp_path / "folder", tmp_path / "bin"
     folder.mkdir()
     tools.mkdir()
@@ -31,7 +58,7 @@ def test_every_block_of_the_page_runs(tmp_path: Path) -> None:
     (tools / "luminal").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m luminal.cli "$@"\n')
     (tools / "luminal").chmod(0o755)
     environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    for language, options, body in BLOCKS:
+    for language, options, body in blocks:
         if language == "json":
             assert json.loads(body)["ok"]
             continue

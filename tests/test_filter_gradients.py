@@ -8,6 +8,8 @@ import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 23
 ROWS = 14  # of a register tile with 32 vector registers
 

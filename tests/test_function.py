@@ -11,6 +11,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from compilers import HAS_CC, needs_cc
+from luminal import exchange
+from luminal.ir.dtypes import DTYPES, numpy_dtype
 
 ROOT = Path(__file__).parent.parent
 ADD = "(composite add ((A{T}[M N] B{T}[M N]) -> (C{T}[M N])) (return (+ A B)))"
@@ -76,22 +78,71 @@ def test_scalars_and_several_outputs() -> None:
     np.testing.assert_array_equal(times, x * 2)
 
 
+class Foreign:
+    """An array of another library: only the protocol; `kind`: the code of the dtype that it says it has; `versions`: whether it knows of versions of the protocol."""
+
+    def __init__(self, array: np.ndarray, kind: int | None = None, versions: bool = True) -> None:
+        self.array, self.kind, self.versions = array, kind, versions
+
+    def __dlpack__(self, **options: object) -> object:
+        if not self.versions and "max_version" in options:
+            raise TypeError("max_version")
+        capsule = self.array.__dlpack__(**options)  # type: ignore[arg-type]
+        if self.kind is not None:
+            exchange._kind(capsule).code = self.kind
+        return capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
 @needs_cc
 def test_dlpack() -> None:
-    class Foreign:
-        """An array of another library: only the protocol."""
-
-        def __init__(self, array: np.ndarray) -> None:
-            self.array = array
-
-        def __dlpack__(self, **options: object) -> object:
-            return self.array.__dlpack__(**options)
-
-        def __dlpack_device__(self) -> object:
-            return self.array.__dlpack_device__()
-
     a = normal(2, 3)
     np.testing.assert_array_equal(luminal.compile(ADD)(Foreign(a), a), a + a)
+
+
+@pytest.mark.parametrize("versions", [True, False])
+@pytest.mark.parametrize(("dtype", "code"), [("bf16", 4), ("f8e4m3", 10), ("f8e5m2", 12)])
+def test_small_floats_of_other_libraries_are_taken_where_they_lie(dtype: str, code: int, versions: bool) -> None:
+    kind = numpy_dtype(DTYPES[dtype])
+    whole = np.arange(-8, 8).astype(kind).reshape(2, 8)
+    part = whole[:, ::2]
+    found = exchange.taken(Foreign(part.view(f"u{kind.itemsize}"), code, versions))
+    assert found.dtype == kind and found.strides == part.strides and found.ctypes.data == part.ctypes.data
+    np.testing.assert_array_equal(found.astype(np.float32), part.astype(np.float32))
+    whole[...] = 1
+    assert (found == 1).all()
+    assert found.flags.writeable is versions  # a producer from before there were versions cannot say
+
+
+@needs_cc
+def test_bf16_of_another_library_is_computed_with_and_written_to() -> None:
+    kind = numpy_dtype(DTYPES["bf16"])
+    double = luminal.compile("(composite f ((A{bf16}[N]) -> (A)) (return (* 2 A)))", runtime="reference")
+    for _ in range(2):
+        a = np.arange(5).astype(kind)
+        double(Foreign(a.view("u2"), 4))
+        np.testing.assert_array_equal(a.astype(np.float32), 2 * np.arange(5))
+
+
+def test_what_cannot_be_taken_is_named() -> None:
+    add = luminal.compile(ADD, runtime="reference")
+    with pytest.raises(TypeError, match=r"port A: this Foreign cannot be taken without a copy: "):
+        add(Foreign(normal(3, 4), 3), normal(3, 4))  # an opaque handle
+    with pytest.raises(TypeError, match="port A: expected dtype f32, found bfloat16"):
+        add(Foreign(np.zeros((2, 3), "u2"), 4), normal(2, 3))
+
+
+@needs_cc
+def test_a_tensor_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    add = luminal.compile(ADD, dtype={"T": "bf16"})
+    a, b = (torch.tensor(normal(3, 4, seed=s)).bfloat16() for s in (1, 2))
+    for _ in range(2):
+        np.testing.assert_array_equal(add(a, b).astype(np.float32), (a + b).float().numpy())
+    with pytest.raises(TypeError, match="port A: "):
+        add(a.requires_grad_(), b)
 
 
 @needs_cc

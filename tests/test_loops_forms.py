@@ -112,8 +112,8 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     for name in FORMS:
         programs[name] = run_pipeline(graph_of(name), "graph", target, Options(level=request.param))
         (folder / f"{prefix(name)}.c").write_text(runtime.render(programs[name], target, prefix(name)).source)
-    flags = [f for f in runtime.flags(compiler, target) if not f.startswith("-O")]  # type: ignore[attr-defined]
-    command = [*compiler.command, *flags, "-O1", "-shared", "-fPIC", *(f"{prefix(n)}.c" for n in FORMS), "-o", "forms.so", "-lm"]
+    flags = runtime.flags(compiler, target)  # type: ignore[attr-defined]
+    command = [*compiler.command, *flags, "-shared", "-fPIC", *(f"{prefix(n)}.c" for n in FORMS), "-o", "forms.so", "-lm"]
     done = subprocess.run(command, cwd=folder, text=True, capture_output=True, timeout=240)
     assert done.returncode == 0, done.stderr
     return {n: Library(folder / "forms.so", p, f"{prefix(n)}{p.name}") for n, p in programs.items()}

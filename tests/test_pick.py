@@ -10,6 +10,8 @@ import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 22
 Reference = Callable[..., np.ndarray]
 HOT = "(setf o (cast f32 (= (unsqueeze I :axis -1) (iota V))))"

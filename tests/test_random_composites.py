@@ -1,4 +1,4 @@
-"""Five hundred random programs, at -O0, -O2 and random schedules, against the interpreter; what was ever found stays found.
+"""Five hundred and fifty random programs, at -O0, -O2 and random schedules, against the interpreter; what was ever found stays found.
 
 A failure is shrunk and written to tests/found/, whose files are tested from then on.  `python tests/random_runs.py` runs as many as one likes.
 """
@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from compilers import needs_cc
 from random_composites import random_composite, show
-from random_runs import FOUND, Program, at, check, keep, paths, put, run, size_of, smaller
+from random_runs import FOUND, UNIT, Program, at, check, keep, paths, put, run, size_of, smaller
 
-FIRST, EACH, PARTS = 0, 55, 10
+FIRST, EACH, PARTS = 0, UNIT, 10
 TYPED = 50  # programs of a part that the language takes, at least
 pytestmark = [needs_cc, pytest.mark.timeout(600)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_programs(part: int) -> None:
     first = FIRST + part * EACH
@@ -31,16 +31,20 @@ def test_random_programs(part: int) -> None:
     assert counts["undecided"] < 0.02 * counts["points"], "too little is judged"
 
 
-@pytest.mark.parametrize("file", sorted(FOUND.glob("*.lisp")), ids=lambda p: p.stem)
-def test_what_was_found(file: Path) -> None:
+@pytest.mark.long
+def test_what_was_found() -> None:
     """Each file is a program that once failed; `seed=` in its first line is that of its schedule and of its sizes."""
-    head, _, _ = file.read_text().partition("\n")
-    text = "\n".join(line for line in file.read_text().splitlines() if not line.startswith(";"))
-    seed = int(next(w for w in head.split() if w.startswith("seed=")).removeprefix("seed="))
+    programs, files = [], {}
+    for file in sorted(FOUND.glob("*.lisp")):
+        head, _, _ = file.read_text().partition("\n")
+        text = "\n".join(line for line in file.read_text().splitlines() if not line.startswith(";"))
+        seed = int(next(w for w in head.split() if w.startswith("seed=")).removeprefix("seed="))
+        programs.append(Program(f"seed_{seed}", text, seed))
+        assert files.setdefault(f"seed_{seed}", file) is file, "two programs of one name"
     counts: Counter[str] = Counter()
-    failures = list(check([Program(f"seed_{seed}", text, seed)], counts))
-    assert not failures, "\n".join(f"{f.way} {f.status} {f.case}: {f.detail}" for f in failures)
-    assert counts["cases"] or counts["refused"]
+    failures = list(check(programs, counts))
+    assert not failures, "\n".join(f"{files[f.program.name]}: {f.way} {f.status} {f.case}: {f.detail}" for f in failures)
+    assert counts["programs"] + counts["refused"] == len(files) and counts["cases"] >= counts["programs"]
 
 
 def test_programs_depend_on_the_seed_alone() -> None:

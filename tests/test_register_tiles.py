@@ -11,6 +11,8 @@ import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 20
 QKV = "Q{f32}[H N D] K{f32}[H M D] V{f32}[H M E]"
 SCORES = '(setf s (/ (einsum "hid,hjd->hij" Q K) (sqrt D)))'

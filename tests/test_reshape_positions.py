@@ -13,6 +13,8 @@ from luminal.ir.expr import Expr, const
 from luminal.ir.kernel import Loop, expressions, statements
 from luminal.ir.walks import postorder
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 25
 GROUPS = """(composite groups ((X{f32}[N C H W](where C % 8 = 0) G{f32}[C]) -> (Y))
   (setf x (reshape X N 8 -1)) (setf c (- x (mean x :axis 2 :keepdims t)))

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from luminal.compiler import Settings, compilations
 from luminal.ir.expr import ONE, ZERO, size, var
-from luminal.ir.kernel import Alloc, Buffer, If, Kernel, Loop, Store, homes_in, path_of, settle
+from luminal.ir.kernel import Alloc, Buffer, If, Kernel, Loop, Store
+from luminal.ir.places import homes_in, path_of, settle
 from luminal.passes.schedule import plan, replay
 from luminal.passes.schedule.tree import Facts, added, loop_around
 

@@ -12,6 +12,8 @@ from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 from luminal.ir.kernel import Check, Kernel, Loop, statements
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 21
 V3 = "x86-64-v3"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from weakref import WeakSet
 
 from ..dtypes import INDEX, DType, bool_, u32
 from ..expr import Expr
@@ -13,21 +12,19 @@ from ..walks import postorder
 
 VECTOR_FORMS = ("broadcast", "ramp", "extract", "vload", "gather", "fold", "zip_low", "zip_high", "unzip", "pick", "null", "overlap")
 
-_well_typed: WeakSet[Expr] = WeakSet()  # nodes are immutable: what is once found right is right
-
 
 def mistyped(roots: Iterable[Expr]) -> Iterator[str]:
     """What is wrong with the dtypes of these expressions, innermost first."""
     for root in roots:
-        if root in _well_typed:
+        if root.typed:
             continue
         for node in postorder(root):
-            if node not in _well_typed:
+            if not node.typed:
                 found = _wrong(node)
                 if found:
                     yield f"{node!r}: {found}"
                 else:
-                    _well_typed.add(node)
+                    node.typed = True
 
 
 def operands_of(row: Op, dtypes: tuple[DType, ...], result: DType) -> str:

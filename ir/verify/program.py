@@ -35,7 +35,8 @@ from .expressions import mistyped
 from .header import header_rules, size_names, undeclared
 from .rule import Rule, repeated
 
-_LOADS = ("load", "vload", "gather")
+_LOADS = frozenset({"load", "vload", "gather"})
+_TOLD = _LOADS | {"size", "var", "axis", "first", "last", "null", "overlap", "to_line"}  # what rules ask of one by one
 
 
 class Pointer(NamedTuple):
@@ -52,7 +53,7 @@ class Place(NamedTuple):
     buffers: Mapping[str, Pointer]
     variables: Mapping[str, DType]
     mutable: frozenset[str]
-    nodes: tuple[Expr, ...]
+    nodes: list[Expr]  # of its expressions, those of `_TOLD`
 
     @property
     def title(self) -> str:
@@ -85,7 +86,7 @@ class Subject:
         mutable: frozenset[str],
     ) -> None:
         for s in block:
-            self.places.append(Place(f, s, around, buffers, variables, mutable, tuple(postorder(*expressions(s)))))
+            self.places.append(Place(f, s, around, buffers, variables, mutable, [n for n in postorder(*expressions(s)) if n.op in _TOLD]))
             inner = (*around, s)
             match s:
                 case Define():
@@ -110,11 +111,13 @@ def _names(subject: Subject) -> Iterator[str]:
         for n in p.nodes:
             if n.op == "size" and n.attr not in sizes:
                 yield f"{p.title}: the size {n.attr} is not passed here"
-            elif n.op == "var" and n.attr not in p.variables:
-                yield f"{p.title}: {n.attr} is used before it is declared"
-            for name in _named_buffers(n):
-                if name not in p.buffers:
-                    yield f"{p.title}: {name} is no buffer here"
+            elif n.op == "var":
+                if n.attr not in p.variables:
+                    yield f"{p.title}: {n.attr} is used before it is declared"
+            else:
+                for name in _named_buffers(n):
+                    if name not in p.buffers:
+                        yield f"{p.title}: {name} is no buffer here"
         if isinstance(p.stmt, (StoreTo, Prefetch)) and p.stmt.buffer not in p.buffers:
             yield f"{p.title}: {p.stmt.buffer} is no buffer here"
 

@@ -25,7 +25,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ...ir.kernel import Alloc, Let, Loop, homes_in
+from ...ir.kernel import Alloc, Let, Loop
+from ...ir.places import homes_in
 from . import cost, roles
 from .affine import constant_extent
 from .plan import Plan

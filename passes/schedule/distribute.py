@@ -4,22 +4,8 @@ from __future__ import annotations
 
 from ...ir.expr import ONE, ZERO, Expr, make, var
 from ...ir.graph import Shape
-from ...ir.kernel import (
-    Alloc,
-    Block,
-    Kernel,
-    Let,
-    Loop,
-    Stmt,
-    Store,
-    expressions,
-    map_block,
-    map_expressions,
-    path_of,
-    statements,
-    substitute_block,
-    written,
-)
+from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, expressions, map_block, map_expressions, statements, substitute_block, written
+from ...ir.places import path_of
 from ...ir.record import replace
 from ...ir.walks import rewrite, substitute
 from .affine import constant_extent, extent, minus, upper

@@ -25,9 +25,10 @@ from ...ir.kernel import Alloc, Kernel, Let, Loop, Store, statements
 from ...ir.simplify import simplify
 from . import cost, roles
 from .plan import Plan
+from .traffic import threads
 from .tree import StepError, reads
 from .variants import choose
-from .vectors import by_columns, chunks, threads, vectors, vectors_inside
+from .vectors import by_columns, chunks, vectors, vectors_inside
 
 
 def few_rows(plan: Plan) -> bool:

@@ -9,7 +9,8 @@ from ...ir import polynomial as pl
 from ...ir.bounds import Known, Range
 from ...ir.expr import ONE, ZERO, Expr, ceildiv, var
 from ...ir.graph import Shape
-from ...ir.kernel import Alloc, Buffer, Kernel, Loop, Store, path_of, statements
+from ...ir.kernel import Alloc, Buffer, Kernel, Loop, Store, statements
+from ...ir.places import path_of
 from ...ir.record import replace
 from ...ir.simplify import prove_le, simplify
 from ...ir.walks import substitute

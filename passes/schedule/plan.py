@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...ir.expr import Expr, var
-from ...ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Region, Store, While, homes_in, path_of
+from ...ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Region, Store, While
+from ...ir.places import homes_in, path_of
 from ...ir.record import replace
 from ...ir.target import Options, Target
 from ...ir.walks import substitute

@@ -18,7 +18,8 @@ each of them.  It pays where what is loaded for one serves all.
 from __future__ import annotations
 
 from ...ir.expr import ZERO
-from ...ir.kernel import Alloc, Loop, Store, expressions, homes_in, statements
+from ...ir.kernel import Alloc, Loop, Store, expressions, statements
+from ...ir.places import homes_in
 from . import cost, roles
 from .affine import stride
 from .plan import Plan

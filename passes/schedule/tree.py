@@ -16,7 +16,6 @@ from ...ir.kernel import (
     Alloc,
     Block,
     Buffer,
-    Homes,
     If,
     Kernel,
     Let,
@@ -27,18 +26,12 @@ from ...ir.kernel import (
     Store,
     While,
     expressions,
-    homes_in,
-    inner,
     map_expressions,
-    numbers,
-    path_at,
-    path_of,
-    settle,
     statements,
-    unsettle,
     with_body,
     written,
 )
+from ...ir.places import Homes, homes_in, inner, numbers, path_at, path_of, settle, unsettle
 from ...ir.record import record, replace
 from ...ir.walks import postorder, rewrite
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 from ...ir.expr import ONE, ZERO, Expr, both, var
 from ...ir.kernel import Alloc, Block, Loop, Store, expressions, statements, written
 from ...ir.simplify import assuming, simplify
-from ...ir.target import LINE, PAGE
-from . import cost, prefetches, roles
+from . import cost, roles
 from .affine import divides, inside, same_position, stride
 from .beside import bare, gathered, in_pieces, taken_apart
 from .chains import candidates as candidates_to_hold
@@ -23,6 +22,7 @@ from .plan import Plan
 from .several_rows import several_rows
 from .side_by_side import rows_side_by_side
 from .tables import candidates
+from .traffic import asked_ahead, prefetched, streamed, threads
 from .transpositions import squares
 from .tree import StepError, all_loops, around, find, reads
 
@@ -46,7 +46,7 @@ def vectors(plan: Plan) -> None:
         return
     prefetched(plan)
     threads(plan)
-    _streams(plan)
+    streamed(plan)
 
 
 def vectors_inside(plan: Plan, loops: list[Loop] | None = None, side_by_side: int = cost.ACCUMULATORS) -> None:
@@ -60,54 +60,6 @@ def vectors_inside(plan: Plan, loops: list[Loop] | None = None, side_by_side: in
 
 def _width(plan: Plan, body: Block) -> int:
     return cost.lanes(plan.target, roles.widest(body))
-
-
-def threads(plan: Plan) -> None:
-    """The outermost parallel loop of more than one trip gets the threads; the next is collapsed into it where it is known to be short, where two loops or more are inside it, or a row with loops of its own."""
-    form = roles.shape(plan.kernel)
-    axes, rows = form.axes, any(isinstance(s, Loop) and s.kind not in ("vector", "unroll") for s in statements(form.body))
-    single = next((k for k, axis in enumerate(axes) if plan.extent(axis) != 1), len(axes))
-    if single == len(axes):  # the loops inside keep the threads
-        for axis in axes:
-            plan.do("serial", axis)
-        return
-    outer = axes[single]
-    short = plan.extent(outer) is None and plan.at_most(outer) is not None
-    if len(axes) - single > (1 if short or rows else 2) and not plan.tried("collapse", outer, axes[single + 1]):
-        outer = roles.shape(plan.kernel).axes[single]
-    plan.do("parallel", outer)
-    if any(isinstance(s, Alloc) and s.buffer.space == "private" and not s.buffer.elements.is_const for s in statements(plan.kernel.body)):
-        plan.tried("region", *(() if plan.alone else (outer,)))  # memory of a row is allocated once a thread
-
-
-def prefetched(plan: Plan) -> None:
-    """The next row comes from memory while this one is worked on in the cache."""
-    for buffer, axis, row, again, under in list(prefetches.candidates(plan.kernel, plan.facts)):
-        most, note = plan.target.l2 // cost.NEXT_ROW, f"`{axis}` asks for what the next iteration of `{row}` reads of `{buffer}`"
-        if again:  # a short row is there before the last loop begins
-            if not plan.tried("prefetch", buffer, axis, row, most=PAGE):
-                plan.note(f"{note}, where that is within a page")
-            continue
-        width = next((plan.extent(x.axis) or 1 for x in plan.loop(axis).body if isinstance(x, Loop) and x.kind == "vector"), 1)
-        # where to ask is worked out for each line: a fifth of the time of a short row
-        dear = width * plan.facts.buffers[buffer].dtype.bytes <= LINE
-        over = {"over": PAGE} if under else {}
-        if (not dear or under) and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, **over):
-            plan.note(f"{note}, in {cost.PLACES} places at once")
-        elif not plan.tried("prefetch", buffer, axis, row):
-            plan.note(note)
-    for buffer, axis, row in list(prefetches.decided(plan.kernel, plan.facts)):
-        if not plan.tried("prefetch", buffer, axis, row, bytes=cost.AHEAD):
-            plan.note(f"where `{row}` reads `{buffer}` is decided by memory: `{axis}` asks for a row {cost.AHEAD >> 10} KiB ahead")
-
-
-def _streams(plan: Plan) -> None:
-    """Results that are larger than what they can keep of the last cache go past it."""
-    least = cost.stream_bytes(plan.target)
-    inside = tuple(x for x in all_loops(plan.kernel) if x.kind == "vector")
-    for buffer in sorted((written(inside) & plan.facts.buffers.keys()) - (plan.elsewhere or frozenset())) if least else ():
-        if not plan.tried("stream_store", buffer, least=least):
-            plan.note(f"`{buffer}` is stored past the caches from {least >> 20} MiB on")
 
 
 def _tables(plan: Plan) -> None:
@@ -141,19 +93,7 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
         axis = roles.shape(plan.kernel).axes[0]
         plan.note("all operands are consecutive over all axes: one long axis")
     _strip(plan, axis, _width(plan, form.body))
-    _asked_ahead(plan, axis, sorted({n.attr for n in reads(form.body) if n.attr in plan.facts.buffers and n.names >= set(form.axes)}))
-
-
-def _asked_ahead(plan: Plan, axis: str, buffers: list[str]) -> None:
-    """What a long axis reads in order is asked for ahead of time where the caches do not hold it: machines do not look across a page."""
-    row, least = f"{axis}.0", cost.stream_bytes(plan.target)
-    if not least or not plan.has(row):
-        return
-    inner = row if any(isinstance(s, Loop) and s.kind == "vector" for s in plan.loop(row).body) else f"{axis}.1.0"
-    for buffer in buffers:
-        bytes_ = (cost.HELD if inner != row else _width(plan, plan.loop(row).body)) * plan.facts.buffers[buffer].dtype.bytes
-        if plan.has(inner) and not plan.tried("prefetch", buffer, inner, row, trips=cost.AHEAD // bytes_, least=least):
-            plan.note(f"`{inner}` asks for `{buffer}` {cost.AHEAD >> 10} KiB ahead from {least >> 20} MiB on")
+    asked_ahead(plan, axis, sorted({n.attr for n in reads(form.body) if n.attr in plan.facts.buffers and n.names >= set(form.axes)}))
 
 
 def _positions_as_data(form: roles.Shape) -> bool:
