@@ -1,15 +1,22 @@
-"""Text → forms, with the place of each.  The grammar is `grammar/sexpr.lark`; the tests hold this file against Lark's parser of it, which takes a new process longer to make than what it then reads.
+"""Text → forms, with the place of each.  The grammar is `grammar/sexpr.lark`.
 
-Size, depth, balance and unfinished strings are found in one scan, before any form is made: that gives the better message (the parenthesis that was never closed, not the word before it), and what
-it lets through can be read.
+Hostile text is refused before the parser sees it: size, depth, balance and unfinished strings are found in one scan, which also gives the
+better message (the parenthesis that was never closed, not the end of the file).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from .diagnostics import shorten
 from .source import Place, Text, error
+
+if TYPE_CHECKING:
+    from lark import Lark
 
 MAX_CHARACTERS = 1 << 20
 MAX_TOKENS = 40_000
@@ -133,25 +140,14 @@ def atom(place: Place, word: str) -> Form:
     return Symbol(place, word)
 
 
-_TOKEN = re.compile(
-    "|".join((
-        r"""(?P<string>"(?:\\.|[^"\\])*("?))""",
-        r"(?P<skipped>;[^\n]*|#\|.*?(?:\|#|\Z)|')",
-        r"(?P<bracket>[()\[\]{}])",
-        r"(?P<comma>,)",
-        r"(?P<order><>|<\d+(?:[ ,\t]+\d+)*(?:[ \t]*:strided)?[ \t]*>)",
-        r"""[^\s()\[\]{},;"']+""",
-    )),
-    re.S,
-)  # fmt: skip
+_TOKEN = re.compile(r'"(?:\\.|[^"\\])*("?)|;[^\n]*|#\|.*?(?:\|#|\Z)|[()\[\]{}]|[^\s()\[\]{},;"\']+|[,\']', re.S)
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 _OPENING = {"(": ")", "[": "]", "{": "}"}
 
 
-def _scan(text: Text) -> list[re.Match[str]]:
-    """The tokens.  Size, depth, balance, finished strings."""
+def _scan(text: Text) -> None:
+    """Size, depth, balance, finished strings."""
     value = text.value
-    found: list[re.Match[str]] = []
 
     def place(start: int, end: int) -> Place:
         return Place(text, start, end)
@@ -164,7 +160,6 @@ def _scan(text: Text) -> list[re.Match[str]]:
     open_: list[tuple[str, int]] = []
     for count, m in enumerate(_TOKEN.finditer(value)):
         token = m.group()
-        found.append(m)
         if count > MAX_TOKENS:
             raise error("E0106", f"more than {MAX_TOKENS} words and parentheses", place(m.start(), m.end()))
         if token in _OPENING:
@@ -183,7 +178,7 @@ def _scan(text: Text) -> list[re.Match[str]]:
                     place(m.start(), m.end()),
                     f"note: `{opening}` was opened at line {line.line}, column {line.column}",
                 )
-        elif token[0] == '"' and not m.group(2):
+        elif token[0] == '"' and not m.group(1):
             raise error("E0103", "this string is not finished", place(m.start(), m.start() + 1))
         elif token.startswith("#|") and (len(token) < 4 or not token.endswith("|#")):
             raise error("E0103", "this comment is not finished", place(m.start(), m.start() + 2))
@@ -195,36 +190,58 @@ def _scan(text: Text) -> list[re.Match[str]]:
             place(at, at + 1),
             f"note: {len(open_)} more `{_OPENING[opening]}` needed at the end" if len(open_) > 1 else f"expected: `{_OPENING[opening]}`",
         )
-    return found
 
 
 def parse(text: Text) -> tuple[Form, ...]:
     """All forms of the text.  Raises SourceError E0101 … E0107."""
-    items: list[Form] = []
-    open_: list[tuple[re.Match[str], list[Form]]] = []
-    for m in _scan(text):
-        if m.lastgroup == "bracket":
-            token = m.group()
-            if token in _OPENING:
-                open_.append((m, items))
-                items = []
+    from lark.exceptions import UnexpectedInput
+
+    _scan(text)
+    try:
+        tree = _lark().parse(text.value)
+    except UnexpectedInput as e:
+        at = e.pos_in_stream or 0
+        raise error("E0105", "this cannot be read", Place(text, at, at + 1)) from None
+    return _forms(text, tree)
+
+
+def _forms(text: Text, tree: Any) -> tuple[Form, ...]:
+    """The parser's tree as forms; iterative, since the depth is the user's."""
+    done: list[Form] = []
+    stack: list[tuple[Any, Iterator[Any], list[Form]]] = [(tree, iter(tree.children), done)]
+    while stack:
+        node, rest, items = stack[-1]
+        for child in rest:
+            if isinstance(child, str):
+                items.append(_token(text, child))
             else:
-                opening, around = open_.pop()
-                around.append(List(Place(text, opening.start(), m.end()), opening.group(), tuple(items)))
-                items = around
-        elif m.lastgroup != "skipped":
-            items.append(_token(text, m))
-    return tuple(items)
+                inner = child.children
+                stack.append((child, iter(inner[1:-1]), []))
+                break
+        else:
+            stack.pop()
+            if stack:
+                opening, closing = node.children[0], node.children[-1]
+                stack[-1][2].append(List(Place(text, opening.start_pos, closing.end_pos), str(opening), tuple(items)))
+    return tuple(done)
 
 
-def _token(text: Text, m: re.Match[str]) -> Form:
-    place, token = Place(text, m.start(), m.end()), m.group()
-    match m.lastgroup:
-        case "comma":
+def _token(text: Text, token: Any) -> Form:
+    place = Place(text, token.start_pos, token.end_pos)
+    match token.type:
+        case "COMMA":
             return Comma(place)
-        case "string":
+        case "STRING":
             return String(place, re.sub(r"\\(.)", lambda m: _ESCAPES.get(m.group(1), m.group(1)), token[1:-1], flags=re.S))
-        case "order":
+        case "ORDER":
             return Order(place, tuple(int(n) for n in re.findall(r"\d+", token)), ":strided" in token)
         case _:
-            return atom(place, token)
+            return atom(place, str(token))
+
+
+@cache
+def _lark() -> Lark:
+    from lark import Lark
+
+    grammar = (Path(__file__).parent / "grammar" / "sexpr.lark").read_text("utf-8")
+    return Lark(grammar, parser="lalr", lexer="basic", maybe_placeholders=False)

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import lark
 import pytest
 from luminal.dsl import Scope, elaborate, read, read_file, render_diagnostics
 from luminal.dsl.document import read_toml
@@ -165,72 +164,6 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     path.write_bytes(b"x" * (1 << 21))
     with pytest.raises(SourceError, match="E0106"):
         read_file(path)
-
-
-def of_the_grammar(text: str) -> list[Any]:
-    """What Lark's parser of the grammar reads: kind, beginning and end of each word, brackets around what they hold."""
-    grammar = (Path(__file__).parent.parent / "dsl" / "grammar" / "sexpr.lark").read_text("utf-8")
-
-    def listed(node: Any) -> Any:
-        if isinstance(node, str):
-            return [node.type.lower(), node.start_pos, node.end_pos]
-        opening, *inner, closing = node.children
-        return [str(opening), opening.start_pos, closing.end_pos, *map(listed, inner)]
-
-    return [*map(listed, lark.Lark(grammar, parser="lalr", lexer="basic", maybe_placeholders=False).parse(text).children)]
-
-
-def as_the_grammar(form: Form) -> Any:
-    ends = [form.place.start, form.place.end]
-    if isinstance(form, List):
-        return [form.bracket, *ends, *map(as_the_grammar, form.items)]
-    return [{"String": "string", "Comma": "comma", "Order": "order"}.get(type(form).__name__, "atom"), *ends]
-
-
-def test_what_is_read_is_what_the_grammar_says() -> None:
-    """Texts of words, brackets and separators at random; those that are refused are refused for balance, or for what a word is."""
-    seed = 11
-    print("seed", seed)
-    rng = random.Random(seed)
-    words = [
-        "a",
-        "<",
-        "<1",
-        "<>",
-        "<0 1>",
-        "<1,0 :strided >",
-        "<1 :strided",
-        ">",
-        "8=0",
-        ":k",
-        '"s (\\" ;"',
-        '"',
-        "#| ) |#",
-        "#|#",
-        "|#",
-        "#",
-        "; c\n",
-        "'",
-        ",",
-        "-2",
-        "1.5",
-    ]
-    words += ["(", ")", "[", "]", "{", "}", " ", " ", "\n", "\t", "\u00a0", "é"]
-    read_ = 0
-    for _ in range(300):
-        text = "".join(rng.choice(words) for _ in range(rng.randint(1, 8)))
-        text = rng.choice((text, f"({text})", f"[{text} ({text})]", f"{{{text}}} {text}"))
-        try:
-            forms = parse(whole("f", text))
-        except SourceError as e:
-            assert {d.code for d in e.diagnostics} <= {"E0101", "E0102", "E0103", "E0104"}, text
-            continue
-        read_ += 1
-        assert [*map(as_the_grammar, forms)] == of_the_grammar(text), text
-    assert read_ > 100
-    for path in [*(Path(__file__).parent / "found").glob("*.lisp")][:10]:
-        text = path.read_text("utf-8")
-        assert [*map(as_the_grammar, parse(whole("f", text)))] == of_the_grammar(text), path
 
 
 def test_random_damage_never_ends_in_anything_but_a_diagnostic() -> None:
