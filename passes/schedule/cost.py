@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...ir.dtypes import DType
+from ...ir.dtypes import DType, u32
+from ...ir.instructions import MOST_TILES, SIDE
 from ...ir.target import Target
 
 VECTORS = 2  # vectors side by side in a register tile: one load of a row's element serves both
@@ -97,6 +98,18 @@ def blocking(target: Target, dtype: DType, spare: int = 4) -> Blocking:
         f"row blocks of {tiles} tiles: {tiles * rows} rows, few enough to be shared evenly; their {tiles * rows * depth * dtype.bytes >> 10} KiB stay in the second cache ({target.l2 >> 10} KiB)",
     )
     return Blocking(rows, columns, depth, tiles, min(rows, DIRECT_ROWS), reasons)
+
+
+def tile_blocking(target: Target) -> Blocking:
+    """The blocks of a contraction that is multiplied by an instruction on tiles; the depth in words."""
+    side = MOST_TILES * SIDE
+    depth = _power_below(target.l2 // 16 // (side * u32.bytes), SIDE, 1 << 12)
+    tiles = max(1, target.l2 * 2 // 5 // (side * depth * u32.bytes))
+    reasons = (
+        f"tiles of {side}×{side}: {MOST_TILES * MOST_TILES} of the tile registers accumulate, the others hold the operands",
+        f"blocks of {depth} words along the reduction: a panel of {side} rows or columns ({depth * side * u32.bytes >> 10} KiB) and those that it meets stay in the second cache ({target.l2 >> 10} KiB)",
+    )
+    return Blocking(side, side, depth, tiles, DIRECT_ROWS, reasons)
 
 
 def stream_bytes(target: Target) -> int:
