@@ -26,6 +26,7 @@ from luminal.passes.schedule import Facts, StepError, replay, unique
 from luminal.passes.simplify_index import simplify_index
 from luminal.runtimes.clang.driver import Driver
 from luminal.runtimes.clang.machine import native
+from luminal.search.tuning.estimate import estimate
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 HAS_TILES = "amx_bf16" in native().isa and "amx_int8" in native().isa
@@ -160,6 +161,15 @@ def _without_tiles(block: Any) -> Any:
     from luminal.ir.program import map_block
 
     return map_block(block, lambda s: () if isinstance(s, Tiles) else None)
+
+
+def test_a_search_counts_tiles_as_they_are() -> None:
+    """Sixteen rows and columns of results take as long as their sixteen words; the same loops one by one, hundreds of times as long."""
+    text, script, _ = ROUTES["bf16"]
+    target = Target("clang", "test", "test", vector_bytes=64)
+    sizes = {"M": 64, "N": 64, "K": 4096}
+    steps, tiled = (scheduled(text, s).kernels[0] for s in (script.rpartition("\n")[0], script))
+    assert 8 * estimate(tiled, sizes, target) < estimate(steps, sizes, target)
 
 
 # ---- compiled

@@ -19,7 +19,7 @@ from ...ir.expr import Expr
 from ...ir.instructions import SIDE, Dot, Tile
 from ...ir.kernel import Kernel
 from . import dots, roles, sliding
-from .cost import SCREENED, Blocking, blocking, tile_blocking
+from .cost import FEW, FEW_OF_TILES, FEW_WORDS, SCREENED, Blocking, blocking, tile_blocking
 from .direct import direct, in_place, streamed
 from .dotted import dotted
 from .plan import Plan
@@ -73,8 +73,9 @@ def contract(plan: Plan) -> bool:
     if not parts.found:
         assert found is not None
         block = blocking(plan.target, found.accumulator.dtype)
+        few = FEW_OF_TILES if tiles is not None else FEW if dot is None else FEW_WORDS
         for attempt in (direct, streamed) if in_place(plan, found) else ():
-            parts.add(lambda part, attempt=attempt: attempt(part, found, block, dot is not None))
+            parts.add(lambda part, attempt=attempt: attempt(part, found, block, few))
         if dot is None and not in_place(plan, found):
             for blocks in (False, True):
                 parts.add(lambda part, blocks=blocks: dotted(part, found, blocks))

@@ -19,15 +19,10 @@ STRIP = 8  # of them side by side along a kept axis where that many registers ar
 SHORT = 64  # rows that are summed up: the pieces of them that a strip leaves are in the first cache when the next strip comes
 LOADED = 4  # registers that hold what is loaded for several sums, not the sums
 DIRECT_ROWS = 8  # of a tile without packing: two vectors side by side fill the latency of an FMA, few rows are computed in vain at a border
-FEW_TILES = 8  # up to so many tiles of rows, packing the column operand costs more than it saves
 DOTTED_DEPTH = 1024  # of their reduction at a time: what rows and columns hold of it is in the first cache
 DOTTED_ROWS = 8  # rows for which columns that lie along the reduction are read as they lie, from one end to the other
 DOTTED_BLOCKED = 32  # and rows for which they are read so in blocks; with more they are packed
-WORDS = (
-    1 << 15
-)  # elements of a column operand from which on packing pays where neighbours are multiplied by one instruction: products in place are not
 SCREENED = 8  # registers that do not accumulate where two ways to multiply meet after a tile: clang 14 spills accumulators inside the loop with fewer
-WORD_TILES = 4  # and so many tiles of rows
 STREAM_TILES = 8  # column tiles whose sums stay in the first cache while the column operand streams by
 STREAM_DEPTH = 8  # its rows that are read side by side: so many products before a sum goes back to memory
 WINDOW_ROWS = 4  # rows of results that share a copy of what their windows read
@@ -71,6 +66,18 @@ SQUARE = 32  # side of a transposition's tile, element by element: 32 lines of o
 # two lines of a row that are stored in a tile are stored one after the other (4096², aligned: 4096×32 70 GB/s where a copy is 110; 4096×16 36, 4096×48 52, 1024×32 63).
 PANELS = (4096, 32)
 LINES_AHEAD = 2  # of each row of such a block: the prefetchers of machines do not follow so many rows
+
+
+class InPlace(NamedTuple):
+    """Up to what packing the column operand costs more than it saves: elements of it, tiles of rows."""
+
+    elements: int
+    tiles: int
+
+
+FEW = InPlace(1 << 62, 8)  # any that stays in the cache
+FEW_WORDS = InPlace(1 << 15, 4)  # packed, neighbours are multiplied by one instruction
+FEW_OF_TILES = InPlace(1 << 11, 2)  # and tiles of them (64³ as fast, 128³ 3 × as fast packed; 32 rows by 1024² 1.4 ×, 16 rows 0.8)
 
 
 class Blocking(NamedTuple):

@@ -55,11 +55,14 @@ class RegisterTile:
         plan = self.plan
         for loops in plan.around_store(self.accumulator):
             if loops[-1].kind == "reduce":
-                *_, r, c, piece = (x.axis for x in loops)
+                *_, deep, r, c, piece = (x.axis for x in loops)
                 if piece == self.piece:
                     plan.do("tensorize", r, instruction)
                 else:
-                    plan.do("reorder", piece, r, c)
+                    plan.do("split", r, cost.DIRECT_ROWS)
+                    plan.do("reorder", f"{r}.0", deep, piece, f"{r}.1", c)
+                    plan.do("vectorize", c)
+                    plan.do("unroll", f"{r}.1")
 
     # ---- packing
 
@@ -105,8 +108,9 @@ class RegisterTile:
                 if self.piece:
                     self.plan.do("stage", buffer, tiles, self.depth, r, self.piece, at=at)
                     packed = self.plan.newest(before)
-                    *_, deep, inner = self.plan.copying(packed, before)
-                    self.in_vectors(packed, deep, inner, _in_a_row)
+                    if not turned(self.plan, packed, before, consecutive):
+                        *_, deep, inner = self.plan.copying(packed, before)
+                        self.in_vectors(packed, deep, inner, _in_a_row)
                     continue
                 self.plan.do("stage", buffer, tiles, self.depth, r, at=at, order=order and f"{tiles},{r},{self.depth}")
                 if (order or not turned(self.plan, self.plan.newest(before), before)) and self.words:
@@ -200,14 +204,20 @@ def clamped(loop: Loop) -> bool:
     return any(n.op == "min" and n.dtype is INDEX for s in statements(loop.body) for n in postorder(*expressions(s)))
 
 
-def turned(plan: Plan, packed: str, before: Kernel) -> bool:
+def turned(plan: Plan, packed: str, before: Kernel, side_by_side: Callable[[Plan, str, str], bool] | None = None) -> bool:
     """Copy panels [depth, row or column] in squares that are turned over in registers, where what is copied is consecutive along the depth; False (and an unchanged plan) where it is not.
 
-    `before` is the kernel without the copy.  Of a panel narrower than a vector, the first lanes are stored.
+    `before` is the kernel without the copy; `side_by_side` says what is consecutive (none: `_in_a_row`).  Of a panel narrower than a vector, the first lanes are stored.
     """
     *_, deep, inner = plan.copying(packed, before)
     lanes, width = plan.target.lanes(local_buffers(plan.kernel)[packed].dtype), plan.extent(inner)
-    if not 4 <= lanes <= cost.TURNED or width is None or (width > lanes and width % lanes) or 2 * width <= lanes or not _in_a_row(plan, packed, deep):
+    if (
+        not 4 <= lanes <= cost.TURNED
+        or width is None
+        or (width > lanes and width % lanes)
+        or 2 * width <= lanes
+        or not (side_by_side or _in_a_row)(plan, packed, deep)
+    ):
         return False
     saved = plan.kernel
     try:
