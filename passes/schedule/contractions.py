@@ -50,7 +50,7 @@ def tile(plan: Plan, found: Contraction) -> Tile | None:
         _, s, a, b = dots.factors(plan.kernel, found.reduced[-1])
     except StepError:
         return None
-    rows, columns = (a, b) if a.element.names & {*found.rows} else (b, a)
+    rows, columns = (b, a) if found.column in a.element.names else (a, b)
     row = dots.tile(plan.target.instructions, rows.dtype, columns.dtype)
     return None if row is None or row.dot.result is not s.value.dtype else row
 
