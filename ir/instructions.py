@@ -4,6 +4,11 @@
 
 `a` and `b` are words of 32 bits (u32), element k in bits k·w … k·w + w - 1.  A runtime says in its `[instructions]` which of them it spells, and on which machines; schedules
 use what the target has (`passes/schedule/dots.py`).  Kernels may hold them lane by lane; in programs their operands may be vectors of words.
+
+    tile_i8     c[16, 16] add= Σ over 16 words k of dot4_i8(0, a[16 rows, k], b[k, 16 columns])
+
+Some machines have them for tiles too, with registers of their own.  Kernels write that out, as loops of the kind `tile` around the instruction for one lane (`passes/schedule/tensors.py`); programs
+have a statement for it, which goes on along the reduction (`Multiply` in `ir/program.py`).
 """
 
 from __future__ import annotations
@@ -53,6 +58,26 @@ class Dot(NamedTuple):
         return [(bits >> np.uint32(k * d.bits)).astype(unsigned).view(numpy_dtype(d)) for k in range(self.neighbours)]
 
 
+class Tile(NamedTuple):
+    """Products of neighbours for a tile of results: `SIDE` rows by `SIDE` columns, `SIDE` words along the reduction."""
+
+    name: str
+    dot: Dot  # for each lane, in any order along the reduction
+    turned: bool = False  # rows are the third operand of that
+
+    @property
+    def operands(self) -> tuple[DType, DType]:
+        """The elements of rows and of columns."""
+        return (self.dot.right, self.dot.left) if self.turned else (self.dot.left, self.dot.right)
+
+    def meaning(self, c: Any, a: Any, b: Any) -> Any:
+        """As `Dot.meaning`, of words of rows and of columns."""
+        return self.dot.meaning(c, b, a) if self.turned else self.dot.meaning(c, a, b)
+
+
+SIDE = 16  # of a tile: rows, columns, and words along the reduction
+MOST_TILES = 2  # side by side, of rows and of columns: so many sums and operands are in registers at once
+
 INSTRUCTIONS: dict[str, Dot] = {
     d.name: d
     for d in (
@@ -60,5 +85,14 @@ INSTRUCTIONS: dict[str, Dot] = {
         Dot("dot4_u8_i8", u8, i8, i32),
         # 2^-56: products of two such are multiples of 2^-126, and so are sums of them, rounded or not: none but 0 is below the least normal number
         Dot("dot2_bf16", bf16, bf16, f32, 0x2380),
+    )
+}
+TILES: dict[str, Tile] = {
+    t.name: t
+    for t in (
+        Tile("tile_i8", INSTRUCTIONS["dot4_i8"]),
+        Tile("tile_u8_i8", INSTRUCTIONS["dot4_u8_i8"]),
+        Tile("tile_i8_u8", INSTRUCTIONS["dot4_u8_i8"], turned=True),
+        Tile("tile_bf16", INSTRUCTIONS["dot2_bf16"]),
     )
 }

@@ -18,7 +18,10 @@
                 | "region" ["serial_if" expr] ":" block | "barrier"
                 | "call" NAME "(" (expr | NAME), … ")"                     a name of a buffer is passed by pointer
                 | "prefetch" NAME "[" expr "]"                             a hint: this element is read soon; there need not be one
+                | "multiply" NAME INT "by" INT "into" tile "from" tile "and" tile "over" expr    an instruction on tiles: see `Multiply`
+                | "tiles" ("begin" | "end")                                a thread's tile registers: `multiply` stands between the two
                 | "fail" INT                                               leave with an error code; inside a parallel loop it sets the sticky flag instead
+    tile      ::= NAME "[" expr, … "]"                                     the flat address of the first element, and how far it is to the next row (of operands: to the next step, the next row)
     PRAGMA    ::= "unroll" | "parallel" | "workshare" | "block.x" … "thread.z"
     entry     ::= "entry" ":" block                                        checks, temporaries, calls; the C function that the user sees
 
@@ -151,8 +154,33 @@ class Prefetch:
     address: Expr
 
 
+@record
+class Multiply:
+    """An instruction on tiles (`ir/instructions.py`), over and over along a reduction, for i below `rows`, j below `columns` and k below `SIDE`:
+
+    result[i, j] add= Σ over s below `steps`, and k, of dot(0, left[s, i, k], right[s, k, j])
+    """
+
+    instruction: str  # of TILES
+    rows: int  # multiples of SIDE, at most MOST_TILES of them
+    columns: int
+    buffer: str
+    address: Expr
+    row: Expr  # from one row of the result to the next
+    left: tuple[str, Expr, Expr, Expr]  # buffer, address, and how far it is to the next step and to the next row
+    right: tuple[str, Expr, Expr, Expr]  # the same; its rows are words along the reduction
+    steps: Expr
+
+
+@record
+class Tiles:
+    """A thread begins to use its tile registers, or is done with them."""
+
+    begin: bool
+
+
 PRAGMAS = ("unroll", "parallel", "workshare", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z")
-Stmt = Define | Assign | Array | Scratch | StoreTo | For | If | While | Region | Barrier | Call | Fail | Prefetch
+Stmt = Define | Assign | Array | Scratch | StoreTo | For | If | While | Region | Barrier | Call | Fail | Prefetch | Multiply | Tiles
 Block = tuple[Stmt, ...]
 
 # Error codes of the emitted functions; `lm_strerror` names them.
@@ -236,10 +264,24 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
             return () if stmt.serial_if is None else (stmt.serial_if,)
         case Prefetch():
             return (stmt.address,)
+        case Multiply():
+            return (stmt.address, stmt.row, *stmt.left[1:], *stmt.right[1:], stmt.steps)
         case Call():
             return tuple(a for a in stmt.args if isinstance(a, Expr))
         case _:
             return ()
+
+
+def stored(stmt: Stmt) -> str | None:
+    """The buffer that a statement writes."""
+    return stmt.buffer if isinstance(stmt, (StoreTo, Multiply)) else None
+
+
+def named(stmt: Stmt) -> tuple[str, ...]:
+    """The buffers that a statement names itself, not in an expression."""
+    if isinstance(stmt, Multiply):
+        return stmt.buffer, stmt.left[0], stmt.right[0]
+    return (stmt.buffer,) if isinstance(stmt, (StoreTo, Prefetch)) else ()
 
 
 def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
@@ -277,6 +319,10 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
                 return s if body is s.body and serial_if is s.serial_if else Region(body, serial_if)
             case Prefetch():
                 return Prefetch(s.buffer, change(s.address))
+            case Multiply():
+                (a, *left), (b, *right) = s.left, s.right
+                moved = {"left": (a, *map(change, left)), "right": (b, *map(change, right))}
+                return replace(s, address=change(s.address), row=change(s.row), steps=change(s.steps), **moved)
             case Call():
                 return replace(s, args=tuple(change(a) if isinstance(a, Expr) else a for a in s.args))
             case _:

@@ -29,6 +29,7 @@ from ..ir.program import (
     For,
     Function,
     If,
+    Multiply,
     Program,
     Region,
     Scratch,
@@ -124,6 +125,10 @@ def _ordered(s: Stmt, depth: Mapping[str, int], level: int) -> Stmt:
 
     if isinstance(s, StoreTo):
         return StoreTo(s.buffer, ordered_sum(change(s.address), depth, level), change(s.value), s.stream, s.count)
+    if isinstance(s, Multiply):
+        (a, left, *far), (b, right, *wide) = s.left, s.right
+        left, right = (ordered_sum(change(e), depth, level) for e in (left, right))
+        return replace(s, address=ordered_sum(change(s.address), depth, level), left=(a, left, *far), right=(b, right, *wide))
     if isinstance(s, (Define, Assign)):
         return map_expressions((s,), change)[0]
     return s

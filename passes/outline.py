@@ -37,6 +37,7 @@ from ..ir.program import (
     StoreTo,
     While,
     expressions,
+    named,
     statements,
     with_body,
 )
@@ -109,9 +110,7 @@ def _piece(loop: For, f: Function, names: Names, known: dict[str, Known]) -> Fun
     own = {s.var if isinstance(s, For) else s.name for s in inner if isinstance(s, (For, Define, Array))}
     pointers = {p.name: p for p in f.params if p.pointer}
     nodes = postorder(*(e for s in inner for e in expressions(s)))
-    buffers = {b for n in nodes for b in (*n.buffers, *((n.attr,) if n.op == "to_line" else ()))} | {
-        s.buffer for s in inner if isinstance(s, (StoreTo, Prefetch))
-    }
+    buffers = {b for n in nodes for b in (*n.buffers, *((n.attr,) if n.op == "to_line" else ()))}.union(*map(named, inner))
     if not buffers - own <= pointers.keys() or any(isinstance(s, Assign) and s.name not in own for s in inner):
         return None
     values = {n.attr: n.dtype for n in nodes if n.op == "var" and n.attr not in own}

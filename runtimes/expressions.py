@@ -16,6 +16,8 @@ from ..ir.decompose import DECOMPOSITIONS, expand
 from ..ir.dtypes import DTYPES, INDEX, DType, bool_, f32
 from ..ir.errors import CompilerBug, Unsupported
 from ..ir.expr import Expr
+from ..ir.instructions import TILES
+from ..ir.program import Multiply
 from ..ir.record import record, replace
 from ..ir.target import LINE
 from ..ir.walks import postorder
@@ -404,6 +406,17 @@ class Expressions:
             value, dtype = self.as_bytes(value, dtype.lanes), DTYPES["u8"].vector(dtype.lanes)
         given = (self.rendered(address), value) if count is None else (self.rendered(address), self.rendered(count), value)
         return self._fill(form, given, dtype, dtype, buffer=buffer).text
+
+    def multiply(self, s: Multiply) -> str:
+        """The expression statement of an instruction on tiles."""
+        if s.instruction not in self._instructions:
+            raise CompilerBug("render", f"the runtime has no instruction `{s.instruction}`")
+        places = [(s.buffer, s.address), s.left[:2], s.right[:2]]
+        firsts = [Text(f"&{self.buffer(name).text}[{self.text(address)}]", UNARY) for name, address in places]
+        numbers = [self.rendered(e) for e in (s.row, *s.left[2:], *s.right[2:], s.steps)]
+        sides = [Text(str(n), POSTFIX) for n in (s.rows, s.columns)]
+        result = TILES[s.instruction].dot.result
+        return self._put(self._instructions[s.instruction]["spell"], (*firsts, *numbers, *sides), result, result).text
 
     @staticmethod
     def _integers(bits: int, lanes: int) -> DType:

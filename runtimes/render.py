@@ -28,6 +28,7 @@ from ..ir.program import (
     For,
     Function,
     If,
+    Multiply,
     Param,
     Prefetch,
     Program,
@@ -35,6 +36,7 @@ from ..ir.program import (
     Scratch,
     Stmt,
     StoreTo,
+    Tiles,
     While,
 )  # fmt: skip
 from ..ir.walks import postorder, substitute
@@ -348,6 +350,13 @@ class Renderer:
         e = self.expressions
         info = e.buffer(s.buffer)
         return {"buffer": info.text, "address": e.text(s.address), "bytes": info.dtype.bytes}, {}, None
+
+    def _multiply(self, s: Multiply, frame: _Frame) -> tuple[Any, ...]:
+        e = self.expressions
+        return {"call": e.multiply(s)}, {}, None
+
+    def _tiles(self, s: Tiles, frame: _Frame) -> tuple[Any, ...]:
+        return {"begin": s.begin}, {}, None
 
     def _barrier(self, s: Barrier, frame: _Frame) -> tuple[Any, ...]:
         return {"team": bool(frame.team)}, {}, None

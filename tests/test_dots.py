@@ -219,6 +219,19 @@ def test_small_numbers_are_kept_by_the_machine() -> None:
 
 
 @needs_cc
+def test_a_small_number_is_found_anywhere_in_a_panel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Panels are packed in squares: all of one is looked at, to its last row and column."""
+    resolved = Driver.target
+    monkeypatch.setattr(Driver, "target", lambda *given: replace(resolved(*given), instructions=frozenset({"dot2_bf16"})))
+    kernel = luminal.compile(FORMS["bf16, rows of both"][2], dtype={"L": "bf16", "R": "bf16"}, target="native")
+    a, b = np.zeros((90, 600), numpy_dtype(bf16)), np.zeros((200, 600), numpy_dtype(bf16))
+    a[3, 599], b[:, 599] = 2.0**-100, 2.0**-30
+    a[50, 300], b[:, 300] = 2.0**40, 2.0**-130
+    found = np.asarray(kernel(a, b)).astype(np.float64)
+    assert (found[3] == 2.0**-130).all() and (found[50] == 2.0**-90).all()
+
+
+@needs_cc
 @pytest.mark.parametrize("target", ["native", "x86-64-v3"])
 def test_scores_in_a_cascade(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Attention in bf16: neighbours along the size of a head are multiplied by the instruction, tiny ones without it."""

@@ -225,6 +225,7 @@ CASES: dict[str, dict[str, list[Break]]] = {
         "assignments": [("let total: f32 = fold.add(parts[0])", "let total: f32 = fold.add(parts[0])\n  total = 1.0:f32"), ("const f32* a, f32* y", "const f32* a, const f32* y"), lambda x: function(x, p.StoreTo("a", ZERO, ONE_F)), lambda x: function(x, p.Define("u", f32))],
         "loops": [lambda x: function(x, p.For("q", ZERO, N, (), pragma="sideways")), ("step 4 parallel", "step 0 parallel"), ("step 4 parallel serial_if", "step 4 serial_if"), lambda x: function(x, p.For("q", ZERO, N, (), pragma="thread.x"))],
         "regions": [lambda x: function(x, p.Barrier()), ("      y[j] = a[j]", "      barrier"), lambda x: function(x, p.Region((p.Region(()),)))],
+        "tiles": [lambda x: function(x, p.Multiply("tile_bf16", 16, 16, "y", ZERO, N, ("a", ZERO, N, N), ("a", ZERO, N, N), N)), lambda x: function(x, p.Multiply("tile", 16, 16, "y", ZERO, N, ("a", ZERO, N, N), ("a", ZERO, N, N), N))],
         "calls": [("call f(a, y, N)", "call f(a, y)"), ("call f(a, y, N)", "call f(y, a, N)"), ("call f(a, y, N)", "call g(a, y, N)"), ("call f(a, y, N)", "call f(a, y, true)"), lambda x: function(x, p.Call("f", ("a", "y", N)))],
         "failures": [("fail 2", "fail 77"), ("i64 N) fails:", "i64 N):")],
         "functions": [("i64 N) fails", "i64 N) grid [N] fails"), lambda x: replace(x, workspace=size("Q"))],

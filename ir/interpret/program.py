@@ -16,7 +16,7 @@ from .. import program as p
 from ..dtypes import DType, i64
 from ..errors import CompilerBug
 from ..expr import Expr
-from ..instructions import INSTRUCTIONS
+from ..instructions import INSTRUCTIONS, SIDE, TILES, Tile
 from ..layout import components
 from .judge import CheckFault
 from .meaning import VALUE
@@ -113,6 +113,20 @@ def vgather(buffer: Any, addresses: Any) -> Any:
     return buffer[addresses]
 
 
+def multiply(
+    instruction: Tile, rows: int, columns: int, result: Any, address: int, row: int,
+    left: Any, left_at: int, left_step: int, left_row: int, right: Any, right_at: int, right_step: int, right_row: int, steps: int,
+) -> None:  # fmt: skip
+    """See `program.Multiply`."""
+    for i in range(rows):
+        sums = vload(result, address + i * row, columns)
+        for s in range(steps):
+            for k in range(SIDE):
+                words = vload(right, right_at + s * right_step + k * right_row, columns)
+                sums = instruction.meaning(sums, vload(left, left_at + s * left_step + i * left_row + k, 1), words)
+        vstore(result, address + i * row, sums)
+
+
 def fold(combine: Callable[[Any, Any], Any], x: Any) -> Any:
     """The halves with each other, lane by lane, until one is left; an odd lane out joins the next round."""
     while len(x) > 1:
@@ -146,7 +160,7 @@ def overlap(a: Any, a_bytes: int, b: Any, b_bytes: int) -> bool:
 
 
 _SUPPORT: dict[str, Any] = {
-    "vload": vload, "vstore": vstore, "vgather": vgather, "fold": fold, "zip_halves": zip_halves, "unzip": unzip, "memory": memory, "overlap": overlap, "Watched": Watched, "CheckFault": CheckFault,
+    "multiply": multiply, "vload": vload, "vstore": vstore, "vgather": vgather, "fold": fold, "zip_halves": zip_halves, "unzip": unzip, "memory": memory, "overlap": overlap, "Watched": Watched, "CheckFault": CheckFault,
     "Support": Support,
 }  # fmt: skip
 
@@ -294,6 +308,14 @@ class _ProgramTranslator(Statements):
         else:
             self.line(f"{self.buffers[s.buffer]}[{address}] = {value}")
 
+    def multiply(self, s: p.Multiply) -> None:
+        """Lane by lane, so that what is watched is seen to be read and written."""
+        known: dict[Expr, str] = {}
+        address, row, steps = (self.expression(e, known) for e in (s.address, s.row, s.steps))
+        left, right = (f"{self.buffers[name]}, {', '.join(self.expression(e, known) for e in at)}" for name, *at in (s.left, s.right))
+        instruction = self.constant(TILES[s.instruction])
+        self.line(f"multiply({instruction}, {s.rows}, {s.columns}, {self.buffers[s.buffer]}, {address}, {row}, {left}, {right}, {steps})")
+
     def for_(self, s: p.For) -> None:
         known: dict[Expr, str] = {}
         start, stop, step = (self.expression(e, known) for e in (s.start, s.stop, s.step))
@@ -343,6 +365,8 @@ _STATEMENTS: dict[type, Any] = {
     p.Call: _ProgramTranslator.call, p.Fail: _ProgramTranslator.fail,
     p.While: lambda t, s: t.while_(s, None),
     p.Prefetch: lambda t, s: t.line("pass"),
+    p.Multiply: _ProgramTranslator.multiply,
+    p.Tiles: lambda t, s: t.line("pass"),
     p.Barrier: lambda t, s: t.barrier(),
 }  # fmt: skip
 

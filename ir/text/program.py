@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..dtypes import INDEX, DType
 from ..expr import ONE, Expr
+from ..instructions import TILES
 from ..program import (
     PRAGMAS,
     Array,
@@ -16,6 +17,7 @@ from ..program import (
     For,
     Function,
     If,
+    Multiply,
     Param,
     Prefetch,
     Program,
@@ -23,6 +25,7 @@ from ..program import (
     Scratch,
     Stmt,
     StoreTo,
+    Tiles,
     While,
 )
 from .expressions import show_expr
@@ -104,6 +107,11 @@ def _show_statement(s: Stmt) -> str:
             return "barrier"
         case Prefetch():
             return f"prefetch {word(s.buffer)}[{show_expr(s.address)}]"
+        case Multiply():
+            tiles = [f"{word(name)}{show_list(at)}" for name, *at in ((s.buffer, s.address, s.row), s.left, s.right)]
+            return f"multiply {s.instruction} {s.rows} by {s.columns} into {tiles[0]} from {tiles[1]} and {tiles[2]} over {show_expr(s.steps)}"
+        case Tiles():
+            return f"tiles {'begin' if s.begin else 'end'}"
         case Call():
             return f"call {word(s.function)}({', '.join(show_expr(a) if isinstance(a, Expr) else word(a) for a in s.args)})"
         case Fail():
@@ -214,13 +222,20 @@ def _read_statement(source: Source, line: Line, scope: Scope) -> Stmt:
             name, address = _element(line, scope)
             line.expect("]")
             return Prefetch(name, address)
+        case "multiply":
+            return _read_multiply(line, scope)
+        case "tiles":
+            begin = line.accept("begin")
+            if not begin:
+                line.expect("end")
+            return Tiles(begin)
         case "call":
             return _read_call(line, scope)
         case _:
             return Fail(line.integer())
 
 
-_STATEMENTS = ("let", "var", "array", "shared", "scratch", "for", "if", "while", "region", "barrier", "prefetch", "call", "fail")
+_STATEMENTS = ("let", "var", "array", "shared", "scratch", "for", "if", "while", "region", "barrier", "prefetch", "multiply", "tiles", "call", "fail")
 
 
 def _declared(line: Line) -> tuple[str, DType]:
@@ -269,6 +284,28 @@ def _read_store(line: Line, scope: Scope) -> StoreTo:
     line.expect("=")
     value = expression(line, scope)
     return StoreTo(name, address, value, expression(line, scope) if line.accept("stream") else None, count)
+
+
+def _read_multiply(line: Line, scope: Scope) -> Multiply:
+    at = line.token
+    instruction = line.name("the name of an instruction")
+    if instruction not in TILES:
+        line.unknown("instruction", at, TILES)
+    rows = line.integer()
+    line.expect("by")
+    columns = line.integer()
+    found = []
+    for keyword, count in (("into", 2), ("from", 3), ("and", 3)):
+        line.expect(keyword)
+        name, *index = _element(line, scope)
+        for _ in range(count - 1):
+            line.expect(",")
+            index.append(expression(line, scope))
+        line.expect("]")
+        found.append((name, *index))
+    line.expect("over")
+    (buffer, address, row), left, right = found
+    return Multiply(instruction, rows, columns, buffer, address, row, left, right, expression(line, scope))
 
 
 def _read_for(source: Source, line: Line, scope: Scope) -> For:

@@ -132,8 +132,8 @@ def _loops(body: Body) -> Iterator[str]:
 
 def _vectors(body: Body) -> Iterator[str]:
     for p in body.places:
-        if isinstance(p.stmt, Loop) and p.stmt.kind == "vector" and not _constant(p.stmt):
-            yield f"the vector axis {p.stmt.axis} runs from {p.stmt.start!r} to {p.stmt.stop!r}"
+        if isinstance(p.stmt, Loop) and p.stmt.kind in ("vector", "tile") and not _constant(p.stmt):
+            yield f"the {p.stmt.kind} axis {p.stmt.axis} runs from {p.stmt.start!r} to {p.stmt.stop!r}"
 
 
 def _constant(s: Loop) -> bool:
@@ -203,7 +203,7 @@ _BODY: tuple[tuple[str, str, Callable[[Body], Iterable[str]]], ...] = (
     ("dtypes", "loads, variables and stored values have the dtype of what they name", _dtypes),
     ("expressions", "expressions are well typed: conditions bool, positions and bounds i64", _expressions),
     ("loops", "an axis has a known kind and a step other than 0; workshare stands in a region", _loops),
-    ("vectors", "a vector axis has a constant extent", _vectors),
+    ("vectors", "a vector axis, or one of a tile, has a constant extent", _vectors),
     ("allocations", "registers and the stack have constant extents; shared memory is allocated outside the region", _allocations),
     ("barriers", "a barrier stands in a region, where every thread comes by", _regions),
     ("predicates", "first and last name an enclosing axis", _predicates),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from ..dtypes import INDEX, DType, bool_
+from ..dtypes import INDEX, DType, bool_, u32
 from ..expr import Expr
+from ..instructions import MOST_TILES, SIDE, TILES
 from ..kernel import port_buffer
 from ..program import (
     ERRORS,
@@ -21,14 +22,18 @@ from ..program import (
     For,
     Function,
     If,
+    Multiply,
     Prefetch,
     Program,
     Region,
     Scratch,
     Stmt,
     StoreTo,
+    Tiles,
     While,
     expressions,
+    named,
+    stored,
 )
 from ..walks import postorder
 from .expressions import mistyped
@@ -118,8 +123,7 @@ def _names(subject: Subject) -> Iterator[str]:
                 for name in _named_buffers(n):
                     if name not in p.buffers:
                         yield f"{p.title}: {name} is no buffer here"
-        if isinstance(p.stmt, (StoreTo, Prefetch)) and p.stmt.buffer not in p.buffers:
-            yield f"{p.title}: {p.stmt.buffer} is no buffer here"
+        yield from (f"{p.title}: {name} is no buffer here" for name in named(p.stmt) if name not in p.buffers)
 
 
 def _named_buffers(n: Expr) -> tuple[str, ...]:
@@ -183,6 +187,8 @@ def _addresses(subject: Subject) -> Iterator[str]:
                 integers = (s.count,)
             case Prefetch():
                 integers = (s.address,)
+            case Multiply():
+                integers = expressions(s)
             case For():
                 integers, conditions = (s.start, s.stop, s.step), (s.serial_if,)
             case If() | While():
@@ -211,8 +217,9 @@ def _assignments(subject: Subject) -> Iterator[str]:
     for p in subject.places:
         if isinstance(p.stmt, Assign) and p.stmt.name not in p.mutable:
             yield f"{p.title}: {p.stmt.name} is no `var`"
-        if isinstance(p.stmt, StoreTo) and p.stmt.buffer in p.buffers and p.buffers[p.stmt.buffer].const:
-            yield f"{p.title}: a store to {p.stmt.buffer}, which is const"
+        written = stored(p.stmt)
+        if written is not None and written in p.buffers and p.buffers[written].const:
+            yield f"{p.title}: a store to {written}, which is const"
         if isinstance(p.stmt, Define) and p.stmt.value is None and not p.stmt.mutable:
             yield f"{p.title}: {p.stmt.name} never has a value"
 
@@ -244,6 +251,35 @@ def _regions(subject: Subject) -> Iterator[str]:
             yield f"{p.title}: the loop over {p.stmt.var} is shared among the threads of no region"
         if isinstance(p.stmt, Barrier) and any(isinstance(a, For) and a.pragma in ("workshare", "parallel") for a in p.around):
             yield f"{p.title}: a barrier inside a shared loop"
+
+
+def _tiles(subject: Subject) -> Iterator[str]:
+    for p in subject.places:
+        s = p.stmt
+        if not isinstance(s, Multiply):
+            continue
+        if s.instruction not in TILES:
+            yield f"{p.title}: there is no instruction {s.instruction}"
+            continue
+        if any(n % SIDE or not 0 < n <= MOST_TILES * SIDE for n in (s.rows, s.columns)):
+            yield f"{p.title}: {s.instruction} of {s.rows} by {s.columns}"
+        wanted = (TILES[s.instruction].dot.result, u32, u32)
+        for name, dtype in zip(named(s), wanted, strict=True):
+            if name in p.buffers and p.buffers[name].dtype is not dtype:
+                yield f"{p.title}: {s.instruction} works on {dtype}, {name} holds {p.buffers[name].dtype}"
+        if not _begun(p):
+            yield f"{p.title}: {s.instruction} outside of `tiles begin` and `tiles end`"
+
+
+def _begun(p: Place) -> bool:
+    """Whether a block around the statement has begun with tiles before it, and not ended."""
+    bodies = [a.body + a.orelse if isinstance(a, If) else a.body for a in p.around if isinstance(a, (For, While, Region, If))]
+    outermost = p.function.body if p.function is not None else ()
+    for block, inner in zip((outermost, *bodies), (*p.around, p.stmt), strict=True):
+        before = [s for s in block[: next((k for k, s in enumerate(block) if s is inner), 0)] if isinstance(s, Tiles)]
+        if before and before[-1].begin:
+            return True
+    return False
 
 
 def _calls(subject: Subject) -> Iterator[str]:
@@ -309,6 +345,7 @@ RULES: tuple[Rule, ...] = (
     Rule("assignments", "only a `var` is assigned to, and nothing const stored to", _assignments),
     Rule("loops", "a loop has a known pragma that fits where it stands, and a step other than 0", _loops),
     Rule("regions", "barriers and workshare loops stand in a region, where every thread comes by", _regions),
+    Rule("tiles", "an instruction on tiles has operands of its types, and stands where tiles have begun", _tiles),
     Rule("calls", "functions are called with what they take, by the entry or by a function that stands behind them", _calls),
     Rule("failures", "fail names an error code, and its function says that it fails", _failures),
     Rule("functions", "grids and the workspace are over the sizes", _functions),

@@ -14,6 +14,7 @@ from .grid import grid
 from .names import Names
 from .straighten import straighten
 from .threads import threads
+from .tiles import registers, tiles
 from .transposes import transposes
 from .vectors import vectorise
 from .words import words
@@ -28,14 +29,14 @@ def function(kernel: k.Kernel, name: str, module: k.Module, target: Target) -> p
     places |= {b.name: Place(b, b.name) for b in pointers}
     body = Flattener(target, names).block(kernel.body, Scope({}, places, {}))
     body, blocks, block = grid(body, target.gpu)
-    body = straighten(body, known_of(module.sizes, module.requires))
+    body = tiles(straighten(body, known_of(module.sizes, module.requires)))
     # vectors first: what a fork is worth is counted in the operations that are left
     body = words(folds(transposes(vectorise(body, target), names), names))
-    body = protect(threads(body, target.threads and not target.gpu), target.gpu)
+    body = protect(registers(threads(body, target.threads and not target.gpu)), target.gpu)
 
     roots = [*blocks, *block, *(e for s in p.statements(body) for e in p.expressions(s))]
     mentioned = {name for e in roots for name in e.names}
-    written = {s.buffer for s in p.statements(body) if isinstance(s, p.StoreTo)}
+    written = {p.stored(s) for s in p.statements(body)}
     params = [
         *(p.Param(b.name, b.dtype, pointer=True, const=b.name not in written) for b in pointers),
         *(p.Param(name, d) for name, d in scalars if name in mentioned),

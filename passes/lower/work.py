@@ -12,6 +12,7 @@ from math import ceil
 from ...ir import program as p
 from ...ir.dtypes import INDEX
 from ...ir.expr import TRUE, Expr, product, size, total, var
+from ...ir.instructions import SIDE
 from ...ir.walks import postorder
 
 FORK = 350_000  # operations, most of them on vectors, that take about as long as waking the threads saves
@@ -104,6 +105,8 @@ def _block(body: p.Block, stops: Mapping[str, Estimate], far: frozenset[str] = f
                 # the first branch is the interior, the second its border; a failed check is neither
                 fails = all(isinstance(t, p.Fail) for t in s.body)
                 result = _sum(result, _block(s.orelse if fails else s.body, stops, far, loops))
+            case p.Multiply():
+                result = _sum(result, _times(_bound(_estimate(s.steps, stops), stops), {(): s.rows * s.columns / SIDE}))
             case _:
                 nodes = [e for e in postorder(*p.expressions(s)) if e.args and e.dtype is not INDEX]
                 result[()] += sum([_cost(e, far) for e in nodes]) + (MEMORY - 1) * _moved(s, nodes, loops)

@@ -16,14 +16,15 @@ compute: it is the layout of FlashAttention-2 (Dao, 2023) that comes out where t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...ir.expr import ZERO
-from ...ir.instructions import Dot
+from ...ir.instructions import MOST_TILES, SIDE, Dot, Tile
 from ...ir.kernel import Alloc, If, Loop, Store, expressions, statements
 from ...ir.record import replace
 from . import contractions, roles
-from .cost import Blocking, blocking
+from .cost import DIRECT_ROWS, Blocking, blocking
 from .distribute import parts_of
 from .plan import Plan
 from .roles import Contraction
@@ -53,16 +54,19 @@ def cascade(plan: Plan) -> bool:
         plan.do("reorder", *batch, *rows)
     found = _Cascade(plan, along.axis, nests, batch, rows, blocking(plan.target, nests[0].accumulator.dtype))
     if plan.alone:
-        instructions = [contractions.neighbours(plan, n) for n in nests]
+        on_tiles = [contractions.tile(plan, n) for n in nests]
+        on_vectors = [contractions.neighbours(plan, n) for n in nests]
         saved = plan.kernel
-        try:
-            replace(found, dots=instructions, tiles=[]).run()
-        except StepError as e:
-            if not any(instructions):
-                raise
-            plan.kernel = saved
-            plan.note(f"without {', '.join(d.name for d in instructions if d)}: {e}")
-            found.run()
+        for instructions in (on_tiles, on_vectors):
+            if any(instructions):
+                try:
+                    replace(found, instructions=instructions, tiles=[]).run()
+                except StepError as e:
+                    plan.kernel = saved
+                    plan.note(f"without {', '.join(d.name for d in instructions if d)}: {e}")
+                else:
+                    return True
+        found.run()
     else:
         found.few()
     return True
@@ -119,7 +123,7 @@ class _Cascade:
     row_axes: tuple[str, ...]
     block: Blocking
     tiles: list[RegisterTile] = field(default_factory=list)
-    dots: list[Dot | None] = field(default_factory=list)  # the instruction that multiplies, for each of the nests
+    instructions: Sequence[Dot | Tile | None] = ()  # what multiplies, for each of the nests
 
     def few(self) -> None:
         """Few rows: nothing is packed for them; a block works off a tile row by row, while the tile is in the near caches, as vectors."""
@@ -140,22 +144,34 @@ class _Cascade:
         self.order_rows()
         batch, row = self.plan.collapsed(self.batch_axes), self.plan.collapsed(self.row_axes)
         height = plan.extent(row)
-        rows = self.block.rows if height is None else max(1, min(self.block.rows, height))
+        instructions = self.instructions or [None] * len(self.nests)
+        most = self.block.rows
+        if on_tiles := any(isinstance(t, Tile) for t in instructions):
+            most = MOST_TILES * SIDE
+            if height is not None and height < most:
+                raise StepError(f"{height} rows are few for tiles")
+        rows = most if height is None else max(1, min(most, height))
         plan.do("split", row, rows * ROW_TILES, tail="pad")
         self.block_rows(f"{row}.1")
-        for nest, dot in zip(self.nests, self.dots or [None] * len(self.nests), strict=True):
-            self.tile(nest, rows, dot)
+        for nest, instruction in zip(self.nests, instructions, strict=True):
+            self.tile(nest, DIRECT_ROWS if on_tiles and not isinstance(instruction, Tile) else rows, instruction)
         outer = (batch, self.along) if batch else (self.along,)
         for t, nest in zip(self.tiles, self.nests, strict=True):
             t.stage_columns(nest.column_operands, outer)
+        for t, instruction in zip(self.tiles, instructions, strict=True):
+            if isinstance(instruction, Tile):
+                t.cut(SIDE)
         work = self.plan.collapsed((batch, f"{row}.0")) if batch else f"{row}.0"
         for t, nest in zip(self.tiles, self.nests, strict=True):
             t.stage_rows(tuple(b for b in nest.row_operands if b in plan.facts.buffers), f"{t.row}.0", work)
-        for t, dot in zip(self.tiles, self.dots or [None] * len(self.tiles), strict=True):
-            if dot is not None:
+        for t, instruction in zip(self.tiles, instructions, strict=True):
+            if instruction is not None:
+                dot = instruction.dot if isinstance(instruction, Tile) else instruction
                 if dot.least:
                     contractions.screened(plan, t.depth)
-                plan.note(f"{dot.neighbours} neighbours along `{t.depth}` are multiplied by one {dot.name}")
+                if isinstance(instruction, Tile):
+                    t.tensorize(instruction.name)
+                plan.note(f"{dot.neighbours} neighbours along `{t.depth}` are multiplied by one {instruction.name}")
         for t in self.tiles:
             t.finish()
         self.rest()
@@ -190,16 +206,18 @@ class _Cascade:
                 plan.do("expand", s.buffer.name, axis)
         plan.do("fission", axis, around=",".join(around))
 
-    def tile(self, nest: Contraction, rows: int, dot: Dot | None) -> None:
+    def tile(self, nest: Contraction, rows: int, instruction: Dot | Tile | None) -> None:
         """Register tiles for one contraction: [row, column] → [row.0, column.0, row.1, column.1]."""
         plan, column = self.plan, nest.column
         row = next(x.axis for x in all_loops(plan.kernel) if len(x.body) == 1 and isinstance(x.body[0], Loop) and x.body[0].axis == column)
         plan.do("split", row, rows, tail="perfect")
         plan.do("split", column, self.block.columns, tail="pad")
         plan.do("reorder", f"{row}.0", f"{column}.0", f"{row}.1", f"{column}.1")
-        if dot is not None:
-            plan.do("dot", nest.reduced[0], dot.name)
-        t = RegisterTile(plan, nest.accumulator.name, row, column, nest.reduced[0], dot is not None)
+        if isinstance(instruction, Tile):
+            plan.do("dot", nest.reduced[0], instruction.dot.name, multiple=SIDE)
+        elif instruction is not None:
+            plan.do("dot", nest.reduced[0], instruction.name)
+        t = RegisterTile(plan, nest.accumulator.name, row, column, nest.reduced[0], instruction is not None)
         t.accumulate()
         self.tiles.append(t)
 

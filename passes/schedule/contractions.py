@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from ...ir.expr import Expr
-from ...ir.instructions import Dot
+from ...ir.instructions import SIDE, Dot, Tile
 from ...ir.kernel import Kernel
 from . import dots, roles, sliding
-from .cost import SCREENED, Blocking, blocking
+from .cost import FEW, FEW_OF_TILES, FEW_WORDS, SCREENED, Blocking, blocking, tile_blocking
 from .direct import direct, in_place, streamed
 from .dotted import dotted
 from .own_panels import own_panels
@@ -44,6 +43,19 @@ def neighbours(plan: Plan, found: Contraction) -> Dot | None:
     return None if row is None or row.result is not s.value.dtype else row
 
 
+def tile(plan: Plan, found: Contraction) -> Tile | None:
+    """The same for tiles."""
+    if plan.facts.strict and found.accumulator.dtype.is_float:
+        return None
+    try:
+        _, s, a, b = dots.factors(plan.kernel, found.reduced[-1])
+    except StepError:
+        return None
+    rows, columns = (b, a) if found.column in a.element.names else (a, b)
+    row = dots.tile(plan.target.instructions, rows.dtype, columns.dtype)
+    return None if row is None or row.dot.result is not s.value.dtype else row
+
+
 def contract(plan: Plan) -> bool:
     """Schedule a contraction, or another reduction through windows; False (and an unchanged plan) where the kernel is none."""
     if plan.target.vector_bytes == 0:
@@ -52,6 +64,7 @@ def contract(plan: Plan) -> bool:
     if found is not None and (not found.rows or not found.accumulator.dtype.is_float | found.accumulator.dtype.is_integer):
         found = None
     dot = None if found is None else neighbours(plan, found)
+    tiles = None if found is None else tile(plan, found)
     parts = _Parts(plan)
     if dot is None or dot.result.is_float:
         for attempt in (sliding.short_rows, sliding.panels, sliding.along):
@@ -61,8 +74,9 @@ def contract(plan: Plan) -> bool:
     if not parts.found:
         assert found is not None
         block = blocking(plan.target, found.accumulator.dtype)
+        few = FEW_OF_TILES if tiles is not None else FEW if dot is None else FEW_WORDS
         for attempt in (direct, streamed) if in_place(plan, found) else ():
-            parts.add(lambda part, attempt=attempt: attempt(part, found, block, dot is not None))
+            parts.add(lambda part, attempt=attempt: attempt(part, found, block, few))
         if dot is None and not in_place(plan, found):
             for blocks in (False, True):
                 parts.add(lambda part, blocks=blocks: dotted(part, found, blocks))
@@ -73,7 +87,7 @@ def contract(plan: Plan) -> bool:
                 f"`{found.accumulator.name}` reuses {', '.join(found.row_operands)} along `{found.column}` and {', '.join(found.column_operands)} along "
                 f"{', '.join(f'`{r}`' for r in found.rows)}: packed panels and a register tile"
             )
-            parts.rest(lambda rest: _packed(rest, found, block, dot))
+            parts.rest(lambda rest: _packed(rest, found, block, dot, tiles))
     elif not parts.complete:
         parts.rest(lambda rest: _few_columns(rest, found))
     plan.kernel = parts.chosen()
@@ -118,8 +132,17 @@ def _few_columns(plan: Plan, found: Contraction | None) -> None:
         vectors(plan)
 
 
-def _packed(plan: Plan, found: Contraction, block: Blocking, dot: Dot | None) -> None:
-    """With the instruction where there is one; without it where a step refuses that."""
+def _packed(plan: Plan, found: Contraction, block: Blocking, dot: Dot | None, tiles: Tile | None) -> None:
+    """With the instruction on tiles where there is one, else with the one on vectors; without it where a step refuses that."""
+    if tiles is not None:
+        saved = plan.kernel
+        try:
+            _Contract(plan, found, tile_blocking(plan.target), tiles.dot, tiles.name).run()
+        except StepError as e:
+            plan.kernel = saved
+            plan.note(f"without {tiles.name}: {e}")
+        else:
+            return
     if dot is not None:
         saved = plan.kernel
         try:
@@ -138,10 +161,12 @@ def screened(plan: Plan, depth: str) -> None:
     earlier = plan.kernel
     plan.do("screen", depth)
     new = [x for x in map(plan.loop, plan.added(earlier)) if x.kind == "reduce"]
-    for outer, inner in pairwise(new):
-        if outer.body == (inner,):
-            axis = plan.collapsed((outer.axis, inner.axis))
-            vectors_inside(plan, [plan.loop(axis)])
+    while new:
+        chain = [new.pop(0)]
+        while new and chain[-1].body == (new[0],):
+            chain.append(new.pop(0))
+        if len(chain) > 1:
+            vectors_inside(plan, [plan.loop(plan.collapsed([x.axis for x in chain]))])
 
 
 @dataclass
@@ -150,6 +175,7 @@ class _Contract:
     roles: Contraction
     block: Blocking
     dot: Dot | None = None  # the instruction that multiplies
+    instruction: str = ""  # the one on tiles that does so for many lanes
     batch: str = ""
     row: str = ""
     depth: str = ""  # the reduction axis inside a block
@@ -166,10 +192,14 @@ class _Contract:
         self.tile()
         self.tiles.stage_columns(self.roles.column_operands, (self.batch,) if self.batch else (), self.at)
         self.team()
+        if self.instruction:
+            self.tiles.cut(SIDE)
         order = "rows" if len(self.roles.rows) > 1 else ""
         self.tiles.stage_rows(self.roles.row_operands, f"{self.row}.0.1", self.work, order)
         if self.dot is not None and self.dot.least:
-            screened(self.plan, self.depth)
+            screened(self.plan, self.tiles.depth)
+        if self.instruction:
+            self.tiles.tensorize(self.instruction)
         self.tiles.finish()
         self.plan.do("region")
         self.plan.note(*self.block.reasons)
@@ -212,6 +242,8 @@ class _Contract:
         height, width = plan.extent(row), plan.extent(column)
         rows = self.block.rows if height is None else max(1, min(self.block.rows, height))
         columns = self.block.columns if width is None or width > self.block.columns // 2 else self.block.columns // 2
+        if self.instruction and rows < self.block.rows:
+            rows = self.block.rows if rows > SIDE else SIDE
         plan.do("split", row, rows, tail="pad")
         plan.do("split", column, columns, tail="pad")
         plan.do("reorder", f"{row}.0", f"{column}.0", f"{row}.1", f"{column}.1")
@@ -221,7 +253,7 @@ class _Contract:
             plan.note(f"partial results need memory of their own: {self.homeless}")
             plan.do("accumulate", self.at, outside=self.batch or f"{row}.0.0")
         if self.dot is not None:
-            plan.do("dot", self.depth, self.dot.name)
+            plan.do("dot", self.depth, self.dot.name, multiple=SIDE if self.instruction else "")
         self.tiles = RegisterTile(plan, self.roles.accumulator.name, row, column, self.depth, self.dot is not None)
         self.tiles.accumulate()
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...ir.dtypes import DType
+from ...ir.dtypes import DType, u32
+from ...ir.instructions import MOST_TILES, SIDE
 from ...ir.target import Target
 
 VECTORS = 2  # vectors side by side in a register tile: one load of a row's element serves both
@@ -24,16 +25,11 @@ DIRECT_ROWS = 8  # of a tile without packing: two vectors side by side fill the 
 # Multiply-adds for each lane of a vector up to which a product that is packed takes longer than one read where it lies: copies go from one thread's cache to another's and wait for each other.
 # (Golden Cove, two threads, f32: 128³ 2.2 × and 192³ 1.5 × as long packed, 256³ 0.9, 300³ 0.7, 512³ 0.35; rows read where they lie are strided, and lines of arrays that NumPy made are split.)
 UNPACKED = 1 << 19
-FEW_TILES = 2  # up to so many tiles of rows, packing the column operand costs more than it saves
 DOTTED_DEPTH = 1024  # of their reduction at a time: what rows and columns hold of it is in the first cache
 DOTTED_ROWS = 8  # rows for which columns that lie along the reduction are read as they lie, from one end to the other
 DOTTED_BLOCKED = 16  # and rows for which they are read so in blocks; with more they are packed
 OWN_ROWS = 128  # rows for which each thread packs its own panels of columns
-WORDS = (
-    1 << 15
-)  # elements of a column operand from which on packing pays where neighbours are multiplied by one instruction: products in place are not
 SCREENED = 8  # registers that do not accumulate where two ways to multiply meet after a tile: clang 14 spills accumulators inside the loop with fewer
-WORD_TILES = 4  # and so many tiles of rows
 STREAM_TILES = 8  # column tiles whose sums stay in the first cache while the column operand streams by
 STREAM_DEPTH = 8  # its rows that are read side by side: so many products before a sum goes back to memory
 WINDOW_ROWS = 4  # rows of results that share a copy of what their windows read
@@ -80,6 +76,18 @@ PANELS = (4096, 32)
 LINES_AHEAD = 2  # of each row of such a block: the prefetchers of machines do not follow so many rows
 
 
+class InPlace(NamedTuple):
+    """Up to what packing the column operand costs more than it saves: elements of it, tiles of rows."""
+
+    elements: int
+    tiles: int
+
+
+FEW = InPlace(1 << 62, 2)  # any that stays in the cache
+FEW_WORDS = InPlace(1 << 15, 4)  # packed, neighbours are multiplied by one instruction
+FEW_OF_TILES = InPlace(1 << 11, 2)  # and tiles of them (64³ as fast, 128³ 3 × as fast packed; 32 rows by 1024² 1.4 ×, 16 rows 0.8)
+
+
 class Blocking(NamedTuple):
     """Register tile rows × columns, depth of a panel, tiles of a row block; rows of a tile without packing, and rows and columns of a wider one (0: none); and why."""
 
@@ -109,6 +117,18 @@ def blocking(target: Target, dtype: DType, spare: int = 4) -> Blocking:
     wide_rows = (target.vector_registers - WIDE_VECTORS - 1) // WIDE_VECTORS
     wide = (wide_rows, WIDE_VECTORS * lanes) if wide_rows * WIDE_VECTORS > min(rows, DIRECT_ROWS) * VECTORS else (0, 0)
     return Blocking(rows, columns, depth, tiles, min(rows, DIRECT_ROWS), reasons, *wide)
+
+
+def tile_blocking(target: Target) -> Blocking:
+    """The blocks of a contraction that is multiplied by an instruction on tiles; the depth in words."""
+    side = MOST_TILES * SIDE
+    depth = _power_below(target.l2 // 16 // (side * u32.bytes), SIDE, 1 << 12)
+    tiles = max(1, target.l2 * 2 // 5 // (side * depth * u32.bytes))
+    reasons = (
+        f"tiles of {side}×{side}: {MOST_TILES * MOST_TILES} of the tile registers accumulate, the others hold the operands",
+        f"blocks of {depth} words along the reduction: a panel of {side} rows or columns ({depth * side * u32.bytes >> 10} KiB) and those that it meets stay in the second cache ({target.l2 >> 10} KiB)",
+    )
+    return Blocking(side, side, depth, tiles, DIRECT_ROWS, reasons)
 
 
 def stream_bytes(target: Target) -> int:

@@ -37,31 +37,31 @@ from ...ir.walks import postorder
 from .. import costs
 from . import roles
 from .affine import inside, stride
-from .cost import FEW_TILES, STREAM_DEPTH, STREAM_TILES, UNPACKED, WORD_TILES, WORDS, Blocking
+from .cost import FEW, STREAM_DEPTH, STREAM_TILES, UNPACKED, Blocking, InPlace
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
 from .tree import StepError, all_loops, around, loads_in
 
 
-def direct(plan: Plan, found: Contraction, block: Blocking, words: bool = False) -> Expr | None:
+def direct(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW) -> Expr | None:
     """Schedule a contraction whose column operand stays in the second cache: the condition on the sizes; None (and an unchanged plan) where it never does.
 
-    `words`: packed, neighbours would be multiplied by one instruction."""
+    `few`: what is too little to be packed."""
     dtype = found.accumulator.dtype
     length = product(plan.loop(axis).stop for axis in (*found.reduced, found.column))
     work = product((length, *(plan.loop(axis).stop for axis in found.rows)))
-    fits = call("less_equal", length, const(min(plan.target.l2 * 3 // 4 // dtype.bytes, WORDS if words else 1 << 62)))
+    fits = call("less_equal", length, const(min(plan.target.l2 * 3 // 4 // dtype.bytes, few.elements)))
     condition = call("bit_and", fits, call("less_equal", work, const(UNPACKED * plan.target.lanes(dtype))))
     reason = f"the column operand stays in the second cache ({plan.target.l2 >> 10} KiB) and too little is done with it to pay for a copy: register tile {block.direct_rows}×{block.columns}, nothing packed"
     return tried_where(plan, condition, reason, lambda: tiles(plan, found, block))
 
 
-def streamed(plan: Plan, found: Contraction, block: Blocking, words: bool = False) -> Expr | None:
-    """Schedule a contraction of few rows: the condition on the sizes; None (and an unchanged plan) where it is never worth it.  `words` as for `direct`."""
+def streamed(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW) -> Expr | None:
+    """Schedule a contraction of few rows: the condition on the sizes; None (and an unchanged plan) where it is never worth it.  `few` as for `direct`."""
     if len(found.rows) != 1 or len(found.reduced) != 1:
         return None
-    condition = call("less_equal", plan.loop(found.rows[0]).stop, const((WORD_TILES if words else FEW_TILES) * block.direct_rows))
+    condition = call("less_equal", plan.loop(found.rows[0]).stop, const(few.tiles * block.direct_rows))
     reason = "few rows: the column operand is read once, as it lies, in blocks of columns whose sums stay in the first cache"
     return tried_where(plan, condition, reason, lambda: _stream(plan, found, block))
 

@@ -7,9 +7,24 @@ from typing import NamedTuple
 
 from ...ir.dtypes import DType, bf16, f32, i8, i32, u8, u16, u32
 from ...ir.expr import ONE, ZERO, Expr, both, call, cast, ceildiv, const, load, make, var, where
-from ...ir.instructions import INSTRUCTIONS, Dot
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Loop, Store, expressions, map_block, map_expressions, statements, substitute_block
+from ...ir.instructions import INSTRUCTIONS, TILES, Dot, Tile
+from ...ir.kernel import (
+    Alloc,
+    Block,
+    Buffer,
+    If,
+    Kernel,
+    Loop,
+    Store,
+    expressions,
+    map_block,
+    map_expressions,
+    statements,
+    substitute_block,
+)
+from ...ir.places import homes_in
 from ...ir.record import replace
+from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
 from .affine import is_multiple
 from .reductions import identity
@@ -52,13 +67,13 @@ def factors(kernel: Kernel, axis: str) -> tuple[Loop, Store, Factor, Factor]:
     return loop, s, found[0], found[1]
 
 
-def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str) -> Kernel:
+def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str, multiple: int = 1) -> Kernel:
     """Multiply neighbours along a reduction by one instruction.
 
         for p in 0 .. K reduce:                                       for p in 0 .. ceil(K / 4) reduce:
           acc[] add= cast.i32(A[p]) * cast.i32(B[p])           →        acc[] add= ins.dot4_i8:i32(0:i32, w(A), w(B))
 
-    where w(A) is the word of A[4p], A[4p + 1], … (0 from K on), the first in the lowest bits.  The first operand of the instruction is what it adds to: lowering puts the accumulator there.
+    where w(A) is the word of A[4p], A[4p + 1], … (0 from K on), the first in the lowest bits.  With multiple=16 the loop goes on over zeros to a multiple of 16 words.  The first operand of the instruction is what it adds to: lowering puts the accumulator there.
     The products are of the instruction's operands (casts of i8, u8 or bf16, or of a byte with 128 added or subtracted).  --strict forbids it for float sums.
     """
     row = INSTRUCTIONS.get(instruction)
@@ -73,14 +88,15 @@ def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str) -> Kernel:
         )
     if facts.strict and row.result.is_float:
         raise StepError("dot: neighbours are added in an order of their own, and --strict forbids it")
-    whole = is_multiple(loop.stop, row.neighbours, facts.known)
+    together = row.neighbours * max(1, multiple)
+    whole = is_multiple(loop.stop, together, facts.known)
 
     def word(f: Factor) -> Expr:
         parts: list[Expr] = []
         for k in range(row.neighbours):
             at = var(axis) * row.neighbours + k
             bits = substitute(f.bits, {var(axis): at})
-            if not whole and k:
+            if not whole and (k or multiple > 1):
                 bits = where(at.lt(loop.stop), bits, const(0, u32))
             parts.append(call("shift_left", bits, const(k * row.left.bits, u32)) if k else bits)
         joined = parts[0]
@@ -90,7 +106,9 @@ def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str) -> Kernel:
         return joined if f.dtype is f.element.dtype else call("bit_xor", joined, const(0x80808080, u32))
 
     value = make("ins", row.result, (const(0, row.result), word(a), word(b)), row.name)
-    return replace_loop(kernel, axis, lambda _: (replace(loop, stop=ceildiv(loop.stop, row.neighbours), body=(replace(s, value=value),)),))
+    return replace_loop(
+        kernel, axis, lambda _: (replace(loop, stop=ceildiv(loop.stop, together) * max(1, multiple), body=(replace(s, value=value),)),)
+    )
 
 
 def screen(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
@@ -109,7 +127,7 @@ def screen(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
                                                          for p.b reduce:
                                                            for i, j: acc[i, j] add= low(A.packed[…]) * low(…) + high(A.packed[…]) * high(…)
 
-    Both operands are words that have been staged, panels [outer axes, reduction, axis of the tile].  So denormal numbers are kept: see `least` in `ir/instructions.py`.
+    Both operands are words that have been staged: panels, of which the outer axes, those that the reduction does not move along, say which.  So denormal numbers are kept: see `least` in `ir/instructions.py`.
     """
     loop = find(kernel, axis)
     found = {n for s in statements(loop.body) for e in expressions(s) for n in postorder(e) if n.op == "ins"}
@@ -119,51 +137,62 @@ def screen(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     row = INSTRUCTIONS[ins.attr]
     words = ins.args[1:]
     local = local_buffers(kernel)
-    if not row.least or any(w.op != "load" or w.attr not in local or len(w.args) < 3 for w in words):
+    inside = {s.axis: s for s in statements((loop,)) if isinstance(s, Loop)}
+    outer = {w: sum(inside.keys().isdisjoint(e.names) for e in w.args) for w in words}  # the axes of each that say which panel it is
+    if not row.least or any(
+        w.op != "load" or w.attr not in local or not outer[w] or any(inside.keys() & e.names for e in w.args[: outer[w]]) for w in words
+    ):
         raise StepError(f"screen: {row.name} does not multiply packed words of floats")
     taken = names_taken(kernel)
     conditions: list[Expr] = []
     for w in dict.fromkeys(words):
         panels = local[w.attr]
-        least = Buffer(fresh(f"{w.attr}.least", taken), u32, panels.shape[:-2], panels.space, align=panels.align)
-        kernel = _smallest(kernel, panels, least, row, taken)
-        conditions.append(call("less_equal", const(row.least - 1, u32), load(least.name, u32, *w.args[:-2])))
+        least = Buffer(fresh(f"{w.attr}.least", taken), u32, panels.shape[: outer[w]], panels.space, align=panels.align)
+        last = {var(x.axis): x.stop - 1 for x in inside.values()}
+        kernel = _smallest(kernel, panels, least, tuple(simplify(substitute(e, last) + 1, facts.known) for e in w.args[outer[w] :]), row, taken)
+        conditions.append(call("less_equal", const(row.least - 1, u32), load(least.name, u32, *w.args[: outer[w]])))
     condition = both(*conditions)
     assert condition is not None
     plain = copy((map_expressions((loop,), lambda e: substitute(e, {ins: _products(row, *words)}))), taken)
     return replace_loop(kernel, axis, lambda _: (If(condition, (loop,), plain),))
 
 
-def _smallest(kernel: Kernel, panels: Buffer, least: Buffer, row: Dot, taken: set[str]) -> Kernel:
-    """The kernel with the smallest magnitude of each panel in `least`, found where the panel is packed."""
+def _smallest(kernel: Kernel, panels: Buffer, least: Buffer, extents: tuple[Expr, ...], row: Dot, taken: set[str]) -> Kernel:
+    """The kernel with the smallest magnitude of each panel in `least`, found where the panel is packed.  `extents`: how much of a panel is multiplied."""
     paths = [(*outer, s) for s, outer in walk_paths(kernel.body) if isinstance(s, Store) and s.buffer == panels.name]
+    outer = len(least.shape)
     store = paths[0][-1]
     assert isinstance(store, Store)
-    outside = {n for e in store.index[:-2] for n in e.names}
-    inside = {n for e in store.index[-2:] for n in e.names} - outside
-    around = [s for s in paths[0] if isinstance(s, Loop)]
-    home = next((x for x in reversed(around) if x.axis in outside), None)
-    deep = next((x for x in around if x.axis in store.index[-2].names - outside), None)
-    if (
-        home is None
-        or deep is None
-        or any(home not in path or path[-1].index[:-2] != store.index[:-2] for path in paths if isinstance(path[-1], Store))
-    ):  # type: ignore[union-attr]
+    outside = {n for e in store.index[:outer] for n in e.names}
+    inside = {n for e in store.index[outer:] for n in e.names} - outside
+    loops = [s for s in paths[0] if isinstance(s, Loop)]
+    home = next((x for x in reversed(loops) if x.axis in outside), None)
+    if home is None or any(home not in path or not isinstance(s := path[-1], Store) or s.index[:outer] != store.index[:outer] for path in paths):
         raise StepError(f"screen: `{panels.name}` is not packed panel by panel")
-    if any(isinstance(x, Loop) and x.axis in inside for x in paths[0][: paths[0].index(home)]):
+    within = loops[: loops.index(home) + 1]
+    if any(x.axis in inside for x in within):
         raise StepError(f"screen: the panels of `{panels.name}` are not packed one after the other")
+    if any(n in homes_in(kernel) and n not in {x.axis for x in within} for e in extents for n in e.names):
+        raise StepError(f"screen: how much of a panel of `{panels.name}` is multiplied is not known where it is packed")
     one = Buffer(fresh("least", taken), u32, (), "register")
-    p, c = fresh(deep.axis, taken), fresh("c", taken)
-    word = load(panels.name, u32, *store.index[:-2], var(p), var(c))
-    smallest = Loop(c, ZERO, panels.shape[-1], (Store(one.name, (), _magnitude(word, row), "min"),), "reduce")
+    axes = [fresh(n, taken) for n in _axes(store.index[outer:])]
+    word = load(panels.name, u32, *store.index[:outer], *map(var, axes))
+    smallest: Block = (Store(one.name, (), _magnitude(word, row), "min"),)
+    for axis, stop in zip(reversed(axes), reversed(extents), strict=True):
+        smallest = (Loop(axis, ZERO, stop, smallest, "reduce"),)
     find_it: Block = (
         Alloc(one),
         Store(one.name, (), const(u32.max, u32)),
-        Loop(p, ZERO, deep.stop, (smallest,), "reduce"),
-        Store(least.name, store.index[:-2], load(one.name, u32)),
+        *smallest,
+        Store(least.name, store.index[:outer], load(one.name, u32)),
     )
     kernel = replace_loop(kernel, home.axis, lambda x: (replace(x, body=(*x.body, *find_it)),))
     return kernel.with_body(map_block(kernel.body, lambda s: (s, Alloc(least)) if isinstance(s, Alloc) and s.buffer == panels else None))
+
+
+def _axes(index: tuple[Expr, ...]) -> list[str]:
+    """A name for a loop along each axis: the one by which it is indexed, where that is one."""
+    return [e.attr if e.op == "var" else "c" for e in index]
 
 
 def _halves(word: Expr, row: Dot) -> list[Expr]:
@@ -250,6 +279,14 @@ def offset(kernel: Kernel, facts: Facts, axis: str, buffer: str) -> Kernel:
     nest = replace_loop(kernel, loops[-1].axis, lambda x: (replace(x, body=changed),))
     outer = find(nest, loops[0].axis)
     return replace(nest, body=replace_in(nest.body, outer, (Alloc(sums), *before, outer)))
+
+
+def tile(instructions: frozenset[str], rows: DType, columns: DType) -> Tile | None:
+    """The instruction on tiles for these factors among those of a target, the first that needs no `offset` of the columns if there is one."""
+    found = [t for t in TILES.values() if t.name in instructions]
+    plain = [t for t in found if t.operands == (rows, columns)]
+    moved = [t for t in found if rows is columns and rows is t.operands[0] and {*t.operands} == {i8, u8}]
+    return next(iter((*plain, *moved)), None)
 
 
 def choice(instructions: frozenset[str], left: DType, right: DType) -> Dot | None:

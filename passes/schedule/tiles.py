@@ -5,6 +5,7 @@ Used by the plans that know where such a contraction stands: `contractions.py` (
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...ir.expr import INDEX, Expr
@@ -27,6 +28,7 @@ class RegisterTile:
     column: str
     depth: str
     words: bool = False  # what is packed are words of neighbours along the reduction, which may end inside one
+    piece: str = ""  # the inner part of the reduction, where tiles of it are multiplied by one instruction
 
     def accumulate(self) -> None:
         """The scalar accumulator becomes the tile, and the reduction runs outside of it."""
@@ -40,6 +42,27 @@ class RegisterTile:
         """The row and column axes of the nest that accumulates."""
         row, column = self.plan.summing(self.accumulator, self.depth, 2)
         return row, column
+
+    def cut(self, words: int) -> None:
+        """Tiles have so many words along the reduction."""
+        r, c = self.compute()
+        self.plan.do("split", self.depth, words, tail="perfect")
+        self.depth, self.piece = f"{self.depth}.0", f"{self.depth}.1"
+        self.plan.do("reorder", self.depth, r, c, self.piece)
+
+    def tensorize(self, instruction: str) -> None:
+        """Tiles are multiplied by one instruction, and their sums are in memory; where that is for some panels only, the others are multiplied in vectors."""
+        plan = self.plan
+        for loops in plan.around_store(self.accumulator):
+            if loops[-1].kind == "reduce":
+                *_, deep, r, c, piece = (x.axis for x in loops)
+                if piece == self.piece:
+                    plan.do("tensorize", r, instruction)
+                else:
+                    plan.do("split", r, cost.DIRECT_ROWS)
+                    plan.do("reorder", f"{r}.0", deep, piece, f"{r}.1", c)
+                    plan.do("vectorize", c)
+                    plan.do("unroll", f"{r}.1")
 
     # ---- packing
 
@@ -62,7 +85,7 @@ class RegisterTile:
                 if plan.tried("collapse", first, second):
                     break
 
-    def in_vectors(self, packed: str, deep: str, inner: str) -> None:
+    def in_vectors(self, packed: str, deep: str, inner: str, side_by_side: Callable[[Plan, str, str], bool] | None = None) -> None:
         """Copy panels along `inner`, in vectors where what is copied is consecutive."""
         plan = self.plan
         if self.words:
@@ -70,7 +93,7 @@ class RegisterTile:
         staged = plan.kernel
         if clamped(plan.loop(inner)):
             plan.tried("interior", deep, inner, clamps=1)
-        if consecutive(plan, packed, inner):
+        if (side_by_side or consecutive)(plan, packed, inner):
             for loops in plan.around_store(packed) if self.words else ():
                 plan.tried("vectorize", loops[-1].axis)
             plan.tried("vectorize", inner)
@@ -94,6 +117,13 @@ class RegisterTile:
             r, _ = self.compute()
             if self.reads(buffer, r):
                 before = self.plan.kernel
+                if self.piece:
+                    self.plan.do("stage", buffer, tiles, self.depth, r, self.piece, at=at)
+                    packed = self.plan.newest(before)
+                    if not turned(self.plan, packed, before, consecutive):
+                        *_, deep, inner = self.plan.copying(packed, before)
+                        self.in_vectors(packed, deep, inner, _in_a_row)
+                    continue
                 self.plan.do("stage", buffer, tiles, self.depth, r, at=at, order=order and f"{tiles},{r},{self.depth}")
                 if (order or not turned(self.plan, self.plan.newest(before), before)) and self.words:
                     self.plan.tried("interior", self.plan.copying(self.plan.newest(before), before)[-1], fixed=1)
@@ -118,10 +148,9 @@ class RegisterTile:
             for outer, inner in nests:
                 first_lanes = self.in_lanes(inner)
                 if first_lanes and cost.first_lanes(plan.target) and constant_extent(inner) is not None:
-                    plan.do("vectorize", inner.axis)
-                    plan.do("unroll", outer.axis)
+                    self.marked(outer, inner)
                 elif outer.axis in border and not first_lanes:
-                    plan.do("spill", acc, outer.axis)
+                    self.through_memory(outer, inner)
                 elif (
                     outer.axis not in border
                     and (
@@ -131,10 +160,22 @@ class RegisterTile:
                 ) or (outer.axis not in ends and clamped(inner) and self.interior(outer.axis, inner.axis, ends, clamps=True)):
                     continue
                 elif (first_lanes or all(isinstance(s, (Store, Let)) for s in inner.body)) and constant_extent(inner) is not None:
-                    plan.do("vectorize", inner.axis)
-                    plan.do("unroll", outer.axis)
+                    self.marked(outer, inner)
                 else:
-                    plan.do("spill", acc, outer.axis)
+                    self.through_memory(outer, inner)
+
+    def marked(self, outer: Loop, inner: Loop) -> None:
+        """Vectors of a row; rows are written out where their sums are in registers."""
+        self.plan.do("vectorize", inner.axis)
+        self.plan.do("serial" if self.piece else "unroll", outer.axis)
+
+    def through_memory(self, outer: Loop, inner: Loop) -> None:
+        """The nest reads its sums one by one."""
+        if self.piece:  # they are in memory
+            self.plan.do("serial", inner.axis)
+            self.plan.do("serial", outer.axis)
+        else:
+            self.plan.do("spill", self.accumulator, outer.axis)
 
     def in_lanes(self, inner: Loop) -> bool:
         """Whether the loop is vectors under guards that only the first lanes pass: then what it touches in memory is consecutive, and no other choice hides a load."""
@@ -175,14 +216,20 @@ def clamped(loop: Loop) -> bool:
     return any(n.op == "min" and n.dtype is INDEX for s in statements(loop.body) for n in postorder(*expressions(s)))
 
 
-def turned(plan: Plan, packed: str, before: Kernel) -> bool:
+def turned(plan: Plan, packed: str, before: Kernel, side_by_side: Callable[[Plan, str, str], bool] | None = None) -> bool:
     """Copy panels [depth, row or column] in squares that are turned over in registers, where what is copied is consecutive along the depth; False (and an unchanged plan) where it is not.
 
-    `before` is the kernel without the copy.  Of a panel narrower than a vector, the first lanes are stored.
+    `before` is the kernel without the copy; `side_by_side` says what is consecutive (none: `_in_a_row`).  Of a panel narrower than a vector, the first lanes are stored.
     """
     *_, deep, inner = plan.copying(packed, before)
     lanes, width = plan.target.lanes(local_buffers(plan.kernel)[packed].dtype), plan.extent(inner)
-    if not 4 <= lanes <= cost.TURNED or width is None or (width > lanes and width % lanes) or 2 * width <= lanes or not _in_a_row(plan, packed, deep):
+    if (
+        not 4 <= lanes <= cost.TURNED
+        or width is None
+        or (width > lanes and width % lanes)
+        or 2 * width <= lanes
+        or not (side_by_side or _in_a_row)(plan, packed, deep)
+    ):
         return False
     saved = plan.kernel
     try:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ...ir.dtypes import INDEX
 from ...ir.evaluate import evaluate
 from ...ir.expr import Expr
+from ...ir.instructions import SIDE
 from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Region, Store, While, statements
 from ...ir.record import record
 from ...ir.target import Target
@@ -115,6 +116,8 @@ class _Walk:
             counted = -(-trips // lanes) if s.kind == "vector" else trips
             # statements of a block of unrolled loops: each part counts for the loops that it moves with
             return self.block(s.body, (*inner, (s.axis, float(counted))))
+        if s.kind == "tile":  # a tile of results takes as long as its words, each of which the innermost loop counts
+            return trips / (SIDE if isinstance(s.body[0], Loop) else 1) * self.block(s.body, inner)
         outside = 1.0
         for _, count in inner:
             outside *= count

@@ -6,7 +6,7 @@ That is seen on the way: each is taken for one until something else touches it, 
 from __future__ import annotations
 
 from ....ir.expr import Expr
-from ....ir.program import Array, Block, For, If, Region, Stmt, StoreTo, While, expressions, with_body
+from ....ir.program import Array, Block, For, If, Region, Stmt, StoreTo, While, expressions, named, with_body
 from ....ir.record import replace
 from .axis import loads_of
 
@@ -35,7 +35,7 @@ class Arrays:
         """A statement outside of all vector loops.  Raises Memory where it touches a candidate."""
         if not self.candidates:
             return
-        touched = [n.attr for n in loads_of(*expressions(s))] + ([s.buffer] if isinstance(s, StoreTo) else [])
+        touched = [n.attr for n in loads_of(*expressions(s))] + list(named(s))
         for name in touched:
             if name in self.candidates:
                 raise Memory(name)
@@ -72,9 +72,8 @@ def touched_by_scalars(body: Block) -> set[str]:
             found.update(t.buffer for t in s.body if isinstance(t, StoreTo) and s.var not in t.address.names)
             continue
         found.update(*[e.buffers for e in expressions(s)])
-        if isinstance(s, StoreTo):
-            found.add(s.buffer)
-        elif isinstance(s, If):
+        found.update(named(s))
+        if isinstance(s, If):
             found |= touched_by_scalars(s.body) | touched_by_scalars(s.orelse)
         elif isinstance(s, (For, While, Region)):
             found |= touched_by_scalars(s.body)

@@ -11,6 +11,7 @@ from ....ir.simplify import simplify
 from ....ir.walks import substitute
 from ..affine import difference, divide
 from ..positions import narrowed
+from ..words import parts
 from .arrays import Arrays
 from .axis import ONE_STEP, Axis, Serial
 from .guards import First, guard, guarded, inside, is_every_other
@@ -59,6 +60,8 @@ class Values:
             if n not in done:
                 if not self.axis.varies(n) and n.buffers.isdisjoint(arrays):
                     done[n] = n
+                elif n.op == "bit_or" and n not in partial and (word := self.words(n)) is not None:
+                    done[n] = word
                 elif n.op == "load":  # its address is seldom wanted as a vector
                     done[n] = self.load(n, partial.get(n, self.open))
                 elif waiting := [a for a in n.args if a not in done]:
@@ -113,6 +116,19 @@ class Values:
             return some
         # most iterations load whole vectors; after one that might be masked, the machine asks for nothing ahead of time (what is stored is there already)
         return call("where", call("less_equal", const(lanes, INDEX), first.stop), vload(name, n.dtype, lanes, at), some)
+
+    def words(self, n: Expr) -> Expr | None:
+        """Words, put together of elements that lie side by side in memory, one after the other; None where they are not."""
+        loads = parts(n)
+        if not loads or self.open is not None or any(x.op != "load" or x.attr in self.axis.wide or x.attr in self.arrays.candidates for x in loads):
+            return None
+        first = loads[0].args[0]
+        if self.axis.slope(first) is not const(len(loads), INDEX) or any(
+            difference(x.args[0], first) is not const(k, INDEX) for k, x in enumerate(loads)
+        ):
+            return None
+        side_by_side = vload(loads[0].attr, loads[0].dtype, self.axis.lanes * len(loads), self.axis.at_base(first))
+        return make("bitcast", n.dtype.vector(self.axis.lanes), (side_by_side,))
 
     def every_other(self, n: Expr, first: First | None) -> Expr:
         """Every other one of consecutive elements: of two vectors, the second from the last element of the first on, so that nothing beyond the last one wanted is read."""
