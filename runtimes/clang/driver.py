@@ -116,6 +116,8 @@ class Driver:
         if compiler.family == "gcc":
             # what one iteration of a tile reads and the next reads again would be kept, in general registers and on the stack, instead of loaded as a broadcast: a convolution 1.1 times as slow
             flags.append("-fno-predictive-commoning")
+        if compiler.family in ("clang", "zig"):
+            flags.append("-fno-slp-vectorize")
         if compiler.family == "zig":
             # what zig adds unasked: traps, and debug information that names this machine's folders
             flags += ["-fno-sanitize=undefined", *(() if "-g" in flags else ("-g0",))]
