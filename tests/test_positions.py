@@ -10,6 +10,7 @@ from luminal.ir.dtypes import f32, f64
 from luminal.ir.expr import ZERO, call, cast, const, make, size, var
 from luminal.ir.program import For, StoreTo
 from luminal.ir.target import Target
+from luminal.passes.lower.names import Names
 from luminal.passes.lower.vectors import vectorise
 
 pytestmark = pytest.mark.usefixtures("plain_c")
@@ -21,7 +22,7 @@ SIZES = [(1, 1), (3, 17), (16, 40), (33, 70)]
 
 
 def lowered(value, n=8):
-    (s,) = vectorise((For("j", ZERO, const(n), (StoreTo("Y", J, value),), pragma="vector"),), TARGET)
+    (s,) = vectorise((For("j", ZERO, const(n), (StoreTo("Y", J, value),), pragma="vector"),), TARGET, Names())
     return s.value
 
 

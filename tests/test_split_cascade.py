@@ -19,7 +19,7 @@ from cascades import OPTIONS, SEED, after, before, inputs_of, naive, nests
 from compilers import needs_cc
 from luminal.ir.evaluate import evaluate
 from luminal.ir.expr import const, var
-from luminal.ir.kernel import If, Kernel, Let, Loop, statements
+from luminal.ir.kernel import If, Kernel, Let, Loop, Prefetch, statements
 from luminal.ir.program import Region
 from luminal.ir.program import statements as lines
 from luminal.ir.target import Target
@@ -129,6 +129,17 @@ def test_rows_that_share_keys_and_values_ask_ahead_for_both(monkeypatch: pytest.
         assert any("rows of" in note and "share" in note and "loaded once" in note for note in kernel.notes) is (text is several)
 
 
+@pytest.mark.parametrize(("dtype", "lines"), [("f32", False), ("bf16", True)])
+def test_each_line_is_asked_for_once(dtype: str, lines: bool) -> None:
+    """A vector of sums in f32 reads half a line of bf16: every other one asks."""
+    text = f"((Q{{{dtype}}}[H D] K{{{dtype}}}[H M D] V{{{dtype}}}[H M E]) -> (O{{{dtype}}}[H E])) "
+    text += '(return (einsum "hj,hje->he" (softmax (einsum "hd,hjd->hj" Q K) :axis -1) V))'
+    (kernel,) = schedule(legalize(nests(after(before(text))), VECTORS, OPTIONS), VECTORS, OPTIONS).kernels
+    turns = [s for s in statements(kernel.body) if isinstance(s, Loop) and any(isinstance(t, If) and "w.0" in t.condition.names for t in s.body)]
+    asking = {s.buffer for x in turns for s in statements(x.body) if isinstance(s, Prefetch)}
+    assert asking == ({"K"} if lines else set())
+
+
 def test_few_chunks_are_half_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """700 positions in chunks of 512 would be one of 512 and one of 188."""
     for name, value in (("CHUNKS", 64), ("PIECES", 128), ("HEAVY", 512)):
@@ -176,6 +187,18 @@ def test_sizes_that_are_known_choose_once() -> None:
     assert forms("X{f32}[40 1000]") == (False, False)
     assert forms("X{f32}[4 100]") == (False, False)
     assert forms("X{f32}[M 1000]") == (True, True)
+
+
+@pytest.mark.parametrize("sizes", ["H A D M E", "2 4 64 512 64", "2 3 64 512 64"])
+def test_rows_share_tiles_where_sizes_are_known_too(sizes: str) -> None:
+    """Nothing then stands between the loops over rows and chunks: they are split from what is merged, as under the condition on the sizes."""
+    h, a, d, m, e = sizes.split()
+    text = f"((Q{{f32}}[{h} {a} {d}] K{{f32}}[{h} {m} {d}] V{{f32}}[{h} {m} {e}]) -> (O{{f32}}[{h} {a} {e}])) "
+    text += '(return (einsum "haj,hje->hae" (softmax (einsum "had,hjd->haj" Q K) :axis -1) V))'
+    (kernel,) = schedule(legalize(nests(after(before(text))), VECTORS, OPTIONS), VECTORS, OPTIONS).kernels
+    assert any("rows share each tile" in note for note in kernel.notes)
+    (step,) = (line for line in kernel.schedule if line.startswith("split i3 "))
+    assert step == f"split i3 {min(8, int(a)) if a.isdigit() else 8}"
 
 
 @pytest.mark.parametrize("length", [128, 200, 513])

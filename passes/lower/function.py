@@ -31,7 +31,7 @@ def function(kernel: k.Kernel, name: str, module: k.Module, target: Target) -> p
     body, blocks, block = grid(body, target.gpu)
     body = tiles(straighten(body, known_of(module.sizes, module.requires)))
     # vectors first: what a fork is worth is counted in the operations that are left
-    body = words(folds(transposes(vectorise(body, target), names), names))
+    body = words(folds(transposes(vectorise(body, target, names), names), names))
     body = protect(registers(threads(body, target.threads and not target.gpu)), target.gpu)
 
     roots = [*blocks, *block, *(e for s in p.statements(body) for e in p.expressions(s))]

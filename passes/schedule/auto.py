@@ -31,6 +31,8 @@ def automatic(
     condition = variants.branching(kernel, facts)
     if condition is not None:
         return _each_branch(kernel, condition, facts, target, options)
+    if elsewhere is None and not branch and not target.gpu and _in_tiles(kernel):
+        return _one_by_one(kernel, facts, target, options)
     reasons: list[str] = []
     for attempt in (_gpu,) if target.gpu else (_cascade, _blocks, _contraction, *(() if branch else (_few_rows,)), _vectors):
         plan = Plan(kernel, facts, target, options, elsewhere=elsewhere)
@@ -41,6 +43,14 @@ def automatic(
         except StepError as e:
             reasons.append(f"not {attempt.__name__.strip('_')}: {e}")
     return replace(kernel, notes=(*kernel.notes, *reasons))
+
+
+def _in_tiles(kernel: Kernel) -> bool:
+    """Whether several parallel loops stand one after the other, and one of them works off an axis in tiles: what is merged of its chunks is another nest."""
+    nests = [s for s in kernel.body if isinstance(s, Loop) and s.kind == "parallel"]
+    return len(nests) > 1 and any(
+        isinstance(s, Loop) and s.kind in ("serial", "elastic") for x in nests for s in shape(replace(kernel, body=(x,))).body
+    )
 
 
 def _each_branch(kernel: Kernel, condition: Expr, facts: Facts, target: Target, options: Options) -> Kernel:

@@ -130,7 +130,7 @@ class _Cascade:
         plan = self.plan
         self.order_rows()
         row = plan.collapsed(self.row_axes)
-        plan.do("split", row, FEW_ROWS)
+        plan.do("split", row, min(FEW_ROWS, plan.extent(row) or FEW_ROWS))
         self.block_rows(f"{row}.1")
         vectors_inside(plan)
         plan.shared((*self.batch_axes, f"{row}.0"))

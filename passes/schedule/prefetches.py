@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, const, floordiv, maximum, minimum, mod, var
-from ...ir.kernel import Block, If, Kernel, Let, Loop, Prefetch, Stmt, expressions, statements, substitute_block, with_body, written
+from ...ir.kernel import Block, Buffer, If, Kernel, Let, Loop, Prefetch, Stmt, expressions, statements, substitute_block, with_body, written
+from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.target import LINE, PAGE
 from ...ir.walks import postorder, substitute
@@ -55,13 +56,15 @@ def prefetch(
     With `most`, nothing is asked for that lies more than so many bytes ahead: a longer row leaves the caches before it is read.  With `over`, only what lies more than so many ahead.
 
     With `near`, what lies so many bytes behind each line that is read is asked for: where a loop goes through memory from one end to the other, whatever the lengths of its rows, that is what it reads
-    next, and an address that is known anyway.
+    next, and an address that is known anyway.  Of iterations that read one line, the first asks.
 
         for w in 0 .. D // 16:                         for w in 0 .. D // 16:
           for q in 0 .. 8 unroll:                        for q.p in 0 .. 8 unroll:
             for k in 0 .. 16 vector:           →           prefetch K[p * 8 + q.p, w * 16] ahead 1024
               … K[p * 8 + q, w * 16 + k] …               for q in 0 .. 8 unroll:
                                                            …
+
+    Where the loops inside read each line in pieces (a few elements of a row, and the next ones in the next iteration of an unrolled loop), one hint for each line too.
 
     With `bytes`, memory decides where an iteration of `row` reads, as in rows of a table by index; the iteration that is asked for is as far ahead as `axis` takes to read so many bytes.
 
@@ -101,6 +104,9 @@ def prefetch(
     if read is None:
         block, inner = inner, block
         read = next((n for n in found if stride(address_of(n), block.axis) == 1), None)
+    if read is None and near and not (bytes or least or most or over or places > 1):
+        hints = _pieces(kernel, loop, held, const(near // held.dtype.bytes))
+        return replace_loop(kernel, axis, lambda x: (with_body(x, (*hints, *x.body)),))
     if read is None:
         raise StepError(f"prefetch: `{block.axis}` reads no consecutive elements of `{buffer}`")
     lanes = constant_extent(block) or 0
@@ -140,10 +146,42 @@ def prefetch(
     beyond = simplify(const(over // held.dtype.bytes).lt(ahead), known) if over else TRUE
     if FALSE in (within, beyond):
         raise StepError(f"prefetch: the next iteration of `{row}` is never so far ahead")
-    condition = both(enough, beyond, within) or TRUE
+    lines = LINE // (lanes * held.dtype.bytes)  # iterations that read one, where a vector is less
+    new = mod(var(axis), const(lines)).eq(ZERO) if near and lines > 1 and stride(address_of(read), axis) == lanes else TRUE
+    condition = both(enough, beyond, within, new) or TRUE
     if condition is not TRUE:
         hints = (If(condition, hints),)
     return replace_loop(kernel, axis, lambda x: (*before, with_body(x, (*hints, *x.body))))
+
+
+def _pieces(kernel: Kernel, loop: Loop, held: Buffer, ahead: Expr) -> Block:
+    """The hints where the loops inside read a line piece by piece: one for each iteration of those loops that take more than a line, unrolled."""
+    nest: list[Loop] = []
+    inner = loop
+    while len(inner.body) == 1 and isinstance(found := inner.body[0], Loop):
+        nest.append(inner := found)
+    reads = {n for s in statements(inner.body) for n in loads_in(*expressions(s)) if n.attr == held.name}
+    if len(reads) != 1 or any(x.kind not in ("unroll", "vector") or constant_extent(x) is None or x.start is not ZERO for x in nest):
+        raise StepError(f"prefetch: `{loop.axis}` reads no consecutive elements of `{held.name}`")
+    (read,), line, taken = reads, LINE // held.dtype.bytes, names_taken(kernel)
+    at: dict[Expr, Expr] = {}
+    lines: list[Loop] = []
+    for x in nest:
+        address = held.address(read.args)
+        first = substitute(address, {var(x.axis): ZERO})
+        steps = [minus(substitute(address, {var(x.axis): const(k)}), first) for k in range(constant_extent(x) or 0)]
+        if all(step.is_const and 0 <= step.attr < line for step in steps):
+            at[var(x.axis)] = ZERO
+            line -= max(step.attr for step in steps)
+        else:
+            lines.append(replace(x, axis=fresh(f"{x.axis}.p", taken), kind="unroll"))
+            at[var(x.axis)] = var(lines[-1].axis)
+    if line == LINE // held.dtype.bytes:
+        raise StepError(f"prefetch: `{loop.axis}` reads no consecutive elements of `{held.name}`")
+    hints: Block = (Prefetch(held.name, tuple(substitute(e, at) for e in read.args), ahead),)
+    for x in reversed(lines):
+        hints = (with_body(x, hints),)
+    return hints
 
 
 def _spread(loop: Loop, hints: int, places: int) -> list[Expr]:

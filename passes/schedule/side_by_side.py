@@ -8,8 +8,8 @@
                                                            acc[0 .. 16] = sums of acc.lanes, turned over in registers
                                                            tile[p.0 · 16 + 0 .. 16] = f(acc[0 .. 16])
 
-What is loaded for neighbours serves several rows around them, where these share it: a tile of 4 × 4 sums, or what is left of the rows of 2 × 8, as many as a vector has lanes (scores of several queries
-with one cache).  So a tile stays in registers until one fold has put together all of it.  For a row alone, sums are accumulated for eight neighbours at a time, whose addresses stay in registers.
+What is loaded for neighbours serves several rows around them, where these share it (scores of several queries with one cache): rows in the lanes (`rows_in_lanes.py`), or where what is loaded is converted,
+and for the rows that are left, a tile of 4 × 4 sums or of 2 × 8, as many as a vector has lanes.  So a tile stays in registers until one fold has put together all of it.  For a row alone, sums are accumulated for eight neighbours at a time, whose addresses stay in registers.
 
 One after the other, each would put its lanes together by a chain of shuffles, the loop over a length that nobody knows would be left after a few trips, and what does not move with p would be loaded for
 each of them.  It pays where what is loaded for one serves all.
@@ -23,6 +23,7 @@ from ...ir.places import homes_in
 from . import cost, roles
 from .affine import stride
 from .plan import Plan
+from .rows_in_lanes import RowsInLanes
 from .tree import StepError, all_loops, find, loads_in, loop_around
 
 
@@ -34,6 +35,7 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
     saved, row, deep = plan.kernel, around.axis, x.axis
     above, moving = sharing(plan, around, x), moving_with(plan, around, x)
     tiles = cost.tiles_of_scores(plan.target, width) if above is not None and plan.extent(above) != 1 else ()
+    lanes: RowsInLanes | None = None
     sums = [((f"{row}.1",), deep)]  # the rows of each sum, and along what it is
     try:
         plan.do("split", row, width, tail="cut")
@@ -41,9 +43,14 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
             if len(find(plan.kernel, above).body) > 1:
                 plan.do("fission", above)
             plan.do("reorder", f"{row}.0", above)
-            sums = _tiled(plan, above, f"{row}.1", tiles) or sums
+            if tiles:
+                lanes = RowsInLanes.of(plan, above, width)
+                above = above if lanes is None else lanes.rest
+                sums = _tiled(plan, above, f"{row}.1", tiles) if above else []
         for rows, along in sums:
             summed(plan, rows, along, width)
+        if lanes is not None:
+            lanes.schedule()
     except StepError as e:
         plan.kernel = saved
         plan.note(f"`{deep}` for one `{row}` after the other: {e}")
@@ -70,9 +77,8 @@ def _tiled(plan: Plan, above: str, row: str, tiles: tuple[tuple[int, int], ...])
         above = f"{above}.t"
         if not plan.has(above):
             return sums
-    if tiles:
-        (rest,) = (s for s in plan.loop(above).body if isinstance(s, Loop))
-        sums += [((rest.axis,), s.axis) for s in rest.body if isinstance(s, Loop)]
+    (rest,) = (s for s in plan.loop(above).body if isinstance(s, Loop))
+    sums += [((rest.axis,), s.axis) for s in rest.body if isinstance(s, Loop)]
     return sums
 
 

@@ -11,22 +11,29 @@ What has no such form (a branch that differs between lanes in another way, a gua
 
 from __future__ import annotations
 
+from ....ir.bounds import Known
 from ....ir.expr import ZERO, Expr, const, var
-from ....ir.program import Array, Block, For, If, Region, Stmt, While, with_body
+from ....ir.program import Array, Block, For, If, Region, Stmt, While, map_expressions, with_body
 from ....ir.record import replace
+from ....ir.simplify import simplify
 from ....ir.target import Target
+from ....ir.walks import postorder
+from ..names import Names
 from .arrays import Arrays, Memory, touched_by_scalars
 from .axis import Axis, Serial
 from .lane_count import lane_count
+from .segments import segments
 from .statements import Statements, folded_once
 from .values import Values
 
+_NOTHING = Known({})  # of variables
 
-def vectorise(body: Block, target: Target) -> Block:
+
+def vectorise(body: Block, target: Target, names: Names) -> Block:
     """The body without `vector` loops; on a target without vectors they are plain loops."""
     memory = touched_by_scalars(body)
     while True:
-        attempt = _Attempt(target, Arrays(memory))
+        attempt = _Attempt(target, Arrays(memory), names)
         try:
             return attempt.arrays.of_vectors(attempt.block(body))
         except Memory as found:
@@ -36,8 +43,8 @@ def vectorise(body: Block, target: Target) -> Block:
 class _Attempt:
     """One walk over a function, under the assumption that its `arrays` hold."""
 
-    def __init__(self, target: Target, arrays: Arrays) -> None:
-        self.target = target
+    def __init__(self, target: Target, arrays: Arrays, names: Names) -> None:
+        self.target, self.names = target, names
         self.arrays = arrays
         self.around = ""  # the variable of the loop around
 
@@ -47,6 +54,8 @@ class _Attempt:
     def statement(self, s: Stmt) -> Block:
         if isinstance(s, For) and s.pragma == "vector":
             return self.loop(s)
+        if isinstance(s, For) and (found := segments(s, self.arrays, self.names)) is not None:
+            return found
         if isinstance(s, Array):
             self.arrays.declare(s)
         self.arrays.scalar_access(s)
@@ -64,6 +73,7 @@ class _Attempt:
                 return (s,)
 
     def loop(self, s: For) -> Block:
+        s = _put_together(s)
         known = dict(self.arrays.lanes)
         try:
             lanes, count = lane_count(s, self.target)
@@ -78,6 +88,17 @@ class _Attempt:
     def body(self, s: For, lanes: int, base: Expr) -> Block:
         axis = Axis(s, lanes, base)
         return Statements(axis, Values(axis, self.arrays, self.around)).block(s.body)
+
+
+def _put_together(s: For) -> For:
+    """The loop with x // 4 · 4 + x % 4, as two collapsed loops over neighbours give, written as x."""
+
+    def change(e: Expr) -> Expr:
+        found = [n for n in postorder(e) if n.op in ("floordiv", "mod") and s.var in n.names]
+        return simplify(e, _NOTHING) if found else e
+
+    body = map_expressions(s.body, change)
+    return s if body == s.body else replace(s, body=body)
 
 
 __all__ = ["vectorise"]
