@@ -46,7 +46,8 @@ class Step(NamedTuple):
 
 STEPS: dict[str, Step] = {
     "split": Step(loops.split, "ni", {"tail": "n"}),
-    "part": Step(loops.part, "ni"),
+    "part": Step(loops.part, "ni?"),
+    "short": Step(loops.short, "ni"),
     "share": Step(loops.share, "ni", {"multiple": "i"}),
     "deal": Step(residues.deal, "ni"),
     "sieve": Step(residues.sieve, "n"),

@@ -12,8 +12,8 @@ from ....ir.walks import substitute
 from ..affine import difference, divide
 from ..positions import narrowed
 from .arrays import Arrays
-from .axis import ONE_STEP, Axis, Serial
-from .guards import First, guard, guarded, inside, is_every_other
+from .axis import ONE_STEP, Axis, Serial, loads_of
+from .guards import First, any_lane, guard, guarded, inside, is_every_other
 
 MOST_STRETCHES = 4  # that one vector is put together of
 _NOTHING = Known({})  # of variables
@@ -58,7 +58,7 @@ class Values:
             n = stack[-1]
             if n not in done:
                 if not self.axis.varies(n) and n.buffers.isdisjoint(arrays):
-                    done[n] = n
+                    done[n] = self.same(n, partial)
                 elif n.op == "load":  # its address is seldom wanted as a vector
                     done[n] = self.load(n, partial.get(n, self.open))
                 elif waiting := [a for a in n.args if a not in done]:
@@ -71,6 +71,12 @@ class Values:
                     done[n] = self.chosen(n, args) if n in partial else self.operator(n, args)
             stack.pop()
         return done[root]
+
+    def same(self, n: Expr, partial: dict[Expr, First]) -> Expr:
+        """What has one value for all lanes; what it reads where only some may load is read if there are any."""
+        for first in dict.fromkeys(partial[m] for m in loads_of(n) if m in partial) if partial else ():
+            n = call("where", any_lane(first, self.axis.lanes), n, const(0, n.dtype))
+        return n
 
     def variable(self, n: Expr) -> Expr:
         lanes, base = self.axis.lanes, self.axis.base
