@@ -22,7 +22,7 @@ from ...ir.kernel import Kernel
 from . import dots, roles, sliding
 from .cost import SCREENED, Blocking, blocking
 from .direct import direct, in_place, streamed
-from .dotted import dotted
+from .dotted import dotted, turned
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
@@ -60,6 +60,8 @@ def contract(plan: Plan) -> bool:
     if not parts.found:
         assert found is not None
         block = blocking(plan.target, found.accumulator.dtype)
+        if dot is None and in_place(plan, found):
+            parts.add(lambda part: turned(part, found))
         for attempt in (direct, streamed) if in_place(plan, found) else ():
             parts.add(lambda part, attempt=attempt: attempt(part, found, block, dot is not None))
         if dot is None and not in_place(plan, found):

@@ -21,6 +21,9 @@ DIRECT_ROWS = 8  # of a tile without packing: two vectors side by side fill the 
 FEW_TILES = 8  # up to so many tiles of rows, packing the column operand costs more than it saves
 DOTTED_DEPTH = 1024  # of their reduction at a time: what rows and columns hold of it is in the first cache
 DOTTED_ROWS = 8  # rows for which columns that lie along the reduction are read as they lie, from one end to the other
+TURNED_DEPTH = (
+    64  # elements of a reduction from which on few columns are turned over for it: with fewer, the sums of lanes cost more than lanes that stay empty
+)
 DOTTED_BLOCKED = 32  # and rows for which they are read so in blocks; with more they are packed
 WORDS = (
     1 << 15
