@@ -50,4 +50,6 @@ def _stays_divided(plan: Plan, loop: Loop) -> bool:
     found += [n for s in statements(loop.body) for e in expressions(s) for n in postorder(e) if n.op == "cast" and n.args[0].is_position]
     width = cost.lanes(plan.target, roles.widest(loop.body))
     found = [e for e in found if not in_pieces(e, loop.axis, width)]
-    return any(n.op in ("floordiv", "mod") and loop.axis in n.names for n in postorder(*found))
+    divisors = [n.args[1] for n in postorder(*found) if n.op in ("floordiv", "mod") and loop.axis in n.names]
+    # what fits a vector, or a vector fits, leaves lanes that are a few stretches of memory
+    return any(not d.is_const or (d.attr > 1 and d.attr % width and width % d.attr) for d in divisors)
