@@ -66,7 +66,7 @@ def turned(plan: Plan, found: Contraction) -> Expr | None:
         plan.do("stage", buffer, row, deep, space="shared", order=f"{deep},{row}")
         for axis in plan.added(earlier):
             plan.do("serial", axis)
-        _tiles(plan, other, row, deep, width, False)
+        _tiles(plan, other, row, deep, width, False, few=True)
 
     return tried_where(plan, both(few, long) or TRUE, "few columns: they are turned over, and rows are read along the reduction as they lie", steps)
 
@@ -76,7 +76,8 @@ def _reading(plan: Plan, body: Block) -> list[tuple[str, Expr]]:
     return [(n.attr, plan.facts.buffers[n.attr].address(n.args)) for n in reads(body) if n.attr in plan.facts.buffers]
 
 
-def _tiles(plan: Plan, found: Contraction, row: str, deep: str, width: int, blocks: bool) -> None:
+def _tiles(plan: Plan, found: Contraction, row: str, deep: str, width: int, blocks: bool, few: bool = False) -> None:
+    """`few`: few tiles for few rows, and the last columns again in place of a rest."""
     column, many = found.column, cost.rows_together(plan.target)
     order = (*found.batch, column, row)
     if roles.shape(plan.kernel).axes != order:
@@ -87,11 +88,11 @@ def _tiles(plan: Plan, found: Contraction, row: str, deep: str, width: int, bloc
         plan.do("split", deep, cost.DOTTED_DEPTH)
         plan.do("accumulate", f"{deep}.0", into=found.output, outside=row)
         outer, deep = (f"{deep}.0",), f"{deep}.1"
-    plan.do("split", column, many, tail="cut")
+    plan.do("split", column, many, tail="clamp" if few else "cut")
     plan.do("reorder", *outer, row, f"{column}.1")
     left, sums = row, []
-    for rows in (many, many // 2, 1):  # what one tile leaves, the next takes
-        if plan.has(left) and (rows == many or not blocks or rows == 1):
+    for rows in (2, 1) if few else (many, 1) if blocks else (many, many // 2, 1):  # what one tile leaves, the next takes
+        if plan.has(left):
             inner = left
             if rows > 1:
                 plan.do("split", left, rows, tail="cut")
