@@ -18,24 +18,7 @@ from .divisions import pieces
 from .filled import stays_filled
 from .guards import clamp_block, pad_block
 from .reductions import identity
-from .tree import (
-    Facts,
-    StepError,
-    around,
-    at_most,
-    bound_names,
-    copy,
-    find,
-    fresh,
-    index,
-    less,
-    local_buffers,
-    names_taken,
-    nest,
-    rename,
-    replace_in,
-    replace_loop,
-)
+from .tree import Facts, StepError, around, copy, find, fresh, index, less, local_buffers, names_taken, nest, replace_in, replace_loop
 
 TAILS = ("guard", "cut", "pad", "clamp", "perfect")
 _PLAIN = ("serial", "parallel", "reduce")
@@ -143,36 +126,6 @@ def part(kernel: Kernel, facts: Facts, axis: str, count: int = 0) -> Kernel:
     body = map_expressions(body, lambda e: simplify(e, known) if outer in e.names else e)
     whole = Loop(outer, ZERO, parts, (Loop(inner, ZERO, size, body, loop.kind, span=loop.span),), loop.kind, span=loop.span)
     return replace_loop(kernel, axis, lambda _: (whole,))
-
-
-def short(kernel: Kernel, facts: Facts, axis: str, most: int) -> Kernel:
-    """A copy of a reduction for where its inner loop has few iterations: what is known of these can then be made use of.
-
-                                             if N <= 16:
-                                               for p.s in 0 .. M reduce:
-        for p in 0 .. M reduce:                  for q.s in 0 .. min(16, N) reduce:
-          for q in 0 .. N reduce:      →           S
-            S                                else:
-                                               for p in 0 .. M reduce:
-                                                 for q in 0 .. N reduce:
-                                                   S
-
-    The reductions around the axis that hold nothing else are copied with it; the extent depends on none of them.
-    """
-    path = around(kernel, axis)
-    loop, top = _plain(find(kernel, axis), "short"), path[-1]
-    for s in reversed(path[:-1]):
-        if not isinstance(s, Loop) or s.kind != "reduce" or len(s.body) != 1:
-            break
-        top = s
-    assert isinstance(top, Loop)
-    length = extent(loop)
-    if loop.kind != "reduce" or loop.start is not ZERO or length.names & {s.axis for s in statements((top,)) if isinstance(s, Loop)}:
-        raise StepError(f"short: `{axis}` is no reduction from 0 whose extent is the same for all that is copied")
-    taken = names_taken(kernel)
-    names = {n: fresh(f"{n}.s", taken) for n in bound_names((top,))}
-    few = rename(replace_in((top,), loop, (replace(loop, stop=minimum(const(most), length)),)), names)
-    return replace_loop(kernel, top.axis, lambda old: (If(at_most(length, most), few, (old,)),))
 
 
 def share(kernel: Kernel, facts: Facts, axis: str, most: int, multiple: int = 1) -> Kernel:
