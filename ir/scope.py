@@ -52,7 +52,7 @@ class Scope:
 
     def same(self, a: Int, b: Int) -> bool:
         """The two integer expressions over sizes are provably equal."""
-        return _equal(*(substitute(as_expr(e), self._equal) for e in (a, b)), self.known())
+        return _equal(substitute(as_expr(a), self._equal), substitute(as_expr(b), self._equal), self.known())
 
     def require(self, condition: Expr, code: str, message: str, *notes: str) -> None:
         """Nothing where the condition over sizes is proven, BuildError where it is refuted, else one more precondition in `requires`."""
