@@ -309,7 +309,13 @@ def _along(plan: Plan, loop: Loop) -> list[Expr]:
 def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:
     """Several vectors accumulate along a reduction; what is left over by one vector, of which only the first lanes are there, or (where no instruction loads these) by scalars."""
     saved = plan.kernel
-    if cost.first_lanes(plan.target) and _in_reduction(plan, axis) and plan.at_most(axis) is None and not plan.tried("short", axis, width):
+    if (
+        side_by_side > 1
+        and cost.first_lanes(plan.target)
+        and _in_reduction(plan, axis)
+        and plan.at_most(axis) is None
+        and not plan.tried("short", axis, width)
+    ):
         plan.note(f"where `{axis}` has at most {width} elements, one vector accumulates")
         _fold(plan, f"{axis}.s", width, 1)
         saved = plan.kernel
