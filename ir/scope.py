@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from .bounds import Known
 from .errors import NOWHERE, Span
-from .expr import FALSE, TRUE, Expr, as_expr, both
+from .expr import FALSE, TRUE, ZERO, Expr, as_expr, both, call
 from .graph import Shape, Size
 from .polynomial import poly
 from .simplify import assuming, prove_equal, simplify
 from .tensor import BuildError, Int, show
-from .walks import substitute
+from .walks import postorder, substitute
 
 FARTHEST = 1 << 48  # elements that a position may be away
 MAX_RANK = 64
@@ -52,7 +52,7 @@ class Scope:
 
     def same(self, a: Int, b: Int) -> bool:
         """The two integer expressions over sizes are provably equal."""
-        return prove_equal(substitute(as_expr(a), self._equal), substitute(as_expr(b), self._equal), self.known())
+        return _equal(substitute(as_expr(a), self._equal), substitute(as_expr(b), self._equal), self.known())
 
     def require(self, condition: Expr, code: str, message: str, *notes: str) -> None:
         """Nothing where the condition over sizes is proven, BuildError where it is refuted, else one more precondition in `requires`."""
@@ -75,7 +75,18 @@ class Scope:
     def check_same(self, a: Int, b: Int, what: str) -> None:
         """E0311 unless the two sizes are provably equal."""
         if not self.same(a, b):
-            raise BuildError("E0311", f"{what}: {show(a)} and {show(b)} are not provably equal")
+            raise BuildError("E0311", f"{what}: {show(a)} and {show(b)} are not provably equal", *self.where_equal(a, b))
+
+    def where_equal(self, a: Int, b: Int) -> tuple[str, ...]:
+        """A note on what would make two sizes equal: that what is divided in them is a multiple of the divisor.  Nothing where that would not."""
+        a, b = (substitute(as_expr(e), self._equal) for e in (a, b))
+        divisions = [n for n in postorder(a, b) if n.op == "floordiv" and n.args[1].is_const]
+        conditions = dict.fromkeys(call("mod", *n.args).eq(0) for n in divisions)
+        for wanted in (*((c,) for c in conditions), tuple(conditions)):
+            if wanted and _equal(a, b, assuming(self.known(), both(*wanted))):
+                text = ", ".join(f"{show(n.args[0])} = 0" for n in wanted)
+                return (f"they are equal where {text}: a port says so by `(where {text})` behind its sizes",)
+        return ()
 
     def extent(self, e: Int) -> Expr:
         """A new axis's extent, simplified; E0306 where its numbers alone are beyond any memory (and 64 bits would overflow)."""
@@ -104,3 +115,8 @@ class Scope:
         if len(set(numbers)) != len(numbers):
             raise BuildError("E0312", f"an axis is given twice in {list(axes) if not isinstance(axes, int) else axes}")
         return tuple(sorted(numbers))
+
+
+def _equal(a: Expr, b: Expr, known: Known) -> bool:
+    """Also of a half and the other half, N // 2 and N - N // 2: together they are N."""
+    return prove_equal(a, b, known) or simplify(a - b, known) is ZERO

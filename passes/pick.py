@@ -46,13 +46,13 @@ def pick(ir: Graph, target: Target, options: Options) -> Graph:
 
 
 def _picked(node: Node, target: Target, options: Options) -> Node | None:
-    factors = _factors(node.args[0])
+    terms = factors(node.args[0])
     domain = (*node.shape, *node.attr.extents)
-    for k, factor in enumerate(factors):
+    for k, factor in enumerate(terms):
         found = _pick(factor)
-        if found is None or (options.strict and (len(factors) > 1 or found.value is None)):
+        if found is None or (options.strict and (len(terms) > 1 or found.value is None)):
             continue
-        rest = [*factors[:k], *([] if found.value is None else [found.value]), *factors[k + 1 :]]
+        rest = [*terms[:k], *([] if found.value is None else [found.value]), *terms[k + 1 :]]
         made = _gathered(node, found, rest, domain) if found.along >= node.rank else None
         if made is None and found.along < node.rank and not target.gpu and (node.dtype.is_integer or node.dtype.bits >= 32):
             made = _scattered(node, found, rest, domain)
@@ -61,7 +61,7 @@ def _picked(node: Node, target: Target, options: Options) -> Node | None:
     return None
 
 
-def _factors(v: View) -> list[View]:
+def factors(v: View) -> list[View]:
     """The factors of a value, over the axes of its user."""
     found: list[View] = []
     stack = [v]
@@ -195,4 +195,4 @@ def _scattered(node: Node, pick: _Pick, rest: list[View], domain: Shape) -> Node
     return make("contiguous", node.dtype, node.shape, (identity(total),), span=node.span)
 
 
-__all__ = ["pick"]
+__all__ = ["factors", "pick"]

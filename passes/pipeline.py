@@ -53,6 +53,13 @@ PIPELINE: tuple[Pass, ...] = (
         frozenset({2, 3}),
     ),
     Pass(
+        "running",
+        "graph",
+        "graph",
+        "after simplify, which makes conditions the domains of views; before fuse, which would make each position a sum of its own",
+        frozenset({2, 3}),
+    ),
+    Pass(
         "row_axes",
         "graph",
         "graph",

@@ -38,8 +38,8 @@ def random_line(kernel: Kernel, rng: random.Random) -> str:
             return f"{name} {buffer} {axis()}"
         case "search":
             return f"search {axis()} {rng.randint(1, 4)}"
-        case "deal" | "part" | "share":
-            return f"{name} {axis()} {rng.randint(1, 4)}"
+        case "deal" | "part" | "share" | "short":
+            return f"{name} {axis()}" + (" " + str(rng.randint(1, 4)) if name != "part" or rng.random() < 0.5 else "")
         case "split_reduction":
             return f"split_reduction {axis()} {rng.randint(1, 4)}" + rng.choice(["", " least=2"])
         case "accumulate":

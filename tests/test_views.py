@@ -316,6 +316,19 @@ def test_what_a_reshape_asks(t: Bench) -> None:
     assert asked(third) == ["3 <= N", "K * M % (N - 2) == 0"]
 
 
+def test_a_half_and_the_other_half(t: Bench) -> None:
+    """Of a size that is known to be even; else the note says what is missing."""
+    half = N // 2
+    with pytest.raises(BuildError) as caught:
+        t.b.check_same(half, N - half, "the halves")
+    assert caught.value.notes == ("help: they are equal where N % 2 = 0: a port says so by `(where N % 2 = 0)` behind its sizes",)
+    with pytest.raises(BuildError) as caught:
+        t.b.check_same(half, M, "two sizes")
+    assert caught.value.notes == ()
+    t.b.require((N % 2).eq(0), "E0204", "even")
+    t.b.check_same(half, N - half, "the halves")
+
+
 # ---- what is refused
 
 REFUSED: dict[str, tuple[str, str, Callable[[Builder, Tensor, Tensor], Any]]] = {

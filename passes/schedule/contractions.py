@@ -21,7 +21,7 @@ from ...ir.kernel import Kernel
 from . import dots, roles, sliding
 from .cost import FEW, FEW_OF_TILES, FEW_WORDS, SCREENED, Blocking, blocking, tile_blocking
 from .direct import direct, in_place, streamed
-from .dotted import dotted
+from .dotted import dotted, turned
 from .own_panels import own_panels
 from .plan import Plan
 from .roles import Contraction
@@ -75,6 +75,8 @@ def contract(plan: Plan) -> bool:
         assert found is not None
         block = blocking(plan.target, found.accumulator.dtype)
         few = FEW_OF_TILES if tiles is not None else FEW if dot is None else FEW_WORDS
+        if dot is None and in_place(plan, found):
+            parts.add(lambda part: turned(part, found))
         for attempt in (direct, streamed) if in_place(plan, found) else ():
             parts.add(lambda part, attempt=attempt: attempt(part, found, block, few))
         if dot is None and not in_place(plan, found):

@@ -27,6 +27,9 @@ DIRECT_ROWS = 8  # of a tile without packing: two vectors side by side fill the 
 UNPACKED = 1 << 19
 DOTTED_DEPTH = 1024  # of their reduction at a time: what rows and columns hold of it is in the first cache
 DOTTED_ROWS = 8  # rows for which columns that lie along the reduction are read as they lie, from one end to the other
+TURNED_DEPTH = (
+    64  # elements of a reduction from which on few columns are turned over for it: with fewer, the sums of lanes cost more than lanes that stay empty
+)
 DOTTED_BLOCKED = 16  # and rows for which they are read so in blocks; with more they are packed
 OWN_ROWS = 128  # rows for which each thread packs its own panels of columns
 SCREENED = 8  # registers that do not accumulate where two ways to multiply meet after a tile: clang 14 spills accumulators inside the loop with fewer

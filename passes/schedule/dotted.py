@@ -9,19 +9,24 @@
         sums of the lanes, folded side by side
 
 Packing W so that vectors lie along columns would move it twice more through memory, for few products an element.
+
+Few columns (a matrix times one vector, or a few, whose number is known at run time only) are the same with the parts exchanged: the rows of X lie along the reduction, and the columns are turned over once.
+
+    for i.0 parallel: …              B.turned[j, p] = B[p, j]
+      acc += A[i, p] * B[p, j]   →   for i.0 parallel: … lanes[j.1, i.1, 0 .. 16] add= A[4·i.0 + i.1, p.0 · 16 + 0 .. 16] * B.turned[j, p.0 · 16 + 0 .. 16]
 """
 
 from __future__ import annotations
 
-from ...ir.expr import Expr, call, const
-from ...ir.kernel import Loop
+from ...ir.expr import TRUE, Expr, both, call, const
+from ...ir.kernel import Block, Loop
 from . import cost, roles
 from .affine import stride
 from .direct import tried_where
 from .plan import Plan
 from .roles import Contraction
 from .side_by_side import summed
-from .tree import all_loops, find
+from .tree import all_loops, find, reads
 from .vectors import vectors_inside
 
 
@@ -40,7 +45,39 @@ def dotted(plan: Plan, found: Contraction, blocks: bool = False) -> Expr | None:
     return tried_where(plan, condition, reason, lambda: _tiles(plan, found, row, deep, width, blocks))
 
 
-def _tiles(plan: Plan, found: Contraction, row: str, deep: str, width: int, blocks: bool) -> None:
+def turned(plan: Plan, found: Contraction) -> Expr | None:
+    """Schedule a contraction of few columns, whose rows lie along the reduction: the condition on the sizes; None (and an unchanged plan) where it is none."""
+    width = cost.lanes(plan.target, roles.widest(find(plan.kernel, found.reduced[-1]).body))
+    if found.batch or len(found.rows) != 1 or len(found.reduced) != 1 or len(found.column_operands) != 1 or plan.extent(found.column) is not None:
+        return None
+    other = roles.contraction(plan.kernel, plan.facts, found.rows[0])
+    if other is None or other.batch or other.rows != (found.column,) or width < 2 or not cost.first_lanes(plan.target):
+        return None
+    (deep,), (row,), (buffer,) = other.reduced, other.rows, found.column_operands
+    body = find(plan.kernel, deep).body
+    if any(stride(a, deep) != 1 for b, a in _reading(plan, body) if b != buffer and deep in a.names):
+        return None
+    few, long = (
+        call("less_equal", a, b) for a, b in ((plan.loop(row).stop, const(cost.DOTTED_ROWS)), (const(cost.TURNED_DEPTH), plan.loop(deep).stop))
+    )
+
+    def steps() -> None:
+        earlier = plan.kernel
+        plan.do("stage", buffer, row, deep, space="shared", order=f"{deep},{row}")
+        for axis in plan.added(earlier):
+            plan.do("serial", axis)
+        _tiles(plan, other, row, deep, width, False, few=True)
+
+    return tried_where(plan, both(few, long) or TRUE, "few columns: they are turned over, and rows are read along the reduction as they lie", steps)
+
+
+def _reading(plan: Plan, body: Block) -> list[tuple[str, Expr]]:
+    """The buffers that a body reads, and where."""
+    return [(n.attr, plan.facts.buffers[n.attr].address(n.args)) for n in reads(body) if n.attr in plan.facts.buffers]
+
+
+def _tiles(plan: Plan, found: Contraction, row: str, deep: str, width: int, blocks: bool, few: bool = False) -> None:
+    """`few`: few tiles for few rows, and the last columns again in place of a rest."""
     column, many = found.column, cost.rows_together(plan.target)
     order = (*found.batch, column, row)
     if roles.shape(plan.kernel).axes != order:
@@ -51,11 +88,11 @@ def _tiles(plan: Plan, found: Contraction, row: str, deep: str, width: int, bloc
         plan.do("split", deep, cost.DOTTED_DEPTH)
         plan.do("accumulate", f"{deep}.0", into=found.output, outside=row)
         outer, deep = (f"{deep}.0",), f"{deep}.1"
-    plan.do("split", column, many, tail="cut")
+    plan.do("split", column, many, tail="clamp" if few else "cut")
     plan.do("reorder", *outer, row, f"{column}.1")
     left, sums = row, []
-    for rows in (many, many // 2, 1):  # what one tile leaves, the next takes
-        if plan.has(left) and (rows == many or not blocks or rows == 1):
+    for rows in (2, 1) if few else (many, 1) if blocks else (many, many // 2, 1):  # what one tile leaves, the next takes
+        if plan.has(left):
             inner = left
             if rows > 1:
                 plan.do("split", left, rows, tail="cut")

@@ -14,6 +14,7 @@ from ...ir.simplify import simplify
 from ...ir.verify.body import Body
 from ...ir.verify.races import overwrites, races
 from .affine import at_least, bounded, constant_extent, extent, extreme, inside, is_multiple, minus
+from .divisions import pieces
 from .filled import stays_filled
 from .guards import clamp_block, pad_block
 from .reductions import identity
@@ -94,27 +95,37 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
     return replace_loop(kernel, axis, lambda _: result)
 
 
-def part(kernel: Kernel, facts: Facts, axis: str, count: int) -> Kernel:
-    """Cut an axis in so many equal parts.
+def part(kernel: Kernel, facts: Facts, axis: str, count: int = 0) -> Kernel:
+    """Cut an axis in so many equal parts, or (without a count) in parts as long as what its positions are divided by.
 
         for i in 0 .. N:          for i.0 in 0 .. 4:
           S(i)             →        for i.1 in 0 .. N // 4:
                                       S(N // 4·i.0 + i.1)
 
-    N is known to be a multiple of the count.  What the parts say of positions, such as i // (N // 4), is worked out.
+        for i in 0 .. H·W:                   for i.0 in 0 .. H:
+          Y[i] = A[i // W] * B[i % W]   →      for i.1 in 0 .. W:
+                                                 Y[W·i.0 + i.1] = A[i.0] * B[i.1]
+
+    N is known to be a multiple of the count, the extent one of the divisor.  What the parts say of positions, such as i // (N // 4), is worked out.
     """
     loop = _plain(find(kernel, axis), "part")
     length = extent(loop)
-    if count < 1 or not is_multiple(length, count, facts.known):
-        raise StepError(f"part: {length} is not known to be a multiple of {count}")
+    if count:
+        if not is_multiple(length, count, facts.known):
+            raise StepError(f"part: {length} is not known to be a multiple of {count}")
+        parts, size = const(count), simplify(floordiv(length, const(count)), facts.known)
+    else:
+        found = pieces(loop, facts.known) if loop.start is ZERO else None
+        if found is None:
+            raise StepError(f"part: no position along `{axis}` is divided by what its extent is a multiple of")
+        parts, size = found
     taken = names_taken(kernel)
     outer, inner = fresh(f"{axis}.0", taken), fresh(f"{axis}.1", taken)
-    size = simplify(floordiv(length, const(count)), facts.known)
     body = _at(loop.body, loop, loop.start + (var(outer) * size + var(inner)))
-    known = inside(around(kernel, axis)[:-1], facts.known).with_ranges({outer: Range(ZERO, const(count - 1)), inner: Range(ZERO, size - 1)})
+    known = inside(around(kernel, axis)[:-1], facts.known).with_ranges({outer: Range(ZERO, parts - 1), inner: Range(ZERO, size - 1)})
     body = map_expressions(body, lambda e: simplify(e, known) if outer in e.names else e)
-    parts = Loop(outer, ZERO, const(count), (Loop(inner, ZERO, size, body, loop.kind, span=loop.span),), loop.kind, span=loop.span)
-    return replace_loop(kernel, axis, lambda _: (parts,))
+    whole = Loop(outer, ZERO, parts, (Loop(inner, ZERO, size, body, loop.kind, span=loop.span),), loop.kind, span=loop.span)
+    return replace_loop(kernel, axis, lambda _: (whole,))
 
 
 def share(kernel: Kernel, facts: Facts, axis: str, most: int, multiple: int = 1) -> Kernel:

@@ -18,7 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir.expr import ZERO
-from ...ir.kernel import Alloc, Loop, expressions, homes_in, statements
+from ...ir.kernel import Alloc, Loop, expressions, statements
+from ...ir.places import homes_in
 from .cost import NEAR, POINTERS, lanes, rows_in_lanes
 from .plan import Plan
 from .tree import all_loops, find, loads_in, path_to

@@ -19,6 +19,7 @@ from ...ir.expr import Expr
 from ...ir.kernel import Kernel
 from . import (
     chains,
+    copies,
     distribute,
     dots,
     guards,
@@ -47,7 +48,8 @@ class Step(NamedTuple):
 
 STEPS: dict[str, Step] = {
     "split": Step(loops.split, "ni", {"tail": "n"}),
-    "part": Step(loops.part, "ni"),
+    "part": Step(loops.part, "ni?"),
+    "short": Step(copies.short, "ni"),
     "share": Step(loops.share, "ni", {"multiple": "i"}),
     "deal": Step(residues.deal, "ni"),
     "sieve": Step(residues.sieve, "n"),

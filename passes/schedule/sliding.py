@@ -178,6 +178,9 @@ def _along(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
     if _step(found, slides) != 1 and not slides.column:  # a copy would be gathered from, as the operand itself is, and nobody else uses it
         return None
     columns = blocking(plan.target, acc.dtype).columns
+    if _few_taps(plan, found, row):
+        plan.note(f"`{row}` is shorter than half a vector: vectors are along `{found.reduced[-1]}`")
+        return None
     outer, _, row = _window(plan, found, slides, (), slides.missed, (), (columns,))
     plan.do("split", row, columns, tail="pad")
     plan.do("expand", acc.name, f"{row}.1")
@@ -190,6 +193,15 @@ def _along(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
     plan.do("region")
     plan.note(f"{_moving(slides)}: a block copies what it reads once, vectors are along `{slides.along[-1]}`")
     return TRUE
+
+
+def _few_taps(plan: Plan, found: Reduction, row: str) -> bool:
+    """Whether most lanes along a row of results would stay empty, where what is summed for each is consecutive: the gradient of a filter, each channel by itself."""
+    length, lanes, deep = plan.extent(row), plan.target.lanes(found.accumulator.dtype), found.reduced[-1]
+    if length is None or length * 2 > lanes or (plan.extent(deep) or lanes) < lanes:
+        return False
+    addresses = [plan.facts.buffers[n.attr].address(n.args) for n in found.operands if n.attr in plan.facts.buffers]
+    return all(stride(a, deep) == 1 for a in addresses)
 
 
 def _moving(slides: Sliding) -> str:

@@ -18,6 +18,7 @@ from .beside import bare, gathered, in_pieces, taken_apart
 from .chains import candidates as candidates_to_hold
 from .columns_inside import columns_inside, expanded, strips
 from .lines import aligned, chooses
+from .parts import parted
 from .plan import Plan
 from .several_rows import several_rows
 from .side_by_side import rows_side_by_side
@@ -30,6 +31,7 @@ from .tree import StepError, all_loops, around, find, reads
 def vectors(plan: Plan) -> None:
     """Schedule a kernel for memory traffic.  What a step refuses stays as it is; the reason is noted."""
     _tables(plan)
+    parted(plan)
     form = roles.shape(plan.kernel)
     known = inside(form.chain, plan.facts.known)
     # pieces of one position, (x // N)·N + x % N, are x
@@ -126,7 +128,9 @@ def _strip(plan: Plan, axis: str, width: int) -> None:
         return
     # what is read in pieces of a vector is read at places that are known only where the vectors begin at 0
     divided = any(taken_apart(a, axis) for a in roles.accesses(plan.loop(axis).body, plan.facts.buffers))
-    if not divided and (head := aligned(plan, axis)) is not None:
+    # a piece that another piece follows begins where that ends, and is often short: where lines begin would be worked out for each
+    piece = f"part {axis.removesuffix('.1')}" in plan.kernel.schedule
+    if not divided and not piece and (head := aligned(plan, axis)) is not None:
         _last_lanes(plan, head, width)
     axis = _taken_in_turn(plan, axis, width)
     if not plan.has(axis):
@@ -245,6 +249,16 @@ def _along(plan: Plan, loop: Loop) -> list[Expr]:
 def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:
     """Several vectors accumulate along a reduction; what is left over by one vector, of which only the first lanes are there, or (where no instruction loads these) by scalars."""
     saved = plan.kernel
+    if (
+        side_by_side > 1
+        and cost.first_lanes(plan.target)
+        and _in_reduction(plan, axis)
+        and plan.at_most(axis) is None
+        and not plan.tried("short", axis, width)
+    ):
+        plan.note(f"where `{axis}` has at most {width} elements, one vector accumulates")
+        _fold(plan, f"{axis}.s", width, 1)
+        saved = plan.kernel
     sums = [s.value.dtype for s in plan.loop(axis).body if isinstance(s, Store) and s.combiner]
     lanes = most_lanes = width * min(side_by_side, cost.accumulators(plan.target, sums, width))
     extent = plan.extent(axis)

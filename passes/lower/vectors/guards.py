@@ -46,7 +46,7 @@ def guard(condition: Expr, axis: Axis, widen: Callable[[Expr], Expr]) -> tuple[l
 
 
 def guarded(root: Expr, axis: Axis, widen: Callable[[Expr], Expr], behind: First | None) -> dict[Expr, First]:
-    """What only some lanes may load, with these lanes; and the choices that say so.  `behind`: a guard around lets only these through.
+    """What only some lanes may load, or none, with these lanes; and the choices that say so.  `behind`: a guard around lets only these through.
 
     Raises Serial for a load that other lanes may perform, but not all: it has no vector form.
     """
@@ -65,7 +65,7 @@ def guarded(root: Expr, axis: Axis, widen: Callable[[Expr], Expr], behind: First
         partial[c] = found[1]
         for n in loads[0]:
             growth = axis.slope(n.args[0])
-            if growth is not ONE_STEP and not is_every_other(growth, axis.lanes, found[1]):
+            if axis.varies(n) and growth is not ONE_STEP and not is_every_other(growth, axis.lanes, found[1]):
                 raise Serial
             partial[n] = found[1]
     return partial
@@ -85,6 +85,12 @@ def _always(root: Expr, choices: set[Expr]) -> frozenset[Expr]:
 def is_every_other(growth: Expr | None, lanes: int, first: First | None) -> bool:
     """Whether a load of these lanes, by this much from each to the next, is one of every other element."""
     return growth is TWO_STEPS and lanes % 2 == 0 and (first is None or first.skip is None)
+
+
+def any_lane(first: First, lanes: int) -> Expr:
+    """Whether there is a lane at all."""
+    stop = call("less_than", const(0, INDEX), first.stop)
+    return stop if first.skip is None else call("bit_and", stop, call("less_than", first.skip, minimum(first.stop, lanes)))
 
 
 def inside(first: First, lanes: int) -> Expr:

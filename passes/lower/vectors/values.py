@@ -13,8 +13,8 @@ from ..affine import difference, divide
 from ..positions import narrowed
 from ..words import parts
 from .arrays import Arrays
-from .axis import ONE_STEP, Axis, Serial
-from .guards import First, guard, guarded, inside, is_every_other
+from .axis import ONE_STEP, Axis, Serial, loads_of
+from .guards import First, any_lane, guard, guarded, inside, is_every_other
 
 MOST_STRETCHES = 4  # that one vector is put together of
 _NOTHING = Known({})  # of variables
@@ -59,7 +59,7 @@ class Values:
             n = stack[-1]
             if n not in done:
                 if not self.axis.varies(n) and n.buffers.isdisjoint(arrays):
-                    done[n] = n
+                    done[n] = self.same(n, partial)
                 elif n.op == "bit_or" and n not in partial and (word := self.words(n)) is not None:
                     done[n] = word
                 elif n.op == "load":  # its address is seldom wanted as a vector
@@ -74,6 +74,12 @@ class Values:
                     done[n] = self.chosen(n, args) if n in partial else self.operator(n, args)
             stack.pop()
         return done[root]
+
+    def same(self, n: Expr, partial: dict[Expr, First]) -> Expr:
+        """What has one value for all lanes; what it reads where only some may load is read if there are any."""
+        for first in dict.fromkeys(partial[m] for m in loads_of(n) if m in partial) if partial else ():
+            n = call("where", any_lane(first, self.axis.lanes), n, const(0, n.dtype))
+        return n
 
     def variable(self, n: Expr) -> Expr:
         lanes, base = self.axis.lanes, self.axis.base

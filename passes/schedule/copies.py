@@ -1,0 +1,44 @@
+"""Steps that write a nest twice, so that each copy is for some sizes: `short`."""
+
+from __future__ import annotations
+
+from ...ir.expr import ONE, ZERO, const, minimum
+from ...ir.kernel import If, Kernel, Loop, statements
+from ...ir.record import replace
+from .affine import extent
+from .tree import Facts, StepError, around, at_most, bound_names, fresh, names_taken, rename, replace_in, replace_loop
+
+
+def short(kernel: Kernel, facts: Facts, axis: str, most: int) -> Kernel:
+    """A copy of a reduction for where its inner loop has few iterations: what is known of these can then be made use of.
+
+                                             if N <= 16:
+                                               for p.s in 0 .. M reduce:
+        for p in 0 .. M reduce:                  for q.s in 0 .. min(16, N) reduce:
+          for q in 0 .. N reduce:      →           S
+            S                                else:
+                                               for p in 0 .. M reduce:
+                                                 for q in 0 .. N reduce:
+                                                   S
+
+    The reductions around the axis that hold nothing else are copied with it; the extent depends on none of them.
+    """
+    path = around(kernel, axis)
+    loop = top = path[-1]
+    for s in reversed(path[:-1]):
+        if not isinstance(s, Loop) or s.kind != "reduce" or len(s.body) != 1:
+            break
+        top = s
+    assert isinstance(loop, Loop) and isinstance(top, Loop)
+    length = extent(loop)
+    if (
+        loop.step is not ONE
+        or loop.kind != "reduce"
+        or loop.start is not ZERO
+        or length.names & {s.axis for s in statements((top,)) if isinstance(s, Loop)}
+    ):
+        raise StepError(f"short: `{axis}` is no reduction from 0 whose extent is the same for all that is copied")
+    taken = names_taken(kernel)
+    names = {n: fresh(f"{n}.s", taken) for n in bound_names((top,))}
+    few = rename(replace_in((top,), loop, (replace(loop, stop=minimum(const(most), length)),)), names)
+    return replace_loop(kernel, top.axis, lambda old: (If(at_most(length, most), few, (old,)),))
