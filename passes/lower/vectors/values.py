@@ -199,10 +199,17 @@ class Values:
         assert found is not None
         others, first = found
         a, b = self.vector(args[1]), self.vector(args[2])
-        if n.args[1].op != "load" or not (n.args[2].is_const and n.args[2].attr == 0):
+        if not self.ends_in_zeros(n.args[1]) or not (n.args[2].is_const and n.args[2].attr == 0):
             a = call("where", inside(first, self.axis.lanes), a, b)
         rest = both(*others)
         return a if rest is None else call("where", rest, a, b)
+
+    def ends_in_zeros(self, n: Expr) -> bool:
+        """Whether lanes that a guard keeps from being read are 0: loads of consecutive elements, and products of such."""
+        if n.op == "mul":
+            return all(map(self.ends_in_zeros, n.args))
+        plain = n.op == "load" and n.attr not in self.axis.wide and n.attr not in self.arrays.candidates
+        return plain and self.axis.slope(n.args[0]) is ONE_STEP
 
 
 def in_memory(d: DType) -> bool:
