@@ -97,14 +97,20 @@ def test_without_a_cascade_is_an_alternative() -> None:
 def test_what_the_default_does_at_other_sizes_is_a_candidate() -> None:
     c = compiled(GEMM)
     found = Workshop(alternatives(c.elaborate(), c.target, c.options, SIZES)).defaults()
-    assert [f.what for f in found] == ["the default", "gemm_0 as where M <= 64", "gemm_0 as at all other sizes"]
-    assert "region" in found[2].scripts[0] and len({f.scripts for f in found}) == 3
+    assert [f.what for f in found] == [
+        "the default",
+        "gemm_0 as where N <= 8 & 64 <= K",
+        "gemm_0 as where M <= 16",
+        "gemm_0 as where M <= 128",
+        "gemm_0 as at all other sizes",
+    ]
+    assert "region" in found[4].scripts[0] and len({f.scripts for f in found}) == 5
 
 
 def test_a_tuned_part_is_for_its_class_of_sizes() -> None:
     c = compiled(GEMM)
     (a,) = alternatives(c.elaborate(), c.target, c.options, SIZES)
-    lines = next(lines for what, lines in neighbours(a.defaults[0]) if what == "split i 8 → 6")
+    lines = next(lines for what, lines in neighbours(a.defaults[0]) if what == "split i 6 → 4")
     script = a.recorded((lines,)).splitlines()
     assert script[0] == "kernel 0" and script[1].startswith("variant ") and all(n in script[1] for n in ("32 <= M", "M <= 63", "16 <= K", "K <= 31"))
     default = parts(a.kernels[0].schedule)
@@ -116,7 +122,7 @@ def test_hard_limits() -> None:
     c = compiled(GEMM)
     (a,) = alternatives(c.elaborate(), c.target, c.options, SIZES)
     registers = c.target.vector_registers * c.target.vector_bytes
-    wide = tuple(line.replace("split j 32", f"split j {registers}").replace("split j 16", f"split j {registers}") for line in a.defaults[0])
+    wide = tuple(line.replace("split j 64", f"split j {registers}").replace("split j 16", f"split j {registers}") for line in a.defaults[0])
     with pytest.raises(Refused, match="in registers"):
         a.scheduled((wide,))
 
@@ -218,10 +224,10 @@ def test_the_key_is_content_options_class_target_and_compiler() -> None:
 
 @needs_cc
 def test_a_winner_is_recorded_and_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    found_by(monkeypatch, "split i 8 → 6")
+    found_by(monkeypatch, "split i 6 → 4")
     first = compiled(GEMM, O=3, at=SIZES)
     source = first.rendered.source
-    assert "split i 6 tail=clamp" in first.module.kernels[0].schedule and first.tune().found is not None
+    assert "split i 4 tail=clamp" in first.module.kernels[0].schedule and first.tune().found is not None
     plain = compiled(GEMM).rendered.source
     assert source != plain
 
@@ -240,7 +246,7 @@ def test_a_winner_is_recorded_and_read_again(monkeypatch: pytest.MonkeyPatch) ->
 
 @needs_cc
 def test_a_tuned_library_is_right_at_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    found_by(monkeypatch, "split i 8 → 6")
+    found_by(monkeypatch, "split i 6 → 4")
     gemm = luminal.compile(GEMM, O=3, at=SIZES)
     random = np.random.default_rng(11)
     for m, k, n in ((37, 29, 41), (32, 16, 32), (63, 31, 63), (7, 29, 41), (64, 29, 41), (0, 3, 2)):
