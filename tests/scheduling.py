@@ -18,6 +18,25 @@ KERNELS = {p.stem: p for p in sorted((Path(__file__).parent / "kernels").glob("*
 CPU = Target("clang", "small", "small", vector_bytes=16, vector_registers=8, l1=128, l2=512, cores=2, threads=True)
 GPU = Target("cuda", "gpu", "gpu", gpu=True)
 
+# Products of bytes, twice their sums, and the same of small floats.
+BYTES = """kernels bytes v1
+size M
+size N
+size K
+in A: i8[M, K]
+in B: i8[K, N]
+out C: i32[M, N]
+kernel bytes_0(A, B, C):
+  for i in 0 .. M parallel:
+    for j in 0 .. N parallel:
+      alloc acc: i32[] register
+      acc[] = 0:i32
+      for p in 0 .. K reduce:
+        acc[] add= cast.i32(A[i, p]) * cast.i32(B[p, j])
+      C[i, j] = acc[] * 2:i32
+"""
+FLOATS = BYTES.replace("i8", "bf16").replace("i32", "f32").replace("0:f32", "0.0:f32").replace("2:f32", "2.0:f32")
+
 
 def module(name: str) -> Module:
     found = read(KERNELS[name].read_text())

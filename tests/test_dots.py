@@ -16,26 +16,10 @@ from luminal.ir.kernel import Module
 from luminal.ir.text import read, show
 from luminal.passes.schedule import Facts, StepError, replay, unique
 from luminal.runtimes.clang.driver import Driver
+from scheduling import BYTES, FLOATS
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 
-SIGNED = """kernels signed v1
-size M
-size N
-size K
-in A: i8[M, K]
-in B: i8[K, N]
-out C: i32[M, N]
-kernel signed_0(A, B, C):
-  for i in 0 .. M parallel:
-    for j in 0 .. N parallel:
-      alloc acc: i32[] register
-      acc[] = 0:i32
-      for p in 0 .. K reduce:
-        acc[] add= cast.i32(A[i, p]) * cast.i32(B[p, j])
-      C[i, j] = acc[] * 2:i32
-"""
-SMALL = SIGNED.replace("i8", "bf16").replace("i32", "f32").replace("0:f32", "0.0:f32").replace("2:f32", "2.0:f32")
 TILED = "dot p dot2_bf16\nsplit i 2 tail=pad\nsplit j 4 tail=pad\nreorder i.0 j.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nreorder p i.1.b j.1.b\nsplit i.0 2\nreorder i.0.0 j.0 i.0.1\nstage B j.0 p j.1.b\nstage A i.0.1 p i.1.b at=i.0.0"
 
 
@@ -106,7 +90,7 @@ def test_integers_stay_as_they_are(script: str, k: int) -> None:
     rng = np.random.default_rng(k)
     a, b = rng.integers(-128, 128, (3, k)).astype(np.int8), rng.integers(-128, 128, (k, 5)).astype(np.int8)
     c = np.zeros((3, 5), np.int32)
-    assert run(scheduled(SIGNED, script), {"A": a, "B": b, "C": c}, {"M": 3, "N": 5, "K": k}, check=True) == 0
+    assert run(scheduled(BYTES, script), {"A": a, "B": b, "C": c}, {"M": 3, "N": 5, "K": k}, check=True) == 0
     assert (c == 2 * (a.astype(np.int32) @ b.astype(np.int32))).all()
 
 
@@ -117,7 +101,7 @@ def test_small_numbers_are_kept(scale: float) -> None:
     a, b = ((rng.standard_normal(s) * scale).astype(numpy_dtype(bf16)) for s in ((5, 9), (9, 7)))
     a[3] = rng.standard_normal(9)  # one row tile of several is of another kind
     c = np.zeros((5, 7), np.float32)
-    assert run(scheduled(SMALL, TILED + "\nscreen p"), {"A": a, "B": b, "C": c}, {"M": 5, "N": 7, "K": 9}, check=True) == 0
+    assert run(scheduled(FLOATS, TILED + "\nscreen p"), {"A": a, "B": b, "C": c}, {"M": 5, "N": 7, "K": 9}, check=True) == 0
     wide = [x.astype(np.float64) for x in (a, b)]
     bound = 12 * (2.0**-24 * abs(wide[0]) @ abs(wide[1]) + 2.0**-149)
     assert (abs(c - 2 * (wide[0] @ wide[1])) <= 2 * bound).all()
@@ -125,23 +109,23 @@ def test_small_numbers_are_kept(scale: float) -> None:
 
 def test_without_the_screen_they_would_be_lost() -> None:
     a, b, c = np.full((1, 2), 2.0**-70, numpy_dtype(bf16)), np.full((2, 1), 2.0**-70, numpy_dtype(bf16)), np.ones((1, 1), np.float32)
-    assert run(scheduled(SMALL, TILED), {"A": a, "B": b, "C": c}, {"M": 1, "N": 1, "K": 2}) == 0
+    assert run(scheduled(FLOATS, TILED), {"A": a, "B": b, "C": c}, {"M": 1, "N": 1, "K": 2}) == 0
     assert c == 0
 
 
 @pytest.mark.parametrize(
     ("text", "script", "reason"),
     [
-        (SIGNED, "dot p dot8", "no instruction `dot8`"),
-        (SIGNED, "dot p dot4_u8_i8", "multiplies u8 by i8 into i32, here are i8 and i8"),
-        (SIGNED, "dot i dot4_i8", "no innermost reduction"),
-        (SIGNED.replace("cast.i32(A[i, p]) *", ""), "dot p dot4_i8", "products of two elements that are small"),
-        (SIGNED, "offset p C", "no factor of bytes"),
-        (SIGNED, "split p 8\noffset p.1 A", "more than parallel loops"),
-        (SIGNED.replace("acc[] = 0:i32", "acc[] = 1:i32"), "offset p A", "does not start at 0"),
-        (SIGNED, "dot p dot4_i8\nscreen p", "does not multiply packed words of floats"),
-        (SMALL, "screen p", "no reduction by one instruction"),
-        (SMALL, "dot p dot2_bf16\nscreen p", "does not multiply packed words"),
+        (BYTES, "dot p dot8", "no instruction `dot8`"),
+        (BYTES, "dot p dot4_u8_i8", "multiplies u8 by i8 into i32, here are i8 and i8"),
+        (BYTES, "dot i dot4_i8", "no innermost reduction"),
+        (BYTES.replace("cast.i32(A[i, p]) *", ""), "dot p dot4_i8", "products of two elements that are small"),
+        (BYTES, "offset p C", "no factor of bytes"),
+        (BYTES, "split p 8\noffset p.1 A", "more than parallel loops"),
+        (BYTES.replace("acc[] = 0:i32", "acc[] = 1:i32"), "offset p A", "does not start at 0"),
+        (BYTES, "dot p dot4_i8\nscreen p", "does not multiply packed words of floats"),
+        (FLOATS, "screen p", "no reduction by one instruction"),
+        (FLOATS, "dot p dot2_bf16\nscreen p", "does not multiply packed words"),
     ],
 )
 def test_a_step_is_refused_with_the_reason(text: str, script: str, reason: str) -> None:
@@ -150,9 +134,9 @@ def test_a_step_is_refused_with_the_reason(text: str, script: str, reason: str) 
 
 
 def test_strict_forbids_another_order_of_a_float_sum() -> None:
-    scheduled(SIGNED, "dot p dot4_i8", strict=True)
+    scheduled(BYTES, "dot p dot4_i8", strict=True)
     with pytest.raises(StepError, match="--strict forbids"):
-        scheduled(SMALL, "dot p dot2_bf16", strict=True)
+        scheduled(FLOATS, "dot p dot2_bf16", strict=True)
 
 
 def test_kernels_hold_known_instructions_of_the_right_types() -> None:

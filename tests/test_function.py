@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import timeit
 from pathlib import Path
+from typing import Any
 
 import luminal
 import ml_dtypes
@@ -84,10 +85,10 @@ class Foreign:
     def __init__(self, array: np.ndarray, kind: int | None = None, versions: bool = True) -> None:
         self.array, self.kind, self.versions = array, kind, versions
 
-    def __dlpack__(self, **options: object) -> object:
+    def __dlpack__(self, **options: Any) -> object:
         if not self.versions and "max_version" in options:
             raise TypeError("max_version")
-        capsule = self.array.__dlpack__(**options)  # type: ignore[arg-type]
+        capsule = self.array.__dlpack__(**options)
         if self.kind is not None:
             exchange._kind(capsule).code = self.kind
         return capsule

@@ -23,6 +23,7 @@ from luminal.ir.target import Options
 from luminal.passes.pipeline import run_pipeline
 from luminal.runtimes import find
 from luminal.runtimes.clang.compiler import find_compiler
+from luminal.runtimes.clang.driver import Driver
 from luminal.runtimes.clang.library import Library
 from running import composite
 
@@ -112,7 +113,8 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     for name in FORMS:
         programs[name] = run_pipeline(graph_of(name), "graph", target, Options(level=request.param))
         (folder / f"{prefix(name)}.c").write_text(runtime.render(programs[name], target, prefix(name)).source)
-    flags = runtime.flags(compiler, target)  # type: ignore[attr-defined]
+    assert isinstance(runtime, Driver)
+    flags = runtime.flags(compiler, target)
     command = [*compiler.command, *flags, "-shared", "-fPIC", *(f"{prefix(n)}.c" for n in FORMS), "-o", "forms.so", "-lm"]
     done = subprocess.run(command, cwd=folder, text=True, capture_output=True, timeout=240)
     assert done.returncode == 0, done.stderr

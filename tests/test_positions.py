@@ -87,3 +87,20 @@ def run(offset: int, runtime: str) -> None:
         expected = (j - np.arange(n), i - 3 * j, np.minimum(j, i + 5) - 2 * offset, np.maximum(j, i - 7), (j <= i) + 2 * (j == i), i - j < 3)
         for k, (found, wanted) in enumerate(zip(f(np.zeros((m, n), np.float32)), expected, strict=True)):
             np.testing.assert_array_equal(found, wanted.astype(found.dtype), err_msg=f"output {k}, {m}×{n}")
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_lanes_behind_a_guard_are_zeros_where_all_factors_are(whole):
+    """x·y of the first lanes needs no comparison; where x is read in all lanes anyway, an infinite one times the zeros that stand for y is no zero."""
+    x, y = make("load", f32, (J,), "X"), make("load", f32, (J,), "Y")
+    value = call("where", call("less_than", J, N), x * y, const(0, f32))
+    found = lowered(value + x if whole else value)
+    stack, forms = [found], []
+    while stack:
+        n = stack.pop()
+        forms.append(n)
+        stack += n.args
+    compared = [n for n in forms if n.op == "where" and n.args[0].dtype.lanes > 1]
+    assert len(compared) == (1 if whole else 0)
+    masked = {n.attr if isinstance(n.attr, str) else n.attr[0] for n in forms if n.op == "vload" and len(n.args) > 1}
+    assert masked == ({"Y"} if whole else {"X", "Y"})

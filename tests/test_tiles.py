@@ -27,28 +27,12 @@ from luminal.passes.simplify_index import simplify_index
 from luminal.runtimes.clang.driver import Driver
 from luminal.runtimes.clang.machine import native
 from luminal.search.tuning.estimate import estimate
+from scheduling import BYTES, FLOATS
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 HAS_TILES = "amx_bf16" in native().isa and "amx_int8" in native().isa
 needs_tiles = pytest.mark.skipif(not HAS_TILES, reason="the machine has no instructions on tiles (amx_bf16, amx_int8)")
 
-BYTES = """kernels bytes v1
-size M
-size N
-size K
-in A: i8[M, K]
-in B: i8[K, N]
-out C: i32[M, N]
-kernel bytes_0(A, B, C):
-  for i in 0 .. M parallel:
-    for j in 0 .. N parallel:
-      alloc acc: i32[] register
-      acc[] = 0:i32
-      for p in 0 .. K reduce:
-        acc[] add= cast.i32(A[i, p]) * cast.i32(B[p, j])
-      C[i, j] = acc[] * 2:i32
-"""
-FLOATS = BYTES.replace("i8", "bf16").replace("i32", "f32").replace("0:f32", "0.0:f32").replace("2:f32", "2.0:f32")
 # 16 rows and columns; the reduction goes on inside of the instruction
 SCRIPT = """dot p DOT multiple=16
 split i 16 tail=pad

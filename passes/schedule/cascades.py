@@ -54,10 +54,9 @@ def cascade(plan: Plan) -> bool:
         plan.do("reorder", *batch, *rows)
     found = _Cascade(plan, along.axis, nests, batch, rows, blocking(plan.target, nests[0].accumulator.dtype))
     if plan.alone:
-        on_tiles = [contractions.tile(plan, n) for n in nests]
-        on_vectors = [contractions.neighbours(plan, n) for n in nests]
+        on_vectors, on_tiles = zip(*(contractions.instructions(plan, n) for n in nests), strict=True)
         saved = plan.kernel
-        for instructions in (on_tiles, on_vectors):
+        for instructions in (list(on_tiles), list(on_vectors)):
             if any(instructions):
                 try:
                     replace(found, instructions=instructions, tiles=[]).run()

@@ -31,29 +31,18 @@ from .variants import choose
 from .vectors import vectors, vectors_inside
 
 
-def neighbours(plan: Plan, found: Contraction) -> Dot | None:
-    """The target's instruction that multiplies neighbours along the reduction of this contraction, if it has one."""
+def instructions(plan: Plan, found: Contraction) -> tuple[Dot | None, Tile | None]:
+    """The target's instructions that multiply neighbours along the reduction of this contraction, for vectors and for tiles, as far as it has them."""
     if plan.facts.strict and found.accumulator.dtype.is_float:
-        return None
+        return None, None
     try:
         _, s, a, b = dots.factors(plan.kernel, found.reduced[-1])
     except StepError:
-        return None
-    row = dots.choice(plan.target.instructions, a.dtype, b.dtype)
-    return None if row is None or row.result is not s.value.dtype else row
-
-
-def tile(plan: Plan, found: Contraction) -> Tile | None:
-    """The same for tiles."""
-    if plan.facts.strict and found.accumulator.dtype.is_float:
-        return None
-    try:
-        _, s, a, b = dots.factors(plan.kernel, found.reduced[-1])
-    except StepError:
-        return None
+        return None, None
     rows, columns = (b, a) if found.column in a.element.names else (a, b)
-    row = dots.tile(plan.target.instructions, rows.dtype, columns.dtype)
-    return None if row is None or row.dot.result is not s.value.dtype else row
+    dot, tile = dots.choice(plan.target.instructions, a.dtype, b.dtype), dots.tile(plan.target.instructions, rows.dtype, columns.dtype)
+    result = s.value.dtype
+    return dot if dot is not None and dot.result is result else None, tile if tile is not None and tile.dot.result is result else None
 
 
 def contract(plan: Plan) -> bool:
@@ -63,8 +52,7 @@ def contract(plan: Plan) -> bool:
     found = roles.contraction(plan.kernel, plan.facts)
     if found is not None and (not found.rows or not found.accumulator.dtype.is_float | found.accumulator.dtype.is_integer):
         found = None
-    dot = None if found is None else neighbours(plan, found)
-    tiles = None if found is None else tile(plan, found)
+    dot, tiles = (None, None) if found is None else instructions(plan, found)
     parts = _Parts(plan)
     if dot is None or dot.result.is_float:
         for attempt in (sliding.short_rows, sliding.panels, sliding.along):

@@ -71,7 +71,7 @@ class Values:
                     done[n] = self.variable(n)
                 else:
                     args = tuple([done[a] for a in n.args])
-                    done[n] = self.chosen(n, args) if n in partial else self.operator(n, args)
+                    done[n] = self.chosen(n, args, partial) if n in partial else self.operator(n, args)
             stack.pop()
         return done[root]
 
@@ -193,22 +193,22 @@ class Values:
             return make("ins", n.dtype.vector(lanes), tuple(map(self.vector, args)), n.attr)
         return call(n.op, *map(self.vector, args), to=n.dtype.vector(lanes) if n.op in ("cast", "bitcast") else None)
 
-    def chosen(self, n: Expr, args: tuple[Expr, ...]) -> Expr:
+    def chosen(self, n: Expr, args: tuple[Expr, ...], partial: dict[Expr, First]) -> Expr:
         """A choice whose loads are of the first lanes only.  Zeros in the other lanes are what such a load gives; else lanes are compared."""
         found = guard(n.args[0], self.axis, self.widen)
         assert found is not None
         others, first = found
         a, b = self.vector(args[1]), self.vector(args[2])
-        if not self.ends_in_zeros(n.args[1]) or not (n.args[2].is_const and n.args[2].attr == 0):
+        if not self.ends_in_zeros(n.args[1], partial) or not (n.args[2].is_const and n.args[2].attr == 0):
             a = call("where", inside(first, self.axis.lanes), a, b)
         rest = both(*others)
         return a if rest is None else call("where", rest, a, b)
 
-    def ends_in_zeros(self, n: Expr) -> bool:
-        """Whether lanes that a guard keeps from being read are 0: loads of consecutive elements, and products of such."""
+    def ends_in_zeros(self, n: Expr, partial: dict[Expr, First]) -> bool:
+        """Whether lanes that a guard keeps from being read are 0: loads of consecutive elements that nothing else reads in all lanes, and products of such (0 · ∞ is no 0)."""
         if n.op == "mul":
-            return all(map(self.ends_in_zeros, n.args))
-        plain = n.op == "load" and n.attr not in self.axis.wide and n.attr not in self.arrays.candidates
+            return all(self.ends_in_zeros(a, partial) for a in n.args)
+        plain = n in partial and n.op == "load" and n.attr not in self.axis.wide and n.attr not in self.arrays.candidates
         return plain and self.axis.slope(n.args[0]) is ONE_STEP
 
 
