@@ -143,7 +143,7 @@ def test_clean(level: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for place in range(len(FILES)):
         compilation = next(c.compilation for c in cases if c.entry.startswith(f"c{place}_"))
         target, rendered = compilation.target, compilation.rendered
-        flags = compilation.runtime.flags(find_compiler(""), target)  # type: ignore[attr-defined]
+        flags = compilation.runtime.flags(find_compiler(compiler), target)  # type: ignore[attr-defined]
         (tmp_path / f"c{place}.c").write_text(rendered.source)
         (tmp_path / f"c{place}.h").write_text(rendered.header)
         run([compiler, *flags, "-c", f"c{place}.c"], tmp_path)
