@@ -74,24 +74,24 @@ def _joined(a: Stmt, b: Stmt, names: Names) -> Stmt | None:
         return None
     axes = [var(x.axis) for x in first.loops]
     body = substitute_block(unique_locals(second.body, names.fresh), {var(y.axis): x for x, y in zip(axes, second.loops, strict=True)})
-    places = [_places(first.body), _places(body)]
-    shared = places[0].keys() & places[1].keys()
-    if not shared or len(places[0].keys() | places[1].keys()) > MOST:
+    touched = [places(first.body), places(body)]
+    shared = touched[0].keys() & touched[1].keys()
+    if not shared or len(touched[0].keys() | touched[1].keys()) > MOST:
         return None
-    if not any(at in places[0][name] for name in shared for at in places[1][name]):
+    if not any(at in touched[0][name] for name in shared for at in touched[1][name]):
         return None
     for name in shared & (written(first.body) | written(body)):
-        at = {*places[0][name], *places[1][name]}
+        at = {*touched[0][name], *touched[1][name]}
         if len(at) > 1 or not all(any(e is x for e in next(iter(at))) for x in axes):
             return None
-    kept, known = _named(first.body, names)
+    kept, known = named(first.body, names)
     nest: Block = (*kept, *substitute_block(body, known))
     for x in reversed(first.loops):
         nest = (replace(x, body=nest),)
     return nest[0]
 
 
-def _places(block: Block) -> dict[str, dict[tuple[Expr, ...], None]]:
+def places(block: Block) -> dict[str, dict[tuple[Expr, ...], None]]:
     """Where each buffer is touched."""
     found: dict[str, dict[tuple[Expr, ...], None]] = {}
     for s in statements(block):
@@ -103,7 +103,7 @@ def _places(block: Block) -> dict[str, dict[tuple[Expr, ...], None]]:
     return found
 
 
-def _named(block: Block, names: Names) -> tuple[Block, dict[Expr, Expr]]:
+def named(block: Block, names: Names) -> tuple[Block, dict[Expr, Expr]]:
     """The statements with a name for what each buffer is given, and the names for what a load would give after them."""
     stores = [s.buffer for s in block if isinstance(s, Store)]
     result: list[Stmt] = []

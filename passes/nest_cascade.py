@@ -225,8 +225,8 @@ class CascadeLoops(KeptValues):
         from .nest_body import REDUCED_AXES
 
         body, tile, extents = self.body, self.body.current, self.further[k][1]
-        yield self.keep(k, start)
         yield self.correct(k)
+        yield self.keep(k, start)
         with body.nest(self.rounded(extents, COLUMNS)) as at:
             further = self.clamped(at, extents)
             inside = body.current

@@ -16,14 +16,19 @@ compute: it is the layout of FlashAttention-2 (Dao, 2023) that comes out where t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
-from ...ir.expr import ZERO
+from ...ir.expr import ZERO, var
 from ...ir.instructions import MOST_TILES, SIDE, Dot, Tile
-from ...ir.kernel import Alloc, If, Loop, Store, expressions, statements
+from ...ir.kernel import Alloc, If, Loop, Stmt, Store, expressions, statements
 from ...ir.record import replace
+from ...ir.walks import postorder
+from ..costs import operation
 from . import contractions, roles
+from .chains import LONG
 from .cost import DIRECT_ROWS, Blocking, blocking
 from .distribute import parts_of
 from .plan import Plan
@@ -32,7 +37,9 @@ from .tiles import RegisterTile
 from .tree import StepError, all_loops, find, loads_in, touched
 from .vectors import vectors_along, vectors_inside
 
-ROW_TILES = 4  # register tiles of a row block: a panel of columns is read once for each of them, the tile's scores stay in the first caches
+# Register tiles of a row block: a panel of columns is read once for each of them.  (Golden Cove, 14 rows each, 8·1024²·64: 2 take 0.95 of the time of 4, whose scores leave the first cache.)
+ROW_TILES = 4
+LEAST_ROW_TILES = 2
 
 
 def cascade(plan: Plan) -> bool:
@@ -110,6 +117,11 @@ def _rows(chain: tuple[str, ...], moving: set[str]) -> tuple[str, ...]:
     return tuple(rows)
 
 
+def _dear(s: Stmt, row: str) -> bool:
+    """Whether a statement stores one value a row that takes a function which, for a single number, is a call."""
+    return isinstance(s, Store) and not s.combiner and s.index == (var(row),) and any(operation(n.op) >= LONG for n in postorder(s.value))
+
+
 FEW_ROWS = 8  # of a block where there are few: their states stay in the first cache, beside what they read of a tile
 
 
@@ -150,7 +162,8 @@ class _Cascade:
             if height is not None and height < most:
                 raise StepError(f"{height} rows are few for tiles")
         rows = most if height is None else max(1, min(most, height))
-        plan.do("split", row, rows * ROW_TILES, tail="pad")
+        row_tiles = self.row_tiles(rows)
+        plan.do("split", row, rows * row_tiles, tail="pad")
         self.block_rows(f"{row}.1")
         for nest, instruction in zip(self.nests, instructions, strict=True):
             self.tile(nest, DIRECT_ROWS if on_tiles and not isinstance(instruction, Tile) else rows, instruction)
@@ -176,8 +189,14 @@ class _Cascade:
         self.rest()
         plan.do("region")
         plan.note(
-            f"blocks of {rows * ROW_TILES} rows share each tile along `{self.along}`; register tiles of {rows}×{self.block.columns}, panels of columns packed once for all rows"
+            f"blocks of {rows * row_tiles} rows share each tile along `{self.along}`; register tiles of {rows}×{self.block.columns}, panels of columns packed once for all rows"
         )
+
+    def row_tiles(self, rows: int) -> int:
+        """Register tiles of a row block: what is kept of a tile for its rows stays in the first cache, beside a panel of columns."""
+        allocs = [s.buffer for s in statements(find(self.plan.kernel, self.along).body) if isinstance(s, Alloc)]
+        kept = sum(b.dtype.bytes * math.prod(int(e.attr) for e in b.shape) for b in allocs if b.shape and all(e.is_const for e in b.shape))
+        return max(LEAST_ROW_TILES, min(ROW_TILES, self.plan.target.l1 * 2 // 3 // max(1, rows * kept)))
 
     def order_rows(self) -> None:
         """Rows that decide which tiles are worked off go outside of the others: in a block they are neighbours, and so are the ends of their tiles."""
@@ -193,6 +212,9 @@ class _Cascade:
         inner = next(x.axis for x in all_loops(plan.kernel) if len(x.body) == 1 and isinstance(x.body[0], Loop) and x.body[0].axis == self.along)
         plan.do("reorder", self.along, inner)
         self.distribute(inner, tuple(n.column for n in self.nests))
+        for x in all_loops(plan.kernel):
+            if x.kind == "parallel" and (dear := [s.buffer for s in x.body if _dear(s, x.axis)]) and not plan.tried("fission", x.axis, stores=",".join(dear)):
+                plan.note(f"{', '.join(dear)}: one value a row, computed for all rows of a block by vectors")
 
     def distribute(self, axis: str, around: tuple[str, ...]) -> None:
         """Fission around some loops; what several parts use is kept for every row."""
@@ -221,8 +243,13 @@ class _Cascade:
         self.tiles.append(t)
 
     def rest(self) -> None:
-        """Vectors for what is no contraction."""
+        """Vectors for what is no contraction; what a row keeps of a tile is added up while it is made."""
         plan = self.plan
+        for x in all_loops(plan.kernel):
+            loops = [s for s in x.body if isinstance(s, Loop)]
+            for a, b in pairwise(loops):
+                if b.kind == "reduce" and not plan.tried("join", a.axis, b.axis):
+                    plan.note(f"`{b.axis}` adds up what `{a.axis}` keeps, in one loop")
         for x in roles.innermost(plan.kernel.body):
             if x.kind not in ("parallel", "reduce") or not plan.has(x.axis):
                 continue
@@ -233,6 +260,10 @@ class _Cascade:
                         plan.tried("fission", o.axis, around=x.axis)
                 x = find(plan.kernel, x.axis)
                 outer = [o.axis for o in all_loops(plan.kernel) if len(o.body) == 1 and o.body[0] is x]
+                earlier = plan.kernel
                 plan.tried("interior", *outer, x.axis)
+                added = plan.added(earlier)
+                for border in [y for y in roles.innermost(plan.kernel.body) if y.axis in added]:
+                    vectors_along(plan, border)
                 x = find(plan.kernel, x.axis)
             vectors_along(plan, x)

@@ -71,7 +71,7 @@ def _prefixed(block: Block, buffer: str, prefix: Shape) -> Block:
     return map_block(map_expressions(block, lambda e: rewrite(e, rule) if buffer in e.buffers else e), store)
 
 
-def fission(kernel: Kernel, facts: Facts, *axes: str, around: tuple[str, ...] = ()) -> Kernel:
+def fission(kernel: Kernel, facts: Facts, *axes: str, around: tuple[str, ...] = (), stores: tuple[str, ...] = ()) -> Kernel:
     """The loops around each statement of their body, one after the other.
 
         for i in 0 .. N:          for i in 0 .. N:
@@ -81,13 +81,13 @@ def fission(kernel: Kernel, facts: Facts, *axes: str, around: tuple[str, ...] = 
 
     `axes` are a perfect nest of parallel loops: no iteration needs what another does, so all of S may come before all of T.  A buffer that the body allocates and
     several parts use is expanded before; a `let` is repeated where it is used, unless it reads what the body writes after it: then it stays, and one part alone uses it.  With
-    `around`, only the statements that are the loops over these axes get loops of their own; what stands between them stays together.
+    `around` or `stores`, only the statements that are the loops over these axes, or stores into these buffers, get loops of their own; what stands between them stays together.
     """
     loops = nest(kernel, axes)
     for loop in loops:
         if loop.kind != "parallel":
             raise StepError(f"fission: the iterations of `{loop.axis}` ({loop.kind}) are not known to be independent")
-    body = parts_of(loops[-1].body, around)
+    body = parts_of(loops[-1].body, around, stores)
     if len(body) < 2:
         raise StepError(f"fission: `{axes[-1]}` holds one statement only")
     taken = names_taken(kernel)
@@ -133,15 +133,15 @@ def sink(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     return replace_loop(kernel, outer.axis, lambda o: (replace(o, body=(replace(loop, body=tuple(body)),)),))
 
 
-def parts_of(block: Block, around: tuple[str, ...] = ()) -> list[Block]:
+def parts_of(block: Block, around: tuple[str, ...] = (), stores: tuple[str, ...] = ()) -> list[Block]:
     """The parts that `fission` makes of a body, each with the buffers that it alone uses.  StepError where a buffer is used by two."""
     flat = _inline_lets(block)
     parts: list[list[Stmt]] = []
-    together = False
+    every, together = not (around or stores), False
     for s in flat:
         if isinstance(s, Alloc):
             continue
-        alone = not around or (isinstance(s, Loop) and s.axis in around)
+        alone = every or (isinstance(s, Loop) and s.axis in around) or (isinstance(s, Store) and s.buffer in stores)
         if alone or not together:
             parts.append([])
         parts[-1].append(s)
@@ -149,7 +149,7 @@ def parts_of(block: Block, around: tuple[str, ...] = ()) -> list[Block]:
     for s in reversed(flat):
         if isinstance(s, Alloc):
             users = [part for part in parts if s.buffer.name in touched(tuple(part))]
-            if len(users) > 1 or not around:
+            if len(users) > 1 or every:
                 raise StepError(f"fission: `{s.buffer.name}` is used by several parts; expand it first")
             if users:
                 users[0].insert(0, s)

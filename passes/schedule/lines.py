@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...ir.expr import Expr
 from ...ir.kernel import Alloc, Loop, Store, expressions, statements
-from ...ir.walks import postorder
 from . import cost
 from .plan import Plan
 from .tree import reads
@@ -31,4 +31,17 @@ def aligned(plan: Plan, axis: str) -> str | None:
 
 def chooses(loop: Loop) -> bool:
     """Whether some loads of the loop are performed in some iterations only: such lanes are not the first ones."""
-    return any(n.op == "where" and (n.args[1].buffers or n.args[2].buffers) for s in statements(loop.body) for n in postorder(*expressions(s)))
+    return any(not _loads(e, always=False) <= _loads(e, always=True) for s in statements(loop.body) for e in expressions(s))
+
+
+def _loads(e: Expr, always: bool) -> set[Expr]:
+    """The loads of an expression; `always`: those that are performed whatever its `where`s choose."""
+    if not e.buffers:
+        return set()
+    stack, seen = [e], {e}
+    while stack:
+        n = stack.pop()
+        fresh = [a for a in (n.args[:1] if always and n.op == "where" else n.args) if a not in seen and a.buffers]
+        stack += fresh
+        seen.update(fresh)
+    return {n for n in seen if n.op == "load"}

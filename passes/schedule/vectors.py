@@ -264,7 +264,9 @@ def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:
     extent = plan.extent(axis)
     while extent is not None and extent < lanes:
         lanes //= 2
-    if extent is None and (most := plan.at_most(axis)) is not None and most <= 2 * lanes:
+    most = plan.at_most(axis)
+    short = extent is None and most is not None and 2 * width < most <= 2 * lanes
+    if extent is None and most is not None and most <= 2 * lanes:
         lanes = width  # a short loop: what several vectors save, putting them together costs
     try:
         masked = cost.first_lanes(plan.target) and not chooses(plan.loop(axis))
@@ -276,6 +278,8 @@ def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:
             new = plan.added(earlier)
             for name in (*new, f"{axis}.1"):
                 plan.do("vectorize", name)
+            if short and masked:
+                plan.tried("peel", f"{axis}.0")  # whole vectors ask nothing
             plan.note(f"{lanes // width} vectors of {width} accumulate along `{axis}`")
             if not plan.has(f"{axis}.t"):
                 return
