@@ -27,7 +27,7 @@ from ..ir.simplify import simplify
 from ..ir.walks import leaves, rewrite, substitute
 from .masks import ALONG, bounds
 from .nest_fold import FoldLoops
-from .nest_kept import KeptValues
+from .nest_kept import KeptValues, faded
 from .nest_moments import CACHED, around_points, batches, is_zero, move_together
 from .walk import Walk
 
@@ -316,6 +316,8 @@ class CascadeLoops(KeptValues):
         inner = body.enter(self.rounded((self.length,), STEP)[0], "parallel", OUTPUT_AXES)
         along = self.seed(start, inner, self.padded)
         value = yield body._computed(node, self.filled(index, along), None, None)
+        if self.fades(node, index):
+            value = faded(value)
         body.store(name, (inner,), self.eager(value) if self.padded else value)
         body.leave(tile)
         self.staged.append(_Staged(node, index, name))

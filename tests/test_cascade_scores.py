@@ -3,11 +3,13 @@
 import luminal
 import numpy as np
 import pytest
-from cascades import PLACES, SEED, after, before, check_one_pass, naive, nests
+from cascades import OPTIONS, PLACES, SEED, after, before, check_one_pass, naive, nests
 from compilers import needs_cc
-from luminal.ir.kernel import If, Loop, expressions, statements
+from luminal.ir.expr import Expr
+from luminal.ir.kernel import If, Loop, Module, expressions, statements
 from luminal.ir.walks import postorder
-from running import agree, draw, meaning
+from luminal.passes.legalize import legalize
+from running import TARGET, agree, draw, meaning, outputs
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 
@@ -123,6 +125,30 @@ def test_one_exponential_serves_the_weights_and_their_sum(name: str) -> None:
     inputs["K"][0, 3, 0] = np.inf
     with np.errstate(all="ignore"):
         agree(meaning(found, inputs, sizes), meaning(graph, inputs, sizes), graph, name)
+
+
+@pytest.mark.parametrize(
+    ("weights", "fades"), [("(softmax s :axis -1)", True), ("(exp (- s 1))", False), ("(exp (- s (min s :axis -1 :keepdims t)))", False)]
+)
+def test_weights_that_are_denormal_numbers(weights: str, fades: bool) -> None:
+    """Beside a largest weight of 1 they count as 0, even for values that are huge; of weights that are relative to something else they are kept."""
+    graph = naive(weighted(weights))
+    legal = legalize(nests(after(before(weighted(weights)))), TARGET, OPTIONS)
+    assert any(e.op == "exp" and e.args[0].op == "where" and e.args[0].args[0].op == "less_than" for e in everywhere(legal)) == fades
+    sizes = {"H": 1, "N": 2, "D": 1, "M": 4, "E": 4}
+    inputs = draw(graph, sizes, SEED)
+    inputs["Q"][:] = 1
+    inputs["K"][0, :, 0] = 0, -86, -88, -100 if fades else 0
+    inputs["V"][0] = np.eye(4) * (1 if "min" in weights else 1e37)
+    with np.errstate(all="ignore"):
+        (want,) = meaning(graph, inputs, sizes).values()
+        (found,) = outputs(legal, inputs, sizes, SEED).values()
+    denormal = inputs["K"][0, :, 0] < -87.336 if fades else np.zeros(4, bool)
+    np.testing.assert_allclose(found[0], np.where(denormal, 0, want.value[0]), rtol=1e-5)
+
+
+def everywhere(module: Module) -> set[Expr]:
+    return {e for kernel in module.kernels for s in statements(kernel.body) for root in expressions(s) for e in postorder(root)}
 
 
 def test_two_products_with_matrices_of_all_rows_stay_two() -> None:

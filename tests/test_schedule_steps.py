@@ -52,6 +52,13 @@ GOOD = {
     "peel lanes": ("row_sum", "split p 4 tail=pad\nrfactor p.1\npeel p.0\nvectorize p.1"),
     "peel over rows": ("column_sum", "split j 4 tail=pad\npeel j.0"),
     "expand and fission": ("softmax", "split i 4 tail=pad\nexpand m i.1\nexpand s i.1\nfission i.1"),
+    "fission around stores": ("kept", "expand m i\nexpand w i\nexpand s i\nfission i stores=s"),
+    "join": ("kept", "join j q"),
+    "join, in vectors": (
+        "kept",
+        "join j q\nsplit q 8 tail=cut\nrfactor q.1\nvectorize q.1\nsplit q.t 4 tail=pad\nrfactor q.t.1 skip=1\nvectorize q.t.1",
+    ),
+    "join what both store": ("kept_twice", "join j q"),
     "expand over a length": ("softmax", "expand m i\nexpand s i\nfission i"),
     "stage": ("gemm", "split p 4\nsplit i 4 tail=pad\nstage A p.0 p.1 i.1 at=i.0"),
     "stage once": ("gemm", "stage B j p"),
@@ -248,6 +255,11 @@ REFUSED = {
     "search twice": ("first_position", "search p 4\nsearch p.1 2", "no minimum of positions"),
     "search in a chunk of the axis": ("first_position", "split p 8\nsearch p.1 2", "may hold a position already|symbolic extent"),
     "search what is no position": ("max_plus", "search p 2", "does more than to take one minimum|no minimum of positions"),
+    "join backwards": ("kept", "join q j", "`j` comes before `q`"),
+    "join loops of two blocks": ("kept", "join i q", "do not stand in one loop"),
+    "join two reductions": ("kept", "join p q", "not run over the same range, the first in any order"),
+    "join around a use": ("kept", "join j k", "changes or reads what the first makes"),
+    "join different ranges": ("kept", "split j 4 tail=cut\njoin j.t q", "do not run over the same range"),
     "no if": ("pointwise", "unswitch j", "exactly one `if`"),
 }  # fmt: skip
 

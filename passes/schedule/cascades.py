@@ -23,13 +23,13 @@ from itertools import pairwise
 
 from ...ir.expr import ZERO, var
 from ...ir.instructions import MOST_TILES, SIDE, Dot, Tile
-from ...ir.kernel import Alloc, If, Loop, Stmt, Store, expressions, statements
+from ...ir.kernel import Alloc, If, Loop, Store, expressions, statements
 from ...ir.record import replace
 from ...ir.walks import postorder
 from ..costs import operation
 from . import contractions, roles
 from .chains import LONG
-from .cost import DIRECT_ROWS, Blocking, blocking
+from .cost import DIRECT_ROWS, Blocking, blocking, lanes
 from .distribute import parts_of
 from .plan import Plan
 from .roles import Contraction
@@ -117,9 +117,10 @@ def _rows(chain: tuple[str, ...], moving: set[str]) -> tuple[str, ...]:
     return tuple(rows)
 
 
-def _dear(s: Stmt, row: str) -> bool:
-    """Whether a statement stores one value a row that takes a function which, for a single number, is a call."""
-    return isinstance(s, Store) and not s.combiner and s.index == (var(row),) and any(operation(n.op) >= LONG for n in postorder(s.value))
+def _dear(row: Loop) -> list[str]:
+    """Where a loop over rows stores one value a row that takes a function which, for a single number, is a call."""
+    stores = [s for s in row.body if isinstance(s, Store) and not s.combiner and s.index == (var(row.axis),)]
+    return [s.buffer for s in stores if any(operation(n.op) >= LONG for n in postorder(s.value))]
 
 
 FEW_ROWS = 8  # of a block where there are few: their states stay in the first cache, beside what they read of a tile
@@ -213,7 +214,11 @@ class _Cascade:
         plan.do("reorder", self.along, inner)
         self.distribute(inner, tuple(n.column for n in self.nests))
         for x in all_loops(plan.kernel):
-            if x.kind == "parallel" and (dear := [s.buffer for s in x.body if _dear(s, x.axis)]) and not plan.tried("fission", x.axis, stores=",".join(dear)):
+            if (
+                x.kind == "parallel"
+                and (dear := [s.buffer for s in x.body if _dear(s, x.axis)])
+                and not plan.tried("fission", x.axis, stores=",".join(dear))
+            ):
                 plan.note(f"{', '.join(dear)}: one value a row, computed for all rows of a block by vectors")
 
     def distribute(self, axis: str, around: tuple[str, ...]) -> None:
@@ -248,7 +253,14 @@ class _Cascade:
         for x in all_loops(plan.kernel):
             loops = [s for s in x.body if isinstance(s, Loop)]
             for a, b in pairwise(loops):
-                if b.kind == "reduce" and not plan.tried("join", a.axis, b.axis):
+                saved = plan.kernel
+                if b.kind != "reduce" or plan.tried("join", a.axis, b.axis):
+                    continue
+                one = plan.kernel
+                if plan.tried("split", b.axis, lanes(plan.target, roles.widest(b.body)), tail="perfect"):
+                    plan.kernel = saved  # a reduction that stores too cannot be padded
+                else:
+                    plan.kernel = one
                     plan.note(f"`{b.axis}` adds up what `{a.axis}` keeps, in one loop")
         for x in roles.innermost(plan.kernel.body):
             if x.kind not in ("parallel", "reduce") or not plan.has(x.axis):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir.expr import ONE, var
-from ...ir.kernel import Kernel, Let, Loop, Store, substitute_block, written
+from ...ir.kernel import Kernel, Let, Store, substitute_block, written
 from ...ir.record import replace
 from ...ir.renaming import Names
 from ..join_siblings import named, places
