@@ -214,11 +214,7 @@ class _Cascade:
         plan.do("reorder", self.along, inner)
         self.distribute(inner, tuple(n.column for n in self.nests))
         for x in all_loops(plan.kernel):
-            if (
-                x.kind == "parallel"
-                and (dear := [s.buffer for s in x.body if _dear(s, x.axis)])
-                and not plan.tried("fission", x.axis, stores=",".join(dear))
-            ):
+            if x.kind == "parallel" and (dear := _dear(x)) and not plan.tried("fission", x.axis, stores=",".join(dear)):
                 plan.note(f"{', '.join(dear)}: one value a row, computed for all rows of a block by vectors")
 
     def distribute(self, axis: str, around: tuple[str, ...]) -> None:
