@@ -160,7 +160,7 @@ def check(table: dict[str, Any], where: str) -> None:
 
 def _holes(text: str, arity: int | None, where: str) -> None:
     """Every hole of a spelling is a field, or an operand that there is (`arity` None: how many there are is not known here)."""
-    for hole in parse(text).holes:
+    for hole in [h.field for h in parse(text).holes]:
         if not hole.isdecimal():
             _known(hole, FIELDS, where, "field")
         elif arity is not None and int(hole) >= arity:
