@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, TypeVar, dataclass_transform
 
 C = TypeVar("C", bound=type)
 R = TypeVar("R")
+
+_fields: dict[type, dict[str, Field[Any]]] = {}  # of each record, by name, those of its bases first
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -14,21 +17,51 @@ def record(cls: C) -> C:
     """A frozen dataclass with slots, equal by value.  That nothing assigns to its fields is held by the type checker alone: a frozen dataclass that checks it
     while the program runs takes four times as long to make, and passes make little else.
 
-    Its methods are made together: one by one, as `dataclass` makes them, they were a tenth of what the command takes to start.
+    Making a class is most of what importing a module takes, and the command imports hundreds: so only what makes a record is made with the class, how two are compared when the first two are, and
+    what `dataclasses` wants to know of it when somebody asks.
     """
-    cls.__doc__ = cls.__doc__ or cls.__name__  # else it is made of the signature, which takes as long as the rest
-    cls = dataclass(init=False, repr=False, eq=False, slots=True)(cls)
-    given = {name: method for name, method in _methods(cls).items() if name not in cls.__dict__}
-    for name, method in given.items():
-        setattr(cls, name, method)
-    return cls
+    inherited = {name: f for base in reversed(cls.__mro__) if base in _fields for name, f in _fields[base].items()}
+    body = dict(cls.__dict__)
+    own: dict[str, Field[Any]] = {}
+    for name, type_ in body.get("__annotations__", {}).items():
+        given = body.pop(name, MISSING)
+        own[name] = given if isinstance(given, Field) else field(default=given)
+        own[name].type = type_
+    all_fields = inherited | own
+    for name in ("__dict__", "__weakref__"):
+        body.pop(name, None)
+    body["__slots__"] = tuple(name for name in own if name not in inherited)
+    body["__match_args__"] = tuple(name for name, f in all_fields.items() if f.init)
+    body["__dataclass_fields__"] = _Told(cls, all_fields)
+    methods = {"__repr__": _shown, "__init__": _maker(cls, all_fields), "__eq__": _later("__eq__"), "__hash__": _later("__hash__")}
+    made: Any = type(cls)(cls.__name__, cls.__bases__, {**methods, **body})
+    made.__qualname__ = cls.__qualname__
+    _fields[made] = all_fields
+    return made
 
 
-def _methods(cls: type) -> dict[str, Any]:
+class _Told:
+    """What `dataclasses` knows of a class, found out when it is asked for."""
+
+    def __init__(self, cls: type, all_fields: dict[str, Field[Any]]) -> None:
+        self.cls, self.fields = cls, all_fields
+        self.found: dict[str, Field[Any]] | None = None
+
+    def __get__(self, made: object, cls: type) -> dict[str, Field[Any]]:
+        found = self.found
+        if found is None:
+            types = {name: f.type for name, f in self.fields.items()}
+            body = {"__annotations__": types, "__module__": self.cls.__module__, "__doc__": self.cls.__name__, **self.fields}
+            twin: Any = dataclass(init=False, repr=False, eq=False)(type(self.cls.__name__, (), body))
+            found = self.found = dict(twin.__dataclass_fields__)
+        return found
+
+
+def _maker(cls: type, all_fields: dict[str, Field[Any]]) -> Callable[..., None]:
     scope: dict[str, Any] = {"MISSING": MISSING}
-    parameters, body, compared, hashed = ["self"], [], "", ""
-    for f in fields(cls):
-        name, value = f.name, f.name
+    parameters, body = ["self"], []
+    for name, f in all_fields.items():
+        value = name
         if f.default is not MISSING:
             scope[f"of_{name}"] = f.default
             default = f"of_{name}"
@@ -42,28 +75,40 @@ def _methods(cls: type) -> dict[str, Any]:
             body.append(f"self.{name} = {value}")
         elif default:
             body.append(f"self.{name} = of_{name}{'()' if default == 'MISSING' else ''}")
-        compared += f"self.{name}, " if f.compare else ""
-        hashed += f"self.{name}, " if (f.compare if f.hash is None else f.hash) else ""
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
-    text = f"""\
-def __init__({", ".join(parameters)}):
-    {"; ".join(body) or "pass"}
-def __eq__(self, other):
-    return ({compared}) == ({compared.replace("self.", "other.")}) if other.__class__ is self.__class__ else NotImplemented
-def __hash__(self):
-    return hash(({hashed}))
-"""
-    made: dict[str, Any] = {"__repr__": _shown}
-    exec(text, scope, made)  # of the names of fields alone
-    return made
+    return _method(f"def __init__({', '.join(parameters)}):\n    {'; '.join(body) or 'pass'}", scope)
+
+
+def _later(name: str) -> Callable[..., Any]:
+    """The method that puts itself into its class when it is first called."""
+
+    def method(self: Any, *others: Any) -> Any:
+        cls = next(c for c in type(self).__mro__ if c.__dict__.get(name) is method)
+        compared = "".join(f"self.{n}, " for n, f in _fields[cls].items() if f.compare)
+        hashed = "".join(f"self.{n}, " for n, f in _fields[cls].items() if (f.compare if f.hash is None else f.hash))
+        if name == "__eq__":
+            text = f"({compared}) == ({compared.replace('self.', 'other.')}) if other.__class__ is self.__class__ else NotImplemented"
+            made = _method(f"def __eq__(self, other): return {text}")
+        else:
+            made = _method(f"def __hash__(self): return hash(({hashed}))")
+        setattr(cls, name, made)
+        return made(self, *others)
+
+    return method
+
+
+def _method(text: str, scope: dict[str, Any] | None = None) -> Callable[..., Any]:
+    made: dict[str, Any] = {}
+    exec(text, scope or {}, made)  # of the names of fields alone
+    return next(iter(made.values()))
 
 
 def _shown(self: Any) -> str:
     return f"{type(self).__qualname__}({', '.join([f'{f.name}={getattr(self, f.name)!r}' for f in fields(self) if f.repr])})"
 
 
-_given: dict[type, list[str]] = {}  # the fields that a record is made of
+_given: dict[type, tuple[str, ...]] = {}  # the fields that a record, or a dataclass, is made of
 
 
 def replace(made: R, **changes: Any) -> R:
@@ -71,7 +116,7 @@ def replace(made: R, **changes: Any) -> R:
     cls: Any = type(made)
     names = _given.get(cls)
     if names is None:
-        names = _given[cls] = [f.name for f in fields(cls) if f.init]
+        names = _given[cls] = cls.__match_args__ if cls in _fields else tuple([f.name for f in fields(cls) if f.init])
     for name in names:
         if name not in changes:
             changes[name] = getattr(made, name)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from ..ir.filters import shortened
 from ..ir.graph import Graph
 from ..ir.target import Options, Target
 
 
 def shorten_filters(ir: Graph, target: Target, options: Options) -> Graph:
-    return shortened(ir) if options.fast and not target.gpu else ir  # what it costs was measured where caches are
+    if not options.fast or target.gpu:  # what it costs was measured where caches are
+        return ir
+    from ..ir.filters import shortened
+
+    return shortened(ir)

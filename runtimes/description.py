@@ -38,9 +38,10 @@ Memory forms and other program-level expressions are spelled in the same table: 
 from __future__ import annotations
 
 import difflib
-import tomllib
 from pathlib import Path
 from typing import Any
+
+import tomli
 
 from ..ir.dtypes import DTYPES
 from ..ir.errors import UsageError
@@ -80,10 +81,10 @@ def read_description(folder: Path) -> Description:
     """The checked `runtime.toml` of a folder.  UsageError for what is missing, unknown or of the wrong type."""
     file = folder / "runtime.toml"
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        table = tomli.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(f"{folder} is no runtime: it holds no runtime.toml") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomli.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: {error}") from None
     check(table, str(file))
     return describe(table, folder)
@@ -160,7 +161,7 @@ def check(table: dict[str, Any], where: str) -> None:
 
 def _holes(text: str, arity: int | None, where: str) -> None:
     """Every hole of a spelling is a field, or an operand that there is (`arity` None: how many there are is not known here)."""
-    for hole in parse(text).holes:
+    for hole in [h.field for h in parse(text).holes]:
         if not hole.isdecimal():
             _known(hole, FIELDS, where, "field")
         elif arity is not None and int(hole) >= arity:

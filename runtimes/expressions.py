@@ -18,29 +18,16 @@ from ..ir.errors import CompilerBug, Unsupported
 from ..ir.expr import Expr
 from ..ir.instructions import TILES
 from ..ir.program import Multiply
-from ..ir.record import record, replace
+from ..ir.record import replace
 from ..ir.target import LINE
-from ..ir.walks import postorder
+from ..ir.walks import missing
 from . import Description
 from .helpers import Helpers, Types
 from .literals import SMALL, literal
+from .scope import Info, Scope
 from .spelling import ADD, ANY, ANY_MASK, ARGUMENT, MUL, POSTFIX, UNARY, Need, Text, parse
 
 _LIMIT = 100_000  # characters of one expression: more means that shared subexpressions were not named
-
-
-@record
-class Info:
-    """What a name stands for in the function that is being rendered."""
-
-    text: str
-    dtype: DType
-    position: bool = False  # an i64 built of sizes and positions only
-    natural: bool = False  # never negative
-    mask: int = 0  # a vector of bools: bits of its mask's lanes
-
-
-Scope = dict[tuple[str, str], Info]  # (size | var | buffer, name)
 
 
 class Expressions:
@@ -52,15 +39,32 @@ class Expressions:
         self._spelled = frozenset(key.partition(".")[0] for key in self._spell)
         self._spells_all = self._spelled >= DECOMPOSITIONS.keys()
         self._chosen: dict[tuple[str, DType, bool, str], str] = {}
+        self._respelled: dict[tuple[tuple[str, str], ...], Expressions] = {}
         self.types, self.helpers = types, helpers
-        self.scope: Scope = {}
+        self._scope = Scope()
+        self._meaning = 0  # of the scope in which `_texts` holds
+        self._texts: dict[Expr, Text] = {}  # what has been rendered: half of what a program says, it says again
+
+    @property
+    def scope(self) -> Scope:
+        return self._scope
+
+    @scope.setter
+    def scope(self, scope: Scope) -> None:
+        self._scope = scope
+        self._texts = {}
+        self._meaning = scope.meaning
 
     def respelled(self, spell: dict[str, str]) -> Expressions:
         """The same scope with other spellings: `op` replaces all forms of an operator, `op.class` one of them."""
-        whole = {key for key in spell if "." not in key}
-        kept = {k: v for k, v in self._spell.items() if k.partition(".")[0] not in whole}
-        other = Expressions(replace(self._description, spell={**kept, **spell}), self.types, self.helpers)
-        other.scope = self.scope
+        name = tuple(spell.items())
+        other = self._respelled.get(name)
+        if other is None:
+            whole = {key for key in spell if "." not in key}
+            kept = {k: v for k, v in self._spell.items() if k.partition(".")[0] not in whole}
+            other = self._respelled[name] = Expressions(replace(self._description, spell={**kept, **spell}), self.types, self.helpers)
+        if other.scope is not self.scope:
+            other.scope = self.scope
         return other
 
     def text(self, e: Expr, need: Need = ARGUMENT) -> str:
@@ -68,14 +72,20 @@ class Expressions:
         return self.rendered(e).within(need)
 
     def rendered(self, root: Expr) -> Text:
-        done: dict[Expr, Text] = {}
+        if self._meaning != self._scope.meaning:
+            self._texts, self._meaning = {}, self._scope.meaning
+        done = self._texts
+        found = done.get(root)
+        if found is not None:
+            return found
         # what passes after legalize have made (comparisons and arithmetic of positions) may be derived operators that this runtime does not spell
         spelled = root if self._spells_all else expand(root, self._spelled)
-        for e in postorder(spelled):
-            done[e] = self._node(e, done)
-            if len(done[e].text) > _LIMIT:
+        for e in missing(spelled, done):
+            text = done[e] = self._node(e, done)
+            if len(text.text) > _LIMIT:
                 raise CompilerBug("render", "one expression grew past 100000 characters: shared parts must be bound by `let`")
-        return done[spelled]
+        found = done[root] = done[spelled]
+        return found
 
     def mask_bits(self, t: Text) -> int:
         return t.mask if t.mask > 0 else 8
@@ -98,11 +108,11 @@ class Expressions:
     # ---- what is known of an integer
 
     def is_position(self, root: Expr) -> bool:
-        return positions.is_position(root, self.known)
+        return positions.is_position(root, self.known, self._scope.positions)
 
     def is_natural(self, root: Expr) -> bool:
         """Proven >= 0 whatever the sizes."""
-        return positions.is_natural(root, self.known)
+        return positions.is_natural(root, self.known, self._scope.naturals)
 
     def known(self, e: Expr) -> positions.Known:
         info = self.number(e.op, e.attr)
@@ -123,14 +133,13 @@ class Expressions:
         return self._scalar(e, operand, args)
 
     def number(self, op: str, name: str) -> Info:
-        for space in ("size", "var") if op == "size" else ("var", "size"):
-            info = self.scope.get((space, name))
-            if info is not None:
-                return info
-        raise CompilerBug("render", f"the program uses `{name}` where it is not declared")
+        info = self._scope.number("size" if op == "size" else "var", name)
+        if info is None:
+            raise CompilerBug("render", f"the program uses `{name}` where it is not declared")
+        return info
 
     def buffer(self, name: str) -> Info:
-        info = self.scope.get(("buffer", name))
+        info = self._scope.get(("buffer", name))
         if info is None:
             raise CompilerBug("render", f"the program uses the buffer `{name}` where it is not declared")
         return info
@@ -365,15 +374,15 @@ class Expressions:
         self, spelled: str, args: tuple[Text, ...], result: DType, operand: DType, index: bool = False, buffer: str = "", attr: str = ""
     ) -> Text:
         pieces = parse(spelled)
-        parts = [pieces.literals[0]]
-        for hole, need, after in zip(pieces.holes, pieces.needs, pieces.literals[1:], strict=True):
-            if hole.isdecimal():
-                if index and pieces.operator == "+" and hole == "1":  # not `*`: a * (b / c) is not a * b / c
+        parts = [pieces.first]
+        for field, number, need, after in pieces.holes:
+            if number is not None:
+                if index and number == 1 and pieces.operator == "+":  # not `*`: a * (b / c) is not a * b / c
                     need = Need(need.level - 1)
-                text = args[int(hole)].within(need)
+                text = args[number].within(need)
                 parts.append(f"({text})" if text.startswith("-") and parts[-1].endswith("-") else text)
             else:
-                parts.append(self._field(hole, result, operand, buffer, attr))
+                parts.append(self._field(field, result, operand, buffer, attr))
             parts.append(after)
         text = "".join(parts)
         if "@" in text:
@@ -435,4 +444,4 @@ _SPECIAL: dict[str, Callable[[Expressions, Expr, list[Text]], Text]] = {
     "null": Expressions._null, "overlap": Expressions._overlap, "to_line": Expressions._to_line,
 }  # fmt: skip
 
-__all__ = ["ANY", "Expressions", "Info", "Scope"]
+__all__ = ["ANY", "Expressions"]

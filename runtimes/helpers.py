@@ -118,11 +118,12 @@ class Helpers:
 
     def need(self, name: str, t: CType | DType | str, to: CType | DType | None = None) -> str:
         """The C name of helper `name` for these types; its text (and that of what it calls) is emitted once."""
-        types = [self._info(x) for x in (t, to) if x is not None]
-        key = (name, *(x.name for x in types))
+        named = t if isinstance(t, str) else t.name
+        key = (name, named) if to is None else (name, named, to.name)
         if key not in self._names:
             from .templates import blamed
 
+            types = [self._info(x) for x in (t, to) if x is not None]
             self._names[key] = "_".join(key)
             with blamed(f"the helper `{name}` of {self._places()}"):
                 text = str(getattr(self._module(name), name)(*types)).strip("\n")

@@ -41,10 +41,11 @@ from ..ir.program import (
 )  # fmt: skip
 from ..ir.walks import postorder, substitute
 from . import Description
-from .expressions import Expressions, Info, Scope
+from .expressions import Expressions
 from .helpers import Helpers, Types
 from .layout import BODY, ORELSE, depth_of, lines_of, segments_of
 from .names import Names
+from .scope import Info, Key, Scope
 from .spelling import Need
 from .teams import copied_in, ends_by_leaving, failing, fails_in_team, team_inside
 
@@ -84,8 +85,8 @@ class _Frame:
     after: list[tuple[Block | None, list[str], int]]  # then: lines (depth relative to `base`), then perhaps another block
     base: int
     team: str  # "" | region | loop: inside a region, or a loop whose iterations are divided among threads: no return from here
-    restore: Scope = field(default_factory=dict)
-    added: list[tuple[str, str]] = field(default_factory=list)
+    restore: dict[Key, Info] = field(default_factory=dict)
+    added: list[Key] = field(default_factory=list)
     release: int = 0  # scratch names to forget at the end
 
 
@@ -126,14 +127,14 @@ class Renderer:
         self._local = Names(self.names.taken)
         self._live = []
         self._pointers: set[str] = set()
-        scope: Scope = {}
+        scope = Scope()
         sizes = {s.name for s in self.program.sizes} | {name for name, _ in self.program.derived}
         texts = []
         for p in params:
             space = "buffer" if p.pointer else "size" if p.name in sizes and p.dtype.name == "i64" else "var"
             text = self._local.get(space, p.name)
             self._pointers |= {p.name} if p.pointer else set()
-            scope[space, p.name] = Info(text, p.dtype, position=space == "size" or p.position, natural=space == "size" or p.natural)
+            scope.declare((space, p.name), Info(text, p.dtype, position=space == "size" or p.position, natural=space == "size" or p.natural))
             texts.append(text)
         self.expressions.scope = scope
         return texts
@@ -197,9 +198,9 @@ class Renderer:
         frame = frames.pop()
         for key in frame.added:
             if key in frame.restore:
-                self.expressions.scope[key] = frame.restore[key]
+                self.expressions.scope.declare(key, frame.restore[key])
             else:
-                self.expressions.scope.pop(key, None)
+                self.expressions.scope.forget(key)
         del self._live[len(self._live) - frame.release :]
         for k, (block, text, depth) in enumerate(frame.after):
             lines.extend(self._line(*_deeper(line, frame.base)) for line in text)
@@ -234,13 +235,14 @@ class Renderer:
             self._live.append(fields["name"])
             opened.release = 1
 
-    def _declare(self, frame: _Frame, key: tuple[str, str], info: Info) -> None:
+    def _declare(self, frame: _Frame, key: Key, info: Info) -> None:
         scope = self.expressions.scope
         if key not in frame.added:
             frame.added.append(key)
-            if key in scope:
-                frame.restore[key] = scope[key]
-        scope[key] = info
+            hidden = scope.get(key)
+            if hidden is not None:
+                frame.restore[key] = hidden
+        scope.declare(key, info)
 
     def _line(self, text: str, depth: int) -> str:
         return self.indent * depth + text

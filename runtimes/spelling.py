@@ -37,14 +37,26 @@ ANY_MASK = -1
 ARGUMENT = Need(ANY)
 
 
-class Spelling(NamedTuple):
-    """A spelling cut at its holes: `literals[k] hole[k] literals[k+1]` …"""
+class Hole(NamedTuple):
+    field: str
+    operand: int | None  # its number, where the field is one
+    need: Need
+    after: str  # the text up to the next hole
 
-    literals: tuple[str, ...]
-    holes: tuple[str, ...]
-    needs: tuple[Need, ...]
+
+class Spelling(NamedTuple):
+    """A spelling cut at its holes."""
+
+    first: str  # the text before them
+    holes: tuple[Hole, ...]
     level: int
     operator: str = ""  # where it is `{0} operator {1}`
+
+
+def _cut(literals: tuple[str, ...], fields: tuple[str, ...], needs: tuple[Need, ...], level: int, operator: str = "") -> Spelling:
+    """`literals[k] field[k] literals[k+1]` …"""
+    holes = [Hole(f, int(f) if f.isdecimal() else None, n, after) for f, n, after in zip(fields, needs, literals[1:], strict=True)]
+    return Spelling(literals[0], tuple(holes), level, operator)
 
 
 @cache
@@ -56,20 +68,20 @@ def parse(text: str) -> Spelling:
     binary = re.fullmatch(r"\{[01]\} (\S+) \{[01]\}", text)
     if binary and binary[1] in _BINARY:
         needs, level = _binary(binary[1])
-        return Spelling(literals, holes, needs, level, binary[1])
+        return _cut(literals, holes, needs, level, binary[1])
     if re.fullmatch(r"\{0\} \? \{1\} : \{2\}", text):
-        return Spelling(literals, holes, (Need(OR), Need(ANY), Need(TERNARY)), TERNARY)
+        return _cut(literals, holes, (Need(OR), Need(ANY), Need(TERNARY)), TERNARY)
     if re.fullmatch(r"[-!~]\{0\}|\(\{T\}\)\{0\}|\(\w+\)\{0\}", text):
-        return Spelling(literals, holes, tuple(Need(UNARY) for _ in holes), UNARY)
+        return _cut(literals, holes, tuple(Need(UNARY) for _ in holes), UNARY)
     comparison = re.fullmatch(r"\{0\} (==|!=|<|>|<=|>=) [\w.]+", text)
     if comparison:
-        return Spelling(literals, holes, (_binary(comparison[1])[0][0],), _BINARY[comparison[1]])
+        return _cut(literals, holes, (_binary(comparison[1])[0][0],), _BINARY[comparison[1]])
     delimited = [
         Need(ANY) if literals[k].rstrip()[-1:] in ("(", ",", "[") and literals[k + 1].lstrip()[:1] in (")", ",", "]") else Need(POSTFIX)
         for k in range(len(holes))
     ]
     closed = re.fullmatch(r"[@\w{}:]*\(.*\)|[\w{}]+\[.*\]|\w+|\{\w+\}", text) is not None and _balanced(text)
-    return Spelling(literals, holes, tuple(delimited), POSTFIX if closed else ANY)
+    return _cut(literals, holes, tuple(delimited), POSTFIX if closed else ANY)
 
 
 def _binary(op: str) -> tuple[tuple[Need, Need], int]:

@@ -28,6 +28,24 @@ def test_forms() -> None:
     assert shown(form) == ["(", "a", ["(", "1", "-2"], ".5", "1e-5", ":Axis", '"x\\"y"', "c", "<0 1 :strided>", "<=", "-"]
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("X<1 0>y", ["Symbol X<1", "Symbol 0>y"]),
+        ("X <1, 0 :strided>y <> <1", ["Symbol X", "Order (1, 0) True", "Symbol y", "Order () False", "Symbol <1"]),
+        ('\'a"b\\n\\""c;d\n#|e|#f#|g|#', ["Symbol a", 'String b\n"', "Symbol c", "Symbol f#|g|#"]),
+        ("(a,[b]{})", ["( Symbol a, Comma, [ Symbol b, { "]),
+    ],
+)
+def test_where_a_token_ends(text: str, shown: list[str]) -> None:
+    def show(form: Form) -> str:
+        if isinstance(form, List):
+            return f"{form.bracket} {', '.join(map(show, form.items))}"
+        return " ".join([type(form).__name__, *(str(getattr(form, name)) for name in type(form).__slots__)])
+
+    assert [show(form) for form in parse(whole("a.lisp", text))] == shown
+
+
 def test_both_notations_give_the_same_composite() -> None:
     (lisp,) = read(GEMM)
     (toml,) = read(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, dataclass, field, fields
+from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields
 from dataclasses import replace as replaced
 from typing import Any
 
@@ -78,3 +78,29 @@ def test_nothing_is_checked_while_the_program_runs() -> None:
     with pytest.raises(FrozenInstanceError):
         THEIRS("a").at = 2
     assert "__setattr__" not in vars(Store)
+
+
+def test_how_two_are_compared_is_made_when_the_first_two_are() -> None:
+    one, other = a_class(record, "One"), a_class(record, "Other")
+    unmade = vars(other)["__eq__"]
+    assert one("a") == one("a") and one("a") != one("b")
+    assert len({one("a"), one("a"), one("b")}) == 2
+    assert vars(one)["__eq__"].__code__.co_varnames == ("self", "other") and vars(other)["__eq__"] is unmade
+    assert one("a") != other("a")
+
+
+def test_a_record_of_a_record_has_the_fields_of_both() -> None:
+    @record
+    class Base:
+        x: int
+        y: int = 2
+
+    @record
+    class More(Base):
+        z: int = 3
+
+    ours = More(1)
+    assert (ours.x, ours.y, ours.z, More.__match_args__, vars(More)["__slots__"]) == (1, 2, 3, ("x", "y", "z"), ("z",))
+    assert [(f.name, f.type) for f in fields(More)] == [("x", "int"), ("y", "int"), ("z", "int")]
+    assert asdict(replace(ours, y=5)) == {"x": 1, "y": 5, "z": 3}
+    assert Base(1) != ours and More(1) == ours and hash(More(1)) == hash(ours)

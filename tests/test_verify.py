@@ -14,6 +14,8 @@ from luminal.ir.errors import CompilerBug
 from luminal.ir.expr import ZERO, axis, const, load, make, ramp, size, var
 from luminal.ir.text import read
 from luminal.ir.verify import rules, verify
+from luminal.ir.verify.body import CONCURRENT, Body
+from luminal.ir.verify.races import _concurrent
 from random_ir import random_graph, random_module, random_program
 
 GRAPH = """
@@ -279,3 +281,15 @@ def test_random_ir_is_valid() -> None:
     for seed in range(120):
         for maker in (random_graph, random_module, random_program):
             verify(maker(random.Random(seed)))
+
+
+def test_what_stands_in_a_loop_that_runs_at_the_same_time() -> None:
+    """Found by how deep statements stand, it is what the loop is around."""
+    for seed in range(40):
+        module = random_module(random.Random(seed))
+        for kernel in module.kernels:
+            body = Body(kernel.name, kernel.body, {b: module.buffer(b) for b in kernel.buffers}, {}, frozenset(), frozenset(), False)
+            found = list(_concurrent(body))
+            assert [loop for loop, _ in found] == [q.stmt for q in body.places if isinstance(q.stmt, k.Loop) and q.stmt.kind in CONCURRENT]
+            for loop, places in found:
+                assert places == [q for q in body.places if any(a is loop for a in q.around)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 from ..dtypes import INDEX, DType
@@ -66,6 +67,12 @@ class Body:
                     self._walk(s.body, (*around, s), buffers, variables)
                 case _:
                     pass
+
+    @cached_property
+    def common(self) -> frozenset[str]:
+        """The buffers that all threads see."""
+        shared = (p.stmt.buffer.name for p in self.places if isinstance(p.stmt, Alloc) and p.stmt.buffer.space == "shared")
+        return frozenset((*(b.name for b in self.buffers.values()), *shared))
 
     def expanded(self, e: Expr) -> Expr:
         """The expression with every `let` written out."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from ..dtypes import INDEX, DType, bool_, u32
@@ -58,7 +58,8 @@ class Place(NamedTuple):
     buffers: Mapping[str, Pointer]
     variables: Mapping[str, DType]
     mutable: frozenset[str]
-    nodes: list[Expr]  # of its expressions, those of `_TOLD`
+    roots: tuple[Expr, ...]  # its expressions
+    nodes: Collection[Expr]  # in them, those of `_TOLD`
 
     @property
     def title(self) -> str:
@@ -73,6 +74,7 @@ class Subject:
         self.sizes = size_names(program.sizes, program.ports)
         self.functions = {f.name: f for f in program.functions}
         self.places: list[Place] = []
+        self._told: dict[Expr, tuple[Expr, ...]] = {}
         for f in program.functions:
             buffers = {p.name: Pointer(p.dtype, p.const) for p in f.params if p.pointer}
             variables = {p.name: p.dtype for p in f.params if not p.pointer}
@@ -91,7 +93,8 @@ class Subject:
         mutable: frozenset[str],
     ) -> None:
         for s in block:
-            self.places.append(Place(f, s, around, buffers, variables, mutable, [n for n in postorder(*expressions(s)) if n.op in _TOLD]))
+            roots = expressions(s)
+            self.places.append(Place(f, s, around, buffers, variables, mutable, roots, self._nodes(roots)))
             inner = (*around, s)
             match s:
                 case Define():
@@ -109,6 +112,17 @@ class Subject:
                 case _:
                     pass
 
+    def _nodes(self, roots: tuple[Expr, ...]) -> Collection[Expr]:
+        found: dict[Expr, None] = {}
+        for e in roots:
+            told = self._told.get(e)
+            if told is None:
+                told = self._told[e] = tuple([n for n in postorder(e) if n.op in _TOLD])
+            if len(roots) == 1:
+                return told
+            found.update(dict.fromkeys(told))
+        return found
+
 
 def _names(subject: Subject) -> Iterator[str]:
     for p in subject.places:
@@ -123,7 +137,9 @@ def _names(subject: Subject) -> Iterator[str]:
                 for name in _named_buffers(n):
                     if name not in p.buffers:
                         yield f"{p.title}: {name} is no buffer here"
-        yield from (f"{p.title}: {name} is no buffer here" for name in named(p.stmt) if name not in p.buffers)
+        for name in named(p.stmt):
+            if name not in p.buffers:
+                yield f"{p.title}: {name} is no buffer here"
 
 
 def _named_buffers(n: Expr) -> tuple[str, ...]:
@@ -166,7 +182,9 @@ def _dtypes(subject: Subject) -> Iterator[str]:
 
 def _expressions(subject: Subject) -> Iterator[str]:
     for p in subject.places:
-        yield from (f"{p.title}: {found}" for found in mistyped(expressions(p.stmt)))
+        for e in p.roots:
+            if not e.typed:
+                yield from (f"{p.title}: {found}" for found in mistyped((e,)))
         for n in p.nodes:
             if n.op in ("axis", "first", "last"):
                 yield f"{p.title}: {n!r} stands in a program"
@@ -188,7 +206,7 @@ def _addresses(subject: Subject) -> Iterator[str]:
             case Prefetch():
                 integers = (s.address,)
             case Multiply():
-                integers = expressions(s)
+                integers = p.roots
             case For():
                 integers, conditions = (s.start, s.stop, s.step), (s.serial_if,)
             case If() | While():
@@ -197,8 +215,12 @@ def _addresses(subject: Subject) -> Iterator[str]:
                 conditions = (s.serial_if,)
             case _:
                 pass
-        yield from (f"{p.title}: {e!r} is {e.dtype}, not i64" for e in integers if e.dtype is not INDEX)
-        yield from (f"{p.title}: {e!r} is {e.dtype}, not bool" for e in conditions if e is not None and e.dtype is not bool_)
+        for e in integers:
+            if e.dtype is not INDEX:
+                yield f"{p.title}: {e!r} is {e.dtype}, not i64"
+        for e in conditions:
+            if e is not None and e.dtype is not bool_:
+                yield f"{p.title}: {e!r} is {e.dtype}, not bool"
 
 
 def _arrays(subject: Subject) -> Iterator[str]:
@@ -241,6 +263,8 @@ def _loops(subject: Subject) -> Iterator[str]:
 
 def _regions(subject: Subject) -> Iterator[str]:
     for p in subject.places:
+        if not isinstance(p.stmt, (Region, Barrier, For)):
+            continue
         gpu = p.function is not None and bool(p.function.grid)
         regions = [a for a in p.around if isinstance(a, Region)]
         if isinstance(p.stmt, Region) and regions:

@@ -42,9 +42,7 @@ def overwrites(body: Body, axes: Container[str]) -> Iterator[str]:
 
 def _stores(body: Body, places: list[Place]) -> Iterator[tuple[Store, Place]]:
     """The stores among the statements of a loop that other iterations can see."""
-    common = {b.name for b in body.buffers.values()} | {
-        p.stmt.buffer.name for p in body.places if isinstance(p.stmt, Alloc) and p.stmt.buffer.space == "shared"
-    }
+    common = body.common
     inner = _declared_inside(places)
     for p in places:
         if isinstance(s := p.stmt, Store) and s.buffer in common and s.buffer not in inner:
@@ -78,10 +76,13 @@ def accumulations(body: Body) -> Iterator[str]:
 
 def _concurrent(body: Body) -> Iterator[tuple[Loop, list[Place]]]:
     """Each loop whose iterations may run at the same time, with the statements inside it."""
-    for p in body.places:
+    places = body.places
+    for k, p in enumerate(places):
         if isinstance(p.stmt, Loop) and p.stmt.kind in CONCURRENT:
-            depth, loop = len(p.around), p.stmt
-            yield loop, [q for q in body.places if len(q.around) > depth and q.around[depth] is loop]
+            depth, end = len(p.around), k + 1
+            while end < len(places) and len(places[end].around) > depth:
+                end += 1
+            yield p.stmt, places[k + 1 : end]
 
 
 def _declared_inside(places: list[Place]) -> set[str]:

@@ -23,8 +23,6 @@ from ...ir.expr import Expr
 from ...ir.kernel import If, Kernel
 from ...ir.record import replace
 from ...ir.text.expressions import show_expr
-from ...ir.text.parse import Scope, expression
-from ...ir.text.tokens import Line
 from .tree import Facts, StepError, copy
 
 WORD = "variant"
@@ -34,6 +32,9 @@ def condition(text: str, facts: Facts) -> Expr | None:
     """What stands behind `variant`: a condition on the sizes, or nothing.  StepError where it is something else."""
     if not text:
         return None
+    from ...ir.text.parse import Scope, expression
+    from ...ir.text.tokens import Line
+
     try:
         line = Line(text, 1, "")
         found = expression(line, Scope(set(facts.sizes)))
