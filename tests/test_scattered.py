@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
+from luminal.ir.kernel import Loop, statements
 from luminal.ir.text import show
 
 EVERY_OTHER = """(composite every_other ((X{f32}[N] b{f32}[]) -> (Y{f32}[M]) where M = (* 2 N))
@@ -66,3 +67,19 @@ def test_pixels() -> None:
     rng = np.random.default_rng(1)
     x, at = rng.standard_normal((3, 5, 7)).astype(np.float32), rng.integers(0, 35, 37)
     np.testing.assert_array_equal(luminal.compile(PIXELS, runtime="clang")(x, at), 2 * x.reshape(3, 35)[:, at])
+
+
+@pytest.mark.parametrize(
+    ("updates", "apart"),
+    [("(einsum \"bk,bkn->bn\" (sum A :axis 1) W)", True), ("(einsum \"bck,kn->bn\" A (sum W :axis 0))", True), ("(einsum \"bck,bkn->bn\" A W)", True), ("(sum W :axis 1)", False)],
+    ids=["rows and matrices", "of one matrix", "of two", "sums"],
+)  # fmt: skip
+def test_a_product_is_made_before_it_is_scattered(updates: str, apart: bool) -> None:
+    """Rows are scattered in the order of their positions, which are data: a product there would have neither tiles nor threads."""
+    (c,) = compilations(
+        f"(composite f ((A{{f32}}[B C K] W{{f32}}[B K N] at{{i64}}[B] Y{{f32}}[M N]) -> (Y)) (return (scatter Y at {updates} :combine add)))",
+        Settings(),
+    )
+    kernels = c.run(stop_after="make_nests").kernels
+    (scattering,) = (k for k in kernels if "at" in k.buffers)
+    assert any(isinstance(s, Loop) and s.kind == "reduce" for s in statements(scattering.body)) is not apart, show(c.run(stop_after="make_nests"))
