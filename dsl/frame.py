@@ -109,14 +109,15 @@ class Frame:
         return Found("dtype", known.name, known) if known is not None and known.lanes == 1 else None
 
     def assign(self, name: str, value: Any, place: Place) -> None:
-        """`(setf name value)`: the visible local or port of that name, else a new local of the innermost body."""
+        """`(setf name value)`: the visible local or port of that name, else a new local of the innermost body; what is only an input is meant by its
+        exact spelling alone, so that `g` beside a port `G` is a name of its own."""
         for names in reversed(self.scopes):
             if name in names:
                 names[name] = value
                 return
         for names in reversed(self.scopes):
             key = unique(name, names, place)
-            if key is not None:
+            if key is not None and not self.is_input(key):
                 names[key] = value
                 return
         port = unique(name, {p.name: p for p in self.composite.ports if p.role == "out"}, place)
@@ -124,6 +125,10 @@ class Frame:
             self.scopes[0][port] = value
         else:
             self.scopes[-1][name] = value
+
+    def is_input(self, key: str) -> bool:
+        """Whether this is the exact name of a port that is only read."""
+        return any(p.name == key and p.role == "in" for p in self.composite.ports)
 
     def visible(self) -> list[str]:
         """Every name in value position, for the nearest one in a diagnostic."""

@@ -180,7 +180,9 @@ class Ground:
         return memory
 
     def assign_name(self, name: Symbol, value: Scalar | Rows, form: List) -> None:
-        memory = self.variable(name, value)
+        found = self.frame.resolve(name.name, name.place)
+        own = found is not None and found.key != name.name and self.frame.is_input(found.key)  # `u` beside the port `U`
+        memory = None if own else self.variable(name, value)
         if memory is not None:
             self.write(name, memory, (), value, "", form)
         elif self.block is not self.bodies[-1] or self.counts.get(fold(name.name), 0) > 1:

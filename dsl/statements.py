@@ -162,7 +162,7 @@ def rebind(evaluator: Evaluator, name: Symbol, value: Tensor) -> None:
             name.place,
             f"help: list `{port}` among the outputs to update it in place",
         )
-    frame.assign(name.name, value, name.place)
+    frame.assign(found.key if found and found.space == "local" else name.name, value, name.place)
 
 
 def update(evaluator: Evaluator, form: List) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
+from .contraction_order import contraction_order, kept_names
 from .expr import ONE, ZERO, Expr, axis
 from .graph import Node, elementwise, reduce_node
 from .reductions import Reductions
@@ -44,7 +46,7 @@ class Contractions(Reductions):
 
     def einsum(self, spec: str, *xs: Tensor) -> Tensor:
         """np.einsum, any number of operands, repeated and dropped indices, `...`, and the implicit output of a spec without `->`; E0311, E0313, E0316.
-        More than two operands are contracted pairwise, the smallest intermediate first."""
+        More than two operands are contracted pairwise, in an order with few multiplications."""
         if len(xs) > MAX_OPERANDS or len(spec) > MAX_LETTERS:
             raise BuildError(
                 "E0316", f"einsum of {len(xs)} operands and {len(spec)} characters; at most {MAX_OPERANDS} and {MAX_LETTERS} are allowed"
@@ -60,10 +62,9 @@ class Contractions(Reductions):
                 elif extent is not ONE:
                     self.check_same(known, extent, f"index {name} of einsum {spec!r}")
         pending = [(self.diagonal(x, names, extents), list(dict.fromkeys(names))) for x, names in zip(parts, inputs, strict=True)]
-        while len(pending) > 2:
-            i, j = self.cheapest_pair(pending, output, extents)
+        for i, j in contraction_order([names for _, names in pending], output, lambda names: self.volume(names, extents))[:-1]:
             rest = [p for k, p in enumerate(pending) if k not in (i, j)]
-            kept = self.kept_names([pending[i], pending[j]], rest, output)
+            kept = kept_names(pending[i][1], pending[j][1], [names for _, names in rest], output)
             pending = [*rest, (self.contract([pending[i], pending[j]], kept, extents), kept)]
         return self.contract(pending, output, extents)
 
@@ -107,31 +108,10 @@ class Contractions(Reductions):
         index = [ZERO if e is ONE and extents[n] is not ONE else axis(unique.index(n)) for n, e in zip(names, x.shape, strict=True)]
         return self.moved(x, index, [extents[n] for n in unique])
 
-    def kept_names(self, pair: Sequence[tuple[Tensor, list[str]]], rest: Sequence[tuple[Tensor, list[str]]], output: Sequence[str]) -> list[str]:
-        """What later contractions or the result still need of a pair's names."""
-        needed = set(output).union(*(names for _, names in rest)) if rest else set(output)
-        return [n for n in dict.fromkeys([*pair[0][1], *pair[1][1]]) if n in needed]
-
-    def cheapest_pair(self, pending: Sequence[tuple[Tensor, list[str]]], output: Sequence[str], extents: Mapping[str, Expr]) -> tuple[int, int]:
-        """The pair with the fewest multiplications, then the smallest result; the first of equals."""
-
-        def volume(names: Sequence[str]) -> int:
-            result = 1
-            for n in names:
-                e = extents[n]
-                result *= e.attr if e.is_const else _GUESS
-            return result
-
-        best: tuple[int, int, int, int] | None = None
-        for i in range(len(pending)):
-            for j in range(i + 1, len(pending)):
-                rest = [p for k, p in enumerate(pending) if k not in (i, j)]
-                kept = self.kept_names([pending[i], pending[j]], rest, output)
-                joint = list(dict.fromkeys([*pending[i][1], *pending[j][1]]))
-                cost = (volume(joint), volume(kept), i, j)
-                best = cost if best is None else min(best, cost)
-        assert best is not None
-        return best[2], best[3]
+    @staticmethod
+    def volume(names: Sequence[str], extents: Mapping[str, Expr]) -> int:
+        """Of the box over these names; symbolic extents are guessed."""
+        return prod(e.attr if e.is_const else _GUESS for e in (extents[n] for n in names))
 
     def contract(self, parts: Sequence[tuple[Tensor, list[str]]], kept: Sequence[str], extents: Mapping[str, Expr]) -> Tensor:
         """Σ over the names that are not kept of the product of one or two operands; bool contracts with or and and."""

@@ -1,14 +1,15 @@
-"""The loops of a nest that stays loops: which have independent iterations, and may run in any order."""
+"""The loops of a nest that stays loops: which have independent iterations, and may run in any order, and which only accumulate."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ir.expr import ONE, Expr
-from ..ir.kernel import Alloc, Block, If, Loop, Nest, Stmt, While, statements, written
+from ..ir.expr import ONE, Expr, var
+from ..ir.kernel import Alloc, Block, If, Let, Loop, Nest, Stmt, Store, While, expressions, map_block, statements, written
 from ..ir.record import replace
 from ..ir.verify.kernel import Nested
 from ..ir.verify.races import accumulations, races
+from ..ir.walks import postorder
 from .dependence import Access, Dependences
 from .loop_events import Events
 
@@ -22,7 +23,19 @@ def marked(nest: Nest, pairs: Dependences) -> Nest:
         body = Nested(alone, frozenset(pairs.known.ranges))
         if any(True for _ in (*races(body), *accumulations(body))):
             free.discard(id(loop))
-    return replace(nest, body=_marked(nest.body, free)) if free else nest
+    nest = replace(nest, body=_marked(nest.body, free)) if free else nest
+    return replace(nest, body=map_block(nest.body, lambda s: (replace(s, kind="reduce"),) if isinstance(s, Loop) and _accumulates(s) else None))
+
+
+def _accumulates(loop: Loop) -> bool:
+    """Whether all that the iterations of a loop in order do is to accumulate, into places that they share and do not read: `for p: acc[] add= e(p)`."""
+    inside = list(statements(loop.body))
+    if loop.kind != "serial" or loop.step is not ONE or not all(isinstance(s, (Let, Store, Loop, If)) for s in inside):
+        return False
+    stores = [s for s in inside if isinstance(s, Store)]
+    named = {var(loop.axis), *(var(s.name, s.value.dtype) for s in inside if isinstance(s, Let))}
+    read = {n.attr for s in inside for e in expressions(s) for n in postorder(e) if n.op == "load"}
+    return bool(stores) and all(s.combiner and s.buffer not in read and named.isdisjoint(postorder(*s.index)) for s in stores)
 
 
 def _independent(v: Expr, loop: Loop, found: Events, pairs: Dependences) -> bool:

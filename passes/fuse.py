@@ -96,6 +96,11 @@ class _Use:
     kept: bool = False  # in a tile of a cascade, which keeps it for all positions of the tile
 
 
+def _in_order(use: _Use) -> bool:
+    """Whether this is what is scattered: the loops go in the order of positions that are data, so a product there has neither tiles nor threads."""
+    return use.root[0].op == "scatter" and use.root[1] == 1
+
+
 class _Planner:
     def __init__(self, graph: Graph, apart: frozenset[Node], gpu: bool) -> None:
         self.graph, self.apart, self.gpu = graph, apart, gpu
@@ -146,7 +151,9 @@ class _Planner:
                 at = dict(zip(places, u.index, strict=True))
                 uses.setdefault(replace(u, index=tuple(at[j] for j in range(rows))))
         placed = {(u.root, u.index): self.placed(u) for u in uses}
-        if len(placed) == 1 and not any(u.covered for u in uses) and not any(n in self.outputs for n in results):
+        products = any(v.node.op == "reduce" and self.is_contraction(v.node) for v in results[0].args[: state_count(results[0])])
+        ordered = products and any(_in_order(u) for u in uses)
+        if len(placed) == 1 and not ordered and not any(u.covered for u in uses) and not any(n in self.outputs for n in results):
             ((around, reducing),) = placed.values()
             fits = self.trips(around) <= points(results[0].attr.extents, self.values)
             use = next(iter(uses))
@@ -244,6 +251,8 @@ class _Planner:
     def reduction_wants_memory(self, n: Node) -> bool:
         placed = {(u.root, u.index): self.placed(u) for u in self.uses[n]}
         if len(placed) > 1 or any(u.covered for u in self.uses[n]):
+            return True
+        if self.is_contraction(n) and any(_in_order(u) for u in self.uses[n]):
             return True
         ((around, reducing),) = placed.values()
         if self.trips(around) > points(n.shape, self.values):

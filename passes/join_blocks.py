@@ -9,7 +9,8 @@ the thread that works on it, for the price of reading B once for each block.
 
 1. What is joined are the kernels that touch the contraction's row operand (or its column operand) and its result, as far as all of them go through the same positions (`blocks.py`), and what
    makes those in turn, position by position.  A tensor that somebody else reads too stays as it is.
-2. Only contractions that read their operands where they lie, with a batch: planes that are each small, so that what is handed on counts beside the products.
+2. Only contractions that read their operands where they lie, with a batch: planes that are each small, so that what is handed on counts beside the products.  None of the others is one that wants
+   packed panels: in a block it would be summed element by element.
 3. Both are handed on: where D stays in memory, or A comes from there, little is saved for what is read again.
 4. Blocks are so many that what one holds of A and D is a quarter of the second cache, where B wants to stay too, and a multiple of the cores.  They pay where reading B for each is less than writing
    and reading A and D: the sizes decide, at run time where they are free, between the blocks and the kernels one after the other.
@@ -43,13 +44,15 @@ def join_blocks(ir: Module, target: Target, options: Options) -> Module:
     facts = Facts.of(ir, options.strict)
     kernels = rows_of(ir)
     known = assuming(Known(ir.size_info()), both(*ir.requires))
+    products = [contraction(kernel, facts) for kernel in ir.kernels]
+    lying = [p is not None and in_place(Plan(kernel, facts, target, options), p) for kernel, p in zip(ir.kernels, products, strict=True)]
+    packed = frozenset(k for k, p in enumerate(products) if p is not None and p.rows and not lying[k])
     found: list[_Chain] = []
-    for k, kernel in enumerate(ir.kernels):
-        roles = contraction(kernel, facts)
-        if roles is None or not roles.batch or not roles.rows or not in_place(Plan(kernel, facts, target, options), roles):
+    for k, roles in enumerate(products):
+        if roles is None or not roles.batch or not roles.rows or not lying[k]:
             continue
         if not any(k in c.members for c in found):
-            chains = (_Search(ir, kernels, k, target, known).chain(roles, column) for column in (False, True))
+            chains = (_Search(ir, kernels, k, target, known, packed).chain(roles, column) for column in (False, True))
             found += [
                 c for c in chains if c is not None and not any(c.members.keys() & other.members.keys() for other in found if k not in other.members)
             ]
@@ -81,6 +84,7 @@ class _Search:
     at: int  # the contraction's place
     target: Target
     known: Known
+    packed: frozenset[int]  # contractions that want panels, which a block has none of
 
     def chain(self, roles: Contraction, column: bool) -> _Chain | None:
         """The kernels that go through the positions along the rows of the contraction (or along its columns) together with it, where that can pay."""
@@ -104,6 +108,8 @@ class _Search:
                     reads = (n for n in self.kernels[place].read if n not in axes)
                     waiting += [(n, d) for n in sorted(reads) if (d := _axis(self.kernels[place], n, form.carriers)) is not None]
             members = grown
+        if self.packed & members.keys():
+            return None
         if roles.output not in axes or not any(n in axes for n in operands) or not self.in_order(members, axes):
             return None  # where only one side of the product is handed on, little is saved for what is read again
         found = self.costed(members, axes, length, roles, column)

@@ -160,7 +160,7 @@ def test_matmul(t, left, right):
     "spec",
     [
         "ij->ji", "ii->i", "ii", "ij->", "ij,jk->ik", "ij,jk", "ij,kj->ki", "i,j->ij", "ij,ij->", "ij,ij->ij", "ii,i->i", "bij,bjk->bik", "ij,jk,kl->il", "ij,jk,kl,l->i",
-        "ij,ji,ij", "abc,bad,de->ec", "i,i,i->", "...ij,...jk->...ik", "...i,i->...", "i...,...->i...", "ijk,k->j",
+        "ij,ji,ij", "abc,bad,de->ec", "ab,bc,cd,de,ea->a", "i,j,k,l,ij,kl->", "abcd,ai,bj,ck,dl->ijkl", "i,i,i->", "...ij,...jk->...ik", "...i,i->...", "i...,...->i...", "ijk,k->j",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("seed", [0, 1])
@@ -173,6 +173,17 @@ def test_einsum(spec, seed):
     shapes = [[e for c in term.replace("...", ".") for e in (dots[k] if c == "." else (size[c],))] for k, term in enumerate(terms)]
     pairs = [t.input(*s) for s in shapes]
     t.check(t.b.einsum(spec, *(x for x, _ in pairs)), np.einsum(spec, *(a for _, a in pairs)))
+
+
+def test_the_order_of_a_contraction_counts_all_its_products():
+    """Five small matrices along five axes of a long tensor: the cheapest pair first would multiply the matrices by one another, and then the tensor by all of it."""
+    t = Bench({"M": 3})
+    (x, a), (h, b) = t.input(M, 2, 2, 2, 2), t.input(2, 2)
+    y = t.b.einsum("mabcd,av,bw,cx,dy->mvwxy", x, h, h, h, h)
+    t.check(y, np.einsum("mabcd,av,bw,cx,dy->mvwxy", a, b, b, b, b))
+    products = [n for n in postorder(y.view.node) if n.op == "mul"]
+    assert len(products) == 4
+    assert all(n.shape.count(M) == 1 and len(n.shape) == 6 for n in products)
 
 
 def test_contractions_are_one_reduction_each(t):

@@ -51,6 +51,36 @@ def test_the_exact_spelling_of_an_output_wins_over_a_folded_loop_variable() -> N
     same(run("(composite c ((X{f32}[N]) -> (Y{f32}[N])) (dotimes (y N) (setf (aref Y y) (* 2.0 (aref X y)))))", X=x), 2 * x)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "(setf g (* 2 G)) (return g (sum G))",
+        "(setf (values g h) (split (* 2 (concat G G :axis 0)) N N :axis 0)) (return g (sum G))",
+        "(setf y (zeros N)) (dotimes (i N) (set g (* 2 G)) (setf (aref y i) (aref g i))) (return y (sum G))",
+        "(setf g (* 2 g)) (return g (sum G))",
+    ],
+    ids=["setf", "several", "in a loop", "of itself"],
+)
+def test_a_name_beside_an_input_that_differs_in_case_is_its_own(body: str) -> None:
+    G = draw(7)
+    y, total = run(f"(composite f ((G{{f32}}[N]) -> (Y{{f32}}[N] S{{f32}}[])) {body})", G=G)
+    same(y, 2 * G)
+    same(total, G.astype(np.float64).sum())
+
+
+def test_an_input_is_updated_and_stored_into_by_its_folded_name() -> None:
+    G = draw(7)
+    for body in ("(incf g 1)", "(setf (aref g 0) (+ 1 (aref g 0)))", "(dotimes (i 1) (incf (aref g i)))"):
+        y, z = run(f"(composite f ((G{{f32}}[N](where N = 7)) -> (Y{{f32}}[N] Z{{f32}}[N])) {body} (return G g))", G=G)
+        same(y, G + (np.arange(7) == 0 if "aref" in body else 1))
+        same(z, y)
+
+
+def test_what_is_updated_in_place_is_assigned_by_its_folded_name() -> None:
+    G = draw(7)
+    same(run("(composite f ((G{f32}[N]) -> (G)) (setf g (* 2 G)))", G=G), 2 * G)
+
+
 def test_gemm_accumulates_into_its_output() -> None:
     a, b, c = draw(3, 5), draw(5, 2), draw(3, 2)
     text = """(composite gemm ((A{float}[M K] B{float}[K N] C{float}[M N]) -> (C))

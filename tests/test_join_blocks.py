@@ -182,6 +182,28 @@ def test_a_second_reader_keeps_the_products_in_memory() -> None:
     assert all("d" in k.buffers for k in joined.kernels if any(isinstance(s, Loop) and s.axis == "block" for s in statements(k.body)))
 
 
+@pytest.mark.parametrize(("entry", "joins"), [("V[q, l]", True), ("V[l, q]", False)])
+def test_a_product_that_wants_panels_is_no_part_of_a_block(entry: str, joins: bool) -> None:
+    """Of the second matrix vectors of columns are consecutive, of the first they are not: that one is packed, which is no work for a block."""
+    second = f"""
+kernel planes_3(V, Y, d):
+  for i in 0 .. R parallel:
+    for j in 0 .. W parallel:
+      for l in 0 .. O parallel:
+        alloc sum: f32[] register
+        sum[] = 0.0:f32
+        for q in 0 .. O reduce:
+          sum[] add= (d[0, i * W + j, q] - d[1, i * W + j, q]) * {entry}
+        Y[i, j, l] = sum[]
+"""
+    whole = read(HEAD.replace("out Y", "in V: f32[O, O]\nout Y") + MAKER + WEIGHTS + PRODUCT + second)
+    assert isinstance(whole, Module)
+    verify(whole)
+    joined = join_blocks(whole, NEAR, OPTIONS)
+    verify(joined)
+    assert any("V" in k.buffers and "d" not in k.buffers for k in joined.kernels) is joins, show(joined)
+
+
 def test_the_schedule_of_a_block_replays() -> None:
     """One team of threads for the blocks, register tiles for the contraction, vectors for what is around it."""
     whole = read(CHAIN)

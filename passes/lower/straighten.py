@@ -1,6 +1,7 @@
 """Positions that a collapsed axis takes apart and puts together again: `v // N * N + v % N` is v.
 
-Only in vector loops, and only where the lanes' own variable is divided: what lies side by side in memory must be seen before there are vectors; everything else can wait for simplify_index.
+Only in vector loops, and only where the lanes' own variable is divided, or a position that each lane reads from memory: what lies side by side in memory must be seen before there are vectors;
+everything else can wait for simplify_index.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 from operator import is_
 
 from ...ir.bounds import Known
-from ...ir.expr import TRUE, Expr, both, var
-from ...ir.program import Block, For, If, Region, Stmt, While, expressions, map_expressions, statements, with_body
+from ...ir.expr import TRUE, Expr, both
+from ...ir.program import Block, Define, For, If, Region, Stmt, While, expressions, map_expressions, statements, with_body
 from ...ir.simplify import assuming, simplify
 from ...ir.walks import leaves, postorder
 from ..simplify_index import inside_loop
@@ -24,7 +25,7 @@ def straighten(block: Block, known: Known, loops: tuple[For, ...] = (), conditio
 def _statement(s: Stmt, known: Known, loops: tuple[For, ...], conditions: tuple[Expr, ...]) -> Stmt:
     match s:
         case For(pragma="vector" | "unroll"):
-            lane = var(s.var)
+            lane = _lane(s)
             if not any(divides(e, lane) for t in statements(s.body) for e in expressions(t)):
                 return s
             for loop in (*loops, s):
@@ -43,6 +44,15 @@ def _statement(s: Stmt, known: Known, loops: tuple[For, ...], conditions: tuple[
             return s
 
 
-def divides(e: Expr, lane: Expr) -> bool:
+def _lane(s: For) -> frozenset[str]:
+    """The variable of a loop, and what its body defines by it: a position that is read from memory is another in each lane too."""
+    found = {s.var}
+    for t in statements(s.body):
+        if isinstance(t, Define) and t.value is not None and not found.isdisjoint(t.value.names):
+            found.add(t.name)
+    return frozenset(found)
+
+
+def divides(e: Expr, lane: frozenset[str]) -> bool:
     """Whether the lane stands under a division or a remainder of positions."""
-    return lane.attr in e.names and any(n.op in ("floordiv", "mod") and lane.attr in n.names for n in postorder(e))
+    return not lane.isdisjoint(e.names) and any(n.op in ("floordiv", "mod") and not lane.isdisjoint(n.names) for n in postorder(e))

@@ -31,7 +31,7 @@ from . import cost, roles
 from .affine import constant_extent
 from .plan import Plan
 from .side_by_side import moving_with, sharing
-from .tree import StepError, all_loops, find, loop_around
+from .tree import StepError, all_loops, find, local_buffers, loop_around
 
 
 def columns_inside(plan: Plan, x: Loop) -> bool:
@@ -39,7 +39,8 @@ def columns_inside(plan: Plan, x: Loop) -> bool:
     around = loop_around(plan.kernel, x)
     if x.kind != "reduce" or around is None or around.kind != "parallel" or around.axis in roles.shape(plan.kernel).axes:
         return False
-    addresses = roles.accesses(x.body, plan.facts.buffers)
+    kept = {n: b for n, b in local_buffers(plan.kernel).items() if b.space == "private"}  # memory of a row, or what a loop in order carries on
+    addresses = roles.accesses(x.body, {**plan.facts.buffers, **kept})
     strided = [roles.moving(addresses, a) - roles.units(addresses, a) for a in (around.axis, x.axis)]
     if roles.units(addresses, around.axis) <= roles.units(addresses, x.axis) and strided[0] >= strided[1]:
         return False

@@ -6,7 +6,8 @@
 Loads of consecutive elements are `vload`, of every other one two of them (`unzip`), of others `gather` (`../transposes.py` finds better for square blocks); what is the same in every
 lane stays scalar until it meets a vector (`values.py`).  A sum into one scalar folds its vector (`statements.py`).  Where a guard lets only the first lanes through (`j < N`), loads and
 stores of consecutive elements are of so many lanes (`guards.py`).  A register array that is only ever touched by aligned vectors of one length becomes an array of vectors (`arrays.py`).
-What has no such form (a branch that differs between lanes in another way, a guarded load that may not be performed, a scattered store, booleans in memory) stays a serial loop.
+What has no such form (a branch that differs between lanes in another way, a guarded load that may not be performed, a scattered store, booleans in memory) stays a serial loop; what a scattered
+store computes with long functions is computed on vectors before (`scattered.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ..names import Names
 from .arrays import Arrays, Memory, touched_by_scalars
 from .axis import Axis, Serial
 from .lane_count import lane_count
+from .scattered import apart
 from .segments import segments
 from .statements import Statements, folded_once
 from .values import Values
@@ -31,6 +33,7 @@ _NOTHING = Known({})  # of variables
 
 def vectorise(body: Block, target: Target, names: Names) -> Block:
     """The body without `vector` loops; on a target without vectors they are plain loops."""
+    body = apart(body, names) if target.vector_bytes else body
     memory = touched_by_scalars(body)
     while True:
         attempt = _Attempt(target, Arrays(memory), names)

@@ -1,0 +1,90 @@
+"""Loops that stay loops because each iteration needs the one before: what is inside of them is still summed in vectors, along the axis in which memory is consecutive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import luminal
+import numpy as np
+import pytest
+from compilers import needs_cc
+from luminal.compiler import Settings, compilations
+from luminal.ir.kernel import Loop, statements
+from luminal.ir.text import show
+
+POWER = """(composite power ((A{f32}[N N]) -> (v{f32}[N]))
+  (setf x (ones N))
+  (dotimes (k 10) (set y (matmul A x)) (setf x (/ y (sqrt (sum (* y y))))))
+  (return x))"""
+DELTA = """(composite delta ((Q{f32}[H T D] K{f32}[H T D] V{f32}[H T E]) -> (O{f32}[H T E]))
+  (dotimes (h H)
+    (set S (zeros (D E)))
+    (dotimes (i T)
+      (set r (- (aref V h i) (matmul (aref K h i) S)))
+      (setf S (+ S (* 0.5 (einsum "d,e->de" (aref K h i) r))))
+      (setf (aref O h i) (matmul (aref Q h i) S)))))"""
+TOTALS = """(composite totals ((X{f32}[N]) -> (Y{f32}[N]))
+  (dotimes (k 3)
+    (set s 0.0)
+    (dotimes (i N) (incf s (aref X i)) (setf (aref Y i) (* s (+ k (aref Y i)))))))"""
+
+
+def power(a: np.ndarray) -> np.ndarray:
+    x = np.ones(len(a))
+    for _ in range(10):
+        x = (y := a @ x) / np.sqrt((y * y).sum())
+    return x
+
+
+def delta(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    found = np.zeros((*q.shape[:2], v.shape[2]))
+    for h in range(len(q)):
+        s = np.zeros((q.shape[2], v.shape[2]))
+        for i in range(q.shape[1]):
+            s = s + 0.5 * np.outer(k[h, i], v[h, i] - k[h, i] @ s)
+            found[h, i] = q[h, i] @ s
+    return found
+
+
+def after(text: str, stage: str, **settings: Any) -> Any:
+    (c,) = compilations(text, Settings(**settings))
+    return c.run(stop_after=stage)
+
+
+def test_what_only_accumulates_is_a_reduction() -> None:
+    """The products and the sum of squares; the running sum, which is read in its own loop, is none."""
+    loops = {s.axis: s.kind for k in after(POWER, "make_nests").kernels for s in statements(k.body) if isinstance(s, Loop)}
+    assert loops["p"] == loops["p_2"] == "reduce"
+    assert loops["k"] == "serial"
+    assert "reduce" not in {s.kind for k in after(TOTALS, "make_nests").kernels for s in statements(k.body) if isinstance(s, Loop)}
+
+
+def test_sums_keep_their_order_where_that_is_asked_for() -> None:
+    assert 'schedule "rfactor' in show(after(POWER, "schedule"))
+    assert 'schedule "rfactor' not in show(after(POWER, "schedule", strict=True))
+
+
+def test_vectors_are_along_what_is_consecutive_in_local_memory() -> None:
+    """A row times a matrix that the loop carries on: its columns are side by side."""
+    notes = [n for k in after(DELTA, "schedule").kernels for n in k.notes]
+    assert sum("along the kept axis" in n for n in notes) >= 2, notes
+    assert not any("accumulate along" in n for n in notes), notes
+
+
+@needs_cc
+@pytest.mark.parametrize(
+    ("text", "reference", "shapes"),
+    [
+        (POWER, power, [((n, n),) for n in (1, 7, 16, 65, 130)]),
+        (DELTA, delta, [((h, t, d), (h, t, d), (h, t, e)) for h, t, d, e in ((1, 1, 1, 1), (2, 5, 7, 3), (3, 9, 33, 71))]),
+    ],
+    ids=["power iteration", "delta rule"],
+)
+@pytest.mark.parametrize("strict", [False, True])
+def test_compiled(text: str, reference: Callable[..., np.ndarray], shapes: list[tuple[tuple[int, ...], ...]], strict: bool) -> None:
+    f = luminal.compile(text, runtime="clang", strict=strict)
+    rng = np.random.default_rng(5)
+    for some in shapes:
+        inputs = [(rng.random(s) * 0.3).astype(np.float32) for s in some]
+        np.testing.assert_allclose(f(*inputs), reference(*(x.astype(np.float64) for x in inputs)), rtol=2e-4, atol=1e-5)
