@@ -66,8 +66,9 @@ class KeptValues:
         return found + [(n, at) for n, at in inside if n in apart or (operation(n.op) > 1 and (n, at) in elsewhere and not self.is_score(n))]
 
     def dear(self, node: Node) -> bool:
-        """Whether computing a value from what holds a reduction, or is in memory, costs more than a load."""
-        return node.op in OPS and sum(operation(n.op) for n in self.pointwise(node) if n.op in OPS and not self.is_score(n)) > 1
+        """Whether computing a value from what holds a reduction, or is in memory, costs more than a load; not so a small float made wide, which is kept as it is."""
+        widened = node.op == "cast" and node.dtype.is_float and node.args[0].dtype.is_float and node.args[0].dtype.bits < node.dtype.bits
+        return node.op in OPS and not widened and sum(operation(n.op) for n in self.pointwise(node) if n.op in OPS and not self.is_score(n)) > 1
 
     def but_the_longest(self, score: Node) -> set[Node]:
         """The reductions that a score is made of, but for the longest: each is a loop nest of its own, the longest that of the score, which reads the others."""
