@@ -84,13 +84,15 @@ def view_as(d: DType, v: View) -> View:
 
 
 def factors(n: Node) -> tuple[Node, ...]:
-    """The factors of a sum of products where each misses a kept axis that the other has; () for other nodes."""
+    """The factors of a sum of products where each misses a kept axis that the other has, before they are made wide; () for other nodes."""
     product = n.args[0] if n.op == "reduce" and n.attr.combiner == "add" else None
     if product is None or product.node.op != "mul" or not product.is_identity:
         return ()
     kept = {axis(a) for a in range(n.rank)}
     first, second = (kept.intersection(x for e in v.index for x in leaves(e, "axis")) for v in product.node.args)
-    return tuple(v.node for v in product.node.args) if first - second and second - first else ()
+    if not (first - second and second - first):
+        return ()
+    return tuple(v.node.args[0].node if v.node.op == "cast" and v.node.dtype is wide(v.node.args[0].dtype) else v.node for v in product.node.args)
 
 
 class Redirected:

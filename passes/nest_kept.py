@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from .nest_fold import FoldLoops
 
 
+def made_wide(node: Node) -> bool:
+    """Whether a value is that of a small float, which may be kept instead."""
+    return node.op == "cast" and node.dtype.is_float and node.args[0].dtype.is_float and node.args[0].dtype.bits < min(32, node.dtype.bits)
+
+
 class KeptValues:
     """Part of `CascadeLoops`, which says what these are."""
 
@@ -52,7 +57,7 @@ class KeptValues:
         further = bool(self.further[k][1]) and self.states[k].op == "reduce"
 
         def kept(node: Node, index: Point, fixed: bool) -> bool:
-            return fixed and node.dtype is not bool_ and (self.is_score(node) or (further and self.dear(node)))
+            return fixed and node.dtype is not bool_ and not made_wide(node) and (self.is_score(node) or (further and self.dear(node)))
 
         found = [(node, index) for node, index, fixed in self.walked(k, kept) if kept(node, index, fixed)]
         apart = {n for score, _ in found if self.is_score(score) for n in self.but_the_longest(score)}
@@ -66,9 +71,8 @@ class KeptValues:
         return found + [(n, at) for n, at in inside if n in apart or (operation(n.op) > 1 and (n, at) in elsewhere and not self.is_score(n))]
 
     def dear(self, node: Node) -> bool:
-        """Whether computing a value from what holds a reduction, or is in memory, costs more than a load; not so a small float made wide, which is kept as it is."""
-        widened = node.op == "cast" and node.dtype.is_float and node.args[0].dtype.is_float and node.args[0].dtype.bits < node.dtype.bits
-        return node.op in OPS and not widened and sum(operation(n.op) for n in self.pointwise(node) if n.op in OPS and not self.is_score(n)) > 1
+        """Whether computing a value from what holds a reduction, or is in memory, costs more than a load."""
+        return node.op in OPS and sum(operation(n.op) for n in self.pointwise(node) if n.op in OPS and not self.is_score(n)) > 1
 
     def but_the_longest(self, score: Node) -> set[Node]:
         """The reductions that a score is made of, but for the longest: each is a loop nest of its own, the longest that of the score, which reads the others."""
