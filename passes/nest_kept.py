@@ -18,6 +18,7 @@ from .masks import ALONG
 
 if TYPE_CHECKING:
     from .nest_body import NestBody, Point
+    from .nest_cascade import Chunk
     from .nest_fold import FoldLoops
 
 
@@ -36,6 +37,7 @@ class KeptValues:
     extents: Point
     folds: list[FoldLoops]
     readings: dict[int, list[tuple[Node, Point, bool]]]
+    chunk: Chunk | None
 
     def at(self, k: int, further: Point) -> Point:
         """A point of state k's own axes."""
@@ -57,7 +59,10 @@ class KeptValues:
         further = bool(self.further[k][1]) and self.states[k].op == "reduce"
 
         def kept(node: Node, index: Point, fixed: bool) -> bool:
-            return fixed and node.dtype is not bool_ and not made_wide(node) and (self.is_score(node) or (further and self.dear(node)))
+            small = self.chunk is None and made_wide(
+                node
+            )  # few rows read what is kept one by one: those of a chunk do better with what needs no cast
+            return fixed and node.dtype is not bool_ and not small and (self.is_score(node) or (further and self.dear(node)))
 
         found = [(node, index) for node, index, fixed in self.walked(k, kept) if kept(node, index, fixed)]
         apart = {n for score, _ in found if self.is_score(score) for n in self.but_the_longest(score)}
