@@ -18,7 +18,7 @@
                 | "region" ["serial_if" expr] ":" block | "barrier"
                 | "call" NAME "(" (expr | NAME), … ")"                     a name of a buffer is passed by pointer
                 | "prefetch" NAME "[" expr "]"                             a hint: this element is read soon; there need not be one
-                | "multiply" NAME INT "by" INT "into" tile "from" tile "and" tile "over" expr    an instruction on tiles: see `Multiply`
+                | "multiply" NAME INT "by" INT ["anew"] "into" tile "from" tile "and" tile "over" expr    an instruction on tiles: see `Multiply`
                 | "tiles" ("begin" | "end")                                a thread's tile registers: `multiply` stands between the two
                 | "fail" INT                                               leave with an error code; inside a parallel loop it sets the sticky flag instead
     tile      ::= NAME "[" expr, … "]"                                     the flat address of the first element, and how far it is to the next row (of operands: to the next step, the next row)
@@ -159,6 +159,8 @@ class Multiply:
     """An instruction on tiles (`ir/instructions.py`), over and over along a reduction, for i below `rows`, j below `columns` and k below `SIDE`:
 
     result[i, j] add= Σ over s below `steps`, and k, of dot(0, left[s, i, k], right[s, k, j])
+
+    Where it begins anew, the result is that sum, and what was there is not read.
     """
 
     instruction: str  # of TILES
@@ -170,6 +172,7 @@ class Multiply:
     left: tuple[str, Expr, Expr, Expr]  # buffer, address, and how far it is to the next step and to the next row
     right: tuple[str, Expr, Expr, Expr]  # the same; its rows are words along the reduction
     steps: Expr
+    anew: bool = False
 
 
 @record

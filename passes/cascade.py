@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.bounds import Known
-from ..ir.dtypes import INDEX
+from ..ir.dtypes import INDEX, DType
 from ..ir.expr import ONE, axis, both
 from ..ir.graph import (
     Graph,
@@ -38,6 +38,7 @@ from ..ir.graph import (
     rewrite,
     scalar,
 )
+from ..ir.instructions import TILES
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_le
 from ..ir.target import Options, Target
@@ -62,7 +63,13 @@ def cascade(ir: Graph, target: Target, options: Options) -> Graph:
     found_groups = groups(separated, found.states, target, found.reasons)
     if not target.gpu:
         found_groups = with_folds(separated, found_groups, found.states)
-    return Redirected(found_groups, found).graph(separated) if found_groups else separated
+    return Redirected(found_groups, found, multiplied(target)).graph(separated) if found_groups else separated
+
+
+def multiplied(target: Target) -> frozenset[DType]:
+    """The small floats of which the target multiplies tiles."""
+    operands = {d for t in TILES.values() if t.name in target.instructions for d in t.operands}
+    return frozenset(d for d in operands if d.is_float)
 
 
 def why_not(graph: Graph, target: Target) -> tuple[str, ...]:

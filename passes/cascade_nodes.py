@@ -4,7 +4,8 @@
     l = reduce.add exp(s − m)                   l = reduce.add exp(s − m)
     y = … m … l …                        →      y = … cascade result 0 … cascade result 1 …      of m, l; corrected by 1, exp(previous m − m)
 
-Inside, states read one another as they are, in f32 where they were smaller floats.
+Inside, states read one another as they are, in f32 where they were smaller floats.  What is computed in a small float and is a factor of a contraction is rounded to it all the same, once for all that
+read it, where the target multiplies tiles of such numbers: so the composite says, and the product is of what the instruction takes.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from ..ir.graph import (
 from ..ir.primops import OPS
 from ..ir.record import record
 from ..ir.simplify import prove_le
+from ..ir.walks import leaves
 from .cascade_groups import Group
 from .masked_rows import OUTPUT, Use, lost, nothing_of
 from .moments import Moments, Order, addition, before
@@ -81,11 +83,25 @@ def view_as(d: DType, v: View) -> View:
     return v if v.dtype is d else View(as_dtype(d, v.node), v.index, v.domain, v.fill)
 
 
+def factors(n: Node) -> tuple[Node, ...]:
+    """The factors of a sum of products where each misses a kept axis that the other has, before they are made wide; () for other nodes."""
+    product = n.args[0] if n.op == "reduce" and n.attr.combiner == "add" else None
+    if product is None or product.node.op != "mul" or not product.is_identity:
+        return ()
+    kept = {axis(a) for a in range(n.rank)}
+    first, second = (kept.intersection(x for e in v.index for x in leaves(e, "axis")) for v in product.node.args)
+    if not (first - second and second - first):
+        return ()
+    return tuple(v.node.args[0].node if v.node.op == "cast" and v.node.dtype is wide(v.node.args[0].dtype) else v.node for v in product.node.args)
+
+
 class Redirected:
     """The graph in which everybody outside of a cascade reads its states through it; inside, states read one another as they are."""
 
-    def __init__(self, groups: dict[Node, Group], found: Finder) -> None:
+    def __init__(self, groups: dict[Node, Group], found: Finder, multiplied: frozenset[DType] = frozenset()) -> None:
+        """`multiplied`: the small floats of which the target multiplies tiles."""
         self.groups, self.states, self.known, self.infinite = groups, found.states, found.known, found.infinite
+        self.rounded = {f for n in groups for f in factors(n) if f.dtype in multiplied and f.op in OPS}
         self.finder = found
         self.lost: dict[Use, tuple[View, ...]] = {}
         self.done: dict[tuple[Node, Group | None], Node] = {}
@@ -143,9 +159,11 @@ class Redirected:
             args.append(self.unmasked(new, operand_domain(n, k)) if widened else new)
         d = wide(n.dtype) if widened else n.dtype
         if n.op == "cast" and args[0].dtype is d and args[0].is_identity and args[0].node.shape == n.shape:
-            return args[0].node
-        same = d is n.dtype and all(a.node is b.node for a, b in zip(args, n.args, strict=True))
-        return n if same else make(n.op, d, n.shape, tuple(args), n.attr, n.span)
+            result = args[0].node
+        else:
+            same = d is n.dtype and all(a.node is b.node for a, b in zip(args, n.args, strict=True))
+            result = n if same else make(n.op, d, n.shape, tuple(args), n.attr, n.span)
+        return as_dtype(d, as_dtype(n.dtype, result)) if widened and n in self.rounded else result
 
     def unmasked(self, v: View, shape: Shape) -> View:
         """A computed value under a mask as a choice, where it may be computed everywhere: then the choice can be kept with the value."""

@@ -115,7 +115,8 @@ class _Promotion:
             return replace(s, index=index, value=value)
         if s.combiner:  # accumulated in f32, rounded where it is put back
             value = call(COMBINERS[s.combiner].op, cast(f32, load(s.buffer, d, *index)), value)
-        return replace(s, index=index, value=cast(d, value), combiner="")
+        rounded = value.op == "cast" and value.args[0].dtype is d  # by an explicit cast
+        return replace(s, index=index, value=value.args[0] if rounded else cast(d, value), combiner="")
 
     def value(self, root: Expr) -> Expr:
         done: dict[Expr, Expr] = {}

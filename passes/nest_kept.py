@@ -18,6 +18,7 @@ from .masks import ALONG
 
 if TYPE_CHECKING:
     from .nest_body import NestBody, Point
+    from .nest_cascade import Chunk
     from .nest_fold import FoldLoops
 
 
@@ -35,6 +36,11 @@ def faded(weight: Expr) -> Expr:
     return call(weight.op, call("where", call("less_than", x, const(smallest, x.dtype)), const(-math.inf, x.dtype), x))
 
 
+def made_wide(node: Node) -> bool:
+    """Whether a value is that of a small float, which may be kept instead."""
+    return node.op == "cast" and node.dtype.is_float and node.args[0].dtype.is_float and node.args[0].dtype.bits < min(32, node.dtype.bits)
+
+
 class KeptValues:
     """Part of `CascadeLoops`, which says what these are."""
 
@@ -45,6 +51,7 @@ class KeptValues:
     extents: Point
     folds: list[FoldLoops]
     readings: dict[int, list[tuple[Node, Point, bool]]]
+    chunk: Chunk | None
 
     def at(self, k: int, further: Point) -> Point:
         """A point of state k's own axes."""
@@ -66,7 +73,10 @@ class KeptValues:
         further = bool(self.further[k][1]) and self.states[k].op == "reduce"
 
         def kept(node: Node, index: Point, fixed: bool) -> bool:
-            return fixed and node.dtype is not bool_ and (self.is_score(node) or (further and self.dear(node)))
+            small = self.chunk is None and made_wide(
+                node
+            )  # few rows read what is kept one by one: those of a chunk do better with what needs no cast
+            return fixed and node.dtype is not bool_ and not small and (self.is_score(node) or (further and self.dear(node)))
 
         found = [(node, index) for node, index, fixed in self.walked(k, kept) if kept(node, index, fixed)]
         apart = {n for score, _ in found if self.is_score(score) for n in self.but_the_longest(score)}

@@ -24,7 +24,7 @@
     spell = "@dot4_i8({0}, {1}, {2})"
     needs = { avx_vnni_int8 = 32 }      features of a machine that bring it, by the names of /proc/cpuinfo, with the bytes of the widest vectors
                                         (of tiles: spelled with {0} {1} {2} the first elements of result and operands, {3} the result's row, {4} {5} the left operand's
-                                        step and row, {6} {7} the right one's, {8} the number of steps, {9} {10} rows and columns; see `Multiply` in ir/program.py)
+                                        step and row, {6} {7} the right one's, {8} the number of steps, {9} {10} rows and columns, {11} whether it begins anew; see `Multiply` in ir/program.py)
 
     [config.KEY]                        one key of --config
     type = "bool"                       bool | int | string

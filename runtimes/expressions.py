@@ -423,7 +423,7 @@ class Expressions:
         places = [(s.buffer, s.address), s.left[:2], s.right[:2]]
         firsts = [Text(f"&{self.buffer(name).text}[{self.text(address)}]", UNARY) for name, address in places]
         numbers = [self.rendered(e) for e in (s.row, *s.left[2:], *s.right[2:], s.steps)]
-        sides = [Text(str(n), POSTFIX) for n in (s.rows, s.columns)]
+        sides = [Text(str(int(n)), POSTFIX) for n in (s.rows, s.columns, s.anew)]
         result = TILES[s.instruction].dot.result
         return self._put(self._instructions[s.instruction]["spell"], (*firsts, *numbers, *sides), result, result).text
 

@@ -141,6 +141,16 @@ def test_programs_say_when_tile_registers_are_used() -> None:
         verify(read(show(program).replace("multiply tile_i8", "multiply tile_bf16")))
 
 
+def test_sums_that_are_cleared_before_are_not_read() -> None:
+    """A product begins anew where zeros, all of them, stand right before it; any other start is read."""
+    text, script, _ = ROUTES["bf16"]
+    program = lowered(scheduled(text, script))
+    assert "16 anew into acc" in show(program) and read(show(program)) == program
+    assert "= 0.0:f32" not in show(program).partition("16 anew into acc")[0]
+    other = lowered(scheduled(text.replace("acc[] = 0.0:f32", "acc[] = 1.0:f32"), script))
+    assert "16 into acc" in show(other) and "anew" not in show(other)
+
+
 def _without_tiles(block: Any) -> Any:
     from luminal.ir.program import map_block
 

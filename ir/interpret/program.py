@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import program as p
-from ..dtypes import DType, i64
+from ..dtypes import DType, i64, numpy_dtype
 from ..errors import CompilerBug
 from ..expr import Expr
 from ..instructions import INSTRUCTIONS, SIDE, TILES, Tile
@@ -115,11 +115,11 @@ def vgather(buffer: Any, addresses: Any) -> Any:
 
 def multiply(
     instruction: Tile, rows: int, columns: int, result: Any, address: int, row: int,
-    left: Any, left_at: int, left_step: int, left_row: int, right: Any, right_at: int, right_step: int, right_row: int, steps: int,
+    left: Any, left_at: int, left_step: int, left_row: int, right: Any, right_at: int, right_step: int, right_row: int, steps: int, anew: bool,
 ) -> None:  # fmt: skip
     """See `program.Multiply`."""
     for i in range(rows):
-        sums = vload(result, address + i * row, columns)
+        sums = np.zeros(columns, numpy_dtype(instruction.dot.result)) if anew else vload(result, address + i * row, columns)
         for s in range(steps):
             for k in range(SIDE):
                 words = vload(right, right_at + s * right_step + k * right_row, columns)
@@ -314,7 +314,7 @@ class _ProgramTranslator(Statements):
         address, row, steps = (self.expression(e, known) for e in (s.address, s.row, s.steps))
         left, right = (f"{self.buffers[name]}, {', '.join(self.expression(e, known) for e in at)}" for name, *at in (s.left, s.right))
         instruction = self.constant(TILES[s.instruction])
-        self.line(f"multiply({instruction}, {s.rows}, {s.columns}, {self.buffers[s.buffer]}, {address}, {row}, {left}, {right}, {steps})")
+        self.line(f"multiply({instruction}, {s.rows}, {s.columns}, {self.buffers[s.buffer]}, {address}, {row}, {left}, {right}, {steps}, {s.anew})")
 
     def for_(self, s: p.For) -> None:
         known: dict[Expr, str] = {}

@@ -109,7 +109,8 @@ def _show_statement(s: Stmt) -> str:
             return f"prefetch {word(s.buffer)}[{show_expr(s.address)}]"
         case Multiply():
             tiles = [f"{word(name)}{show_list(at)}" for name, *at in ((s.buffer, s.address, s.row), s.left, s.right)]
-            return f"multiply {s.instruction} {s.rows} by {s.columns} into {tiles[0]} from {tiles[1]} and {tiles[2]} over {show_expr(s.steps)}"
+            anew = " anew" if s.anew else ""
+            return f"multiply {s.instruction} {s.rows} by {s.columns}{anew} into {tiles[0]} from {tiles[1]} and {tiles[2]} over {show_expr(s.steps)}"
         case Tiles():
             return f"tiles {'begin' if s.begin else 'end'}"
         case Call():
@@ -294,6 +295,7 @@ def _read_multiply(line: Line, scope: Scope) -> Multiply:
     rows = line.integer()
     line.expect("by")
     columns = line.integer()
+    anew = line.accept("anew")
     found = []
     for keyword, count in (("into", 2), ("from", 3), ("and", 3)):
         line.expect(keyword)
@@ -305,7 +307,7 @@ def _read_multiply(line: Line, scope: Scope) -> Multiply:
         found.append((name, *index))
     line.expect("over")
     (buffer, address, row), left, right = found
-    return Multiply(instruction, rows, columns, buffer, address, row, left, right, expression(line, scope))
+    return Multiply(instruction, rows, columns, buffer, address, row, left, right, expression(line, scope), anew)
 
 
 def _read_for(source: Source, line: Line, scope: Scope) -> For:

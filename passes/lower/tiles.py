@@ -5,15 +5,18 @@ for s in 0 .. n:                                                           multi
     for j in 0 .. 32 tile:                                            →
       for k in 0 .. 16 tile:
         acc[i·32 + j] = ins.dot2_bf16(acc[i·32 + j], A[a + s·512 + i·16 + k], B[b + s·512 + k·32 + j])
+
+Sums that are zeros right before it are none: it begins anew, in registers.
 """
 
 from __future__ import annotations
 
 from ...ir import polynomial as pl
 from ...ir.errors import CompilerBug
-from ...ir.expr import ONE, ZERO, Expr, var
+from ...ir.expr import ONE, ZERO, Expr, const, var
 from ...ir.instructions import TILES
 from ...ir.program import Block, For, If, Multiply, Region, Stmt, StoreTo, Tiles, While, map_block, statements, with_body
+from ...ir.record import replace
 from ...ir.walks import substitute
 
 
@@ -33,7 +36,37 @@ def tiles(body: Block) -> Block:
             return _repeated(s, m)
         return None
 
-    return map_block(body, one)
+    return _anew(map_block(body, one))
+
+
+def _anew(body: Block) -> Block:
+    """The body without loops that clear sums right before a product; where that is made in one branch alone, the other clears them."""
+    if not _used(body):
+        return body
+    result: list[Stmt] = []
+    for s in body:
+        if isinstance(s, If):
+            s = If(s.condition, _anew(s.body), _anew(s.orelse))
+        elif isinstance(s, (For, While, Region)):
+            s = with_body(s, _anew(s.body))
+        m = s.body[0] if isinstance(s, If) and len(s.body) == 1 else s
+        clearing = result[-1] if result else None
+        if isinstance(m, Multiply) and not m.anew and isinstance(clearing, For) and _clears(clearing, m):
+            result.pop()
+            first = replace(m, anew=True)
+            s = If(s.condition, (first,), (clearing, *s.orelse)) if isinstance(s, If) else first
+        result.append(s)
+    return tuple(result)
+
+
+def _clears(rows: For, m: Multiply) -> bool:
+    """Whether two loops store zeros where a product adds its sums, all of them and nowhere else."""
+    columns = rows.body[0]
+    if not isinstance(columns, For) or len(rows.body) > 1 or len(columns.body) > 1 or not isinstance(s := columns.body[0], StoreTo):
+        return False
+    whole = all(x.start is ZERO and x.step is ONE and x.stop.is_const and x.stop.attr == n for x, n in ((rows, m.rows), (columns, m.columns)))
+    place = m.address + var(rows.var) * m.row + var(columns.var)
+    return whole and s.buffer == m.buffer and s.value is const(0, s.value.dtype) and s.count is None and _difference(s.address, place) is ZERO
 
 
 def _product(rows: For) -> Multiply:

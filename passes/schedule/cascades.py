@@ -175,8 +175,10 @@ class _Cascade:
             if isinstance(instruction, Tile):
                 t.cut(SIDE)
         work = self.plan.collapsed((batch, f"{row}.0")) if batch else f"{row}.0"
-        for t, nest in zip(self.tiles, self.nests, strict=True):
+        for t, nest, instruction in zip(self.tiles, self.nests, instructions, strict=True):
             t.stage_rows(tuple(b for b in nest.row_operands if b in plan.facts.buffers), f"{t.row}.0", work)
+            if isinstance(instruction, Tile):  # words of what is kept for a tile
+                t.stage_rows(tuple(b for b in nest.row_operands if b not in plan.facts.buffers), f"{t.row}.0", self.along)
         for t, instruction in zip(self.tiles, instructions, strict=True):
             if instruction is not None:
                 dot = instruction.dot if isinstance(instruction, Tile) else instruction
@@ -235,11 +237,10 @@ class _Cascade:
         plan.do("split", row, rows, tail="perfect")
         plan.do("split", column, self.block.columns, tail="pad")
         plan.do("reorder", f"{row}.0", f"{column}.0", f"{row}.1", f"{column}.1")
-        if isinstance(instruction, Tile):
-            plan.do("dot", nest.reduced[0], instruction.dot.name, multiple=SIDE)
-        elif instruction is not None:
-            plan.do("dot", nest.reduced[0], instruction.name)
-        t = RegisterTile(plan, nest.accumulator.name, row, column, nest.reduced[0], instruction is not None)
+        dot = instruction.dot if isinstance(instruction, Tile) else instruction
+        if dot is not None:
+            plan.do("dot", nest.reduced[0], dot.name, multiple=SIDE if isinstance(instruction, Tile) else "")
+        t = RegisterTile(plan, nest.accumulator.name, row, column, nest.reduced[0], dot is not None, dot is not None and dot.least > 0)
         t.accumulate()
         self.tiles.append(t)
 

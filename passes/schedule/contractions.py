@@ -244,7 +244,8 @@ class _Contract:
             plan.do("accumulate", self.at, outside=self.batch or f"{row}.0.0")
         if self.dot is not None:
             plan.do("dot", self.depth, self.dot.name, multiple=SIDE if self.instruction else "")
-        self.tiles = RegisterTile(plan, self.roles.accumulator.name, row, column, self.depth, self.dot is not None)
+        screened = self.dot is not None and self.dot.least > 0
+        self.tiles = RegisterTile(plan, self.roles.accumulator.name, row, column, self.depth, self.dot is not None, screened)
         self.tiles.accumulate()
 
     def team(self) -> None:

@@ -149,7 +149,8 @@ def screen(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
         panels = local[w.attr]
         least = Buffer(fresh(f"{w.attr}.least", taken), u32, panels.shape[: outer[w]], panels.space, align=panels.align)
         last = {var(x.axis): x.stop - 1 for x in inside.values()}
-        kernel = _smallest(kernel, panels, least, tuple(simplify(substitute(e, last) + 1, facts.known) for e in w.args[outer[w] :]), row, taken)
+        extents = tuple(simplify(substitute(e, last) + 1, facts.known) for e in w.args[outer[w] :])
+        kernel = _smallest(kernel, panels, least, w.args[: outer[w]], extents, row, taken)
         conditions.append(call("less_equal", const(row.least - 1, u32), load(least.name, u32, *w.args[: outer[w]])))
     condition = both(*conditions)
     assert condition is not None
@@ -157,8 +158,10 @@ def screen(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     return replace_loop(kernel, axis, lambda _: (If(condition, (loop,), plain),))
 
 
-def _smallest(kernel: Kernel, panels: Buffer, least: Buffer, extents: tuple[Expr, ...], row: Dot, taken: set[str]) -> Kernel:
-    """The kernel with the smallest magnitude of each panel in `least`, found where the panel is packed.  `extents`: how much of a panel is multiplied."""
+def _smallest(
+    kernel: Kernel, panels: Buffer, least: Buffer, multiplied: tuple[Expr, ...], extents: tuple[Expr, ...], row: Dot, taken: set[str]
+) -> Kernel:
+    """The kernel with the smallest magnitude of each panel in `least`, found where the panel is packed.  Of the panel `multiplied`, as much as `extents` say is."""
     paths = [(*outer, s) for s, outer in walk_paths(kernel.body) if isinstance(s, Store) and s.buffer == panels.name]
     outer = len(least.shape)
     store = paths[0][-1]
@@ -170,6 +173,8 @@ def _smallest(kernel: Kernel, panels: Buffer, least: Buffer, extents: tuple[Expr
     if home is None or any(home not in path or not isinstance(s := path[-1], Store) or s.index[:outer] != store.index[:outer] for path in paths):
         raise StepError(f"screen: `{panels.name}` is not packed panel by panel")
     within = loops[: loops.index(home) + 1]
+    here = {there: e for there, e in zip(multiplied, store.index, strict=False) if there.op == "var"}
+    extents = tuple(substitute(e, here) for e in extents)
     if any(x.axis in inside for x in within):
         raise StepError(f"screen: the panels of `{panels.name}` are not packed one after the other")
     if any(n in homes_in(kernel) and n not in {x.axis for x in within} for e in extents for n in e.names):

@@ -71,8 +71,8 @@ def stage(
 
     `axes` are the loops over which the copy extends, in its memory order; `at` is the loop whose iterations each make a copy (none: once, before everything);
     `order` is the order of the copying loops, if another.  What is staged is the largest subexpression that reads `buffer` and depends, inside `at`, on the axes
-    alone: casts, guards of padded axes and any other pointwise prologue are done once, while copying.  The kernel does not write what is staged; there
-    is one such subexpression inside `at`, and all its uses are inside the axes; memory that all threads share is not allocated inside a region; the bounds of the axes depend on nothing inside `at` but on earlier axes, or are monotone in other
+    alone: casts, guards of padded axes and any other pointwise prologue are done once, while copying.  The kernel does not write what is staged, unless that is
+    local and written before: outside of the nest in front of which the copy stands; there is one such subexpression inside `at`, and all its uses are inside the axes; memory that all threads share is not allocated inside a region; the bounds of the axes depend on nothing inside `at` but on earlier axes, or are monotone in other
     loops: then the copy holds what any of their iterations reads.
     """
     if space not in SPACES:
@@ -146,8 +146,8 @@ def staged_value(
     kernel: Kernel, scope: Block, buffer: str, axes: tuple[str, ...], fits: Callable[[Expr], bool] = lambda _: True
 ) -> tuple[Expr, Expr, Stmt]:
     """The largest subexpression to replace that `fits`, the value to copy (guarded as the subexpression is) and the statement of the scope that holds its use."""
-    changed = written(kernel.body)
-    if buffer in changed:
+    everywhere, local = written(kernel.body), set(local_buffers(kernel))
+    if buffer in everywhere - local:
         raise StepError(f"stage: the kernel writes `{buffer}`")
     here = {s.name for s in scope if isinstance(s, Let)}  # there before the copy is made
     deeper = {s.name for s in statements(scope) if isinstance(s, Let)} - here
@@ -158,6 +158,7 @@ def staged_value(
 
     found: dict[Expr, tuple[Stmt, Expr]] = {}
     for top in scope:
+        changed = everywhere - (local - written((top,)) if buffer in local else set())
         for s, outer in walk_paths((top,)):
             conditions = _conditions((*outer, s))
             if not set(axes) <= {x.axis for x in outer if isinstance(x, Loop)} or not all(map(movable, conditions)):

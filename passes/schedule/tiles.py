@@ -28,6 +28,7 @@ class RegisterTile:
     column: str
     depth: str
     words: bool = False  # what is packed are words of neighbours along the reduction, which may end inside one
+    apart: bool = False  # panels are packed one after the other, for what is found in each meanwhile
     piece: str = ""  # the inner part of the reduction, where tiles of it are multiplied by one instruction
 
     def accumulate(self) -> None:
@@ -79,7 +80,8 @@ class RegisterTile:
             *around, deep, inner = plan.copying(packed, before)
             if not turned(plan, packed, before):
                 self.in_vectors(packed, deep, inner)
-                self.in_strips(around[-1], packed, before)
+                if not self.apart:
+                    self.in_strips(around[-1], packed, before)
             for _ in around[1:]:
                 first, second, *_ = plan.copying(packed, before)
                 if plan.tried("collapse", first, second):
@@ -262,9 +264,10 @@ def _in_a_row(plan: Plan, copy: str, axis: str) -> bool:
 
 def _steps(plan: Plan, copy: str, axis: str) -> list[int | None]:
     """How far each load of what is copied into a local buffer moves with the axis, of those that do."""
+    buffers = {**plan.facts.buffers, **local_buffers(plan.kernel)}
     for s in statements(plan.kernel.body):
         if isinstance(s, Store) and s.buffer == copy:
             # what `collapse` leaves, (x // N)·N + x % N, is x
-            moving = [simplify(plan.facts.buffers[n.attr].address(n.args), plan.facts.known) for n in loads_in(s.value) if axis in n.names]
+            moving = [simplify(buffers[n.attr].address(n.args), plan.facts.known) for n in loads_in(s.value) if axis in n.names]
             return [stride(a, axis) for a in moving]
     return [None]

@@ -1,0 +1,160 @@
+"""What a cascade computes in a small float and multiplies (the weights of attention in bf16): rounded to it once, and multiplied on tiles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import luminal
+import numpy as np
+import pytest
+from compilers import needs_cc
+from luminal.ir.dtypes import bf16, f32, numpy_dtype
+from luminal.ir.instructions import INSTRUCTIONS, TILES
+from luminal.ir.interpret.graph import evaluate
+from luminal.ir.interpret.judge import judge
+from luminal.ir.kernel import Module
+from luminal.ir.target import Options
+from luminal.ir.text import read, show
+from luminal.passes.cascade import cascade
+from luminal.passes.schedule import Facts, StepError, replay, unique
+from luminal.passes.simplify import simplify
+from luminal.runtimes.clang.driver import Driver
+from running import TARGET, composite
+from scheduling import same
+
+pytestmark = pytest.mark.usefixtures("plain_c")
+WITH_TILES = frozenset(INSTRUCTIONS) - {"dot4_i8"} | frozenset(TILES)
+
+ATTENTION = """(composite attention ((Q{bf16}[H N D] K{bf16}[H M D] V{bf16}[H M E]) -> (O{bf16}[H N E]))
+  (return (einsum "hij,hje->hie" (softmax (einsum "hid,hjd->hij" Q K) :axis -1) V)))"""
+MASKED = """(composite masked ((Q{bf16}[H N D] K{bf16}[H M D] V{bf16}[H M E] B{bf16}[N M]) -> (O{bf16}[H N E]))
+  (return (einsum "hij,hje->hie" (softmax (+ (einsum "hid,hjd->hij" Q K) B) :axis -1) V)))"""
+SIGMOID = """(composite gated ((Q{bf16}[H N D] K{bf16}[H M D] V{bf16}[H M E]) -> (O{bf16}[H N E]))
+  (setf w (sigmoid (einsum "hid,hjd->hij" Q K)))
+  (return (/ (einsum "hij,hje->hie" w V) (sum w :axis -1 :keepdims t))))"""
+SIZES = ((1, 1, 1, 1, 1), (2, 57, 130, 33, 20), (1, 150, 65, 64, 64), (1, 130, 520, 7, 40))
+
+
+@pytest.fixture
+def offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every instruction is offered; on a machine without it the portable body runs."""
+    resolved = Driver.target
+    monkeypatch.setattr(Driver, "target", lambda *given: replace(resolved(*given), instructions=WITH_TILES))
+
+
+def small(x: np.ndarray) -> np.ndarray:
+    return x.astype(numpy_dtype(bf16))
+
+
+def agrees(kernel: luminal.Library, text: str, ports: dict[str, np.ndarray], sizes: tuple[int, ...], note: str) -> None:
+    """Within the bound of the composite's own graph in float64."""
+    with np.errstate(all="ignore"):
+        expected = evaluate(composite(text), ports, dict(zip("HNMDE", sizes, strict=True)))["O"]
+        found = np.asarray(kernel(*ports.values()))
+    verdict = judge(found, expected, bf16)
+    assert verdict.ok, (note, sizes, verdict)
+    assert verdict.ill_count < max(found.size, 1), (note, sizes)
+
+
+@needs_cc
+@pytest.mark.parametrize("target", ["native", "x86-64-v3"])
+@pytest.mark.parametrize("text", [ATTENTION, SIGMOID], ids=["softmax", "sigmoid"])
+def test_both_products_of_a_cascade(text: str, target: str, offered: None) -> None:
+    """Scores and weighted sums, of wide data: weights of every size down to denormal numbers and 0, and values that are denormal, huge, or 0 where the weight is large."""
+    kernel = luminal.compile(text, target=target)
+    called = [line for line in kernel.source.splitlines() if "tile_bf16_f32(" in line and "static" not in line]
+    assert len(called) >= 2, called
+    rng = np.random.default_rng(7)
+    for h, n, m, d, e in SIZES:
+        q, k, v = (rng.standard_normal(s) for s in ((h, n, d), (h, m, d), (h, m, e)))
+        nothing = np.where(np.arange(m)[:, None] % 3 == 0, 0.0, v)
+        data = {
+            "normal": (q, k, v),
+            "weights from 1 to nothing": (q * 40 / np.sqrt(d), k, v),
+            "denormal values": (q, k, v * 2.0**-130),
+            "values of all sizes": (q * 20 / np.sqrt(d), k, v * np.exp2(rng.integers(-120, 100, v.shape))),
+            "zeros under the largest weights": (np.abs(q) * 10, k - 2.0 * (np.arange(m)[:, None] % 3 != 0), nothing),
+        }
+        for note, (a, b, c) in data.items():
+            agrees(kernel, text, {"Q": small(a), "K": small(b), "V": small(c)}, (h, n, m, d, e), note)
+
+
+@needs_cc
+def test_rows_without_weights(offered: None) -> None:
+    """Weights that a mask makes 0 count for nothing, a row of which all are is NaN."""
+    kernel = luminal.compile(MASKED, target="native")
+    rng = np.random.default_rng(8)
+    for h, n, m, d, e in SIZES[1:]:
+        q, k, v = (small(rng.standard_normal(s)) for s in ((h, n, d), (h, m, d), (h, m, e)))
+        bias = small(np.where(rng.random((n, m)) < 0.6, -np.inf, 0.0))
+        bias[3], bias[4, 1:], bias[5, :-1] = -np.inf, -np.inf, -np.inf
+        agrees(kernel, MASKED, {"Q": q, "K": k, "V": v, "B": bias}, (h, n, m, d, e), "masked")
+        assert np.isnan(np.asarray(kernel(q, k, v, bias)).astype(np.float32)[:, 3]).all()
+
+
+def casts(text: str, instructions: frozenset[str]) -> int:
+    """How many values the cascade rounds to bf16 inside."""
+    target, options = replace(TARGET, instructions=instructions), Options()
+    graph = cascade(simplify(composite(text), target, options), target, options)
+    inside = [n for n in graph.nodes() if n.op == "cast" and n.dtype is f32 and n.args[0].node.op == "cast" and n.args[0].node.dtype is bf16]
+    return len(inside)
+
+
+def test_what_is_rounded() -> None:
+    """What a contraction multiplies, where the target does so on tiles of such numbers; nothing else."""
+    assert casts(ATTENTION, WITH_TILES) == 1
+    assert casts(ATTENTION, WITH_TILES - {"tile_bf16"}) == 0
+    assert casts(ATTENTION.replace("bf16", "f32"), WITH_TILES) == 0
+    assert casts(ATTENTION.replace("bf16", "f16"), WITH_TILES) == 0
+    wide = """(composite wide ((Q{bf16}[H N D] K{bf16}[H M D] V{bf16}[H M E]) -> (O{bf16}[H N E]))
+      (setf s (softmax (einsum "hid,hjd->hij" (cast f32 Q) (cast f32 K)) :axis -1))
+      (return (cast bf16 (einsum "hij,hje->hie" s (cast f32 V)))))"""
+    assert casts(wide, WITH_TILES) == 0, "weights that the composite has in f32"
+    assert casts(wide.replace('e" s (cast f32 V)', 'e" (cast f32 (cast bf16 s)) (cast f32 V)'), WITH_TILES) == 1
+    assert casts(wide.replace('(cast bf16 (einsum "hij,hje->hie" s (cast f32 V)))', '(einsum "hij,hje->hie" (cast bf16 s) V)'), WITH_TILES) == 1
+    one = '(composite one ((S{bf16}[N M] V{bf16}[M]) -> (O{bf16}[N])) (return (einsum "ij,j->i" (softmax S :axis -1) V)))'
+    assert casts(one, WITH_TILES) == 0, "a product in which the values miss a row, and the weights miss nothing"
+    variance = "(composite spread ((X{bf16}[N M]) -> (Y{bf16}[N])) (return (var X :axis -1)))"
+    assert casts(variance, WITH_TILES) == 0
+
+
+@needs_cc
+@pytest.mark.parametrize("sizes", [{}, {"M": 256, "N": 256, "K": 256}], ids=["free", "fixed"])
+def test_sizes_that_are_known_keep_the_tiles(sizes: dict[str, int], offered: None) -> None:
+    """Panels that are looked through for small numbers are packed one after the other, also where nothing is in the way of packing several side by side."""
+    text = "(composite f ((A{bf16}[M K] B{bf16}[K N]) -> (C{bf16}[M N])) (return (matmul A B)))"
+    assert "tile_bf16_f32(" in luminal.compile(text, sizes=sizes, target="native").source
+
+
+KEPT = """kernels kept v1
+size M
+size K
+size N
+in A: f32[M, K]
+in B: f32[K, N]
+out C: f32[M, N]
+kernel kept_0(A, B, C):
+  for i in 0 .. M parallel:
+    alloc row: f32[K] private
+    for k in 0 .. K parallel:
+      row[k] = exp(A[i, k])
+    for j in 0 .. N parallel:
+      alloc acc: f32[] register
+      acc[] = 0.0:f32
+      for p in 0 .. K reduce:
+        acc[] add= row[p] * B[p, j]
+      C[i, j] = acc[]
+"""
+
+
+def test_what_was_written_before_is_staged() -> None:
+    """A local buffer, in front of the nest that reads it; not where that nest writes it."""
+    before = read(KEPT)
+    assert isinstance(before, Module)
+    kernel, facts = unique(before.kernels[0]), Facts.of(before)
+    after = before.with_kernels((replay(kernel, facts, "stage row p at=i"),))
+    text = show(after)
+    assert text.index("row[k] =") < text.index("row.packed[p.s] = row[p.s]") < text.index("row.packed[p] *")
+    same(before, after)
+    with pytest.raises(StepError, match="in 0 ways"):
+        replay(kernel, facts, "stage row p")
