@@ -24,8 +24,8 @@ def random_line(kernel: Kernel, rng: random.Random) -> str:
     match name:
         case "split" | "unroll":
             return f"{name} {axis()} {rng.randint(1, 5)}" + (f" tail={rng.choice(['guard', 'cut', 'pad', 'clamp'])}" if name == "split" else "")
-        case "collapse":
-            return f"collapse {axis()} {axis()}"
+        case "collapse" | "join":
+            return f"{name} {axis()} {axis()}"
         case "tile":
             return f"tile {axis()} {axis()} {rng.randint(1, 4)} {rng.randint(1, 4)} tail={rng.choice(['guard', 'pad', 'clamp'])}"
         case "bind":
@@ -48,8 +48,10 @@ def random_line(kernel: Kernel, rng: random.Random) -> str:
             return f"stream_store {buffer}" + rng.choice(["", " least=40"])
         case "prefetch":
             return f"prefetch {buffer} {axis()} {axis()}"
-        case "reorder" | "interior" | "fission" | "tabulate":
+        case "reorder" | "interior" | "tabulate":
             return f"{name} {some}"
+        case "fission":
+            return f"fission {some}" + rng.choice(["", "", f" stores={buffer}"])
         case "hold":
             return f"hold {axis()} {rng.choice(['exp', 'sin', 'mul', 'add'])} {rng.randint(0, 1)}"
         case "region":

@@ -28,8 +28,8 @@ def join(kernel: Kernel, facts: Facts, first: str, second: str) -> Kernel:
     if outer is None or not any(s is b for s in outer.body):
         raise StepError(f"join: `{first}` and `{second}` do not stand in one loop")
     begin, end = (next(k for k, s in enumerate(outer.body) if s is x) for x in (a, b))
-    if begin > end:
-        raise StepError(f"join: `{second}` comes before `{first}`")
+    if begin >= end:
+        raise StepError(f"join: `{second}` does not come after `{first}`")
     if a.kind != "parallel" or b.kind not in ("parallel", "reduce") or (a.start, a.stop, a.step, b.step) != (b.start, b.stop, ONE, ONE):
         raise StepError(f"join: `{first}` ({a.kind}) and `{second}` ({b.kind}) do not run over the same range, the first in any order")
     if not all(isinstance(s, (Let, Store)) for s in (*a.body, *b.body)):
