@@ -16,7 +16,7 @@ from .. import __version__
 from ..runtimes.tools import Finding, findings, pip
 
 # what the package itself imports; the extras are among the runtimes' tools
-PACKAGES = ("numpy", "ml_dtypes", "click", "jinja2", "tomli", "platformdirs", "filelock", "tree-sitter", "tree-sitter-toml")
+PACKAGES = ("numpy", "ml_dtypes", "click", "lark", "jinja2", "tomli", "platformdirs", "filelock", "tree-sitter", "tree-sitter-toml")
 _MARKS = {"present": "ok", "missing": "--", "broken": "!!"}
 
 

@@ -1,25 +1,22 @@
-"""Text → forms, with the place of each.
+"""Text → forms, with the place of each.  The grammar is `grammar/sexpr.lark`.
 
-    text   ::= form*
-    form   ::= list | STRING | ORDER | "," | WORD          what a word means (a number, a keyword, a symbol) is decided by `atom`
-    list   ::= "(" form* ")" | "[" form* "]" | "{" form* "}"
-                                                           lists are round; ports are written with [sizes], {types} and <orders>
-    STRING ::= in double quotes, a backslash before any character
-    ORDER  ::= "<>" | "<" INT ([ ,] INT)* ":strided"? ">"
-    WORD   ::= any other characters up to white space, a bracket, a quote, a comma or a semicolon
-
-White space separates; `; …` to the end of the line, `#| … |#` and a quote `'` before a form say nothing.
-
-Hostile text is refused before a form is made: size, depth, balance and unfinished strings are found in one scan, which also gives the
+Hostile text is refused before the parser sees it: size, depth, balance and unfinished strings are found in one scan, which also gives the
 better message (the parenthesis that was never closed, not the end of the file).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from .diagnostics import shorten
 from .source import Place, Text, error
+
+if TYPE_CHECKING:
+    from lark import Lark
 
 MAX_CHARACTERS = 1 << 20
 MAX_TOKENS = 40_000
@@ -143,23 +140,13 @@ def atom(place: Place, word: str) -> Form:
     return Symbol(place, word)
 
 
-_TOKEN = re.compile(
-    r"""
-    "(?:\\.|[^"\\])*(?P<string>"?)
-    | (?P<silent> ;[^\n]* | \#\|.*?(?:\|\#|\Z) | ')
-    | (?P<order> <> | <\d+(?:[ ,\t]+\d+)*(?:[ \t]*:strided)?[ \t]*> )
-    | (?P<bracket> [()\[\]{}] )
-    | (?P<comma> , )
-    | (?P<word> [^\s()\[\]{},;"']+ )
-    """,
-    re.S | re.X,
-)
+_TOKEN = re.compile(r'"(?:\\.|[^"\\])*("?)|;[^\n]*|#\|.*?(?:\|#|\Z)|[()\[\]{}]|[^\s()\[\]{},;"\']+|[,\']', re.S)
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 _OPENING = {"(": ")", "[": "]", "{": "}"}
 
 
-def _scan(text: Text) -> list[re.Match[str]]:
-    """The tokens; size, depth, balance and finished strings are as they should be."""
+def _scan(text: Text) -> None:
+    """Size, depth, balance, finished strings."""
     value = text.value
 
     def place(start: int, end: int) -> Place:
@@ -171,17 +158,15 @@ def _scan(text: Text) -> list[re.Match[str]]:
         at = value.index("\0")
         raise error("E0107", "this is not text: it holds a NUL character", place(at, at + 1))
     open_: list[tuple[str, int]] = []
-    tokens: list[re.Match[str]] = []
-    for m in _TOKEN.finditer(value):
-        tokens.append(m)
-        token, kind = m.group(), m.lastgroup
-        if len(tokens) > MAX_TOKENS + 1:
+    for count, m in enumerate(_TOKEN.finditer(value)):
+        token = m.group()
+        if count > MAX_TOKENS:
             raise error("E0106", f"more than {MAX_TOKENS} words and parentheses", place(m.start(), m.end()))
-        if kind == "bracket" and token in _OPENING:
+        if token in _OPENING:
             open_.append((token, m.start()))
             if len(open_) > MAX_DEPTH:
                 raise error("E0106", f"nested more than {MAX_DEPTH} deep", place(m.start(), m.end()))
-        elif kind == "bracket":
+        elif token in _CLOSING:
             if not open_:
                 raise error("E0102", f"`{token}` closes nothing", place(m.start(), m.end()))
             opening, at = open_.pop()
@@ -193,9 +178,9 @@ def _scan(text: Text) -> list[re.Match[str]]:
                     place(m.start(), m.end()),
                     f"note: `{opening}` was opened at line {line.line}, column {line.column}",
                 )
-        elif kind == "string" and not m["string"]:
+        elif token[0] == '"' and not m.group(1):
             raise error("E0103", "this string is not finished", place(m.start(), m.start() + 1))
-        elif kind == "silent" and token.startswith("#|") and (len(token) < 4 or not token.endswith("|#")):
+        elif token.startswith("#|") and (len(token) < 4 or not token.endswith("|#")):
             raise error("E0103", "this comment is not finished", place(m.start(), m.start() + 2))
     if open_:
         opening, at = open_[-1]
@@ -205,29 +190,58 @@ def _scan(text: Text) -> list[re.Match[str]]:
             place(at, at + 1),
             f"note: {len(open_)} more `{_OPENING[opening]}` needed at the end" if len(open_) > 1 else f"expected: `{_OPENING[opening]}`",
         )
-    return tokens
 
 
 def parse(text: Text) -> tuple[Form, ...]:
     """All forms of the text.  Raises SourceError E0101 … E0107."""
-    items: list[Form] = []
-    open_: list[tuple[str, int, list[Form]]] = []  # bracket, where it stands, the forms before it
-    for m in _scan(text):
-        token, kind = m.group(), m.lastgroup
-        here = Place(text, m.start(), m.end())
-        if kind == "word":
-            items.append(atom(here, token))
-        elif kind == "bracket" and token in _OPENING:
-            open_.append((token, here.start, items))
-            items = []
-        elif kind == "bracket":
-            bracket, at, before = open_.pop()
-            before.append(List(Place(text, at, here.end), bracket, tuple(items)))
-            items = before
-        elif kind == "comma":
-            items.append(Comma(here))
-        elif kind == "string":
-            items.append(String(here, re.sub(r"\\(.)", lambda m: _ESCAPES.get(m.group(1), m.group(1)), token[1:-1], flags=re.S)))
-        elif kind == "order":
-            items.append(Order(here, tuple(int(n) for n in re.findall(r"\d+", token)), ":strided" in token))
-    return tuple(items)
+    from lark.exceptions import UnexpectedInput
+
+    _scan(text)
+    try:
+        tree = _lark().parse(text.value)
+    except UnexpectedInput as e:
+        at = e.pos_in_stream or 0
+        raise error("E0105", "this cannot be read", Place(text, at, at + 1)) from None
+    return _forms(text, tree)
+
+
+def _forms(text: Text, tree: Any) -> tuple[Form, ...]:
+    """The parser's tree as forms; iterative, since the depth is the user's."""
+    done: list[Form] = []
+    stack: list[tuple[Any, Iterator[Any], list[Form]]] = [(tree, iter(tree.children), done)]
+    while stack:
+        node, rest, items = stack[-1]
+        for child in rest:
+            if isinstance(child, str):
+                items.append(_token(text, child))
+            else:
+                inner = child.children
+                stack.append((child, iter(inner[1:-1]), []))
+                break
+        else:
+            stack.pop()
+            if stack:
+                opening, closing = node.children[0], node.children[-1]
+                stack[-1][2].append(List(Place(text, opening.start_pos, closing.end_pos), str(opening), tuple(items)))
+    return tuple(done)
+
+
+def _token(text: Text, token: Any) -> Form:
+    place = Place(text, token.start_pos, token.end_pos)
+    match token.type:
+        case "COMMA":
+            return Comma(place)
+        case "STRING":
+            return String(place, re.sub(r"\\(.)", lambda m: _ESCAPES.get(m.group(1), m.group(1)), token[1:-1], flags=re.S))
+        case "ORDER":
+            return Order(place, tuple(int(n) for n in re.findall(r"\d+", token)), ":strided" in token)
+        case _:
+            return atom(place, str(token))
+
+
+@cache
+def _lark() -> Lark:
+    from lark import Lark
+
+    grammar = (Path(__file__).parent / "grammar" / "sexpr.lark").read_text("utf-8")
+    return Lark(grammar, parser="lalr", lexer="basic", maybe_placeholders=False)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 OPS = ROOT / "ops"
 ROOMS = ("artifacts", "dsl", "ir", "passes", "runtimes", "search")  # and the files beside them
-_READ = frozenset({".py", ".toml", ".j2", ".h", ".cuh", ".c"})
+_READ = frozenset({".py", ".toml", ".j2", ".lark", ".h", ".cuh", ".c"})
 _SETTLED = 0.1  # seconds after which a file that is written again has another time
 
 
