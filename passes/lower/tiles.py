@@ -61,8 +61,11 @@ def _anew(body: Block) -> Block:
 
 def _clears(rows: For, m: Multiply) -> bool:
     """Whether two loops store zeros where a product adds its sums, all of them and nowhere else."""
-    columns = rows.body[0]
-    if not isinstance(columns, For) or len(rows.body) > 1 or len(columns.body) > 1 or not isinstance(s := columns.body[0], StoreTo):
+    columns, *others = rows.body
+    if others or not isinstance(columns, For):
+        return False
+    s, *others = columns.body
+    if others or not isinstance(s, StoreTo):
         return False
     whole = all(x.start is ZERO and x.step is ONE and x.stop.is_const and x.stop.attr == n for x, n in ((rows, m.rows), (columns, m.columns)))
     place = m.address + var(rows.var) * m.row + var(columns.var)
