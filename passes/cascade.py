@@ -37,6 +37,7 @@ from ..ir.graph import (
     reduce_node,
     rewrite,
     scalar,
+    state_count,
 )
 from ..ir.instructions import TILES
 from ..ir.primops import OPS
@@ -74,6 +75,9 @@ def multiplied(target: Target) -> frozenset[DType]:
 
 def why_not(graph: Graph, target: Target) -> tuple[str, ...]:
     """What keeps reductions of this graph, which depend on one another over one axis or read the same scores, from being one pass; a sentence each."""
+    graph = rewrite(
+        graph, lambda n: n.args[0].node if n.op == "cascade" and state_count(n) == 1 else None
+    )  # a reduction alone, as others may depend on it
     found = Finder(graph, target.gpu)
     bare = rewrite(graph, lambda n: n.args[0].node if n.op == "contiguous" and n.args[0].is_identity and n.args[0].node.shape == n.shape else None)
     groups(rewrite(bare, found.rule), found.states, target, found.reasons)

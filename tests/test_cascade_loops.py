@@ -102,3 +102,16 @@ def test_show_says_which_factor_is_in_the_way(body: str, factor: str) -> None:
     done = CliRunner().invoke(cli, ["show", "-", "--why", "--runtime", "reference"], input=text, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert factor in done.output and "(line 2)" in done.output, done.output
+
+
+def test_show_says_it_where_the_earlier_reduction_is_one_pass_by_itself() -> None:
+    """The maximum of scores, which are a product, is taken tile by tile; what keeps the second product from joining it is said all the same."""
+    text = """(composite stays ((Q{f32}[H N D] K{f32}[H M D] V{f32}[H M E]) -> (O{f32}[H N E]))
+      (setf s (einsum "hid,hjd->hij" Q K))
+      (return (einsum "hij,hje->hie" (sin (* s (max s :axis -1 :keepdims t))) V)))"""
+    done = CliRunner().invoke(cli, ["show", "-", "--why", "--runtime", "reference"], input=text, catch_exceptions=False)
+    assert "no cascade: `sin` mixes" in done.output, done.output
+    attention = text.replace("(sin (* s (max s :axis -1 :keepdims t)))", "(softmax s :axis -1)")
+    assert (
+        "no cascade" not in CliRunner().invoke(cli, ["show", "-", "--why", "--runtime", "reference"], input=attention, catch_exceptions=False).output
+    )
