@@ -93,13 +93,21 @@ def test_long_chains_are_taken_apart() -> None:
 
 
 def test_what_is_read_in_place_needs_no_panels() -> None:
-    """A contraction in five variants; where an operand's vectors are not consecutive, panels are packed whatever the sizes, and what is dear is computed while packing."""
+    """A contraction in six variants; where an operand's vectors are not consecutive, panels are packed whatever the sizes, and what is dear is computed while packing."""
     variants = {name: [line for line in schedule(module(name), AVX512, Options()).kernels[0].schedule if line.startswith("variant")]
                 for name in ("gemm", "gemm_scaled", "gemm_transposed", "gemm_column_major", "dear_prologue")}  # fmt: skip
     assert variants == {
-        "gemm": ["variant N <= 8 & 64 <= K", "variant K * N <= 196608 & K * N * M <= 8388608", "variant M <= 16", "variant M <= 128", "variant"],
+        "gemm": [
+            "variant N <= 8 & 64 <= K",
+            "variant 96 <= M & K <= 512 & 3145728 <= M * N * K & M * N * K <= 134217728",
+            "variant K * N <= 196608 & K * N * M <= 8388608",
+            "variant M <= 16",
+            "variant M <= 128",
+            "variant",
+        ],
         "gemm_scaled": [
             "variant N <= 8 & 64 <= K",
+            "variant 96 <= M & K <= 512 & 3145728 <= M * N * K & M * N * K <= 134217728",
             "variant K * N <= 196608 & K * N * M <= 8388608",
             "variant M <= 16",
             "variant M <= 128",
@@ -108,6 +116,7 @@ def test_what_is_read_in_place_needs_no_panels() -> None:
         "gemm_transposed": ["variant M <= 128", "variant"],
         "gemm_column_major": [
             "variant M <= 8 & 64 <= K",
+            "variant 96 <= N & K <= 512 & 3145728 <= N * M * K & N * M * K <= 134217728",
             "variant K * M <= 196608 & K * M * N <= 8388608",
             "variant N <= 16",
             "variant N <= 128",
