@@ -99,7 +99,7 @@ def test_what_is_read_in_place_needs_no_panels() -> None:
     assert variants == {
         "gemm": [
             "variant N <= 8 & 64 <= K",
-            "variant 96 <= M & K <= 512 & 3145728 <= M * N * K & M * N * K <= 134217728",
+            "variant 96 <= M & K <= 512 & 3145728 <= K * M * N & K * M * N <= 134217728",
             "variant K * N <= 196608 & K * N * M <= 8388608",
             "variant M <= 16",
             "variant M <= 128",
@@ -107,7 +107,7 @@ def test_what_is_read_in_place_needs_no_panels() -> None:
         ],
         "gemm_scaled": [
             "variant N <= 8 & 64 <= K",
-            "variant 96 <= M & K <= 512 & 3145728 <= M * N * K & M * N * K <= 134217728",
+            "variant 96 <= M & K <= 512 & 3145728 <= K * M * N & K * M * N <= 134217728",
             "variant K * N <= 196608 & K * N * M <= 8388608",
             "variant M <= 16",
             "variant M <= 128",
@@ -116,7 +116,7 @@ def test_what_is_read_in_place_needs_no_panels() -> None:
         "gemm_transposed": ["variant M <= 128", "variant"],
         "gemm_column_major": [
             "variant M <= 8 & 64 <= K",
-            "variant 96 <= N & K <= 512 & 3145728 <= N * M * K & N * M * K <= 134217728",
+            "variant 96 <= N & K <= 512 & 3145728 <= K * M * N & K * M * N <= 134217728",
             "variant K * M <= 196608 & K * M * N <= 8388608",
             "variant N <= 16",
             "variant N <= 128",
