@@ -37,6 +37,7 @@ def alike(m: Module, sizes: dict[str, int]) -> None:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Strips for a few rows already."""
     monkeypatch.setattr(strips, "STRIP_ROWS", 4)
+    monkeypatch.setattr(strips, "STRIP_DEPTH", 1)
     monkeypatch.setattr(strips, "STRIP_WORK", 1)
 
 
@@ -50,7 +51,7 @@ def test_meaning(name: str, columns: int) -> None:
 
 
 def test_threads_share_nothing_and_rows_stay_where_they_are() -> None:
-    steps = part(module("gemm"), "96 <= M")
+    steps = part(module("gemm"), "128 <= M")
     assert [line.split()[1] for line in steps if line.startswith("stage ")] == ["B", "B"], "strips, and narrower ones"
     assert "region" not in steps and "share i.0 64 multiple=2" in steps
 
@@ -58,7 +59,7 @@ def test_threads_share_nothing_and_rows_stay_where_they_are() -> None:
 def test_rows_that_lie_otherwise_have_panels() -> None:
     """What would be read with a stride, or computed again for each strip."""
     for name in ("gemm_transposed", "dear_prologue", "gemm_f16"):
-        assert not any("96 <= M" in line for line in schedule(module(name), WIDE, Options()).kernels[0].schedule), name
+        assert not any("128 <= M" in line for line in schedule(module(name), WIDE, Options()).kernels[0].schedule), name
 
 
 @pytest.mark.parametrize("columns", [3, 4, 8, 9, 13, 16, 29, 45])

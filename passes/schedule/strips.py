@@ -19,7 +19,7 @@ from ...ir.kernel import Alloc, expressions, statements
 from ...ir.simplify import simplify
 from . import roles
 from .affine import stride
-from .cost import MOST_STRIP_WORK, STRIP_ROWS, STRIP_TILES, STRIP_WORK, Blocking
+from .cost import MOST_STRIP_WORK, STRIP_DEPTH, STRIP_ROWS, STRIP_TILES, STRIP_WORK, Blocking
 from .direct import tried_where
 from .plan import Plan
 from .roles import Contraction
@@ -38,6 +38,7 @@ def strips(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
     work, lanes = product((rows, plan.loop(found.column).stop, depth)), plan.target.lanes(found.accumulator.dtype)
     limits = (
         (const(STRIP_ROWS * plan.target.cores), rows),
+        (const(STRIP_DEPTH), depth),
         (depth, const(block.depth)),
         (const(STRIP_WORK * lanes), work),
         (work, const(MOST_STRIP_WORK * lanes)),
