@@ -13,7 +13,7 @@ GEMM = """
 (composite gemm ((A{T}[M K] B{T}[K N] D{T}[N]) -> (C{T}[M N]))
   (return (max (+ (matmul A B) D) (cast T 0))))
 """
-# rows, columns, depth: read in place; streamed past few rows; in panels of each thread; in panels that all share (all at borders of every block), also where much is done with little
+# rows, columns, depth: read in place; streamed past few rows; in panels of each thread; in panels that all share, in strips of columns (all at borders of every block), also where much is done with little
 SIZES = [(5, 37, 29), (64, 32, 64), (16, 600, 530), (3, 600, 531), (20, 601, 530), (128, 640, 1024), (129, 601, 530), (300, 230, 250)]
 
 

@@ -25,6 +25,7 @@ from .dotted import dotted, turned
 from .own_panels import own_panels
 from .plan import Plan
 from .roles import Contraction
+from .strips import strips
 from .tiles import RegisterTile
 from .tree import StepError
 from .variants import choose
@@ -65,6 +66,8 @@ def contract(plan: Plan) -> bool:
         few = FEW_OF_TILES if tiles is not None else FEW if dot is None else FEW_WORDS
         if dot is None and in_place(plan, found):
             parts.add(lambda part: turned(part, found))
+        if dot is None:
+            parts.add(lambda part: strips(part, found, block))
         for attempt in (direct, streamed) if in_place(plan, found) else ():
             parts.add(lambda part, attempt=attempt: attempt(part, found, block, few))
         if dot is None and not in_place(plan, found):

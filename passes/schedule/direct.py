@@ -9,8 +9,8 @@
         acc[row.1, column.1] add= A[row, p] · B[p, column]      the last rows are computed again, of the last columns only the first lanes are read
         C[row, column] = …                                       only what is inside
 
-Nothing is copied, so nothing has to be amortised: small sizes run at the speed of large ones.  Where there are registers for a wide tile, there are two such nests inside the loop over row.0: whole
-wide tiles of columns, and narrower ones of what is left over.
+Nothing is copied, so nothing has to be amortised: small sizes run at the speed of large ones.  Where there are registers for a wide tile, there are three such nests inside the loop over row.0: whole
+wide tiles of columns, whole narrower ones of what is left over, and what is left then, vector by vector: what is computed in vain is less than one (48 columns 1.2, 100 1.1 × as fast as with narrow tiles alone).
 
 *Streamed*: there are few rows, so the column operand is read from memory about once, and that is what takes the time: it is read in the order in which it lies.
 
@@ -37,7 +37,7 @@ from ...ir.walks import postorder
 from .. import costs
 from . import roles
 from .affine import inside, stride
-from .cost import FEW, STREAM_DEPTH, STREAM_TILES, UNPACKED, Blocking, InPlace
+from .cost import FEW, STREAM_DEPTH, STREAM_TILES, UNPACKED, VECTORS, Blocking, InPlace
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
@@ -116,23 +116,32 @@ def tiles(plan: Plan, found: Contraction, block: Blocking, clamps: bool = False)
         columns //= 2
     rows = most if height is None else max(1, min(most, height))
     nest = _Nest(plan, found.accumulator.name, found.reduced, f"{row}.1", column)
-    if wide and (
-        width is None or width % wide
-    ):  # whole tiles of columns, then narrower ones of what is left over; both of the same rows, so that one loop is shared by threads
-        plan.do("split", column, wide, tail="cut")
+    if wide:
         plan.do("split", row, rows, tail="clamp")
-        before = plan.kernel
-        plan.do("fission", f"{row}.1")
-        (second,) = plan.added(before)
-        rest = _Nest.of(plan, second, f"{column}.t")
-        nest.tile(guarded, clamps)
-        plan.do("split", rest.column, block.columns, tail="pad")
-        rest.tile(guarded, clamps)
+        _by_widths(nest, (wide, block.columns, block.columns // VECTORS), guarded, clamps)
     else:
         plan.do("split", column, columns, tail="pad")
         plan.do("split", row, rows, tail="clamp")
         nest.tile(guarded, clamps)
     plan.do("parallel", plan.collapsed((*outer, f"{row}.0")))
+
+
+def _by_widths(nest: _Nest, widths: tuple[int, ...], guarded: list[str], clamps: bool) -> None:
+    """Whole tiles of columns, each width of what the one before has left over; all of the same rows, so that one loop is shared by threads."""
+    plan, (width, *narrower) = nest.plan, widths
+    length = plan.extent(nest.column)
+    if narrower and length is not None and length < width:
+        return _by_widths(nest, tuple(narrower), guarded, clamps)
+    if not narrower or (length is not None and length % width == 0):
+        plan.do("split", nest.column, width, tail="pad")
+        return nest.tile(guarded, clamps, border=True)
+    plan.do("split", nest.column, width, tail="cut")
+    before = plan.kernel
+    plan.do("fission", nest.row)
+    (second,) = plan.added(before)
+    rest = _Nest.of(plan, second, f"{nest.column}.t")
+    nest.tile(guarded, clamps)
+    return _by_widths(rest, tuple(narrower), guarded, clamps)
 
 
 @dataclass
@@ -152,7 +161,7 @@ class _Nest:
         (accumulator,) = (s.buffer.name for s in body if isinstance(s, Alloc))
         return _Nest(plan, accumulator, tuple(x.axis for x in all_loops(body) if x.kind == "reduce"), row, column)
 
-    def tile(self, guarded: list[str], clamps: bool) -> None:
+    def tile(self, guarded: list[str], clamps: bool, border: bool = False) -> None:
         plan, row, column = self.plan, self.row, self.column
         plan.do("reorder", f"{column}.0", row, f"{column}.1")
         plan.do("expand", self.accumulator, row, f"{column}.1")
@@ -163,7 +172,7 @@ class _Nest:
         for buffer in guarded:  # what is asked of each element is asked once for all rows
             plan.do("stage", buffer, c, at=self.reduced[-1], space="register")
             plan.do("vectorize", f"{c}.s")
-        if not guarded:
+        if not guarded and not border:
             plan.tried("interior", *self.reduced, r, c, clamps=1 if clamps else "")
         for outermost, inner in tile.nests(self.accumulator):
             plan.do("vectorize", inner.axis)

@@ -1,0 +1,108 @@
+"""The plan for contractions whose rows lie along the reduction: each thread has rows of its own, reads them where they lie, and packs the columns that it multiplies them with.
+
+    for batch, blocks of rows parallel
+      for p.0                                    blocks of the reduction; partial sums live in the output
+        for column.0                             strips as wide as the registers allow; another such nest has narrower ones of what is left over
+          pack the column operand                one strip [p.1, columns], the thread's own
+          for row.0, row.1
+            acc[rows, columns] in registers      A[row, p] is read where it lies
+
+A tile's few rows are read from one end to the other, one element of each for many multiply-adds: a copy would make nothing faster.  A strip is read once for each tile of rows: its copy begins at a line, lies
+in few pages and on all sets of a cache, whatever the length of the operand's rows.  Threads share nothing that one of them writes, so none waits for another; the same columns are packed by each, which
+many rows pay for.
+"""
+
+from __future__ import annotations
+
+from ...ir.expr import TRUE, Expr, both, call, const, product
+from ...ir.kernel import Alloc, expressions, statements
+from ...ir.simplify import simplify
+from . import roles
+from .affine import stride
+from .cost import MOST_STRIP_WORK, STRIP_DEPTH, STRIP_ROWS, STRIP_TILES, STRIP_WORK, Blocking
+from .direct import tried_where
+from .plan import Plan
+from .roles import Contraction
+from .tiles import RegisterTile, turned
+from .tree import all_loops, loads_in
+
+
+def strips(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
+    """Schedule such a contraction: the condition on the sizes; None (and an unchanged plan) where it never holds or a step refuses."""
+    if len(found.rows) != 1 or len(found.reduced) != 1 or not block.wide_columns or not _along(plan, found):
+        return None
+    width = plan.extent(found.column)
+    if width is not None and width < block.wide_columns:
+        return None
+    rows, depth = plan.loop(found.rows[0]).stop, plan.loop(found.reduced[0]).stop
+    work, lanes = product((rows, plan.loop(found.column).stop, depth)), plan.target.lanes(found.accumulator.dtype)
+    limits = (
+        (const(STRIP_ROWS * plan.target.cores), rows),
+        (const(STRIP_DEPTH), depth),
+        (depth, const(block.depth)),
+        (const(STRIP_WORK * lanes), work),
+        (work, const(MOST_STRIP_WORK * lanes)),
+    )
+    condition = both(*(simplify(call("less_equal", least, most), plan.facts.known) for least, most in limits))
+    reason = "rows that lie along the reduction are read as they lie, and each thread packs strips of columns for its own"
+    return tried_where(plan, TRUE if condition is None else condition, reason, lambda: _schedule(plan, found, block))
+
+
+def _along(plan: Plan, found: Contraction) -> bool:
+    """Whether the row operands are read one by one, as they are, and consecutive along the reduction."""
+    row, depth = found.rows[0], found.reduced[0]
+    loads = [n for s in statements((plan.loop(depth),)) for e in expressions(s) for n in loads_in(e) if n.attr in found.row_operands]
+    return len(loads) == 1 and all(
+        n.dtype is found.accumulator.dtype
+        and row in n.names
+        and stride(simplify(plan.facts.buffers[n.attr].address(n.args), plan.facts.known), depth) == 1
+        for n in loads
+    )
+
+
+def _schedule(plan: Plan, found: Contraction, block: Blocking) -> None:
+    (row,), column, (depth,) = found.rows, found.column, found.reduced
+    order = (*found.batch, row, column)
+    if roles.shape(plan.kernel).axes != order:
+        plan.do("reorder", *order)
+    batch = plan.collapsed(found.batch)
+    width, acc = plan.extent(column), found.accumulator.name
+    plan.do("split", row, block.wide_rows, tail="clamp")
+    plan.do("share", f"{row}.0", STRIP_TILES, multiple=plan.target.cores)
+    if width is not None and width % block.wide_columns == 0:
+        plan.do("split", column, block.wide_columns)
+        _strips(plan, found, acc, (f"{row}.0.1", f"{row}.1"), column, depth)
+    else:
+        plan.do("split", column, block.wide_columns, tail="cut")
+        before = plan.kernel
+        plan.do("fission", f"{row}.0.1", f"{row}.1")
+        outer, inner = plan.added(before)[:2]
+        body = plan.loop(f"{column}.t").body
+        (rest,) = (s.buffer.name for s in body if isinstance(s, Alloc))
+        (deep,) = (x.axis for x in all_loops(body) if x.kind == "reduce")
+        _strips(plan, found, acc, (f"{row}.0.1", f"{row}.1"), column, depth)
+        plan.do("split", f"{column}.t", block.columns, tail="pad")
+        _strips(plan, found, rest, (outer, inner), f"{column}.t", deep)
+    plan.do("parallel", plan.collapsed((*((batch,) if batch else ()), f"{row}.0.0")))
+
+
+def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, str], column: str, depth: str) -> None:
+    """One nest of strips, of the loop `column` that is split already."""
+    tiles, row = rows
+    plan.do("reorder", f"{column}.0", tiles, row, f"{column}.1")
+    plan.do("expand", accumulator, row, f"{column}.1")
+    plan.do("fission", row, f"{column}.1")
+    r, c = plan.summing(accumulator, depth, 2)
+    plan.do("reorder", depth, r, c)
+    tile = RegisterTile(plan, accumulator, row.removesuffix(".1"), column, depth)
+    for buffer in found.column_operands:
+        before = plan.kernel
+        _, c = tile.compute()
+        if not tile.reads(buffer, c):  # it was packed with what it is multiplied by or added to
+            continue
+        plan.do("stage", buffer, depth, c, at=f"{column}.0")
+        packed = plan.newest(before)
+        *_, deep, inner = plan.copying(packed, before)
+        if not turned(plan, packed, before):
+            tile.in_vectors(packed, deep, inner)
+    tile.finish()
