@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir.expr import ONE, ZERO, const, minimum
+from ...ir.expr import ONE, const, minimum
 from ...ir.kernel import If, Kernel, Loop, statements
 from ...ir.record import replace
 from .affine import extent
@@ -10,7 +10,7 @@ from .tree import Facts, StepError, around, at_most, bound_names, fresh, names_t
 
 
 def short(kernel: Kernel, facts: Facts, axis: str, most: int) -> Kernel:
-    """A copy of a reduction for where its inner loop has few iterations: what is known of these can then be made use of.
+    """A copy of a reduction for where its inner loop has few iterations, or of a parallel loop: what is known of these can then be made use of.
 
                                              if N <= 16:
                                                for p.s in 0 .. M reduce:
@@ -21,24 +21,20 @@ def short(kernel: Kernel, facts: Facts, axis: str, most: int) -> Kernel:
                                                  for q in 0 .. N reduce:
                                                    S
 
-    The reductions around the axis that hold nothing else are copied with it; the extent depends on none of them.
+    The reductions around a reduction that hold nothing else are copied with it; the extent depends on none of them.
     """
     path = around(kernel, axis)
     loop = top = path[-1]
+    assert isinstance(loop, Loop)
     for s in reversed(path[:-1]):
-        if not isinstance(s, Loop) or s.kind != "reduce" or len(s.body) != 1:
+        if not isinstance(s, Loop) or "parallel" in (s.kind, loop.kind) or s.kind != "reduce" or len(s.body) != 1:
             break
         top = s
-    assert isinstance(loop, Loop) and isinstance(top, Loop)
+    assert isinstance(top, Loop)
     length = extent(loop)
-    if (
-        loop.step is not ONE
-        or loop.kind != "reduce"
-        or loop.start is not ZERO
-        or length.names & {s.axis for s in statements((top,)) if isinstance(s, Loop)}
-    ):
-        raise StepError(f"short: `{axis}` is no reduction from 0 whose extent is the same for all that is copied")
+    if loop.step is not ONE or loop.kind not in ("reduce", "parallel") or length.names & {s.axis for s in statements((top,)) if isinstance(s, Loop)}:
+        raise StepError(f"short: `{axis}` is no reduction or parallel loop in steps of 1 whose extent is the same for all that is copied")
     taken = names_taken(kernel)
     names = {n: fresh(f"{n}.s", taken) for n in bound_names((top,))}
-    few = rename(replace_in((top,), loop, (replace(loop, stop=minimum(const(most), length)),)), names)
+    few = rename(replace_in((top,), loop, (replace(loop, stop=loop.start + minimum(const(most), length)),)), names)
     return replace_loop(kernel, top.axis, lambda old: (If(at_most(length, most), few, (old,)),))
