@@ -27,7 +27,8 @@ class Dot(NamedTuple):
     left: DType  # of the elements in the second operand
     right: DType  # in the third
     result: DType
-    # Floats: elements with these bits (the sign apart) and above, and zeros, are multiplied as f32 would.  Others, and sums below the least normal number, count as zero.
+    # Floats: elements with these bits (the sign apart) and above, and zeros, are multiplied as f32 would, and so are normal ones whose exponents add up to as much.  Other elements and products, and sums
+    # below the least normal number, count as zero.
     least: int = 0
 
     @property

@@ -54,14 +54,19 @@ def plain_c() -> Iterator[None]:
     """Within a file that asks for this, the C compiler does not optimise: -O3 takes it up to twenty times as long as our passes, and it is those that are tested.  What is optimised is run
     by the tests of samples, of the command line and of operators."""
     from luminal.runtimes.clang.driver import Driver
+    from luminal.runtimes.cuda.driver import Driver as Cuda
 
-    flags = Driver.flags
+    flags, commands = Driver.flags, Cuda._host_commands
 
     def plain(self: Driver, compiler: Any, target: Any) -> tuple[str, ...]:
         return tuple("-O0" if f in ("-O1", "-O3") else f for f in flags(self, compiler, target) if f not in ("-g", "-g1"))
 
+    def plain_commands(self: Cuda, target: Any) -> list[list[str]]:
+        return [["-O0" if word == "-O2" else word for word in command] for command in commands(self, target)]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Driver, "flags", plain)
+        patch.setattr(Cuda, "_host_commands", plain_commands)
         yield
 
 

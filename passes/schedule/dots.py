@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from ...ir.dtypes import DType, bf16, f32, i8, i32, u8, u16, u32
@@ -120,7 +121,7 @@ def screen(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
             A.packed[i.0, p.s, i.s] = …                    A.packed[i.0, p.s, i.s] = …
                                                          A.least[i.0] = min over p.s, i.s of the magnitudes of both halves of A.packed[i.0, p.s, i.s] (0 is the largest)
         …                                        →     …
-        for p reduce:                                  if 0x2380 <= A.least[i.0] & …:
+        for p reduce:                                  if 0x8E <= (A.least[i.0] >> 7) + (B.least[…] >> 7) & …:
           for i, j:                                      for p reduce:
             acc[i, j] add= ins.dot2_bf16:f32(0.0:f32,      for i, j: acc[i, j] add= ins.dot2_bf16:f32(…)
               A.packed[i.0, p, i], …)                  else:
@@ -144,18 +145,27 @@ def screen(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     ):
         raise StepError(f"screen: {row.name} does not multiply packed words of floats")
     taken = names_taken(kernel)
-    conditions: list[Expr] = []
+    smallest: list[Expr] = []
     for w in dict.fromkeys(words):
         panels = local[w.attr]
         least = Buffer(fresh(f"{w.attr}.least", taken), u32, panels.shape[: outer[w]], panels.space, align=panels.align)
         last = {var(x.axis): x.stop - 1 for x in inside.values()}
         extents = tuple(simplify(substitute(e, last) + 1, facts.known) for e in w.args[outer[w] :])
         kernel = _smallest(kernel, panels, least, w.args[: outer[w]], extents, row, taken)
-        conditions.append(call("less_equal", const(row.least - 1, u32), load(least.name, u32, *w.args[: outer[w]])))
-    condition = both(*conditions)
-    assert condition is not None
+        smallest.append(load(least.name, u32, *w.args[: outer[w]]))
+    condition = _large_enough(row, smallest * 2 if len(smallest) == 1 else smallest)
     plain = copy((map_expressions((loop,), lambda e: substitute(e, {ins: _products(row, *words)}))), taken)
     return replace_loop(kernel, axis, lambda _: (If(condition, (loop,), plain),))
+
+
+def _large_enough(row: Dot, smallest: list[Expr]) -> Expr:
+    """Whether the smallest magnitudes of both operands, as `_magnitude` has them, are normal numbers and their exponents add up to those of two numbers that the instruction multiplies as f32 would."""
+    mantissa = round(-math.log2(row.left.epsilon))
+    exponents = [call("shift_right", e, const(mantissa, u32)) for e in smallest]
+    normal = [call("less_equal", const((1 << mantissa) - 1, u32), e) for e in dict.fromkeys(smallest)]
+    condition = both(*normal, call("less_equal", const(2 * (row.least >> mantissa), u32), call("add", *exponents)))
+    assert condition is not None
+    return condition
 
 
 def _smallest(
