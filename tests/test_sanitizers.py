@@ -26,6 +26,7 @@ from luminal.ir.graph import Port
 from luminal.ir.interpret.judge import judge
 from luminal.ir.layout import as_array, layout
 from luminal.runtimes.clang.compiler import find_compiler
+from luminal.runtimes.clang.driver import Driver
 from luminal.search.draw import draw
 from luminal.search.reference import reference
 
@@ -142,8 +143,9 @@ def test_clean(level: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     flags: tuple[str, ...] = ()
     for place in range(len(FILES)):
         compilation = next(c.compilation for c in cases if c.entry.startswith(f"c{place}_"))
-        target, rendered = compilation.target, compilation.rendered
-        flags = compilation.runtime.flags(find_compiler(compiler), target)  # type: ignore[attr-defined]
+        target, rendered, runtime = compilation.target, compilation.rendered, compilation.runtime
+        assert isinstance(runtime, Driver)
+        flags = runtime.flags(find_compiler(compiler), target)
         (tmp_path / f"c{place}.c").write_text(rendered.source)
         (tmp_path / f"c{place}.h").write_text(rendered.header)
         run([compiler, *flags, "-c", f"c{place}.c"], tmp_path)

@@ -36,7 +36,7 @@ STRIP_ROWS = 64  # rows of each thread from which on it packs strips of columns 
 STRIP_DEPTH = 32  # and elements of the reduction: with fewer, what takes the time is the result, which strips go through in short pieces (1000 × 16 × 1000: 0.85 × as fast as whole rows)
 STRIP_TILES = 64  # tiles of rows that strips go by before the next rows: what they read of 512 along the reduction stays in the second cache
 # Multiply-adds for each lane of a vector from which on strips are packed, and up to which rows that are read in place are no slower than panels of them.  (Golden Cove, two threads, f32, against tiles in place or
-# panels: 128³ as fast, 192³ 1.15 and 256³ 1.2 × as fast, 384³ 1.1, 512³ 1.05, 768³ 0.95; f64 192³ and 256³ 1.25.)
+# panels: 128³ as fast, 192³ 1.15 and 256³ 1.2 × as fast, 384³ 1.1, 512³ 1.05; f64 192³ and 256³ 1.25.)
 STRIP_WORK, MOST_STRIP_WORK = 3 << 16, 1 << 23
 SCREENED = 8  # registers that do not accumulate where two ways to multiply meet after a tile: clang 14 spills accumulators inside the loop with fewer
 STREAM_TILES = 8  # column tiles whose sums stay in the first cache while the column operand streams by

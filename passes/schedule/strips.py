@@ -1,11 +1,10 @@
 """The plan for contractions whose rows lie along the reduction: each thread has rows of its own, reads them where they lie, and packs the columns that it multiplies them with.
 
     for batch, blocks of rows parallel
-      for p.0                                    blocks of the reduction; partial sums live in the output
-        for column.0                             strips as wide as the registers allow; another such nest has narrower ones of what is left over
-          pack the column operand                one strip [p.1, columns], the thread's own
-          for row.0, row.1
-            acc[rows, columns] in registers      A[row, p] is read where it lies
+      for column.0                               strips as wide as the registers allow; another such nest has narrower ones of what is left over
+        pack the column operand                  one strip [p, columns], the thread's own; the reduction is no longer than a panel of the cost model
+        for row.0, row.1
+          acc[rows, columns] in registers        A[row, p] is read where it lies
 
 A tile's few rows are read from one end to the other, one element of each for many multiply-adds: a copy would make nothing faster.  A strip is read once for each tile of rows: its copy begins at a line, lies
 in few pages and on all sets of a cache, whatever the length of the operand's rows.  Threads share nothing that one of them writes, so none waits for another; the same columns are packed by each, which
