@@ -17,14 +17,14 @@ demo: $(VENV)/demo
 	$(BIN)/luminal compile samples/gemm.toml --runtime clang --test "M=100, N=100, K=100"
 
 test: $(VENV)/test
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -q -n 2 $(ARGS)
 
 check: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -W error
+	$(BIN)/python -m pytest -q -n 2 -W error
 
 # Beside NumPy, and PyTorch where that is installed (.venv/bin/pip install torch).  BENCH="--only gemm --blocks 3" for less.
 bench: $(VENV)/demo

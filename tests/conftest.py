@@ -10,12 +10,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 # Collecting garbage walks every interned node again and again (a quarter of the time of passes), and there are no cycles worth it: after every 200 000 objects it still took 3 % of compiling.
 gc.set_threshold(1_000_000, 50, 100)
 # Threads that wait sleep, and NumPy's own are one (it reads that when it is imported): two processes of tests share the machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+# Files whose tests share something that takes long to make: one process runs them all, where several share the tests.
+TOGETHER = {
+    f"tests/test_{name}.py"
+    for name in ("cuda_composites", "cuda_operators", "cuda_shim", "dtype_table", "language_forms", "loops_forms", "packaging")
+}
+
+
+class Together(LoadScopeScheduling):
+    """A test to the process that is free first, but for the files of TOGETHER.  (Not by xdist's marks: they are written into the names of tests, which pytest 9.2 no longer lets it do, and no
+    word is said of it.)"""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return file if file in TOGETHER else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return Together(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -12,7 +12,7 @@ from luminal.ir.errors import ToolError
 from luminal.ir.program import BAD_INDEX
 from luminal.runtimes.cuda import nvrtc
 
-pytestmark = [pytest.mark.usefixtures("plain_c"), pytest.mark.xdist_group("cuda_composites")]
+pytestmark = pytest.mark.usefixtures("plain_c")
 
 SAMPLES = sorted(ROOT.glob("samples/*.toml"))
 LIBRARY = sorted(ROOT.glob("ops/*/*.toml"))

@@ -16,7 +16,7 @@ from luminal.ir.primops import COMBINERS, OPS, accepts
 from luminal.runtimes.cuda import nvrtc
 from test_cuda_composites import nvrtc_version
 
-pytestmark = [pytest.mark.usefixtures("plain_c"), pytest.mark.xdist_group("cuda_operators")]
+pytestmark = pytest.mark.usefixtures("plain_c")
 
 FLOATS = (f64, f32, f16, bf16, f8e4m3, f8e5m2)
 INTEGERS = tuple(DTYPES[n] for n in ("i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"))

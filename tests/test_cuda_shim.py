@@ -20,7 +20,7 @@ from luminal.ir.graph import Port, Size
 from luminal.ir.program import DEVICE_ERROR, Array, Assign, Barrier, Block, Call, Define, For, Function, If, Param, Program, Region, Scratch, StoreTo
 from luminal.runtimes import find
 
-pytestmark = [needs_host, pytest.mark.xdist_group("cuda_shim")]
+pytestmark = needs_host
 
 N, THREADS = size("N"), 64
 b, t = var("b"), var("t")

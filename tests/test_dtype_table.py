@@ -18,7 +18,7 @@ from luminal.passes.pipeline import run_pipeline
 from luminal.runtimes import find
 from running import composite
 
-pytestmark = [pytest.mark.usefixtures("plain_c"), pytest.mark.xdist_group("dtype_table")]
+pytestmark = pytest.mark.usefixtures("plain_c")
 
 RUNTIMES = ["reference", *(["clang", "cuda"] if HAS_CC else [])]
 SEED = 20261128

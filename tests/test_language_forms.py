@@ -27,7 +27,7 @@ from luminal.ir.target import Options
 from luminal.passes.pipeline import run_pipeline
 from luminal.runtimes import find
 
-pytestmark = [pytest.mark.usefixtures("plain_c"), pytest.mark.xdist_group("language_forms")]
+pytestmark = pytest.mark.usefixtures("plain_c")
 
 SEED = 20261121
 GROUP = 60  # outputs of one composite

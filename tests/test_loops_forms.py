@@ -27,7 +27,7 @@ from luminal.runtimes.clang.driver import Driver
 from luminal.runtimes.clang.library import Library
 from running import composite
 
-pytestmark = [pytest.mark.usefixtures("plain_c"), pytest.mark.xdist_group("loops_forms")]
+pytestmark = pytest.mark.usefixtures("plain_c")
 
 
 @cache

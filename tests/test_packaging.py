@@ -20,13 +20,10 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 NOT_SHIPPED = {"tests", "docs", "build", "dist"}
 
-pytestmark = [
-    pytest.mark.xdist_group("packaging"),
-    pytest.mark.skipif(
-        importlib.util.find_spec("pip") is None or int(importlib.metadata.version("setuptools").split(".")[0]) < 77,
-        reason="building a wheel needs pip and setuptools >= 77",
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("pip") is None or int(importlib.metadata.version("setuptools").split(".")[0]) < 77,
+    reason="building a wheel needs pip and setuptools >= 77",
+)
 
 
 def shipped() -> list[Path]:
