@@ -163,7 +163,8 @@ class Known(Knowledge):
 
     def _by_elimination(self, p: Poly, depth: int, used: tuple[int, ...]) -> bool:
         """Replace one atom by its extreme; the first that can be is taken (its extreme is attained, so nothing is lost), but for divisions and branches."""
-        for a in sorted(pl.atoms(p), key=self.elimination_order):
+        atoms = pl.atoms(p)
+        for a in sorted(atoms, key=self.elimination_order) if len(atoms) > 1 else atoms:
             linear = pl.linear(p, a)
             if linear is None:
                 continue
