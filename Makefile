@@ -8,7 +8,7 @@ CC_FOUND := $(shell for c in clang gcc $$(ls /usr/bin 2>/dev/null | grep -E '^(c
 CC_EXTRA := $(if $(CC_FOUND),,cc)
 comma := ,
 
-.PHONY: demo test check bench chart sizes bless docs reports clean
+.PHONY: demo test check bench chart sizes bless docs tables reports clean
 
 demo: $(VENV)/demo
 	@echo; echo "== the C that samples/gemm.toml becomes (its first lines)"
@@ -41,6 +41,10 @@ bless: $(VENV)/test
 docs: $(VENV)/demo
 	$(BIN)/python -m luminal.cli.library_page > docs/ops.md
 	$(BIN)/python -m luminal.cli.schedule_page > docs/schedules.md
+
+# The tables of the S-expression parser, from its grammar.
+tables: $(VENV)/demo
+	$(BIN)/python -m luminal.dsl.grammar.make > dsl/grammar/tables.new && mv dsl/grammar/tables.new dsl/grammar/tables.py
 
 # What each runtime computes right, in minutes; `make report-clang FULL_clang=` leaves out no dtype or layout and takes about an hour.  --resume goes on where an interrupted run was.
 JOBS ?= 2

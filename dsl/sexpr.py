@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .diagnostics import shorten
@@ -241,7 +240,10 @@ def _token(text: Text, token: Any) -> Form:
 
 @cache
 def _lark() -> Lark:
+    """The parser: with its tables as they are kept, where this Lark would make the same of this grammar."""
     from lark import Lark
 
-    grammar = (Path(__file__).parent / "grammar" / "sexpr.lark").read_text("utf-8")
-    return Lark(grammar, parser="lalr", lexer="basic", maybe_placeholders=False)
+    from .grammar import make, tables
+
+    text = make.grammar()
+    return Lark.load(tables.TABLES) if make.made_of(text) == tables.MADE_OF else make.from_grammar(text)

@@ -17,12 +17,15 @@ variable is in scope says that its range is not empty (N >= 1).
 from __future__ import annotations
 
 from . import polynomial as pl
+from .counterexamples import counterexample
 from .dtypes import INDEX
 from .expr import Expr
 from .knowledge import Knowledge, Range
 from .polynomial import Poly
 
 FUEL = 120  # goals that one proof may look at
+LONG = FUEL - 20  # what is left of them when a point is looked for at which there is nothing to prove
+REFUTED = -(1 << 30)  # where there is one: no goal is looked at after this
 DEPTH = 3  # facts that one proof may combine
 
 Goal = frozenset[tuple[pl.Monomial, int]]  # the terms of a polynomial that is to be >= 0
@@ -39,6 +42,7 @@ class Known(Knowledge):
         self._tried: dict[tuple[Goal, int, frozenset[int]], bool] = {}  # steps of proofs: the depth that is left, and the facts that are used up
         self._within = 0  # side conditions
         self._fuel = 0
+        self._goal: Poly | None = None  # what the search is for
 
     # ---- proofs
 
@@ -71,9 +75,23 @@ class Known(Knowledge):
         name = frozenset(p.items())
         found = self._proved(name)
         if found is None:
-            self._fuel = FUEL
+            self._fuel, self._goal = FUEL, p
+            before = len(self._asides)
             found = self._proofs[name] = self._search(p, DEPTH, ())
+            if self._fuel <= REFUTED:  # what else was being looked for was not found for that reason
+                for aside in list(self._asides)[before:]:
+                    del self._asides[aside]
+            self._goal = None
         return found
+
+    def _hopeless(self) -> bool:
+        """The search has become long, and a point is found that refutes what it is for; then nothing more is looked at."""
+        point = None if self._goal is None else counterexample(self, self._goal)
+        if point is None:
+            return False
+        self.points.append(point)
+        self._fuel = REFUTED
+        return True
 
     def _proved(self, name: Goal) -> bool | None:
         """What an earlier proof said; a proof with less knowledge counts where it succeeded."""
@@ -110,7 +128,11 @@ class Known(Knowledge):
 
     def _search(self, p: Poly, depth: int, used: tuple[int, ...]) -> bool:
         """A proof of p >= 0, which no point refutes."""
+        if self._fuel <= REFUTED:
+            return False
         self._fuel -= 1
+        if self._fuel == LONG and self._hopeless():
+            return False
         g = pl.content(p)
         if g > 1:
             p = {m: c // g for m, c in p.items() if m or c // g}
@@ -141,7 +163,8 @@ class Known(Knowledge):
 
     def _by_elimination(self, p: Poly, depth: int, used: tuple[int, ...]) -> bool:
         """Replace one atom by its extreme; the first that can be is taken (its extreme is attained, so nothing is lost), but for divisions and branches."""
-        for a in sorted(pl.atoms(p), key=self.elimination_order):
+        atoms = pl.atoms(p)
+        for a in sorted(atoms, key=self.elimination_order) if len(atoms) > 1 else atoms:
             linear = pl.linear(p, a)
             if linear is None:
                 continue

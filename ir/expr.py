@@ -60,7 +60,22 @@ Scalar = int | float | bool
 class Expr:
     """One interned node.  Build it with the functions below, never directly."""
 
-    __slots__ = ("__weakref__", "args", "attr", "buffers", "dtype", "is_const", "is_position", "key", "names", "op", "order", "poly", "typed")
+    __slots__ = (
+        "__weakref__",
+        "args",
+        "attr",
+        "buffers",
+        "canonical",
+        "dtype",
+        "is_const",
+        "is_position",
+        "key",
+        "names",
+        "op",
+        "order",
+        "poly",
+        "typed",
+    )
     op: str  # const | axis | size | var | load | first | last | an operator of the table | a program-level form
     args: tuple[Expr, ...]
     attr: Any  # const: the value; axis: its number; size, var, load, first, last, to_line: the name; fold: the combiner; extract: the lane; ins: the name;
@@ -74,6 +89,7 @@ class Expr:
     key: str | None
     order: tuple[Expr, ...] | None  # of `postorder`, where it is short
     poly: Mapping[tuple[Expr, ...], int] | None
+    canonical: bool  # whether it is a sum or product as `polynomial.expr` writes it
     typed: bool  # whether the verifier has found that this operator fits its operands: nodes are immutable, so it is not asked again
 
     def __repr__(self) -> str:
@@ -82,13 +98,13 @@ class Expr:
         return show_expr(self)
 
     def __add__(self, other: Expr | int) -> Expr:
-        return add(self, as_expr(other))
+        return add(self, other if isinstance(other, Expr) else const(other))
 
     def __radd__(self, other: Expr | int) -> Expr:
         return add(as_expr(other), self)
 
     def __sub__(self, other: Expr | int) -> Expr:
-        return add(self, mul(as_expr(other), const(-1)))
+        return add(self, mul(other, const(-1)) if isinstance(other, Expr) else const(-other))
 
     def __rsub__(self, other: Expr | int) -> Expr:
         return add(as_expr(other), mul(self, const(-1)))
@@ -97,7 +113,7 @@ class Expr:
         return mul(self, const(-1))
 
     def __mul__(self, other: Expr | int) -> Expr:
-        return mul(self, as_expr(other))
+        return mul(self, other if isinstance(other, Expr) else const(other))
 
     def __rmul__(self, other: Expr | int) -> Expr:
         return mul(as_expr(other), self)
@@ -153,7 +169,7 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -
     found.op, found.args, found.attr, found.dtype = op, args, attr, dtype
     found.is_const = op == "const"
     found.key = found.poly = found.order = None
-    found.typed = False
+    found.typed = found.canonical = False
     position = (dtype is INDEX or dtype is bool_) and op not in _NO_POSITIONS
     if args:
         names, buffers = args[0].names, args[0].buffers
@@ -205,7 +221,10 @@ ZERO, ONE = const(0), const(1)
 
 
 def axis(number: int) -> Expr:
-    return make("axis", INDEX, (), number)
+    return _axes[number] if 0 <= number < len(_axes) else make("axis", INDEX, (), number)
+
+
+_axes = tuple([make("axis", INDEX, (), k) for k in range(8)])  # which every view has
 
 
 def size(name: str) -> Expr:

@@ -387,5 +387,8 @@ def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:
             case _:
                 pass
         changed = change(s)
-        result.extend((s,) if changed is None else changed)
+        if changed is None:
+            result.append(s)
+        else:
+            result.extend(changed)
     return block if len(result) == len(block) and all(map(is_, result, block)) else tuple(result)

@@ -346,7 +346,10 @@ class Knowledge:
         low: int | None = 0
         high: int | None = 0
         for m, c in p.items():
-            a, b = self.atom_interval(m[0]) if len(m) == 1 else product([self.atom_interval(x) for x in m]) if m else (1, 1)
+            if not m:
+                low, high = None if low is None else low + c, None if high is None else high + c
+                continue
+            a, b = self.atom_interval(m[0]) if len(m) == 1 else product([self.atom_interval(x) for x in m])
             if c < 0:
                 a, b = b, a
             low = None if low is None or a is None else low + a * c
@@ -393,7 +396,8 @@ def _range(r: Range | tuple[End, End, int] | Size) -> Range:
 
 def _within(r: Range, point: Point) -> tuple[int | None, int | None] | None:
     """The bounds of a range at a point; None where they have no value there, or what the range is exactly is not within them."""
-    low, high = (point.of(end) if isinstance(end, Expr) else end for end in (r.min, r.max))
+    low = point.of(r.min) if isinstance(r.min, Expr) else r.min
+    high = point.of(r.max) if isinstance(r.max, Expr) else r.max
     if (low is None and r.min is not None) or (high is None and r.max is not None):
         return None
     if r.exactly is None:

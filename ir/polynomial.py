@@ -82,9 +82,12 @@ def times(a: Poly, b: Poly) -> Poly:
 def combined(op: str, args: list[Poly]) -> Poly | None:
     """add, sub, mul or neg of polynomials; None where a product would have too many terms or factors."""
     if op == "mul":
-        small = min(len(a) for a in args) <= 1 or len(args[0]) * len(args[1]) <= MOST_TERMS
-        short = sum(max(map(len, a), default=0) for a in args) <= MOST_FACTORS
-        return times(args[0], args[1]) if small and short else None
+        a, b = args
+        if is_constant(b):  # the most of them
+            return scaled(a, b.get((), 0))
+        if len(a) > 1 and len(b) > 1 and len(a) * len(b) > MOST_TERMS:
+            return None
+        return times(a, b) if max(map(len, a), default=0) + max(map(len, b)) <= MOST_FACTORS else None
     if op == "neg":
         return scaled(args[0], -1)
     return plus(args[0], args[1], 1 if op == "add" else -1)
@@ -98,6 +101,14 @@ def poly(e: Expr) -> Poly:
         return atom(e)
     if e.poly is not None:
         return e.poly
+    if e.op != "neg":
+        a, b = e.args
+        if (a.op not in _LINEAR or a.poly is not None) and (b.op not in _LINEAR or b.poly is not None):  # all that it is made of is known
+            made = combined(e.op, [poly(a), poly(b)])
+            if made is None:
+                return atom(e)
+            e.poly = made
+            return made
     done: dict[Expr, Poly] = {}
     stack = [e]
     while stack:
@@ -120,7 +131,7 @@ def poly(e: Expr) -> Poly:
 
 def composed(p: Poly, by: Mapping[Expr, Expr]) -> Poly | None:
     """The polynomial with other expressions in the place of its atoms; None where a product would have too many terms or factors."""
-    if all(by[a] is a for m in p for a in m):
+    if not [a for m in p for a in m if by[a] is not a]:
         return p
     result: Poly = {}
     for m, c in p.items():
@@ -190,7 +201,7 @@ def linear(p: Poly, a: Expr) -> tuple[Poly, Poly] | None:
 
 def order(m: Monomial) -> tuple[int, list[str]]:
     """Terms of higher degree first, the constant last."""
-    return (-len(m), [key(a) for a in m])
+    return (-len(m), [a.key or key(a) for a in m])
 
 
 def expr(p: Poly) -> Expr:
@@ -205,7 +216,10 @@ def expr(p: Poly) -> Expr:
         elif p[m] != 1:
             term = make("mul", INDEX, (term, const(p[m])))
         result = term if result is None else make("add", INDEX, (result, term))
-    return ZERO if result is None else result
+    if result is None:
+        return ZERO
+    result.canonical = result.op in _LINEAR
+    return result
 
 
 def divided(x: Poly, d: Poly) -> tuple[Poly, Poly]:

@@ -343,9 +343,13 @@ def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:
             case For() | While() | Region():
                 s = with_body(s, map_block(s.body, change))
             case If():
-                s = If(s.condition, map_block(s.body, change), map_block(s.orelse, change))
+                body, orelse = map_block(s.body, change), map_block(s.orelse, change)
+                s = s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
             case _:
                 pass
         changed = change(s)
-        result.extend((s,) if changed is None else changed)
-    return tuple(result)
+        if changed is None:
+            result.append(s)
+        else:
+            result.extend(changed)
+    return block if len(result) == len(block) and all(map(is_, result, block)) else tuple(result)

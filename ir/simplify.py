@@ -50,7 +50,11 @@ def simplify(e: Expr, known: KnownLike | None = None) -> Expr:
         if waiting:
             stack += waiting
             continue
-        result = _step(n, tuple([memo[a] for a in n.args]), known) if whole is None else pl.expr(regrouped(whole, known))
+        if whole is None:
+            result = _step(n, tuple([memo[a] for a in n.args]), known)
+        else:
+            whole = regrouped(whole, known)
+            result = n if n.canonical and whole is n.poly else pl.expr(whole)
         memo[n] = result
         memo.setdefault(result, result)
     return memo[e]
@@ -73,7 +77,11 @@ def _terms(n: Expr) -> Poly | None:
     if n.dtype is not INDEX or n.op not in _LINEAR:
         return None
     p = pl.poly(n)
-    return None if any(a.op in _LINEAR for m in p for a in m) else p
+    for m in p:
+        for a in m:
+            if a.op in _LINEAR:  # a product that would have had too many terms
+                return None
+    return p
 
 
 def as_known(known: KnownLike | None) -> Known:
@@ -136,27 +144,35 @@ def _step(n: Expr, args: tuple[Expr, ...], known: Known) -> Expr:
 
 def regrouped(p: Poly, known: Known) -> Poly:
     """d·(x // d) → x where x % d is proven 0;   d·(x // d) + y % d → x where d divides x - y, also times a factor."""
-    changed: Poly | None = p if any(a.args for m in p for a in m) else None
+    changed: Poly | None = p
     while changed is not None:
         p = changed
-        candidates = ((m, a) for m in p for a in m if a.op in ("floordiv", "mod") and a.is_position)
-        changed = next((found for m, a in candidates if (found := _regroup(p, m, a, known)) is not None), None)
+        changed = _regrouped_once(p, known)
     return p
+
+
+def _regrouped_once(p: Poly, known: Known) -> Poly | None:
+    for m in p:
+        for a in m:
+            if a.args and a.op in ("floordiv", "mod") and a.is_position:
+                found = _regroup(p, m, a, known)
+                if found is not None:
+                    return found
+    return None
 
 
 def _regroup(p: Poly, m: pl.Monomial, a: Expr, known: Known) -> Poly | None:
     known = known.home(a)
-    x, d = (pl.poly(arg) for arg in a.args)
+    x, d = pl.poly(a.args[0]), pl.poly(a.args[1])
     if not d or (m.count(a) if len(d) == 1 else pl.degree(p, a)) != 1:
         return None
+    if a.op == "mod" and len(p) < 2:
+        return None
     # a divisor of one term stands in every term by itself, the terms of a longer one only together
-    factor = {tuple(b for b in m if b is not a): p[m]} if len(d) == 1 else pl.coefficient(p, a)[0]
-    without = pl.plus(p, pl.times(factor, pl.atom(a)), -1)
+    factor = {tuple([b for b in m if b is not a]): p[m]} if len(d) == 1 else pl.coefficient(p, a)[0]
     if a.op == "floordiv":
         q, r = pl.divided(factor, d)
-        return None if r or not is_multiple(x, d, known) else pl.plus(without, pl.times(q, x))
-    if len(p) < 2:
-        return None
+        return None if r or not is_multiple(x, d, known) else pl.plus(pl.plus(p, pl.times(factor, pl.atom(a)), -1), pl.times(q, x))
     quotient = known.quotients.get(a)
     if quotient is None:
         quotient = known.quotients[a] = divide(x, d, known)
@@ -165,13 +181,13 @@ def _regroup(p: Poly, m: pl.Monomial, a: Expr, known: Known) -> Poly | None:
     for dividend, q in ((x, quotient), *((pl.poly(b.args[0]), pl.atom(b)) for b in others)):
         whole = pl.times(pl.times(factor, d), q)
         if all(p.get(k) == c for k, c in whole.items()) and (dividend is x or not pl.divided(pl.plus(dividend, x, -1), d)[1]):
-            return pl.plus(pl.plus(without, whole, -1), pl.times(factor, dividend))
+            return pl.plus(pl.plus(pl.plus(p, pl.times(factor, pl.atom(a)), -1), whole, -1), pl.times(factor, dividend))
     return None
 
 
 def is_multiple(x: Poly, d: Poly, known: Known) -> bool:
     """x % d == 0 is known, for d other than 0."""
-    if any(pl.poly(z.args[0]) == x and pl.poly(z.args[1]) == d for z in known.zeros):
+    if known.zeros and any(pl.poly(z.args[0]) == x and pl.poly(z.args[1]) == d for z in known.zeros):
         return True
     if not pl.is_constant(d):
         return not pl.divided(x, d)[1]

@@ -10,7 +10,7 @@ from .expr import Expr, add, floordiv, make, maximum, minimum, mod, mul
 
 _NONE: frozenset[Expr] = frozenset()
 _NO_NAMES: frozenset[str] = frozenset()
-SHORT = 32  # nodes of which an expression remembers the order; what is longer, such as a sum of a thousand terms, would hold as much for each of its parts
+SHORT = 96  # nodes of which an expression remembers the order; what is longer, such as a sum of a thousand terms, would hold as much for each of its parts
 
 
 def postorder(*roots: Expr) -> Collection[Expr]:

@@ -58,19 +58,20 @@ class Point:
 
     def of(self, e: Expr) -> int | None:
         """The value of an integer expression; None where there is a loaded value in it."""
-        found = self.memo.get(e)
+        memo = self.memo
+        found = memo.get(e)
         if found is None:
-            for n in missing(e, self.memo):
+            for n in missing(e, memo) if e.args else (e,):
                 if not (n.dtype is INDEX or n.dtype is bool_):
                     continue  # narrower integers wrap
                 if n.args:
-                    operands = [self.memo[a] for a in n.args if a in self.memo]
+                    operands = [memo[a] for a in n.args if a in memo]
                     value = evaluate_node(n, operands) if len(operands) == len(n.args) else None
                 else:
                     value = n.attr if n.is_const else self._named(n)
                 if value is not None:
-                    self.memo[n] = value
-            found = self.memo.get(e)
+                    memo[n] = value
+            found = memo.get(e)
         return found
 
     def _named(self, leaf: Expr) -> int | None:

@@ -58,6 +58,7 @@ def test_the_ring(seed: int) -> None:
         assert got is not None and well_formed(got) and value(got, at) == want
         assert pl.poly(pl.expr(got)) == got, "an expression is read as what it was written from"
         assert pl.expr(pl.poly(pl.expr(got))) is pl.expr(got)
+        assert pl.expr(got).canonical == (pl.expr(got).op in ("add", "mul")), "only what is written so need not be written again"
     assert pl.plus(a, a, -1) == {} and pl.is_constant(pl.plus(a, a, -1))
     assert pl.times(a, pl.plus(b, c)) == pl.plus(pl.times(a, b), pl.times(a, c))
 
@@ -137,6 +138,14 @@ def test_reading() -> None:
     for _ in range(5):
         shared = shared + shared
     assert pl.poly(shared) == {(x,): 32, (): 32}
+
+
+def test_other_spellings_are_not_taken_for_canonical() -> None:
+    from luminal.ir.simplify import simplify
+
+    for e in (call("add", call("mul", const(3), y), x), call("add", const(2), call("mul", y, x)), call("sub", call("add", y, x), y)):
+        assert not e.canonical
+        assert simplify(e) is pl.expr(pl.poly(e)) and not e.canonical
 
 
 def test_composed() -> None:

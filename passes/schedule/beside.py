@@ -22,8 +22,10 @@ def in_pieces(address: Expr, axis: str, width: int) -> bool:
     """Whether vectors along an axis find an operand beside each other though it moves by pieces of them, as x // 2 does."""
     if not taken_apart(address, axis):
         return False
-    first, *rest = (simplify(substitute(address, {var(axis): var(axis) * width + k}), Known({})) for k in range(width))
-    return all(minus(e, first).is_const for e in rest)
+    known = Known({})
+    lanes = (simplify(substitute(address, {var(axis): var(axis) * width + k}), known) for k in range(width))
+    first = next(lanes)
+    return all(minus(e, first).is_const for e in lanes)
 
 
 def bare(address: Expr, axis: str) -> Expr:

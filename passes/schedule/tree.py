@@ -130,18 +130,25 @@ def replace_at(block: Block, path: Sequence[Stmt], new: Block) -> Block:
     """The block with the last statement of a path through it replaced; only what is on the path is made anew."""
     for k in range(len(path) - 1, 0, -1):
         parent, old = path[k - 1], path[k]
-        if isinstance(parent, If) and any(s is old for s in parent.body):
+        if isinstance(parent, Loop):
+            new = (with_body(parent, _spliced(parent.body, old, new)),)
+        elif isinstance(parent, If) and any(s is old for s in parent.body):
             new = (If(parent.condition, _spliced(parent.body, old, new), parent.orelse),)
         elif isinstance(parent, If):
             new = (If(parent.condition, parent.body, _spliced(parent.orelse, old, new)),)
         else:
-            assert isinstance(parent, (Loop, While, Region))
+            assert isinstance(parent, (While, Region))
             new = (with_body(parent, _spliced(parent.body, old, new)),)
     return _spliced(block, path[0], new)
 
 
 def _spliced(block: Block, old: Stmt, new: Block) -> Block:
-    place = next(k for k, s in enumerate(block) if s is old)
+    if len(block) == 1:
+        assert block[0] is old
+        return new
+    place = 0
+    while block[place] is not old:
+        place += 1
     return (*block[:place], *new, *block[place + 1 :])
 
 
