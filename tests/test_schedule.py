@@ -70,8 +70,17 @@ def test_low_levels_leave_a_cpu_kernel_alone() -> None:
                                   "max_plus", "batched", "linear", "two_reductions", "prologue", "convolution", "distances"])  # fmt: skip
 def test_reuse_is_found_whatever_the_operation(name: str) -> None:
     (kernel,) = schedule(module(name), CPU, Options()).kernels
-    assert kernel.schedule[-1] == "region", kernel.notes
+    assert kernel.schedule[-1].startswith("region"), kernel.notes
     assert len([line for line in kernel.schedule if line.startswith("variant")]) in (0, 2, 4, 5)
+
+
+def test_how_deep_panels_are_and_whether_they_are_asked_for_follows_from_the_caches() -> None:
+    """Where the second cache holds deeper panels partial sums come and go less often; where the last cache is far away the next panel is on its way; uneven cores take what is left over on both machines."""
+    near, far = (schedule(module("gemm"), t, Options()).kernels[0].schedule for t in (AVX512, replace(AVX512, l1=48 << 10, l2=2 << 20, l3=105 << 20)))
+    near, far = (steps[[k for k, line in enumerate(steps) if line == "variant"][-1] :] for steps in (near, far))
+    assert "split p 512" in near and not any(line.startswith("prefetch_panel") for line in near)
+    assert "split p 1024" in far and "prefetch_panel B.packed p.1 i.0.1 j.0" in far
+    assert near[-1] == far[-1] == "region queue=i.0.0"
 
 
 def test_what_is_multiplied_twice_is_packed_once() -> None:
