@@ -22,7 +22,7 @@
                 | "tiles" ("begin" | "end")                                a thread's tile registers: `multiply` stands between the two
                 | "fail" INT                                               leave with an error code; inside a parallel loop it sets the sticky flag instead
     tile      ::= NAME "[" expr, … "]"                                     the flat address of the first element, and how far it is to the next row (of operands: to the next step, the next row)
-    PRAGMA    ::= "unroll" | "parallel" | "workshare" | "block.x" … "thread.z"
+    PRAGMA    ::= "unroll" | "parallel" | "workshare" | "queue" | "block.x" … "thread.z"
     entry     ::= "entry" ":" block                                        checks, temporaries, calls; the C function that the user sees
 
 A function sees the sizes and its own parameters; a parameter that is called as a size passes that size.
@@ -109,7 +109,7 @@ class For:
     stop: Expr
     body: Block
     step: Expr = ONE
-    pragma: str = ""  # "" | unroll | parallel | workshare | block.x … thread.z
+    pragma: str = ""  # "" | unroll | parallel | workshare | queue | block.x … thread.z
     serial_if: Expr | None = None  # parallel only: run by one thread where this holds (too little work to fork)
 
 
@@ -182,7 +182,7 @@ class Tiles:
     begin: bool
 
 
-PRAGMAS = ("unroll", "parallel", "workshare", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z")
+PRAGMAS = ("unroll", "parallel", "workshare", "queue", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z")
 Stmt = Define | Assign | Array | Scratch | StoreTo | For | If | While | Region | Barrier | Call | Fail | Prefetch | Multiply | Tiles
 Block = tuple[Stmt, ...]
 

@@ -27,7 +27,7 @@ def with_team(block: Block) -> Iterator[tuple[Stmt, str]]:
 
 def team_inside(stmt: Stmt, around: str) -> str:
     """What is around the statements inside `stmt`: "", region or loop."""
-    if isinstance(stmt, For) and (stmt.pragma == "parallel" or (stmt.pragma == "workshare" and around)):
+    if isinstance(stmt, For) and (stmt.pragma == "parallel" or (stmt.pragma in ("workshare", "queue") and around)):
         return "loop"
     return around or ("region" if isinstance(stmt, Region) else "")
 

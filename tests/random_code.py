@@ -93,7 +93,7 @@ class _Kernels:
         fill = Loop("i", ZERO, M, (Loop("j", ZERO, N, (Store("tile", (I, J), self.value((I, J), sources, 2)),)),), "workshare")
         use_i = var("i.b")
         mirrored = load("tile", self.dtype, M - 1 - use_i, var("j.b"))
-        read = Loop("i.b", ZERO, M, (Loop("j.b", ZERO, N, (Store(out, (use_i, var("j.b")), mirrored),)),), "workshare")
+        read = Loop("i.b", ZERO, M, (Loop("j.b", ZERO, N, (Store(out, (use_i, var("j.b")), mirrored),)),), "queue")
         return (Alloc(Buffer("tile", self.dtype, (M, N), "shared", align=64)), Region((fill, Barrier(), read)))
 
     def steps(self, out: str, sources: list[str]) -> Block:
@@ -208,7 +208,7 @@ def _shift(rng: random.Random, dtype: DType, lanes: int) -> p.Function:
     total = fold("add", broadcast(by, lanes))
     picked = extract(load("parts", vector, ZERO), rng.randrange(lanes))
     copy = p.For("i", ZERO, N, (p.StoreTo("work", i, load("out", dtype, i)),), ONE, "workshare")
-    back = p.For("i", ZERO, N, (p.StoreTo("out", i, call("add", call("add", load("work", dtype, i), total), var("seen", dtype))),), ONE, "workshare")
+    back = p.For("i", ZERO, N, (p.StoreTo("out", i, call("add", call("add", load("work", dtype, i), total), var("seen", dtype))),), ONE, "queue")
     body: tuple[p.Stmt, ...] = (
         p.Array("parts", vector, 2, rng.choice(("stack", "register"))),
         p.For("k", ZERO, const(2), (p.StoreTo("parts", k, broadcast(by, lanes)),), ONE, "unroll"),

@@ -15,7 +15,7 @@ from luminal.ir.dtypes import bf16, bool_, f8e4m3, f8e5m2, f16, f32, f64, i8, i3
 from luminal.ir.evaluate import evaluate
 from luminal.ir.expr import ONE, ZERO, call, const, floordiv, load, maximum, minimum, mod, size, var
 from luminal.ir.graph import Port, Size
-from luminal.ir.program import Call, Define, Fail, For, Function, If, Param, Program, Scratch, StoreTo
+from luminal.ir.program import Barrier, Call, Define, Fail, For, Function, If, Param, Program, Region, Scratch, StoreTo
 from luminal.ir.target import Target
 from luminal.ir.version import VERSION
 from luminal.runtimes import find
@@ -279,6 +279,16 @@ def test_one_scope_shadows_another_and_gives_it_back():
     assert "for (int64_t i = N - 1; i > -1; i--) {" in source
     assert "for (int64_t i = 0; M > 0 ? i < N : i > N; i += M) {" in source
     assert "  float x = 1.0f;\n" in source and "    const float x = from[i];\n" in source
+
+
+def test_iterations_of_a_queue_are_for_the_next_thread_that_is_free():
+    params = (Param("from", f32, True, True), Param("to", f32, True), Param("N", i64))
+    loops = tuple(For("i", ZERO, N, (StoreTo("to", i, load("from", f32, i)),), pragma=pragma) for pragma in ("workshare", "queue"))
+    text = render(copy_program(functions=(Function("copy kernel", params, (Region((loops[0], Barrier(), loops[1])),)),))).source
+    assert (
+        "#pragma omp for nowait schedule(dynamic)" in text.split("#pragma omp barrier")[1]
+        and "schedule(static)" in text.split("#pragma omp barrier")[0]
+    )
 
 
 def test_threads_have_copies_of_what_iterations_only_read():

@@ -10,13 +10,14 @@ import pytest
 from luminal.ir.errors import SourceError
 from luminal.ir.expr import const, size
 from luminal.ir.graph import Size
+from luminal.ir.interpret.kernel import run
 from luminal.ir.kernel import Loop, Module, expressions, statements, substitute_block
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read, show
 from luminal.ir.walks import substitute
 from luminal.passes.schedule import Facts, cost, replay, schedule, unique
 from luminal.passes.schedule.tree import loads_in
-from scheduling import CPU, GPU, KERNELS, module, same, whole
+from scheduling import CPU, GPU, KERNELS, arrays, module, same, whole
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -70,8 +71,32 @@ def test_low_levels_leave_a_cpu_kernel_alone() -> None:
                                   "max_plus", "batched", "linear", "two_reductions", "prologue", "convolution", "distances"])  # fmt: skip
 def test_reuse_is_found_whatever_the_operation(name: str) -> None:
     (kernel,) = schedule(module(name), CPU, Options()).kernels
-    assert kernel.schedule[-1] == "region", kernel.notes
+    assert kernel.schedule[-1].startswith("region"), kernel.notes
     assert len([line for line in kernel.schedule if line.startswith("variant")]) in (0, 2, 4, 5)
+
+
+def test_how_deep_panels_are_and_whether_they_are_asked_for_follows_from_the_caches() -> None:
+    """Where the second cache holds deeper panels partial sums come and go less often; where the last cache is far away the next panel is on its way; uneven cores take what is left over on both machines."""
+    near, far = (schedule(module("gemm"), t, Options()).kernels[0].schedule for t in (AVX512, replace(AVX512, l1=48 << 10, l2=2 << 20, l3=105 << 20)))
+    near, far = (steps[[k for k, line in enumerate(steps) if line == "variant"][-1] :] for steps in (near, far))
+    assert "split p 512" in near and not any(line.startswith("prefetch_panel") for line in near)
+    assert "split p 1024" in far and "prefetch_panel B.packed p.1 i.0.1 j.0" in far
+    assert near[-1] == far[-1] == "region queue=i.0.0"
+
+
+def test_panels_of_rows_that_lie_side_by_side_are_copied_by_the_first_lanes_of_a_vector() -> None:
+    """A transposed row operand, tiles of 6 rows where a vector has 8 lanes: whole panels and one that is cut off, and more than one panel side by side."""
+    text = KERNELS["gemm"].read_text(encoding="utf-8").replace("A: f32[M, K]", "A: f32[K, M]").replace("A[i, p]", "A[p, i]")
+    before = read(text)
+    assert isinstance(before, Module)
+    after = schedule(before, Target("clang", "mid", "mid", vector_bytes=32, vector_registers=16, l1=512, l2=2048, cores=2, threads=True), Options())
+    steps = after.kernels[0].schedule
+    at = steps.index("split i.1.b.s 8 tail=pad")
+    assert steps[at - 2 : at + 2] == ("reorder p.1.b i.0.1.s i.1.b.s", "interior i.1.b.s", "split i.1.b.s 8 tail=pad", "vectorize i.1.b.s.1")
+    sizes = {"M": 131, "K": 9, "N": 67}
+    expected, found = arrays(before, sizes, np.random.default_rng(0)), arrays(before, sizes, np.random.default_rng(0))
+    assert run(before, expected, sizes, exact=True) == run(after, found, sizes, exact=True, check=True, seed=1) == 0
+    np.testing.assert_allclose(found["C"], expected["C"], rtol=1e-9, atol=1e-9)
 
 
 def test_what_is_multiplied_twice_is_packed_once() -> None:

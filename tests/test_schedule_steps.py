@@ -17,6 +17,7 @@ from scheduling import CPU, KERNELS, module, same
 
 IN_BLOCKS = "split j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder j.0 i\nvectorize j.1.1.1\nunroll j.1.1.0"
 TILE = "split i 2 tail=pad\nsplit j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder i.0 j.0 j.1.0 i.1 j.1.1.0 j.1.1.1\nvectorize j.1.1.1\nunroll j.1.1.0\nunroll i.1"
+PANELS = "split i 2 tail=pad\nsplit j 32 tail=pad\nreorder j.0 i.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nreorder p i.1.b j.1.b\nstage B j.0 p j.1.b space=shared"
 GOOD = {
     "split guard": ("pointwise", "split i 4\nsplit j 3"),
     "split cut": ("softmax", "split p 4 tail=cut\nsplit p.t 2 tail=cut\nsplit i 3 tail=cut"),
@@ -148,6 +149,8 @@ GOOD = {
     "unswitch": ("matmul_bias", "split p 8\naccumulate p.0\nsplit j 4 tail=pad\nexpand acc j.1\nfission j.1\nunswitch j.1"),
     "region": ("gemm", "split p 8\naccumulate p.0 into=C\nstage B p.1 j at=p.0 space=shared\nregion"),
     "region around a loop": ("broadcast", "serial g\nregion i"),
+    "region with a queue": ("gemm", "split p 8\naccumulate p.0 into=C\nstage B p.1 j at=p.0 space=shared\nregion queue=i"),
+    "prefetch_panel": ("gemm", f"{PANELS}\nprefetch_panel B.packed p i.0 j.0"),
 }
 
 
@@ -241,6 +244,14 @@ REFUSED = {
     "split_reduction in a loop": ("row_sum", "split_reduction p 4", "inside a loop that is not serial"),
     "split_reduction of a parallel loop": ("pointwise", "split_reduction i 4", "no reduction loop"),
     "split_reduction into nothing": ("total_sum", "split_reduction p 0", "0 chunks"),
+    "prefetch_panel of an operand": ("gemm", f"{PANELS}\nprefetch_panel A p i.0 j.0", "is no local buffer"),
+    "prefetch_panel the wrong way round": ("gemm", f"{PANELS}\nprefetch_panel B.packed p j.0 i.0", "is not inside"),
+    "prefetch_panel of the same for each": (
+        "gemm",
+        f"{PANELS.replace('stage B j.0 p j.1.b', 'stage A i.0 p i.1.b')}\nprefetch_panel A.packed p i.0 j.0",
+        "not in panels along",
+    ),
+    "region with a queue of what is not parallel": ("gemm", "split p 8\naccumulate p.0 into=C\nregion queue=p.0", "is not parallel"),
     "region without work": ("scatter", "region", "no loop is parallel"),
     "no guard": ("pointwise", "interior i j", "no guard"),
     "no guard to peel": ("row_sum", "peel p", "no guard of `p` holds up to"),

@@ -105,7 +105,7 @@ def test_what_the_default_does_at_other_sizes_is_a_candidate() -> None:
         "gemm_0 as where M <= 128",
         "gemm_0 as at all other sizes",
     ]
-    assert "region" in found[-1].scripts[0] and len({f.scripts for f in found}) == len(found)
+    assert "region queue=i.0.0" in found[-1].scripts[0] and len({f.scripts for f in found}) == len(found)
 
 
 def test_a_tuned_part_is_for_its_class_of_sizes() -> None:

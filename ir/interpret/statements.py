@@ -6,7 +6,7 @@ from typing import Any
 
 from .translate import Translator
 
-PARALLEL = frozenset({"parallel", "workshare", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z"})
+PARALLEL = frozenset({"parallel", "workshare", "queue", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z"})
 BLOCK_LIMIT = 12  # loops in one Python function; CPython allows 20 nested blocks
 
 
@@ -58,7 +58,7 @@ class Statements(Translator):
 
     def repeat(self, kind: str, variable: str, iterations: str, body: Any) -> None:
         """A loop of this kind over a Python range."""
-        if kind == "workshare":
+        if kind in ("workshare", "queue"):
             iterations = f"S.share({iterations}, {self.share})"
         elif kind in PARALLEL and self.check:
             iterations = f"S.order({iterations})"

@@ -47,7 +47,7 @@ class Support:
         return shuffled
 
     def share(self, iterations: Sequence[int], thread: int, threads: int) -> Sequence[int]:
-        """The iterations of a workshare loop that one thread of a team runs."""
+        """The iterations of a loop of the kind workshare or queue that one thread of a team runs."""
         return iterations if threads == 1 else self.order(iterations[thread::threads])
 
     def team(self, members: list[Member]) -> Member:

@@ -12,7 +12,7 @@ from ..kernel import Alloc, Block, Buffer, If, Let, Loop, Region, Stmt, Store, W
 from ..walks import postorder, substitute
 
 # Kinds whose iterations may run at the same time.
-CONCURRENT = frozenset({"parallel", "workshare", "vector", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z"})
+CONCURRENT = frozenset({"parallel", "workshare", "queue", "vector", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z"})
 
 
 class Place(NamedTuple):

@@ -126,7 +126,7 @@ def _loops(body: Body) -> Iterator[str]:
             yield f"the axis {s.axis} has the kind {s.kind!r}"
         if s.step.is_const and s.step.attr == 0:
             yield f"the axis {s.axis} has the step 0"
-        if s.kind == "workshare" and not any(isinstance(a, Region) for a in p.around):
+        if s.kind in ("workshare", "queue") and not any(isinstance(a, Region) for a in p.around):
             yield f"the axis {s.axis} is shared among the threads of no region"
 
 

@@ -271,9 +271,9 @@ def _regions(subject: Subject) -> Iterator[str]:
             yield f"{p.title}: a region inside a region"
         if isinstance(p.stmt, Barrier) and not regions and not gpu:
             yield f"{p.title}: a barrier outside any region"
-        if isinstance(p.stmt, For) and p.stmt.pragma == "workshare" and not regions and not gpu:
+        if isinstance(p.stmt, For) and p.stmt.pragma in ("workshare", "queue") and not regions and not gpu:
             yield f"{p.title}: the loop over {p.stmt.var} is shared among the threads of no region"
-        if isinstance(p.stmt, Barrier) and any(isinstance(a, For) and a.pragma in ("workshare", "parallel") for a in p.around):
+        if isinstance(p.stmt, Barrier) and any(isinstance(a, For) and a.pragma in ("workshare", "queue", "parallel") for a in p.around):
             yield f"{p.title}: a barrier inside a shared loop"
 
 

@@ -61,7 +61,7 @@ def accumulations(body: Body) -> Iterator[str]:
             continue
         inner = _declared_inside(places)
         for p in places:
-            if loop.kind == "workshare" and isinstance(p.stmt, Store) and p.stmt.buffer in private and not _accumulates(p.stmt):
+            if loop.kind in ("workshare", "queue") and isinstance(p.stmt, Store) and p.stmt.buffer in private and not _accumulates(p.stmt):
                 inner.add(p.stmt.buffer)
             s = p.stmt
             if (

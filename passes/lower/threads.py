@@ -32,9 +32,9 @@ def _statement(s: p.Stmt, wanted: bool, inside: str, names: dict[str, Expr]) -> 
     match s:
         case p.For(pragma="parallel") if wanted and not inside and (condition := little_work((s,), names)) is not TRUE:
             return (replace(s, body=_block(s.body, wanted, "parallel", names), serial_if=condition),)
-        case p.For(pragma="workshare") if wanted and inside == "region":
+        case p.For(pragma="workshare" | "queue") if wanted and inside == "region":
             return (p.with_body(s, _block(s.body, wanted, "workshare", names)),)
-        case p.For(pragma="parallel" | "workshare"):
+        case p.For(pragma="parallel" | "workshare" | "queue"):
             return (replace(s, body=_block(s.body, wanted, inside, names), pragma=""),)
         case p.For() | p.While():
             return (p.with_body(s, _block(s.body, wanted, inside, names)),)

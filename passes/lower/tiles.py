@@ -147,4 +147,4 @@ def _taken(body: Block) -> Block:
 
 def _forks(body: Block) -> bool:
     """Whether threads begin, meet or part inside."""
-    return any(isinstance(s, Region) or (isinstance(s, For) and s.pragma in ("parallel", "workshare")) for s in statements(body))
+    return any(isinstance(s, Region) or (isinstance(s, For) and s.pragma in ("parallel", "workshare", "queue")) for s in statements(body))

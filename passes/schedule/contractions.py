@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from ...ir.expr import Expr
 from ...ir.instructions import SIDE, Dot, Tile
 from ...ir.kernel import Kernel
-from . import dots, roles, sliding
+from . import cost, dots, roles, sliding
 from .cost import FEW, FEW_OF_TILES, FEW_WORDS, SCREENED, Blocking, blocking, tile_blocking
 from .direct import direct, in_place, streamed
 from .dotted import dotted, turned
@@ -27,7 +27,7 @@ from .plan import Plan
 from .roles import Contraction
 from .strips import strips
 from .tiles import RegisterTile
-from .tree import StepError
+from .tree import StepError, reads
 from .variants import choose
 from .vectors import vectors, vectors_inside
 
@@ -194,7 +194,9 @@ class _Contract:
         if self.instruction:
             self.tiles.tensorize(self.instruction)
         self.tiles.finish()
-        self.plan.do("region")
+        if not self.instruction:
+            self.ahead()
+        self.plan.do("region", queue="" if self.instruction else self.work)
         self.plan.note(*self.block.reasons)
 
     def one_axis_each(self) -> None:
@@ -223,7 +225,7 @@ class _Contract:
         """Split the reduction where it may be longer than a block; the output holds the partial results if it can, else `tile` finds them a place."""
         plan = self.plan
         length = plan.extent(self.depth)
-        depth = self.block.depth * (1 if self.dot is None else self.dot.neighbours)
+        depth = self.block.deep * (1 if self.dot is None else self.dot.neighbours)
         if length is not None and length <= depth:
             return
         plan.do("split", self.depth, depth)
@@ -250,6 +252,16 @@ class _Contract:
         screened = self.dot is not None and self.dot.least > 0
         self.tiles = RegisterTile(plan, self.roles.accumulator.name, row, column, self.depth, self.dot is not None, screened)
         self.tiles.accumulate()
+
+    def ahead(self) -> None:
+        """Where the last cache is far away, the next panel of columns is on its way while one is worked on."""
+        if not cost.panels_ahead(self.plan.target):
+            return
+        panels = sorted({n.attr for n in reads(self.plan.loop(self.tiles.depth).body)} - set(self.plan.facts.buffers))
+        if [p for p in panels if not self.plan.tried("prefetch_panel", p, self.tiles.depth, f"{self.row}.0.1", f"{self.roles.column}.0")]:
+            self.plan.note(
+                f"the last cache ({self.plan.target.l3 >> 20} MiB) is far away: while one panel of columns is worked on, the next is asked for"
+            )
 
     def team(self) -> None:
         """One parallel loop over batch and row blocks."""

@@ -25,6 +25,7 @@ from . import (
     guards,
     joins,
     loops,
+    panels_ahead,
     prefetches,
     producers,
     reductions,
@@ -86,7 +87,8 @@ STEPS: dict[str, Step] = {
     "align": Step(streams.align, "nn", {"least": "i"}),
     "stream_store": Step(streams.stream_store, "n", {"least": "i"}),
     "prefetch": Step(prefetches.prefetch, "nnn", {"trips": "i", "bytes": "i", "near": "i", "least": "i", "places": "i", "most": "i", "over": "i"}),
-    "region": Step(team.region, "n?"),
+    "prefetch_panel": Step(panels_ahead.prefetch_panel, "nnnn"),
+    "region": Step(team.region, "n?", {"queue": "n"}),
 }
 
 

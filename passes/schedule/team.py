@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...ir.kernel import Alloc, Barrier, Block, If, Kernel, Let, Loop, Region, Stmt, Store, statements, with_body
 from ...ir.record import replace
-from .tree import Facts, StepError, all_loops, around, loads_in
+from .tree import Facts, StepError, all_loops, around, find, loads_in
 
 
-def region(kernel: Kernel, facts: Facts, axis: str = "") -> Kernel:
+def region(kernel: Kernel, facts: Facts, axis: str = "", queue: str = "") -> Kernel:
     """Start the threads once, around everything (or around the loop over `axis`), and divide the outermost parallel loops among them.
 
         for p.0:                                  alloc B.packed … shared
@@ -24,12 +24,17 @@ def region(kernel: Kernel, facts: Facts, axis: str = "") -> Kernel:
     Each outermost parallel loop becomes a `workshare` loop with a barrier after it, so what it wrote is seen by all; parallel loops inside it are serial.  `shared`
     buffers are allocated before the region, `private` ones (of a parallel loop's body) once a thread at its head: their extents depend on sizes alone.  Outside the parallel loops there are
     only serial loops, conditions on sizes and loop variables, lets and allocations, which every thread repeats.
+
+    With `queue`, each iteration of that loop is for the next thread that is free: cores that share their execution units or their power with others, or are of two kinds, do not take as long for as much.
+    Which thread runs an iteration changes no result.
     """
     if any(isinstance(s, Region) for s in (around(kernel, axis) if axis else statements(kernel.body))):
         raise StepError("region: the kernel has one already")
     loops = all_loops(kernel.body)
     if not any(x.kind == "parallel" for x in loops):
         raise StepError("region: no loop is parallel")
+    if queue and find(kernel, queue).kind != "parallel":
+        raise StepError(f"region: `{queue}` is not parallel")
     shared: list[Stmt] = []
     private: list[Stmt] = []
 
@@ -61,7 +66,7 @@ def region(kernel: Kernel, facts: Facts, axis: str = "") -> Kernel:
         result: list[Stmt] = []
         for s in block:
             if isinstance(s, Loop) and s.kind == "parallel":
-                result += [replace(s, kind="workshare", body=work(s.body)), Barrier()]
+                result += [replace(s, kind="queue" if s.axis == queue else "workshare", body=work(s.body)), Barrier()]
             elif isinstance(s, Loop) and s.kind == "serial":
                 result.append(with_body(s, skeleton(s.body)))
             elif isinstance(s, If):

@@ -127,8 +127,27 @@ class RegisterTile:
                         self.in_vectors(packed, deep, inner, _in_a_row)
                     continue
                 self.plan.do("stage", buffer, tiles, self.depth, r, at=at, order=order and f"{tiles},{r},{self.depth}")
-                if (order or not turned(self.plan, self.plan.newest(before), before)) and self.words:
-                    self.plan.tried("interior", self.plan.copying(self.plan.newest(before), before)[-1], fixed=1)
+                packed = self.plan.newest(before)
+                if order or not turned(self.plan, packed, before):
+                    if self.words:
+                        self.plan.tried("interior", self.plan.copying(packed, before)[-1], fixed=1)
+                    else:
+                        self.first_lanes(packed, before)
+
+    def first_lanes(self, packed: str, before: Kernel) -> None:
+        """Copy panels of rows that lie side by side, each narrower than a vector, by the first lanes of one; neighbouring panels together, so that what is read is in long pieces."""
+        plan, saved = self.plan, self.plan.kernel
+        *around, deep, inner = plan.copying(packed, before)
+        width, lanes = plan.extent(inner), plan.target.lanes(local_buffers(plan.kernel)[packed].dtype)
+        if width is None or not lanes // 2 < width < lanes or not cost.first_lanes(plan.target) or not consecutive(plan, packed, inner):
+            return
+        try:
+            plan.do("reorder", deep, around[-1], inner)
+            plan.tried("interior", inner)
+            plan.do("split", inner, lanes, tail="pad")
+            plan.do("vectorize", f"{inner}.1")
+        except StepError:
+            plan.kernel = saved
 
     def reads(self, buffer: str, axis: str) -> bool:
         """Whether the accumulating nest still reads the buffer at positions that depend on the axis."""

@@ -21,7 +21,7 @@ from ...ir.target import Target
 from ...ir.walks import postorder
 from ...passes.costs import operation
 
-_SHARED = frozenset({"parallel", "workshare"})
+_SHARED = frozenset({"parallel", "workshare", "queue"})
 _INSIDE = frozenset({"unroll", "vector"})
 _STORE = 2.0  # a store to memory, in additions
 _UNKNOWN = 8  # iterations of a loop whose bounds only data knows
