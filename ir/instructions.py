@@ -7,6 +7,10 @@ use what the target has (`passes/schedule/dots.py`).  Kernels may hold them lane
 
     tile_i8     c[16, 16] add= Σ over 16 words k of dot4_i8(0, a[16 rows, k], b[k, 16 columns])
 
+    ins.quotient:f32x16(x, y, r)    x / y, lane by lane, for r that is 1 / y or NaN
+
+Division by one number after the other takes a machine longer than multiplying (`passes/share_divisors.py`).  Programs alone hold it, on vectors.
+
 Some machines have them for tiles too, with registers of their own.  Kernels write that out, as loops of the kind `tile` around the instruction for one lane (`passes/schedule/tensors.py`); programs
 have a statement for it, which goes on along the reduction (`Multiply` in `ir/program.py`).
 """
@@ -76,6 +80,18 @@ class Tile(NamedTuple):
         return self.dot.meaning(c, b, a) if self.turned else self.dot.meaning(c, a, b)
 
 
+class Quotient(NamedTuple):
+    """The quotient of vectors whose divisor has its reciprocal computed already, or NaN in its place where that does not serve."""
+
+    name: str
+
+    def meaning(self, x: Any, y: Any, inverse: Any) -> Any:
+        """The reciprocal changes how it is computed, not what."""
+        import numpy as np
+
+        return np.divide(x, y)
+
+
 SIDE = 16  # of a tile: rows, columns, and words along the reduction
 MOST_TILES = 2  # side by side, of rows and of columns: so many sums and operands are in registers at once
 
@@ -88,6 +104,7 @@ INSTRUCTIONS: dict[str, Dot] = {
         Dot("dot2_bf16", bf16, bf16, f32, 0x2380),
     )
 }
+QUOTIENT = Quotient("quotient")
 TILES: dict[str, Tile] = {
     t.name: t
     for t in (

@@ -143,6 +143,13 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("schedule", "kernel", "kernel", "at -O0 and -O1 only what the target demands (GPU axes), from -O2 the automatic schedule"),
     Pass("lower", "kernel", "program", "flat addresses and vectors; from here on nothing is decided"),
     Pass("simplify_index", "program", "program", "addresses are sums of products now; bounds of the loops are known"),
+    Pass(
+        "share_divisors",
+        "program",
+        "program",
+        "on vectors, which lower makes; before hoist, which computes the reciprocals ahead of the loops",
+        frozenset({2, 3}),
+    ),
     Pass("hoist", "program", "program", "after simplify_index: it moves what that has made equal out of the loops"),
     Pass("outline", "program", "program", "last: a function by itself knows less of what stands around it", frozenset({2, 3})),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from luminal.ir.errors import ToolError
-from luminal.runtimes.clang.compiler import find_compiler
+from luminal.runtimes.clang.compiler import every_compiler, find_compiler
 
 
 def _found() -> bool:
@@ -16,3 +16,4 @@ def _found() -> bool:
 
 HAS_CC = _found()
 needs_cc = pytest.mark.skipif(not HAS_CC, reason="no C compiler: neither clang nor gcc nor ziglang")
+FAMILIES = {c.family: " ".join(c.command) for c in reversed(every_compiler())}  # gcc | clang | zig -> the first of its kind

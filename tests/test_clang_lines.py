@@ -34,8 +34,30 @@ reorder i.1.1 j.1.1
 unroll i.1.1
 vectorize j.1.1
 prefetch X j.1.0 i.1.0 trips=2"""
+FLAT = """collapse i j
+align i_j Y
+split i_j.h 16 tail=pad
+vectorize i_j.h.1
+split i_j 16 tail=cut
+vectorize i_j.1
+split i_j.t 16 tail=pad
+vectorize i_j.t.1"""
+IN_TURN = """collapse i j
+align i_j Y
+split i_j.h 16 tail=pad
+vectorize i_j.h.1
+split i_j 64 tail=cut
+hold i_j.1 sqrt 0
+expand i_j.1.sqrt i_j.1
+fission i_j.1
+split i_j.1 16 tail=perfect
+vectorize i_j.1.1
+split i_j.1.b 16 tail=perfect
+vectorize i_j.1.b.1"""
 FORMS = {
     "doubled": (TEXT.format(name="doubled", shape="[M N]", code="(return (* 2 X))", steps=ROWS), lambda x: 2 * x),
+    "flat": (TEXT.format(name="flat", shape="[M N]", code="(return (* 2 X))", steps=FLAT), lambda x: 2 * x),
+    "in_turn": (TEXT.format(name="in_turn", shape="[M N]", code="(return (/ (sqrt (abs X)) 4))", steps=IN_TURN), lambda x: np.sqrt(np.abs(x)) / 4),
     "turned": (TEXT.format(name="turned", shape="[N M]", code="(return (transpose X))", steps=TURNED), np.transpose),
 }
 
@@ -63,6 +85,12 @@ def test_wherever_the_memory_begins(name: str) -> None:
             np.testing.assert_array_equal(y, expected(x), err_msg=f"{m}×{n}, {offset} floats past a line, seed {SEED}")
             y[...] = 7
             assert (room == 7).all(), f"{m}×{n}, {offset} floats past a line: stored outside"
+
+
+@pytest.mark.parametrize("value", ["(exp X)", "(/ (exp (sin (+ (* 2 X) 1))) 2)"])
+def test_what_is_consecutive_over_all_axes_begins_at_a_line(value: str) -> None:
+    f = luminal.compile(f"(composite flat ((X{{f32}}[M N]) -> (Y{{f32}}[M N])) (return {value}))", runtime="clang", target="x86-64-v3")
+    assert "(uintptr_t)Y & 63" in f.source
 
 
 @needs_cc

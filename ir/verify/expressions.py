@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from ..dtypes import INDEX, DType, bool_, u32
 from ..expr import Expr
-from ..instructions import INSTRUCTIONS
+from ..instructions import INSTRUCTIONS, QUOTIENT
 from ..primops import COMBINERS, OPS, Op, accepts, result_of
 from ..walks import postorder
 
@@ -94,6 +94,8 @@ def _wrong(node: Expr) -> str:
             if d.element is row.result and [a.dtype for a in node.args] == [d, words, words]
             else f"{row.name} of {', '.join(a.dtype.name for a in node.args)} to {d}"
         )
+    if op == "ins" and node.attr == QUOTIENT.name:
+        return "" if d.is_float and [a.dtype for a in node.args] == [d] * 3 else f"quotient of {', '.join(a.dtype.name for a in node.args)} to {d}"
     if op == "ramp" and d.element is not INDEX:
         return f"a ramp of {d}"
     return "" if op in ("var", "ins") or op in VECTOR_FORMS else f"there is no operator {op}"

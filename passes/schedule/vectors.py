@@ -126,8 +126,10 @@ def _strip(plan: Plan, axis: str, width: int) -> None:
     extent = plan.extent(axis)
     if width < 2 or (extent is not None and extent < width):
         return
-    # what is read in pieces of a vector is read at places that are known only where the vectors begin at 0
-    divided = any(taken_apart(a, axis) for a in roles.accesses(plan.loop(axis).body, plan.facts.buffers))
+    # what is read in pieces of a vector is read at places that are known only where the vectors begin at 0; a collapsed axis reads at (x // N)·N + x % N, which is x
+    known = inside(around(plan.kernel, axis), plan.facts.known)
+    read = roles.accesses(plan.loop(axis).body, plan.facts.buffers)
+    divided = any(taken_apart(simplify(a, known) if divides(a, [axis]) else a, axis) for a in read)
     # a piece that another piece follows begins where that ends, and is often short: where lines begin would be worked out for each
     piece = f"part {axis.removesuffix('.1')}" in plan.kernel.schedule
     if not divided and not piece and (head := aligned(plan, axis)) is not None:

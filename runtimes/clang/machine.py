@@ -72,8 +72,8 @@ class Machine:
     cores: int = 4
 
     def has(self, needs: Mapping[str, int], vector_bytes: int) -> bool:
-        """Whether one of the features, each with the bytes of the widest vectors that it serves, is there."""
-        return any(feature in self.isa and vector_bytes <= widest for feature, widest in needs.items())
+        """Whether one of the features or levels, each with the bytes of the widest vectors that it serves, is there."""
+        return any(feature in (self.name, *self.isa) and vector_bytes <= widest for feature, widest in needs.items())
 
     @property
     def describe(self) -> str:

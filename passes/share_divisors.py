@@ -1,0 +1,84 @@
+"""share_divisors: program → program.  Vectors that a loop divides by one number are multiplied by its reciprocal, and corrected to the very bits of the quotient.
+
+                                                      let inverse: f32 = where(2^-60 <= l & l <= 2^60, 1.0 / l, nan)
+    for j in 0 .. N:                                  for j in 0 .. N:
+      Y[j] = X[j] / broadcast.16(l)             →       Y[j] = ins.quotient:f32x16(X[j], broadcast.16(l), broadcast.16(inverse))
+
+With r = 1 / y rounded, q = x r rounded and the exact rest q y - x, the sum q - rest r rounded once is x / y rounded (Markstein 1990; Brisebarre, Muller and Raina, Accelerating correctly rounded
+floating-point division when the divisor is known in advance, 2004): three operations that do not wait for the machine's divider.  That holds where no number overflows and the quotient is none of the denormal ones:
+of y the range above sees to it (NaN says that it is left to the divider, and so are negative numbers, whose quotients of 0 would get the wrong sign), of x / y the instruction does, vector by vector.
+
+Only where the target has the instruction (`ir/instructions.py`), for divisors that are not loaded (no pass moves a load out of a loop) and do not change in the loop just around; `hoist` then computes the
+reciprocal before it.  The divisor may be a literal, unless it is a power of two, of which a C compiler makes a product.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..ir.dtypes import f32, f64
+from ..ir.expr import Expr, both, broadcast, call, const, make, where
+from ..ir.instructions import QUOTIENT
+from ..ir.program import Array, Assign, Block, Define, For, If, Program, Region, Stmt, StoreTo, While, map_expressions, statements, with_body
+from ..ir.quotients import rounded
+from ..ir.record import replace
+from ..ir.target import Options, Target
+from ..ir.walks import rewrite
+
+RANGES = {
+    f32: (2.0**-60, 2.0**60),
+    f64: (2.0**-800, 2.0**800),
+}  # of divisors, so that they and their reciprocals leave room for a scale of 2^64 (f64: 2^128)
+
+
+def share_divisors(program: Program, target: Target, options: Options) -> Program:
+    """See the head of this file."""
+    if QUOTIENT.name not in target.instructions:
+        return program
+    return replace(program, functions=tuple(replace(f, body=_block(f.body, None, target.vector_bytes)) for f in program.functions))
+
+
+def _block(block: Block, changing: frozenset[str] | None, width: int) -> Block:
+    """`changing`: the names that have another value in another iteration of the loop just around; None outside of loops."""
+    return tuple(_statement(s, changing, width) for s in block)
+
+
+def _statement(s: Stmt, changing: frozenset[str] | None, width: int) -> Stmt:
+    match s:
+        case For() | While():
+            return with_body(s, _block(s.body, changed_in(s), width))
+        case Region():
+            return with_body(s, _block(s.body, changing, width))
+        case If():
+            return If(s.condition, _block(s.body, changing, width), _block(s.orelse, changing, width))
+        case Define() | Assign() | StoreTo() if changing is not None:
+            return map_expressions((s,), lambda e: rewrite(e, lambda n: _quotient(n, changing, width)))[0]
+        case _:
+            return s
+
+
+def changed_in(loop: For | While) -> frozenset[str]:
+    """The loop's own variable, and whatever its body defines or assigns."""
+    found = {s.var if isinstance(s, For) else s.name for s in statements(loop.body) if isinstance(s, (For, Define, Assign, Array))}
+    return frozenset(found | {loop.var} if isinstance(loop, For) else found)
+
+
+def _quotient(n: Expr, changing: frozenset[str], width: int) -> Expr | None:
+    if n.op != "div" or n.dtype.bytes != width or n.dtype.element not in RANGES or n.args[1].op != "broadcast":
+        return None
+    x, y = n.args[0], n.args[1].args[0]
+    if y.buffers or not changing.isdisjoint(y.names):
+        return None
+    inverse = _inverse(y)
+    return None if inverse is None else make("ins", n.dtype, (x, n.args[1], broadcast(inverse, n.dtype.lanes)), QUOTIENT.name)
+
+
+def _inverse(y: Expr) -> Expr | None:
+    """The third operand of the instruction; None for a literal that has none."""
+    least, most = RANGES[y.dtype]
+    if y.is_const:
+        value = float(y.attr)
+        return const(rounded(1 / value, y.dtype), y.dtype) if least <= value <= most and math.frexp(value)[0] != 0.5 else None
+    within = both(call("less_equal", const(least, y.dtype), y), call("less_equal", y, const(most, y.dtype)))
+    assert within is not None
+    return where(within, call("div", const(1.0, y.dtype), y), const(math.nan, y.dtype))

@@ -1,0 +1,51 @@
+"""Lane by lane operators that machines have an instruction for are that instruction, whichever compiler: clang joins no lanes, so helpers tell it."""
+
+import re
+import subprocess
+
+import pytest
+from compilers import FAMILIES
+from luminal.ir.dtypes import f32, f64, i64, u32
+from luminal.ir.expr import ZERO, call, const, make, size, var
+from luminal.ir.graph import Port, Size
+from luminal.ir.primops import OPS
+from luminal.ir.program import Call, For, Function, Param, Program, StoreTo
+from luminal.runtimes import find
+from luminal.runtimes.clang.compiler import find_compiler
+
+N, i = size("N"), var("i")
+LANE_BY_LANE = re.compile(r"\b(v?(sqrt|round|fn?m(add|sub)\d*)s[sd]|v?insertps|v?pinsr[dq]|div[lq]|call\w*)\b")
+
+
+def assembly(tmp_path, name, d, family, machine, bytes_, divisor=None):
+    """Of a loop over vectors alone."""
+    v = d.vector(bytes_ // d.bytes)
+    read = [make("vload", v, (i,), p) for p in "XYZ"[: OPS[name].arity]]
+    if divisor is not None:
+        read[1] = make("broadcast", v, (const(divisor, d),))
+    loop = For("i", ZERO, N, (StoreTo("O", i, call(name, *read)),), const(v.lanes))
+    params = (*(Param(p, d, True, True) for p in "XYZ"), Param("O", d, True), Param("N", i64))
+    ports = (*(Port(p, d, (N,), "in") for p in "XYZ"), Port("O", d, (N,), "out"))
+    program = Program("one", (Size("N", multiple=v.lanes),), ports, (Function("k", params, (loop,)),), (Call("k", (*"XYZ", "O", N)),))
+    runtime = find("clang")
+    target = runtime.target(machine, {"CC": FAMILIES[family], "OMP": False}, False)
+    (tmp_path / "one.c").write_text(runtime.render(program, target, "lm_").source)
+    compiler = find_compiler(FAMILIES[family])
+    subprocess.run([*compiler.command, *runtime.flags(compiler, target), "-S", "-o", "one.s", "one.c"], cwd=tmp_path, check=True, capture_output=True)
+    text = (tmp_path / "one.s").read_text()
+    return text[text.index("lm_one:") :]
+
+
+@pytest.mark.parametrize("family", [f for f in ("clang", "gcc") if f in FAMILIES])
+@pytest.mark.parametrize(("machine", "bytes_"), [("x86-64-v3", 32), ("x86-64-v4", 64)])
+@pytest.mark.parametrize("d", [f32, f64], ids=str)
+@pytest.mark.parametrize("name", ["sqrt", "floor", "ceil", "trunc", "round", "fma", "rsqrt", "floordiv"])
+def test_one_instruction(name, d, machine, bytes_, family, tmp_path):
+    text = assembly(tmp_path, name, d, family, machine, bytes_)
+    assert not (found := LANE_BY_LANE.search(text)), found
+
+
+@pytest.mark.parametrize("family", [f for f in ("clang", "gcc") if f in FAMILIES])
+def test_a_literal_divides_by_products(family, tmp_path):
+    text = assembly(tmp_path, "floordiv", u32, family, "x86-64-v3", 32, divisor=3)
+    assert not (found := LANE_BY_LANE.search(text)), found

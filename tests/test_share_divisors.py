@@ -1,0 +1,98 @@
+"""Vectors divided by one number (`passes/share_divisors.py`): where the instruction stands, and that its results are the division's, bit by bit."""
+
+from __future__ import annotations
+
+import itertools
+
+import luminal
+import numpy as np
+import pytest
+from compilers import needs_cc
+from luminal.compiler import Settings, compilations
+from luminal.ir.dtypes import f32, f64
+from luminal.ir.instructions import QUOTIENT
+from luminal.ir.program import For, statements
+from luminal.ir.program import expressions as found_in
+from luminal.ir.walks import postorder
+from luminal.passes.share_divisors import RANGES
+
+SEED = 4
+BY_SUM = "(composite by_sum ((X{T}[M N] D{T}[M K]) -> (Y{T}[M N])) (return (/ X (sum D :axis 1 :keepdims t))))"
+V4 = "x86-64-v4"
+
+
+def quotients(text: str, **settings) -> tuple[int, int]:
+    """Instructions and divisions of vectors in loops of the program."""
+    (found,) = compilations(text, Settings(runtime="clang", **{"target": V4} | settings))
+    nodes = [
+        n
+        for f in found.program.functions
+        for loop in statements(f.body)
+        if isinstance(loop, For)
+        for s in loop.body
+        for n in postorder(*found_in(s))
+        if n.dtype.lanes > 1
+    ]
+    return sum(n.op == "ins" and n.attr == QUOTIENT.name for n in nodes), sum(n.op == "div" for n in nodes)
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "shared", "divided"),
+    [
+        (BY_SUM, {}, True, False),
+        (BY_SUM, {"dtype": {"T": "f64"}}, True, False),
+        (BY_SUM, {"target": "x86-64-v3"}, False, True),  # its divider keeps up
+        (BY_SUM, {"fast": True}, False, False),  # times the reciprocal
+        ("(composite third ((X{T}[N]) -> (Y{T}[N])) (return (/ X 3)))", {}, True, False),
+        ("(composite half ((X{T}[N]) -> (Y{T}[N])) (return (/ X 2)))", {}, False, True),  # a product already
+        ("(composite below ((X{T}[N]) -> (Y{T}[N])) (return (/ X -3)))", {}, False, True),
+        ("(composite each ((X{T}[N] Z{T}[N]) -> (Y{T}[N])) (return (/ X Z)))", {}, False, True),
+    ],
+)
+def test_where_it_stands(text: str, settings: dict, shared: bool, divided: bool) -> None:
+    found = quotients(text, **settings)
+    assert (found[0] > 0, found[1] > 0) == (shared, divided)
+
+
+def test_the_reciprocal_is_computed_before_the_loop() -> None:
+    (found,) = compilations(BY_SUM, Settings(runtime="clang", target=V4))
+    for s in (s for f in found.program.functions for s in statements(f.body)):
+        inside = [n for n in postorder(*found_in(s)) if n.op == "ins" and n.attr == QUOTIENT.name]
+        assert all(n.args[2].args[0].op == "var" for n in inside)
+
+
+def hard(kind: type, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Dividends for each of many divisors: any bits, all that is special, quotients that are nearly half way between two numbers, ties among denormal ones."""
+    rng = np.random.default_rng(seed)
+    info = np.finfo(kind)
+    least, most = RANGES[f32 if kind is np.float32 else f64]
+    special = [0.0, np.inf, np.nan, 1, 3, info.max, info.tiny, info.smallest_subnormal, least, most, info.tiny * 5, info.max / 3]
+    divisors = [*special, *(-x for x in special), *(np.nextafter(kind(x), kind(y)) for x, y in itertools.product((1, 2, least, most), (0, np.inf)))]
+    divisors += [*rng.standard_normal(40), *np.exp2(rng.uniform(-info.maxexp + 2, info.maxexp - 2, 40)), *range(5, 40)]
+    d = np.array(divisors, kind)
+    bits = rng.integers(0, 256, 2000 * info.dtype.itemsize, dtype=np.uint8).view(kind)
+    with np.errstate(all="ignore"):
+        near = (1 + rng.integers(0, 1 << 20, 3000) * info.eps + info.eps / 2).astype(np.longdouble) * d[:, None]
+        ties = np.arange(1, 3000, 2) * info.smallest_subnormal * np.maximum(1, np.abs(d[:, None]) // 2)
+        rows = [np.broadcast_to(np.array([*special, *(-x for x in special)], kind), (len(d), 2 * len(special)))]
+        rows += [
+            np.broadcast_to(np.concatenate([bits, rng.standard_normal(2000).astype(kind)]), (len(d), 4000)),
+            near.astype(kind),
+            ties.astype(kind),
+        ]
+    return np.concatenate(rows, 1).astype(kind), d
+
+
+@needs_cc
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("cc", ["", "gcc"])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_the_same_bits_as_a_division(kind: type, cc: str) -> None:
+    x, d = hard(kind, SEED)
+    config = {"CC": cc, "OMP": False} if cc else {"OMP": False}
+    composite = luminal.compile(BY_SUM, dtype={"T": {np.float32: "f32", np.float64: "f64"}[kind]}, target="native", config=config)
+    y, expected = composite(x, d[:, None]), x / (d + kind(0))[:, None]
+    unsigned = {4: np.uint32, 8: np.uint64}[x.itemsize]
+    same = (y.view(unsigned) == expected.view(unsigned)) | (np.isnan(y) & np.isnan(expected))
+    at = np.argwhere(~same)
+    assert not len(at), [(x[i, j], d[i], y[i, j], expected[i, j]) for i, j in at[:5]]
