@@ -31,6 +31,7 @@ from . import contractions, roles
 from .chains import LONG
 from .cost import DIRECT_ROWS, Blocking, blocking, lanes
 from .distribute import parts_of
+from .few_on_tiles import few_on_tiles
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
@@ -59,7 +60,7 @@ def cascade(plan: Plan) -> bool:
     batch = tuple(a for a in form.axes if a not in rows)
     if form.axes != (*batch, *rows):
         plan.do("reorder", *batch, *rows)
-    found = _Cascade(plan, along.axis, nests, batch, rows, blocking(plan.target, nests[0].accumulator.dtype))
+    found = Cascade(plan, along.axis, nests, batch, rows, blocking(plan.target, nests[0].accumulator.dtype))
     if plan.alone:
         on_vectors, on_tiles = zip(*(contractions.instructions(plan, n) for n in nests), strict=True)
         saved = plan.kernel
@@ -74,7 +75,13 @@ def cascade(plan: Plan) -> bool:
                     return True
         found.run()
     else:
-        found.few()
+        saved = plan.kernel
+        try:
+            few_on_tiles(found)
+        except StepError as e:
+            plan.kernel = saved
+            plan.note(f"not on tiles: {e}")
+            found.few()
     return True
 
 
@@ -127,7 +134,7 @@ FEW_ROWS = 8  # of a block where there are few: their states stay in the first c
 
 
 @dataclass
-class _Cascade:
+class Cascade:
     plan: Plan
     along: str  # the serial loop over tiles
     nests: list[Contraction]

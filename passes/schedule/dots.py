@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from itertools import takewhile
 from typing import NamedTuple
 
 from ...ir.dtypes import DType, bf16, f32, i8, i32, u8, u16, u32
@@ -15,6 +16,7 @@ from ...ir.kernel import (
     Buffer,
     If,
     Kernel,
+    Let,
     Loop,
     Store,
     expressions,
@@ -23,7 +25,7 @@ from ...ir.kernel import (
     statements,
     substitute_block,
 )
-from ...ir.places import homes_in
+from ...ir.places import homes_in, inner, path_of
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
@@ -187,7 +189,8 @@ def _smallest(
     extents = tuple(substitute(e, here) for e in extents)
     if any(x.axis in inside for x in within):
         raise StepError(f"screen: the panels of `{panels.name}` are not packed one after the other")
-    if any(n in homes_in(kernel) and n not in {x.axis for x in within} for e in extents for n in e.names):
+    there = {x.axis for x in within} | _named_around(kernel, home)
+    if any(n in homes_in(kernel) and n not in there for e in extents for n in e.names):
         raise StepError(f"screen: how much of a panel of `{panels.name}` is multiplied is not known where it is packed")
     one = Buffer(fresh("least", taken), u32, (), "register")
     axes = [fresh(n, taken) for n in _axes(store.index[outer:])]
@@ -203,6 +206,13 @@ def _smallest(
     )
     kernel = replace_loop(kernel, home.axis, lambda x: (replace(x, body=(*x.body, *find_it)),))
     return kernel.with_body(map_block(kernel.body, lambda s: (s, Alloc(least)) if isinstance(s, Alloc) and s.buffer == panels else None))
+
+
+def _named_around(kernel: Kernel, loop: Loop) -> set[str]:
+    """What is named before a loop, in the blocks that it stands in."""
+    path = path_of(kernel, loop.axis)
+    blocks = [kernel.body, *(inner(s) for s in path[:-1])]
+    return {s.name for block, step in zip(blocks, path, strict=True) for s in takewhile(lambda s, step=step: s is not step, block) if isinstance(s, Let)}
 
 
 def _axes(index: tuple[Expr, ...]) -> list[str]:

@@ -5,7 +5,7 @@ Used by the plans that know where such a contraction stands: `contractions.py` (
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...ir.expr import INDEX, Expr
@@ -67,15 +67,15 @@ class RegisterTile:
 
     # ---- packing
 
-    def stage_columns(self, buffers: tuple[str, ...], outer: tuple[str, ...], at: str = "") -> None:
-        """Panels of columns, one for each position of the `outer` axes, packed by all threads together inside the loop over `at` (none: at the start of the kernel)."""
+    def stage_columns(self, buffers: Sequence[str], outer: tuple[str, ...], at: str = "", space: str = "shared", panel: str = "") -> None:
+        """Panels of columns, one for each position of the `outer` axes and of `panel` (none: the tiles of columns), packed by all threads together inside the loop over `at` (none: at the start of the kernel)."""
         plan = self.plan
         for buffer in buffers:
             _, c = self.compute()
             if not self.reads(buffer, c):
                 continue
             before = plan.kernel
-            plan.do("stage", buffer, *outer, f"{self.column}.0", self.depth, c, at=at, space="shared")
+            plan.do("stage", buffer, *outer, panel or f"{self.column}.0", self.depth, c, at=at, space=space)
             packed = plan.newest(before)
             *around, deep, inner = plan.copying(packed, before)
             if not turned(plan, packed, before):
@@ -113,7 +113,7 @@ class RegisterTile:
         except StepError:
             plan.kernel = saved
 
-    def stage_rows(self, buffers: tuple[str, ...], tiles: str, at: str, order: str = "") -> None:
+    def stage_rows(self, buffers: Sequence[str], tiles: str, at: str, order: str = "") -> None:
         """Panels of rows, [tiles, depth, row], one copy for each iteration of `at`."""
         for buffer in buffers:
             r, _ = self.compute()
