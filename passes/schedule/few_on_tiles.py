@@ -25,7 +25,7 @@ from . import contractions, roles
 from .affine import stride
 from .roles import Contraction
 from .tiles import RegisterTile
-from .tree import StepError, all_loops, loads_in, local_buffers
+from .tree import all_loops, loads_in, local_buffers
 from .vectors import vectors_inside
 
 if TYPE_CHECKING:
@@ -34,18 +34,20 @@ if TYPE_CHECKING:
 LONG = MOST_TILES * SIDE  # of the axis of which there is much
 
 
-def few_on_tiles(found: Cascade) -> None:
-    """Schedule it.  StepError where a step does not apply."""
+def few_on_tiles(found: Cascade) -> bool:
+    """Schedule it; False (and an unchanged plan) where not all products are what the target's tiles multiply.  StepError where a step does not apply."""
     plan = found.plan
+    saved = plan.kernel
     for name, b in local_buffers(plan.kernel).items():
         if b.space == "private":
             plan.tried("narrow", name)
     instructions = [t for n in found.nests if (t := contractions.instructions(plan, n)[1]) is not None]
     if len(instructions) < len(found.nests):
-        raise StepError("not all products are those that the target's tiles multiply")
+        plan.kernel = saved
+        return False
     found.order_rows()
     row = plan.collapsed(found.row_axes)
-    plan.do("split", row, SIDE)
+    plan.do("split", row, SIDE, tail="pad")
     found.block_rows(f"{row}.1")
     tiles: list[RegisterTile] = []
     for nest, instruction in zip(found.nests, instructions, strict=True):
@@ -54,7 +56,7 @@ def few_on_tiles(found: Cascade) -> None:
         _pack(found, t, nest, f"{row}.0")
     for t, instruction in zip(tiles, instructions, strict=True):
         if instruction.dot.least:
-            contractions.screened(plan, t.depth)
+            contractions.screened(plan, t.depth, t.once)
         t.tensorize(instruction.name)
         plan.note(f"{instruction.dot.neighbours} neighbours along `{t.depth}` are multiplied by one {instruction.name}")
     for t in tiles:
@@ -65,7 +67,8 @@ def few_on_tiles(found: Cascade) -> None:
     (work,) = roles.shape(plan.kernel).axes
     plan.do("parallel", work)
     plan.tried("region", work)
-    plan.note(f"blocks of {SIDE} rows share each tile along `{found.along}`, in tiles")
+    plan.note(f"blocks of {SIDE} rows share each tile along `{found.along}`, multiplied by tiles")
+    return True
 
 
 def _lies_along(found: Cascade, nest: Contraction) -> bool:
@@ -96,9 +99,9 @@ def _pack(found: Cascade, t: RegisterTile, nest: Contraction, home: str) -> None
     if t.row == nest.column:
         t.stage_columns(in_memory, (), home, space="private")
         t.cut(SIDE)
-        t.stage_rows(nest.column_operands, f"{t.column}.0", f"{t.row}.0")
+        t.stage_rows(nest.column_operands, f"{t.column}.0", f"{t.row}.0", along=True)
     else:
-        t.stage_columns(nest.column_operands, (), f"{t.column}.0", space="private", panel=f"{t.row}.0")
+        t.stage_columns(nest.column_operands, (), found.along, space="private", along=True)
         t.cut(SIDE)
         t.stage_rows(kept, f"{t.row}.0", found.along)
         t.stage_rows(in_memory, f"{t.row}.0", home)
@@ -110,7 +113,11 @@ def _turn(found: Cascade, t: RegisterTile) -> None:
     local = local_buffers(plan.kernel)
     lanes = plan.target.lanes(local[t.accumulator].dtype)
     for outer, inner in t.nests(t.accumulator):
-        stores = [local[s.buffer].address(s.index) for s in statements(inner.body) if isinstance(s, Store) and s.buffer in local and s.buffer != t.accumulator]
+        stores = [
+            local[s.buffer].address(s.index)
+            for s in statements(inner.body)
+            if isinstance(s, Store) and s.buffer in local and s.buffer != t.accumulator
+        ]
         if stores and all(stride(a, outer.axis) == 1 for a in stores):
             plan.do("spill", t.accumulator, outer.axis, turned=lanes)
             plan.do("split", outer.axis, lanes, tail="perfect")

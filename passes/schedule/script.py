@@ -83,7 +83,7 @@ STEPS: dict[str, Step] = {
     "narrow": Step(narrow.narrow, "n"),
     "dot": Step(dots.dot, "nn", {"multiple": "i"}),
     "offset": Step(dots.offset, "nn"),
-    "screen": Step(dots.screen, "n"),
+    "screen": Step(dots.screen, "n", {"lanes": "l"}),
     "tensorize": Step(tensors.tensorize, "nn"),
     "align": Step(streams.align, "nn", {"least": "i"}),
     "stream_store": Step(streams.stream_store, "n", {"least": "i"}),
