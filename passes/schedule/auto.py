@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from ...ir.expr import ONE, Expr
+from ...ir.expr import FALSE, ONE, TRUE, Expr, both
+from ...ir.instructions import TILES
 from ...ir.kernel import Kernel, Let, Loop, Stmt, written
 from ...ir.record import replace
+from ...ir.simplify import simplify
 from ...ir.target import Options, Target
 from ...ir.verify.body import Body
 from ...ir.verify.races import races
 from . import variants
 from .blocks import blocks
-from .cascades import cascade
+from .cascades import cascade, rows_of
 from .contractions import contract
+from .cost import FEWEST_ON_TILES
 from .few_rows import few_rows
 from .gpu import grid
 from .plan import Plan
@@ -32,7 +35,8 @@ def automatic(
     if condition is not None:
         return _each_branch(kernel, condition, facts, target, options)
     if elsewhere is None and not branch and not target.gpu and _in_tiles(kernel):
-        return _one_by_one(kernel, facts, target, options)
+        parts = _with_few_rows(kernel, facts, target, options)
+        return parts[0][1] if len(parts) == 1 else variants.choose(kernel, parts)
     reasons: list[str] = []
     for attempt in (_gpu,) if target.gpu else (_cascade, _blocks, _contraction, *(() if branch else (_few_rows,)), _vectors):
         plan = Plan(kernel, facts, target, options, elsewhere=elsewhere)
@@ -57,12 +61,36 @@ def _each_branch(kernel: Kernel, condition: Expr, facts: Facts, target: Target, 
     """A kernel that is an `if` on the sizes: what stands under it and under its `else` are scheduled as kernels of their own."""
     bare = replace(kernel, notes=())
     parts = [variants.under(bare, condition), variants.under(bare, None, (condition,))]
-    found = [_one_by_one(k, facts, target, options) if k.body else k for k in parts]
-    first, rest = found
-    if any(line.startswith(variants.WORD) for line in first.schedule):  # those have no place in the first part
-        first = parts[0]
-    chosen = variants.choose(bare, [(condition, first), *variants.parts_of(rest, parts[1])])
-    return replace(chosen, notes=tuple(dict.fromkeys((*kernel.notes, *(note for k in found for note in k.notes)))))
+    first = _with_few_rows(parts[0], facts, target, options) if parts[0].body else [(None, parts[0])]
+    rest = _one_by_one(parts[1], facts, target, options) if parts[1].body else parts[1]
+    if any(line.startswith(variants.WORD) for _, k in first for line in k.schedule):  # those have no place in the first part
+        first = [(None, parts[0])]
+    chosen = variants.choose(bare, [*((both(condition, few), k) for few, k in first), *variants.parts_of(rest, parts[1])])
+    return replace(chosen, notes=tuple(dict.fromkeys((*kernel.notes, *(note for k in (*(k for _, k in first), rest) for note in k.notes)))))
+
+
+def _with_few_rows(kernel: Kernel, facts: Facts, target: Target, options: Options) -> list[tuple[Expr | None, Kernel]]:
+    """Parallel loops that stand one after the other, scheduled; where rows that share a tile are multiplied by the target's tiles, also for so few of them that vectors take less."""
+    found = _one_by_one(kernel, facts, target, options)
+    rows = _sharing(kernel, facts, target, options)
+    if rows is None or not any(line.split()[0] == "tensorize" for line in found.schedule):
+        return [(None, found)]
+    few = simplify(rows.lt(FEWEST_ON_TILES), facts.known)
+    if few is FALSE:
+        return [(None, found)]
+    plain = _one_by_one(kernel, facts, replace(target, instructions=target.instructions - TILES.keys()), options)
+    return [(None, plain)] if few is TRUE else [(few, plain), (None, found)]
+
+
+def _sharing(kernel: Kernel, facts: Facts, target: Target, options: Options) -> Expr | None:
+    """How many rows share a tile in one of these loops."""
+    for s in kernel.body:
+        if isinstance(s, Loop):
+            before = tuple(t for t in kernel.body if isinstance(t, Let))
+            rows = rows_of(Plan(replace(kernel, body=(*before, s)), facts, target, options))
+            if rows is not None:
+                return rows
+    return None
 
 
 def _one_by_one(kernel: Kernel, facts: Facts, target: Target, options: Options) -> Kernel:

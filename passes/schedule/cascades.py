@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ...ir.expr import ZERO, var
+from ...ir.expr import ZERO, Expr, product, var
 from ...ir.instructions import MOST_TILES, SIDE, Dot, Tile
 from ...ir.kernel import Alloc, If, Loop, Store, expressions, statements
 from ...ir.record import replace
@@ -31,6 +31,7 @@ from . import contractions, roles
 from .chains import LONG
 from .cost import DIRECT_ROWS, Blocking, blocking, lanes
 from .distribute import parts_of
+from .few_on_tiles import few_on_tiles
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
@@ -44,22 +45,15 @@ LEAST_ROW_TILES = 2
 
 def cascade(plan: Plan) -> bool:
     """Schedule such a kernel; False (and an unchanged plan) where it is none."""
+    shared = _shared(plan)
+    if shared is None:
+        return False
+    along, nests, rows = shared
     form = roles.shape(plan.kernel)
-    steps = [s for s in form.body if isinstance(s, Loop) and s.kind in ("serial", "elastic")]
-    if not form.chain or len(steps) != 1 or plan.target.vector_bytes == 0 or any(x.start is not ZERO for x in form.chain):
-        return False
-    (along,) = steps
-    nests = [n for s in along.body if isinstance(s, Loop) and (n := contraction_of(s, plan)) is not None]
-    moving = _moving(nests, plan)
-    rows = _rows(form.axes, moving)
-    if nests and not rows:
-        rows = tuple(a for a in form.axes if a not in moving)
-    if not nests or not rows:
-        return False
     batch = tuple(a for a in form.axes if a not in rows)
     if form.axes != (*batch, *rows):
         plan.do("reorder", *batch, *rows)
-    found = _Cascade(plan, along.axis, nests, batch, rows, blocking(plan.target, nests[0].accumulator.dtype))
+    found = Cascade(plan, along, nests, batch, rows, blocking(plan.target, nests[0].accumulator.dtype))
     if plan.alone:
         on_vectors, on_tiles = zip(*(contractions.instructions(plan, n) for n in nests), strict=True)
         saved = plan.kernel
@@ -74,8 +68,39 @@ def cascade(plan: Plan) -> bool:
                     return True
         found.run()
     else:
+        saved = plan.kernel
+        try:
+            if few_on_tiles(found):
+                return True
+        except StepError as e:
+            plan.kernel = saved
+            plan.note(f"without tiles: {e}")
         found.few()
     return True
+
+
+def _shared(plan: Plan) -> tuple[str, list[Contraction], tuple[str, ...]] | None:
+    """The loop over tiles of such a kernel, the contractions in it, and the rows that share a tile; None where it is none."""
+    form = roles.shape(plan.kernel)
+    steps = [s for s in form.body if isinstance(s, Loop) and s.kind in ("serial", "elastic")]
+    if not form.chain or len(steps) != 1 or plan.target.vector_bytes == 0 or any(x.start is not ZERO for x in form.chain):
+        return None
+    (along,) = steps
+    nests = [n for s in along.body if isinstance(s, Loop) and (n := contraction_of(s, plan)) is not None]
+    moving = _moving(nests, plan)
+    rows = _rows(form.axes, moving)
+    if nests and not rows:
+        rows = tuple(a for a in form.axes if a not in moving)
+    return (along.axis, nests, rows) if nests and rows else None
+
+
+def rows_of(plan: Plan) -> Expr | None:
+    """How many rows share each tile of such a kernel, where that is a matter of its sizes."""
+    shared = _shared(plan)
+    if shared is None:
+        return None
+    rows = product([plan.loop(a).stop for a in shared[2]])
+    return rows if rows.names <= plan.facts.sizes.keys() else None
 
 
 def contraction_of(loop: Loop, plan: Plan) -> Contraction | None:
@@ -127,7 +152,7 @@ FEW_ROWS = 8  # of a block where there are few: their states stay in the first c
 
 
 @dataclass
-class _Cascade:
+class Cascade:
     plan: Plan
     along: str  # the serial loop over tiles
     nests: list[Contraction]

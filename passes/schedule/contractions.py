@@ -12,7 +12,7 @@ The layout of the loops is that of Goto and van de Geijn (2008); which axis take
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ...ir.expr import Expr
@@ -149,10 +149,10 @@ def _packed(plan: Plan, found: Contraction, block: Blocking, dot: Dot | None, ti
     _Contract(plan, found, block).run()
 
 
-def screened(plan: Plan, depth: str) -> None:
-    """Panels with numbers that the instruction takes for zeros are multiplied without it; which these are is found while packing."""
+def screened(plan: Plan, depth: str, lanes: Sequence[str] = ()) -> None:
+    """Panels with numbers that the instruction takes for zeros are multiplied without it; which these are is found when they have been packed, or (`lanes`) while they are."""
     earlier = plan.kernel
-    plan.do("screen", depth)
+    plan.do("screen", depth, lanes=",".join(lanes))
     new = [x for x in map(plan.loop, plan.added(earlier)) if x.kind == "reduce"]
     while new:
         chain = [new.pop(0)]

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from ...ir.dtypes import DType, bf16, f32, i8, i32, u8, u16, u32
@@ -15,7 +17,9 @@ from ...ir.kernel import (
     Buffer,
     If,
     Kernel,
+    Let,
     Loop,
+    Stmt,
     Store,
     expressions,
     map_block,
@@ -23,13 +27,13 @@ from ...ir.kernel import (
     statements,
     substitute_block,
 )
-from ...ir.places import homes_in
+from ...ir.places import homes_in, inner, path_of
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
 from .affine import is_multiple
 from .reductions import identity
-from .tree import Facts, StepError, around, copy, find, fresh, local_buffers, names_taken, replace_in, replace_loop, walk_paths
+from .tree import Facts, StepError, around, copy, find, fresh, local_buffers, names_taken, replace_in, replace_loop, walk_paths, written
 
 SIGN = 128  # between a byte with a sign and one without
 
@@ -112,7 +116,7 @@ def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str, multiple: int
     )
 
 
-def screen(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
+def screen(kernel: Kernel, facts: Facts, axis: str, lanes: tuple[str, ...] = ()) -> Kernel:
     """Multiply neighbours by an instruction that takes small numbers for zeros only where there are none.
 
                                                        alloc A.least: u32[4] private
@@ -129,6 +133,16 @@ def screen(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
                                                            for i, j: acc[i, j] add= low(A.packed[…]) * low(…) + high(A.packed[…]) * high(…)
 
     Both operands are words that have been staged: panels, of which the outer axes, those that the reduction does not move along, say which.  So denormal numbers are kept: see `least` in `ir/instructions.py`.
+
+    With lanes=A.packed the smallest of all its panels is found, while they are copied: for each position of their last axis by itself, and then among these.  The copies are a thread's own:
+
+        alloc A.packed: u32[4, 64, 16] private         alloc A.packed: u32[4, 64, 16] private
+                                                       alloc A.lanes: u32[16] private
+                                                       A.lanes[…] = the largest
+        for i.0, p.s, i.s:                        →    for i.0, p.s reduce, i.s:
+          A.packed[i.0, p.s, i.s] = w                    A.packed[i.0, p.s, i.s] = w
+                                                         A.lanes[i.s] min= the magnitudes of both halves of w
+                                                       for i.0: A.least[i.0] = min over i.s of A.lanes[i.s]
     """
     loop = find(kernel, axis)
     found = {n for s in statements(loop.body) for e in expressions(s) for n in postorder(e) if n.op == "ins"}
@@ -151,7 +165,10 @@ def screen(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
         least = Buffer(fresh(f"{w.attr}.least", taken), u32, panels.shape[: outer[w]], panels.space, align=panels.align)
         last = {var(x.axis): x.stop - 1 for x in inside.values()}
         extents = tuple(simplify(substitute(e, last) + 1, facts.known) for e in w.args[outer[w] :])
-        kernel = _smallest(kernel, panels, least, w.args[: outer[w]], extents, row, taken)
+        if w.attr in lanes:
+            kernel = _smallest_by_lanes(kernel, panels, least, row, taken)
+        else:
+            kernel = _smallest(kernel, panels, least, w.args[: outer[w]], extents, row, taken)
         smallest.append(load(least.name, u32, *w.args[: outer[w]]))
     condition = _large_enough(row, smallest * 2 if len(smallest) == 1 else smallest)
     plain = copy((map_expressions((loop,), lambda e: substitute(e, {ins: _products(row, *words)}))), taken)
@@ -187,7 +204,8 @@ def _smallest(
     extents = tuple(substitute(e, here) for e in extents)
     if any(x.axis in inside for x in within):
         raise StepError(f"screen: the panels of `{panels.name}` are not packed one after the other")
-    if any(n in homes_in(kernel) and n not in {x.axis for x in within} for e in extents for n in e.names):
+    there = {x.axis for x in within} | _named_around(kernel, home)
+    if any(n in homes_in(kernel) and n not in there for e in extents for n in e.names):
         raise StepError(f"screen: how much of a panel of `{panels.name}` is multiplied is not known where it is packed")
     one = Buffer(fresh("least", taken), u32, (), "register")
     axes = [fresh(n, taken) for n in _axes(store.index[outer:])]
@@ -203,6 +221,68 @@ def _smallest(
     )
     kernel = replace_loop(kernel, home.axis, lambda x: (replace(x, body=(*x.body, *find_it)),))
     return kernel.with_body(map_block(kernel.body, lambda s: (s, Alloc(least)) if isinstance(s, Alloc) and s.buffer == panels else None))
+
+
+def _smallest_by_lanes(kernel: Kernel, panels: Buffer, least: Buffer, row: Dot, taken: set[str]) -> Kernel:
+    """The kernel with the smallest magnitude of all panels in `least`, found while they are packed, for each position of their last axis by itself."""
+    if panels.space == "shared":
+        raise StepError(f"screen: `{panels.name}` is packed by several threads")
+    alloc = path_of(kernel, panels.name)
+    by_lane = Buffer(fresh(f"{panels.name}.lanes", taken), u32, panels.shape[-1:], panels.space, align=panels.align)
+
+    def counted(block: Block, around: frozenset[str]) -> Block:
+        result: list[Stmt] = []
+        for s in block:
+            if isinstance(s, Store) and s.buffer == panels.name:
+                word = fresh("word", taken)
+                at = s.index[-1:]
+                moved.update(around - at[0].names)
+                result += [Let(word, s.value), replace(s, value=var(word, u32)), Store(by_lane.name, at, _magnitude(var(word, u32), row), "min")]
+            elif isinstance(s, Loop):
+                body = counted(s.body, around | {s.axis})
+                result.append(replace(s, body=body, kind="reduce" if s.axis in moved and s.kind == "parallel" else s.kind))
+            elif isinstance(s, If):
+                result.append(replace(s, body=counted(s.body, around), orelse=counted(s.orelse, around)))
+            else:
+                result.append(s)
+        return tuple(result)
+
+    def nest(extents: Sequence[Expr], inner: Callable[[tuple[Expr, ...]], Block]) -> Block:
+        axes = [fresh("c", taken) for _ in extents]
+        body = inner(tuple(map(var, axes)))
+        for axis, stop in zip(reversed(axes), reversed(extents), strict=True):
+            body = (Loop(axis, ZERO, stop, body, "parallel"),)
+        return body
+
+    moved: set[str] = set()
+    here = inner(alloc[-2]) if len(alloc) > 1 else kernel.body
+    packing = [s for s in here if panels.name in written((s,))]
+    one, lane = Buffer(fresh("least", taken), u32, (), "register"), fresh("c", taken)
+    begin = nest(by_lane.shape, lambda at: (Store(by_lane.name, at, const(u32.max, u32)),))
+    end: Block = (
+        Alloc(one),
+        Store(one.name, (), const(u32.max, u32)),
+        Loop(lane, ZERO, by_lane.shape[-1], (Store(one.name, (), load(by_lane.name, u32, var(lane)), "min"),), "reduce"),
+        *nest(least.shape, lambda at: (Store(least.name, at, load(one.name, u32)),)),
+    )
+
+    def changed(s: Stmt) -> Block | None:
+        if s is alloc[-1]:
+            return (s, Alloc(least), Alloc(by_lane))
+        if any(s is t for t in packing):
+            return (*(begin if s is packing[0] else ()), *counted((s,), frozenset()), *(end if s is packing[-1] else ()))
+        return None
+
+    return kernel.with_body(map_block(kernel.body, changed))
+
+
+def _named_around(kernel: Kernel, loop: Loop) -> set[str]:
+    """What is named before a loop, in the blocks that it stands in."""
+    path = path_of(kernel, loop.axis)
+    blocks = [kernel.body, *(inner(s) for s in path[:-1])]
+    return {
+        s.name for block, step in zip(blocks, path, strict=True) for s in takewhile(lambda s, step=step: s is not step, block) if isinstance(s, Let)
+    }
 
 
 def _axes(index: tuple[Expr, ...]) -> list[str]:

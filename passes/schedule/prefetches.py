@@ -104,7 +104,8 @@ def prefetch(
     if read is None:
         block, inner = inner, block
         read = next((n for n in found if stride(address_of(n), block.axis) == 1), None)
-    if read is None and near and not (bytes or least or most or over or places > 1):
+    several = inner is block and len({n for n in found if stride(address_of(n), block.axis) == 1}) > 1  # rows side by side
+    if (read is None or several) and near and not (bytes or least or most or over or places > 1):
         hints = _pieces(kernel, loop, held, const(near // held.dtype.bytes))
         return replace_loop(kernel, axis, lambda x: (with_body(x, (*hints, *x.body)),))
     if read is None:
@@ -155,15 +156,28 @@ def prefetch(
 
 
 def _pieces(kernel: Kernel, loop: Loop, held: Buffer, ahead: Expr) -> Block:
-    """The hints where the loops inside read a line piece by piece: one for each iteration of those loops that take more than a line, unrolled."""
+    """The hints where the loops inside read lines piece by piece: for what is read in one line, one for each iteration of those loops that take more than a line, unrolled.  Of an `if`, what its condition holds for counts."""
     nest: list[Loop] = []
-    inner = loop
-    while len(inner.body) == 1 and isinstance(found := inner.body[0], Loop):
-        nest.append(inner := found)
-    reads = {n for s in statements(inner.body) for n in loads_in(*expressions(s)) if n.attr == held.name}
-    if len(reads) != 1 or any(x.kind not in ("unroll", "vector") or constant_extent(x) is None or x.start is not ZERO for x in nest):
+    block = loop.body
+    while len(block) == 1 and isinstance(found := block[0], (Loop, If)):
+        nest += [found] if isinstance(found, Loop) else []
+        block = found.body
+    reads = list(dict.fromkeys(n for s in statements(block) for n in loads_in(*expressions(s)) if n.attr == held.name))
+    if not reads or any(x.kind not in ("unroll", "vector") or constant_extent(x) is None or x.start is not ZERO for x in nest):
         raise StepError(f"prefetch: `{loop.axis}` reads no consecutive elements of `{held.name}`")
-    (read,), line, taken = reads, LINE // held.dtype.bytes, names_taken(kernel)
+    taken = names_taken(kernel)
+    starts = {n: substitute(held.address(n.args), {var(x.axis): ZERO for x in nest}) for n in reads}
+    asked: list[Expr] = []
+    for n in reads:  # what another asks for lies in the same line
+        between = [minus(starts[n], starts[m]) for m in asked]
+        if not any(d.is_const and abs(d.attr) < LINE // held.dtype.bytes for d in between):
+            asked.append(n)
+    return tuple(hint for n in asked for hint in _lines(loop, nest, held, n, ahead, taken))
+
+
+def _lines(loop: Loop, nest: Sequence[Loop], held: Buffer, read: Expr, ahead: Expr, taken: set[str]) -> Block:
+    """The hints for one of these reads."""
+    line = LINE // held.dtype.bytes
     at: dict[Expr, Expr] = {}
     lines: list[Loop] = []
     for x in nest:

@@ -5,10 +5,11 @@ Used by the plans that know where such a contraction stands: `contractions.py` (
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from ...ir.expr import INDEX, Expr
+from ...ir.instructions import SIDE
 from ...ir.kernel import If, Kernel, Let, Loop, Store, expressions, statements
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
@@ -30,6 +31,7 @@ class RegisterTile:
     words: bool = False  # what is packed are words of neighbours along the reduction, which may end inside one
     apart: bool = False  # panels are packed one after the other, for what is found in each meanwhile
     piece: str = ""  # the inner part of the reduction, where tiles of it are multiplied by one instruction
+    once: list[str] = field(default_factory=list)  # panels of what is read once, copied as it lies
 
     def accumulate(self) -> None:
         """The scalar accumulator becomes the tile, and the reduction runs outside of it."""
@@ -67,19 +69,29 @@ class RegisterTile:
 
     # ---- packing
 
-    def stage_columns(self, buffers: tuple[str, ...], outer: tuple[str, ...], at: str = "") -> None:
-        """Panels of columns, one for each position of the `outer` axes, packed by all threads together inside the loop over `at` (none: at the start of the kernel)."""
+    def stage_columns(self, buffers: Sequence[str], outer: tuple[str, ...], at: str = "", space: str = "shared", along: bool = False) -> None:
+        """Panels of columns, one for each position of the `outer` axes and of the tiles of columns, packed by all threads together inside the loop over `at` (none: at the start of the kernel).
+        `along`: copied as they lie, for what is read once: of all panels so many rows as a tile has words."""
         plan = self.plan
         for buffer in buffers:
             _, c = self.compute()
             if not self.reads(buffer, c):
                 continue
             before = plan.kernel
-            plan.do("stage", buffer, *outer, f"{self.column}.0", self.depth, c, at=at, space="shared")
+            plan.do("stage", buffer, *outer, f"{self.column}.0", self.depth, c, at=at, space=space)
             packed = plan.newest(before)
             *around, deep, inner = plan.copying(packed, before)
             if not turned(plan, packed, before):
+                if along:
+                    plan.do("split", deep, SIDE, tail="perfect")
+                    plan.do("reorder", f"{deep}.0", around[-1], f"{deep}.1", inner)
+                    deep = f"{deep}.1"
+                    plan.tried("interior", deep, inner, fixed=1)
                 self.in_vectors(packed, deep, inner)
+                if along:
+                    self.asked_ahead(buffer, deep)
+                    self.once.append(packed)
+                    continue
                 if not self.apart:
                     self.in_strips(around[-1], packed, before)
             for _ in around[1:]:
@@ -113,8 +125,8 @@ class RegisterTile:
         except StepError:
             plan.kernel = saved
 
-    def stage_rows(self, buffers: tuple[str, ...], tiles: str, at: str, order: str = "") -> None:
-        """Panels of rows, [tiles, depth, row], one copy for each iteration of `at`."""
+    def stage_rows(self, buffers: Sequence[str], tiles: str, at: str, order: str = "", along: bool = False) -> None:
+        """Panels of rows, [tiles, depth, row], one copy for each iteration of `at`.  `along`: copied as they lie, with borders asked for once a tile, for what is read once."""
         for buffer in buffers:
             r, _ = self.compute()
             if self.reads(buffer, r):
@@ -124,7 +136,12 @@ class RegisterTile:
                     packed = self.plan.newest(before)
                     if not turned(self.plan, packed, before, consecutive):
                         *_, deep, inner = self.plan.copying(packed, before)
+                        if along:
+                            self.plan.tried("interior", deep, inner, fixed=1)
                         self.in_vectors(packed, deep, inner, _in_a_row)
+                        if along:
+                            self.asked_ahead(buffer, deep)
+                            self.once.append(packed)
                     continue
                 self.plan.do("stage", buffer, tiles, self.depth, r, at=at, order=order and f"{tiles},{r},{self.depth}")
                 packed = self.plan.newest(before)
@@ -148,6 +165,15 @@ class RegisterTile:
             plan.do("vectorize", f"{inner}.1")
         except StepError:
             plan.kernel = saved
+
+    def asked_ahead(self, buffer: str, axis: str) -> None:
+        """What is copied once, as it lies, is asked for ahead of time."""
+        refused = self.plan.tried("prefetch", buffer, axis, axis, near=cost.NEAR)
+        self.plan.note(
+            f"`{axis}` does not ask for `{buffer}`: {refused}"
+            if refused
+            else f"`{axis}` asks for what stands {cost.NEAR >> 10} KiB behind what it reads of `{buffer}`"
+        )
 
     def reads(self, buffer: str, axis: str) -> bool:
         """Whether the accumulating nest still reads the buffer at positions that depend on the axis."""

@@ -7,8 +7,8 @@
     split p 512
     …
 
-A kernel that is nothing but an `if` on the sizes has its variants already: the part with the `if`'s own condition takes the steps of what stands under it, the parts after that one those of
-what stands under its `else`.
+A kernel that is nothing but an `if` on the sizes has its variants already: the part with the `if`'s own condition, and each before it with that and more, takes the steps of what stands under it, the
+parts after that one those of what stands under its `else`.
 
 Steps before the first `variant` are taken once, before the parts part ways.  The last part has no condition.
 """
@@ -55,9 +55,16 @@ def branching(kernel: Kernel, facts: Facts) -> Expr | None:
 def under(kernel: Kernel, condition: Expr | None, failed: Sequence[Expr | None] = ()) -> Kernel:
     """What is left of such a kernel where a condition holds, after others did not; any other kernel is left as it is."""
     only = kernel.body[0] if len(kernel.body) == 1 else None
-    if isinstance(only, If) and only.condition in (condition, *failed):
-        return replace(kernel, body=only.body if only.condition is condition else only.orelse)
+    if isinstance(only, If) and condition is not None and _holds(only.condition, condition):
+        return replace(kernel, body=only.body)
+    if isinstance(only, If) and only.condition in failed:
+        return replace(kernel, body=only.orelse)
     return kernel
+
+
+def _holds(part: Expr, condition: Expr) -> bool:
+    """Whether one condition is another, or an `and` that names it."""
+    return condition is part or (condition.op == "bit_and" and any(_holds(part, a) for a in condition.args))
 
 
 def choose(kernel: Kernel, parts: Sequence[tuple[Expr | None, Kernel]]) -> Kernel:
