@@ -94,14 +94,15 @@ def test_integers_stay_as_they_are(script: str, k: int) -> None:
     assert (c == 2 * (a.astype(np.int32) @ b.astype(np.int32))).all()
 
 
+@pytest.mark.parametrize("screen", ["screen p", "screen p lanes=A.packed"])
 @pytest.mark.parametrize("scale", [1.0, 2.0**-62, 2.0**-70, 2.0**-128])
-def test_small_numbers_are_kept(scale: float) -> None:
+def test_small_numbers_are_kept(scale: float, screen: str) -> None:
     """The machine's instruction takes denormal numbers for zeros: panels that hold any that matter are multiplied without it."""
     rng = np.random.default_rng(1)
     a, b = ((rng.standard_normal(s) * scale).astype(numpy_dtype(bf16)) for s in ((5, 9), (9, 7)))
     a[3] = rng.standard_normal(9)  # one row tile of several is of another kind
     c = np.zeros((5, 7), np.float32)
-    assert run(scheduled(FLOATS, TILED + "\nscreen p"), {"A": a, "B": b, "C": c}, {"M": 5, "N": 7, "K": 9}, check=True) == 0
+    assert run(scheduled(FLOATS, f"{TILED}\n{screen}"), {"A": a, "B": b, "C": c}, {"M": 5, "N": 7, "K": 9}, check=True) == 0
     wide = [x.astype(np.float64) for x in (a, b)]
     bound = 12 * (2.0**-24 * abs(wide[0]) @ abs(wide[1]) + 2.0**-149)
     assert (abs(c - 2 * (wide[0] @ wide[1])) <= 2 * bound).all()
@@ -126,6 +127,7 @@ def test_without_the_screen_they_would_be_lost() -> None:
         (BYTES, "dot p dot4_i8\nscreen p", "does not multiply packed words of floats"),
         (FLOATS, "screen p", "no reduction by one instruction"),
         (FLOATS, "dot p dot2_bf16\nscreen p", "does not multiply packed words"),
+        (FLOATS, TILED.replace("p j.1.b", "p j.1.b space=shared") + "\nscreen p lanes=B.packed", "packed by several threads"),
     ],
 )
 def test_a_step_is_refused_with_the_reason(text: str, script: str, reason: str) -> None:

@@ -100,7 +100,7 @@ class InPlace(NamedTuple):
 
 FEW = InPlace(1 << 62, 2)  # any that stays in the cache
 FEW_WORDS = InPlace(1 << 15, 4)  # packed, neighbours are multiplied by one instruction
-FEWEST_ON_TILES = 9  # rows that share what is read once: fewer are done sooner by vectors (Sapphire Rapids, a cache of 8192 by 128 in bf16: eight 0.94 × as fast on tiles, sixteen 1.7 ×; from the second cache 1.1 and 2.8 ×)
+FEWEST_ON_TILES = 9  # rows that share what is read once: fewer are done sooner by vectors (Sapphire Rapids, a cache of 8192 by 128 in bf16: eight 0.94 × as fast on tiles, nine 1.1, twelve 1.2, sixteen 1.7)
 FEW_OF_TILES = InPlace(1 << 11, 2)  # and tiles of them (64³ as fast, 128³ 3 × as fast packed; 32 rows by 1024² 1.4 ×, 16 rows 0.8)
 
 

@@ -227,7 +227,7 @@ def _smallest_by_lanes(kernel: Kernel, panels: Buffer, least: Buffer, row: Dot, 
     """The kernel with the smallest magnitude of all panels in `least`, found while they are packed, for each position of their last axis by itself."""
     if panels.space == "shared":
         raise StepError(f"screen: `{panels.name}` is packed by several threads")
-    alloc = path_of(kernel, panels.name)
+    path = path_of(kernel, panels.name)
     by_lane = Buffer(fresh(f"{panels.name}.lanes", taken), u32, panels.shape[-1:], panels.space, align=panels.align)
 
     def counted(block: Block, around: frozenset[str]) -> Block:
@@ -240,6 +240,8 @@ def _smallest_by_lanes(kernel: Kernel, panels: Buffer, least: Buffer, row: Dot, 
                 result += [Let(word, s.value), replace(s, value=var(word, u32)), Store(by_lane.name, at, _magnitude(var(word, u32), row), "min")]
             elif isinstance(s, Loop):
                 body = counted(s.body, around | {s.axis})
+                if s.axis in moved and s.kind not in ("parallel", "serial", "reduce", "unroll"):
+                    raise StepError(f"screen: `{s.axis}` ({s.kind}) goes through other axes of `{panels.name}` than its last")
                 result.append(replace(s, body=body, kind="reduce" if s.axis in moved and s.kind == "parallel" else s.kind))
             elif isinstance(s, If):
                 result.append(replace(s, body=counted(s.body, around), orelse=counted(s.orelse, around)))
@@ -255,7 +257,7 @@ def _smallest_by_lanes(kernel: Kernel, panels: Buffer, least: Buffer, row: Dot, 
         return body
 
     moved: set[str] = set()
-    here = inner(alloc[-2]) if len(alloc) > 1 else kernel.body
+    here = inner(path[-2]) if len(path) > 1 else kernel.body
     packing = [s for s in here if panels.name in written((s,))]
     one, lane = Buffer(fresh("least", taken), u32, (), "register"), fresh("c", taken)
     begin = nest(by_lane.shape, lambda at: (Store(by_lane.name, at, const(u32.max, u32)),))
@@ -267,7 +269,7 @@ def _smallest_by_lanes(kernel: Kernel, panels: Buffer, least: Buffer, row: Dot, 
     )
 
     def changed(s: Stmt) -> Block | None:
-        if s is alloc[-1]:
+        if isinstance(s, Alloc) and s.buffer == panels:
             return (s, Alloc(least), Alloc(by_lane))
         if any(s is t for t in packing):
             return (*(begin if s is packing[0] else ()), *counted((s,), frozenset()), *(end if s is packing[-1] else ()))
