@@ -297,10 +297,10 @@ def statements(block: Block) -> Iterator[Stmt]:
         if isinstance(s, (Store, Let, Alloc)):  # the most of them
             continue
         if isinstance(s, (Loop, While, Region)):
-            stack += reversed(s.body)
+            stack += s.body[::-1]
         elif isinstance(s, If):
-            stack += reversed(s.orelse)
-            stack += reversed(s.body)
+            stack += s.orelse[::-1]
+            stack += s.body[::-1]
 
 
 def written(block: Block) -> set[str]:

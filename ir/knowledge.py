@@ -199,9 +199,12 @@ class Knowledge:
 
     def refuted(self, p: Poly) -> bool:
         """p < 0 at a point that agrees with all that is known, so that p >= 0 has no proof."""
-        for point in self.points:
+        points = self.points
+        for k, point in enumerate(points):
             value = point.at(p)
             if value is not None and value < 0:
+                if k:  # the next question is often much like this one
+                    points[0], points[k] = point, points[0]
                 return True
         return False
 

@@ -242,10 +242,10 @@ def statements(block: Block) -> Iterator[Stmt]:
         s = stack.pop()
         yield s
         if isinstance(s, (For, While, Region)):
-            stack.extend(reversed(s.body))
+            stack += s.body[::-1]
         elif isinstance(s, If):
-            stack.extend(reversed(s.orelse))
-            stack.extend(reversed(s.body))
+            stack += s.orelse[::-1]
+            stack += s.body[::-1]
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:

@@ -17,7 +17,7 @@ def record(cls: C) -> C:
     """A frozen dataclass with slots, equal by value.  That nothing assigns to its fields is held by the type checker alone: a frozen dataclass that checks it
     while the program runs takes four times as long to make, and passes make little else.
 
-    Making a class is most of what importing a module takes, and the command imports hundreds: so only what makes a record is made with the class, how two are compared when the first two are, and
+    Making a class is most of what importing a module takes, and the command imports hundreds: so what makes a record is made with the first one, how two are compared when the first two are, and
     what `dataclasses` wants to know of it when somebody asks.
     """
     inherited = {name: f for base in reversed(cls.__mro__) if base in _fields for name, f in _fields[base].items()}
@@ -33,8 +33,10 @@ def record(cls: C) -> C:
     body["__slots__"] = tuple(name for name in own if name not in inherited)
     body["__match_args__"] = tuple(name for name, f in all_fields.items() if f.init)
     body["__dataclass_fields__"] = _Told(cls, all_fields)
-    methods = {"__repr__": _shown, "__init__": _maker(cls, all_fields), "__eq__": _later("__eq__"), "__hash__": _later("__hash__")}
-    made: Any = type(cls)(cls.__name__, cls.__bases__, {**methods, **body})
+    own_class: list[type] = []
+    methods = {name: _later(name, own_class) for name in ("__init__", "__eq__", "__hash__")}
+    made: Any = type(cls)(cls.__name__, cls.__bases__, {"__repr__": _shown, **methods, **body})
+    own_class.append(made)
     made.__qualname__ = cls.__qualname__
     _fields[made] = all_fields
     return made
@@ -57,10 +59,10 @@ class _Told:
         return found
 
 
-def _maker(cls: type, all_fields: dict[str, Field[Any]]) -> Callable[..., None]:
+def _maker(cls: type) -> Callable[..., None]:
     scope: dict[str, Any] = {"MISSING": MISSING}
     parameters, body = ["self"], []
-    for name, f in all_fields.items():
+    for name, f in _fields[cls].items():
         value = name
         if f.default is not MISSING:
             scope[f"of_{name}"] = f.default
@@ -80,20 +82,22 @@ def _maker(cls: type, all_fields: dict[str, Field[Any]]) -> Callable[..., None]:
     return _method(f"def __init__({', '.join(parameters)}):\n    {'; '.join(body) or 'pass'}", scope)
 
 
-def _later(name: str) -> Callable[..., Any]:
-    """The method that puts itself into its class when it is first called."""
+def _later(name: str, own_class: list[type]) -> Callable[..., Any]:
+    """The method that puts itself into its class, which is all that the list will hold, when it is first called; another thread may be doing the same."""
 
-    def method(self: Any, *others: Any) -> Any:
-        cls = next(c for c in type(self).__mro__ if c.__dict__.get(name) is method)
+    def method(self: Any, *others: Any, **named: Any) -> Any:
+        (cls,) = own_class
         compared = "".join(f"self.{n}, " for n, f in _fields[cls].items() if f.compare)
         hashed = "".join(f"self.{n}, " for n, f in _fields[cls].items() if (f.compare if f.hash is None else f.hash))
-        if name == "__eq__":
+        if name == "__init__":
+            made = _maker(cls)
+        elif name == "__eq__":
             text = f"({compared}) == ({compared.replace('self.', 'other.')}) if other.__class__ is self.__class__ else NotImplemented"
             made = _method(f"def __eq__(self, other): return {text}")
         else:
             made = _method(f"def __hash__(self): return hash(({hashed}))")
         setattr(cls, name, made)
-        return made(self, *others)
+        return made(self, *others, **named)
 
     return method
 

@@ -263,7 +263,7 @@ class _Outward:
             if fixed and worth >= WORTH and n.op != "broadcast" and n.dtype.kind != "bool":
                 found[n] = None
             elif not 0 <= worth < WORTH:  # else no part of it is worth more
-                stack.extend(reversed(n.args))
+                stack += [a for a in n.args[::-1] if a.args]
         return list(found)
 
 

@@ -104,3 +104,26 @@ def test_a_record_of_a_record_has_the_fields_of_both() -> None:
     assert [(f.name, f.type) for f in fields(More)] == [("x", "int"), ("y", "int"), ("z", "int")]
     assert asdict(replace(ours, y=5)) == {"x": 1, "y": 5, "z": 3}
     assert Base(1) != ours and More(1) == ours and hash(More(1)) == hash(ours)
+
+
+def test_a_method_is_made_when_it_is_first_called() -> None:
+    """By whoever calls it, also where another thread has made it meanwhile."""
+
+    @record
+    class Pair:
+        x: int
+        y: int = 2
+
+    class Under(Pair):
+        pass
+
+    for name, call in (
+        ("__init__", lambda f: f(object.__new__(Pair), 1, y=3)),
+        ("__eq__", lambda f: f(Pair(1), Pair(1))),
+        ("__hash__", lambda f: f(Pair(1))),
+    ):
+        before = vars(Pair)[name]
+        first = call(before)
+        assert vars(Pair)[name] is not before
+        assert call(before) == first == call(vars(Pair)[name])
+    assert (Under(4).x, Under(4).y) == (4, 2) and "__init__" not in vars(Under)

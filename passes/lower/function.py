@@ -34,12 +34,13 @@ def function(kernel: k.Kernel, name: str, module: k.Module, target: Target) -> p
     body = words(folds(transposes(vectorise(body, target, names), names), names))
     body = protect(registers(threads(body, target.threads and not target.gpu)), target.gpu)
 
-    roots = [*blocks, *block, *(e for s in p.statements(body) for e in p.expressions(s))]
+    stmts = list(p.statements(body))
+    roots = [*blocks, *block, *(e for s in stmts for e in p.expressions(s))]
     mentioned = {name for e in roots for name in e.names}
-    written = {p.stored(s) for s in p.statements(body)}
+    written = {p.stored(s) for s in stmts}
     params = [
         *(p.Param(b.name, b.dtype, pointer=True, const=b.name not in written) for b in pointers),
         *(p.Param(name, d) for name, d in scalars if name in mentioned),
         *(p.Param(s.name, INDEX) for s in module.sizes if s.name in mentioned),
     ]
-    return p.Function(name, tuple(params), body, blocks, block, fails=any(isinstance(s, p.Fail) for s in p.statements(body)))
+    return p.Function(name, tuple(params), body, blocks, block, fails=any(isinstance(s, p.Fail) for s in stmts))

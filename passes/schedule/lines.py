@@ -12,13 +12,17 @@ from .tree import reads
 def aligned(plan: Plan, axis: str) -> str | None:
     """What a loop streams begins at a line: the axis of the elements before it, or None where nothing is aligned."""
     least = cost.stream_bytes(plan.target)
+    if not least or not cost.first_lanes(plan.target):
+        return None
     stored = sorted(
         {s.buffer for s in statements(plan.loop(axis).body) if isinstance(s, Store)} & plan.facts.buffers.keys() - (plan.elsewhere or frozenset())
     )
+    if len(stored) != 1:
+        return None
     sums = {s.buffer.name for s in statements(plan.kernel.body) if isinstance(s, Alloc) and s.buffer.space == "register"}
     if not sums.isdisjoint(n.attr for n in reads(plan.loop(axis).body) if axis in n.names):  # a tile of sums begins at a line itself
         return None
-    if not least or len(stored) != 1 or not cost.first_lanes(plan.target) or chooses(plan.loop(axis)):
+    if chooses(plan.loop(axis)):
         return None
     saved = plan.kernel
     refused = plan.tried("stream_store", stored[0], least=least)

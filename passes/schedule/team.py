@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import is_
+
 from ...ir.kernel import Alloc, Barrier, Block, If, Kernel, Let, Loop, Region, Stmt, Store, statements, with_body
 from ...ir.record import replace
 from .tree import Facts, StepError, all_loops, around, find, loads_in
@@ -56,11 +58,11 @@ def region(kernel: Kernel, facts: Facts, axis: str = "", queue: str = "") -> Ker
                 if hoisted(s):
                     continue
             elif isinstance(s, Loop):
-                s = replace(s, body=work(s.body), kind="serial" if s.kind == "parallel" else s.kind)
+                s = replace(s, body=work(s.body), kind="serial") if s.kind == "parallel" else with_body(s, work(s.body))
             elif isinstance(s, If):
                 s = If(s.condition, work(s.body), work(s.orelse))
             result.append(s)
-        return tuple(result)
+        return block if len(result) == len(block) and all(map(is_, result, block)) else tuple(result)
 
     def skeleton(block: Block) -> Block:
         result: list[Stmt] = []
