@@ -210,7 +210,7 @@ def test_without_vectors_and_threads_loops_are_plain() -> None:
 
 def test_the_outermost_parallel_loop_is_divided_where_there_is_enough_work() -> None:
     text = lowered("for i in 0 .. M parallel:\n  for j in 0 .. N parallel:\n    y[i, j] = exp(x[i, j])")
-    assert text.split("\n")[0] == "for i in 0 .. M parallel serial_if M * N < 20588:"
+    assert text.split("\n")[0] == "for i in 0 .. M parallel serial_if M * N < 2713:"
     assert text.split("\n")[1] == "  for j in 0 .. N:"
 
 
