@@ -12,7 +12,7 @@ from pathlib import Path
 from compilers import needs_cc
 
 ROOT = Path(__file__).parent.parent
-RUNS = 12
+RUNS = 8
 SAMPLES = ["gemm", "softmax", "attention"]
 LEVELS = "graph,schedule,kernel,program,source,header"
 

@@ -192,8 +192,7 @@ def within(source: str, cases: list[dict[str, int]], dtype: str = "f32") -> list
 
 
 @needs_cc
-@pytest.mark.parametrize("tile", [2, 4])
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize(("tile", "dtype"), [(2, "f32"), (4, "f64")])
 def test_two_axes(tile: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     always(monkeypatch, tile)
     shapes = [

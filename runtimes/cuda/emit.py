@@ -162,7 +162,7 @@ def _check(f: Function, target: Target) -> None:
     for s in statements(f.body):
         if isinstance(s, Scratch):
             raise Unsupported("scratch", f"{f.name}: `{s.name}` has no constant size, and a kernel cannot allocate memory")
-        if isinstance(s, Region) or (isinstance(s, For) and s.pragma in ("parallel", "workshare", "queue")):
+        if isinstance(s, Region) or (isinstance(s, For) and s.pragma in ("parallel", "workshare")):
             raise Unsupported("region", f"{f.name}: threads of a CPU; start from the .kernel file or the source")
         if any(n.dtype.lanes > 1 for e in expressions(s) for n in postorder(e)):
             raise Unsupported("vector", f"{f.name}: vector types; the runtime {target.runtime} has none")
