@@ -110,13 +110,11 @@ def prepare(
     """All that the rows of a composite share, and the bindings to time; `forms`: expressions of peers beside those of `search/bench/forms.py`."""
     from ..passes.costs import nominal
     from ..runtimes.registry import load
-    from ..search.bench.blocks import let_threads_sleep
     from ..search.bench.ceiling import ceilings
     from ..search.bench.measure import CHECKED, Bench, smallest, within
     from ..search.trial import Subject
     from .testing import bindings
 
-    let_threads_sleep()
     families = families_of(options["peers"])
     if compilation.runtime.source_suffix != ".c":
         raise UsageError(f"the runtime {compilation.runtime.name} cannot be timed here: its kernels are not C functions of this process")

@@ -24,7 +24,7 @@ from luminal.cli.bench import parameters_of
 from luminal.cli.parse import parse_bindings
 from luminal.compiler import OPS_FOLDER, Settings, compilations
 from luminal.ir.interpret.graph import evaluate
-from luminal.search.bench.blocks import Contender, Method, compare, let_threads_sleep, ratio, spread
+from luminal.search.bench.blocks import Contender, Method, compare, ratio, spread
 from luminal.search.bench.ceiling import PAGE, Ceilings
 from luminal.search.bench.chart import Bar, chart
 from luminal.search.bench.dialect import NUMPY
@@ -128,14 +128,6 @@ def test_blocks_alternate_and_start_anew() -> None:
     both = {name: Contender(lambda name=name: log.append(name), 2, lambda name=name: log.append(f"reset {name}")) for name in "ab"}
     found = compare(both, Method(blocks=2, runs=3, pause=0.0, seconds=0.0))
     assert log == 2 * ["reset a", *"aaaaa", "reset b", *"bbbbb"] and [len(v) for v in found.values()] == [2, 2]
-
-
-def test_idle_threads_sleep_in_the_pause_between_blocks() -> None:
-    plain, told, asked = {}, {"KMP_BLOCKTIME": "200"}, {"OMP_WAIT_POLICY": "active"}
-    for environment in (plain, told, asked):
-        let_threads_sleep(environment)
-    assert int(plain["KMP_BLOCKTIME"]) < Method().pause * 1000
-    assert told == {"KMP_BLOCKTIME": "200"} and asked == {"OMP_WAIT_POLICY": "active"}
 
 
 def test_ratios_and_noise() -> None:

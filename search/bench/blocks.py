@@ -6,10 +6,9 @@ implementation is the median over blocks of the block's minimum, and what is rep
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 
 from ...ir.record import record
 
@@ -22,7 +21,7 @@ class Method:
 
     blocks: int = 5
     runs: int = 10
-    pause: float = 0.09
+    pause: float = 0.25  # LLVM's threads spin for 200 ms after their last work, on a core that the next contender wants (PyTorch's layer norm of 512² took 7.5 ms in place of 0.08)
     seconds: float = 0.15
     limit: float = 0.8
 
@@ -34,13 +33,6 @@ class Contender:
     call: Call
     executions: int = 1
     reset: Callable[[], None] | None = None
-
-
-def let_threads_sleep(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Threads of LLVM's OpenMP spin for 200 ms after their last work, longer than the pause: what is timed next has a core less (PyTorch's layer norm of 512² took 7.5 ms in place of 0.08), and on
-    virtual machines two of ours can stay on one core for as long.  10 ms, as its peers do, unless the environment says something; only before that library is loaded."""
-    if "OMP_WAIT_POLICY" not in environment:
-        environment.setdefault("KMP_BLOCKTIME", "10")
 
 
 def compare(contenders: Mapping[str, Contender], method: Method) -> dict[str, list[float]]:
