@@ -8,10 +8,7 @@ import luminal
 import numpy as np
 import pytest
 from compilers import needs_cc
-from luminal.ir.dtypes import bf16, f32, numpy_dtype
-from luminal.ir.instructions import INSTRUCTIONS, TILES
-from luminal.ir.interpret.graph import evaluate
-from luminal.ir.interpret.judge import judge
+from luminal.ir.dtypes import bf16, f32
 from luminal.ir.kernel import Alloc, Module, statements
 from luminal.ir.target import Options
 from luminal.ir.text import read, show
@@ -19,42 +16,17 @@ from luminal.passes.cascade import cascade
 from luminal.passes.make_nests import make_nests
 from luminal.passes.schedule import Facts, StepError, replay, schedule, unique
 from luminal.passes.simplify import simplify
-from luminal.runtimes.clang.driver import Driver
 from running import TARGET, composite
 from scheduling import same
+from small_attention import ATTENTION, MASKED, SIGMOID, WITH_TILES, agrees, offer, small
 
 pytestmark = pytest.mark.usefixtures("plain_c")
-WITH_TILES = frozenset(INSTRUCTIONS) - {"dot4_i8"} | frozenset(TILES)
-
-ATTENTION = """(composite attention ((Q{bf16}[H N D] K{bf16}[H M D] V{bf16}[H M E]) -> (O{bf16}[H N E]))
-  (return (einsum "hij,hje->hie" (softmax (einsum "hid,hjd->hij" Q K) :axis -1) V)))"""
-MASKED = """(composite masked ((Q{bf16}[H N D] K{bf16}[H M D] V{bf16}[H M E] B{bf16}[N M]) -> (O{bf16}[H N E]))
-  (return (einsum "hij,hje->hie" (softmax (+ (einsum "hid,hjd->hij" Q K) B) :axis -1) V)))"""
-SIGMOID = """(composite gated ((Q{bf16}[H N D] K{bf16}[H M D] V{bf16}[H M E]) -> (O{bf16}[H N E]))
-  (setf w (sigmoid (einsum "hid,hjd->hij" Q K)))
-  (return (/ (einsum "hij,hje->hie" w V) (sum w :axis -1 :keepdims t))))"""
 SIZES = ((1, 9, 1, 1, 1), (2, 9, 70, 33, 20), (1, 16, 600, 64, 64), (3, 12, 300, 40, 72), (1, 32, 1100, 7, 40), (2, 8, 300, 16, 16))
 
 
 @pytest.fixture
 def offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every instruction is offered; on a machine without it the portable body runs."""
-    resolved = Driver.target
-    monkeypatch.setattr(Driver, "target", lambda *given: replace(resolved(*given), instructions=WITH_TILES))
-
-
-def small(x: np.ndarray) -> np.ndarray:
-    return x.astype(numpy_dtype(bf16))
-
-
-def agrees(kernel: luminal.Library, text: str, ports: dict[str, np.ndarray], sizes: tuple[int, ...], note: str) -> None:
-    """Within the bound of the composite's own graph in float64."""
-    with np.errstate(all="ignore"):
-        expected = evaluate(composite(text), ports, dict(zip("HNMDE", sizes, strict=True)))["O"]
-        found = np.asarray(kernel(*ports.values()))
-    verdict = judge(found, expected, bf16)
-    assert verdict.ok, (note, sizes, verdict)
-    assert verdict.ill_count < max(found.size, 1), (note, sizes)
+    offer(monkeypatch)
 
 
 def products(source: str) -> int:
