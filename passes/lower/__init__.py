@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from ...ir.kernel import Module
 from ...ir.program import Program
+from ...ir.record import replace
+from ...ir.simplify import prove
 from ...ir.target import Options, Target
 from .entry import entry
 from .function import function
@@ -21,6 +23,8 @@ def lower(module: Module, target: Target, options: Options) -> Program:
 
     Raises Unsupported where a local buffer has no place on the target, CompilerBug for a kernel that breaks the grammar.
     """
+    # what the bounds of a size say is not asked twice
+    module = replace(module, requires=tuple(r for r in module.requires if not prove(r, module.size_info())))
     names = Names([s.name for s in (*module.sizes, *module.ports, *module.temps)])
     functions = tuple(function(kernel, names.fresh(kernel.name), module, target) for kernel in module.kernels)
     block, workspace = entry(module, functions)
