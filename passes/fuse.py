@@ -257,10 +257,15 @@ class _Planner:
         return inlined > stored
 
     def is_widened(self, n: Node) -> bool:
-        """Whether few operations make a value of fewer bytes than it has itself: weights of 8 bits, and their scales.  As an operand of a contraction it is made where panels are packed, or rows are read:
-        the bytes of a tensor cost more.  One as wide as what it is made of costs less than the variants that want operands as they lie, one that machines multiply by words or tiles less than those."""
-        made_of = sum(points(m.shape, self.values) * m.dtype.bytes for m in self.sources[n])
-        return n.dtype not in IN_WORDS and self.operations[n] <= REREAD and made_of < points(n.shape, self.values) * n.dtype.bytes
+        """Whether few operations make a value of fewer bytes than it has itself out of elements that are narrower: weights of 8 bits, and their scales.  As an operand of a contraction it is made
+        where panels are packed, or rows are read: the bytes of a tensor cost more.  One as wide as what it is made of costs less than the variants that want operands as they lie, one that
+        machines multiply by words or tiles less than those."""
+        if n.dtype in IN_WORDS or self.operations[n] > REREAD:
+            return False
+        own = points(n.shape, self.values)
+        made_of = {m: points(m.shape, self.values) for m in self.sources[n]}
+        narrow = any(count >= own and m.dtype.bytes < n.dtype.bytes for m, count in made_of.items())
+        return narrow and sum(count * m.dtype.bytes for m, count in made_of.items()) < own * n.dtype.bytes
 
     def reduction_wants_memory(self, n: Node) -> bool:
         placed = {(u.root, u.index): self.placed(u) for u in self.uses[n]}
