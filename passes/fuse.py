@@ -6,7 +6,8 @@ From level 1 the users decide.  The graph is walked from the outputs down; when 
 it were inlined: its *uses*, each in the kernel of a real node (the root), at an index, inside some loops.
 
     pointwise    real where evaluating it at all its uses costs more than evaluating it once, writing it and reading it again (`costs.py`):
-                 gelu(x @ w1) before @ w2 is used once for each column of w2;  exp(x - m) of a softmax is used twice and stays
+                 gelu(x @ w1) before @ w2 is used once for each column of w2;  exp(x - m) of a softmax is used twice and stays;
+                 weights of 8 bits times their scales are made where the contraction that they are for packs them
     reduction    inlined where its uses in one kernel are inside no more loops than it has points, so that it is computed once: the epilogue of a matmul,
                  the statistics of a row (softmax, layer norm); real where it would be computed again (a chain of matmuls), under a mask or a
                  gather, by several kernels, outside of all parallel loops, or (a contraction, which wants tiles) inside another reduction or beside another contraction
@@ -22,6 +23,7 @@ from __future__ import annotations
 from ..ir.bounds import Known
 from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, var
 from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, postorder, reduced_extents, rewrite, state_axes, state_count, users
+from ..ir.instructions import INSTRUCTIONS
 from ..ir.primops import OPS
 from ..ir.record import record, replace
 from ..ir.simplify import assuming, prove, prove_le, simplify
@@ -34,6 +36,7 @@ from .costs import nominal, operation, points, read, write
 STRUCTURAL = frozenset({"nest", "scatter", "update", "scan", "contiguous"})
 LEAVES = frozenset({"input", "const", "iota", "reached"})
 MAX_USES = 8
+IN_WORDS = frozenset(d for row in INSTRUCTIONS.values() for d in (row.left, row.right))
 REREAD = 4  # operations in a tile of a cascade that cost no more than reading their result again there, however many rows share it
 
 
@@ -94,6 +97,7 @@ class _Use:
     spread: bool  # the root's kernel has loops of its own, so work outside of them all would be done by one thread, or by each
     covered: bool = False  # under a mask or at positions that data decides
     kept: bool = False  # in a tile of a cascade, which keeps it for all positions of the tile
+    packed: bool = False  # of an operand of a contraction in tiles: evaluated where its panels are packed, for all tiles that multiply them
 
 
 def _in_order(use: _Use) -> bool:
@@ -112,6 +116,7 @@ class _Planner:
         self.outputs = {n for _, n in graph.outputs}
         self.operations: dict[Node, float] = {}  # of a node with its pointwise operands
         self.reads: dict[Node, float] = {}  # cost of what it reads from memory, each source once
+        self.sources: dict[Node, tuple[Node, ...]] = {}  # what it reads from memory
         self.variables = 0
         self.results: dict[tuple[View, ...], list[Node]] = {}  # of each cascade
         self.states: set[Node] = set()
@@ -224,6 +229,7 @@ class _Planner:
         self.operations[n] = operation(n.op) + sum(self.operations[m] for m in inner)
         sources = dict.fromkeys(a.node for a in n.args if a.node not in inner and a.node.op not in ("const", "iota"))
         self.reads[n] = sum(read(m.dtype) for m in sources) + sum(self.reads[m] for m in inner)
+        self.sources[n] = tuple(dict.fromkeys((*sources, *(s for m in inner for s in self.sources[m]))))
 
     # ---- the decision
 
@@ -240,6 +246,8 @@ class _Planner:
     def pointwise_wants_memory(self, n: Node) -> bool:
         if self.operations[n] <= REREAD and all(u.kept for u in self.uses[n]):
             return False
+        if all(u.packed and not u.covered for u in self.uses[n]) and self.is_widened(n):
+            return False
         own = points(n.shape, self.values)
         roots = dict.fromkeys(u.root for u in self.uses[n])
         once = {(u.root, u.index): u for u in self.uses[n] if u.kept}  # whoever reads a tile's value reads the same one
@@ -247,6 +255,17 @@ class _Planner:
         inlined = evaluations * self.operations[n] + len(roots) * own * self.reads[n]
         stored = own * (self.operations[n] + self.reads[n] + write(n.dtype) + len(roots) * read(n.dtype))
         return inlined > stored
+
+    def is_widened(self, n: Node) -> bool:
+        """Whether few operations make a value of fewer bytes than it has itself out of elements that are narrower: weights of 8 bits, and their scales.  As an operand of a contraction it is made
+        where panels are packed, or rows are read: the bytes of a tensor cost more.  One as wide as what it is made of costs less than the variants that want operands as they lie, one that
+        machines multiply by words or tiles less than those."""
+        if n.dtype in IN_WORDS or self.operations[n] > REREAD:
+            return False
+        own = points(n.shape, self.values)
+        made_of = {m: points(m.shape, self.values) for m in self.sources[n]}
+        narrow = any(count >= own and m.dtype.bytes < n.dtype.bytes for m, count in made_of.items())
+        return narrow and sum(count * m.dtype.bytes for m, count in made_of.items()) < own * n.dtype.bytes
 
     def reduction_wants_memory(self, n: Node) -> bool:
         placed = {(u.root, u.index): self.placed(u) for u in self.uses[n]}
@@ -336,7 +355,7 @@ class _Planner:
                 self.in_tiles.setdefault(use.root, set()).add(n)
             reduced = self.fresh(n.attr.extents)
             index = (*use.index, *(v for v, _ in reduced))
-            self.reading(n, 0, replace(use, index=index, loops=(*around, *reduced)))
+            self.reading(n, 0, replace(use, index=index, loops=(*around, *reduced), packed=not use.kept and self.wants_tiles(n)))
         elif n.op == "gather":
             for k in range(1, len(n.args)):
                 self.reading(n, k, use)

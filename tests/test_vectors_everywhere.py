@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
-from luminal.ir.kernel import Check, Kernel, Loop, statements
+from luminal.ir.kernel import Check, Kernel, Loop, Store, statements
+from luminal.passes.schedule.tree import walk_paths
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 
@@ -47,6 +48,10 @@ def four_bits(w: np.ndarray, s: np.ndarray) -> np.ndarray:
     return both * np.repeat(s, 32, 1)
 
 
+def by_32(x: np.ndarray, w: np.ndarray, s: np.ndarray) -> np.ndarray:
+    return x @ (w * np.repeat(s, 32, 1) * 0.001).T
+
+
 def paged(q: np.ndarray, k: np.ndarray, v: np.ndarray, i: np.ndarray) -> np.ndarray:
     k, v = (x[i].reshape(-1, *x.shape[2:]) for x in (k, v))
     return np.einsum("hp,phd->hd", softmax(np.einsum("hd,phd->hp", q, k)), v)
@@ -60,6 +65,7 @@ def grouped(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 NIBBLES = "(setf lo (- (cast f32 (logand W 15)) 8)) (setf hi (- (cast f32 (ash W -4)) 8)) (setf w (reshape (* (reshape (stack lo hi :axis 2) N (floordiv K 32) 32) (unsqueeze S :axis 2)) N K))"
 PACKED = "W{u8}[N (floordiv K 2)] S{f32}[N (floordiv K 32)]"
+BY_32 = "(reshape (* (unsqueeze S :axis 2) (* 0.001 (reshape (cast f32 W) N (floordiv K 32) 32))) N K)"
 FORMS: dict[str, Form] = {
     "rolled": Form(
         "U{f32}[N M] -> V{f32}[N M]", "(return (- (+ (roll U 1 :axis 0) (roll U -1 :axis 0) (roll U 1 :axis 1) (roll U -1 :axis 1)) (* 4 U)))", laplacian, {"N": 5, "M": 67},
@@ -111,6 +117,18 @@ FORMS: dict[str, Form] = {
         "X{f32}[B M K] W{f32}[B N K] -> Y{f32}[B M N]", "(return (matmul X (transpose W 0 2 1)))", lambda x, w: x @ w.swapaxes(1, 2), {"B": 2, "M": 13, "K": 1050, "N": 23},
         ("where `M <= 8`, few rows", "where `M <= 16`, few rows"), never="alone: ",
     ),
+    "bytes and a scale for each of their rows": Form(
+        "X{f32}[M K] W{u8}[N K] S{f32}[N] -> Y{f32}[M N]", "(return (matmul X (transpose (* (unsqueeze S :axis 1) (* 0.001 (cast f32 W))))))", lambda x, w, s: x @ (w * s[:, None] * 0.001).T,
+        {"M": 7, "K": 1056, "N": 23}, ("where `M <= 8`, few rows: columns are read along the reduction as they lie", "where `M <= 16`, few rows"), never="alone: ",
+    ),
+    "bytes and a scale for each 32": Form(
+        "X{f32}[M K] W{u8}[N K] S{f32}[N (floordiv K 32)] -> Y{f32}[M N]", f"(return (matmul X (transpose {BY_32})))", by_32,
+        {"M": 7, "K": 1056, "N": 23}, ("where `M <= 8`, few rows: columns are read along the reduction as they lie", "where `M <= 16`, few rows"), never="alone: ",
+    ),
+    "bytes and a scale for each 32, packed": Form(
+        "X{f32}[M K] W{u8}[N K] S{f32}[N (floordiv K 32)] -> Y{f32}[M N]", f"(return (matmul X (transpose {BY_32})))", by_32,
+        {"M": 141, "K": 1056, "N": 71}, ("packed panels and a register tile",), never="not turned over",
+    ),
 }  # fmt: skip
 
 
@@ -159,6 +177,13 @@ def test_meaning(name: str) -> None:
     sizes = {"K": form.sizes["K"]} if name == "four bits" else {}
     expected = form.reference(*(x.astype(float) if x.dtype == np.float32 else x for x in inputs))
     np.testing.assert_allclose(function(*inputs, **sizes), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_panels_of_bytes_and_scales_are_turned_over_in_registers() -> None:
+    """A scale is the same for all lanes of a vector: so the bytes are loaded along the reduction, and squares of them turned over."""
+    (kernel,) = kernels_of("bytes and a scale for each 32, packed")
+    packing = [outer for s, outer in walk_paths(kernel.body) if isinstance(s, Store) and s.buffer.startswith("S.packed")]
+    assert len(packing) > 1 and any([x.kind for x in outer if isinstance(x, Loop)][-2:] == ["unroll", "vector"] for outer in packing)
 
 
 @needs_cc

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from ...ir import polynomial as pl
 from ...ir.bounds import Known, Range
-from ...ir.expr import ONE, ZERO, Expr, call, minimum, var
+from ...ir.expr import ONE, ZERO, Expr, call, const, minimum, var
 from ...ir.kernel import Loop, Stmt
-from ...ir.simplify import prove_le
-from ...ir.walks import postorder
+from ...ir.simplify import prove_le, simplify
+from ...ir.walks import postorder, substitute
 
 UNBOUNDED = 1 << 40  # a bound above this is no help to anybody
 
@@ -29,6 +29,14 @@ def stride(e: Expr, axis: str) -> int | None:
                 return None
             found = coefficient
     return found
+
+
+def in_steps(e: Expr, loop: Loop, length: int, known: Known) -> bool:
+    """Whether `e` stays as it is over `length` consecutive iterations of a loop from 0, from each multiple of `length` on: p // 32 for 16 of p."""
+    block, lane = var(f"{loop.axis}.block"), var(f"{loop.axis}.lane")
+    moved = substitute(e, {var(loop.axis): block * length + lane})
+    inside = known.with_ranges({block.attr: Range(ZERO, loop.stop), lane.attr: Range(ZERO, const(length - 1))})
+    return lane.attr not in simplify(moved, inside).names
 
 
 def same_position(a: Expr, b: Expr) -> bool:

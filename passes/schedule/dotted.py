@@ -21,7 +21,7 @@ from __future__ import annotations
 from ...ir.expr import TRUE, Expr, both, call, const
 from ...ir.kernel import Block, Loop
 from . import cost, roles
-from .affine import stride
+from .affine import in_steps, stride
 from .direct import tried_where
 from .plan import Plan
 from .roles import Contraction
@@ -38,7 +38,9 @@ def dotted(plan: Plan, found: Contraction, blocks: bool = False) -> Expr | None:
     (row,), (deep,) = found.rows, found.reduced
     addresses = [a for a in roles.accesses(find(plan.kernel, deep).body, plan.facts.buffers) if deep in a.names]
     condition = call("less_equal", plan.loop(row).stop, const(cost.DOTTED_BLOCKED if blocks else cost.DOTTED_ROWS))
-    if any(stride(a, deep) != 1 for a in addresses):
+    loop = plan.loop(deep)
+    moving = [stride(a, deep) for a in addresses if not in_steps(a, loop, width, plan.facts.known)]
+    if not moving or any(step != 1 for step in moving):
         return None
     held = ", a block of it in the first cache" if blocks else ""
     reason = f"few rows: columns are read along the reduction as they lie, {cost.rows_together(plan.target)} at a time{held}"

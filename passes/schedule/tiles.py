@@ -14,7 +14,7 @@ from ...ir.kernel import If, Kernel, Let, Loop, Store, expressions, statements
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
 from . import cost
-from .affine import constant_extent, stride
+from .affine import constant_extent, in_steps, stride
 from .plan import Plan
 from .tree import StepError, all_loops, loads_in, local_buffers, touched
 
@@ -308,11 +308,12 @@ def _in_a_row(plan: Plan, copy: str, axis: str) -> bool:
 
 
 def _steps(plan: Plan, copy: str, axis: str) -> list[int | None]:
-    """How far each load of what is copied into a local buffer moves with the axis, of those that do."""
+    """How far each load of what is copied into a local buffer moves with the axis, of those that do within a vector."""
     buffers = {**plan.facts.buffers, **local_buffers(plan.kernel)}
+    loop, lanes = plan.loop(axis), plan.target.lanes(buffers[copy].dtype)
     for s in statements(plan.kernel.body):
         if isinstance(s, Store) and s.buffer == copy:
             # what `collapse` leaves, (x // N)·N + x % N, is x
             moving = [simplify(buffers[n.attr].address(n.args), plan.facts.known) for n in loads_in(s.value) if axis in n.names]
-            return [stride(a, axis) for a in moving]
+            return [stride(a, axis) for a in moving if not in_steps(a, loop, lanes, plan.facts.known)]
     return [None]
