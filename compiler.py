@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .inputs import LEVELS, OPS_FOLDER, Unit, entries, open_input
 from .ir.errors import LuminalError, SourceError, UsageError
-from .ir.record import replace
+from .ir.record import record, replace
 from .ir.target import Options, Target
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .tuning import Tuned
 
 
-@dataclass(frozen=True)
+@record
 class Settings:
     """What a user can ask of a compilation; every field is a command-line option and a keyword of `luminal.compile`."""
 
@@ -61,7 +61,7 @@ class Settings:
             raise UsageError("--strict and --fast contradict: one forbids what changes the rounding, the other admits more of it")
 
 
-@dataclass(frozen=True)
+@record
 class Step:
     """What the observer of a compilation sees after each pass."""
 

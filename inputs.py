@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .ir.errors import UsageError
+from .ir.record import record
 
 if TYPE_CHECKING:
     from .compiler import Settings
@@ -18,7 +18,7 @@ LEVELS = ("graph", "kernel", "program")
 OPS_FOLDER = Path(__file__).parent / "ops"
 
 
-@dataclass(frozen=True)
+@record
 class Unit:
     """What an input holds: composites in source form, or one intermediate file."""
 

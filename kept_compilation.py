@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .ir.errors import Diagnostic, Span
+from .ir.record import record, table
 from .runtimes import keep
 from .search import own
 
@@ -25,7 +25,7 @@ ROOM = "compilations"
 _ASIDE = ("at", "budget", "timeout", "device")  # settings that no level depends on
 
 
-@dataclass(frozen=True)
+@record
 class Kept:
     name: str
     optional: list[str]  # ports that may be absent
@@ -46,10 +46,10 @@ def key_of(compilation: Compilation) -> str | None:
     compiler, runtime = own.compiler(), own.of_runtime(compilation.runtime)
     if unit.level or settings.O > 2 or compiler is None or runtime is None:
         return None
-    chosen = {k: v for k, v in asdict(settings).items() if k not in _ASIDE}
+    chosen = {k: v for k, v in table(settings).items() if k not in _ASIDE}
     if settings.entry == "all" and compilation.composite is not None:
         chosen["entry"] = compilation.composite.name
-    target = {k: sorted(v) if isinstance(v, frozenset) else v for k, v in asdict(compilation.target).items()}
+    target = {k: sorted(v) if isinstance(v, frozenset) else v for k, v in table(compilation.target).items()}
     try:
         return json.dumps([compiler, runtime, unit.name, unit.text, chosen, target, [_found(Path(f)) for f in settings.include]])
     except TypeError:  # a parameter that is no plain value
@@ -75,18 +75,18 @@ def recall(key: str) -> Kept | None:
     if data is None:
         return None
     try:
-        table: dict[str, Any] = json.loads(data)
-        if any(sha256(Path(file).read_bytes()).hexdigest() != digest for file, digest in table["files"].items()):
+        found: dict[str, Any] = json.loads(data)
+        if any(sha256(Path(file).read_bytes()).hexdigest() != digest for file, digest in found["files"].items()):
             return None
-        table["notes"] = [tuple(note) for note in table["notes"]]
-        table["warnings"] = [_diagnostic(**d) for d in table["warnings"]]
-        return Kept(**table)
+        found["notes"] = [tuple(note) for note in found["notes"]]
+        found["warnings"] = [_diagnostic(**d) for d in found["warnings"]]
+        return Kept(**found)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def _diagnostic(**table: Any) -> Diagnostic:
-    return Diagnostic(**{**table, "span": Span(**table["span"]), "notes": tuple(table["notes"])})
+def _diagnostic(**said: Any) -> Diagnostic:
+    return Diagnostic(**{**said, "span": Span(**said["span"]), "notes": tuple(said["notes"])})
 
 
 def remember(key: str, compilation: Compilation, levels: Iterable[str]) -> None:
@@ -100,11 +100,11 @@ def remember(key: str, compilation: Compilation, levels: Iterable[str]) -> None:
 
         texts[level] = text.show(c.level(level))
     files = called(c) if c.kept is None else c.kept.files
-    table = Kept(
+    done = Kept(
         c.name, list(c.optional), sorted(c.leading), c.kernels, texts, rendered.source, rendered.header, rendered.suffix,
         list(c.notes), list(c.warnings), files,
     )  # fmt: skip
-    keep.keep(ROOM, key, json.dumps(asdict(table)).encode())
+    keep.keep(ROOM, key, json.dumps(table(done)).encode())
 
 
 __all__ = ["Kept", "called", "key_of", "recall", "remember"]

@@ -7,11 +7,11 @@ type        ::= dtype | type variable | nothing (an output whose type the body g
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..ir.dtypes import DType
-from ..ir.record import record
+from ..ir.record import individual, record
 from .sexpr import Form
 from .source import Place
 
@@ -80,7 +80,7 @@ class Test:
     place: Place | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@individual
 class Composite:
     """One composite, read and well-formed.  `ports` in declared order: inputs first, then outputs that are no inputs."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..ir.build import Builder
@@ -13,7 +13,7 @@ from ..ir.dtypes import DType, dtype, f32
 from ..ir.errors import Diagnostic, SourceError, UsageError
 from ..ir.expr import Expr, const, size
 from ..ir.graph import Graph, Port, Shape, Size, input_node
-from ..ir.record import replace
+from ..ir.record import record, replace
 from . import arguments
 from .assumptions import assume
 from .ast import Composite, PortDecl
@@ -31,7 +31,7 @@ from .sizes import Sizes, check_extent, evaluate, solve, symbols
 from .source import Place, Text
 
 
-@dataclass(frozen=True)
+@record
 class Instance:
     """What a composite is elaborated for; what is left out takes its default."""
 

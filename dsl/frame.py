@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..ir.dtypes import DType, dtype
 from ..ir.expr import Expr
 from ..ir.graph import Shape
-from ..ir.record import record
+from ..ir.record import changing, record
 from .ast import Composite
 from .diagnostics import nearest, shorten
 from .names import fold, unique
@@ -47,7 +47,7 @@ class Found:
     value: Any
 
 
-@dataclass(eq=False)
+@changing
 class Frame:
     """One activation of a composite.  `scopes` are the visible locals, outermost first; the ports are in the first."""
 

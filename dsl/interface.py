@@ -6,12 +6,13 @@ The composite that is compiled has free sizes (`entry_ports`); in a call the siz
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..ir.dtypes import DType, dtype, f32, i64
 from ..ir.expr import Expr, const
 from ..ir.graph import Shape
+from ..ir.record import changing
 from ..ir.tensor import BuildError, Tensor
 from .ast import Composite, Parameter, PortDecl, TypeName
 from .diagnostics import nearest, shorten
@@ -90,7 +91,7 @@ def port_shape(port: PortDecl, frame: Frame, leading: Shape) -> Shape:
     return tuple(extents)
 
 
-@dataclass(eq=False)
+@changing
 class Unifier:
     """Matches tensors with the ports of a callee: binds its sizes and type variables, and reports what does not fit at the place of the operand."""
 

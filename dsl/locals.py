@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ..ir.dtypes import DType, f32, f64, i64
@@ -41,7 +40,7 @@ class Memory:
     tensor: Tensor | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Rows:
     """A tensor with axes that an expression gives; `inside` is what it was built in."""
 

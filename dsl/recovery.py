@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from ..ir.errors import Diagnostic, SourceError
+from ..ir.record import record
 from .frame import BROKEN, Frame, Silenced
 from .locals import targets
 from .operators import TABLE
@@ -23,7 +23,7 @@ BINDERS = frozenset({"set", "setf", "make-array"})  # statements that make a nam
 _FOLLOWS = frozenset({"E0106", "E0605", "E0609"})  # what only the place inside a wrong form may bring about
 
 
-@dataclass(frozen=True)
+@record
 class Reader:
     """How one of the two styles reads a form: as a value, as a statement; which heads have a value, and which are statements alone."""
 
@@ -97,7 +97,7 @@ def _takes_a_word(keyword: str) -> bool:
     return not kinds or "text" in kinds
 
 
-@dataclass(frozen=True)
+@record
 class Parts:
     """`names` are new in the `body`, or where there is none behind the form; a `loop` has its body read in the loop style."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from ..ir.record import changing
 from .ast import Composite
 from .files import text_of
 from .names import fold
@@ -15,7 +16,7 @@ LIBRARY = Path(__file__).resolve().parent.parent / "ops"
 SEARCHED = ("*.toml", "*.lisp", "*/*.toml", "*/*.lisp")  # in a folder
 
 
-@dataclass(eq=False)
+@changing
 class Scope:
     """`local`: the composites of the file that is compiled; `folders`: searched in order (each with its subfolders), before the library.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..ir.build import Builder
 from ..ir.errors import Diagnostic
+from ..ir.record import changing
 from .ast import Composite
 from .frame import Frame
 from .operators import TABLE
@@ -19,7 +20,7 @@ MAX_CALLS = 64
 MAX_FORMS = 20_000  # in one elaboration, those of inlined composites each time
 
 
-@dataclass(eq=False)
+@changing
 class Session:
     builder: Builder
     scope: Scope

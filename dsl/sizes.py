@@ -6,12 +6,12 @@ An equation whose one side is a size that nothing else fixes *derives* that size
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..ir.bounds import Known
 from ..ir.expr import FALSE, Expr, call, const, maximum, minimum
 from ..ir.graph import Size
-from ..ir.record import replace
+from ..ir.record import changing, replace
 from ..ir.simplify import assuming, prove, simplify
 from .ast import Composite, Constraint
 from .diagnostics import nearest, shorten
@@ -82,7 +82,7 @@ def check_elements(shape: Sequence[Expr], place: Place) -> None:
         raise error("E0306", f"a tensor of {product} elements", place, "note: at most 2^48 are allowed")
 
 
-@dataclass(eq=False)
+@changing
 class Sizes:
     """The sizes of the composite that is compiled.  `values` maps every known name to its expression over the free ones."""
 

@@ -7,14 +7,14 @@ TOML string.  Offsets into a `Text` become places in the file, so a caret inside
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from ..ir.errors import Diagnostic, SourceError, Span
-from ..ir.record import record
+from ..ir.record import individual, record
 
 
-@dataclass(frozen=True, eq=False)
+@individual
 class Source:
     """`file` is the name in diagnostics; `text` the whole content."""
 
@@ -50,7 +50,7 @@ class Source:
         return Span(self.file, number, start - begin + 1, max(1, length))
 
 
-@dataclass(frozen=True, eq=False)
+@individual
 class Text:
     """`value` as parsed; `pieces` are (offset in value, offset in file), ascending: between two of them characters correspond one to one."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ..ir.record import individual
 from .diagnostics import LIMIT, Collector, nearest, shorten
 from .source import Place, Text, diagnostic, error, whole
 
@@ -15,7 +15,7 @@ Path = tuple[str | int, ...]
 KEY = -1  # behind a path: the key itself, not its value
 
 
-@dataclass(frozen=True, eq=False)
+@individual
 class Document:
     """A TOML file: `value` as Python data, places and strings by path, as in ("composite", "inputs", 0)."""
 

@@ -1,9 +1,10 @@
-"""Immutable records: what statements are, and nearly everything else that passes hand on."""
+"""Immutable records: what statements are, and nearly everything else that passes hand on; and what changes while work is done."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import cached_property
 from typing import Any, TypeVar, dataclass_transform
 
 C = TypeVar("C", bound=type)
@@ -20,17 +21,14 @@ def record(cls: C) -> C:
     Making a class is most of what importing a module takes, and the command imports hundreds: so what makes a record is made with the first one, how two are compared when the first two are, and
     what `dataclasses` wants to know of it when somebody asks.
     """
-    inherited = {name: f for base in reversed(cls.__mro__) if base in _fields for name, f in _fields[base].items()}
+    inherited = _inherited(cls)
     body = dict(cls.__dict__)
-    own: dict[str, Field[Any]] = {}
-    for name, type_ in body.get("__annotations__", {}).items():
-        given = body.pop(name, MISSING)
-        own[name] = given if isinstance(given, Field) else field(default=given)
-        own[name].type = type_
+    own = _own(body)
     all_fields = inherited | own
     for name in ("__dict__", "__weakref__"):
         body.pop(name, None)
-    body["__slots__"] = tuple(name for name in own if name not in inherited)
+    remembers = any(isinstance(value, cached_property) for value in body.values())
+    body["__slots__"] = (*(name for name in own if name not in inherited), *(("__dict__",) if remembers else ()))
     body["__match_args__"] = tuple(name for name, f in all_fields.items() if f.init)
     body["__dataclass_fields__"] = _Told(cls, all_fields)
     own_class: list[type] = []
@@ -40,6 +38,46 @@ def record(cls: C) -> C:
     made.__qualname__ = cls.__qualname__
     _fields[made] = all_fields
     return made
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
+def changing(cls: C) -> C:
+    """A dataclass whose fields may be set, equal to itself alone.  The class stays the one that it is, and its `__init__` is made with the first of them, as that of a record is."""
+    body = dict(cls.__dict__)
+    own = _own(body)
+    made: Any = cls
+    for name, f in own.items():
+        if f.default is not MISSING:
+            setattr(made, name, f.default)
+        elif name in cls.__dict__:
+            delattr(made, name)
+    _fields[cls] = _inherited(cls) | own
+    made.__match_args__ = tuple(name for name, f in _fields[cls].items() if f.init)
+    made.__dataclass_fields__ = _Told(cls, _fields[cls])
+    made.__init__ = _later("__init__", [cls])
+    if "__repr__" not in body:
+        made.__repr__ = _shown
+    return cls
+
+
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
+def individual(cls: C) -> C:
+    """A frozen dataclass that is equal to itself alone, made as `changing` makes it; the type checker alone holds that nothing assigns to its fields."""
+    return changing(cls)
+
+
+def _inherited(cls: type) -> dict[str, Field[Any]]:
+    return {name: f for base in reversed(cls.__mro__) if base in _fields for name, f in _fields[base].items()}
+
+
+def _own(body: dict[str, Any]) -> dict[str, Field[Any]]:
+    """The fields that the body of a class names; what they are given there is taken out of it."""
+    own: dict[str, Field[Any]] = {}
+    for name, type_ in body.get("__annotations__", {}).items():
+        given = body.pop(name, MISSING)
+        own[name] = given if isinstance(given, Field) else field(default=given)
+        own[name].type = type_
+    return own
 
 
 class _Told:
@@ -125,3 +163,13 @@ def replace(made: R, **changes: Any) -> R:
         if name not in changes:
             changes[name] = getattr(made, name)
     return cls(**changes)
+
+
+def table(made: Any) -> Any:
+    """A record as a table of its fields, those of the records in it too: `dataclasses.asdict`, but that what is no record, list, tuple or table is not copied."""
+    cls = type(made)
+    if cls in _fields:
+        return {name: table(getattr(made, name)) for name in _fields[cls]}
+    if cls in (list, tuple):
+        return cls([table(v) for v in made])
+    return {k: table(v) for k, v in made.items()} if cls is dict else made

@@ -10,11 +10,11 @@ A block is some consecutive rows.  `blocked` is what a kernel does for one: the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from ..ir import polynomial as pl
 from ..ir.expr import ONE, ZERO, Expr, floordiv, load, mod, product, var
 from ..ir.kernel import Alloc, Block, Buffer, If, Let, Loop, Stmt, Store, While, expressions, map_expressions, with_body
+from ..ir.record import record
 from ..ir.simplify import prove_equal
 from ..ir.walks import postorder, rewrite, substitute
 from .rows import Rows
@@ -22,7 +22,7 @@ from .rows import Rows
 Axes = Mapping[str, int]  # of each shared tensor, the axis that is cut in blocks
 
 
-@dataclass(frozen=True)
+@record
 class Form:
     """How a kernel goes through the positions."""
 
@@ -36,7 +36,7 @@ class Form:
         return product(x.stop for x in self.kernel.chain[: self.depth])
 
 
-@dataclass(frozen=True)
+@record
 class Cut:
     """One block: its first row, how many rows it has, and how many positions a row has."""
 

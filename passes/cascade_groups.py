@@ -14,12 +14,13 @@ share (a chain of matrix products, as in a feed-forward layer): that is two cont
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from ..ir.expr import ONE, axis
 from ..ir.graph import Graph, Node, Shape, View, postorder, users
 from ..ir.primops import OPS
+from ..ir.record import changing
 from ..ir.target import Target
 from ..ir.walks import leaves
 from .costs import nominal, points
@@ -44,7 +45,7 @@ class Corrected(Protocol):
     def places(self) -> tuple[int, ...]: ...
 
 
-@dataclass(eq=False)
+@changing
 class Group:
     """The states of one cascade."""
 

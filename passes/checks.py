@@ -12,11 +12,10 @@ anything of the loop is stored, as it was.  What is left can be vectors.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..ir.bounds import Known
 from ..ir.expr import TRUE
 from ..ir.kernel import Alloc, Block, Check, If, Loop, Nest, Stmt, While, written
+from ..ir.record import replace
 from ..ir.simplify import simplify
 
 

@@ -14,12 +14,12 @@ Each position is looked at once, by vectors, and the loops hold nothing any more
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from ..ir.dtypes import i32
 from ..ir.expr import Expr, both, const, load, var, where
 from ..ir.kernel import Alloc, Block, Buffer, Check, If, Kernel, Let, Loop, Module, Stmt, Store, expressions, statements, written
+from ..ir.record import replace
 from ..ir.target import Options, Target
 from ..ir.walks import substitute
 

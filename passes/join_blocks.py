@@ -19,12 +19,12 @@ the thread that works on it, for the price of reading B once for each block.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import reduce
 
 from ..ir.bounds import Known
 from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, call, ceildiv, const, floordiv, maximum, minimum, product, total, var
 from ..ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Module, map_expressions, statements
+from ..ir.record import changing, record, replace
 from ..ir.renaming import Names, defined, unique_locals
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
@@ -59,7 +59,7 @@ def join_blocks(ir: Module, target: Target, options: Options) -> Module:
     return _joined(ir, kernels, found, known) if found else ir
 
 
-@dataclass(frozen=True)
+@record
 class _Chain:
     """Kernels that are worked off in blocks together, and when."""
 
@@ -77,7 +77,7 @@ class _Chain:
         return rewrite(e, lambda n: n.args[1] if _is_choice(n) and n.args[0] in self.chosen else None)
 
 
-@dataclass
+@changing
 class _Search:
     ir: Module
     kernels: list[Rows]

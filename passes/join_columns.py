@@ -24,7 +24,6 @@ The row is in the first cache when the sums over rows read it, so memory moves i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from ..ir.bounds import Known
@@ -43,7 +42,7 @@ from ..ir.kernel import (
     map_block,
     substitute_block,
 )
-from ..ir.record import replace
+from ..ir.record import record, replace
 from ..ir.renaming import Names, defined, unique_locals
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
@@ -72,7 +71,7 @@ def join_columns(ir: Module, target: Target, options: Options) -> Module:
     return ir
 
 
-@dataclass(frozen=True)
+@record
 class Member:
     """A kernel that goes through rows: the axis that they are, and what it reduces over them (None where it works them off one by one)."""
 

@@ -12,18 +12,18 @@ taps of a filter are few, and what is summed over should be), then the outermost
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..ir.expr import ZERO, Expr, both, const, floordiv, mod, var
 from ..ir.graph import Shape
 from ..ir.polynomial import coefficient, degree, is_constant, plus, poly, scaled
 from ..ir.polynomial import expr as from_poly
+from ..ir.record import record
 from ..ir.walks import postorder
 from .domains import Trip
 from .loop_records import Event
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Turned:
     """`index`: the tensor's position, with `trips` for what runs through whole axes; `solved`: the loop variables in terms of these and of the other loops, where `domain` holds."""
 

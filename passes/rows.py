@@ -14,19 +14,18 @@ Which kernels want to be one is for the passes to say (`join_rows`, `join`).  On
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from ..ir.expr import ONE, ZERO, Expr, var
 from ..ir.kernel import Block, Buffer, If, Kernel, Let, Loop, Module, Store, expressions, map_expressions, statements, written
-from ..ir.record import replace
+from ..ir.record import record, replace
 from ..ir.renaming import Names, defined, unique_locals
 from ..ir.walks import postorder, rewrite
 
 Index = tuple[Expr, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Rows:
     """A kernel as rows and what is done for each."""
 

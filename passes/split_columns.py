@@ -19,11 +19,10 @@ number of threads; --strict forbids it for float sums and products.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..ir.bounds import Known
 from ..ir.expr import FALSE, TRUE, ZERO, Expr, both, call, ceildiv, const, load, maximum, minimum, product, var
 from ..ir.kernel import Alloc, Buffer, Kernel, Let, Loop, Module, Stmt, Store, expressions, identity_of, map_block, statements
+from ..ir.record import replace
 from ..ir.renaming import Names, defined, unique_locals
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target

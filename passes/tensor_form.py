@@ -12,7 +12,7 @@ Each gives a new version of the tensors that it stores into.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
@@ -22,7 +22,7 @@ from ..ir.graph import Attr, Node, Shape, View, const_node, elementwise, identit
 from ..ir.kernel import Alloc, Block, Nest, Stmt, Store, expressions, identity_of, map_block, statements, written
 from ..ir.primops import COMBINERS
 from ..ir.program import BAD_INDEX
-from ..ir.record import record, replace
+from ..ir.record import changing, record, replace
 from ..ir.simplify import prove, simplify
 from ..ir.target import Options
 from ..ir.walks import postorder, substitute
@@ -78,7 +78,7 @@ def _notes(reasons: Iterable[NotTensor]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"the loops stay loops: {r}" + (f" (line {r.span.line})" if r.span.line else "") for r in reasons))
 
 
-@dataclass
+@changing
 class _Versions:
     """Every version of every tensor so far, each with the events that made it."""
 

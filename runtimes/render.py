@@ -8,7 +8,7 @@ statements that follow it in its block as its body, so that a macro can free wha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,7 @@ from ..ir.program import (
     Tiles,
     While,
 )  # fmt: skip
+from ..ir.record import changing
 from ..ir.walks import postorder, substitute
 from . import Description
 from .expressions import Expressions
@@ -76,7 +77,7 @@ def environment(folders: tuple[Path, ...]) -> Environment:
     )
 
 
-@dataclass(slots=True)
+@changing
 class _Frame:
     """A block that is being rendered: what is left of it, where it stands, and what comes after it."""
 

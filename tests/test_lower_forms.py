@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from textwrap import dedent, indent
+from typing import Any
 
 import pytest
+from luminal.ir.bounds import Known
 from luminal.ir.errors import CompilerBug, Unsupported
 from luminal.ir.kernel import Module
 from luminal.ir.program import Program
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read, show
 from luminal.passes.lower import lower
+from luminal.passes.simplify_index import known_of
 
 CPU = Target("clang", "test", "a test machine", vector_bytes=32, threads=True)
 SERIAL = Target("clang", "test", "no vectors, no threads")
@@ -402,3 +405,21 @@ def read_module(text: str) -> Module:
 def test_parameters_are_what_occurs() -> None:
     program: Program = lower(module("r[0] = alpha", buffers="r"), CPU, Options())
     assert [(p.name, p.pointer, p.const) for p in program.functions[0].params] == [("r", True, False), ("alpha", False, False)]
+
+
+def test_what_the_sizes_are_known_to_be_is_asked_once_and_only_where_lanes_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(*given: Any) -> Known:
+        asked.append(1)
+        return known_of(*given)
+
+    monkeypatch.setattr("luminal.passes.lower.known_of", counted)
+    copy = "for j in 0 .. 16 vector:\n  y[0, j] = x[0, j]"
+    lowered(copy)
+    assert not asked
+    divided = "for j in 0 .. 16 vector:\n  y[0, j // 4 * 4 + j % 4] = x[0, j]"
+    one = module(divided)
+    program = lower(one.with_kernels(one.kernels * 3), CPU, Options())
+    assert len(program.functions) == 3 and len(asked) == 1
+    assert "//" not in show(program)

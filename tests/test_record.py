@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields
 from dataclasses import replace as replaced
+from functools import cached_property
 from typing import Any
 
 import pytest
 from luminal.ir.kernel import Store
-from luminal.ir.record import record, replace
+from luminal.ir.record import changing, record, replace, table
 
 
 class Body:
@@ -127,3 +130,77 @@ def test_a_method_is_made_when_it_is_first_called() -> None:
         assert vars(Pair)[name] is not before
         assert call(before) == first == call(vars(Pair)[name])
     assert (Under(4).x, Under(4).y) == (4, 2) and "__init__" not in vars(Under)
+
+
+def test_a_record_may_remember_what_it_found() -> None:
+    @record
+    class Found:
+        x: int
+
+        @cached_property
+        def twice(self) -> list[int]:
+            return [self.x, self.x]
+
+    one = Found(3)
+    assert one.twice is one.twice == [3, 3]
+    assert one == Found(3) and replace(one, x=4).twice == [4, 4]
+
+
+def test_what_changes_is_equal_to_itself_alone() -> None:
+    @changing
+    class Work:
+        """Some."""
+
+        name: str
+        at: int = 7
+        parts: list[int] = field(default_factory=list)
+        later: str = field(init=False)
+
+        def __post_init__(self) -> None:
+            self.later = self.name * 2
+
+    class Under(Work):
+        pass
+
+    for cls in (Work, Under):
+        ours = cls("a", parts=[1])
+        assert (ours.name, ours.at, ours.parts, ours.later) == ("a", 7, [1], "aa")
+        ours.at = 8
+        assert ours == ours and ours != cls("a", 8, [1]) and len({ours, cls("a")}) == 2
+        assert cls("a").parts is not cls("a").parts
+    assert [f.name for f in fields(Work)] == ["name", "at", "parts", "later"] and Work.__match_args__ == ("name", "at", "parts")
+    assert repr(Work("a")).endswith("Work(name='a', at=7, parts=[], later='aa')")
+    assert replace(Work("a", 3), name="b").at == 3
+    with pytest.raises(TypeError):
+        Work()  # pyright: ignore[reportCallIssue]
+
+
+def test_a_table_of_a_record_is_that_of_dataclasses() -> None:
+    @record
+    class Inner:
+        x: int
+
+    @record
+    class Outer:
+        inner: Inner
+        several: tuple[Inner, ...]
+        named: dict[str, Any]
+
+    made = Outer(Inner(1), (Inner(2), Inner(3)), {"a": [Inner(4)], "b": frozenset({5})})
+    assert table(made) == asdict(made) == {"inner": {"x": 1}, "several": ({"x": 2}, {"x": 3}), "named": {"a": [{"x": 4}], "b": frozenset({5})}}
+
+
+def test_the_classes_of_a_compilation_are_made_when_they_are_needed() -> None:
+    """Each dataclass takes a millisecond of every start."""
+    script = """
+import dataclasses, sys
+made, make = [], dataclasses._process_class
+dataclasses._process_class = lambda cls, *given: made.append(cls.__module__) or make(cls, *given)
+from luminal.cli.main import run
+status = run(["compile", "gemm", "--emit", "source", "--target", "x86-64-v3"])
+print(*[m for m in made if m.startswith("luminal.")], file=sys.stderr)
+sys.exit(status)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "lm_gemm" in done.stdout
+    assert set(done.stderr.split()) <= {"luminal.ir.dtypes", "luminal.ir.errors"}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..expr import Expr
 from ..graph import Graph, Port, Size
 from ..kernel import SPACES, Buffer, Module
 from ..program import Program
+from ..record import changing
 from .expressions import show_expr
 from .parse import Scope, expression, expression_list
 from .tokens import Line, Source
@@ -67,7 +68,7 @@ def show_buffer(b: Buffer) -> str:
     return text
 
 
-@dataclass(slots=True)
+@changing
 class Header:
     """The header as it is read; `scope` holds what it declares."""
 

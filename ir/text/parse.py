@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..dtypes import INDEX, DType, bool_, dtype
 from ..expr import Expr, axis, call, const, first, last, load, make, mul, null, overlap, ramp, size, to_line, var
 from ..primops import COMBINERS, OPS
+from ..record import changing
 from .operators import COMPARISON, PREFIX, ROW
 from .tokens import MISMATCH, Line, Token
 
@@ -15,7 +16,7 @@ _NAMED = {"first": first, "last": last, "null": null, "to_line": to_line}
 _MAX_LANES = 1 << 16
 
 
-@dataclass(slots=True)
+@changing
 class Scope:
     """What a name may mean.  A name of a size is never anything else."""
 
@@ -28,7 +29,7 @@ class Scope:
         return Scope(self.sizes, dict(self.variables), dict(self.buffers))
 
 
-@dataclass(slots=True)
+@changing
 class _Group:
     """An open bracket: what stands before it, and where its operands begin."""
 
@@ -42,7 +43,7 @@ class _Group:
     dtype: DType = INDEX
 
 
-@dataclass(slots=True)
+@changing
 class _Infix:
     token: Token
     name: str

@@ -21,7 +21,7 @@ _CARRIES: dict[str, tuple[str, ...]] = {
     "cascade": ("extents", "result"), "previous": (), "reached": ("extents",),
 }  # fmt: skip
 _OPERANDS = {"input": 0, "const": 0, "iota": 0, "contiguous": 1, "reduce": 1, "scan": 1, "update": 2, "previous": 1, "reached": 0}
-_FIELDS = tuple(Attr.__dataclass_fields__)
+_FIELDS = Attr.__match_args__
 _AS_OPERAND = ("contiguous", "reduce", "scan", "gather", "scatter", "update")  # have the dtype of their first operand
 
 

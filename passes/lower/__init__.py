@@ -8,11 +8,14 @@ kernel gemm_0(A, B, C):                     function gemm_0(const f32* A, const 
 
 from __future__ import annotations
 
+from functools import cache
+
 from ...ir.kernel import Module
 from ...ir.program import Program
 from ...ir.record import replace
 from ...ir.simplify import prove
 from ...ir.target import Options, Target
+from ..simplify_index import known_of
 from .entry import entry
 from .function import function
 from .names import Names
@@ -26,7 +29,8 @@ def lower(module: Module, target: Target, options: Options) -> Program:
     # what the bounds of a size say is not asked twice
     module = replace(module, requires=tuple(r for r in module.requires if not prove(r, module.size_info())))
     names = Names([s.name for s in (*module.sizes, *module.ports, *module.temps)])
-    functions = tuple(function(kernel, names.fresh(kernel.name), module, target) for kernel in module.kernels)
+    known = cache(lambda: known_of(module.sizes, module.requires))  # few kernels ask, and preconditions take long to simplify
+    functions = tuple(function(kernel, names.fresh(kernel.name), module, target, known) for kernel in module.kernels)
     block, workspace = entry(module, functions)
     return Program(
         name=module.name,

@@ -17,12 +17,12 @@ The rows may be those of a nest of loops, a tile of few × few sums, where accum
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 
 from ...ir.expr import ONE, ZERO, Expr, call, const, load, var, vload, zip_halves
 from ...ir.primops import COMBINERS
 from ...ir.program import Array, Block, For, Stmt, StoreTo, map_block
+from ...ir.record import replace
 from ...ir.walks import substitute
 from .affine import difference, slope
 from .names import Names

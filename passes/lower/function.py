@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...ir import kernel as k
 from ...ir import program as p
+from ...ir.bounds import Known
 from ...ir.dtypes import INDEX
 from ...ir.target import Target
-from ..simplify_index import known_of
 from .fails import protect
 from .flatten import Flattener, Place, Scope
 from .folds import folds
@@ -20,8 +22,8 @@ from .vectors import vectorise
 from .words import words
 
 
-def function(kernel: k.Kernel, name: str, module: k.Module, target: Target) -> p.Function:
-    """Parameters: pointers to the buffers in the kernel's order (const where only read), then the scalars and the sizes that occur."""
+def function(kernel: k.Kernel, name: str, module: k.Module, target: Target, known: Callable[[], Known]) -> p.Function:
+    """Parameters: pointers to the buffers in the kernel's order (const where only read), then the scalars and the sizes that occur.  `known` is what the sizes are known to be."""
     scalars = [value for port in module.ports if port.role == "scalar" for value in port.values]
     names = Names([s.name for s in (*module.sizes, *module.ports, *module.temps)])
     places = {name: Place(k.Buffer(name, d, ()), name, scalar=True) for name, d in scalars}
@@ -29,7 +31,7 @@ def function(kernel: k.Kernel, name: str, module: k.Module, target: Target) -> p
     places |= {b.name: Place(b, b.name) for b in pointers}
     body = Flattener(target, names).block(kernel.body, Scope({}, places, {}))
     body, blocks, block = grid(body, target.gpu)
-    body = tiles(straighten(body, known_of(module.sizes, module.requires)))
+    body = tiles(straighten(body, known))
     # vectors first: what a fork is worth is counted in the operations that are left
     body = words(folds(transposes(vectorise(body, target, names), names), names))
     body = protect(registers(threads(body, target.threads and not target.gpu)), target.gpu)

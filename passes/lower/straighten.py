@@ -6,6 +6,7 @@ everything else can wait for simplify_index.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import is_
 
 from ...ir.bounds import Known
@@ -16,30 +17,31 @@ from ...ir.walks import leaves, postorder
 from ..simplify_index import inside_loop
 
 
-def straighten(block: Block, known: Known, loops: tuple[For, ...] = (), conditions: tuple[Expr, ...] = ()) -> Block:
-    """`loops` are those around the block, `conditions` hold there; what they say is worked out where it is asked for."""
+def straighten(block: Block, known: Callable[[], Known], loops: tuple[For, ...] = (), conditions: tuple[Expr, ...] = ()) -> Block:
+    """`known` gives what holds around everything, `loops` are those around the block, `conditions` hold there; what they say is worked out where it is asked for."""
     changed = [_statement(s, known, loops, conditions) for s in block]
     return block if all(map(is_, changed, block)) else tuple(changed)
 
 
-def _statement(s: Stmt, known: Known, loops: tuple[For, ...], conditions: tuple[Expr, ...]) -> Stmt:
+def _statement(s: Stmt, known: Callable[[], Known], loops: tuple[For, ...], conditions: tuple[Expr, ...]) -> Stmt:
     match s:
         case For(pragma="vector" | "unroll"):
             lane = _lane(s)
             if not any(divides(e, lane) for t in statements(s.body) for e in expressions(t)):
                 return s
+            here = known()
             for loop in (*loops, s):
-                known = inside_loop(loop, known, TRUE)  # that it runs, its range says too
-            known = assuming(known, both(*conditions))
-            return with_body(s, map_expressions(s.body, lambda e: simplify(e, known) if divides(e, lane) else e))
+                here = inside_loop(loop, here, TRUE)  # that it runs, its range says too
+            here = assuming(here, both(*conditions))
+            return with_body(s, map_expressions(s.body, lambda e: simplify(e, here) if divides(e, lane) else e))
         case For():
             return with_body(s, straighten(s.body, known, (*loops, s), conditions))
         case While() | Region():
             return with_body(s, straighten(s.body, known, loops, conditions))
         case If():
             # of sizes alone: a variable may be set again
-            here = (*conditions, s.condition) if not s.condition.buffers and not leaves(s.condition, "var") else conditions
-            return If(s.condition, straighten(s.body, known, loops, here), straighten(s.orelse, known, loops, conditions))
+            inside = (*conditions, s.condition) if not s.condition.buffers and not leaves(s.condition, "var") else conditions
+            return If(s.condition, straighten(s.body, known, loops, inside), straighten(s.orelse, known, loops, conditions))
         case _:
             return s
 

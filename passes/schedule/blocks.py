@@ -11,9 +11,8 @@ Each nest is looked at as a kernel by itself, whose memory is what it shares wit
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.kernel import Alloc, Kernel, Let, Loop
+from ...ir.record import replace
 from . import roles
 from .cost import blocking
 from .direct import in_place, tiles

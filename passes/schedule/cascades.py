@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 from ...ir.expr import ZERO, Expr, product, var
 from ...ir.instructions import MOST_TILES, SIDE, Dot, Tile
 from ...ir.kernel import Alloc, If, Loop, Store, expressions, statements
-from ...ir.record import replace
+from ...ir.record import changing, replace
 from ...ir.walks import postorder
 from ..costs import operation
 from . import contractions, roles
@@ -151,7 +151,7 @@ def _dear(row: Loop) -> list[str]:
 FEW_ROWS = 8  # of a block where there are few: their states stay in the first cache, beside what they read of a tile
 
 
-@dataclass
+@changing
 class Cascade:
     plan: Plan
     along: str  # the serial loop over tiles

@@ -13,11 +13,12 @@ The layout of the loops is that of Goto and van de Geijn (2008); which axis take
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...ir.expr import Expr
 from ...ir.instructions import SIDE, Dot, Tile
 from ...ir.kernel import Kernel
+from ...ir.record import changing
 from . import cost, dots, roles, sliding
 from .cost import FEW, FEW_OF_TILES, FEW_WORDS, SCREENED, Blocking, blocking, tile_blocking
 from .direct import direct, in_place, streamed
@@ -87,7 +88,7 @@ def contract(plan: Plan) -> bool:
     return True
 
 
-@dataclass
+@changing
 class _Parts:
     """The variants of a kernel so far; complete when one of them needs no condition."""
 
@@ -162,7 +163,7 @@ def screened(plan: Plan, depth: str, lanes: Sequence[str] = ()) -> None:
             vectors_inside(plan, [plan.loop(plan.collapsed([x.axis for x in chain]))])
 
 
-@dataclass
+@changing
 class _Contract:
     plan: Plan
     roles: Contraction

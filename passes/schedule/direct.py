@@ -28,11 +28,11 @@ Elsewhere, and where vectors of the column operand are not consecutive in memory
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ...ir.expr import Expr, call, const, product, var
 from ...ir.kernel import Alloc, Store, expressions, statements
 from ...ir.polynomial import degree, poly
+from ...ir.record import changing
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
 from .. import costs
@@ -156,7 +156,7 @@ def _by_widths(nest: _Nest, widths: tuple[int, ...], guarded: list[str], clamps:
     return _by_widths(rest, tuple(narrower), guarded, clamps)
 
 
-@dataclass
+@changing
 class _Nest:
     """One nest of tiles; `column` is split already, `row` is the part of the rows that is inside a tile."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...ir.expr import Expr, var
 from ...ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Region, Store, While
 from ...ir.places import homes_in, path_of
-from ...ir.record import replace
+from ...ir.record import changing, replace
 from ...ir.target import Options, Target
 from ...ir.walks import substitute
 from .affine import constant_extent, upper
@@ -16,7 +16,7 @@ from .script import apply
 from .tree import Facts, StepError, added, find
 
 
-@dataclass
+@changing
 class Plan:
     kernel: Kernel
     facts: Facts

@@ -15,17 +15,16 @@ pieces of K are loaded repeated, which no more than a load takes, and no piece l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ir.expr import ZERO
 from ...ir.kernel import Alloc, Loop, expressions, statements
 from ...ir.places import homes_in
+from ...ir.record import changing
 from .cost import NEAR, POINTERS, lanes, rows_in_lanes
 from .plan import Plan
 from .tree import all_loops, find, loads_in, path_to
 
 
-@dataclass
+@changing
 class RowsInLanes:
     """Tiles of such sums: the loops over their rows, each (the axis, vectors, rows of a vector), and over the rows that are left ("" where none are)."""
 

@@ -6,11 +6,12 @@ Used by the plans that know where such a contraction stands: `contractions.py` (
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...ir.expr import INDEX, Expr
 from ...ir.instructions import SIDE
 from ...ir.kernel import If, Kernel, Let, Loop, Store, expressions, statements
+from ...ir.record import changing
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
 from . import cost
@@ -19,7 +20,7 @@ from .plan import Plan
 from .tree import StepError, all_loops, loads_in, local_buffers, touched
 
 
-@dataclass
+@changing
 class RegisterTile:
     """`row` and `column` are split already: `row.1` and `column.1` are the tile; `depth` is the reduction inside it."""
 

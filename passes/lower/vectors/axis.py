@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ....ir.expr import INDEX, Expr, const, var
 from ....ir.program import For
+from ....ir.record import changing
 from ....ir.walks import postorder, substitute
 from ..affine import slope
 
@@ -17,7 +18,7 @@ class Serial(Exception):
     """This loop has no vector form."""
 
 
-@dataclass
+@changing
 class Axis:
     """The variable of a vector loop.  `base` is what it is in lane 0."""
 

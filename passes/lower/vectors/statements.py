@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from ....ir.expr import TRUE, ZERO, Expr, both, call, const, fold, load, var
 from ....ir.primops import COMBINERS
 from ....ir.program import Array, Assign, Block, Define, For, If, Stmt, StoreTo, statements
-from ....ir.record import replace
+from ....ir.record import changing, replace
 from ....ir.walks import postorder, substitute
 from .axis import ONE_STEP, Axis, Serial
 from .guards import First, guard
@@ -19,7 +18,7 @@ MOST_FOLDED = 8  # vectors that are written out to be folded together
 COMBINER_OF = {c.op: c.name for c in COMBINERS.values()}
 
 
-@dataclass
+@changing
 class Statements:
     axis: Axis
     values: Values

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ....ir.bounds import Known
 from ....ir.dtypes import DType
 from ....ir.expr import INDEX, ZERO, Expr, both, broadcast, call, const, gather, load, make, pick, ramp, unzip, var, vload
+from ....ir.record import changing
 from ....ir.simplify import simplify
 from ....ir.walks import substitute
 from ..affine import difference, divide
@@ -20,7 +19,7 @@ MOST_STRETCHES = 4  # that one vector is put together of
 _NOTHING = Known({})  # of variables
 
 
-@dataclass
+@changing
 class Values:
     """Expressions of the body of one vector loop."""
 
