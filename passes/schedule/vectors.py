@@ -30,7 +30,7 @@ from .tree import StepError, all_loops, around, find, reads
 
 def vectors(plan: Plan) -> None:
     """Schedule a kernel for memory traffic.  What a step refuses stays as it is; the reason is noted."""
-    _tables(plan)
+    tabulated(plan)
     parted(plan)
     form = roles.shape(plan.kernel)
     known = inside(form.chain, plan.facts.known)
@@ -64,7 +64,7 @@ def _width(plan: Plan, body: Block) -> int:
     return cost.lanes(plan.target, roles.widest(body))
 
 
-def _tables(plan: Plan) -> None:
+def tabulated(plan: Plan) -> None:
     """What several loops over a short range compute is computed once."""
     for axes in candidates(plan.kernel):
         refused = plan.tried("tabulate", *axes)
