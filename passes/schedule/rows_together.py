@@ -7,8 +7,8 @@
       let m = Σ acc / N                               acc[i.1, q] add= X[4·i.0 + i.1, p, q]
       for j in 0 .. N // 16:                    for i.1 in 0 .. 4 unroll:
         …                                         m[i.1] = Σ acc[i.1] / N
-                                                for j in 0 .. N // 16:
-                                                  for i.1 in 0 .. 4 unroll: …
+                                                for i.1 in 0 .. 4:
+                                                  for j in 0 .. N // 16: …
 
 Each row is summed as it was alone.  A pass over 512 floats is some 30 cycles, but after each reduction 60 more go by until the next pass has what it needs.  (Golden Cove, one thread, layer norm from the
 second cache: rows of 64 2.3, of 128 1.9, of 512 1.5, of 768 1.2 times as fast; of 1024 as fast.)  What the rows store is stored row by row: see `jam`.
@@ -111,8 +111,9 @@ def _together(plan: Plan) -> None:
     for buffer, axes in read.items():
         if len(axes) > 1:  # the first waits for memory, the next one has time
             plan.tried("prefetch", buffer, f"{axes[1]}.0", f"{row}.0")
-    if plan.has(f"{row}.t"):
-        plan.do("serial", f"{row}.t")
+    if plan.has(f"{row}.t"):  # few, and short
+        for x in [x for x in all_loops((plan.loop(f"{row}.t"),)) if x.kind == "parallel"]:
+            plan.do("serial", x.axis)
     if len(form.axes) == 1:
         plan.do("parallel", f"{row}.0")
     else:
