@@ -11,7 +11,7 @@ from luminal.ir.errors import SourceError
 from luminal.ir.expr import const, size
 from luminal.ir.graph import Size
 from luminal.ir.interpret.kernel import run
-from luminal.ir.kernel import Loop, Module, expressions, statements, substitute_block
+from luminal.ir.kernel import Alloc, If, Loop, Module, Store, expressions, statements, substitute_block
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read, show
 from luminal.ir.walks import substitute
@@ -153,6 +153,25 @@ def test_what_is_read_in_place_needs_no_panels() -> None:
 def test_memory_bound_kernels_get_vectors(name: str) -> None:
     (kernel,) = schedule(module(name), CPU, Options()).kernels
     assert any(line.startswith("vectorize") for line in kernel.schedule), kernel.notes
+
+
+@pytest.mark.parametrize(("name", "rows"), {"softmax": 4, "row_sum": 0, "matvec": 0, "softmax_columns": 0, "kept": 4}.items())
+def test_short_rows_that_wait_for_their_reductions_are_worked_off_together(name: str, rows: int) -> None:
+    """Each of four rows has sums of its own, in loops that they share; what is stored is stored row by row.  A row that is one sum, and a column, wait for nothing."""
+    (kernel,) = schedule(module(name), AVX512, Options()).kernels
+    assert [line for line in kernel.schedule if line.split()[0] in ("decide", "jam")] == (["decide", "jam i.1"] if rows else [])
+    if rows:
+        short = next(s for s in statements(kernel.body) if isinstance(s, If)).body
+        sums = [s.buffer for s in statements(short[:1]) if isinstance(s, Alloc) and ".lanes" in s.buffer.name]
+        assert sums and all(b.shape[0] is const(rows) for b in sums)
+        unrolled = [s for s in statements(short[:1]) if isinstance(s, Loop) and s.kind == "unroll"]
+        assert unrolled and not any(isinstance(t, Store) and t.buffer == "Y" for s in unrolled for t in statements((s,)))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_same_meaning_of_rows_that_are_worked_off_together(name: str) -> None:
+    before = module(name)
+    same(before, schedule(before, replace(AVX512, vector_bytes=32), Options()))
 
 
 AVX512 = Target("clang", "avx512", "avx512", vector_bytes=64, vector_registers=32, l1=48 << 10, l2=1 << 20, cores=2, threads=True)

@@ -19,8 +19,8 @@ from .few_rows import few_rows
 from .gpu import grid
 from .plan import Plan
 from .roles import shape
+from .rows_together import by_length
 from .tree import Facts, StepError, reads
-from .vectors import vectors
 
 
 def automatic(
@@ -155,5 +155,6 @@ def _few_rows(plan: Plan) -> bool:
 
 
 def _vectors(plan: Plan) -> bool:
-    vectors(plan)
+    parts = by_length(plan)
+    plan.kernel = variants.choose(plan.kernel, parts) if len(parts) > 1 else parts[0][1]
     return True

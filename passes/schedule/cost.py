@@ -78,6 +78,7 @@ COLUMNS = 1024  # of a reduction over rows that are read once: long pieces of ea
 SEARCHED = 4096  # positions that are looked at before it is asked whether one is found
 SIDE_BY_SIDE = 128  # rows with accumulators each, of reductions that jump between rows: they stay in the first cache
 BLOCKS = 8  # of so many rows, at least: fewer are shared unevenly
+TOGETHER = 4  # of the first cache the part that rows may take which are worked off together: results, what all rows share and what is asked for have their places there too
 ROWS = 4  # of such a reduction that are read side by side
 TURNS_AHEAD = 4  # turns of a loop over several rows that are asked for: the prefetchers of machines follow fewer streams, and none across a page
 BLOCK_ROWS = 64  # rows of a block that one thread takes: more amortise nothing (a panel of columns comes from the caches anyway), fewer blocks are shared unevenly
@@ -169,6 +170,11 @@ def first_lanes(target: Target) -> bool:
 def rows_together(target: Target) -> int:
     """Rows with accumulators each that share an operand, as far as there are registers for all."""
     return _power_below((target.vector_registers - LOADED) // ACCUMULATORS, 1, ACCUMULATORS)
+
+
+def short_row(target: Target, widest: int, reductions: int) -> int:
+    """Elements of so many bytes up to which rows are worked off together; fewer with one reduction, after which little is waited for (RMS norm, from the second cache: 64 floats 1.5, 128 1.1, 768 0.9 times as fast)."""
+    return target.l1 // TOGETHER // (rows_together(target) * widest) // (1 if reductions > 1 else 3)
 
 
 def rows_in_lanes(width: int) -> tuple[tuple[int, int], ...]:

@@ -25,10 +25,11 @@ from ...ir.kernel import Alloc, Kernel, Let, Loop, Store, statements
 from ...ir.simplify import simplify
 from . import cost, roles
 from .plan import Plan
+from .rows_together import by_length
 from .traffic import threads
 from .tree import StepError, reads
 from .variants import choose
-from .vectors import by_columns, chunks, vectors, vectors_inside
+from .vectors import by_columns, chunks, vectors_inside
 
 
 def few_rows(plan: Plan) -> bool:
@@ -54,10 +55,7 @@ def few_rows(plan: Plan) -> bool:
             if holds.is_const:
                 break
     else:
-        rest = Plan(plan.kernel, plan.facts, plan.target, plan.options)
-        vectors(rest)
-        plan.note(*rest.notes)
-        parts.append((None, rest.kernel))
+        parts += by_length(plan)
     plan.kernel = choose(plan.kernel, parts) if len(parts) > 1 else parts[0][1]
     return True
 

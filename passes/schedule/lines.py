@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ...ir.expr import Expr
 from ...ir.kernel import Alloc, Loop, Store, expressions, statements
+from ...ir.simplify import prove
 from . import cost
 from .plan import Plan
-from .tree import reads
+from .tree import less, reads
 
 
 def aligned(plan: Plan, axis: str) -> str | None:
@@ -23,6 +24,9 @@ def aligned(plan: Plan, axis: str) -> str | None:
     if not sums.isdisjoint(n.attr for n in reads(plan.loop(axis).body) if axis in n.names):  # a tile of sums begins at a line itself
         return None
     if chooses(plan.loop(axis)):
+        return None
+    held = plan.facts.buffers[stored[0]]
+    if prove(less(held.elements * held.dtype.bytes, least), plan.facts.known):  # it is never streamed
         return None
     saved = plan.kernel
     refused = plan.tried("stream_store", stored[0], least=least)

@@ -17,12 +17,14 @@ from typing import Any, NamedTuple
 
 from ...ir.expr import Expr
 from ...ir.kernel import Kernel
+from ...ir.record import replace
 from . import (
     chains,
     copies,
     distribute,
     dots,
     guards,
+    jams,
     joins,
     loops,
     narrow,
@@ -64,10 +66,12 @@ STEPS: dict[str, Step] = {
     "parallel": Step(loops.parallel, "n"),
     "serial": Step(loops.serial, "n"),
     "bind": Step(loops.bind, "nn"),
+    variants.KNOWING: Step(variants.decide, ""),
     "interior": Step(guards.interior, "n+", {"clamps": "i", "guards": "i", "fixed": "i"}),
     "unswitch": Step(guards.unswitch, "n"),
     "peel": Step(guards.peel, "n", {"clamps": "i"}),
     "expand": Step(distribute.expand, "nn+"),
+    "jam": Step(jams.jam, "n"),
     "fission": Step(distribute.fission, "n+", {"around": "l", "stores": "l"}),
     "sink": Step(distribute.sink, "n"),
     "join": Step(joins.join, "nn"),
@@ -143,7 +147,7 @@ def replay(kernel: Kernel, facts: Facts, script: str | Iterable[str]) -> Kernel:
     """The kernel after all steps of a script, part by part where it has variants.  A StepError names the line at fault."""
     lines = script.splitlines() if isinstance(script, str) else script
     parts: list[tuple[Expr | None, Kernel]] = []
-    common, current = kernel, kernel
+    common, current, known = kernel, kernel, facts
     for number, line in enumerate(lines, 1):
         text = line.split("#", 1)[0].strip()
         if not text:
@@ -157,8 +161,11 @@ def replay(kernel: Kernel, facts: Facts, script: str | Iterable[str]) -> Kernel:
                 found = variants.condition(text.removeprefix(variants.WORD).strip(), facts)
                 current = variants.under(common, found, [c for c, _ in parts])
                 parts.append((found, current))
+                known = facts
             else:
-                current = apply(current, facts, text)
+                if text == variants.KNOWING and parts:
+                    known = replace(facts, assumed=parts[-1][0])
+                current = apply(current, known, text)
         except StepError as e:
             raise StepError(f"line {number}, `{text}`: {e}") from None
     if not parts:

@@ -33,6 +33,7 @@ from ...ir.kernel import (
 )
 from ...ir.places import Homes, homes_in, inner, numbers, path_at, path_of, settle, unsettle
 from ...ir.record import record, replace
+from ...ir.simplify import assuming
 from ...ir.walks import postorder, rewrite
 
 
@@ -47,10 +48,11 @@ class Facts:
     buffers: Mapping[str, Buffer] = field(default_factory=dict)  # ports and temps
     sizes: Mapping[str, Size] = field(default_factory=dict)
     strict: bool = False  # float reductions keep their order
-    known: Known = field(init=False, compare=False)  # the sizes' bounds, for proofs
+    assumed: Expr | None = None  # a condition on the sizes under which the kernel runs
+    known: Known = field(init=False, compare=False)  # the sizes' bounds and the condition, for proofs
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "known", Known(dict(self.sizes)))
+        object.__setattr__(self, "known", assuming(Known(dict(self.sizes)), self.assumed))
 
     @staticmethod
     def of(module: Module, strict: bool = False) -> Facts:

@@ -20,12 +20,14 @@ from collections.abc import Sequence
 from ...ir.dtypes import bool_
 from ...ir.errors import SourceError
 from ...ir.expr import Expr
-from ...ir.kernel import If, Kernel
+from ...ir.kernel import Block, If, Kernel, Stmt, map_block
 from ...ir.record import replace
+from ...ir.simplify import simplify
 from ...ir.text.expressions import show_expr
 from .tree import Facts, StepError, copy
 
 WORD = "variant"
+KNOWING = "decide"
 
 
 def condition(text: str, facts: Facts) -> Expr | None:
@@ -44,6 +46,23 @@ def condition(text: str, facts: Facts) -> Expr | None:
     if found.dtype is not bool_:
         raise StepError(f"{WORD}: `{text}` is no condition")
     return found
+
+
+def decide(kernel: Kernel, facts: Facts) -> Kernel:
+    """What the sizes decide is decided; the first step of a variant, from which on its condition is known.
+
+    variant N <= 1024
+    decide                       if N <= 8192:      →    S
+                                   S
+                                 else:
+                                   T
+    """
+
+    def one(s: Stmt) -> Block | None:
+        found = simplify(s.condition, facts.known) if isinstance(s, If) and not s.condition.buffers else None
+        return (s.body if found.attr else s.orelse) if isinstance(s, If) and found is not None and found.is_const else None
+
+    return kernel.with_body(map_block(kernel.body, one))
 
 
 def branching(kernel: Kernel, facts: Facts) -> Expr | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from ...ir.expr import ONE, ZERO, Expr, both, var
 from ...ir.kernel import Alloc, Block, Loop, Store, expressions, statements, written
 from ...ir.simplify import assuming, simplify
+from ...ir.target import PAGE
 from . import cost, roles
 from .affine import divides, inside, same_position, stride
 from .beside import bare, gathered, in_pieces, taken_apart
@@ -30,7 +31,7 @@ from .tree import StepError, all_loops, around, find, reads
 
 def vectors(plan: Plan) -> None:
     """Schedule a kernel for memory traffic.  What a step refuses stays as it is; the reason is noted."""
-    _tables(plan)
+    tabulated(plan)
     parted(plan)
     form = roles.shape(plan.kernel)
     known = inside(form.chain, plan.facts.known)
@@ -43,7 +44,8 @@ def vectors(plan: Plan) -> None:
         column = by_columns(plan)
         if column is not None and _column(plan, column):
             return
-        vectors_inside(plan, inner if form.chain else chunks(plan))
+        again = form.chain and any(x.kind == "reduce" for x in inner)  # there are loops that read rows again, and may ask for the next
+        vectors_inside(plan, inner if form.chain else chunks(plan), strips=cost.ACCUMULATORS if again else 1)
     if several_rows(plan):
         return
     prefetched(plan)
@@ -51,20 +53,20 @@ def vectors(plan: Plan) -> None:
     streamed(plan)
 
 
-def vectors_inside(plan: Plan, loops: list[Loop] | None = None, side_by_side: int = cost.ACCUMULATORS) -> None:
-    """Vectors along some innermost loops (by default all), at most so many of them side by side, or along what is around them."""
+def vectors_inside(plan: Plan, loops: list[Loop] | None = None, side_by_side: int = cost.ACCUMULATORS, strips: int = 1) -> None:
+    """Vectors along some innermost loops (by default all), at most so many of them side by side in reductions, and in long loops that are none, or along what is around them."""
     for x in roles.innermost(plan.kernel.body) if loops is None else loops:
         if columns_inside(plan, x):
             continue
         for rest in rows_side_by_side(plan, x, _width(plan, x.body)):
-            vectors_along(plan, rest, side_by_side if rest is x else 1)
+            vectors_along(plan, rest, side_by_side if rest is x else 1, strips)
 
 
 def _width(plan: Plan, body: Block) -> int:
     return cost.lanes(plan.target, roles.widest(body))
 
 
-def _tables(plan: Plan) -> None:
+def tabulated(plan: Plan) -> None:
     """What several loops over a short range compute is computed once."""
     for axes in candidates(plan.kernel):
         refused = plan.tried("tabulate", *axes)
@@ -121,8 +123,8 @@ def _identity(address: Expr, form: roles.Shape) -> bool:
     return same_position(address, expected)
 
 
-def _strip(plan: Plan, axis: str, width: int) -> None:
-    """Vectors along a parallel loop, and a scalar tail."""
+def _strip(plan: Plan, axis: str, width: int, side_by_side: int = 1) -> None:
+    """Vectors along a parallel loop, so many in an iteration, and a scalar tail."""
     extent = plan.extent(axis)
     if width < 2 or (extent is not None and extent < width):
         return
@@ -137,7 +139,7 @@ def _strip(plan: Plan, axis: str, width: int) -> None:
     axis = _taken_in_turn(plan, axis, width)
     if not plan.has(axis):
         return
-    plan.do("split", axis, width, tail="cut")
+    plan.do("split", axis, width * side_by_side, tail="cut")
     refused = plan.tried("vectorize", f"{axis}.1")
     plan.note(f"`{axis}` stays scalar: {refused}" if refused else f"vectors of {width} along `{axis}`")
     if not refused:
@@ -211,7 +213,7 @@ def _up_to_the_end(plan: Plan, axis: str, width: int) -> None:
         plan.note(f"vectors of {width} along `{axis}`, gathered only where an end is reached")
 
 
-def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.ACCUMULATORS) -> None:
+def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.ACCUMULATORS, strips: int = 1) -> None:
     """Vectors along an innermost loop inside a row."""
     axis, width = loop.axis, _width(plan, loop.body)
     extent = plan.extent(axis)
@@ -228,7 +230,9 @@ def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.ACCUMULATORS)
         ):
             _up_to_the_end(plan, axis, width)
     elif loop.kind == "parallel":
-        _strip(plan, axis, width)
+        most = plan.at_most(axis)
+        # what such a loop asks for of the next row is worked out once for several vectors (RMS norm of 4096² 1.15, layer norm of rows of 2048 in the second cache 1.1 to 1.2 times as fast)
+        _strip(plan, axis, width, strips if most is None or most * plan.target.vector_bytes > width * PAGE else 1)
     elif loop.kind == "reduce":
         if not plan.tried("search", axis, cost.SEARCHED):
             plan.note(f"`{axis}` looks for a first position, {cost.SEARCHED} at a time, up to where it is")

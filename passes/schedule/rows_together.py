@@ -1,0 +1,121 @@
+"""Short rows with reductions are worked off several at a time: what waits at the end of a reduction (a fold, a division, a root) waits for all of them at once.
+
+    for i in 0 .. M parallel:                 for i.0 in 0 .. M // 4 parallel:
+      for p in 0 .. N // 16 reduce:             for p in 0 .. N // 16 reduce:
+        for q in 0 .. 16 vector:                  for i.1 in 0 .. 4 unroll:
+          acc[q] add= X[i, p, q]        →           for q in 0 .. 16 vector:
+      let m = Σ acc / N                               acc[i.1, q] add= X[4·i.0 + i.1, p, q]
+      for j in 0 .. N // 16:                    for i.1 in 0 .. 4 unroll:
+        …                                         m[i.1] = Σ acc[i.1] / N
+                                                for i.1 in 0 .. 4:
+                                                  for j in 0 .. N // 16: …
+
+Each row is summed as it was alone.  A pass over 512 floats is some 30 cycles, but after each reduction 60 more go by until the next pass has what it needs.  (Golden Cove, one thread, layer norm from the
+second cache: rows of 64 2.3, of 128 1.9, of 512 1.5, of 768 1.2 times as fast; of 1024 as fast.)  What the rows store is stored row by row: see `jam`.
+"""
+
+from __future__ import annotations
+
+from ...ir.expr import ONE, TRUE, ZERO, Expr, both, const
+from ...ir.kernel import Block, If, Kernel, Let, Loop, Store, statements
+from ...ir.record import replace
+from ...ir.simplify import simplify
+from . import cost, roles
+from .affine import upper
+from .plan import Plan
+from .traffic import threads
+from .tree import StepError, all_loops, reads
+from .vectors import by_columns, tabulated, vectors, vectors_inside
+
+
+def by_length(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
+    """The kernel scheduled for short rows, where it has rows that may be short, with the condition on the sizes; and for all others."""
+    parts: list[tuple[Expr | None, Kernel]] = []
+    condition = _short(plan)
+    if condition is not None:
+        part = Plan(plan.kernel, replace(plan.facts, assumed=condition), plan.target, plan.options)
+        try:
+            _together(part)
+        except StepError as e:
+            plan.note(f"short rows one by one: {e}")
+        else:
+            plan.note(*part.notes)
+            if condition is TRUE:
+                return [(None, part.kernel)]
+            parts.append((condition, part.kernel))
+    rest = Plan(plan.kernel, plan.facts, plan.target, plan.options, elsewhere=plan.elsewhere)
+    vectors(rest)
+    plan.note(*rest.notes)
+    return [*parts, (None, rest.kernel)]
+
+
+def _short(plan: Plan) -> Expr | None:
+    """The condition under which rows are short and all of them are in the caches; None where it never holds, or rows are no rows."""
+    form = roles.shape(plan.kernel)
+    most = cost.rows_together(plan.target)
+    if (
+        not plan.alone
+        or not form.chain
+        or most < 2
+        or not cost.first_lanes(plan.target)
+        or any(not isinstance(s, Let) for s in plan.kernel.body[:-1])
+    ):
+        return None
+    row = form.chain[-1]
+    extent = plan.extent(row.axis)
+    loops = _loops(form.body)
+    if row.start is not ZERO or row.kind != "parallel" or (extent is not None and extent < most):
+        return None
+    if not any(x.kind == "reduce" for x in loops[:-1]) or any(
+        all_loops(x.body) for x in loops
+    ):  # nothing waits for a reduction, or more than rows are reduced
+        return None
+    lengths = dict.fromkeys(x.stop for x in loops)
+    if any(not e.names <= plan.facts.sizes.keys() or e.buffers for e in lengths) or by_columns(plan):
+        return None
+    touched = {n.attr for n in reads(form.body) if row.axis in n.names} | {s.buffer for s in statements(form.body) if isinstance(s, Store)}
+    sizes = dict.fromkeys(plan.facts.buffers[b].elements * plan.facts.buffers[b].dtype.bytes for b in sorted(touched & plan.facts.buffers.keys()))
+    least = const(cost.stream_bytes(plan.target))
+    widest = max((plan.facts.buffers[b].dtype.bytes for b in touched & plan.facts.buffers.keys()), default=1)
+    short = const(cost.short_row(plan.target, widest, sum(x.kind == "reduce" for x in loops)))
+    bounds = [*(e.le(short) for e in lengths), *(e.lt(least) for e in sizes)]
+    found = simplify(both(*bounds) or TRUE, plan.facts.known)
+    return None if found.is_const and not found.attr else found
+
+
+def _loops(body: Block) -> list[Loop]:
+    """The loops over a row that stand in no other, in the first branch of each condition: there are rows that are not too long."""
+    found: list[Loop] = []
+    for s in body:
+        if isinstance(s, Loop):
+            found.append(s)
+        elif isinstance(s, If):
+            found += _loops(s.body)
+    return found
+
+
+def _together(plan: Plan) -> None:
+    plan.do("decide")
+    form = roles.shape(plan.kernel)
+    row, most = form.axes[-1], cost.rows_together(plan.target)
+    loops = [s for s in form.body if isinstance(s, Loop)]
+    if any(x.step is not ONE or upper(x.stop, plan.facts.known) is None for x in loops):
+        raise StepError("not all loops of a row are known to be short")
+    read = {b: [x.axis for x in loops if any(n.attr == b for n in reads((x,)))] for b in plan.facts.buffers}
+    tabulated(plan)
+    vectors_inside(plan)
+    if any(x.kind not in ("vector", "unroll") for x in roles.innermost(plan.loop(row).body)):
+        raise StepError("a loop of a row stays scalar")
+    plan.do("split", row, most, tail="cut")
+    plan.do("jam", f"{row}.1")
+    for buffer, axes in read.items():
+        if len(axes) > 1:  # the first waits for memory, the next one has time
+            plan.tried("prefetch", buffer, f"{axes[1]}.0", f"{row}.0")
+    if plan.has(f"{row}.t"):  # few, and short
+        for x in [x for x in all_loops((plan.loop(f"{row}.t"),)) if x.kind == "parallel"]:
+            plan.do("serial", x.axis)
+    if len(form.axes) == 1:
+        plan.do("parallel", f"{row}.0")
+    else:
+        threads(plan)
+    plan.note(f"{most} rows of `{row}` together, where they are short: what each waits for at the end of a reduction is waited for once")
