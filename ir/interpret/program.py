@@ -16,7 +16,7 @@ from .. import program as p
 from ..dtypes import DType, i64, numpy_dtype
 from ..errors import CompilerBug
 from ..expr import Expr
-from ..instructions import INSTRUCTIONS, QUOTIENT, SIDE, TILES, Tile
+from ..instructions import INSTRUCTIONS, LANE_BY_LANE, QUOTIENT, SIDE, TILES, Tile
 from ..layout import components
 from .judge import CheckFault
 from .meaning import VALUE
@@ -259,7 +259,7 @@ class _ProgramTranslator(Statements):
                 return f"overlap({self.buffers[a]}, {args[0]}, {self.buffers[b]}, {args[1]})"
             case "ins" if node.attr in self.instructions:
                 return f"{self.constant(self.instructions[node.attr])}({', '.join(args)})"
-            case "ins" if node.attr not in INSTRUCTIONS and node.attr != QUOTIENT.name:
+            case "ins" if node.attr not in INSTRUCTIONS and node.attr not in LANE_BY_LANE and node.attr != QUOTIENT.name:
                 raise CompilerBug("interpret", f"no meaning for the instruction {node.attr}")
             case _:
                 return super().form(node, args)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ...ir.expr import ZERO, Expr, product, var
-from ...ir.instructions import MOST_TILES, SIDE, Dot, Tile
+from ...ir.instructions import MOST_TILES, ROUGH_EXP, SIDE, Dot, Tile
 from ...ir.kernel import Alloc, If, Loop, Store, expressions, statements
 from ...ir.record import replace
 from ...ir.walks import postorder
@@ -148,6 +148,14 @@ def _dear(row: Loop) -> list[str]:
     return [s.buffer for s in stores if any(operation(n.op) >= LONG for n in postorder(s.value))]
 
 
+def rough(plan: Plan) -> None:
+    """What is rounded for the instructions is computed to as many digits."""
+    if ROUGH_EXP.name in plan.target.instructions:
+        for x in roles.innermost(plan.kernel.body):
+            if not plan.tried("rough", x.axis):
+                plan.note(f"exponentials of `{x.axis}` have the digits that are left of them")
+
+
 FEW_ROWS = 8  # of a block where there are few: their states stay in the first cache, beside what they read of a tile
 
 
@@ -214,6 +222,8 @@ class Cascade:
                 plan.note(f"{dot.neighbours} neighbours along `{t.depth}` are multiplied by one {instruction.name}")
         for t in self.tiles:
             t.finish()
+            if t.piece:
+                plan.tried("leave", t.accumulator)
         self.rest()
         plan.do("region")
         plan.note(
@@ -284,6 +294,7 @@ class Cascade:
                 else:
                     plan.kernel = one
                     plan.note(f"`{b.axis}` adds up what `{a.axis}` keeps, in one loop")
+        rough(plan)
         for x in roles.innermost(plan.kernel.body):
             if x.kind not in ("parallel", "reduce") or not plan.has(x.axis):
                 continue

@@ -206,7 +206,9 @@ def _smallest(
         raise StepError(f"screen: the panels of `{panels.name}` are not packed one after the other")
     there = {x.axis for x in within} | _named_around(kernel, home)
     if any(n in homes_in(kernel) and n not in there for e in extents for n in e.names):
-        raise StepError(f"screen: how much of a panel of `{panels.name}` is multiplied is not known where it is packed")
+        extents = _packed(paths, len(within), outer)  # it depends on who multiplies it
+        if any(n in homes_in(kernel) and n not in there for e in extents for n in e.names):
+            raise StepError(f"screen: how much of a panel of `{panels.name}` is packed is not known when it has been")
     one = Buffer(fresh("least", taken), u32, (), "register")
     axes = [fresh(n, taken) for n in _axes(store.index[outer:])]
     word = load(panels.name, u32, *store.index[:outer], *map(var, axes))
@@ -221,6 +223,23 @@ def _smallest(
     )
     kernel = replace_loop(kernel, home.axis, lambda x: (replace(x, body=(*x.body, *find_it)),))
     return kernel.with_body(map_block(kernel.body, lambda s: (s, Alloc(least)) if isinstance(s, Alloc) and s.buffer == panels else None))
+
+
+def _packed(paths: list[tuple[Stmt, ...]], within: int, outer: int) -> tuple[Expr, ...]:
+    """How much is packed of a panel, along each of its axes, by the stores at the ends of these paths; the first `within` loops of each go from panel to panel."""
+    found: set[tuple[Expr, ...]] = set()
+    for path in paths:
+        store = path[-1]
+        assert isinstance(store, Store)
+        loops = [s for s in path if isinstance(s, Loop)][within:]
+        last = {var(x.axis): x.stop - 1 for x in reversed(loops)}
+        extents = store.index[outer:]
+        for axis, end in last.items():  # inner ones first: the ends of these may depend on others
+            extents = tuple(simplify(substitute(e, {axis: end})) for e in extents)
+        found.add(tuple(e + 1 for e in extents))
+    if len(found) > 1:
+        raise StepError("screen: a panel is packed in parts of different lengths")
+    return next(iter(found))
 
 
 def _smallest_by_lanes(kernel: Kernel, panels: Buffer, least: Buffer, row: Dot, taken: set[str]) -> Kernel:
