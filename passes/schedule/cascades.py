@@ -210,7 +210,7 @@ class Cascade:
         work = self.plan.collapsed((batch, f"{row}.0")) if batch else f"{row}.0"
         for t, nest, instruction in zip(self.tiles, self.nests, instructions, strict=True):
             t.stage_rows(tuple(b for b in nest.row_operands if b in plan.facts.buffers), f"{t.row}.0", work)
-            if isinstance(instruction, Tile):  # words of what is kept for a tile
+            if isinstance(instruction, Tile) and not t.lies():  # words of what is kept for a tile
                 t.stage_rows(tuple(b for b in nest.row_operands if b not in plan.facts.buffers), f"{t.row}.0", self.along)
         for t, instruction in zip(self.tiles, instructions, strict=True):
             if instruction is not None:

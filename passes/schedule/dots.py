@@ -32,7 +32,10 @@ from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
 from .affine import is_multiple
+from .beyond import zero_beyond
 from .reductions import identity
+from .smallest import smallest_written
+from .tensors import elements
 from .tree import Facts, StepError, around, copy, find, fresh, local_buffers, names_taken, replace_in, replace_loop, walk_paths, written
 
 SIGN = 128  # between a byte with a sign and one without
@@ -101,7 +104,7 @@ def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str, multiple: int
         for k in range(row.neighbours):
             at = var(axis) * row.neighbours + k
             bits = substitute(f.bits, {var(axis): at})
-            if not whole and (k or multiple > 1):
+            if not whole and (k or multiple > 1) and not zero_beyond(kernel, f.element, loop, together):
                 bits = where(at.lt(loop.stop), bits, const(0, u32))
             parts.append(call("shift_left", bits, const(k * row.left.bits, u32)) if k else bits)
         joined = parts[0]
@@ -153,14 +156,21 @@ def screen(kernel: Kernel, facts: Facts, axis: str, lanes: tuple[str, ...] = ())
     words = ins.args[1:]
     local = local_buffers(kernel)
     inside = {s.axis: s for s in statements((loop,)) if isinstance(s, Loop)}
+    lying = {w: first.attr for w in words if (first := elements(w, local)) is not None}  # words that are elements of a local buffer
     outer = {w: sum(inside.keys().isdisjoint(e.names) for e in w.args) for w in words}  # the axes of each that say which panel it is
     if not row.least or any(
-        w.op != "load" or w.attr not in local or not outer[w] or any(inside.keys() & e.names for e in w.args[: outer[w]]) for w in words
+        w.op != "load" or w.attr not in local or not outer[w] or any(inside.keys() & e.names for e in w.args[: outer[w]])
+        for w in words
+        if w not in lying
     ):
         raise StepError(f"screen: {row.name} does not multiply packed words of floats")
     taken = names_taken(kernel)
     smallest: list[Expr] = []
     for w in dict.fromkeys(words):
+        if w in lying:
+            kernel, found_least = smallest_written(kernel, find(kernel, axis), local[lying[w]], taken)
+            smallest.append(load(found_least, u32))
+            continue
         panels = local[w.attr]
         least = Buffer(fresh(f"{w.attr}.least", taken), u32, panels.shape[: outer[w]], panels.space, align=panels.align)
         last = {var(x.axis): x.stop - 1 for x in inside.values()}
@@ -170,6 +180,7 @@ def screen(kernel: Kernel, facts: Facts, axis: str, lanes: tuple[str, ...] = ())
         else:
             kernel = _smallest(kernel, panels, least, w.args[: outer[w]], extents, row, taken)
         smallest.append(load(least.name, u32, *w.args[: outer[w]]))
+    loop = find(kernel, axis)
     condition = _large_enough(row, smallest * 2 if len(smallest) == 1 else smallest)
     plain = copy((map_expressions((loop,), lambda e: substitute(e, {ins: _products(row, *words)}))), taken)
     return replace_loop(kernel, axis, lambda _: (If(condition, (loop,), plain),))
