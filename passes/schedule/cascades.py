@@ -35,7 +35,7 @@ from .few_on_tiles import few_on_tiles
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
-from .tree import StepError, all_loops, find, loads_in, touched
+from .tree import StepError, all_loops, find, loads_in, local_buffers, touched
 from .vectors import vectors_along, vectors_inside
 
 # Register tiles of a row block: a panel of columns is read once for each of them.  (Golden Cove, 14 rows each, 8·1024²·64: 2 take 0.95 of the time of 4, whose scores leave the first cache.)
@@ -173,6 +173,8 @@ class Cascade:
     def few(self) -> None:
         """Few rows: nothing is packed for them; a block works off a tile row by row, while the tile is in the near caches, as vectors."""
         plan = self.plan
+        for name in local_buffers(plan.kernel):
+            plan.tried("unrounded", name)
         self.order_rows()
         row = plan.collapsed(self.row_axes)
         plan.do("split", row, min(FEW_ROWS, plan.extent(row) or FEW_ROWS))

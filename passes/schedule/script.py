@@ -85,6 +85,7 @@ STEPS: dict[str, Step] = {
     "search": Step(searches.search, "ni"),
     "narrow": Step(narrow.narrow, "n"),
     "leave": Step(leave.leave, "n"),
+    "unrounded": Step(narrow.unrounded, "n"),
     "rough": Step(rough.rough, "n"),
     "dot": Step(dots.dot, "nn", {"multiple": "i"}),
     "offset": Step(dots.offset, "nn"),
