@@ -11,6 +11,11 @@ use what the target has (`passes/schedule/dots.py`).  Kernels may hold them lane
 
 Division by one number after the other takes a machine longer than multiplying (`passes/share_divisors.py`).  Programs alone hold it, on vectors.
 
+    ins.rough_exp:f32(x, least)     0 where x < least, else e^x to within 2^-13 of itself
+    ins.rounded:bf16(x)             x rounded, where it is no denormal number
+
+What is rounded to bf16 anyway needs no more digits (`passes/schedule/rough.py`).
+
 Some machines have them for tiles too, with registers of their own.  Kernels write that out, as loops of the kind `tile` around the instruction for one lane (`passes/schedule/tensors.py`); programs
 have a statement for it, which goes on along the reduction (`Multiply` in `ir/program.py`).
 """
@@ -92,6 +97,31 @@ class Quotient(NamedTuple):
         return np.divide(x, y)
 
 
+class RoughExp(NamedTuple):
+    """e^x with a relative error below `ROUGH`; 0 below `least`, which is -87 or above: the result is 0, normal, infinite or NaN."""
+
+    name: str
+
+    def meaning(self, x: Any, least: Any) -> Any:
+        """The error is the machine's own."""
+        import numpy as np
+
+        with np.errstate(over="ignore"):
+            return np.where(np.less(x, least), np.zeros_like(x), np.exp(x))[()]
+
+
+class Rounded(NamedTuple):
+    """A float as one of bf16, where it is no denormal number."""
+
+    name: str
+
+    def meaning(self, x: Any) -> Any:
+        """As a cast."""
+        import numpy as np
+
+        return np.asarray(x).astype(numpy_dtype(bf16))[()]
+
+
 SIDE = 16  # of a tile: rows, columns, and words along the reduction
 MOST_TILES = 2  # side by side, of rows and of columns: so many sums and operands are in registers at once
 
@@ -105,6 +135,10 @@ INSTRUCTIONS: dict[str, Dot] = {
     )
 }
 QUOTIENT = Quotient("quotient")
+ROUGH = 2.0**-13
+ROUGH_EXP = RoughExp("rough_exp")
+ROUNDED = Rounded("rounded")
+LANE_BY_LANE: dict[str, RoughExp | Rounded] = {i.name: i for i in (ROUGH_EXP, ROUNDED)}  # beside `INSTRUCTIONS`, those that kernels may hold
 TILES: dict[str, Tile] = {
     t.name: t
     for t in (

@@ -173,6 +173,7 @@ class Multiply:
     right: tuple[str, Expr, Expr, Expr]  # the same; its rows are words along the reduction
     steps: Expr
     anew: bool = False
+    neighbours: int = 1  # elements of the left buffer in a word: its address counts elements, distances count words
 
 
 @record

@@ -318,6 +318,12 @@ class CascadeLoops(KeptValues):
         value = yield body._computed(node, self.filled(index, along), None, None)
         if self.fades(node, index):
             value = faded(value)
+        if (
+            self.padded and value.op == "cast" and node.dtype.is_float and node.dtype.bits < 32
+        ):  # what is rounded for instructions is 0 beyond the end: they read it where it lies
+            inside = simplify((start[-1] + inner).lt(self.extents[-1]), self.body.current.known)
+            wide = value.args[0]
+            value = call("cast", call("where", inside, wide, const(0.0, wide.dtype)), to=node.dtype)
         body.store(name, (inner,), self.eager(value) if self.padded else value)
         body.leave(tile)
         self.staged.append(_Staged(node, index, name))

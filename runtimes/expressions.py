@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from ..ir import positions
 from ..ir.decompose import DECOMPOSITIONS, expand
-from ..ir.dtypes import DTYPES, INDEX, DType, bool_, f32
+from ..ir.dtypes import DTYPES, INDEX, DType, bool_, f32, u32
 from ..ir.errors import CompilerBug, Unsupported
 from ..ir.expr import Expr
 from ..ir.instructions import TILES
@@ -422,6 +422,8 @@ class Expressions:
             raise CompilerBug("render", f"the runtime has no instruction `{s.instruction}`")
         places = [(s.buffer, s.address), s.left[:2], s.right[:2]]
         firsts = [Text(f"&{self.buffer(name).text}[{self.text(address)}]", UNARY) for name, address in places]
+        if s.neighbours > 1:
+            firsts[1] = Text(f"(const {self.types.spell(u32)} *){firsts[1].text}", UNARY)
         numbers = [self.rendered(e) for e in (s.row, *s.left[2:], *s.right[2:], s.steps)]
         sides = [Text(str(int(n)), POSTFIX) for n in (s.rows, s.columns, s.anew)]
         result = TILES[s.instruction].dot.result

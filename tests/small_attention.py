@@ -8,13 +8,13 @@ import luminal
 import numpy as np
 import pytest
 from luminal.ir.dtypes import bf16, numpy_dtype
-from luminal.ir.instructions import INSTRUCTIONS, TILES
+from luminal.ir.instructions import INSTRUCTIONS, LANE_BY_LANE, TILES
 from luminal.ir.interpret.graph import evaluate
 from luminal.ir.interpret.judge import judge
 from luminal.runtimes.clang.driver import Driver
 from running import composite
 
-WITH_TILES = frozenset(INSTRUCTIONS) - {"dot4_i8"} | frozenset(TILES)
+WITH_TILES = frozenset(INSTRUCTIONS) - {"dot4_i8"} | frozenset(LANE_BY_LANE) | frozenset(TILES)
 
 ATTENTION = """(composite attention ((Q{bf16}[H N D] K{bf16}[H M D] V{bf16}[H M E]) -> (O{bf16}[H N E]))
   (return (einsum "hij,hje->hie" (softmax (einsum "hid,hjd->hij" Q K) :axis -1) V)))"""

@@ -121,6 +121,12 @@ def test_narrow_keeps_the_meaning() -> None:
     for wrong, reason in (("B", "no local buffer"), ("v", "no local buffer")):
         with pytest.raises(StepError, match=reason):
             replay(kernel, facts, f"narrow {wrong}")
+    wide = before.with_kernels((replay(kernel, facts, "unrounded w"),))
+    assert "w[k] = exp(A[k])" in show(wide) and "B[j] = w[j] * A[j]" in show(wide)
+    with pytest.raises(StepError, match="made wider again"):
+        replay(wide.kernels[0], facts, "unrounded w")
+    with pytest.raises(StepError, match="no local buffer"):
+        replay(kernel, facts, "unrounded B")
     plain = read(ROUNDED.replace("cast.f32(cast.bf16(exp(A[k])))", "exp(A[k])"))
     assert isinstance(plain, Module)
     with pytest.raises(StepError, match="not been rounded to one smaller type"):

@@ -16,7 +16,7 @@ from .. import program as p
 from ..dtypes import DType, i64, numpy_dtype
 from ..errors import CompilerBug
 from ..expr import Expr
-from ..instructions import INSTRUCTIONS, QUOTIENT, SIDE, TILES, Tile
+from ..instructions import INSTRUCTIONS, LANE_BY_LANE, QUOTIENT, SIDE, TILES, Tile
 from ..layout import components
 from .judge import CheckFault
 from .meaning import VALUE
@@ -115,7 +115,7 @@ def vgather(buffer: Any, addresses: Any) -> Any:
 
 def multiply(
     instruction: Tile, rows: int, columns: int, result: Any, address: int, row: int,
-    left: Any, left_at: int, left_step: int, left_row: int, right: Any, right_at: int, right_step: int, right_row: int, steps: int, anew: bool,
+    left: Any, left_at: int, left_step: int, left_row: int, right: Any, right_at: int, right_step: int, right_row: int, steps: int, anew: bool, neighbours: int,
 ) -> None:  # fmt: skip
     """See `program.Multiply`."""
     for i in range(rows):
@@ -123,7 +123,8 @@ def multiply(
         for s in range(steps):
             for k in range(SIDE):
                 words = vload(right, right_at + s * right_step + k * right_row, columns)
-                sums = instruction.meaning(sums, vload(left, left_at + s * left_step + i * left_row + k, 1), words)
+                at = left_at + (s * left_step + i * left_row + k) * neighbours
+                sums = instruction.meaning(sums, np.ascontiguousarray(vload(left, at, neighbours)).view(np.uint32), words)
         vstore(result, address + i * row, sums)
 
 
@@ -259,7 +260,7 @@ class _ProgramTranslator(Statements):
                 return f"overlap({self.buffers[a]}, {args[0]}, {self.buffers[b]}, {args[1]})"
             case "ins" if node.attr in self.instructions:
                 return f"{self.constant(self.instructions[node.attr])}({', '.join(args)})"
-            case "ins" if node.attr not in INSTRUCTIONS and node.attr != QUOTIENT.name:
+            case "ins" if node.attr not in INSTRUCTIONS and node.attr not in LANE_BY_LANE and node.attr != QUOTIENT.name:
                 raise CompilerBug("interpret", f"no meaning for the instruction {node.attr}")
             case _:
                 return super().form(node, args)
@@ -314,7 +315,9 @@ class _ProgramTranslator(Statements):
         address, row, steps = (self.expression(e, known) for e in (s.address, s.row, s.steps))
         left, right = (f"{self.buffers[name]}, {', '.join(self.expression(e, known) for e in at)}" for name, *at in (s.left, s.right))
         instruction = self.constant(TILES[s.instruction])
-        self.line(f"multiply({instruction}, {s.rows}, {s.columns}, {self.buffers[s.buffer]}, {address}, {row}, {left}, {right}, {steps}, {s.anew})")
+        self.line(
+            f"multiply({instruction}, {s.rows}, {s.columns}, {self.buffers[s.buffer]}, {address}, {row}, {left}, {right}, {steps}, {s.anew}, {s.neighbours})"
+        )
 
     def for_(self, s: p.For) -> None:
         known: dict[Expr, str] = {}

@@ -12,7 +12,7 @@ from typing import Any
 from ..dtypes import DType, i64
 from ..errors import CompilerBug
 from ..expr import SOMEWHERE, Expr
-from ..instructions import INSTRUCTIONS, QUOTIENT
+from ..instructions import INSTRUCTIONS, LANE_BY_LANE, QUOTIENT
 from ..primops import OPS
 from ..walks import always, is_lazy, postorder
 from .scalars import SUPPORT, literal, spelling
@@ -162,6 +162,8 @@ class Translator:
         """The text of what is no operator of the table."""
         if node.op == "ins" and node.attr in INSTRUCTIONS:
             return f"{self.constant(INSTRUCTIONS[node.attr].meaning)}({', '.join(args)})"
+        if node.op == "ins" and node.attr in LANE_BY_LANE:
+            return f"{self.constant(LANE_BY_LANE[node.attr].meaning)}({', '.join(args)})"
         if node.op == "ins" and node.attr == QUOTIENT.name:
             return f"{self.constant(QUOTIENT.meaning)}({', '.join(args)})"
         if node.op == "to_line":

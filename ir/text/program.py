@@ -110,7 +110,8 @@ def _show_statement(s: Stmt) -> str:
         case Multiply():
             tiles = [f"{word(name)}{show_list(at)}" for name, *at in ((s.buffer, s.address, s.row), s.left, s.right)]
             anew = " anew" if s.anew else ""
-            return f"multiply {s.instruction} {s.rows} by {s.columns}{anew} into {tiles[0]} from {tiles[1]} and {tiles[2]} over {show_expr(s.steps)}"
+            lying = f" in words of {s.neighbours}" if s.neighbours > 1 else ""
+            return f"multiply {s.instruction} {s.rows} by {s.columns}{anew} into {tiles[0]} from {tiles[1]}{lying} and {tiles[2]} over {show_expr(s.steps)}"
         case Tiles():
             return f"tiles {'begin' if s.begin else 'end'}"
         case Call():
@@ -297,6 +298,7 @@ def _read_multiply(line: Line, scope: Scope) -> Multiply:
     columns = line.integer()
     anew = line.accept("anew")
     found = []
+    neighbours = 1
     for keyword, count in (("into", 2), ("from", 3), ("and", 3)):
         line.expect(keyword)
         name, *index = _element(line, scope)
@@ -305,9 +307,13 @@ def _read_multiply(line: Line, scope: Scope) -> Multiply:
             index.append(expression(line, scope))
         line.expect("]")
         found.append((name, *index))
+        if keyword == "from" and line.accept("in"):
+            line.expect("words")
+            line.expect("of")
+            neighbours = line.integer()
     line.expect("over")
     (buffer, address, row), left, right = found
-    return Multiply(instruction, rows, columns, buffer, address, row, left, right, expression(line, scope), anew)
+    return Multiply(instruction, rows, columns, buffer, address, row, left, right, expression(line, scope), anew, neighbours)
 
 
 def _read_for(source: Source, line: Line, scope: Scope) -> For:

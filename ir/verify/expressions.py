@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ..dtypes import INDEX, DType, bool_, u32
+from ..dtypes import INDEX, DType, bf16, bool_, f32, u32
 from ..expr import Expr
-from ..instructions import INSTRUCTIONS, QUOTIENT
+from ..instructions import INSTRUCTIONS, QUOTIENT, ROUGH_EXP, ROUNDED
 from ..primops import COMBINERS, OPS, Op, accepts, result_of
 from ..walks import postorder
 
@@ -96,6 +96,14 @@ def _wrong(node: Expr) -> str:
         )
     if op == "ins" and node.attr == QUOTIENT.name:
         return "" if d.is_float and [a.dtype for a in node.args] == [d] * 3 else f"quotient of {', '.join(a.dtype.name for a in node.args)} to {d}"
+    if op == "ins" and node.attr in (ROUGH_EXP.name, ROUNDED.name):
+        given = [f32.vector(d.lanes)] * (2 if node.attr == ROUGH_EXP.name else 1)
+        wanted = f32 if node.attr == ROUGH_EXP.name else bf16
+        return (
+            ""
+            if d.element is wanted and [a.dtype for a in node.args] == given
+            else f"{node.attr} of {', '.join(a.dtype.name for a in node.args)} to {d}"
+        )
     if op == "ramp" and d.element is not INDEX:
         return f"a ramp of {d}"
     return "" if op in ("var", "ins") or op in VECTOR_FORMS else f"there is no operator {op}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ..dtypes import INDEX, bool_
 from ..expr import Expr
-from ..instructions import INSTRUCTIONS
+from ..instructions import INSTRUCTIONS, LANE_BY_LANE
 from ..kernel import KINDS, SPACES, Alloc, Barrier, Check, If, Kernel, Let, Loop, Module, Nest, Prefetch, Region, Store, While, port_buffer
 from ..primops import COMBINERS, OPS
 from .body import Body
@@ -274,7 +274,7 @@ def _scalar_forms(subject: Subject) -> Iterator[str]:
     for body in subject.bodies:
         for p in body.places:
             for n in postorder(*p.roots):
-                if n.op in VECTOR_FORMS or (n.op == "ins" and n.attr not in INSTRUCTIONS):
+                if n.op in VECTOR_FORMS or (n.op == "ins" and n.attr not in INSTRUCTIONS and n.attr not in LANE_BY_LANE):
                     yield f"{body.title}: {n!r} belongs to the program level"
 
 

@@ -287,7 +287,7 @@ def _tiles(subject: Subject) -> Iterator[str]:
             continue
         if any(n % SIDE or not 0 < n <= MOST_TILES * SIDE for n in (s.rows, s.columns)):
             yield f"{p.title}: {s.instruction} of {s.rows} by {s.columns}"
-        wanted = (TILES[s.instruction].dot.result, u32, u32)
+        wanted = (TILES[s.instruction].dot.result, u32 if s.neighbours == 1 else TILES[s.instruction].operands[0], u32)
         for name, dtype in zip(named(s), wanted, strict=True):
             if name in p.buffers and p.buffers[name].dtype is not dtype:
                 yield f"{p.title}: {s.instruction} works on {dtype}, {name} holds {p.buffers[name].dtype}"

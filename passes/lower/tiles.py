@@ -18,6 +18,7 @@ from ...ir.instructions import TILES
 from ...ir.program import Block, For, If, Multiply, Region, Stmt, StoreTo, Tiles, While, map_block, statements, with_body
 from ...ir.record import replace
 from ...ir.walks import substitute
+from .words import parts
 
 
 def tiles(body: Block) -> Block:
@@ -92,10 +93,16 @@ def _product(rows: For) -> Multiply:
         return _difference(substitute(address, {**start, axis: ONE}), substitute(address, start))
 
     def place(e: Expr, axis: Expr) -> tuple[str, Expr, Expr, Expr]:
-        return e.attr, substitute(e.args[0], start), ZERO, step(e.args[0], axis)
+        if e.op == "load":
+            return e.attr, substitute(e.args[0], start), ZERO, step(e.args[0], axis)
+        first, *others = parts(e)
+        return first.attr, substitute(first.args[0], start), ZERO, _words(step(first.args[0], axis), len(others) + 1)
 
     result, row = substitute(s.address, start), step(s.address, i)
-    return Multiply(instruction, nest[0].stop.attr, nest[1].stop.attr, s.buffer, result, row, place(left, i), place(right, k), ONE)
+    neighbours = len(parts(left)) or 1
+    return Multiply(
+        instruction, nest[0].stop.attr, nest[1].stop.attr, s.buffer, result, row, place(left, i), place(right, k), ONE, neighbours=neighbours
+    )
 
 
 def _repeated(loop: For, m: Multiply) -> Block | None:
@@ -107,9 +114,30 @@ def _repeated(loop: For, m: Multiply) -> Block | None:
     moved = [_difference(substitute(e, {at: at + 1}), e) for e in (left, right)]
     if any(loop.var in e.names for e in moved):
         return None
+    moved[0] = _words(moved[0], m.neighbours)
     left, right = (substitute(e, {at: loop.start}) for e in (left, right))
     steps = _difference(loop.stop, loop.start)
-    return (Multiply(m.instruction, m.rows, m.columns, m.buffer, m.address, m.row, (a, left, moved[0], far), (b, right, moved[1], wide), steps),)
+    return (
+        Multiply(
+            m.instruction,
+            m.rows,
+            m.columns,
+            m.buffer,
+            m.address,
+            m.row,
+            (a, left, moved[0], far),
+            (b, right, moved[1], wide),
+            steps,
+            neighbours=m.neighbours,
+        ),
+    )
+
+
+def _words(distance: Expr, elements: int) -> Expr:
+    """A distance that is a number of words, counted in elements, in words."""
+    if any(c % elements for c in pl.poly(distance).values()):
+        raise CompilerBug("lower", f"{distance!r} elements are no whole words")
+    return pl.expr({monomial: c // elements for monomial, c in pl.poly(distance).items()})
 
 
 def _difference(a: Expr, b: Expr) -> Expr:

@@ -22,7 +22,7 @@ from dataclasses import field
 from itertools import pairwise
 
 from ...ir.expr import ZERO, Expr, product, var
-from ...ir.instructions import MOST_TILES, SIDE, Dot, Tile
+from ...ir.instructions import MOST_TILES, ROUGH_EXP, SIDE, Dot, Tile
 from ...ir.kernel import Alloc, If, Loop, Store, expressions, statements
 from ...ir.record import changing, replace
 from ...ir.walks import postorder
@@ -35,7 +35,7 @@ from .few_on_tiles import few_on_tiles
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
-from .tree import StepError, all_loops, find, loads_in, touched
+from .tree import StepError, all_loops, find, loads_in, local_buffers, touched
 from .vectors import vectors_along, vectors_inside
 
 # Register tiles of a row block: a panel of columns is read once for each of them.  (Golden Cove, 14 rows each, 8·1024²·64: 2 take 0.95 of the time of 4, whose scores leave the first cache.)
@@ -148,6 +148,14 @@ def _dear(row: Loop) -> list[str]:
     return [s.buffer for s in stores if any(operation(n.op) >= LONG for n in postorder(s.value))]
 
 
+def rough(plan: Plan) -> None:
+    """What is rounded for the instructions is computed to as many digits."""
+    if ROUGH_EXP.name in plan.target.instructions:
+        for x in roles.innermost(plan.kernel.body):
+            if not plan.tried("rough", x.axis):
+                plan.note(f"exponentials of `{x.axis}` have the digits that are left of them")
+
+
 FEW_ROWS = 8  # of a block where there are few: their states stay in the first cache, beside what they read of a tile
 
 
@@ -165,6 +173,8 @@ class Cascade:
     def few(self) -> None:
         """Few rows: nothing is packed for them; a block works off a tile row by row, while the tile is in the near caches, as vectors."""
         plan = self.plan
+        for name in local_buffers(plan.kernel):
+            plan.tried("unrounded", name)
         self.order_rows()
         row = plan.collapsed(self.row_axes)
         plan.do("split", row, min(FEW_ROWS, plan.extent(row) or FEW_ROWS))
@@ -202,7 +212,7 @@ class Cascade:
         work = self.plan.collapsed((batch, f"{row}.0")) if batch else f"{row}.0"
         for t, nest, instruction in zip(self.tiles, self.nests, instructions, strict=True):
             t.stage_rows(tuple(b for b in nest.row_operands if b in plan.facts.buffers), f"{t.row}.0", work)
-            if isinstance(instruction, Tile):  # words of what is kept for a tile
+            if isinstance(instruction, Tile) and not t.lies():  # words of what is kept for a tile
                 t.stage_rows(tuple(b for b in nest.row_operands if b not in plan.facts.buffers), f"{t.row}.0", self.along)
         for t, instruction in zip(self.tiles, instructions, strict=True):
             if instruction is not None:
@@ -214,6 +224,8 @@ class Cascade:
                 plan.note(f"{dot.neighbours} neighbours along `{t.depth}` are multiplied by one {instruction.name}")
         for t in self.tiles:
             t.finish()
+            if t.piece:
+                plan.tried("leave", t.accumulator)
         self.rest()
         plan.do("region")
         plan.note(
@@ -284,6 +296,7 @@ class Cascade:
                 else:
                     plan.kernel = one
                     plan.note(f"`{b.axis}` adds up what `{a.axis}` keeps, in one loop")
+        rough(plan)
         for x in roles.innermost(plan.kernel.body):
             if x.kind not in ("parallel", "reduce") or not plan.has(x.axis):
                 continue

@@ -32,7 +32,10 @@ from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
 from .affine import is_multiple
+from .beyond import zero_beyond
 from .reductions import identity
+from .smallest import smallest_written
+from .tensors import elements
 from .tree import Facts, StepError, around, copy, find, fresh, local_buffers, names_taken, replace_in, replace_loop, walk_paths, written
 
 SIGN = 128  # between a byte with a sign and one without
@@ -101,7 +104,7 @@ def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str, multiple: int
         for k in range(row.neighbours):
             at = var(axis) * row.neighbours + k
             bits = substitute(f.bits, {var(axis): at})
-            if not whole and (k or multiple > 1):
+            if not whole and (k or multiple > 1) and not zero_beyond(kernel, f.element, loop, together):
                 bits = where(at.lt(loop.stop), bits, const(0, u32))
             parts.append(call("shift_left", bits, const(k * row.left.bits, u32)) if k else bits)
         joined = parts[0]
@@ -153,14 +156,21 @@ def screen(kernel: Kernel, facts: Facts, axis: str, lanes: tuple[str, ...] = ())
     words = ins.args[1:]
     local = local_buffers(kernel)
     inside = {s.axis: s for s in statements((loop,)) if isinstance(s, Loop)}
+    lying = {w: first.attr for w in words if (first := elements(w, local)) is not None}  # words that are elements of a local buffer
     outer = {w: sum(inside.keys().isdisjoint(e.names) for e in w.args) for w in words}  # the axes of each that say which panel it is
     if not row.least or any(
-        w.op != "load" or w.attr not in local or not outer[w] or any(inside.keys() & e.names for e in w.args[: outer[w]]) for w in words
+        w.op != "load" or w.attr not in local or not outer[w] or any(inside.keys() & e.names for e in w.args[: outer[w]])
+        for w in words
+        if w not in lying
     ):
         raise StepError(f"screen: {row.name} does not multiply packed words of floats")
     taken = names_taken(kernel)
     smallest: list[Expr] = []
     for w in dict.fromkeys(words):
+        if w in lying:
+            kernel, found_least = smallest_written(kernel, find(kernel, axis), local[lying[w]], taken)
+            smallest.append(load(found_least, u32))
+            continue
         panels = local[w.attr]
         least = Buffer(fresh(f"{w.attr}.least", taken), u32, panels.shape[: outer[w]], panels.space, align=panels.align)
         last = {var(x.axis): x.stop - 1 for x in inside.values()}
@@ -170,6 +180,7 @@ def screen(kernel: Kernel, facts: Facts, axis: str, lanes: tuple[str, ...] = ())
         else:
             kernel = _smallest(kernel, panels, least, w.args[: outer[w]], extents, row, taken)
         smallest.append(load(least.name, u32, *w.args[: outer[w]]))
+    loop = find(kernel, axis)
     condition = _large_enough(row, smallest * 2 if len(smallest) == 1 else smallest)
     plain = copy((map_expressions((loop,), lambda e: substitute(e, {ins: _products(row, *words)}))), taken)
     return replace_loop(kernel, axis, lambda _: (If(condition, (loop,), plain),))
@@ -206,7 +217,9 @@ def _smallest(
         raise StepError(f"screen: the panels of `{panels.name}` are not packed one after the other")
     there = {x.axis for x in within} | _named_around(kernel, home)
     if any(n in homes_in(kernel) and n not in there for e in extents for n in e.names):
-        raise StepError(f"screen: how much of a panel of `{panels.name}` is multiplied is not known where it is packed")
+        extents = _packed(paths, len(within), outer)  # it depends on who multiplies it
+        if any(n in homes_in(kernel) and n not in there for e in extents for n in e.names):
+            raise StepError(f"screen: how much of a panel of `{panels.name}` is packed is not known when it has been")
     one = Buffer(fresh("least", taken), u32, (), "register")
     axes = [fresh(n, taken) for n in _axes(store.index[outer:])]
     word = load(panels.name, u32, *store.index[:outer], *map(var, axes))
@@ -221,6 +234,23 @@ def _smallest(
     )
     kernel = replace_loop(kernel, home.axis, lambda x: (replace(x, body=(*x.body, *find_it)),))
     return kernel.with_body(map_block(kernel.body, lambda s: (s, Alloc(least)) if isinstance(s, Alloc) and s.buffer == panels else None))
+
+
+def _packed(paths: list[tuple[Stmt, ...]], within: int, outer: int) -> tuple[Expr, ...]:
+    """How much is packed of a panel, along each of its axes, by the stores at the ends of these paths; the first `within` loops of each go from panel to panel."""
+    found: set[tuple[Expr, ...]] = set()
+    for path in paths:
+        store = path[-1]
+        assert isinstance(store, Store)
+        loops = [s for s in path if isinstance(s, Loop)][within:]
+        last = {var(x.axis): x.stop - 1 for x in reversed(loops)}
+        extents = store.index[outer:]
+        for axis, end in last.items():  # inner ones first: the ends of these may depend on others
+            extents = tuple(simplify(substitute(e, {axis: end})) for e in extents)
+        found.add(tuple(e + 1 for e in extents))
+    if len(found) > 1:
+        raise StepError("screen: a panel is packed in parts of different lengths")
+    return next(iter(found))
 
 
 def _smallest_by_lanes(kernel: Kernel, panels: Buffer, least: Buffer, row: Dot, taken: set[str]) -> Kernel:

@@ -1,4 +1,4 @@
-"""The step that keeps numbers in the bits that they have: `narrow`."""
+"""The steps that keep numbers in the bits that they have, `narrow`, and in the bits of where they are kept, `unrounded`."""
 
 from __future__ import annotations
 
@@ -40,6 +40,28 @@ def narrow(kernel: Kernel, facts: Facts, buffer: str) -> Kernel:
 
     body = map_expressions(kernel.body, lambda e: rewrite(e, rule) if buffer in e.buffers else e)
     return kernel.with_body(map_block(body, narrowed))
+
+
+def unrounded(kernel: Kernel, facts: Facts, buffer: str) -> Kernel:
+    """What is rounded to a smaller type of floats on its way into a local buffer of a wider one is not: rounding serves instructions that multiply the smaller type, and none reads it.
+
+        alloc W: f32[256] private               alloc W: f32[256] private
+        for i in 0 .. N:                        for i in 0 .. N:
+          W[i] = cast.f32(cast.bf16(f(i)))  →     W[i] = f(i)
+
+    All that is stored there is made wider from one type of floats, of what was as wide before, and nothing is accumulated there.
+    """
+    held = local_buffers(kernel).get(buffer)
+    if held is None:
+        raise StepError(f"unrounded: no local buffer `{buffer}`")
+    stores = [s for s in statements(kernel.body) if isinstance(s, Store) and s.buffer == buffer]
+    if not stores or any(_kept(s) is None or s.value.args[0].op != "cast" or s.value.args[0].args[0].dtype is not held.dtype for s in stores):
+        raise StepError(f"unrounded: what is stored into `{buffer}` is not rounded to a smaller type and made wider again")
+
+    def wide(s: object) -> Block | None:
+        return (replace(s, value=s.value.args[0].args[0]),) if isinstance(s, Store) and s.buffer == buffer else None
+
+    return kernel.with_body(map_block(kernel.body, wide))
 
 
 def _kept(s: Store) -> DType | None:

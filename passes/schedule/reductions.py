@@ -222,7 +222,7 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str, skip: int = 0) -> Kernel:
                                                     for j.1.c in 0 .. 16 reduce:
                                                       m[] max= m.lanes[j.1.c]
 
-    The loop is a reduction of constant extent that holds only lets, accumulations into places that do not depend on it, and stores of what it does not read at its own position; reduction
+    The loop is a reduction of constant extent that holds only lets, accumulations into places that do not depend on it, and what it stores or accumulates, but does not read, at its own position; reduction
     loops directly around it are taken along.  With skip=1 all this stands behind an `if` on their having an iteration: what is often an empty tail costs no fold then.  --strict forbids it for float sums and products.
     """
     path = around(kernel, axis)
@@ -247,7 +247,7 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str, skip: int = 0) -> Kernel:
         if any(n.attr in changed for n in loads_in(*expressions(s))):
             raise StepError(f"rfactor: `{axis}` reads what it accumulates")
         if isinstance(s, Store):
-            if not s.combiner and _at_own_place(s, axis):
+            if _at_own_place(s, axis):
                 continue
             if not s.combiner or any(e.names & inner_axes for e in s.index):
                 raise StepError(f"rfactor: `{s.buffer}` is not accumulated into one place")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...ir.expr import ZERO, Expr
 from ...ir.instructions import MOST_TILES, SIDE, TILES
-from ...ir.kernel import Alloc, Kernel, Loop, Store, map_block
+from ...ir.kernel import Alloc, Buffer, Kernel, Loop, Store, map_block
 from ...ir.record import replace
-from .affine import constant_extent, stride
+from ..lower.words import parts
+from .affine import constant_extent, same_position, stride
 from .tree import Facts, StepError, find, local_buffers, nest, replace_loop
 
 
@@ -21,7 +24,7 @@ def tensorize(kernel: Kernel, facts: Facts, axis: str, instruction: str) -> Kern
 
     `axis` is the outermost, over the rows of the tile: 16 or 32 of them, and as many columns, by 16 words along the reduction.  A loop directly around that goes on along the reduction becomes a part of
     the instruction, and the sums stay in its registers; the buffer that they come from and go to is memory (`stack`) from here on.  Operands are words that have been staged: rows of the left
-    one are consecutive along the reduction, rows of the right one along the columns.
+    one are consecutive along the reduction, rows of the right one along the columns.  Elements of a local buffer that are put together along its rows are words that lie there: the left operand may be those.
     """
     row = TILES.get(instruction)
     if row is None:
@@ -43,17 +46,18 @@ def tensorize(kernel: Kernel, facts: Facts, axis: str, instruction: str) -> Kern
     if rows.axis in right.names:
         left, right = right, left
     turned = left is s.value.args[2]
-    if any(e.op != "load" or e.attr not in local for e in (left, right)) or s.buffer not in local or len(s.index) < 2:
+    lying = elements(left, local) if row.operands[0] is row.dot.left else None
+    if any(e.op != "load" or e.attr not in local for e in (lying or left, right)) or s.buffer not in local or len(s.index) < 2:
         raise StepError("tensorize: operands and sums are no local buffers of words and of sums")
 
-    def moves(index: tuple[Expr, ...], other: str, inner: str) -> bool:
-        """Whether a row is consecutive along `inner`, and nothing moves with `other`."""
-        return stride(index[-1], inner) == 1 and not any(inner in e.names for e in index[:-1]) and not any(other in e.names for e in index)
+    def moves(index: tuple[Expr, ...], other: str, inner: str, step: int = 1) -> bool:
+        """Whether a row is consecutive along `inner`, in steps of so many elements, and nothing moves with `other`."""
+        return stride(index[-1], inner) == step and not any(inner in e.names for e in index[:-1]) and not any(other in e.names for e in index)
 
     if turned is not row.turned and row.dot.left is not row.dot.right:
         raise StepError(f"tensorize: rows of {instruction} are {row.operands[0]}")
     if (
-        not moves(left.args, columns.axis, words.axis)
+        not (moves(lying.args, columns.axis, words.axis, row.dot.neighbours) if lying else moves(left.args, columns.axis, words.axis))
         or not moves(right.args, rows.axis, columns.axis)
         or not moves(s.index, words.axis, columns.axis)
     ):
@@ -62,5 +66,19 @@ def tensorize(kernel: Kernel, facts: Facts, axis: str, instruction: str) -> Kern
     for x in (columns, rows):
         tile = (replace(x, kind="tile", body=tile),)
     changed = replace_loop(kernel, axis, lambda _: tile)
-    sums = replace(local[s.buffer], space="stack", align=64)
-    return changed.with_body(map_block(changed.body, lambda t: (Alloc(sums),) if isinstance(t, Alloc) and t.buffer.name == s.buffer else None))
+    memory = {s.buffer: replace(local[s.buffer], space="stack", align=64)}
+    if lying is not None:
+        memory[lying.attr] = replace(local[lying.attr], align=64)
+    return changed.with_body(
+        map_block(changed.body, lambda t: (Alloc(memory[t.buffer.name]),) if isinstance(t, Alloc) and t.buffer.name in memory else None)
+    )
+
+
+def elements(word: Expr, local: Mapping[str, Buffer]) -> Expr | None:
+    """The first of the elements that a word puts together, where they are neighbours in a row of whole words of a local buffer; None where they are not."""
+    first, *others = parts(word) or (word,)
+    held = local.get(first.attr) if others else None
+    if held is None or not held.shape[-1].is_const or held.shape[-1].attr % (len(others) + 1):
+        return None
+    beside = all(x.args[:-1] == first.args[:-1] and same_position(x.args[-1], first.args[-1] + k) for k, x in enumerate(others, 1))
+    return first if beside else None

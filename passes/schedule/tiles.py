@@ -17,6 +17,7 @@ from ...ir.walks import postorder
 from . import cost
 from .affine import constant_extent, in_steps, stride
 from .plan import Plan
+from .tensors import elements
 from .tree import StepError, all_loops, loads_in, local_buffers, touched
 
 
@@ -174,6 +175,14 @@ class RegisterTile:
             f"`{axis}` does not ask for `{buffer}`: {refused}"
             if refused
             else f"`{axis}` asks for what stands {cost.NEAR >> 10} KiB behind what it reads of `{buffer}`"
+        )
+
+    def lies(self) -> bool:
+        """Whether words of rows lie in a local buffer, as its elements: tiles read them there."""
+        local = local_buffers(self.plan.kernel)
+        nest = self.plan.loop(self.depth)
+        return any(
+            elements(w, local) is not None for s in statements((nest,)) if isinstance(s, Store) and s.value.op == "ins" for w in s.value.args[1:]
         )
 
     def reads(self, buffer: str, axis: str) -> bool:
