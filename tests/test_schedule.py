@@ -121,6 +121,13 @@ def test_long_chains_are_taken_apart() -> None:
     assert not any(line.startswith("hold") for line in kernel.schedule)
 
 
+@pytest.mark.parametrize(("name", "order"), [("convolution", "o.0.0 g h.0"), ("convolution_padded", "j.0 j.1.0.0 i k.0 l.0")])
+def test_threads_have_panels_of_their_own(name: str, order: str) -> None:
+    """What the windows meet is shared out first: groups, blocks of panels; then images, and blocks of rows."""
+    (kernel,) = schedule(module(name), AVX512, Options()).kernels
+    assert any(line.startswith(f"reorder {order} ") for line in kernel.schedule)
+
+
 def test_what_is_read_in_place_needs_no_panels() -> None:
     """A contraction in seven variants; where an operand's vectors are not consecutive, panels are packed whatever the sizes, and what is dear is computed while packing."""
     variants = {name: [line for line in schedule(module(name), AVX512, Options()).kernels[0].schedule if line.startswith("variant")]
@@ -137,7 +144,7 @@ def test_what_is_read_in_place_needs_no_panels() -> None:
     assert variants == {
         "gemm": seven,
         "gemm_scaled": seven,
-        "gemm_transposed": ["variant M <= 128", "variant"],
+        "gemm_transposed": [seven[1], "variant M <= 128", "variant"],
         "gemm_column_major": [
             "variant M <= 8 & 64 <= K",
             "variant 128 <= N & 32 <= K & K <= 512 & 3145728 <= K * M * N & K * M * N <= 134217728",

@@ -52,7 +52,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("name", ["gemm", "gemm_f64", "gemm_scaled", "gemm_column_major"])
+@pytest.mark.parametrize("name", ["gemm", "gemm_f64", "gemm_scaled", "gemm_column_major", "gemm_transposed"])
 @pytest.mark.parametrize("columns", [1, 8, 15, 16, 37, 64])
 def test_meaning(name: str, columns: int) -> None:
     """Whole strips, narrower ones, a few columns of one; rows that fill no tile, more than one block of them and less."""
@@ -66,9 +66,15 @@ def test_threads_share_nothing_and_rows_stay_where_they_are() -> None:
     assert "region" not in steps and "share i.0 64 multiple=2" in steps
 
 
-def test_rows_that_lie_otherwise_have_panels() -> None:
-    """What would be read with a stride, or computed again for each strip."""
-    for name in ("gemm_transposed", "dear_prologue", "gemm_f16"):
+def test_rows_that_lie_side_by_side_stay_too() -> None:
+    """The transposed operand is read where it lies; the other, whose columns lie along the reduction, is turned over."""
+    steps = part(module("gemm_transposed"), "128 <= M")
+    assert [line.split()[1] for line in steps if line.startswith("stage ")] == ["B", "B"] and "split p.s 4 tail=pad" in steps
+
+
+def test_rows_that_are_made_first_have_panels() -> None:
+    """What would be computed again for each strip, or converted."""
+    for name in ("dear_prologue", "gemm_f16"):
         assert not any("128 <= M" in line for line in schedule(module(name), WIDE, Options()).kernels[0].schedule), name
 
 

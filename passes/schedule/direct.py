@@ -138,8 +138,8 @@ def _shapes(plan: Plan, block: Blocking) -> tuple[_Shape, _Shape | None]:
 
 def _as_few(plan: Plan, column: str, narrow: _Shape, wide: _Shape) -> Expr:
     """Whether tiles with a vector less are no more than wide ones."""
-    width, known = plan.loop(column).stop, plan.facts.known
-    return simplify(call("less_equal", ceildiv(width, narrow.whole[0]), ceildiv(width, wide.whole[0])), known)
+    width = plan.loop(column).stop
+    return call("less_equal", ceildiv(width, narrow.whole[0]), ceildiv(width, wide.whole[0]))
 
 
 def tiles(plan: Plan, found: Contraction, block: Blocking, clamps: bool = False, narrow: bool = False) -> None:
@@ -156,7 +156,7 @@ def tiles(plan: Plan, found: Contraction, block: Blocking, clamps: bool = False,
     nest = _Nest(plan, found.accumulator.name, found.reduced, f"{row}.1", column)
     if block.wide_columns and not guarded and (width is None or width > block.columns):
         shape, other = _shapes(plan, block)
-        if other is not None and (narrow or (width is not None and _as_few(plan, column, other, shape) is TRUE)):
+        if other is not None and (narrow or (width is not None and simplify(_as_few(plan, column, other, shape), plan.facts.known) is TRUE)):
             shape = other
         plan.do("split", row, shape.rows if height is None else max(1, min(shape.rows, height)), tail="clamp")
         _by_widths(nest, shape.whole, shape.rest, guarded, clamps)
