@@ -129,5 +129,5 @@ def test_a_level_that_is_behind_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_the_emitted_gemm_can_be_read(runtime: str, level: int) -> None:
     lines = compiled(ROOT / "samples" / "gemm.toml", runtime, level).rendered.source.splitlines()
-    assert len(lines) <= (5 * 200 if level == 2 else 200)  # -O2 on a CPU: five variants
+    assert len(lines) <= (5 * 200 if level == 2 else 200)  # -O2 on a CPU: five variants, seven where there are 32 registers
     assert max(map(len, lines)) <= 200

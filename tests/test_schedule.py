@@ -121,25 +121,34 @@ def test_long_chains_are_taken_apart() -> None:
     assert not any(line.startswith("hold") for line in kernel.schedule)
 
 
+@pytest.mark.parametrize(("name", "order"), [("convolution", "o.0.0 g h.0"), ("convolution_padded", "j.0 j.1.0.0 i k.0 l.0")])
+def test_threads_have_panels_of_their_own(name: str, order: str) -> None:
+    """What the windows meet is shared out first: groups, blocks of panels; then images, and blocks of rows."""
+    (kernel,) = schedule(module(name), AVX512, Options()).kernels
+    assert any(line.startswith(f"reorder {order} ") for line in kernel.schedule)
+
+
 def test_what_is_read_in_place_needs_no_panels() -> None:
-    """A contraction in six variants; where an operand's vectors are not consecutive, panels are packed whatever the sizes, and what is dear is computed while packing."""
+    """A contraction in seven variants; where an operand's vectors are not consecutive, panels are packed whatever the sizes, and what is dear is computed while packing."""
     variants = {name: [line for line in schedule(module(name), AVX512, Options()).kernels[0].schedule if line.startswith("variant")]
                 for name in ("gemm", "gemm_scaled", "gemm_transposed", "gemm_column_major", "dear_prologue")}  # fmt: skip
-    six = [
+    seven = [
         "variant N <= 8 & 64 <= K",
         "variant 128 <= M & 32 <= K & K <= 512 & 3145728 <= K * M * N & K * M * N <= 134217728",
+        "variant (N + 47) // 48 <= (N + 63) // 64 & (K * N <= 196608 & K * N * M <= 8388608)",
         "variant K * N <= 196608 & K * N * M <= 8388608",
         "variant M <= 16",
         "variant M <= 128",
         "variant",
     ]
     assert variants == {
-        "gemm": six,
-        "gemm_scaled": six,
-        "gemm_transposed": ["variant M <= 128", "variant"],
+        "gemm": seven,
+        "gemm_scaled": seven,
+        "gemm_transposed": [seven[1], "variant M <= 128", "variant"],
         "gemm_column_major": [
             "variant M <= 8 & 64 <= K",
             "variant 128 <= N & 32 <= K & K <= 512 & 3145728 <= K * M * N & K * M * N <= 134217728",
+            "variant (M + 47) // 48 <= (M + 63) // 64 & (K * M <= 196608 & K * M * N <= 8388608)",
             "variant K * M <= 196608 & K * M * N <= 8388608",
             "variant N <= 16",
             "variant N <= 128",

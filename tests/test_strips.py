@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
+from luminal.ir.expr import Expr
 from luminal.ir.interpret.kernel import run
 from luminal.ir.kernel import Module
+from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
+from luminal.ir.text import read
 from luminal.passes.schedule import cost, schedule, strips
 from luminal.passes.schedule.variants import parts_of
-from scheduling import arrays, module
+from scheduling import KERNELS, arrays, module
 
 # Tiles of 6 rows × 16 columns in vectors of 4, panels 8 deep at least.
 WIDE = Target("clang", "wide", "wide", vector_bytes=16, vector_registers=32, l1=2048, l2=4096, cores=2, threads=True)
 PLAIN = {"M": 29, "K": 17, "N": 37}
 
 
+def variants(m: Module, target: Target = WIDE) -> list[tuple[Expr | None, tuple[str, ...]]]:
+    """The conditions of a kernel's schedules, and their steps."""
+    kernel = schedule(m, target, Options()).kernels[0]
+    return [(c, k.schedule) for c, k in parts_of(kernel, m.kernels[0])]
+
+
 def part(m: Module, word: str) -> tuple[str, ...]:
     """The steps of the one variant whose condition holds this word."""
-    kernel = schedule(m, WIDE, Options()).kernels[0]
-    (found,) = (k.schedule for c, k in parts_of(kernel, m.kernels[0]) if word in str(c))
+    (found,) = (steps for c, steps in variants(m) if word in str(c))
     return found
 
 
-def alike(m: Module, sizes: dict[str, int]) -> None:
+def alike(m: Module, sizes: dict[str, int], target: Target = WIDE) -> None:
     """The scheduled module gives the same results, without a race."""
-    after = schedule(m, WIDE, Options())
+    after = schedule(m, target, Options())
     start = arrays(m, sizes, np.random.default_rng(0))
     expected, found = ({n: a.copy() for n, a in start.items()} for _ in range(2))
     assert run(m, expected, sizes, exact=True) == 0
@@ -42,7 +52,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("name", ["gemm", "gemm_f64", "gemm_scaled", "gemm_column_major"])
+@pytest.mark.parametrize("name", ["gemm", "gemm_f64", "gemm_scaled", "gemm_column_major", "gemm_transposed"])
 @pytest.mark.parametrize("columns", [1, 8, 15, 16, 37, 64])
 def test_meaning(name: str, columns: int) -> None:
     """Whole strips, narrower ones, a few columns of one; rows that fill no tile, more than one block of them and less."""
@@ -56,9 +66,15 @@ def test_threads_share_nothing_and_rows_stay_where_they_are() -> None:
     assert "region" not in steps and "share i.0 64 multiple=2" in steps
 
 
-def test_rows_that_lie_otherwise_have_panels() -> None:
-    """What would be read with a stride, or computed again for each strip."""
-    for name in ("gemm_transposed", "dear_prologue", "gemm_f16"):
+def test_rows_that_lie_side_by_side_stay_too() -> None:
+    """The transposed operand is read where it lies; the other, whose columns lie along the reduction, is turned over."""
+    steps = part(module("gemm_transposed"), "128 <= M")
+    assert [line.split()[1] for line in steps if line.startswith("stage ")] == ["B", "B"] and "split p.s 4 tail=pad" in steps
+
+
+def test_rows_that_are_made_first_have_panels() -> None:
+    """What would be computed again for each strip, or converted."""
+    for name in ("dear_prologue", "gemm_f16"):
         assert not any("128 <= M" in line for line in schedule(module(name), WIDE, Options()).kernels[0].schedule), name
 
 
@@ -66,12 +82,42 @@ def test_rows_that_lie_otherwise_have_panels() -> None:
 def test_three_widths_in_place(columns: int) -> None:
     """What wide tiles leave over is cut in whole narrow ones, and what these leave is read by the first lanes of two vectors, or of one."""
     alike(module("gemm"), {"M": 7, "K": 5, "N": columns})
-    steps = part(module("gemm"), f"<= {WIDE.l2 * 3 // 4 // 4}")
-    widths = [line.split()[2:] for line in steps if line.startswith("split j")]
     lanes = WIDE.vector_bytes // 4
-    assert widths == [
-        [str(cost.WIDE_VECTORS * lanes), "tail=cut"],
-        [str(cost.VECTORS * lanes), "tail=cut"],
-        [str(cost.VECTORS * lanes), "tail=pad"],  # where more is left than one vector
-        [str(lanes), "tail=pad"],
+    assert widths(part(module("gemm"), f"<= {WIDE.l2 * 3 // 4 // 4}")) == [
+        f"{cost.WIDE_VECTORS * lanes} tail=cut",
+        f"{cost.VECTORS * lanes} tail=cut",
+        f"{lanes} tail=pad",
+        f"{cost.VECTORS * lanes} tail=pad",  # where more is left than one vector
     ]
+
+
+def widths(steps: tuple[str, ...]) -> list[str]:
+    """How the columns are split."""
+    return [line.split(maxsplit=2)[2] for line in steps if line.startswith("split j")]
+
+
+# Vectors of 8, whose first lanes one instruction loads: tiles of 6 rows × 32 columns, or of 8 × 24.
+FIRST_LANES = replace(WIDE, vector_bytes=32, l1=4096, l2=8192)
+
+
+@pytest.mark.parametrize("rows", [1, 8, 13])
+@pytest.mark.parametrize("columns", [1, 8, 9, 17, 24, 25, 31, 32, 33, 48, 49, 63, 65, 97])
+def test_what_is_left_over_is_one_tile(rows: int, columns: int) -> None:
+    """As many vectors as hold the columns that whole tiles leave over; tiles of three vectors where they are no more than of four."""
+    alike(module("gemm"), {"M": rows, "K": 5, "N": columns}, FIRST_LANES)
+    (fewer,), (wide,) = (
+        [s for c, s in variants(module("gemm"), FIRST_LANES) if "1536" in str(c) and ("(N + 23)" in str(c)) == k] for k in (True, False)
+    )
+    assert fewer[0] == "split i 8 tail=clamp" and widths(fewer) == ["24 tail=cut", "8 tail=pad", "16 tail=pad", "24 tail=pad"]
+    assert wide[0] == "split i 6 tail=clamp" and widths(wide) == ["32 tail=cut", "16 tail=pad", "24 tail=pad", "32 tail=pad"]
+
+
+@pytest.mark.parametrize(("columns", "steps"), [
+    (32, ["32"]), (33, ["24 tail=cut", "16 tail=pad"]), (48, ["24"]), (50, ["32 tail=cut", "24 tail=pad"]), (64, ["32"]), (72, ["24"]), (100, ["32 tail=cut", "16 tail=pad"]),
+])  # fmt: skip
+def test_columns_that_are_known_have_their_tiles(columns: int, steps: list[str]) -> None:
+    text = KERNELS["gemm"].read_text().replace("size N\n", "")
+    known = read(re.sub(r"\bN\b", str(columns), text))
+    assert isinstance(known, Module)
+    alike(known, {"M": 13, "K": 5}, FIRST_LANES)
+    assert steps in [widths(s) for _, s in variants(known, FIRST_LANES)]

@@ -21,7 +21,7 @@ from ...ir.kernel import Kernel
 from ...ir.record import changing
 from . import cost, dots, roles, sliding
 from .cost import FEW, FEW_OF_TILES, FEW_WORDS, SCREENED, Blocking, blocking, tile_blocking
-from .direct import direct, in_place, streamed
+from .direct import direct, in_place, more_rows, streamed
 from .dotted import dotted, turned
 from .own_panels import own_panels
 from .plan import Plan
@@ -69,7 +69,7 @@ def contract(plan: Plan) -> bool:
             parts.add(lambda part: turned(part, found))
         if dot is None:
             parts.add(lambda part: strips(part, found, block))
-        for attempt in (direct, streamed) if in_place(plan, found) else ():
+        for attempt in (more_rows, direct, streamed) if in_place(plan, found) else ():
             parts.add(lambda part, attempt=attempt: attempt(part, found, block, few))
         if dot is None and not in_place(plan, found):
             for blocks in (False, True):

@@ -9,9 +9,9 @@
         acc[row.1, column.1] add= A[row, p] · B[p, column]      the last rows are computed again, of the last columns only the first lanes are read
         C[row, column] = …                                       only what is inside
 
-Nothing is copied, so nothing has to be amortised: small sizes run at the speed of large ones.  Where there are registers for a wide tile, there are three such nests inside the loop over row.0: whole
-wide tiles of columns, whole narrower ones of what is left over, and one for what is left then, of one vector or of two: what is computed in vain is less than one (48³ 1.18, 100³ 1.05 × as fast as with narrow
-tiles alone).
+Nothing is copied, so nothing has to be amortised: small sizes run at the speed of large ones.  Where there are registers for a wide tile, there are several such nests inside the loop over row.0: whole
+tiles of columns, and one for what is left over, of as many vectors as that takes: what is computed in vain is less than one (48³ 1.18, 100³ 1.05 × as fast as with narrow tiles alone).  Four vectors side by
+side are loaded for few rows, three for more of them: what goes through the columns in fewer tiles is chosen, and the more rows where both take as many (`_Shape`).
 
 *Streamed*: there are few rows, so the column operand is read from memory about once, and that is what takes the time: it is read in the order in which it lies.
 
@@ -28,8 +28,9 @@ Elsewhere, and where vectors of the column operand are not consecutive in memory
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
-from ...ir.expr import Expr, call, const, product, var
+from ...ir.expr import TRUE, Expr, call, ceildiv, const, product, var
 from ...ir.kernel import Alloc, Store, expressions, statements
 from ...ir.polynomial import degree, poly
 from ...ir.record import changing
@@ -38,7 +39,7 @@ from ...ir.walks import postorder
 from .. import costs
 from . import roles
 from .affine import inside, stride
-from .cost import FEW, STREAM_DEPTH, STREAM_TILES, UNPACKED, VECTORS, Blocking, InPlace
+from .cost import FEW, STREAM_DEPTH, STREAM_TILES, UNPACKED, VECTORS, Blocking, InPlace, first_lanes
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
@@ -49,13 +50,28 @@ def direct(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW) 
     """Schedule a contraction whose column operand stays in the second cache: the condition on the sizes; None (and an unchanged plan) where it never does.
 
     `few`: what is too little to be packed."""
-    dtype = found.accumulator.dtype
+    reason = f"the column operand stays in the second cache ({plan.target.l2 >> 10} KiB) and too little is done with it to pay for a copy: register tile {block.direct_rows}×{block.columns}, nothing packed"
+    return tried_where(plan, _small(plan, found, few), reason, lambda: tiles(plan, found, block))
+
+
+def more_rows(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW) -> Expr | None:
+    """The same where tiles with a vector less and more rows are no more tiles, and how many columns there are is known at run time."""
+    if not block.wide_columns or plan.extent(found.column) is not None:
+        return None
+    wide, narrow = _shapes(plan, block)
+    if narrow is None:
+        return None
+    condition = call("bit_and", _as_few(plan, found.column, narrow, wide), _small(plan, found, few))
+    reason = f"register tiles {narrow.rows}×{narrow.whole[0]} are no more than {wide.rows}×{wide.whole[0]}, and compute fewer rows in vain"
+    return tried_where(plan, condition, reason, lambda: tiles(plan, found, block, narrow=True))
+
+
+def _small(plan: Plan, found: Contraction, few: InPlace) -> Expr:
     length = product(plan.loop(axis).stop for axis in (*found.reduced, found.column))
     work = product((length, *(plan.loop(axis).stop for axis in found.rows)))
+    dtype = found.accumulator.dtype
     fits = call("less_equal", length, const(min(plan.target.l2 * 3 // 4 // dtype.bytes, few.elements)))
-    condition = call("bit_and", fits, call("less_equal", work, const(UNPACKED * plan.target.lanes(dtype))))
-    reason = f"the column operand stays in the second cache ({plan.target.l2 >> 10} KiB) and too little is done with it to pay for a copy: register tile {block.direct_rows}×{block.columns}, nothing packed"
-    return tried_where(plan, condition, reason, lambda: tiles(plan, found, block))
+    return call("bit_and", fits, call("less_equal", work, const(UNPACKED * plan.target.lanes(dtype))))
 
 
 def streamed(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW) -> Expr | None:
@@ -100,10 +116,36 @@ def in_place(plan: Plan, found: Contraction) -> bool:
     return all(stride(plan.facts.buffers[s.buffer].address(s.index), column) == 1 for s in stores)
 
 
-def tiles(plan: Plan, found: Contraction, block: Blocking, clamps: bool = False) -> None:
+class _Shape(NamedTuple):
+    """A register tile where there are registers for a wide one: its rows, the columns of whole tiles, widest first, and those of the one tile for what is left over, narrowest first."""
+
+    rows: int
+    whole: tuple[int, ...]
+    rest: tuple[int, ...]
+
+
+def _shapes(plan: Plan, block: Blocking) -> tuple[_Shape, _Shape | None]:
+    """The wide tile, and where first lanes are loaded by one instruction the one with a vector less and more rows."""
+    lanes = block.columns // VECTORS
+    if not first_lanes(plan.target):
+        return _Shape(block.wide_rows, (block.wide_columns, block.columns), (lanes, block.columns)), None
+    vectors = block.wide_columns // lanes
+    rows = min(block.direct_rows, (plan.target.vector_registers - vectors) // (vectors - 1))
+    # few columns are left over only behind many: with few in all the other shape is chosen
+    wide, narrow = (tuple(k * lanes for k in range(least, most + 1)) for least, most in ((2, vectors), (1, vectors - 1)))
+    return _Shape(block.wide_rows, wide[-1:], wide), _Shape(rows, narrow[-1:], narrow)
+
+
+def _as_few(plan: Plan, column: str, narrow: _Shape, wide: _Shape) -> Expr:
+    """Whether tiles with a vector less are no more than wide ones."""
+    width = plan.loop(column).stop
+    return call("less_equal", ceildiv(width, narrow.whole[0]), ceildiv(width, wide.whole[0]))
+
+
+def tiles(plan: Plan, found: Contraction, block: Blocking, clamps: bool = False, narrow: bool = False) -> None:
     """Register tiles of operands that are read where they lie.  StepError.
 
-    `clamps`: tiles that are whole have code of their own, which keeps no row from running over the end."""
+    `clamps`: tiles that are whole have code of their own, which keeps no row from running over the end.  `narrow`: tiles with a vector less and more rows, where the sizes are to decide that."""
     order = (*found.batch, *found.rows, found.column)
     if roles.shape(plan.kernel).axes != order:
         plan.do("reorder", *order)
@@ -111,49 +153,60 @@ def tiles(plan: Plan, found: Contraction, block: Blocking, clamps: bool = False)
     row, column, outer = rows[-1], found.column, (*found.batch, *rows[:-1])
     height, width = plan.extent(row), plan.extent(column)
     guarded = [b for b in found.column_operands if _is_guarded(plan, b, column)]
-    wide = block.wide_columns if not guarded and (width is None or width > block.columns) else 0
-    most, columns = (block.wide_rows, wide) if wide else (block.direct_rows, block.columns)
-    if width is not None and width <= columns // 2:
-        columns //= 2
-    rows = most if height is None else max(1, min(most, height))
     nest = _Nest(plan, found.accumulator.name, found.reduced, f"{row}.1", column)
-    if wide:
-        plan.do("split", row, rows, tail="clamp")
-        _by_widths(nest, (wide, block.columns, block.columns // VECTORS), guarded, clamps)
+    if block.wide_columns and not guarded and (width is None or width > block.columns):
+        shape, other = _shapes(plan, block)
+        if other is not None and (narrow or (width is not None and simplify(_as_few(plan, column, other, shape), plan.facts.known) is TRUE)):
+            shape = other
+        plan.do("split", row, shape.rows if height is None else max(1, min(shape.rows, height)), tail="clamp")
+        _by_widths(nest, shape.whole, shape.rest, guarded, clamps)
+    elif narrow:
+        raise StepError("no tile of columns is wide")
     else:
+        columns = block.columns if width is None or width > block.columns // 2 else block.columns // 2
         plan.do("split", column, columns, tail="pad")
-        plan.do("split", row, rows, tail="clamp")
+        plan.do("split", row, block.direct_rows if height is None else max(1, min(block.direct_rows, height)), tail="clamp")
         nest.tile(guarded, clamps)
     plan.do("parallel", plan.collapsed((*outer, f"{row}.0")))
 
 
-def _by_widths(nest: _Nest, widths: tuple[int, ...], guarded: list[str], clamps: bool) -> None:
+def _by_widths(nest: _Nest, whole: tuple[int, ...], rest: tuple[int, ...], guarded: list[str], clamps: bool) -> None:
     """Whole tiles of columns, each width of what the one before has left over, and the narrowest that holds the rest; all of the same rows, so that one loop is shared by threads."""
-    plan, (width, *narrower) = nest.plan, widths
-    length = plan.extent(nest.column)
-    if narrower and length is not None and (length <= narrower[0] or (length < width and len(narrower) > 1)):
-        return _by_widths(nest, tuple(narrower), guarded, clamps)
-    if not narrower or (length is not None and (length < width or length % width == 0)):
-        plan.do("split", nest.column, width, tail="pad")
+    plan, length = nest.plan, nest.plan.extent(nest.column)
+    if not whole:
+        return _rest(nest, rest, guarded, clamps)
+    width, *narrower = whole
+    if length is not None and length < width:
+        return _by_widths(nest, tuple(narrower), rest, guarded, clamps)
+    if length is not None and length % width == 0:
+        plan.do("split", nest.column, width)
         return nest.tile(guarded, clamps, border=True)
     plan.do("split", nest.column, width, tail="cut")
     before = plan.kernel
     plan.do("fission", nest.row)
     (second,) = plan.added(before)
-    rest = _Nest.of(plan, second, f"{nest.column}.t")
+    others = _Nest.of(plan, second, f"{nest.column}.t")
     nest.tile(guarded, clamps)
-    if len(narrower) > 1:
-        return _by_widths(rest, tuple(narrower), guarded, clamps)
-    if plan.extent(rest.column) is None:  # where more is left than the narrowest tile holds, one of the width before
-        plan.do("short", rest.column, narrower[0])
+    return _by_widths(others, tuple(narrower), rest, guarded, clamps)
+
+
+def _rest(nest: _Nest, widths: tuple[int, ...], guarded: list[str], clamps: bool) -> None:
+    """One tile, as narrow as it may be."""
+    plan, length = nest.plan, nest.plan.extent(nest.column)
+    nests: list[tuple[_Nest, int]] = []
+    for width in widths[:-1] if length is None else ():
         before = plan.kernel
-        plan.do("unswitch", rest.row)
-        (other,) = (x for x in plan.added(before) if x != rest.row)
-        more = _Nest.of(plan, other, rest.column)
-        rest = _Nest.of(plan, rest.row, f"{rest.column}.s")
-        plan.do("split", more.column, width, tail="pad")
-        more.tile(guarded, clamps, border=True)
-    return _by_widths(rest, tuple(narrower), guarded, clamps)
+        plan.do("short", nest.column, width)
+        few = plan.added(before)[0]
+        before = plan.kernel
+        plan.do("unswitch", nest.row)
+        (other,) = (x for x in plan.added(before) if x != nest.row)
+        nests.append((_Nest.of(plan, nest.row, few), width))
+        nest = _Nest.of(plan, other, nest.column)
+    nests.append((nest, widths[-1] if length is None else next(w for w in widths if length <= w)))
+    for part, width in nests:
+        plan.do("split", part.column, width, tail="pad")
+        part.tile(guarded, clamps, border=True)
 
 
 @changing

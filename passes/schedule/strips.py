@@ -1,4 +1,4 @@
-"""The plan for contractions whose rows lie along the reduction: each thread has rows of its own, reads them where they lie, and packs the columns that it multiplies them with.
+"""The plan for contractions whose rows lie along the reduction, or side by side: each thread has rows of its own, reads them where they lie, and packs the columns that it multiplies them with.
 
     for batch, blocks of rows parallel
       for column.0                               strips as wide as the registers allow; another such nest has narrower ones of what is left over
@@ -6,7 +6,8 @@
         for row.0, row.1
           acc[rows, columns] in registers        A[row, p] is read where it lies
 
-A tile's few rows are read from one end to the other, one element of each for many multiply-adds: a copy would make nothing faster.  A strip is read once for each tile of rows: its copy begins at a line, lies
+A tile's few rows are read from one end to the other, one element of each for many multiply-adds: a copy would make nothing faster.  Nor would it where these elements lie side by side, a line for each step
+(A transposed, 256³ floats 1.09, 384³ 1.07 × as fast as in panels, in one thread).  A strip is read once for each tile of rows: its copy begins at a line, lies
 in few pages and on all sets of a cache, whatever the length of the operand's rows.  Threads share nothing that one of them writes, so none waits for another; the same columns are packed by each, which
 many rows pay for.
 """
@@ -43,18 +44,18 @@ def strips(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
         (work, const(MOST_STRIP_WORK * lanes)),
     )
     condition = both(*(simplify(call("less_equal", least, most), plan.facts.known) for least, most in limits))
-    reason = "rows that lie along the reduction are read as they lie, and each thread packs strips of columns for its own"
+    reason = "rows are read as they lie, and each thread packs strips of columns for its own"
     return tried_where(plan, TRUE if condition is None else condition, reason, lambda: _schedule(plan, found, block))
 
 
 def _along(plan: Plan, found: Contraction) -> bool:
-    """Whether the row operands are read one by one, as they are, and consecutive along the reduction."""
+    """Whether the row operands are read one by one, as they are, and consecutive along the reduction or the rows."""
     row, depth = found.rows[0], found.reduced[0]
     loads = [n for s in statements((plan.loop(depth),)) for e in expressions(s) for n in loads_in(e) if n.attr in found.row_operands]
     return len(loads) == 1 and all(
         n.dtype is found.accumulator.dtype
         and row in n.names
-        and stride(simplify(plan.facts.buffers[n.attr].address(n.args), plan.facts.known), depth) == 1
+        and 1 in (stride(simplify(plan.facts.buffers[n.attr].address(n.args), plan.facts.known), axis) for axis in (depth, row))
         for n in loads
     )
 
