@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "schedules.md").read_text(encoding="utf-8")
 # one kernel, several, elementwise kernels that join, rows that join, windows, an `if` on the sizes, a cascade, loops that stay loops
 COMPOSITES = ["ops/movement/transpose2d", "ops/nn/lstm_cell", "ops/optimizer/adam", "ops/nn/moe_gate", "ops/nn/add_norm", "samples/conv2d", "samples/softmax", "samples/attention",
-              "samples/floyd_warshall"]  # fmt: skip
+              "samples/floyd_warshall", "ops/reduce/logsumexp"]  # fmt: skip
 
 
 def run(*words: str) -> str:

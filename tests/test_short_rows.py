@@ -10,6 +10,7 @@ import pytest
 from cascades import OPTIONS, after, before, check_one_pass, nests
 from compilers import needs_cc
 from luminal.ir.kernel import Alloc, If, Kernel, statements
+from luminal.ir.target import Target
 from luminal.passes.legalize import legalize
 from luminal.passes.schedule import schedule
 from running import TARGET
@@ -33,8 +34,8 @@ ALONE = {
 }
 
 
-def scheduled(source: str) -> Kernel:
-    *_, kernel = schedule(legalize(nests(after(before(source))), CPU, OPTIONS), CPU, OPTIONS).kernels
+def scheduled(source: str, target: Target = CPU) -> Kernel:
+    *_, kernel = schedule(legalize(nests(after(before(source))), target, OPTIONS), target, OPTIONS).kernels
     return kernel
 
 
@@ -68,6 +69,29 @@ def test_short_rows_mean_the_same(name: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("luminal.passes.short_rows.TABLE", 64)
     kernels = 2 if name == "another axis" else 1  # what is turned over reads the statistics of its rows
     check_one_pass(name, {**SHARING, **ALONE}[name], kernels, masked=name in SHARING)
+
+
+@pytest.mark.parametrize("name", [*SHARING, *ALONE])
+def test_rows_of_one_tile_are_worked_off_together(name: str) -> None:
+    """Where a variant says that they are so short, the loop over tiles has one iteration, and stands around the rows."""
+    kernel = scheduled({**SHARING, **ALONE}[name], replace(CPU, vector_bytes=32))
+    together = [line for line in kernel.schedule if line.startswith("jam")]
+    assert together == {"another axis": [], "of three axes": ["jam j.1"]}.get(name, ["jam i.1"])
+
+
+@needs_cc
+@pytest.mark.parametrize("n", [1, 64, 100, 515])
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm", "softmax", "logsumexp", "var"])
+def test_rows_that_are_worked_off_together_are_those_of_one_row(name: str, n: int) -> None:
+    """Rows of four, and the three that are left, have the bits that each has alone; NaN and infinities stay in theirs."""
+    call = luminal.compile(name, runtime="clang")
+    x = np.random.default_rng(n).standard_normal((11, n)).astype(np.float32)
+    x[2], x[5, 0], x[9, n // 2] = -np.inf, np.inf, np.nan
+    more = {"layer_norm": (np.linspace(1, 2, n, dtype=np.float32),) * 2, "rms_norm": (np.linspace(1, 2, n, dtype=np.float32),)}.get(name, ())
+    with np.errstate(all="ignore"):
+        together = call(x, *more)
+        for k in range(len(x)):
+            np.testing.assert_array_equal(together[k : k + 1], call(x[k : k + 1], *more))
 
 
 @needs_cc

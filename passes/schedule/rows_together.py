@@ -11,15 +11,16 @@
                                                   for j in 0 .. N // 16: …
 
 Each row is summed as it was alone.  A pass over 512 floats is some 30 cycles, but after each reduction 60 more go by until the next pass has what it needs.  (Golden Cove, one thread, layer norm from the
-second cache: rows of 64 2.3, of 128 1.9, of 512 1.5, of 768 1.2 times as fast; of 1024 as fast.)  What the rows store is stored row by row: see `jam`.
+second cache: rows of 64 2.3, of 128 1.9, of 512 1.5, of 768 1.2 times as fast; of 1024 as fast.)  A cascade that works its rows off in tiles has one tile there, and is no exception.  What the rows store is stored row by row: see `jam`.
 """
 
 from __future__ import annotations
 
-from ...ir.expr import ONE, TRUE, ZERO, Expr, both, const
+from ...ir.expr import ONE, TRUE, ZERO, Expr, both, const, var
 from ...ir.kernel import Block, If, Kernel, Let, Loop, Store, statements
 from ...ir.record import replace
 from ...ir.simplify import simplify
+from ...ir.walks import substitute
 from . import cost, roles
 from .affine import upper
 from .plan import Plan
@@ -66,40 +67,48 @@ def _short(plan: Plan) -> Expr | None:
     loops = _loops(form.body)
     if row.start is not ZERO or row.kind != "parallel" or (extent is not None and extent < most):
         return None
-    if not any(x.kind == "reduce" for x in loops[:-1]) or any(
-        all_loops(x.body) for x in loops
-    ):  # nothing waits for a reduction, or more than rows are reduced
+    waits = any(x.kind == "reduce" for x, _ in loops[:-1])
+    if not waits or any(all_loops(x.body) for x, _ in loops):  # or more than rows are reduced
         return None
-    lengths = dict.fromkeys(x.stop for x in loops)
+    lengths = dict.fromkeys(stop for _, stop in loops)
     if any(not e.names <= plan.facts.sizes.keys() or e.buffers for e in lengths) or by_columns(plan):
         return None
     touched = {n.attr for n in reads(form.body) if row.axis in n.names} | {s.buffer for s in statements(form.body) if isinstance(s, Store)}
     sizes = dict.fromkeys(plan.facts.buffers[b].elements * plan.facts.buffers[b].dtype.bytes for b in sorted(touched & plan.facts.buffers.keys()))
     least = const(cost.stream_bytes(plan.target))
     widest = max((plan.facts.buffers[b].dtype.bytes for b in touched & plan.facts.buffers.keys()), default=1)
-    short = const(cost.short_row(plan.target, widest, sum(x.kind == "reduce" for x in loops)))
+    short = const(cost.short_row(plan.target, widest, sum(x.kind == "reduce" for x, _ in loops)))
     bounds = [*(e.le(short) for e in lengths), *(e.lt(least) for e in sizes)]
     found = simplify(both(*bounds) or TRUE, plan.facts.known)
     return None if found.is_const and not found.attr else found
 
 
-def _loops(body: Block) -> list[Loop]:
-    """The loops over a row that stand in no other, in the first branch of each condition: there are rows that are not too long."""
-    found: list[Loop] = []
+def _loops(body: Block) -> list[tuple[Loop, Expr]]:
+    """The loops over a row and how far they run in a row that is not too long: the first branch of each condition, the first of the tiles that it is worked off in."""
+    found: list[tuple[Loop, Expr]] = []
     for s in body:
-        if isinstance(s, Loop):
-            found.append(s)
+        if isinstance(s, Loop) and s.kind == "serial" and s.start is ZERO:
+            found += [(x, _in_first(substitute(stop, {var(s.axis): ZERO}))) for x, stop in _loops(s.body)]
+        elif isinstance(s, Loop):
+            found.append((s, s.stop))
         elif isinstance(s, If):
             found += _loops(s.body)
     return found
+
+
+def _in_first(stop: Expr) -> Expr:
+    """The end of a loop in a tile that holds the whole row."""
+    rest = [a for a in stop.args if not a.is_const] if stop.op == "min" else []
+    return rest[0] if len(rest) == 1 else stop
 
 
 def _together(plan: Plan) -> None:
     plan.do("decide")
     form = roles.shape(plan.kernel)
     row, most = form.axes[-1], cost.rows_together(plan.target)
-    loops = [s for s in form.body if isinstance(s, Loop)]
-    if any(x.step is not ONE or upper(x.stop, plan.facts.known) is None for x in loops):
+    loops = [x for x, _ in _loops(form.body)]
+    tiles = [x for x in all_loops(form.body) if x not in loops]
+    if any(x.step is not ONE or upper(x.stop, plan.facts.known) is None for x in loops) or any(upper(x.stop, plan.facts.known) != 1 for x in tiles):
         raise StepError("not all loops of a row are known to be short")
     read = {b: [x.axis for x in loops if any(n.attr == b for n in reads((x,)))] for b in plan.facts.buffers}
     tabulated(plan)
