@@ -38,6 +38,9 @@ STRIP_TILES = 64  # tiles of rows that strips go by before the next rows: what t
 # Multiply-adds for each lane of a vector from which on strips are packed, and up to which rows that are read in place are no slower than panels of them.  (Golden Cove, two threads, f32, against tiles in place or
 # panels: 128³ as fast, 192³ 1.15 and 256³ 1.2 × as fast, 384³ 1.1, 512³ 1.05; f64 192³ and 256³ 1.25.)
 STRIP_WORK, MOST_STRIP_WORK = 3 << 16, 1 << 23
+MOST_SIDE_WORK = (
+    1 << 22
+)  # the same where a tile's rows lie side by side, so that each step reads another line (one thread, f32, against panels: 256³ 1.08, 384³ 1.07, 512³ 0.96 × as fast)
 SCREENED = 8  # registers that do not accumulate where two ways to multiply meet after a tile: clang 14 spills accumulators inside the loop with fewer
 STREAM_TILES = 8  # column tiles whose sums stay in the first cache while the column operand streams by
 STREAM_DEPTH = 8  # its rows that are read side by side: so many products before a sum goes back to memory

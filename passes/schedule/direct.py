@@ -131,8 +131,7 @@ def _shapes(plan: Plan, block: Blocking) -> tuple[_Shape, _Shape | None]:
         return _Shape(block.wide_rows, (block.wide_columns, block.columns), (lanes, block.columns)), None
     vectors = block.wide_columns // lanes
     rows = min(block.direct_rows, (plan.target.vector_registers - vectors) // (vectors - 1))
-    # few columns are left over only behind many: with few in all the other shape is chosen
-    wide, narrow = (tuple(k * lanes for k in range(least, most + 1)) for least, most in ((2, vectors), (1, vectors - 1)))
+    wide, narrow = (tuple(k * lanes for k in range(1, most + 1)) for most in (vectors, vectors - 1))
     return _Shape(block.wide_rows, wide[-1:], wide), _Shape(rows, narrow[-1:], narrow)
 
 

@@ -19,7 +19,7 @@ from ...ir.kernel import Alloc, expressions, statements
 from ...ir.simplify import simplify
 from . import roles
 from .affine import stride
-from .cost import MOST_STRIP_WORK, STRIP_DEPTH, STRIP_ROWS, STRIP_TILES, STRIP_WORK, Blocking
+from .cost import MOST_SIDE_WORK, MOST_STRIP_WORK, STRIP_DEPTH, STRIP_ROWS, STRIP_TILES, STRIP_WORK, Blocking
 from .direct import tried_where
 from .plan import Plan
 from .roles import Contraction
@@ -29,7 +29,10 @@ from .tree import all_loops, loads_in
 
 def strips(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
     """Schedule such a contraction: the condition on the sizes; None (and an unchanged plan) where it never holds or a step refuses."""
-    if len(found.rows) != 1 or len(found.reduced) != 1 or not block.wide_columns or not _along(plan, found):
+    if len(found.rows) != 1 or len(found.reduced) != 1 or not block.wide_columns:
+        return None
+    most = _most(plan, found)
+    if not most:
         return None
     width = plan.extent(found.column)
     if width is not None and width < block.wide_columns:
@@ -41,23 +44,21 @@ def strips(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
         (const(STRIP_DEPTH), depth),
         (depth, const(block.depth)),
         (const(STRIP_WORK * lanes), work),
-        (work, const(MOST_STRIP_WORK * lanes)),
+        (work, const(most * lanes)),
     )
     condition = both(*(simplify(call("less_equal", least, most), plan.facts.known) for least, most in limits))
     reason = "rows are read as they lie, and each thread packs strips of columns for its own"
     return tried_where(plan, TRUE if condition is None else condition, reason, lambda: _schedule(plan, found, block))
 
 
-def _along(plan: Plan, found: Contraction) -> bool:
-    """Whether the row operands are read one by one, as they are, and consecutive along the reduction or the rows."""
+def _most(plan: Plan, found: Contraction) -> int:
+    """Up to how much work the row operands are read one by one as they are, for each lane: consecutive along the reduction, or along the rows; 0 where they are neither."""
     row, depth = found.rows[0], found.reduced[0]
     loads = [n for s in statements((plan.loop(depth),)) for e in expressions(s) for n in loads_in(e) if n.attr in found.row_operands]
-    return len(loads) == 1 and all(
-        n.dtype is found.accumulator.dtype
-        and row in n.names
-        and 1 in (stride(simplify(plan.facts.buffers[n.attr].address(n.args), plan.facts.known), axis) for axis in (depth, row))
-        for n in loads
-    )
+    if len(loads) != 1 or loads[0].dtype is not found.accumulator.dtype or row not in loads[0].names:
+        return 0
+    address = simplify(plan.facts.buffers[loads[0].attr].address(loads[0].args), plan.facts.known)
+    return MOST_STRIP_WORK if stride(address, depth) == 1 else MOST_SIDE_WORK if stride(address, row) == 1 else 0
 
 
 def _schedule(plan: Plan, found: Contraction, block: Blocking) -> None:
