@@ -124,6 +124,8 @@ GOOD = {
     "accumulate across one loop": ("matmul_bias", "split p 8\naccumulate p.0 into=C outside=j"),
     "compute_at": ("two_stage", "compute_at t j"),
     "compute_at after splits": ("two_stage", "split j 4\ncompute_at t j.1"),
+    "keep": ("distances", "keep t"),
+    "keep, in a loop of its own": ("pointwise", "keep t\nexpand t.kept j\nfission j\nsplit j 4 tail=cut\nvectorize j.1"),
     "hold": ("chain", "hold j exp"),
     "hold over a length": ("chain", "hold j exp\nexpand j.exp j"),
     "hold, in loops of their own": (
@@ -229,6 +231,8 @@ REFUSED = {
     "compute_at too far out": ("two_stage", "split j 4\ncompute_at t j.0", "not used at one position"),
     "compute_at a sum": ("softmax", "compute_at s j", "used by 3 statements"),
     "compute_at under a guard": ("two_stage", "split j 4 tail=pad\ncompute_at t j.1", "under a condition"),
+    "keep what is not there": ("pointwise", "keep u", "no let `u`"),
+    "keep a position": ("table", "keep at", "is an integer"),
     "hold what is not there": ("chain", "hold j cos", "computes 0 results of `cos`"),
     "hold one too many": ("chain", "hold j exp 1", "computes 1 results of `exp`"),
     "hold what a choice may leave out": ("chain", "hold j sin", "computes 0 results of `sin`"),

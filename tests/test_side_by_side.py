@@ -70,6 +70,16 @@ def test_folds_of_a_row_are_taken_together(op, folded):
     assert sum(isinstance(s, StoreTo) and s.buffer == "acc" for s in statements(found)) == 1
 
 
+@pytest.mark.parametrize("rows", [9, 14, 15])
+def test_folds_of_fewer_rows_than_lanes_store_the_first_lanes(rows):
+    """The last row stands for those that are not there."""
+    found = folds(row(stop=rows), Names())
+    assert "fold" not in forms(found)
+    (store,) = (s for s in statements(found) if isinstance(s, StoreTo) and s.buffer == "acc")
+    assert store.count is const(rows) and vload("acc", f32, 16, ZERO, const(rows)) in set(postorder(store.value))
+    assert any(n.op == "min" and const(rows - 1) in n.args for s in statements(found) for n in postorder(*expressions(s)))
+
+
 @pytest.mark.parametrize(("rows", "columns"), [(4, 4), (2, 8), (8, 2)])
 def test_folds_of_a_tile_are_taken_together(rows, columns):
     """As a row of so many is: the same statements, whatever the tile's sides."""
@@ -114,7 +124,7 @@ def test_tiles_fill_a_vector_and_fit_in_the_registers(registers, width, wanted):
     "block",
     {
         "another operator": row("max", "add"),
-        "fewer rows than lanes": row(stop=8),
+        "as many lanes without a row as with one": row(stop=8),
         "not side by side": row(address=var("i") * 2),
         "another sum is read": row(before=var("i") + 1),
         "what is folded reads the sums": row(vector=vload("acc", f32, 16, var("i"))),

@@ -8,6 +8,8 @@
                                                           … twice more
                                                           acc[0 .. 16] = acc[0 .. 16] + sums[0]
 
+Of fewer rows than lanes, but more than half as many, the last stands for those that are not there, and the first lanes are stored.
+
 A fold by itself is a chain of log2 n shuffles and sums of which ever fewer lanes matter: n·log2 n of each.  Zipped, all lanes matter always: 2n shuffles and n sums.  Zipping rows k and k + n/2 brings
 the last bit of a row's number into the lane's; after log2 n times lane i holds what row i comes to.
 
@@ -19,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ...ir.expr import ONE, ZERO, Expr, call, const, load, var, vload, zip_halves
+from ...ir.expr import ONE, ZERO, Expr, call, const, load, minimum, var, vload, zip_halves
 from ...ir.primops import COMBINERS
 from ...ir.program import Array, Block, For, Stmt, StoreTo, map_block
 from ...ir.record import replace
@@ -55,7 +57,8 @@ def _together(loop: For, names: Names) -> Block | None:
     (before, folded), op = s.value.args, s.value.op
     (vector,) = folded.args
     there = load(s.buffer, before.dtype, s.address)
-    if vector.dtype.lanes != rows or rows & (rows - 1) or COMBINERS[folded.attr].op != op or before is not there or s.buffer in vector.buffers:
+    lanes = vector.dtype.lanes
+    if not lanes // 2 < rows <= lanes or COMBINERS[folded.attr].op != op or before is not there or s.buffer in vector.buffers:
         return None
     if slope(s.address, i, lambda e: nest[-1].var in e.names) is not ONE:
         return None
@@ -72,15 +75,17 @@ def _together(loop: For, names: Names) -> Block | None:
         both = call(op, zip_halves(a, b, high=False), zip_halves(a, b, high=True))
         return For(k, ZERO, const(half), (StoreTo(sums, at, both),), pragma="unroll")
 
-    half = rows // 2
+    half = lanes // 2
     result: list[Stmt] = [Array(sums, vector.dtype, half, "register")]
-    result.append(halved(substitute(vector, {i: at}), substitute(vector, {i: at + half}), half))
+    other = at + half if rows == lanes else minimum(at + half, const(rows - 1))
+    result.append(halved(substitute(vector, {i: at}), substitute(vector, {i: other}), half))
     while half > 1:
         half //= 2
         result.append(halved(load(sums, vector.dtype, at), load(sums, vector.dtype, at + half), half))
     first = substitute(s.address, {i: ZERO})
-    value = call(op, vload(s.buffer, before.dtype, rows, first), load(sums, vector.dtype, ZERO))
-    return (*result, StoreTo(s.buffer, first, value))
+    count = None if rows == lanes else const(rows)
+    value = call(op, vload(s.buffer, before.dtype, lanes, first, count), load(sums, vector.dtype, ZERO))
+    return (*result, StoreTo(s.buffer, first, value, count=count))
 
 
 def _flat(nest: Sequence[For]) -> dict[Expr, Expr]:

@@ -6,7 +6,7 @@
       for rows: start the states
       for p in tiles
         for rows, columns: a contraction         register tiles, as in `contractions.py`
-        for rows: what is left of a tile         vectors along the tile or along the rows
+        for rows: what is left of a tile         vectors along the tile or along the rows, folded for a register tile's rows side by side
         …
       for rows: the results
 
@@ -23,19 +23,20 @@ from itertools import pairwise
 
 from ...ir.expr import ZERO, Expr, product, var
 from ...ir.instructions import MOST_TILES, ROUGH_EXP, SIDE, Dot, Tile
-from ...ir.kernel import Alloc, If, Loop, Store, expressions, statements
+from ...ir.kernel import Alloc, If, Let, Loop, Store, expressions, statements
 from ...ir.record import changing, replace
 from ...ir.walks import postorder
 from ..costs import operation
 from . import contractions, roles
 from .chains import LONG
-from .cost import DIRECT_ROWS, Blocking, blocking, lanes
+from .cost import DIRECT_ROWS, Blocking, blocking, lanes, panels_ahead
 from .distribute import parts_of
 from .few_on_tiles import few_on_tiles
 from .plan import Plan
 from .roles import Contraction
+from .side_by_side import summed
 from .tiles import RegisterTile
-from .tree import StepError, all_loops, find, loads_in, local_buffers, touched
+from .tree import StepError, all_loops, find, loads_in, local_buffers, reads, touched
 from .vectors import vectors_along, vectors_inside
 
 # Register tiles of a row block: a panel of columns is read once for each of them.  (Golden Cove, 14 rows each, 8·1024²·64: 2 take 0.95 of the time of 4, whose scores leave the first cache.)
@@ -145,7 +146,11 @@ def _rows(chain: tuple[str, ...], moving: set[str]) -> tuple[str, ...]:
 def _dear(row: Loop) -> list[str]:
     """Where a loop over rows stores one value a row that takes a function which, for a single number, is a call."""
     stores = [s for s in row.body if isinstance(s, Store) and not s.combiner and s.index == (var(row.axis),)]
-    return [s.buffer for s in stores if any(operation(n.op) >= LONG for n in postorder(s.value))]
+    return [s.buffer for s in stores if _long(s.value)]
+
+
+def _long(e: Expr) -> bool:
+    return any(operation(n.op) >= LONG for n in postorder(e))
 
 
 def rough(plan: Plan) -> None:
@@ -169,6 +174,7 @@ class Cascade:
     block: Blocking
     tiles: list[RegisterTile] = field(default_factory=list)
     instructions: Sequence[Dot | Tile | None] = ()  # what multiplies, for each of the nests
+    rows: int = 0  # of a register tile
 
     def few(self) -> None:
         """Few rows: nothing is packed for them; a block works off a tile row by row, while the tile is in the near caches, as vectors."""
@@ -189,6 +195,8 @@ class Cascade:
     def run(self) -> None:
         plan = self.plan
         self.order_rows()
+        uneven = self.uneven()
+        kept = self.keep()
         batch, row = self.plan.collapsed(self.batch_axes), self.plan.collapsed(self.row_axes)
         height = plan.extent(row)
         instructions = self.instructions or [None] * len(self.nests)
@@ -197,10 +205,10 @@ class Cascade:
             most = MOST_TILES * SIDE
             if height is not None and height < most:
                 raise StepError(f"{height} rows are few for tiles")
-        rows = most if height is None else max(1, min(most, height))
+        self.rows = rows = most if height is None else max(1, min(most, height))
         row_tiles = self.row_tiles(rows)
         plan.do("split", row, rows * row_tiles, tail="pad")
-        self.block_rows(f"{row}.1")
+        self.block_rows(f"{row}.1", kept)
         for nest, instruction in zip(self.nests, instructions, strict=True):
             self.tile(nest, DIRECT_ROWS if on_tiles and not isinstance(instruction, Tile) else rows, instruction)
         outer = (batch, self.along) if batch else (self.along,)
@@ -222,15 +230,32 @@ class Cascade:
                 if isinstance(instruction, Tile):
                     t.tensorize(instruction.name)
                 plan.note(f"{dot.neighbours} neighbours along `{t.depth}` are multiplied by one {instruction.name}")
-        for t in self.tiles:
+        for t, instruction in zip(self.tiles, instructions, strict=True):
             t.finish()
             if t.piece:
                 plan.tried("leave", t.accumulator)
+            if not isinstance(instruction, Tile):
+                self.ahead(t)
         self.rest()
-        plan.do("region")
+        plan.do("region", queue=work if uneven and not on_tiles else "")
+        if uneven and not on_tiles:
+            plan.note(f"not all rows go through as many tiles along `{self.along}`: each block is for the next thread that is free")
         plan.note(
             f"blocks of {rows * row_tiles} rows share each tile along `{self.along}`; register tiles of {rows}×{self.block.columns}, panels of columns packed once for all rows"
         )
+
+    def uneven(self) -> bool:
+        """Whether rows differ in how many tiles they go through: one end of the loop moves with them.  Where both do, they go through as many."""
+        loop = find(self.plan.kernel, self.along)
+        return sum(not e.names.isdisjoint(self.row_axes) for e in (loop.start, loop.stop)) == 1
+
+    def ahead(self, t: RegisterTile) -> None:
+        """Where the last cache is far away, the next panel of columns is on its way while one is worked on."""
+        if not panels_ahead(self.plan.target):
+            return
+        panels = sorted({n.attr for n in reads(self.plan.loop(t.depth).body)} - set(self.plan.facts.buffers))
+        if [p for p in panels if not self.plan.tried("prefetch_panel", p, t.depth, f"{t.row}.0", f"{t.column}.0")]:
+            self.plan.note(f"the last cache ({self.plan.target.l3 >> 20} MiB) is far away: while one panel is worked on, the next is asked for")
 
     def row_tiles(self, rows: int) -> int:
         """Register tiles of a row block: what is kept of a tile for its rows stays in the first cache, beside a panel of columns."""
@@ -245,13 +270,27 @@ class Cascade:
         if order != self.row_axes and not self.plan.tried("reorder", *self.batch_axes, *order):
             self.row_axes = order
 
-    def block_rows(self, row: str) -> None:
-        """The loop over the rows of a block goes inside the loop over tiles, and around each contraction of it and what stands between them."""
+    def keep(self) -> list[str]:
+        """What is named for the results of a row, and takes a long function, is computed for all rows of a block by vectors, not for each result by a call.  The buffers of it."""
+        kept: list[str] = []
+        for s in find(self.plan.kernel, self.row_axes[-1]).body:
+            if isinstance(s, Let) and _long(s.value):
+                before = self.plan.kernel
+                if not self.plan.tried("keep", s.name):
+                    kept.append(self.plan.newest(before))
+        return kept
+
+    def block_rows(self, row: str, kept: Sequence[str] = ()) -> None:
+        """The loop over the rows of a block goes inside the loop over tiles, and around each contraction of it and what stands between them; what is `kept` for the results of a row is for all rows."""
         plan = self.plan
         self.distribute(row, (self.along,))
         inner = next(x.axis for x in all_loops(plan.kernel) if len(x.body) == 1 and isinstance(x.body[0], Loop) and x.body[0].axis == self.along)
         plan.do("reorder", self.along, inner)
         self.distribute(inner, tuple(n.column for n in self.nests))
+        for x in all_loops(plan.kernel):
+            for s in x.body:
+                if isinstance(s, Alloc) and s.buffer.name in kept and not s.buffer.shape:
+                    plan.do("expand", s.buffer.name, x.axis)
         for x in all_loops(plan.kernel):
             if x.kind == "parallel" and (dear := _dear(x)) and not plan.tried("fission", x.axis, stores=",".join(dear)):
                 plan.note(f"{', '.join(dear)}: one value a row, computed for all rows of a block by vectors")
@@ -273,13 +312,35 @@ class Cascade:
         row = next(x.axis for x in all_loops(plan.kernel) if len(x.body) == 1 and isinstance(x.body[0], Loop) and x.body[0].axis == column)
         plan.do("split", row, rows, tail="perfect")
         plan.do("split", column, self.block.columns, tail="pad")
-        plan.do("reorder", f"{row}.0", f"{column}.0", f"{row}.1", f"{column}.1")
+        tiles = (f"{column}.0", f"{row}.0")  # a panel of columns serves all rows of the block at once
+        plan.do("reorder", *(tiles[::-1] if isinstance(instruction, Tile) else tiles), f"{row}.1", f"{column}.1")
         dot = instruction.dot if isinstance(instruction, Tile) else instruction
         if dot is not None:
             plan.do("dot", nest.reduced[0], dot.name, multiple=SIDE if isinstance(instruction, Tile) else "")
         t = RegisterTile(plan, nest.accumulator.name, row, column, nest.reduced[0], dot is not None, dot is not None and dot.least > 0)
         t.accumulate()
         self.tiles.append(t)
+
+    def folded(self) -> None:
+        """What a row keeps of a tile is folded for rows of a register tile side by side: as many as a vector has lanes, or more than half as many."""
+        plan = self.plan
+        for x in all_loops(plan.kernel):
+            reduced = [s for s in x.body if isinstance(s, Loop)]
+            if x.kind != "parallel" or len(reduced) != 1 or reduced[0].kind != "reduce" or any(isinstance(s, Loop) for s in reduced[0].body):
+                continue
+            (r,) = reduced
+            width, saved = lanes(plan.target, roles.widest(r.body)), plan.kernel
+            group = next((n for n in range(width, width // 2, -1) if self.rows % n == 0), 0)
+            if not group:
+                continue
+            try:
+                plan.do("split", x.axis, group, tail="perfect")
+                summed(plan, (f"{x.axis}.1",), r.axis, width)
+            except StepError as e:
+                plan.kernel = saved
+                plan.note(f"`{r.axis}` for one `{x.axis}` after the other: {e}")
+            else:
+                plan.note(f"`{r.axis}` for {group} of `{x.axis}` side by side, folded together")
 
     def rest(self) -> None:
         """Vectors for what is no contraction; what a row keeps of a tile is added up while it is made."""
@@ -297,6 +358,7 @@ class Cascade:
                     plan.kernel = one
                     plan.note(f"`{b.axis}` adds up what `{a.axis}` keeps, in one loop")
         rough(plan)
+        self.folded()
         for x in roles.innermost(plan.kernel.body):
             if x.kind not in ("parallel", "reduce") or not plan.has(x.axis):
                 continue

@@ -82,6 +82,7 @@ STEPS: dict[str, Step] = {
     "spill": Step(staging.spill, "nn", {"turned": "i"}),
     "compute_at": Step(producers.compute_at, "nn"),
     "hold": Step(chains.hold, "nni?"),
+    "keep": Step(chains.keep, "n"),
     "tabulate": Step(tables.tabulate, "n+"),
     "accumulate": Step(reductions.accumulate, "n", {"into": "n", "outside": "n", "space": "n"}),
     "rfactor": Step(reductions.rfactor, "n", {"skip": "i"}),

@@ -101,7 +101,7 @@ def summed(plan: Plan, rows: tuple[str, ...], deep: str, width: int) -> None:
         row = next(s for s in piece.body if isinstance(s, Loop)) if above else piece
         inner = row.body[0]
         if not isinstance(inner, Loop):
-            plan.do("vectorize", row.axis)
+            _in_one(plan, row.axis, width)
         elif inner.axis != f"{deep}.0":
             _unrolled(plan, row.axis, inner.axis)
         else:
@@ -113,8 +113,9 @@ def summed(plan: Plan, rows: tuple[str, ...], deep: str, width: int) -> None:
 def _accumulated(plan: Plan, above: list[str], row: str, deep: str, lanes: str) -> list[str]:
     """The reduction outside of its rows, of as many at a time as there are registers for their addresses.  The loops that are left to unroll."""
     whole: list[str] = []
-    if (plan.extent(row) or 0) > cost.POINTERS:
-        plan.do("split", row, cost.POINTERS, tail="perfect")
+    extent = plan.extent(row) or 0
+    if extent > cost.POINTERS:
+        plan.do("split", row, max(n for n in range(1, cost.POINTERS + 1) if extent % n == 0), tail="perfect")
         whole, row = [f"{row}.0"], f"{row}.1"
     plan.do("reorder", *whole, deep, *above, row)
     earlier = plan.kernel
@@ -139,6 +140,15 @@ def moving_with(plan: Plan, around: Loop, x: Loop) -> tuple[str, ...]:
     """The buffers in memory that move with both of these loops."""
     both = [n.attr for s in x.body for n in loads_in(*expressions(s)) if {around.axis, x.axis} <= n.names]
     return tuple(dict.fromkeys(b for b in both if b in plan.facts.buffers))
+
+
+def _in_one(plan: Plan, row: str, width: int) -> None:
+    """The rows as one vector, of which perhaps only the first lanes are there."""
+    extent = plan.extent(row) or 0
+    if extent & (extent - 1):
+        plan.do("split", row, width, tail="pad")
+        row = f"{row}.1"
+    plan.do("vectorize", row)
 
 
 def _unrolled(plan: Plan, rows: str, lanes: str) -> None:
