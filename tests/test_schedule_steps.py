@@ -63,6 +63,7 @@ GOOD = {
     "jam rows of any length": ("kept", "split i 2 tail=cut\njam i.1"),
     "jam what a position decides": ("groups", "part j\nsplit i 2 tail=cut\njam i.1"),
     "decide": ("softmax", "short j 8\nvariant N <= 4\ndecide\nsplit j.s 2 tail=cut\nvariant\nsplit p 4"),
+    "decide a tile": ("softmax", "split p 8\nserial p.0\nvariant N <= 8\ndecide\nsplit i 2 tail=cut\njam i.1\nvariant"),
     "fission around stores": ("kept", "expand m i\nexpand w i\nexpand s i\nfission i stores=s"),
     "join": ("kept", "join j q"),
     "join, in vectors": (

@@ -73,7 +73,7 @@ def test_short_rows_mean_the_same(name: str, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("name", [*SHARING, *ALONE])
 def test_rows_of_one_tile_are_worked_off_together(name: str) -> None:
-    """Where a variant says that they are so short, the loop over tiles has one iteration, and stands around the rows."""
+    """Where a variant says that they are so short, the loop over tiles has one iteration and is none; threads share the rows."""
     kernel = scheduled({**SHARING, **ALONE}[name], replace(CPU, vector_bytes=32))
     together = [line for line in kernel.schedule if line.startswith("jam")]
     assert together == {"another axis": [], "of three axes": ["jam j.1"]}.get(name, ["jam i.1"])

@@ -107,8 +107,7 @@ def _together(plan: Plan) -> None:
     form = roles.shape(plan.kernel)
     row, most = form.axes[-1], cost.rows_together(plan.target)
     loops = [x for x, _ in _loops(form.body)]
-    tiles = [x for x in all_loops(form.body) if x not in loops]
-    if any(x.step is not ONE or upper(x.stop, plan.facts.known) is None for x in loops) or any(upper(x.stop, plan.facts.known) != 1 for x in tiles):
+    if loops != all_loops(form.body) or any(x.step is not ONE or upper(x.stop, plan.facts.known) is None for x in loops):
         raise StepError("not all loops of a row are known to be short")
     read = {b: [x.axis for x in loops if any(n.attr == b for n in reads((x,)))] for b in plan.facts.buffers}
     tabulated(plan)

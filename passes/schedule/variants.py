@@ -19,12 +19,14 @@ from collections.abc import Sequence
 
 from ...ir.dtypes import bool_
 from ...ir.errors import SourceError
-from ...ir.expr import Expr
-from ...ir.kernel import Block, If, Kernel, Stmt, map_block
+from ...ir.expr import ONE, TRUE, ZERO, Expr, first, last, var
+from ...ir.kernel import Block, If, Kernel, Loop, Stmt, map_block, map_expressions
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.text.expressions import show_expr
-from .tree import Facts, StepError, copy
+from ...ir.walks import substitute
+from .affine import upper
+from .tree import Facts, StepError, copy, less
 
 WORD = "variant"
 KNOWING = "decide"
@@ -59,6 +61,9 @@ def decide(kernel: Kernel, facts: Facts) -> Kernel:
     """
 
     def one(s: Stmt) -> Block | None:
+        if isinstance(s, Loop) and s.kind == "serial" and s.start is ZERO and s.step is ONE and upper(s.stop, facts.known) == 1:
+            here = {var(s.axis): ZERO, first(s.axis): TRUE, last(s.axis): TRUE}
+            return (If(less(ZERO, s.stop), map_expressions(s.body, lambda e: simplify(substitute(e, here), facts.known))),)
         found = simplify(s.condition, facts.known) if isinstance(s, If) and not s.condition.buffers else None
         return (s.body if found.attr else s.orelse) if isinstance(s, If) and found is not None and found.is_const else None
 
