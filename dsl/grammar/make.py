@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 GRAMMAR = Path(__file__).parent / "sexpr.lark"
+UNBOUNDED = 2**32 - 1  # the width of a pattern that has no end: Pythons have several
 HEAD = '''"""The parser's tables: `python -m luminal.dsl.grammar.make` (or `make tables`) makes them from `sexpr.lark`."""
 
 # fmt: off
@@ -63,6 +64,10 @@ def tables(parser: Any) -> dict[str, Any]:
         "start_states": {"start": 0},
         "end_states": {"start": numbers[found["end_states"]["start"]]},
     }
+    for told in memo.values():
+        width = told.get("pattern", {}).get("_width")
+        if width:
+            width[:] = (min(n, UNBOUNDED) for n in width)
     return {"data": data, "memo": memo}
 
 

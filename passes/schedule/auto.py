@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from ...ir.expr import FALSE, ONE, TRUE, Expr, both
 from ...ir.instructions import TILES
-from ...ir.kernel import Kernel, Let, Loop, Stmt, written
+from ...ir.kernel import Kernel, Let, Loop, Stmt
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.target import Options, Target
-from ...ir.verify.body import Body
-from ...ir.verify.races import races
 from . import variants
 from .blocks import blocks
 from .cascades import cascade, rows_of
@@ -17,6 +15,7 @@ from .contractions import contract
 from .cost import FEWEST_ON_TILES
 from .few_rows import few_rows
 from .gpu import grid
+from .in_place import stays_in_place
 from .plan import Plan
 from .roles import shape
 from .rows_together import by_length
@@ -42,7 +41,7 @@ def automatic(
         plan = Plan(kernel, facts, target, options, elsewhere=elsewhere)
         try:
             if attempt(plan):
-                _stays_in_place(kernel, plan.kernel, facts)
+                stays_in_place(kernel, plan.kernel, facts)
                 return replace(plan.kernel, notes=(*kernel.notes, *reasons, *plan.notes))
         except StepError as e:
             reasons.append(f"not {attempt.__name__.strip('_')}: {e}")
@@ -112,16 +111,6 @@ def _one_by_one(kernel: Kernel, facts: Facts, target: Target, options: Options) 
         steps += alone.schedule
         notes += alone.notes
     return replace(kernel, body=tuple(body), schedule=tuple(steps), notes=tuple(notes))
-
-
-def _stays_in_place(before: Kernel, after: Kernel, facts: Facts) -> None:
-    """What is read where it is updated must still be seen to be safe: pieces of a loop are statements of their own, which a condition may no longer hold apart.  StepError."""
-    if written(before.body).isdisjoint({n.attr for n in reads(before.body)} & set(before.buffers)):
-        return
-    laid = Body(after.name, after.body, facts.buffers, {}, frozenset(facts.sizes), frozenset(), False)
-    found = next(races(laid), None)
-    if found is not None:
-        raise StepError(found)
 
 
 def _gpu(plan: Plan) -> bool:

@@ -12,7 +12,7 @@ from ...ir.record import changing, replace
 from ...ir.target import Options, Target
 from ...ir.walks import substitute
 from .affine import constant_extent, upper
-from .script import apply
+from .script import taken
 from .tree import Facts, StepError, added, find
 
 
@@ -33,7 +33,7 @@ class Plan:
     def do(self, *words: str | int, **options: str | int) -> None:
         """Take one step, written as in a script."""
         line = " ".join([*map(str, words), *(f"{k}={v}" for k, v in options.items() if v != "")])
-        self.kernel = apply(self.kernel, self.facts, line)
+        self.kernel = taken(self.kernel, self.facts, line)
 
     def tried(self, *words: str | int, **options: str | int) -> str:
         """Take one step if it applies; else nothing happens and the reason is returned."""

@@ -44,6 +44,7 @@ from . import (
     variants,
     windows,
 )
+from .in_place import stays_in_place
 from .tree import Facts, StepError
 
 
@@ -141,7 +142,14 @@ def _value(step: str, word: str, kind: str) -> Any:
 
 
 def apply(kernel: Kernel, facts: Facts, line: str) -> Kernel:
-    """The kernel after one step; the step is recorded in its schedule."""
+    """The kernel after one step; the step is recorded in its schedule.  StepError also where what is read where it is updated is no longer seen to be safe."""
+    after = taken(kernel, facts, line)
+    stays_in_place(kernel, after, facts)
+    return after
+
+
+def taken(kernel: Kernel, facts: Facts, line: str) -> Kernel:
+    """The same for one step of several, which are safe together."""
     name, arguments, options = parse(line)
     if variants.WORD in kernel.schedule:  # the last of the variants has no condition
         raise StepError(f"{name}: the variants of `{kernel.name}` are put together already")
@@ -150,7 +158,7 @@ def apply(kernel: Kernel, facts: Facts, line: str) -> Kernel:
 
 
 def replay(kernel: Kernel, facts: Facts, script: str | Iterable[str]) -> Kernel:
-    """The kernel after all steps of a script, part by part where it has variants.  A StepError names the line at fault."""
+    """The kernel after all steps of a script, part by part where it has variants.  A StepError names the line at fault, or says what is read where it is updated and is no longer seen to be safe."""
     lines = script.splitlines() if isinstance(script, str) else script
     parts: list[tuple[Expr | None, Kernel]] = []
     common, current, known = kernel, kernel, facts
@@ -171,10 +179,11 @@ def replay(kernel: Kernel, facts: Facts, script: str | Iterable[str]) -> Kernel:
             else:
                 if text == variants.KNOWING and parts:
                     known = replace(facts, assumed=parts[-1][0])
-                current = apply(current, known, text)
+                current = taken(current, known, text)
         except StepError as e:
             raise StepError(f"line {number}, `{text}`: {e}") from None
-    if not parts:
-        return current
-    parts[-1] = (parts[-1][0], current)
-    return variants.choose(common, parts)
+    if parts:
+        parts[-1] = (parts[-1][0], current)
+        current = variants.choose(common, parts)
+    stays_in_place(kernel, current, facts)
+    return current
