@@ -63,8 +63,8 @@ class Result:
         if self.times:
             median = statistics.median(self.times)
             row["time_s"] = {"median": median, "min": min(self.times), "runs": len(self.times)}
-            row["gflops"] = round(self.flops / median / 1e9, 3)
-            row["gbps"] = round(self.bytes / median / 1e9, 3)
+            row["gflops"] = float(f"{self.flops / median / 1e9:.4g}")  # a slow machine has some too
+            row["gbps"] = float(f"{self.bytes / median / 1e9:.4g}")
         if self.opinion is not None:
             row["second_opinion"] = self.opinion or "agrees"
         return row | {"kernels": self.kernels, "seed": self.seed}
