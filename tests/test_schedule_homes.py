@@ -72,16 +72,16 @@ def walked(k: Kernel) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["attention", "softmax", "gemm", "conv2d"])
 def test_the_automatic_scheduler_carries_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     carried = [0]
-    apply = plan.apply
+    taken = plan.taken
 
     def checked(k: Kernel, facts: Facts, line: str) -> Kernel:
-        after = apply(k, facts, line)
+        after = taken(k, facts, line)
         if after.homes is not None:
             carried[0] += 1
             assert after.homes == walked(after), line
         return after
 
-    monkeypatch.setattr(plan, "apply", checked)
+    monkeypatch.setattr(plan, "taken", checked)
     (compilation,) = compilations(name, Settings(target="x86-64-v3"))
     steps = sum(len(k.schedule) for k in compilation.module.kernels)
     assert carried[0] > steps / 2
