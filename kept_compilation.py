@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .ir.errors import Diagnostic, Span
-from .ir.record import record, table
+from .ir.record import record
 from .runtimes import keep
 from .search import own
 
@@ -46,10 +47,10 @@ def key_of(compilation: Compilation) -> str | None:
     compiler, runtime = own.compiler(), own.of_runtime(compilation.runtime)
     if unit.level or settings.O > 2 or compiler is None or runtime is None:
         return None
-    chosen = {k: v for k, v in table(settings).items() if k not in _ASIDE}
+    chosen = {k: v for k, v in asdict(settings).items() if k not in _ASIDE}
     if settings.entry == "all" and compilation.composite is not None:
         chosen["entry"] = compilation.composite.name
-    target = {k: sorted(v) if isinstance(v, frozenset) else v for k, v in table(compilation.target).items()}
+    target = {k: sorted(v) if isinstance(v, frozenset) else v for k, v in asdict(compilation.target).items()}
     try:
         return json.dumps([compiler, runtime, unit.name, unit.text, chosen, target, [_found(Path(f)) for f in settings.include]])
     except TypeError:  # a parameter that is no plain value
@@ -104,7 +105,7 @@ def remember(key: str, compilation: Compilation, levels: Iterable[str]) -> None:
         c.name, list(c.optional), sorted(c.leading), c.kernels, texts, rendered.source, rendered.header, rendered.suffix,
         list(c.notes), list(c.warnings), files,
     )  # fmt: skip
-    keep.keep(ROOM, key, json.dumps(table(done)).encode())
+    keep.keep(ROOM, key, json.dumps(asdict(done)).encode())
 
 
 __all__ = ["Kept", "called", "key_of", "recall", "remember"]

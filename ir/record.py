@@ -163,13 +163,3 @@ def replace(made: R, **changes: Any) -> R:
         if name not in changes:
             changes[name] = getattr(made, name)
     return cls(**changes)
-
-
-def table(made: Any) -> Any:
-    """A record as a table of its fields, those of the records in it too: `dataclasses.asdict`, but that what is no record, list, tuple or table is not copied."""
-    cls = type(made)
-    if cls in _fields:
-        return {name: table(getattr(made, name)) for name in _fields[cls]}
-    if cls in (list, tuple):
-        return cls([table(v) for v in made])
-    return {k: table(v) for k, v in made.items()} if cls is dict else made

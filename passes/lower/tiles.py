@@ -117,20 +117,7 @@ def _repeated(loop: For, m: Multiply) -> Block | None:
     moved[0] = _words(moved[0], m.neighbours)
     left, right = (substitute(e, {at: loop.start}) for e in (left, right))
     steps = _difference(loop.stop, loop.start)
-    return (
-        Multiply(
-            m.instruction,
-            m.rows,
-            m.columns,
-            m.buffer,
-            m.address,
-            m.row,
-            (a, left, moved[0], far),
-            (b, right, moved[1], wide),
-            steps,
-            neighbours=m.neighbours,
-        ),
-    )
+    return (replace(m, left=(a, left, moved[0], far), right=(b, right, moved[1], wide), steps=steps),)
 
 
 def _words(distance: Expr, elements: int) -> Expr:
