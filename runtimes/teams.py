@@ -53,9 +53,9 @@ def copied_in(loop: For, pointers: Set[str]) -> list[tuple[str, str]]:
     A thread that has copies keeps them in registers; what a team shares is loaded again after every store (exp of 512 × 512 elements: 1.3 times as fast).
     """
     inner = list(every_statement(loop.body))
-    if any(isinstance(s, (Call, Region, Scratch)) for s in inner):
+    if any(isinstance(s, (Call, Region)) for s in inner):
         return []
-    own = {loop.var, *(s.var if isinstance(s, For) else s.name for s in inner if isinstance(s, (For, Define, Array, Assign)))}
+    own = {loop.var, *(s.var if isinstance(s, For) else s.name for s in inner if isinstance(s, (For, Define, Array, Assign, Scratch)))}
     nodes = list(postorder(*(e for s in inner for e in expressions(s))))
     buffers = {b for n in nodes for b in (*n.buffers, *((n.attr,) if n.op == "to_line" else ()))}.union(*map(named, inner))
     numbers = {(n.op, n.attr) for n in nodes if n.op in ("size", "var") and n.attr not in own}

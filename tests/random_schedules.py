@@ -24,7 +24,7 @@ def random_line(kernel: Kernel, rng: random.Random) -> str:
     match name:
         case "split" | "unroll":
             return f"{name} {axis()} {rng.randint(1, 5)}" + (f" tail={rng.choice(['guard', 'cut', 'pad', 'clamp'])}" if name == "split" else "")
-        case "collapse" | "join":
+        case "collapse" | "join" | "ride":
             return f"{name} {axis()} {axis()}"
         case "tile":
             return f"tile {axis()} {axis()} {rng.randint(1, 4)} {rng.randint(1, 4)} tail={rng.choice(['guard', 'pad', 'clamp'])}"

@@ -17,6 +17,7 @@ from scheduling import CPU, KERNELS, module, same
 
 IN_BLOCKS = "split j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder j.0 i\nvectorize j.1.1.1\nunroll j.1.1.0"
 TILE = "split i 2 tail=pad\nsplit j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder i.0 j.0 j.1.0 i.1 j.1.1.0 j.1.1.1\nvectorize j.1.1.1\nunroll j.1.1.0\nunroll i.1"
+STRIP = "split j 4 tail=pad\nreorder j.0 i j.1\nexpand acc j.1\nfission j.1\nreorder p j.1.b\nstage B p j.1.b at=j.0"
 PANELS = "split i 2 tail=pad\nsplit j 32 tail=pad\nreorder j.0 i.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nreorder p i.1.b j.1.b\nstage B j.0 p j.1.b space=shared"
 GOOD = {
     "split guard": ("pointwise", "split i 4\nsplit j 3"),
@@ -71,6 +72,16 @@ GOOD = {
         "join j q\nsplit q 8 tail=cut\nrfactor q.1\nvectorize q.1\nsplit q.t 4 tail=pad\nrfactor q.t.1 skip=1\nvectorize q.t.1",
     ),
     "join what both store": ("kept_twice", "join j q"),
+    "ride": ("gemm", f"{STRIP}\nride p.s i"),
+    "ride, in tiles and vectors": (
+        "gemm",
+        STRIP.replace("split j 4 tail=pad", "split i 3 tail=clamp\nsplit j 4 tail=pad")
+        .replace("j.0 i j.1", "j.0 i.0 i.1 j.1")
+        .replace("acc j.1", "acc i.1 j.1")
+        .replace("fission j.1", "fission i.1 j.1")
+        .replace("reorder p j.1.b", "reorder p i.1.b j.1.b")
+        + "\nvectorize j.1.b\nride p.s i.0",
+    ),
     "expand over a length": ("softmax", "expand m i\nexpand s i\nfission i"),
     "stage": ("gemm", "split p 4\nsplit i 4 tail=pad\nstage A p.0 p.1 i.1 at=i.0"),
     "stage once": ("gemm", "stage B j p"),
@@ -293,6 +304,11 @@ REFUSED = {
     "join two reductions": ("kept", "join p q", "not run over the same range, the first in any order"),
     "join around a use": ("kept", "join j k", "changes or reads what the first makes"),
     "join different ranges": ("kept", "split j 4 tail=cut\njoin j.t q", "do not run over the same range"),
+    "ride on what does not follow": ("gemm", f"{STRIP}\nride p.s j.1", "do not stand in one loop"),
+    "ride backwards": ("gemm", f"{STRIP}\nride i p.s", "makes no copy before"),
+    "ride of what is no copy": ("kept", "ride j q", "makes no copy before|is touched elsewhere|no one reduction"),
+    "ride where a part is read": ("gemm", f"{STRIP}\nsplit p 2\nride p.s i", "no one reduction of `i` goes through `B.packed`"),
+    "ride across slices": ("gemm", f"{STRIP}\nreorder j.1.b.s p.s\nride j.1.b.s i", "no one reduction of `i` goes through `B.packed`"),
     "no if": ("pointwise", "unswitch j", "exactly one `if`"),
 }  # fmt: skip
 

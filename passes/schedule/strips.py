@@ -3,7 +3,7 @@
     for batch, blocks of rows parallel
       for column.0                               strips as wide as the registers allow; another such nest has narrower ones of what is left over
         pack the column operand                  one strip [p, columns], the thread's own; the reduction is no longer than a panel of the cost model
-        for row.0, row.1
+        for row.0, row.1                         the first tile packs what it reads (`ride`), so that no time is spent on nothing but copies
           acc[rows, columns] in registers        A[row, p] is read where it lies
 
 A tile's few rows are read from one end to the other, one element of each for many multiply-adds: a copy would make nothing faster.  Nor would it where these elements lie side by side, a line for each step
@@ -96,6 +96,7 @@ def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, s
     r, c = plan.summing(accumulator, depth, 2)
     plan.do("reorder", depth, r, c)
     tile = RegisterTile(plan, accumulator, row.removesuffix(".1"), column, depth)
+    copies: list[str] = []
     for buffer in found.column_operands:
         before = plan.kernel
         _, c = tile.compute()
@@ -106,4 +107,9 @@ def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, s
         *_, deep, inner = plan.copying(packed, before)
         if not turned(plan, packed, before):
             tile.in_vectors(packed, deep, inner)
+        copies.append(packed)
     tile.finish()
+    for packed in copies:
+        around = [x.axis for x in plan.around_store(packed)[0]]
+        refused = plan.tried("ride", around[around.index(f"{column}.0") + 1], tiles)
+        plan.note(f"`{packed}` is packed first: {refused}" if refused else f"`{packed}` is packed while its first tile of rows is multiplied")
