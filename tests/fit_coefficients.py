@@ -6,6 +6,8 @@ Leja-ordered nodes, and brought to monomials about 0; interpolation at Chebyshev
 dtype, contributes less than 1/12 ULP to the function that uses it.
 """
 
+from itertools import pairwise
+
 import numpy as np
 
 L = np.longdouble
@@ -142,6 +144,32 @@ def fit(name, kind):
     raise SystemExit(f"{name} {kind}: no degree is enough, {float(worst / wanted)}")
 
 
+PIECES, FIRST, LAST = 32, L(2) ** -3, L("9.1")  # of tanh: the first below an eighth, then four for each power of two; above the last it is 1
+
+
+def tanh_slope(at, d):
+    """(tanh (at + d) - tanh at) / d, by the sum's formula: nothing cancels."""
+    there = d == 0
+    return np.where(there, 1, np.tanh(d) / np.where(there, 1, d)) * (1 - np.tanh(at) * np.tanh(at + d))
+
+
+def tanh_pieces():
+    """[place, terms 0 … 5], each for 32 pieces of [0, 9.1]: tanh (place + d) = Σ term n · dⁿ.  The first is tanh d - d at 0, so that what is small stays right to its last bits; the places of the others are
+    near the middle of their pieces, where tanh is almost a float: of a thousand floats the one that loses least."""
+    rows = np.zeros((7, PIECES), np.float32)
+    rows[[4, 6], 0] = interpolate(lambda z: (np.tanh(np.sqrt(z)) / np.sqrt(z) - 1) / z, L(0), FIRST * FIRST, 1)
+    edges = [FIRST * L(2) ** (k // 4) * (4 + k % 4) / 4 for k in range(PIECES)]
+    for k, (low, high) in enumerate(pairwise(edges), 1):
+        if low < LAST:
+            near = np.float32((low + min(high, LAST)) / 2)
+            places = (near.view(np.int32) + np.arange(1000, dtype=np.int32)).view(np.float32)
+            lost = np.abs(np.tanh(places.astype(L)) - np.tanh(places.astype(L)).astype(np.float32)) / np.spacing(np.tanh(places))
+            at = L(places[np.argmin(lost)])
+            rows[:2, k] = at, np.tanh(at)
+            rows[2:, k] = interpolate(lambda d, at=at: tanh_slope(at, d), low - at, min(high, LAST) - at, 4)
+    return rows
+
+
 def main():
     print('"""Coefficients of the polynomials of `ir/transcendental.py` and of the runtimes\' vector functions, lowest degree first.')
     print()
@@ -159,6 +187,11 @@ def main():
                 print("            " + " ".join(f"{float(c)!r}," for c in p[at : at + 4]))
             print("        ),")
         print("    },")
+    for name, row in zip(("tanh_at", *(f"tanh_{n}" for n in range(6))), tanh_pieces(), strict=True):
+        print(f'    "{name}": {{\n        "f32": (')
+        for at in range(0, PIECES, 4):
+            print("            " + " ".join(f"{float(c)!r}," for c in row[at : at + 4]))
+        print("        ),\n    },")
     print("}")
     print("# fmt: on")
 

@@ -195,3 +195,10 @@ def test_coefficients_are_those_that_the_fit_gives(name):
         assert worst < 1
         assert len(p) == len(COEFFICIENTS[name][kind])
         np.testing.assert_allclose(p.astype(np.float64), COEFFICIENTS[name][kind], rtol=1e-4, atol=0)
+
+
+@pytest.mark.skipif(np.finfo(L).nmant < 63, reason="the fit needs longdouble")
+def test_pieces_of_tanh_are_those_that_the_fit_gives():
+    found = [COEFFICIENTS[name]["f32"] for name in ("tanh_at", *(f"tanh_{n}" for n in range(6)))]
+    # another libm may find another of a thousand neighbours to be nearest to a float
+    np.testing.assert_allclose(found, fit_coefficients.tanh_pieces(), rtol=1e-3, atol=1e-4)

@@ -217,6 +217,14 @@ def test_the_outermost_parallel_loop_is_divided_where_there_is_enough_work() -> 
     assert text.split("\n")[1] == "  for j in 0 .. N:"
 
 
+def test_what_is_much_for_each_row_counts_beside_little_for_each_element() -> None:
+    """A term that divides another is left out where it is small beside it, for usual extents."""
+    body = "for i in 0 .. M parallel:\n  r[i] = {}\n  for j in 0 .. N reduce:\n    r[i] add= x[i, j]"
+    exps = "exp(" * 9 + "b[0]" + ")" * 9
+    assert lowered(body.format("exp(b[0])")).split("\n")[0] == "for i in 0 .. M parallel serial_if M * N < 116666:"
+    assert lowered(body.format(exps)).split("\n")[0] == "for i in 0 .. M parallel serial_if M * 385 + M * N < 116666:"
+
+
 def test_shared_memory_stands_before_its_region_and_private_memory_inside() -> None:
     expect(
         """

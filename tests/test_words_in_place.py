@@ -84,6 +84,22 @@ def test_the_smallest_is_found_in_each_turn() -> None:
     assert "for r in 0 .. 16:" in text
 
 
+def test_what_has_no_sign_is_its_own_magnitude() -> None:
+    """Weights are exponentials or zeros: one operation less for each of them."""
+    signed = "cast.f32(A[r, min(n, K - 1)]) + cast.f32(t)"
+    assert signed in WRITTEN
+    for value, zero, asked in (
+        (signed, "0.0", 1),
+        (f"exp({signed})", "0.0", 0),
+        (f"abs({signed})", "0.0", 0),
+        (f"exp({signed}) * -1.0:f32", "0.0", 1),
+        (f"exp({signed})", "-0.0", 1),
+    ):
+        text = WRITTEN.replace(signed, value).replace(", 0.0:f32))", f", {zero}:f32))")
+        (line,) = [x for x in show(scheduled(text, SCRIPT + "screen p.0")).splitlines() if "W.lanes[n] min=" in x]
+        assert line.count("32767") == asked, line
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

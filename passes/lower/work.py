@@ -16,6 +16,7 @@ from ...ir.instructions import SIDE
 from ...ir.walks import postorder
 
 FORK = 350_000  # operations, most of them on vectors, that take about as long as waking the threads saves
+USUAL = 256  # an extent: what is done so many times as often is most of the work
 MEMORY = 12  # operations that a vector is worth which each iteration moves anew, from or to some cache
 FAR = 8  # such operations of a load at a position that data decides: it may be in no near cache, and nobody asks for it ahead of time
 EPSILON = 1e-9  # what divisions may be off by, so that a quotient that is whole counts as whole
@@ -36,8 +37,9 @@ def little_work(body: p.Block, names: Mapping[str, Expr]) -> Expr | None:
     lengths = {length for _, length in pieces.values()}
     kept: dict[str, Estimate] = {name: {(name,): 1} for name in known if name in pieces or name in lengths}
     work = _bound(_joined(_block(body, {**known, **kept}), pieces), {name: known[name] for name in known if name in lengths})
-    # a term that divides another is small beside it
-    leading = {m: c for m, c in work.items() if m and c > 0 and not any(len(m) < len(n) and _divides(m, n) for n in work)}
+    # a term that divides another is small beside it, unless little is done for each of the other's: where tiles multiply, what is done for each score takes longer than its product
+    small = {m for m, c in work.items() for n, d in work.items() if len(m) < len(n) and _divides(m, n) and c <= d * USUAL ** (len(n) - len(m))}
+    leading = {m: c for m, c in work.items() if m and c > 0 and m not in small}
     if not leading:
         return TRUE if sum(work.values()) < FORK else None
     least = min(leading.values())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 from ...ir.dtypes import u16, u32
-from ...ir.expr import ZERO, call, cast, const, load, var
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, written
+from ...ir.expr import ZERO, Expr, call, cast, const, load, var
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, statements, written
 from ...ir.record import replace
 from .tree import StepError, fresh, replace_in, walk_paths
 
@@ -17,7 +20,7 @@ def smallest_written(kernel: Kernel, reader: Loop, held: Buffer, taken: set[str]
                                         W.lanes[…] = the largest
         for j, n:                  →    for j, n:
           W[j, n] = x                     W[j, n] = x
-                                          W.lanes[n] min= the magnitude of x
+                                          W.lanes[n] min= the magnitude of x (its bits, where it has no sign)
                                         W.least[] = min over n of W.lanes[n]
         for p: … W[i, p] …              for p: … W[i, p] …
     """
@@ -46,10 +49,13 @@ def smallest_written(kernel: Kernel, reader: Loop, held: Buffer, taken: set[str]
         Store(least.name, (), cast(u32, load(one.name, u16))),
     )
 
+    names = {s.name: s.value for s in statements(home.body) if isinstance(s, Let)}
+
     def counted(s: Stmt) -> Block:
         if isinstance(s, Store) and s.buffer == held.name:
             word = var(fresh("word", taken), held.dtype)
-            size = call("sub", call("bit_and", call("bitcast", word, to=u16), const(0x7FFF, u16)), const(1, u16))
+            bits = call("bitcast", word, to=u16)
+            size = call("sub", bits if _without_sign(s.value, names) else call("bit_and", bits, const(0x7FFF, u16)), const(1, u16))
             return (Let(word.attr, s.value), replace(s, value=word), Store(lanes.name, s.index[-1:], size, "min"))
         if held.name not in written((s,)):
             return (s,)
@@ -69,3 +75,20 @@ def smallest_written(kernel: Kernel, reader: Loop, held: Buffer, taken: set[str]
         if s is writing[-1]:
             body += end
     return kernel.with_body(replace_in(kernel.body, home, (replace(home, body=tuple(body)),))), least.name
+
+
+def _without_sign(e: Expr, names: Mapping[str, Expr]) -> bool:
+    """Whether a float is seen to have none; NaN may have one, and is no small number with it either."""
+    match e.op:
+        case "exp" | "exp2" | "abs":
+            return True
+        case "const":
+            return math.copysign(1, e.attr) > 0
+        case "var":
+            return e.attr in names and _without_sign(names[e.attr], names)
+        case "cast":
+            return e.args[0].dtype.is_float and _without_sign(e.args[0], names)
+        case "where":
+            return all(_without_sign(x, names) for x in e.args[1:])
+        case _:
+            return False
