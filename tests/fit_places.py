@@ -1,4 +1,4 @@
-"""How the table of `erf` in `runtimes/clang/helpers/exponential.j2` is made: `python tests/fit_places.py` prints it.
+"""How the table of `erf` in `runtimes/clang/helpers/erf.j2` is made: `python tests/fit_places.py` prints it.
 
 erf x = erf c + r q(r) with r = x - c and c the nearest of sixteen places.  A place is the float near k / 3.93 at which erf is nearest to a float (Gal, "Computing elementary functions: a new approach for
 achieving high accuracy and good performance", 1986), so that what is added last has no error of its own; around 0 it is x that is added, and q is that of erf x - x.  q has five terms, fitted by least squares

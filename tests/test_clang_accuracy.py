@@ -137,7 +137,7 @@ def test_within_two_ulp(d, wide, tmp_path):
 
 
 def test_table_of_erf_is_as_fitted():
-    text = (Path(luminal.__file__).parent / "runtimes/clang/helpers/exponential.j2").read_text()
+    text = (Path(luminal.__file__).parent / "runtimes/clang/helpers/erf.j2").read_text()
     found = re.search(r"set erf_places = (\[.*?\]) %\}", text, re.DOTALL)
     assert found
     values = np.array([float(x) for x in re.findall(r'"([^"]*)f"', found[1])]).reshape(-1, fit_places.PLACES)
