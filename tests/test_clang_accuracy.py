@@ -1,7 +1,11 @@
 """The vector polynomials over wide ranges: within 2 ULP of the wider type's libm, special values and signs of zero right."""
 
+import re
 import shutil
+from pathlib import Path
 
+import fit_places
+import luminal
 import numpy as np
 import pytest
 from compilers import FAMILIES
@@ -130,3 +134,14 @@ def test_within_two_ulp(d, wide, tmp_path):
             assert distance[worst] <= 2, (machine, name, x[worst], y[worst], exact.value[worst], distance[worst])
             zero = (y == 0) & (exact.value == 0)
             assert np.array_equal(np.signbit(y[zero]), np.signbit(exact.value[zero])), (machine, name)
+
+
+def test_table_of_erf_is_as_fitted():
+    text = (Path(luminal.__file__).parent / "runtimes/clang/helpers/erf.j2").read_text()
+    found = re.search(r"set erf_places = (\[.*?\]) %\}", text, re.DOTALL)
+    assert found
+    values = np.array([float(x) for x in re.findall(r'"([^"]*)f"', found[1])]).reshape(-1, fit_places.PLACES)
+    fitted = np.array(fit_places.table())
+    assert values.shape == fitted.shape
+    assert np.array_equal(values[:2].astype(np.float32), fitted[:2].astype(np.float32))
+    assert np.allclose(values[2:], fitted[2:], rtol=1e-3, atol=1e-4)

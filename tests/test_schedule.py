@@ -317,3 +317,13 @@ def test_no_tail_where_the_sizes_are_known_multiples() -> None:
     known = replace(before, sizes=(Size("M", 1), Size("N", 1, multiple=4)))
     (kernel,) = schedule(known, CPU, Options()).kernels
     assert not any(s.axis.endswith(".t") for s in statements(kernel.body) if isinstance(s, Loop))
+
+
+def test_half_of_the_next_row_is_asked_for_by_the_loop_that_only_stores() -> None:
+    """What the last loop over a row would have to wait for comes while results are stored."""
+    before = read(show(module("softmax_short")).replace("max 64", "max 4096"))
+    assert isinstance(before, Module)
+    after = schedule(before, replace(CPU, vector_bytes=64, l2=1 << 20), Options())
+    hints = [line for line in after.kernels[0].schedule if line.startswith("prefetch X q.0 ")]
+    assert hints == [f"prefetch X q.0 i places={cost.PLACES} most={(1 << 20) // cost.NEXT_ROW} then=j.0"]
+    same(before, after)

@@ -18,6 +18,7 @@ from scheduling import CPU, KERNELS, module, same
 IN_BLOCKS = "split j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder j.0 i\nvectorize j.1.1.1\nunroll j.1.1.0"
 TILE = "split i 2 tail=pad\nsplit j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder i.0 j.0 j.1.0 i.1 j.1.1.0 j.1.1.1\nvectorize j.1.1.1\nunroll j.1.1.0\nunroll i.1"
 STRIP = "split j 4 tail=pad\nreorder j.0 i j.1\nexpand acc j.1\nfission j.1\nreorder p j.1.b\nstage B p j.1.b at=j.0"
+HALVES = "split q 32 tail=cut\nrfactor q.1\nvectorize q.1\nalign j Y\nsplit j 32 tail=cut\nvectorize j.1"
 PANELS = "split i 2 tail=pad\nsplit j 32 tail=pad\nreorder j.0 i.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nreorder p i.1.b j.1.b\nstage B j.0 p j.1.b space=shared"
 GOOD = {
     "split guard": ("pointwise", "split i 4\nsplit j 3"),
@@ -156,6 +157,7 @@ GOOD = {
     "prefetch of the same loop": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 q.0 trips=4"),
     "prefetch of what stands near": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 q.0 near=4096"),
     "prefetch in places": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 i places=4 most=4096 over=64"),
+    "prefetch in places, shared with a later loop": ("softmax", f"{HALVES}\nprefetch X q.0 i places=4 then=j.0"),
     "prefetch of what is large": ("pointwise", "collapse i j\nsplit i_j 8 tail=cut\nvectorize i_j.1\nprefetch X i_j.0 i_j.0 trips=4 least=100"),
     "prefetch of what the iterations of a tile read apart": ("broadcast", f"{TILE}\nprefetch X j.1.0 j.1.0 near=64"),
     "prefetch of what each iteration of a tile reads": ("broadcast", f"{TILE}\nprefetch b j.1.0 j.1.0 near=64"),
@@ -262,6 +264,18 @@ REFUSED = {
     "prefetch near what is not read": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch Y j.0 j.0 near=64", "reads no consecutive elements"),
     "prefetch what is always small": ("softmax_short", "split j 4 tail=cut\nvectorize j.1\nprefetch X j.0 i least=100000", "never has"),
     "prefetch in places of what lies elsewhere": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 q.0 places=4 near=64", "from its begin"),
+    "prefetch shared with a loop before": ("softmax", f"{HALVES}\nprefetch X j.0 i places=4 then=q.0", "no loop `q.0` behind"),
+    "prefetch shared with a shorter loop": (
+        "softmax",
+        "split q 16 tail=cut\nvectorize q.1\nsplit j 4 tail=cut\nvectorize j.1\nprefetch X q.0 i places=4 then=j.0",
+        "runs as long",
+    ),
+    "prefetch shared in one place": ("softmax", f"{HALVES}\nprefetch X q.0 i then=j.0", "in several places"),
+    "prefetch shared, an odd number of lines": (
+        "softmax",
+        f"{HALVES.replace('32', '16')}\nprefetch X q.0 i places=4 then=j.0",
+        "not shared evenly",
+    ),
     "prefetch in places of a short row": ("softmax_short", "split j 4 tail=cut\nvectorize j.1\nprefetch X j.0 i places=4", "no more than a page"),
     "prefetch of what is never so far": ("softmax_short", "split j 4 tail=cut\nvectorize j.1\nprefetch X j.0 i over=4096", "never so far"),
     "prefetch without vectors": ("softmax", "prefetch X q i", "no vector loop"),
@@ -381,3 +395,18 @@ def test_hints_in_places_ask_for_each_line_of_a_row_once(width: int) -> None:
     assert sorted(asked) == list(range(0, length, min(width, 16)))
     parts = [{at * 4 // length for at in asked[k : k + 4]} for k in range(0, len(asked), 4)]
     assert all(part == {0, 1, 2, 3} for part in parts)
+
+
+@pytest.mark.parametrize("width", [32, 64])
+def test_hints_that_two_loops_share_ask_for_each_line_of_a_row_once(width: int) -> None:
+    before = module("softmax")
+    script = f"{HALVES.replace('32', str(width))}\nprefetch X q.0 i places=4 then=j.0"
+    kernel = replay(unique(before.kernels[0]), Facts.of(before), script)
+    length = 1024
+    asked: list[list[object]] = []
+    for axis in ("q.0", "j.0"):
+        loop = next(s for s in statements(kernel.body) if isinstance(s, Loop) and s.axis == axis)
+        hints = [s for s in statements(loop.body) if isinstance(s, Prefetch)]
+        asked.append([evaluate(h.index[1], {"N": length, axis: k}) for k in range(length // width) for h in hints])
+    assert len(asked[0]) == len(asked[1])
+    assert sorted(asked[0] + asked[1]) == list(range(0, length, 16))

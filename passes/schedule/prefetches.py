@@ -32,6 +32,7 @@ def prefetch(
     places: int = 1,
     most: int = 0,
     over: int = 0,
+    then: str = "",
 ) -> Kernel:
     """Ask, in each iteration of a loop, for what the next iteration of a loop around it (or the one so many `trips` on), or of itself, reads of a buffer there.
 
@@ -52,6 +53,16 @@ def prefetch(
             for k in 0 .. 16 vector:      →        prefetch X[i, (j % 4 * (N // 16 // 4) + j // 4) * 16] ahead N
               … X[i, j * 16 + k] …                 for k in 0 .. 16 vector:
                                                      … X[i, j * 16 + k] …
+
+    With `then`, a later loop of the row that runs as long asks for the second half of each part: memory brings lines at a steady pace, so a loop that asks for all of them waits for that, and the next one
+    has nothing on its way.
+
+        for j in 0 .. N // 16:                  for j in 0 .. N // 16:
+          for k in 0 .. 16 vector:                prefetch X[i, (the lines of the first halves)] ahead N
+            … X[i, j * 16 + k] …           →      …
+        for l in 0 .. N // 16:                  for l in 0 .. N // 16:
+          …                                       prefetch X[i, (the lines of the second halves)] ahead N
+                                                  …
 
     With `most`, nothing is asked for that lies more than so many bytes ahead: a longer row leaves the caches before it is read.  With `over`, only what lies more than so many ahead.
 
@@ -128,18 +139,26 @@ def prefetch(
             raise StepError(f"prefetch: every iteration of `{row}` reads the same")
     each = min(lanes, max(1, LINE // held.dtype.bytes))
     starts: list[Expr] = [const(k) for k in range(0, lanes, each)]
+    later = _as_long(kernel, then, loop, row) if then else None
+    shares: list[tuple[Loop, list[Expr]]] = [(loop, starts)]
     if places > 1:
         if bytes or near or inner is not block or loop.start is not ZERO or loop.step is not ONE or stride(address_of(read), axis) != lanes:
             raise StepError(f"prefetch: `{axis}` reads no row of `{buffer}` from its begin to its end")
         at_most = upper(loop.stop * lanes * held.dtype.bytes, facts.known)
         if at_most is not None and at_most <= PAGE:
             raise StepError(f"prefetch: what `{axis}` reads of `{buffer}` is no more than a page")
-        starts = [line * each for line in _spread(loop, len(starts), places)]
+        shares = [(x, [line * each for line in lines]) for x, lines in _spread([loop] if later is None else [loop, later], len(starts), places)]
+    elif then:
+        raise StepError("prefetch: `then` shares what is asked for in several places")
     where = {var(axis): ZERO} if places > 1 else {}
-    hints: Block = tuple(Prefetch(buffer, tuple(substitute(e, {**where, var(block.axis): at}) for e in read.args), ahead) for at in starts)
-    if inner.axis in read.names and inner is not block:
-        line = fresh(f"{inner.axis}.p", names_taken(kernel))
-        hints = (Loop(line, ZERO, inner.stop, substitute_block(hints, {var(inner.axis): var(line)}), "unroll"),)
+
+    def hints_at(starts: Sequence[Expr]) -> Block:
+        hints: Block = tuple(Prefetch(buffer, tuple(substitute(e, {**where, var(block.axis): at}) for e in read.args), ahead) for at in starts)
+        if inner.axis in read.names and inner is not block:
+            line = fresh(f"{inner.axis}.p", names_taken(kernel))
+            hints = (Loop(line, ZERO, inner.stop, substitute_block(hints, {var(inner.axis): var(line)}), "unroll"),)
+        return hints
+
     enough = large(facts, buffer, least)
     if enough is FALSE:
         raise StepError(f"prefetch: `{buffer}` never has {least} bytes")
@@ -150,9 +169,33 @@ def prefetch(
     lines = LINE // (lanes * held.dtype.bytes)  # iterations that read one, where a vector is less
     new = mod(var(axis), const(lines)).eq(ZERO) if near and lines > 1 and stride(address_of(read), axis) == lanes else TRUE
     condition = both(enough, beyond, within, new) or TRUE
-    if condition is not TRUE:
-        hints = (If(condition, hints),)
-    return replace_loop(kernel, axis, lambda x: (*before, with_body(x, (*hints, *x.body))))
+    for asks, starts in shares:
+        hints = hints_at(starts) if condition is TRUE else (If(condition, hints_at(starts)),)
+        first = before if asks is loop else ()
+        kernel = replace_loop(kernel, asks.axis, lambda x, first=first, hints=hints: (*first, with_body(x, (*hints, *x.body))))
+    return kernel
+
+
+def _as_long(kernel: Kernel, axis: str, loop: Loop, row: str) -> Loop:
+    """The loop of this name that stands behind another in the same block of a row, and has as many iterations but for those that begin before a line does."""
+    found = next((x for x in _behind(kernel, loop, row) if x.axis == axis), None)
+    if found is None:
+        raise StepError(f"prefetch: no loop `{axis}` behind `{loop.axis}` in a block of `{row}` runs as long")
+    return found
+
+
+def as_long(kernel: Kernel, axis: str, row: str) -> list[str]:
+    """The loops over vectors behind one in a row that `prefetch` can name as `then`."""
+    return [x.axis for x in _behind(kernel, find(kernel, axis), row) if _vectors(x)[0] is not None]
+
+
+def _behind(kernel: Kernel, loop: Loop, row: str) -> list[Loop]:
+    path = [s for s in around(kernel, loop.axis)[:-1] if isinstance(s, Loop)]
+    block = path[-1].body if any(x.axis == row for x in path) else ()
+    block = next((s.body if loop in s.body else s.orelse for s in block if isinstance(s, If) and (loop in s.body or loop in s.orelse)), block)
+    later = [s for s in block[block.index(loop) + 1 :] if isinstance(s, Loop)] if loop in block else []
+    near = _aligned(block, {})
+    return [x for x in later if x.start is ZERO and x.step is ONE and simplify(substitute(x.stop, near)) is simplify(loop.stop)]
 
 
 def _pieces(kernel: Kernel, loop: Loop, held: Buffer, ahead: Expr) -> Block:
@@ -198,13 +241,19 @@ def _lines(loop: Loop, nest: Sequence[Loop], held: Buffer, read: Expr, ahead: Ex
     return hints
 
 
-def _spread(loop: Loop, hints: int, places: int) -> list[Expr]:
-    """Which lines of a row, counted from its begin, an iteration of the loop asks for by its so many hints, that they go through all of the row in so many places.  Of what does not fill the parts, less than
-    a line for each place, some is left out."""
-    turns = [var(loop.axis) * hints + k for k in range(hints)]
-    part = floordiv(loop.stop * hints, const(places))
+def _spread(loops: Sequence[Loop], hints: int, places: int) -> list[tuple[Loop, list[Expr]]]:
+    """Which lines of a row, counted from its begin, an iteration of each loop asks for, that all of them together, by so many hints in an iteration of the first if it were alone, go through all of the row in so
+    many places.  Of what does not fill the parts, less than a line for each place, some is left out."""
+    if hints % len(loops):
+        raise StepError(f"prefetch: {hints} lines are not shared evenly")
+    each = hints // len(loops)
+    part = floordiv(loops[0].stop * hints, const(places))
     part = part if hints % places == 0 else maximum(ONE, part)
-    return [simplify(mod(turn, const(places)) * part + floordiv(turn, const(places))) for turn in turns]
+    result: list[tuple[Loop, list[Expr]]] = []
+    for n, loop in enumerate(loops):
+        turns = [(loops[0].stop * n + var(loop.axis)) * each + k for k in range(each)]
+        result.append((loop, [simplify(mod(turn, const(places)) * part + floordiv(turn, const(places))) for turn in turns]))
+    return result
 
 
 def _decided(kernel: Kernel, facts: Facts, address: Expr, path: Sequence[Stmt], row: Loop, trips: int) -> Expr:

@@ -101,7 +101,9 @@ STEPS: dict[str, Step] = {
     "tensorize": Step(tensors.tensorize, "nn"),
     "align": Step(streams.align, "nn", {"least": "i"}),
     "stream_store": Step(streams.stream_store, "n", {"least": "i"}),
-    "prefetch": Step(prefetches.prefetch, "nnn", {"trips": "i", "bytes": "i", "near": "i", "least": "i", "places": "i", "most": "i", "over": "i"}),
+    "prefetch": Step(
+        prefetches.prefetch, "nnn", {"trips": "i", "bytes": "i", "near": "i", "least": "i", "places": "i", "most": "i", "over": "i", "then": "n"}
+    ),
     "prefetch_panel": Step(panels_ahead.prefetch_panel, "nnnn"),
     "region": Step(team.region, "n?", {"queue": "n"}),
 }

@@ -39,7 +39,10 @@ def prefetched(plan: Plan) -> None:
         # where to ask is worked out for each line: a fifth of the time of a short row
         dear = width * plan.facts.buffers[buffer].dtype.bytes <= LINE
         over = {"over": PAGE} if under else {}
-        if (not dear or under) and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, **over):
+        later = next(iter(prefetches.as_long(plan.kernel, axis, row)), None)
+        if later and not under and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, then=later):
+            plan.note(f"{note}, in {cost.PLACES} places at once, and `{later}` for half of it")
+        elif (not dear or under) and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, **over):
             plan.note(f"{note}, in {cost.PLACES} places at once")
         elif not plan.tried("prefetch", buffer, axis, row):
             plan.note(note)
