@@ -33,7 +33,10 @@ def measure(input_: str, target: str, runs: int) -> list[Times]:
         (compilation,) = compilations(input_, Settings(runtime=runtime, target=name or None))
         ir = compilation.elaborate()
         times: Times = {}
-        for p, run in [(p, p.load()) for p in PIPELINE if compilation.options.level in p.levels]:
+        for p in PIPELINE:
+            if compilation.options.level not in p.levels or not p.when(ir, compilation.target, compilation.options):
+                continue
+            run = p.load()
             began = process_time()
             ir = run(ir, compilation.target, compilation.options)
             times[p.name] = process_time() - began
