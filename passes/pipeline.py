@@ -7,12 +7,12 @@ composite takes to go through them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from time import perf_counter
 from typing import Any
 
-from ..ir.errors import CompilerBug
+from ..ir.errors import CompilerBug, LuminalError
 from ..ir.instructions import QUOTIENT
 from ..ir.record import record
 from ..ir.target import Options, Target
@@ -20,6 +20,7 @@ from .reading import several_reductions
 
 IR = Any  # Graph | kernel.Module | Program
 LEVELS = ("graph", "kernel", "program")
+EACH = False  # whether to verify after each pass that has changed something, as the tests do: it takes a sixth as long as the passes
 
 
 @record
@@ -200,15 +201,13 @@ def run_pipeline(
     stop_level: str | None = None,
     after: str | None = None,
 ) -> IR:
-    """Run the passes that follow a level, and verify after each that has changed something.
+    """Run the passes that follow a level, and verify what comes out of the last one of each level.
 
     `start` is the level of `ir` (graph, kernel, program): every pass from the first one that takes it is run, so an intermediate file may be cut anywhere
     inside the graph or kernel level; passes leave alone what they have done before.  A program is taken as it is.  `stop_after` names a pass, `stop_level` a level (its last pass); both None: to the end.
     `after` names a pass that the IR has come through: only those behind it are run.
-    Raises what the passes raise (Unsupported), and CompilerBug where a pass breaks a verify rule.
+    Raises what the passes raise (Unsupported), and CompilerBug where a pass breaks a verify rule: passes are deterministic, so which one that was is found by running them again.
     """
-    from ..ir.verify import verify
-
     # a program is finished text, as assembly is: only what a pass of another level made is worked on further
     passes = [p for p in PIPELINE if LEVELS.index(p.source) >= LEVELS.index(start)] if start != "program" else []
     if after is not None:
@@ -218,20 +217,30 @@ def run_pipeline(
         passes = [p for p in passes if LEVELS.index(p.result) <= LEVELS.index(stop_level)]
     if stop_after in [p.name for p in passes]:
         passes = passes[: [p.name for p in passes].index(stop_after) + 1]
+    passes = [p for p in passes if options.level in p.levels and p.name not in options.left_out]
+    try:
+        return _run(ir, passes, target, options, observer, EACH)
+    except Exception as wrong:
+        if not EACH and (isinstance(wrong, CompilerBug) or not isinstance(wrong, LuminalError)):
+            _run(ir, passes, target, options, None, True)  # says which pass broke a rule, if it was that
+        raise
+
+
+def _run(ir: IR, passes: Sequence[Pass], target: Target, options: Options, observer: Observer | None, each: bool) -> IR:
+    from ..ir.verify import verify
+
     verified: IR = None
-    for p in passes:
-        if options.level not in p.levels or p.name in options.left_out:
-            continue
+    for p, following in zip(passes, [*passes[1:], None], strict=True):
         run = p.load() if p.when(ir, target, options) else _unchanged
         began = perf_counter()  # after loading: what a pass costs is not what Python's imports cost
         ir = run(ir, target, options)
         seconds = perf_counter() - began
-        if ir is not verified and ir != verified:
+        if (each or following is None or following.result != p.result) and ir is not verified and ir != verified:
             try:
                 verify(ir)
             except CompilerBug as bug:
                 raise CompilerBug(p.name, str(bug)) from bug
-        verified = ir
+            verified = ir
         if observer is not None:
             observer(p.name, p.result, ir, seconds)
     return ir

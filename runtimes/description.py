@@ -57,6 +57,7 @@ FORMS = (
 )  # fmt: skip
 FIELDS = ("T", "E", "f", "n", "to", "from", "buffer", "attr")  # what a spelling may name besides operands
 _TOML = {str: "a string", int: "an integer", float: "a float", bool: "a boolean", list: "an array", dict: "a table"}
+OURS = Path(__file__).parent
 _TOP = {
     "name": str,
     "summary": str,
@@ -86,7 +87,8 @@ def read_description(folder: Path) -> Description:
         raise UsageError(f"{folder} is no runtime: it holds no runtime.toml") from None
     except (tomli.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: {error}") from None
-    check(table, str(file))
+    if folder.parent != OURS:  # those are held by the tests
+        check(table, str(file))
     return describe(table, folder)
 
 
