@@ -37,7 +37,6 @@ Memory forms and other program-level expressions are spelled in the same table: 
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +187,9 @@ def _keys(table: dict[str, Any], known: dict[str, type], where: str) -> None:
 
 def _known(name: str, known: Any, where: str, what: str) -> None:
     if name not in known:
-        near = difflib.get_close_matches(name, list(known), 1)
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, list(known), 1)
         hint = f"; did you mean `{near[0]}`?" if near else f"; known: {', '.join(sorted(known))}"
         raise UsageError(f"{where}: unknown {what} `{name}`{hint}")
 
