@@ -34,11 +34,12 @@ def measure(input_: str, target: str, runs: int) -> list[Times]:
         ir = compilation.elaborate()
         times: Times = {}
         for p in PIPELINE:
-            if compilation.options.level not in p.levels or not p.when(ir, compilation.target, compilation.options):
+            if compilation.options.level not in p.levels:
                 continue
-            run = p.load()
+            run = p.load() if p.when(ir, compilation.target, compilation.options) else None
             began = process_time()
-            ir = run(ir, compilation.target, compilation.options)
+            if run is not None:
+                ir = run(ir, compilation.target, compilation.options)
             times[p.name] = process_time() - began
         found.append(times)
     return found

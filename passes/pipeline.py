@@ -230,12 +230,12 @@ def _run(ir: IR, passes: Sequence[Pass], target: Target, options: Options, obser
     from ..ir.verify import verify
 
     verified: IR = None
-    for p, following in zip(passes, [*passes[1:], None], strict=True):
+    for number, p in enumerate(passes, 1):
         run = p.load() if p.when(ir, target, options) else _unchanged
         began = perf_counter()  # after loading: what a pass costs is not what Python's imports cost
         ir = run(ir, target, options)
         seconds = perf_counter() - began
-        if (each or following is None or following.result != p.result) and ir is not verified and ir != verified:
+        if (each or number == len(passes) or passes[number].result != p.result) and ir is not verified and ir != verified:
             try:
                 verify(ir)
             except CompilerBug as bug:

@@ -72,6 +72,12 @@ def test_a_pass_with_nothing_to_do_is_not_loaded(program: Any, monkeypatch: pyte
     assert not {"pick", "row_axes", "shorten_filters", "share_reciprocals"} & set(loaded)
 
 
+def test_a_program_is_taken_as_it_is(program: Any) -> None:
+    made = program()
+    (compilation,) = compilations("softmax", Settings(runtime="clang", target="x86-64-v3"))
+    assert pipeline.run_pipeline(made, "program", compilation.target, compilation.options) is made
+
+
 @pytest.mark.parametrize("stop", ["cascade", "pick"])
 def test_stopping_after_a_pass_that_has_nothing_to_do(stop: str) -> None:
     (compilation,) = compilations("samples/gemm.toml", Settings(runtime="clang"))
