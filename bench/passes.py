@@ -33,9 +33,13 @@ def measure(input_: str, target: str, runs: int) -> list[Times]:
         (compilation,) = compilations(input_, Settings(runtime=runtime, target=name or None))
         ir = compilation.elaborate()
         times: Times = {}
-        for p, run in [(p, p.load()) for p in PIPELINE if compilation.options.level in p.levels]:
+        for p in PIPELINE:
+            if compilation.options.level not in p.levels:
+                continue
+            run = p.load() if p.when(ir, compilation.target, compilation.options) else None
             began = process_time()
-            ir = run(ir, compilation.target, compilation.options)
+            if run is not None:
+                ir = run(ir, compilation.target, compilation.options)
             times[p.name] = process_time() - began
         found.append(times)
     return found

@@ -14,9 +14,7 @@ from ..ir.tensor import Tensor, show_shape
 from . import scalars
 from .diagnostics import shorten
 from .frame import BROKEN, Found, Silenced
-from .locals import Kinds, Memory, Plain, Rows, count_targets
-from .loop_lowering import known_before, space_of
-from .loop_tensors import store
+from .locals import Kinds, Memory, Plain, Rows, count_targets, known_before, space_of
 from .loop_values import LoopValues
 from .names import fold, unique
 from .scalars import Scalar
@@ -238,6 +236,8 @@ class Ground:
         """Store into memory, in its dtype; a weak one takes the value's.  Rows go to the elements that the indices leave, and so does a number."""
         to = self.agreed(name, memory, value.kind if isinstance(value, Rows) else value, combiner, form)
         if isinstance(value, Rows):
+            from .loop_tensors import store
+
             store(value, memory, at, combiner, form or self.form)
         else:
             self.block.append(Store(memory.name, at, scalars.retype(value, to), combiner, (form or self.form).place.span))

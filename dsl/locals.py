@@ -9,8 +9,9 @@ from ..ir.expr import const
 from ..ir.graph import Shape
 from ..ir.record import record
 from ..ir.tensor import Tensor
+from ..ir.walks import leaves
 from .names import fold
-from .scalars import Scalar
+from .scalars import Scalar, has_loads
 from .sexpr import Form, List, Symbol
 
 if TYPE_CHECKING:
@@ -80,6 +81,15 @@ class Kinds:
     def weak(self, key: Any) -> str:
         kind = self.found[key]
         return kind if isinstance(kind, str) else ""
+
+
+def known_before(shape: Shape) -> bool:
+    """The extents speak of sizes alone."""
+    return not any(leaves(e, "var") or has_loads(e) for e in shape)
+
+
+def space_of(shape: Shape) -> str:
+    return "register" if not shape else "stack" if all(e.is_const for e in shape) else "private"
 
 
 def is_element(place: Form) -> TypeGuard[List]:

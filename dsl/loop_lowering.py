@@ -29,7 +29,7 @@ from ..ir.renaming import rename_buffers
 from ..ir.simplify import assuming, simplify
 from ..ir.tensor import BuildError, Tensor
 from ..ir.walks import leaves, substitute
-from .locals import Memory
+from .locals import Memory, known_before, space_of
 from .scalars import has_loads
 
 if TYPE_CHECKING:
@@ -302,15 +302,6 @@ class Lowering:
         self.emit(Loop(name, ZERO, extent, tuple(block)))
 
 
-def known_before(shape: Shape) -> bool:
-    """The extents speak of sizes alone."""
-    return not any(leaves(e, "var") or has_loads(e) for e in shape)
-
-
-def space_of(shape: Shape) -> str:
-    return "register" if not shape else "stack" if all(e.is_const for e in shape) else "private"
-
-
 def costly(node: Node) -> bool:
     """It is dearer to compute than to keep."""
     return node.op in OPS and (OPS[node.op].accepts == "smooth" or node.op in ("mod", "floordiv", "pow"))
@@ -330,4 +321,4 @@ def rename_stores(block: list[Stmt], old: str, new: str, point: Point) -> list[S
     return list(map_block(tuple(block), change))
 
 
-__all__ = ["Lowering", "known_before", "space_of"]
+__all__ = ["Lowering"]

@@ -26,7 +26,6 @@ from .diagnostics import nearest, shorten
 from .frame import BROKEN
 from .ground import Ground
 from .locals import ACCUMULATE, Kinds, Memory, Plain, Rows, count_targets, is_element, targets
-from .loop_tensors import updated
 from .loop_values import LoopValues
 from .names import fold
 from .recovery import also, silence
@@ -347,6 +346,8 @@ class Walk(Ground):
         else:
             raise error("E0601", f"`{shorten(place.source_text)}` cannot be assigned", place.place, "expected: a name or (aref T i…)")
         if isinstance(value, Rows):
+            from .loop_tensors import updated
+
             value = updated(value, head, memory, at, form)
         elif head == "decf":
             value = scalars.apply("neg", [value], "decf")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from . import transcendental as t
 from .dtypes import DType, f32, f64
 from .errors import CompilerBug
 from .expr import Expr, call, cast, const
@@ -159,14 +158,26 @@ def integer_power(d: DType, x: Expr, y: Expr) -> Expr:
 
 
 def power(d: DType, x: Expr, y: Expr) -> Expr:
-    return t.power(d, x, y) if d.is_float else integer_power(d, x, y)
+    return _by_series("power")(d, x, y) if d.is_float else integer_power(d, x, y)
+
+
+def _by_series(name: str) -> Callable[..., Expr]:
+    """One of `transcendental.py`, which is imported when somebody asks for it: few composites do."""
+
+    def made(d: DType, *operands: Expr) -> Expr:
+        from . import transcendental
+
+        return getattr(transcendental, name)(d, *operands)
+
+    return made
 
 
 DECOMPOSITIONS: dict[str, Callable[..., Expr]] = {
     "sub": sub, "neg": neg, "div": divide, "min": minimum, "abs": absolute, "sign": sign, "equal": equal, "not_equal": not_equal, "less_equal": less_equal,
     "bit_not": bit_not, "isnan": isnan, "isinf": isinf, "floor": floor, "ceil": ceil, "trunc": trunc, "round": round_even, "rsqrt": rsqrt, "pow": power,
-    "exp": t.exp, "expm1": t.expm1, "log": t.log, "log1p": t.log1p, "cos": t.cos, "tan": t.tan, "asin": t.asin, "acos": t.acos, "atan": t.atan,
-    "sinh": t.sinh, "cosh": t.cosh, "tanh": t.tanh, "asinh": t.asinh, "acosh": t.acosh, "atanh": t.atanh, "erf": t.erf,
+    **{name: _by_series(name) for name in (
+        "exp", "expm1", "log", "log1p", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf",
+    )},
 }  # fmt: skip
 
 # Right in any float dtype: they only select, compare, or multiply by one.  isinf is none of them: f8e4m3 has no infinity to compare with.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from .contraction_order import contraction_order, kept_names
 from .expr import ONE, ZERO, Expr, axis
 from .graph import Node, elementwise, reduce_node
 from .reductions import Reductions
@@ -47,6 +46,8 @@ class Contractions(Reductions):
     def einsum(self, spec: str, *xs: Tensor) -> Tensor:
         """np.einsum, any number of operands, repeated and dropped indices, `...`, and the implicit output of a spec without `->`; E0311, E0313, E0316.
         More than two operands are contracted pairwise, in an order with few multiplications."""
+        from .contraction_order import contraction_order, kept_names
+
         if len(xs) > MAX_OPERANDS or len(spec) > MAX_LETTERS:
             raise BuildError(
                 "E0316", f"einsum of {len(xs)} operands and {len(spec)} characters; at most {MAX_OPERANDS} and {MAX_LETTERS} are allowed"

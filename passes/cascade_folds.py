@@ -13,8 +13,9 @@ from ..ir.graph import Graph, Node, View, identity, postorder, users
 from ..ir.kernel import Nest
 from ..ir.primops import OPS
 from ..ir.walks import leaves
-from .cascade_groups import Corrected, Group, Key, apart, private, reads_of, scores_of, spread
+from .cascade_groups import Corrected, Group, Key, apart, private, scores_of, spread
 from .folds import Order, copies, fold, order
+from .reading import reads_of
 from .separate import unguarded
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import field
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..ir.expr import ONE, axis
 from ..ir.graph import Graph, Node, Shape, View, postorder, users
@@ -24,6 +24,7 @@ from ..ir.record import changing
 from ..ir.target import Target
 from ..ir.walks import leaves
 from .costs import nominal, points
+from .reading import reads_of
 from .separate import Exponent
 
 WIDEST = 512  # positions of further axes on nominal sizes: what a row has summed so far is read and written once a tile, which costs less than its scores would up to here
@@ -167,22 +168,6 @@ Key = tuple[Node, tuple[int, ...]]  # scores, and which of their axes is reduced
 def pointwise_reads(n: Node) -> Iterable[View]:
     """What the body of a reduction reads: every view, over the domain of the body, that is no pointwise operator."""
     return reads_of(n.args[0])
-
-
-def reads_of(value: View) -> Iterable[View]:
-    """What a value is made of: every view, over the domain of the value's user, that is no pointwise operator."""
-    seen: set[tuple[Node, Any]] = set()
-    stack = [value]
-    while stack:
-        view = stack.pop()
-        if (view.node, view.index) in seen:
-            continue
-        seen.add((view.node, view.index))
-        if view.node.op in OPS:
-            mapping = {axis(k): e for k, e in enumerate(view.index)}
-            stack.extend(a.through(mapping) for a in view.node.args)
-        else:
-            yield view
 
 
 def scores_of(n: Node) -> dict[Key, tuple[int, ...]]:

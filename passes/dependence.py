@@ -15,7 +15,6 @@ from ..ir.polynomial import Poly, atoms, constant, is_constant, name, plus, poly
 from ..ir.simplify import assuming, prove
 from ..ir.walks import postorder, substitution
 from .domains import Trip, within
-from .emptiness import is_empty
 from .loop_records import Event, Read
 
 Access = Event | Read
@@ -73,6 +72,8 @@ def _prove_apart(a: Access, b: Access, level: int, inside_of: Callable[[tuple[Tr
     smaller = a.loops[level].var.lt(renamed[b.loops[level].var]) if level < _common(a, b) else None
     inside = assuming(inside_of(loops), both(smaller, positional(a.guard), positional(guard_b)))
     limits = _limits(inside, same)
+    from .emptiness import is_empty
+
     empty = is_empty(same, limits)
     if empty is not None and (empty or all(_plain(p) for p in (*same, *limits))):
         return empty

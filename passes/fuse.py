@@ -29,9 +29,9 @@ from ..ir.record import record, replace
 from ..ir.simplify import assuming, prove, prove_le, simplify
 from ..ir.target import Options, Target
 from ..ir.walks import leaves, substitute
-from .cascade_groups import reads_of
 from .choices import order
 from .costs import nominal, operation, points, read, write
+from .reading import reads_of
 
 STRUCTURAL = frozenset({"nest", "scatter", "update", "scan", "contiguous"})
 LEAVES = frozenset({"input", "const", "iota", "reached"})

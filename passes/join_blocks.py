@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
+from typing import TYPE_CHECKING
 
 from ..ir.bounds import Known
 from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, call, ceildiv, const, floordiv, maximum, minimum, product, total, var
@@ -29,13 +30,15 @@ from ..ir.renaming import Names, defined, unique_locals
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, rewrite
-from .blocks import Axes, Cut, Form, blocked, form_of
 from .rows import Rows, rows_of
 from .schedule import Facts, is_scheduled
 from .schedule.cost import blocking
 from .schedule.direct import in_place
 from .schedule.plan import Plan
 from .schedule.roles import Contraction, contraction
+
+if TYPE_CHECKING:
+    from .blocks import Axes, Form
 
 
 def join_blocks(ir: Module, target: Target, options: Options) -> Module:
@@ -124,6 +127,8 @@ class _Search:
 
     def grown(self, axes: Axes, length: Expr) -> dict[int, Form] | None:
         """How each kernel that touches these tensors goes through the positions."""
+        from .blocks import form_of
+
         touching = [k for k, r in enumerate(self.kernels) if any(n in r.accesses and r.accesses[n] for n in axes)]
         units: list[Expr | None] = [None]
         for unit in units:
@@ -205,6 +210,8 @@ def _joined(ir: Module, kernels: list[Rows], chains: list[_Chain], known: Known)
 
 
 def _in_blocks(ir: Module, kernels: list[Rows], c: _Chain, known: Known) -> Kernel:
+    from .blocks import Cut, blocked
+
     members = {k: c.members[k] for k in sorted(c.members)}
     touched = {n for k in members for n in kernels[k].kernel.buffers}
     buffers = {b.name: ir.buffer(b.name) for b in (*ir.ports, *ir.temps) if b.name in touched}

@@ -12,13 +12,17 @@ Events that stay together, and those that no node says (`stuck`), are a *group* 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..ir.record import replace
 from ..ir.walks import postorder
 from .dependence import Dependences, is_data
 from .domains import NotTensor
 from .loop_events import Events
 from .loop_records import Event, Read, Unknown
-from .overlaps import Turned, turned
+
+if TYPE_CHECKING:
+    from .overlaps import Turned
 
 
 class Order:
@@ -70,6 +74,8 @@ class Order:
         if not w.combiner and len(kept) < len(w.loops):
             self.stick(k, w, "is stored again by later iterations of a loop")
         elif self.pairs.meet(one, one):
+            from .overlaps import turned
+
             turn = turned(w, self.found.arrays[w.buffer][1])
             if turn is None:
                 self.stick(k, "two iterations may store the same element:", w)

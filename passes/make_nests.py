@@ -31,12 +31,10 @@ from ..ir.target import Options, Target
 from ..ir.text.expressions import show_expr
 from ..ir.walks import substitute
 from .borders import split_borders
-from .cascade import why_not
 from .choices import choice, order, size_condition
 from .homes import Piece, bind, loads, zeros_block
 from .nest_body import OUTPUT_AXES, NestBody
-from .short_rows import either, short_row, without_cascades
-from .split_cascade import Split, part_buffers, write_parts, write_results
+from .reading import several_reductions
 
 REAL = frozenset({"contiguous", "nest", "scatter", "update", "scan"})
 
@@ -57,6 +55,15 @@ def _distinct_outputs(graph: Graph) -> Graph:
         seen.add(node)
         outputs.append(node)
     return graph.with_outputs(tuple(outputs))
+
+
+def _reasons(graph: Graph, target: Target) -> tuple[str, ...]:
+    """What is in the way of a cascade."""
+    if not several_reductions(graph.nodes()):
+        return ()
+    from .cascade import why_not
+
+    return why_not(graph, target)
 
 
 class _Maker:
@@ -106,7 +113,7 @@ class _Maker:
                 block = split_borders(block, self.known, Names((*locals_.taken, *names.values())).fresh)
             used = loads(block).keys() | written(block)
             if len(kernels) == len(plan.kernels) - 1 and self.options.level > 1:
-                notes = (*notes, *why_not(graph, self.target))
+                notes = (*notes, *_reasons(graph, self.target))
             kernels.append(Kernel(f"{graph.name}_{len(kernels)}", tuple(n for n in order if n in used and n not in self.scalars), block, notes=notes))
         return Module(graph.name, graph.sizes, graph.ports, temps, tuple(kernels), graph.derived, graph.requires, graph.documentation, graph.source)
 
@@ -196,8 +203,11 @@ class _Maker:
             notes += body.notes
             if short is None or short is TRUE:
                 break
-        block = blocks[0] if short is None or len(blocks) == 1 else either(short, blocks[0], blocks[1], self.names.taken)
-        return Piece((name,), block, notes=tuple(notes))
+        if short is None or len(blocks) == 1:
+            return Piece((name,), blocks[0], notes=tuple(notes))
+        from .short_rows import either
+
+        return Piece((name,), either(short, blocks[0], blocks[1], self.names.taken), notes=tuple(notes))
 
     def _two_ways(self, node: Node, name: str, condition: Expr) -> Block:
         """A value that depends on the sizes alone in another way: a nest for each."""
@@ -226,6 +236,8 @@ class _Maker:
         """The node without its cascade, and under which condition that is better; the node itself and None where it never is."""
         if node not in self.rows or self.target.gpu:
             return node, None
+        from .short_rows import short_row, without_cascades
+
         plain = without_cascades(node, self.version)
         ((places),) = self.rows[node].values()
         condition = short_row(node, plain, len(places)) if places == tuple(range(len(places))) else None
@@ -235,6 +247,10 @@ class _Maker:
     def _divided(self, group: list[Node], piece: Piece) -> Piece:
         """A piece that computes a cascade row by row, with what takes its place where rows are few and long (`split_cascade.py`)."""
         rows = self.rows.get(group[0], {})
+        if not rows:
+            return piece
+        from .split_cascade import Split, part_buffers, write_parts, write_results
+
         for args in rows:
             cascade = self.cascades[args]
             split = Split.of(cascade, self.known)

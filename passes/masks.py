@@ -12,7 +12,7 @@ from ..ir.graph import Node, View, postorder
 from ..ir.polynomial import coefficient, degree, expr, is_constant, poly, scaled
 from ..ir.primops import OPS
 from ..ir.simplify import simplify
-from .cascade_groups import reads_of
+from .reading import reads_of
 from .walk import Walk
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, DType, bool_
@@ -27,8 +28,10 @@ from ..ir.program import BAD_INDEX
 from ..ir.renaming import Names
 from ..ir.simplify import assuming, prove, simplify
 from ..ir.walks import postorder, substitute
-from .nest_cascade import CascadeLoops
 from .walk import Walk, run
+
+if TYPE_CHECKING:
+    from .nest_cascade import CascadeLoops
 
 Point = tuple[Expr, ...]
 
@@ -62,7 +65,7 @@ class NestBody:
         self.notes: list[str] = []  # for `--why`
         self.nothing = Known({})
         self.cascades: dict[tuple[tuple[View, ...], Point], CascadeLoops] = {}
-        self.loops_of: Callable[[NestBody, Node, Point], CascadeLoops] = CascadeLoops
+        self.loops_of: Callable[[NestBody, Node, Point], CascadeLoops] | None = None  # None: as `nest_cascade` writes them
         self.asked: dict[tuple[View, ...], set[int]] = {}  # of a cascade: the states that somebody outside of it reads; not there: any of them
         self.lets: dict[Expr, Expr] = {}  # value -> the name that it has in an outer scope
         self.inside: dict[Expr, list[Expr] | None] = {}  # load -> the guards under one of which its index is inside; None = always
@@ -336,8 +339,10 @@ class NestBody:
         rows = tuple(at[j] for j in range(len(node.attr.extents)))
         found = self.cascades.get((node.args, rows))
         if found is None:
+            from .nest_cascade import CascadeLoops
+
             user, self.current = self.current, self.placed(*rows)
-            found = self.cascades[node.args, rows] = self.loops_of(self, node, rows)
+            found = self.cascades[node.args, rows] = (self.loops_of or CascadeLoops)(self, node, rows)
             yield found.loops()
             self.current = user
         return found.value(node.attr.result, point)

@@ -1,22 +1,26 @@
 """THE list of passes, in order, each with the reason why it stands where it stands.
 
 A pass takes valid IR and returns valid IR of its result level; it never mutates, never touches a file, never asks the machine (the target says).
-`levels` are the -O levels that run it.
+`levels` are the -O levels that run it, and where `when` does not hold it has nothing to do, so that it is not even imported: importing all of them takes as long as a small
+composite takes to go through them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from time import perf_counter
 from typing import Any
 
-from ..ir.errors import CompilerBug
+from ..ir.errors import CompilerBug, LuminalError
+from ..ir.instructions import QUOTIENT
 from ..ir.record import record
 from ..ir.target import Options, Target
+from .reading import several_reductions
 
 IR = Any  # Graph | kernel.Module | Program
 LEVELS = ("graph", "kernel", "program")
+EACH = False  # whether to verify after each pass that has changed something, as the tests do: it takes a sixth as long as the passes
 
 
 @record
@@ -27,23 +31,38 @@ class Pass:
     reason: str
     levels: frozenset[int] = frozenset({0, 1, 2, 3})
     optional: bool = False  # a search may try what comes out without it
+    when: Callable[[IR, Target, Options], bool] = lambda ir, target, options: True
 
     def load(self) -> Callable[[IR, Target, Options], IR]:
         """The pass itself; its module is imported when it is first asked for."""
         return getattr(import_module(f".{self.name}", __package__), self.name)
 
 
+def _has(op: str) -> Callable[[IR, Target, Options], bool]:
+    """A graph with a node of this kind."""
+    return lambda ir, target, options: any(n.op == op for n in ir.nodes())
+
+
+def _several_kernels(ir: IR, target: Target, options: Options) -> bool:
+    return len(ir.kernels) > 1
+
+
+def _only_fast(ir: IR, target: Target, options: Options) -> bool:
+    return options.fast
+
+
 PIPELINE: tuple[Pass, ...] = (
     Pass("raise_loops", "graph", "graph", "first: whatever is tensor algebra must look like it before anything matches on it"),
-    Pass("widen_scatters", "graph", "graph", "before simplify, which then merges its casts with those that are there"),
+    Pass("widen_scatters", "graph", "graph", "before simplify, which then merges its casts with those that are there", when=_has("scatter")),
     Pass("simplify", "graph", "graph", "before fusing, so that dead and repeated work is not counted as traffic"),
-    Pass("shorten_filters", "graph", "graph", "on the simplified graph, which is what a run is judged by; only under --fast"),
+    Pass("shorten_filters", "graph", "graph", "on the simplified graph, which is what a run is judged by; only under --fast", when=_only_fast),
     Pass(
         "take_out_shifts",
         "graph",
         "graph",
         "after simplify, which shows what is added to what; before fusing, which would make the sums real",
         frozenset({2, 3}),
+        when=lambda ir, target, options: bool(target.instructions) and any(n.op == "reduce" and n.dtype.is_integer for n in ir.nodes()),
     ),
     Pass(
         "pick",
@@ -51,6 +70,7 @@ PIPELINE: tuple[Pass, ...] = (
         "graph",
         "after simplify, which composes views; before cascade and fuse, which would make rows of zeros with a one",
         frozenset({2, 3}),
+        when=_has("equal"),
     ),
     Pass(
         "running",
@@ -58,6 +78,7 @@ PIPELINE: tuple[Pass, ...] = (
         "graph",
         "after simplify, which makes conditions the domains of views; before fuse, which would make each position a sum of its own",
         frozenset({2, 3}),
+        when=_has("reduce"),
     ),
     Pass(
         "row_axes",
@@ -65,6 +86,7 @@ PIPELINE: tuple[Pass, ...] = (
         "graph",
         "after simplify, which composes views; before cascade, which then sees loops over the rows of its scores",
         frozenset({2, 3}),
+        when=_has("nest"),
     ),
     Pass(
         "cascade",
@@ -73,6 +95,7 @@ PIPELINE: tuple[Pass, ...] = (
         "before fusing: passes over an axis that become one need no tensor between them",
         frozenset({2, 3}),
         optional=True,
+        when=lambda ir, target, options: several_reductions(ir.nodes()),
     ),
     Pass("fuse", "graph", "graph", "last on the graph: it only marks what is made real, with every rewrite already done"),
     Pass("make_nests", "graph", "kernel", "one kernel for each node made real; loops are in logical order, nothing is scheduled"),
@@ -97,6 +120,7 @@ PIPELINE: tuple[Pass, ...] = (
         "kernel",
         "before kernels join: what makes the result of it is one that others may join; before scheduling, which tiles real contractions",
         frozenset({2, 3}),
+        when=lambda ir, target, options: bool(ir.temps) or any(p.pairs for p in ir.ports),
     ),
     Pass(
         "join_rows",
@@ -111,6 +135,7 @@ PIPELINE: tuple[Pass, ...] = (
         "kernel",
         "after join_rows, which finds what is done row by row; before scheduling, for the same reason",
         frozenset({2, 3}),
+        when=_several_kernels,
     ),
     Pass(
         "split_columns",
@@ -124,6 +149,7 @@ PIPELINE: tuple[Pass, ...] = (
         "kernel",
         "kernel",
         "before legalize, which decomposes what divisions are left where the target has none; only under --fast",
+        when=_only_fast,
     ),
     Pass("legalize", "kernel", "kernel", "before scheduling, so that a register budget counts the operations that are really emitted"),
     Pass(
@@ -132,6 +158,7 @@ PIPELINE: tuple[Pass, ...] = (
         "kernel",
         "before scheduling, which looks at one kernel at a time; after legalize, which tells what is computed with",
         frozenset({2, 3}),
+        when=_several_kernels,
     ),
     Pass(
         "join_blocks",
@@ -149,10 +176,16 @@ PIPELINE: tuple[Pass, ...] = (
         "program",
         "on vectors, which lower makes; before hoist, which computes the reciprocals ahead of the loops",
         frozenset({2, 3}),
+        when=lambda ir, target, options: QUOTIENT.name in target.instructions,
     ),
     Pass("hoist", "program", "program", "after simplify_index: it moves what that has made equal out of the loops"),
     Pass("outline", "program", "program", "last: a function by itself knows less of what stands around it", frozenset({2, 3})),
 )
+
+
+def _unchanged(ir: IR, target: Target, options: Options) -> IR:
+    return ir
+
 
 Observer = Callable[[str, str, IR, float], None]  # pass, level of its result, the result, seconds
 
@@ -168,15 +201,13 @@ def run_pipeline(
     stop_level: str | None = None,
     after: str | None = None,
 ) -> IR:
-    """Run the passes that follow a level, and verify after each that has changed something.
+    """Run the passes that follow a level, and verify what comes out of the last one of each level.
 
     `start` is the level of `ir` (graph, kernel, program): every pass from the first one that takes it is run, so an intermediate file may be cut anywhere
     inside the graph or kernel level; passes leave alone what they have done before.  A program is taken as it is.  `stop_after` names a pass, `stop_level` a level (its last pass); both None: to the end.
     `after` names a pass that the IR has come through: only those behind it are run.
-    Raises what the passes raise (Unsupported), and CompilerBug where a pass breaks a verify rule.
+    Raises what the passes raise (Unsupported), and CompilerBug where a pass breaks a verify rule: passes are deterministic, so which one that was is found by running them again.
     """
-    from ..ir.verify import verify
-
     # a program is finished text, as assembly is: only what a pass of another level made is worked on further
     passes = [p for p in PIPELINE if LEVELS.index(p.source) >= LEVELS.index(start)] if start != "program" else []
     if after is not None:
@@ -186,18 +217,30 @@ def run_pipeline(
         passes = [p for p in passes if LEVELS.index(p.result) <= LEVELS.index(stop_level)]
     if stop_after in [p.name for p in passes]:
         passes = passes[: [p.name for p in passes].index(stop_after) + 1]
+    passes = [p for p in passes if options.level in p.levels and p.name not in options.left_out]
+    try:
+        return _run(ir, passes, target, options, observer, EACH)
+    except Exception as wrong:
+        if not EACH and (isinstance(wrong, CompilerBug) or not isinstance(wrong, LuminalError)):
+            _run(ir, passes, target, options, None, True)  # says which pass broke a rule, if it was that
+        raise
+
+
+def _run(ir: IR, passes: Sequence[Pass], target: Target, options: Options, observer: Observer | None, each: bool) -> IR:
+    from ..ir.verify import verify
+
     verified: IR = None
-    # loaded before the clock starts: what a pass costs is not what Python's imports cost
-    for p, run in [(p, p.load()) for p in passes if options.level in p.levels and p.name not in options.left_out]:
-        began = perf_counter()
+    for number, p in enumerate(passes, 1):
+        run = p.load() if p.when(ir, target, options) else _unchanged
+        began = perf_counter()  # after loading: what a pass costs is not what Python's imports cost
         ir = run(ir, target, options)
         seconds = perf_counter() - began
-        if ir is not verified and ir != verified:
+        if (each or number == len(passes) or passes[number].result != p.result) and ir is not verified and ir != verified:
             try:
                 verify(ir)
             except CompilerBug as bug:
                 raise CompilerBug(p.name, str(bug)) from bug
-        verified = ir
+            verified = ir
         if observer is not None:
             observer(p.name, p.result, ir, seconds)
     return ir

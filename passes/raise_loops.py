@@ -83,13 +83,13 @@ def _raised(node: Node, pairs: Dependences, inout: frozenset[str], options: Opti
 
 def _parallel(node: Node, pairs: Dependences, target: Target, options: Options) -> Node | None:
     """A nest with its independent loops marked, its checks outside of the loops that they do not ask about, and without those that nobody wants."""
+    nest = node.attr.nest
+    if nest is None:
+        return None
     from .checks import checks_outside
     from .concurrency import marked
     from .local_arrays import made_global
 
-    nest = node.attr.nest
-    if nest is None:
-        return None
     if options.unchecked:
         nest = replace(nest, body=map_block(nest.body, lambda s: () if isinstance(s, Check) and s.code == BAD_INDEX else None))
     if not target.gpu:  # there, a check lets a thread leave out the access behind it

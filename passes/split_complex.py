@@ -14,7 +14,8 @@ product is such a store, and the loop that it runs along is serial.
 
 from __future__ import annotations
 
-from ..ir.complex_forms import Pair, multiply, split
+from typing import TYPE_CHECKING
+
 from ..ir.dtypes import DType, c64
 from ..ir.expr import ONE, ZERO, Expr, const, load, make, var
 from ..ir.graph import PARTS
@@ -22,6 +23,9 @@ from ..ir.kernel import Alloc, Block, Buffer, Check, If, Kernel, Let, Loop, Modu
 from ..ir.record import replace
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, rebuild
+
+if TYPE_CHECKING:
+    from ..ir.complex_forms import Pair
 
 
 def split_complex(module: Module, target: Target, options: Options) -> Module:
@@ -102,6 +106,8 @@ class _Splitter:
         return tuple(Let(f"{name}.{part}", x) for part, x in zip(PARTS, value, strict=True))
 
     def store(self, s: Store) -> Block:
+        from ..ir.complex_forms import multiply
+
         index = tuple(self.single(e) for e in s.index)
         value = self.value(s.value)
         if self.dtypes[s.buffer] is not c64:
@@ -150,6 +156,8 @@ class _Splitter:
         return self.done[root]
 
     def node(self, n: Expr, args: tuple[Expr | Pair, ...]) -> Expr | Pair:
+        from ..ir.complex_forms import split
+
         if not n.dtype.is_complex and not any(a.dtype.is_complex for a in n.args):
             return rebuild(n, args)  # type: ignore[arg-type]
         match n.op:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
@@ -33,9 +34,11 @@ from .lift import Lift, Operand, places
 from .loop_events import Events
 from .loop_order import Order
 from .loop_records import Event, Scan, stamped
-from .loop_slices import Slice
 from .overlaps import Turned
 from .stored_box import box_of, covering, whole
+
+if TYPE_CHECKING:
+    from .loop_slices import Slice
 
 _IN_MEMORY = frozenset({"nest", "update", "scatter", "scan"})
 
@@ -149,6 +152,8 @@ class _Versions:
     # ---- groups that stay loops
 
     def _slice(self, group: list[int]) -> Slice:
+        from .loop_slices import Slice
+
         stores = [s for k in group for s in self.found.events[k].stores]
         return Slice(self.nest.body, stores, frozenset(self.found.scalars))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +18,9 @@ def resolve_config(keys: tuple[ConfigKey, ...], given: Mapping[str, Any], runtim
     for name, value in given.items():
         key = known.get(name) or known.get(name.upper())
         if key is None:
-            near = difflib.get_close_matches(name.upper(), list(known), 1)
+            from difflib import get_close_matches
+
+            near = get_close_matches(name.upper(), list(known), 1)
             hint = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(sorted(known))}"
             raise UsageError(f"the runtime {runtime} has no configuration key `{name}`; {hint}")
         result[key.name] = _typed(key, value)

@@ -37,7 +37,6 @@ Memory forms and other program-level expressions are spelled in the same table: 
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +56,7 @@ FORMS = (
 )  # fmt: skip
 FIELDS = ("T", "E", "f", "n", "to", "from", "buffer", "attr")  # what a spelling may name besides operands
 _TOML = {str: "a string", int: "an integer", float: "a float", bool: "a boolean", list: "an array", dict: "a table"}
+OURS = Path(__file__).parent
 _TOP = {
     "name": str,
     "summary": str,
@@ -86,7 +86,8 @@ def read_description(folder: Path) -> Description:
         raise UsageError(f"{folder} is no runtime: it holds no runtime.toml") from None
     except (tomli.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: {error}") from None
-    check(table, str(file))
+    if folder.parent != OURS:  # those are held by the tests
+        check(table, str(file))
     return describe(table, folder)
 
 
@@ -186,7 +187,9 @@ def _keys(table: dict[str, Any], known: dict[str, type], where: str) -> None:
 
 def _known(name: str, known: Any, where: str, what: str) -> None:
     if name not in known:
-        near = difflib.get_close_matches(name, list(known), 1)
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, list(known), 1)
         hint = f"; did you mean `{near[0]}`?" if near else f"; known: {', '.join(sorted(known))}"
         raise UsageError(f"{where}: unknown {what} `{name}`{hint}")
 

@@ -145,7 +145,7 @@ class Helpers:
 
     def _module(self, name: str) -> Any:
         if name not in self._modules:
-            part = _parts(self._files).get(name)
+            part = _part(self._files, name)
             if part is None:
                 raise UsageError(f'`@{name}` or need("{name}"): there is no such helper in {self._places()}')
             template = _template(self._environment, part)
@@ -165,20 +165,28 @@ _SET = re.compile(r"^\{% set (\w+) = .*?%\}\n", re.MULTILINE | re.DOTALL)
 
 
 @cache
-def _parts(folders: tuple[Path, ...]) -> dict[str, str]:
-    """Macro -> the part of its file that it needs; a nearer folder hides a farther one.
+def _part(folders: tuple[Path, ...], name: str) -> str | None:
+    """The part of its file that a macro needs; None where there is no such macro.
 
     Jinja's compiler takes longer than all the rest of rendering, so only what is used is given to it: the macro, and of the file's other macros and
     constants those whose names it mentions.
     """
-    found: dict[str, str] = {}
+    pieces = _pieces(folders).get(name)
+    return None if pieces is None else _closure(name, pieces)
+
+
+@cache
+def _pieces(folders: tuple[Path, ...]) -> dict[str, dict[str, str]]:
+    """Macro -> the macros and constants of its file; a nearer folder hides a farther one."""
+    found: dict[str, dict[str, str]] = {}
     for folder in folders:
         for file in sorted((folder / "helpers").glob("*.j2")):
             text = file.read_text(encoding="utf-8")
             pieces = {m[1]: m[0] for m in _MACRO.finditer(text)}
             constants = {m[1]: m[0] for m in _SET.finditer(_MACRO.sub("", text))}
+            whole = constants | pieces
             for name in pieces:
-                found.setdefault(name, _closure(name, constants | pieces))
+                found.setdefault(name, whole)
     return found
 
 

@@ -6,7 +6,6 @@ driver of its own: `inherits = "clang"` in its `runtime.toml` takes the driver, 
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import os
 import re
@@ -55,7 +54,9 @@ def find(name_or_path: str | os.PathLike[str]) -> Runtime:
         except Exception as error:  # of code that is not ours
             raise UsageError(f"the installed runtime `{text}` ({installed[text]}): {type(error).__name__}: {error}") from error
         return _at(Path(next(iter(module.__path__))), installed[text])
-    near = difflib.get_close_matches(text, names(), 1)
+    from difflib import get_close_matches
+
+    near = get_close_matches(text, names(), 1)
     hint = f"did you mean `{near[0]}`?" if near else "known: " + ", ".join(names())
     raise UsageError(f"unknown runtime `{text}`; {hint}")
 

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,9 +41,15 @@ YOUNG = 3600.0  # seconds
 
 def folder(room: str) -> Path:
     """Where a room is: in the user's cache folder, or in $XDG_CACHE_HOME/luminal where that is set."""
+    return _home(os.environ.get("XDG_CACHE_HOME"), os.environ.get("HOME")) / room
+
+
+@cache
+def _home(cache_home: str | None, home: str | None) -> Path:
+    """Looked for once, as long as the environment says the same: each template asks."""
     from platformdirs import user_cache_path
 
-    return user_cache_path("luminal", appauthor=False) / room
+    return user_cache_path("luminal", appauthor=False)
 
 
 def due(room: str) -> bool:

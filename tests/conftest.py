@@ -62,6 +62,13 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _verify_each_pass() -> None:
+    from luminal.passes import pipeline
+
+    pipeline.EACH = True
+
+
+@pytest.fixture(scope="session", autouse=True)
 def key_of() -> Iterator[Callable[..., str | None]]:
     """Nothing is taken for compiled already: tests change constants of passes while they run, which no key can tell.  Gives the function that finds the key."""
     from luminal import kept_compilation

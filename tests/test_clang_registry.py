@@ -5,11 +5,13 @@ from pathlib import Path
 
 import luminal.runtimes
 import pytest
+import tomli
 from luminal.cli.main import run
 from luminal.compiler import Settings, compilations
 from luminal.ir.errors import UsageError
 from luminal.runtimes import find, registry
 from luminal.runtimes.config import resolve_config
+from luminal.runtimes.description import OURS, check
 from luminal.runtimes.registry import load
 
 INHERITING = "from ..clang.driver import Driver as Base\n\nclass Driver(Base):\n"
@@ -233,3 +235,10 @@ def test_every_primop_is_spelled_for_every_dtype():
 
     native = find("clang").target(None, {}, True).native
     assert {op.name for op in OPS.values() if op.primop} - {"cast"} <= native | {"cast"}
+
+
+@pytest.mark.parametrize("name", ["clang", "cuda", "reference"])
+def test_our_own_descriptions_hold(name: str) -> None:
+    """What is read at every start without being checked."""
+    file = OURS / name / "runtime.toml"
+    check(tomli.loads(file.read_text(encoding="utf-8")), str(file))

@@ -17,7 +17,7 @@ from luminal.cli.dependencies import escaped
 from luminal.cli.main import COMMANDS, cli, prepare
 from luminal.compiler import Settings, compilations
 from luminal.ir.errors import ToolError, ToolMissing, UsageError
-from luminal.runtimes.clang import driver
+from luminal.runtimes.clang import compiler
 from luminal.runtimes.clang.compiler import find_compiler
 from luminal.runtimes.keep import NOTES
 from processes import PATIENCE, alive, started, waited
@@ -64,7 +64,7 @@ def test_where_there_is_no_compiler_a_note_says_what_is_left_out(tmp_path: Path,
         raise ToolMissing("no C compiler found")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(driver, "find_compiler", none)
+    monkeypatch.setattr(compiler, "find_compiler", none)
     done = luminal("compile", "relu")
     assert (
         done.exit_code == 0 and done.stdout == "wrote relu.c, relu.h\n" and done.stderr == "luminal: note: without librelu.so: no C compiler found\n"

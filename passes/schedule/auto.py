@@ -10,15 +10,11 @@ from ...ir.simplify import simplify
 from ...ir.target import Options, Target
 from . import variants
 from .blocks import blocks
-from .cascades import cascade, rows_of
 from .contractions import contract
 from .cost import FEWEST_ON_TILES
-from .few_rows import few_rows
-from .gpu import grid
 from .in_place import stays_in_place
 from .plan import Plan
 from .roles import shape
-from .rows_together import by_length
 from .tree import Facts, StepError, reads
 
 
@@ -51,9 +47,12 @@ def automatic(
 def _in_tiles(kernel: Kernel) -> bool:
     """Whether several parallel loops stand one after the other, and one of them works off an axis in tiles: what is merged of its chunks is another nest."""
     nests = [s for s in kernel.body if isinstance(s, Loop) and s.kind == "parallel"]
-    return len(nests) > 1 and any(
-        isinstance(s, Loop) and s.kind in ("serial", "elastic") for x in nests for s in shape(replace(kernel, body=(x,))).body
-    )
+    return len(nests) > 1 and any(_along_tiles(replace(kernel, body=(x,))) for x in nests)
+
+
+def _along_tiles(kernel: Kernel) -> bool:
+    """Whether loops inside its rows work off an axis in tiles."""
+    return any(isinstance(s, Loop) and s.kind in ("serial", "elastic") for s in shape(kernel).body)
 
 
 def _each_branch(kernel: Kernel, condition: Expr, facts: Facts, target: Target, options: Options) -> Kernel:
@@ -83,6 +82,8 @@ def _with_few_rows(kernel: Kernel, facts: Facts, target: Target, options: Option
 
 def _sharing(kernel: Kernel, facts: Facts, target: Target, options: Options) -> Expr | None:
     """How many rows share a tile in one of these loops."""
+    from .cascades import rows_of
+
     for s in kernel.body:
         if isinstance(s, Loop):
             before = tuple(t for t in kernel.body if isinstance(t, Let))
@@ -114,12 +115,18 @@ def _one_by_one(kernel: Kernel, facts: Facts, target: Target, options: Options) 
 
 
 def _gpu(plan: Plan) -> bool:
+    from .gpu import grid
+
     grid(plan)
     return True
 
 
 def _cascade(plan: Plan) -> bool:
     _perfect(plan)
+    if not _along_tiles(plan.kernel):
+        return False
+    from .cascades import cascade
+
     return cascade(plan)
 
 
@@ -140,10 +147,14 @@ def _perfect(plan: Plan) -> None:
 
 
 def _few_rows(plan: Plan) -> bool:
+    from .few_rows import few_rows
+
     return few_rows(plan)
 
 
 def _vectors(plan: Plan) -> bool:
+    from .rows_together import by_length
+
     parts = by_length(plan)
     plan.kernel = variants.choose(plan.kernel, parts) if len(parts) > 1 else parts[0][1]
     return True

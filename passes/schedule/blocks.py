@@ -18,7 +18,6 @@ from .cost import blocking
 from .direct import in_place, tiles
 from .plan import Plan
 from .tree import Facts, local_buffers
-from .vectors import vectors
 
 THREADS = ("parallel", "region")  # steps that are for all nests together
 
@@ -54,6 +53,8 @@ class _Part:
         self.found = found if found is not None and found.rows and in_place(self.plan, found) else None
 
     def steps(self) -> tuple[str, ...]:
+        from .vectors import vectors
+
         if self.found is None:
             vectors(self.plan)
         else:  # rows enough for the largest tile: what is computed in vain at their end is little

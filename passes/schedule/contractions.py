@@ -30,7 +30,6 @@ from .strips import strips
 from .tiles import RegisterTile
 from .tree import StepError, reads
 from .variants import choose
-from .vectors import vectors, vectors_inside
 
 
 def instructions(plan: Plan, found: Contraction) -> tuple[Dot | None, Tile | None]:
@@ -123,6 +122,8 @@ class _Parts:
 def _few_columns(plan: Plan, found: Contraction | None) -> None:
     """So little is reused that nothing is worth a copy."""
     if found is None or not in_place(plan, found) or direct(plan, found, blocking(plan.target, found.accumulator.dtype)) is None:
+        from .vectors import vectors
+
         vectors(plan)
 
 
@@ -160,6 +161,8 @@ def screened(plan: Plan, depth: str, lanes: Sequence[str] = ()) -> None:
         while new and chain[-1].body == (new[0],):
             chain.append(new.pop(0))
         if len(chain) > 1:
+            from .vectors import vectors_inside
+
             vectors_inside(plan, [plan.loop(plan.collapsed([x.axis for x in chain]))])
 
 
@@ -220,6 +223,8 @@ class _Contract:
         row_side = [f for f in (a, b) if self.row in f.element.names]
         moved = b if row_side and row_side[0] is a else a
         plan.do("offset", self.depth, min(moved.element.buffers))
+        from .vectors import vectors_inside
+
         vectors_inside(plan, [plan.loop(x) for x in plan.added(earlier)[-1:]])
 
     def block_reduction(self) -> None:

@@ -32,10 +32,7 @@ from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
 from .affine import is_multiple
-from .beyond import zero_beyond
 from .reductions import identity
-from .smallest import smallest_written
-from .tensors import elements
 from .tree import Facts, StepError, around, copy, find, fresh, local_buffers, names_taken, replace_in, replace_loop, walk_paths, written
 
 SIGN = 128  # between a byte with a sign and one without
@@ -84,6 +81,8 @@ def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str, multiple: int
     where w(A) is the word of A[4p], A[4p + 1], … (0 from K on), the first in the lowest bits.  With multiple=16 the loop goes on over zeros to a multiple of 16 words.  The first operand of the instruction is what it adds to: lowering puts the accumulator there.
     The products are of the instruction's operands (casts of i8, u8 or bf16, or of a byte with 128 added or subtracted).  --strict forbids it for float sums.
     """
+    from .beyond import zero_beyond
+
     row = INSTRUCTIONS.get(instruction)
     if row is None:
         raise StepError(f"dot: no instruction `{instruction}`; there are {', '.join(INSTRUCTIONS)}")
@@ -147,6 +146,9 @@ def screen(kernel: Kernel, facts: Facts, axis: str, lanes: tuple[str, ...] = ())
                                                          A.lanes[i.s] min= the magnitudes of both halves of w
                                                        for i.0: A.least[i.0] = min over i.s of A.lanes[i.s]
     """
+    from .smallest import smallest_written
+    from .tensors import elements
+
     loop = find(kernel, axis)
     found = {n for s in statements(loop.body) for e in expressions(s) for n in postorder(e) if n.op == "ins"}
     if loop.kind != "reduce" or len(found) != 1:

@@ -27,7 +27,6 @@ from .plan import Plan
 from .roles import Contraction
 from .side_by_side import summed
 from .tree import all_loops, find, reads
-from .vectors import vectors_inside
 
 
 def dotted(plan: Plan, found: Contraction, blocks: bool = False) -> Expr | None:
@@ -106,6 +105,8 @@ def _tiles(plan: Plan, found: Contraction, row: str, deep: str, width: int, bloc
     for rows, along in sums:
         summed(plan, rows, along, width)
     if plan.has(f"{column}.t"):
+        from .vectors import vectors_inside
+
         vectors_inside(plan, [x for x in roles.innermost(plan.loop(f"{column}.t").body) if x.kind == "reduce"])
     for buffer in () if blocks else found.column_operands:
         for _, along in sums:

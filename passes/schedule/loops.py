@@ -14,7 +14,6 @@ from ...ir.simplify import simplify
 from ...ir.verify.body import Body
 from ...ir.verify.races import overwrites, races
 from .affine import at_least, bounded, constant_extent, extent, extreme, inside, is_multiple, minus
-from .divisions import pieces
 from .filled import stays_filled
 from .guards import clamp_block, pad_block
 from .reductions import identity
@@ -108,6 +107,8 @@ def part(kernel: Kernel, facts: Facts, axis: str, count: int = 0) -> Kernel:
 
     N is known to be a multiple of the count, the extent one of the divisor.  What the parts say of positions, such as i // (N // 4), is worked out.
     """
+    from .divisions import pieces
+
     loop = _plain(find(kernel, axis), "part")
     length = extent(loop)
     if count:

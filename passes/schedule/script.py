@@ -13,99 +13,79 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from ...ir.expr import Expr
 from ...ir.kernel import Kernel
 from ...ir.record import replace
-from . import (
-    chains,
-    copies,
-    distribute,
-    dots,
-    guards,
-    jams,
-    joins,
-    leave,
-    loops,
-    narrow,
-    panels_ahead,
-    prefetches,
-    producers,
-    reductions,
-    residues,
-    rides,
-    rough,
-    searches,
-    staging,
-    streams,
-    tables,
-    team,
-    tensors,
-    variants,
-    windows,
-)
+from . import variants
 from .in_place import stays_in_place
 from .tree import Facts, StepError
 
 
 class Step(NamedTuple):
-    function: Callable[..., Kernel]
+    place: str  # MODULE.FUNCTION, imported when the step is first taken: a kernel takes few of all there are
     positional: str  # one letter an argument: n a name, i an integer; a trailing + or ? repeats or leaves out the last
     options: dict[str, str] = {}  # key -> n (name), i (integer), l (names with commas between)
 
+    @property
+    def function(self) -> Callable[..., Kernel]:
+        module, _, name = self.place.partition(".")
+        return getattr(import_module(f".{module}", __package__), name)
+
 
 STEPS: dict[str, Step] = {
-    "split": Step(loops.split, "ni", {"tail": "n"}),
-    "part": Step(loops.part, "ni?"),
-    "short": Step(copies.short, "ni"),
-    "share": Step(loops.share, "ni", {"multiple": "i"}),
-    "deal": Step(residues.deal, "ni"),
-    "sieve": Step(residues.sieve, "n"),
-    "reorder": Step(loops.reorder, "n+"),
-    "collapse": Step(loops.collapse, "nn", {"named": "i"}),
-    "tile": Step(loops.tile, "nnii", {"tail": "n"}),
-    "unroll": Step(loops.unroll, "ni?"),
-    "vectorize": Step(loops.vectorize, "n"),
-    "parallel": Step(loops.parallel, "n"),
-    "serial": Step(loops.serial, "n"),
-    "bind": Step(loops.bind, "nn"),
-    variants.KNOWING: Step(variants.decide, ""),
-    "interior": Step(guards.interior, "n+", {"clamps": "i", "guards": "i", "fixed": "i"}),
-    "unswitch": Step(guards.unswitch, "n"),
-    "peel": Step(guards.peel, "n", {"clamps": "i"}),
-    "expand": Step(distribute.expand, "nn+"),
-    "jam": Step(jams.jam, "n"),
-    "fission": Step(distribute.fission, "n+", {"around": "l", "stores": "l"}),
-    "sink": Step(distribute.sink, "n"),
-    "join": Step(joins.join, "nn"),
-    "ride": Step(rides.ride, "nn"),
-    "stage": Step(staging.stage, "nn+", {"at": "n", "space": "n", "order": "l", "name": "n", "align": "i"}),
-    "window": Step(windows.window, "nn+", {"at": "n", "multiple": "l", "lanes": "i", "space": "n", "name": "n", "align": "i", "last": "n"}),
-    "spill": Step(staging.spill, "nn", {"turned": "i"}),
-    "compute_at": Step(producers.compute_at, "nn"),
-    "hold": Step(chains.hold, "nni?"),
-    "keep": Step(chains.keep, "n"),
-    "tabulate": Step(tables.tabulate, "n+"),
-    "accumulate": Step(reductions.accumulate, "n", {"into": "n", "outside": "n", "space": "n"}),
-    "rfactor": Step(reductions.rfactor, "n", {"skip": "i"}),
-    "split_reduction": Step(reductions.split_reduction, "ni", {"least": "i"}),
-    "search": Step(searches.search, "ni"),
-    "narrow": Step(narrow.narrow, "n"),
-    "leave": Step(leave.leave, "n"),
-    "unrounded": Step(narrow.unrounded, "n"),
-    "rough": Step(rough.rough, "n"),
-    "dot": Step(dots.dot, "nn", {"multiple": "i"}),
-    "offset": Step(dots.offset, "nn"),
-    "screen": Step(dots.screen, "n", {"lanes": "l"}),
-    "tensorize": Step(tensors.tensorize, "nn"),
-    "align": Step(streams.align, "nn", {"least": "i"}),
-    "stream_store": Step(streams.stream_store, "n", {"least": "i"}),
+    "split": Step("loops.split", "ni", {"tail": "n"}),
+    "part": Step("loops.part", "ni?"),
+    "short": Step("copies.short", "ni"),
+    "share": Step("loops.share", "ni", {"multiple": "i"}),
+    "deal": Step("residues.deal", "ni"),
+    "sieve": Step("residues.sieve", "n"),
+    "reorder": Step("loops.reorder", "n+"),
+    "collapse": Step("loops.collapse", "nn", {"named": "i"}),
+    "tile": Step("loops.tile", "nnii", {"tail": "n"}),
+    "unroll": Step("loops.unroll", "ni?"),
+    "vectorize": Step("loops.vectorize", "n"),
+    "parallel": Step("loops.parallel", "n"),
+    "serial": Step("loops.serial", "n"),
+    "bind": Step("loops.bind", "nn"),
+    variants.KNOWING: Step("variants.decide", ""),
+    "interior": Step("guards.interior", "n+", {"clamps": "i", "guards": "i", "fixed": "i"}),
+    "unswitch": Step("guards.unswitch", "n"),
+    "peel": Step("guards.peel", "n", {"clamps": "i"}),
+    "expand": Step("distribute.expand", "nn+"),
+    "jam": Step("jams.jam", "n"),
+    "fission": Step("distribute.fission", "n+", {"around": "l", "stores": "l"}),
+    "sink": Step("distribute.sink", "n"),
+    "join": Step("joins.join", "nn"),
+    "ride": Step("rides.ride", "nn"),
+    "stage": Step("staging.stage", "nn+", {"at": "n", "space": "n", "order": "l", "name": "n", "align": "i"}),
+    "window": Step("windows.window", "nn+", {"at": "n", "multiple": "l", "lanes": "i", "space": "n", "name": "n", "align": "i", "last": "n"}),
+    "spill": Step("staging.spill", "nn", {"turned": "i"}),
+    "compute_at": Step("producers.compute_at", "nn"),
+    "hold": Step("chains.hold", "nni?"),
+    "keep": Step("chains.keep", "n"),
+    "tabulate": Step("tables.tabulate", "n+"),
+    "accumulate": Step("reductions.accumulate", "n", {"into": "n", "outside": "n", "space": "n"}),
+    "rfactor": Step("reductions.rfactor", "n", {"skip": "i"}),
+    "split_reduction": Step("reductions.split_reduction", "ni", {"least": "i"}),
+    "search": Step("searches.search", "ni"),
+    "narrow": Step("narrow.narrow", "n"),
+    "leave": Step("leave.leave", "n"),
+    "unrounded": Step("narrow.unrounded", "n"),
+    "rough": Step("rough.rough", "n"),
+    "dot": Step("dots.dot", "nn", {"multiple": "i"}),
+    "offset": Step("dots.offset", "nn"),
+    "screen": Step("dots.screen", "n", {"lanes": "l"}),
+    "tensorize": Step("tensors.tensorize", "nn"),
+    "align": Step("streams.align", "nn", {"least": "i"}),
+    "stream_store": Step("streams.stream_store", "n", {"least": "i"}),
     "prefetch": Step(
-        prefetches.prefetch, "nnn", {"trips": "i", "bytes": "i", "near": "i", "least": "i", "places": "i", "most": "i", "over": "i", "then": "n"}
+        "prefetches.prefetch", "nnn", {"trips": "i", "bytes": "i", "near": "i", "least": "i", "places": "i", "most": "i", "over": "i", "then": "n"}
     ),
-    "prefetch_panel": Step(panels_ahead.prefetch_panel, "nnnn"),
-    "region": Step(team.region, "n?", {"queue": "n"}),
+    "prefetch_panel": Step("panels_ahead.prefetch_panel", "nnnn"),
+    "region": Step("team.region", "n?", {"queue": "n"}),
 }
 
 

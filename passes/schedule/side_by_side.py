@@ -17,18 +17,24 @@ each of them.  It pays where what is loaded for one serves all.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...ir.expr import ZERO
 from ...ir.kernel import Alloc, Loop, Store, expressions, statements
 from ...ir.places import homes_in
 from . import cost, roles
 from .affine import stride
 from .plan import Plan
-from .rows_in_lanes import RowsInLanes
 from .tree import StepError, all_loops, find, loads_in, loop_around
+
+if TYPE_CHECKING:
+    from .rows_in_lanes import RowsInLanes
 
 
 def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
     """Schedule such a reduction.  The loops that are left: its copy in what is less than a vector of the loop around it, or itself, and nothing done, where it is none."""
+    from .rows_in_lanes import RowsInLanes
+
     around = loop_around(plan.kernel, x)
     if around is None or not _suits(plan, around, x, width):
         return [x]

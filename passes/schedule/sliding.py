@@ -24,11 +24,9 @@ from . import cost, roles
 from .affine import stride
 from .cost import blocking
 from .plan import Plan
-from .residues import comb
 from .roles import Reduction, Sliding
 from .tiles import RegisterTile, consecutive
 from .tree import StepError, local_buffers
-from .windows import forms
 
 
 def panels(plan: Plan) -> Expr | None:
@@ -157,6 +155,8 @@ def _in_turn(plan: Plan, found: Reduction, operands: Sequence[str], column: str)
 
 def _step(found: Reduction, slides: Sliding) -> int:
     """How far apart in the copy two neighbours on the row read."""
+    from .windows import forms
+
     row = slides.along[-1]
     for n in found.operands:
         terms = forms(n, (row, *found.reduced)) if n.attr == slides.operand else []
@@ -307,6 +307,8 @@ def _copied(
 
 def _apart(plan: Plan, found: Reduction, slides: Sliding) -> dict[str, int]:
     """The kept axes whose positions add up only every so-many-th position of the reductions (zeros stand between the elements of the operand), and in how many classes of positions they fall."""
+    from .residues import comb
+
     result: dict[str, int] = {}
     for axis in found.reduced if not plan.facts.strict else ():
         every = comb(plan.loop(axis))

@@ -17,7 +17,6 @@ from ...ir.walks import postorder
 from . import cost
 from .affine import constant_extent, in_steps, stride
 from .plan import Plan
-from .tensors import elements
 from .tree import StepError, all_loops, loads_in, local_buffers, touched
 
 
@@ -179,6 +178,8 @@ class RegisterTile:
 
     def lies(self) -> bool:
         """Whether words of rows lie in a local buffer, as its elements: tiles read them there."""
+        from .tensors import elements
+
         local = local_buffers(self.plan.kernel)
         nest = self.plan.loop(self.depth)
         return any(

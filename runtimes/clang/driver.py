@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import shutil
 import tempfile
@@ -14,12 +13,11 @@ from ...ir.primops import OPS
 from ...ir.target import Target
 from .. import ConfigKey, Description, Rendered
 from ..config import resolve_config
-from .compiler import Compiler, find_compiler, openmp_flags, run, sanitizer_library
 from .machine import MACHINES, Machine, baseline, fingerprint, host_architecture, native
-from .probes import surroundings
 
 if TYPE_CHECKING:
     from ...ir.program import Program
+    from .compiler import Compiler
     from .library import Library
 
 # contraction to FMA is within the bound; nothing else of -ffast-math is: it folds the roundings that exp2 and log2 rest on
@@ -84,6 +82,8 @@ class Driver:
 
     def build(self, rendered: Rendered, target: Target, kind: str, path: Path, timeout: float | None, log: list[str]) -> None:
         """Compile to `path` (object | static | shared), whole or not at all."""
+        from .compiler import find_compiler, run
+
         if kind not in ("object", "static", "shared"):
             raise UsageError(f"the runtime {self.name} makes object, static and shared files, not `{kind}`")
         compiler = find_compiler(str(target.options.get("CC", "")))
@@ -128,6 +128,8 @@ class Driver:
         return (*flags, *self._openmp(compiler, target)[:1])
 
     def _openmp(self, compiler: Compiler, target: Target) -> tuple[str, ...]:
+        from .compiler import openmp_flags
+
         if not target.threads:
             return ()
         found = openmp_flags(compiler)
@@ -148,17 +150,24 @@ class Driver:
         return Library(path, program, entry_name(prefix, program))
 
     def tools(self, target: Target, device: str | None) -> str:
+        from .compiler import find_compiler, openmp_flags
+
         compiler = find_compiler(str(target.options.get("CC", "")))
         return compiler.version + ("" if openmp_flags(compiler) is not None and target.threads else ", no OpenMP")
 
     def identity(self, target: Target) -> str:
         """The compiler's path and version, every flag, what it heeds of the environment, and of `native` which processor that is."""
+        from .compiler import find_compiler
+        from .probes import surroundings
+
         compiler = find_compiler(str(target.options.get("CC", "")))
         machine = fingerprint() if target.options.get("MARCH") == "native" else ""
         return " ".join([compiler.identity, *self.flags(compiler, target), *self._link(compiler, target), surroundings(), machine])
 
     def environment(self, target: Target) -> dict[str, str]:
         """Sanitizers come into a process only with its start, and Python's own leaks are not the kernel's."""
+        from .compiler import find_compiler, sanitizer_library
+
         chosen = str(target.options.get("SANITIZE", ""))
         if not chosen:
             return {}
@@ -167,6 +176,8 @@ class Driver:
 
     def notes(self, target: Target) -> tuple[str, ...]:
         """What the user may want to know of this machine's tools: so far, that threads are off."""
+        from .compiler import find_compiler, openmp_flags
+
         compiler = find_compiler(str(target.options.get("CC", "")))
         if target.threads and openmp_flags(compiler) is None:
             return (f"{compiler.command[0]} has no OpenMP library: the kernels run in one thread",)
@@ -179,7 +190,9 @@ def _machine(wanted: str, portable: bool) -> Machine:
     if not wanted:
         return baseline()
     if wanted not in MACHINES:
-        near = difflib.get_close_matches(wanted, ["native", *MACHINES], 1)
+        from difflib import get_close_matches
+
+        near = get_close_matches(wanted, ["native", *MACHINES], 1)
         hint = f"did you mean `{near[0]}`?" if near else f"known: native, {', '.join(MACHINES)}"
         raise UsageError(f"unknown target `{wanted}`; {hint}")
     return MACHINES[wanted]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import platform
 import re
-import subprocess
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -156,6 +155,8 @@ def _bytes(text: str) -> int:
 
 
 def _sysctl(name: str) -> str:
+    import subprocess
+
     try:
         return subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, timeout=5, check=False).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):

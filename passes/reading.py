@@ -1,0 +1,31 @@
+"""What values of a graph are made of, as several passes ask it, also those that make nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..ir.expr import axis
+from ..ir.graph import Node, View
+from ..ir.primops import OPS
+
+
+def several_reductions(nodes: Iterable[Node]) -> bool:
+    """Without two of them there is nothing that a cascade could be made of."""
+    return sum(n.op in ("reduce", "nest", "cascade") for n in nodes) > 1
+
+
+def reads_of(value: View) -> Iterable[View]:
+    """What a value is made of: every view, over the domain of the value's user, that is no pointwise operator."""
+    seen: set[tuple[Node, Any]] = set()
+    stack = [value]
+    while stack:
+        view = stack.pop()
+        if (view.node, view.index) in seen:
+            continue
+        seen.add((view.node, view.index))
+        if view.node.op in OPS:
+            mapping = {axis(k): e for k, e in enumerate(view.index)}
+            stack.extend(a.through(mapping) for a in view.node.args)
+        else:
+            yield view
