@@ -151,3 +151,16 @@ class Scratch(Watched):
         place = self._place(index)
         self.writer[place] = ()
         self.array[place] = value
+
+
+class Cell(Scratch):
+    """One number of that kind, such as a sum so far: it has one place, whatever index is given."""
+
+    def __getitem__(self, index: Any) -> Any:
+        if not self.defined:
+            raise self._undefined(())
+        return self.array[()]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.defined = True
+        self.array[()] = value
