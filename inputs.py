@@ -50,7 +50,7 @@ def open_input(text_or_path: str, settings: Settings, stdin: Callable[[], str] |
         if path.is_dir():
             raise UsageError(f"{text_or_path}: a folder; name the files in it (only `luminal check` takes folders)")
         folders = (*map(Path, settings.include), OPS_FOLDER)
-        found = [p for folder in folders for p in sorted(folder.glob("**/*.toml")) if p.stem == text_or_path]
+        found = [p for folder in folders for p in sorted(p for p in folder.glob("**/*.toml") if p.stem == text_or_path)]
         if found:
             path = found[0]
         else:

@@ -59,9 +59,9 @@ def key_of(compilation: Compilation) -> str | None:
 
 def _found(folder: Path) -> list[str]:
     """What a call may find in a folder of -I: one more file may come before those that were read."""
-    from .dsl.scope import SEARCHED
+    from .dsl.scope import files_in
 
-    return sorted(str(p) for pattern in SEARCHED for p in folder.glob(pattern))
+    return sorted(str(folder / file) for file in files_in(folder))
 
 
 def called(compilation: Compilation) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import field
 from pathlib import Path
@@ -13,7 +14,7 @@ from .names import fold
 from .reader import read
 
 LIBRARY = Path(__file__).resolve().parent.parent / "ops"
-SEARCHED = ("*.toml", "*.lisp", "*/*.toml", "*/*.lisp")  # in a folder
+SUFFIXES = (".toml", ".lisp")
 
 
 @changing
@@ -25,7 +26,7 @@ class Scope:
     local: tuple[Composite, ...] = ()
     folders: tuple[Path, ...] = ()
     _read: dict[Path, tuple[Composite, ...]] = field(default_factory=dict)
-    _files: dict[Path, dict[str, Path]] = field(default_factory=dict)
+    _files: dict[Path, dict[str, str]] = field(default_factory=dict)
     texts: dict[Path, str] = field(default_factory=dict)  # of the files that were read so far
 
     def find(self, name: str, beside: Composite) -> Composite | None:
@@ -33,15 +34,15 @@ class Scope:
         SourceError where its file is wrong."""
         found = self.find_local(name, beside) or _pick(self.local, name)
         for folder in () if found else (*self.folders, LIBRARY):
-            path = self._index(folder).get(fold(name))
-            found = _pick(self._composites(path), name) if path else None
+            file = self._index(folder).get(fold(name))
+            found = _pick(self._composites(folder / file), name) if file else None
             if found is not None:
                 break
         return found
 
     def library(self, name: str) -> Composite:
         """The composite of the standard library that a form of the language is made of."""
-        found = _pick(self._composites(self._index(LIBRARY)[fold(name)]), name)
+        found = _pick(self._composites(LIBRARY / self._index(LIBRARY)[fold(name)]), name)
         assert found is not None
         return found
 
@@ -54,7 +55,7 @@ class Scope:
         """Everything that `find` reaches, for the nearest name in a diagnostic and for lists."""
         found = [c.name for c in self.local]
         for folder in (*self.folders, LIBRARY):
-            found.extend(path.stem for path in self._index(folder).values())
+            found.extend(map(_stem, self._index(folder).values()))
         return list(dict.fromkeys(found))
 
     def _composites(self, path: Path) -> tuple[Composite, ...]:
@@ -63,14 +64,33 @@ class Scope:
             self._read[path] = read(self.texts[path], str(path))
         return self._read[path]
 
-    def _index(self, folder: Path) -> dict[str, Path]:
-        """Folded stem → file; the first in alphabetical order wins."""
+    def _index(self, folder: Path) -> dict[str, str]:
+        """Folded stem → file in the folder; the first in alphabetical order wins."""
         if folder not in self._files:
-            index: dict[str, Path] = {}
-            for path in sorted(p for pattern in SEARCHED for p in folder.glob(pattern)):
-                index.setdefault(fold(path.stem), path)
+            index: dict[str, str] = {}
+            for file in files_in(folder):
+                index.setdefault(fold(_stem(file)), file)
             self._files[folder] = index
         return self._files[folder]
+
+
+def files_in(folder: Path) -> list[str]:
+    """The files of composites in a folder and in those right below it, as they are named from there, in alphabetical order; none where it cannot be read."""
+    here = _entries(folder)
+    found = [(e.name,) for e in here if e.name.endswith(SUFFIXES)]
+    below = [(e.name, f.name) for e in here if e.is_dir() for f in _entries(folder / e.name) if f.name.endswith(SUFFIXES)]
+    return ["/".join(parts) for parts in sorted([*found, *below])]
+
+
+def _stem(file: str) -> str:
+    return file.rpartition("/")[2].rpartition(".")[0]
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        return list(os.scandir(folder))
+    except OSError:
+        return []
 
 
 def _pick(composites: Iterable[Composite], name: str) -> Composite | None:

@@ -49,14 +49,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """What is left (a gigabyte of nodes) is looked through once, not by everybody who looks for what was forgotten."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     here = tmp_path_factory.getbasetemp()
-    os.environ["XDG_CACHE_HOME"] = str(here / "cache")
+    run = here.parent if "PYTEST_XDIST_WORKER" in os.environ else here  # processes that share the tests share what they have built, too
+    os.environ["XDG_CACHE_HOME"] = str(run / "cache")
     if (
         sys.dont_write_bytecode
     ):  # the processes that tests start share theirs all the same, away from the sources: reading these takes longer than most of what they do
-        run = here.parent if "PYTEST_XDIST_WORKER" in os.environ else here
         os.environ["PYTHONPYCACHEPREFIX"] = str(run / "bytecode")
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
@@ -82,20 +89,11 @@ def key_of() -> Iterator[Callable[..., str | None]]:
 def plain_c() -> Iterator[None]:
     """Within a file that asks for this, the C compiler does not optimise: -O3 takes it up to twenty times as long as our passes, and it is those that are tested.  What is optimised is run
     by the tests of samples, of the command line and of operators."""
-    from luminal.runtimes.clang.driver import Driver
-    from luminal.runtimes.cuda.driver import Driver as Cuda
-
-    flags, commands = Driver.flags, Cuda._host_commands
-
-    def plain(self: Driver, compiler: Any, target: Any) -> tuple[str, ...]:
-        return tuple("-O0" if f in ("-O1", "-O3") else f for f in flags(self, compiler, target) if f not in ("-g", "-g1"))
-
-    def plain_commands(self: Cuda, target: Any) -> list[list[str]]:
-        return [["-O0" if word == "-O2" else word for word in command] for command in commands(self, target)]
+    from plain import plain
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Driver, "flags", plain)
-        patch.setattr(Cuda, "_host_commands", plain_commands)
+        for owner, name, method in plain():
+            patch.setattr(owner, name, method)
         yield
 
 

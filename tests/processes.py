@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
+
+from luminal.runtimes import rooms
 
 T = TypeVar("T")
 PATIENCE = 120.0  # seconds: generous, for a machine that has more to do; reached only where something is wrong
@@ -28,6 +32,14 @@ def started(command: list[str], **how: Any) -> Iterator[subprocess.Popen[str]]:
         finally:
             if process.poll() is None:
                 process.kill()
+
+
+def own_cache(folder: Path) -> str:
+    """The folder as a cache of one's own (for XDG_CACHE_HOME), which begins with the templates that this run has compiled so far: to do that again takes as long as the rest of a small compilation."""
+    compiled = rooms.folder("templates")
+    if compiled.is_dir():
+        shutil.copytree(compiled, folder / "luminal" / "templates", ignore=shutil.ignore_patterns(".*"), dirs_exist_ok=True)
+    return str(folder)
 
 
 def waited(condition: Callable[[], T]) -> T:
@@ -54,4 +66,4 @@ def alive(process: int) -> bool:
         return not os.path.isdir("/proc/self")
 
 
-__all__ = ["PATIENCE", "alive", "started", "waited"]
+__all__ = ["PATIENCE", "alive", "own_cache", "started", "waited"]

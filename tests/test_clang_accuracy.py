@@ -22,8 +22,9 @@ ROOT_PI = 2 * np.sqrt(np.arctan(np.longdouble(1)))
 
 def erf(x):
     """The series of positive terms below 3, the continued fraction above (Abramowitz & Stegun 7.1.6, 7.1.14), in the operand's precision."""
-    a = np.minimum(np.abs(x), 20)
-    small, big = np.where(a < 3, a, 0), np.where(a < 3, 3, a)
+    a = np.abs(x)
+    found = np.where(np.isnan(x), x, np.ones_like(x))  # from 9 on, to the last place of 80 bits
+    small, big = a[a < 3], a[(a >= 3) & (a < 9)]
     term = total = small
     for n in range(1, 120):
         term = term * 2 * small * small / (2 * n + 1)
@@ -31,8 +32,9 @@ def erf(x):
     tail = big
     for n in range(300, 0, -1):
         tail = big + n / x.dtype.type(2) / tail
-    square = np.exp(-a * a) / x.dtype.type(ROOT_PI)
-    return np.where(np.isnan(x), x, np.copysign(np.where(a < 3, 2 * square * total, 1 - square / tail), x))
+    root = x.dtype.type(ROOT_PI)
+    found[a < 3], found[(a >= 3) & (a < 9)] = 2 * np.exp(-small * small) / root * total, 1 - np.exp(-big * big) / root / tail
+    return np.copysign(found, x)
 
 
 REFERENCE = {

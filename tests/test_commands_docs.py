@@ -14,6 +14,7 @@ import click
 import pytest
 from compilers import needs_cc
 from luminal.cli.main import COMMANDS, cli
+from processes import own_cache
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "docs" / "cli.md").read_text()
@@ -60,7 +61,7 @@ def test_every_block_of_the_page_runs(part: str, tmp_path: Path) -> None:
     (tools / "luminal").chmod(0o755)
     environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
     if part in ALONE:
-        environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+        environment["XDG_CACHE_HOME"] = own_cache(tmp_path / "cache")
     for language, options, body in blocks:
         if language == "json":
             assert json.loads(body)["ok"]

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from compilers import needs_cc
+from processes import own_cache
 
 ROOT = Path(__file__).parent.parent
 RUNS = 8
@@ -62,7 +63,7 @@ def test_the_outputs_name_leaves_no_trace(tmp_path: Path) -> None:
 def test_a_library_holds_no_path_of_this_machine(tmp_path: Path) -> None:
     made = set()
     for name in ("one", "two"):
-        environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / name)}
+        environment = {**os.environ, "XDG_CACHE_HOME": own_cache(tmp_path / name)}
         command = [sys.executable, "-m", "luminal.cli", "compile", "samples/gemm.toml", "-o", str(tmp_path / f"{name}.o")]
         subprocess.run(command, check=True, cwd=ROOT, env=environment, capture_output=True, timeout=120)
         made.add((tmp_path / f"{name}.o").read_bytes())

@@ -1,6 +1,7 @@
 """The kernel interpreter: loops, guards, teams, rounding, and the race finder."""
 
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from luminal.ir import expr as ex
 from luminal.ir import kernel as k
 from luminal.ir.dtypes import DTYPES, bool_, f32, f64, i8, i32, i64, numpy_dtype
 from luminal.ir.graph import Port, Size
+from luminal.ir.interpret import kernel as kernels
 from luminal.ir.interpret.fma import fma32, fma32_scalar, fma64, fma64_scalar
 from luminal.ir.interpret.kernel import MeaningFault, run
 
@@ -52,6 +54,30 @@ def test_gemm_rounds_as_its_dtype_does(name, check):
     for q in range(kk):
         want = (want + a[:, q, None] * b[None, q]).astype(c.dtype)
     np.testing.assert_array_equal(c, want)
+
+
+def test_a_kernel_is_translated_once_for_all_sizes(monkeypatch):
+    """And for each dtype, checked or not, as it is asked for."""
+    made = []
+    real = kernels.translated
+    monkeypatch.setattr(kernels, "translated", lambda *given: made.append(1) or real(*given))
+    one, other = gemm(f32), gemm(f64)
+    for times, (m, check) in enumerate([(one, False), (one, True), (other, False)], 1):
+        for n in (0, 1, 4):
+            kind = numpy_dtype(m.ports[0].dtype)
+            a, b, c = np.full((n, 2), 0.1, kind), np.full((2, n), 3, kind), np.zeros((n, n), kind)
+            assert run(m, {"A": a, "B": b, "C": c}, {"M": n, "N": n, "K": 2}, check=check) == 0
+            np.testing.assert_array_equal(c, kind.type(0.1) * kind.type(3) + kind.type(0.1) * kind.type(3))
+        assert len(made) == times
+
+
+def test_a_local_that_is_read_before_it_is_written_is_found_each_time():
+    acc = k.Buffer("acc", f32, (), "register")
+    unset = [k.Alloc(acc), loop("j", N, k.Store("acc", (), ex.const(1, f32))), k.Store("Y", (), ex.load("acc", f32))]
+    m = module(unset, [port("Y", f32, role="out")])
+    for n, found in ((0, True), (2, False), (0, True)):
+        with pytest.raises(MeaningFault, match=r"acc\[\] is read before it is written") if found else nullcontext():
+            run(m, {"Y": np.zeros((), np.float32)}, {"N": n}, check=True)
 
 
 def test_gemm_is_fast_enough():

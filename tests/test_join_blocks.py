@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import luminal
@@ -18,6 +15,7 @@ from luminal.ir.text import read, show
 from luminal.ir.verify import verify
 from luminal.passes.join_blocks import join_blocks
 from luminal.passes.schedule import Facts, replay, schedule, unique
+from plain import printed
 from running import TARGET, outputs
 
 pytestmark = pytest.mark.usefixtures("plain_c")
@@ -258,10 +256,5 @@ def test_convolutions_in_blocks() -> None:
 
 @needs_cc
 def test_the_same_bits_for_any_number_of_threads() -> None:
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", CHILD], env={**os.environ, "OMP_NUM_THREADS": str(n)}, capture_output=True, text=True, check=True
-        ).stdout
-        for n in (1, 2, 3)
-    }
+    found = set(printed(CHILD, (1, 2, 3)))
     assert len(found) == 1

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from compilers import needs_cc
 from luminal.search import own
-from processes import PATIENCE
+from processes import PATIENCE, own_cache
 
 PACKAGE = Path(own.ROOT)
 CALLER = "(composite caller ((A{f32}[N] C{f32}[N]) -> (B{f32}[N])) (dotimes (i N) (setf (aref C i) (aref A i))) (return (scale C)))"
@@ -25,7 +25,7 @@ class Here:
 
     def __init__(self, folder: Path, home: Path) -> None:
         self.folder = folder
-        self.environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "PYTHONPATH": str(home)}
+        self.environment = {**os.environ, "XDG_CACHE_HOME": own_cache(folder / "cache"), "PYTHONPATH": str(home)}
 
     def luminal(self, *words: str) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(

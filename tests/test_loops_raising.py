@@ -61,6 +61,10 @@ CASES = {
         "((A{f32}[N] U{f32}[N]) -> (U Z{f32}[N])) (loop (i 1 N) (incf (aref U i) (aref A i)) (setf (aref Z i) (aref U i)) (setf (aref U i) (aref U (- i 1))))",
         "nest", "U[i - 1] is read where another iteration stores U[i]", kernels=3,
     ),
+    "the smaller of two positions, checked as a gather checks it": Case(
+        "((X{f32}[N]) -> (Y{f32}[(* 2 N)])) (dotimes (i (* 2 N)) (let ((y (* 0.5 i))) (let ((a (cast i64 (floor y)))) (let ((b (min (+ a 1) (- N 1)))) (setf (aref Y i) (+ (aref X a) (aref X b)))))))",
+        "gather",
+    ),
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from textwrap import dedent, indent
 from typing import Any
 
@@ -383,6 +384,15 @@ def entry(m: Module) -> str:
 def test_the_entry_of_a_copy(golden) -> None:
     ports = "size N min 1 multiple 4\nsize ldy\nin x: f32[N, N]\nout y: f32[N, N] strided ldy\nrequire N <= ldy\n"
     golden("entry.program", entry(module("y[0, 0] = x[0, 0]", ports=ports, buffers="x, y")))
+
+
+def test_what_the_bounds_of_a_size_say_is_not_asked_twice() -> None:
+    """As where a composite says `(where N >= 2)`: the size is known to be, and its precondition says so too."""
+    ports = "size N min 2 multiple 4\nsize M\nin x: f32[N, M]\nout y: f32[N, M]\nrequire 2 <= N\nrequire 1 <= N\nrequire N % 2 == 0\nrequire N <= M\n"
+    program = lower(module("y[0, 0] = x[0, 0]", ports=ports, buffers="x, y"), CPU, Options())
+    assert [str(r) for r in program.requires] == ["N <= M"]
+    lines = [line.strip() for line in show(program).split("\n")]
+    assert [before for before, line in pairwise(lines) if line == "fail 6"] == ["if N < 2:", "if N % 4 != 0:", "if M < N:"]
 
 
 def test_temporaries_share_memory_when_their_lives_do_not_meet() -> None:

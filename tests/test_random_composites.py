@@ -1,4 +1,4 @@
-"""A hundred and sixty-five random programs, at -O0, -O2 and random schedules, against the interpreter; what was ever found stays found.
+"""A hundred and ten random programs, at -O0, -O2 and random schedules, against the interpreter; what was ever found stays found.
 
 A failure is shrunk and written to tests/found/, whose files are tested from then on.  `python tests/random_runs.py` runs as many as one likes.
 """
@@ -13,7 +13,7 @@ from compilers import needs_cc
 from random_composites import random_composite, show
 from random_runs import FOUND, UNIT, Program, at, check, keep, paths, put, run, size_of, smaller
 
-FIRST, EACH, PARTS = 0, UNIT, 3
+FIRST, EACH, PARTS = 0, UNIT, 2
 TYPED = 50  # programs of a part that the language takes, at least
 pytestmark = [needs_cc, pytest.mark.timeout(600)]
 

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 from luminal.ir.evaluate import evaluate
-from luminal.ir.kernel import Loop, Prefetch, statements
+from luminal.ir.kernel import Loop, Module, Prefetch, statements
 from luminal.ir.target import Options
 from luminal.ir.text import read, show
 from luminal.passes.schedule import Facts, StepError, apply, replay, schedule, unique
@@ -333,6 +333,22 @@ def test_a_step_is_refused_with_the_reason(case: str) -> None:
     before = module(name)
     with pytest.raises(StepError, match=reason):
         replay(unique(before.kernels[0]), Facts.of(before), script)
+
+
+def test_a_step_is_refused_where_what_is_updated_is_no_longer_seen_to_be_safe() -> None:
+    """One iteration of the outer loop adds to each element, and a condition says which: of two copies of the inner loop, one reads what the other stores."""
+    before = read(
+        "kernels r v1\nsize K\nsize M\ninout U: f32[K]\n\nkernel r_0(U):\n"
+        "  for i in 0 .. M parallel:\n    for p in 0 .. K parallel:\n      if i == p:\n        U[p] add= U[p]\n"
+    )
+    assert isinstance(before, Module)
+    kernel, facts = unique(before.kernels[0]), Facts.of(before)
+    for line in ("short p 1", "split p 4 tail=cut"):
+        for step in (apply, replay):
+            with pytest.raises(StepError, match=r"iterations of i \(parallel\) store U\[.*\] and read U\["):
+                step(kernel, facts, line)
+    for line in ("split p 4", "split i 4 tail=cut"):  # no two loops over what is updated
+        assert apply(kernel, facts, line) == replay(kernel, facts, line)
 
 
 STRICT = {

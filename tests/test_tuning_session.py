@@ -73,7 +73,9 @@ def test_the_default_is_what_o2_makes_and_neighbours_are_schedules(name: str) ->
     first = alternatives(graph, c.target, c.options, sizes)[0]
     assert tuple(k.body for k in first.kernels) == tuple(k.body for k in c.module.kernels)
     good = 0
-    for _, lines in neighbours(first.defaults[0]):
+    for k, (what, lines) in enumerate(neighbours(first.defaults[0])):
+        if what.startswith("split") and k % 3:  # most are another number in a split, hundreds for attention
+            continue
         try:
             kernels = first.scheduled((lines, *first.defaults[1:]))
         except Refused:

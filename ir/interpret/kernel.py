@@ -16,7 +16,7 @@ from ..primops import COMBINERS
 from .judge import CheckFault
 from .scalars import COMBINE, storage
 from .statements import PARALLEL, Statements
-from .team import MeaningFault, Scratch, Support, Watched
+from .team import Cell, MeaningFault, Scratch, Support, Watched
 
 
 def run(
@@ -61,12 +61,32 @@ def run(
     try:
         with np.errstate(all="ignore"):
             for kernel in module.kernels:
-                translated(module, kernel.body, memory, scalars, sizes, exact, check, kernel.name)(memory, sizes, support)
+                _function(module, kernel, memory, scalars, sizes, exact, check)(memory, sizes, support)
     except CheckFault as fault:
         return fault.code
     for kept, array in written:
         kept[...] = array.astype(kept.dtype)
     return 0
+
+
+_KEPT = 64  # functions
+_functions: dict[
+    tuple[Any, ...], tuple[Any, k.Module, k.Kernel]
+] = {}  # by what they depend on, which is kept so that no other is made in its place; the latest last
+
+
+def _function(
+    module: k.Module, kernel: k.Kernel, memory: Mapping[str, Any], scalars: Mapping[str, DType], sizes: Mapping[str, int], exact: bool, check: bool
+) -> Any:
+    """The kernel as `translated` makes it, or as it was made for other sizes: that takes as long as running a small one."""
+    key = (id(kernel.body), id(module.ports), id(module.temps), tuple(sizes), exact, check, kernel.name)
+    found = _functions.pop(key, None)
+    if found is None:
+        found = (translated(module, kernel.body, memory, scalars, sizes, exact, check, kernel.name), module, kernel)
+        if len(_functions) == _KEPT:
+            del _functions[next(iter(_functions))]
+    _functions[key] = found
+    return found[0]
 
 
 def run_function(function: Any, arrays: dict[str, Any], sizes: Mapping[str, int]) -> None:
@@ -104,7 +124,7 @@ class KernelTranslator(Statements):
 
     def function(self, body: k.Block, buffers: list[str], sizes: list[str], scalars: Mapping[str, DType], title: str) -> Any:
         """The block as a Python function of (buffers by name, sizes by name, support)."""
-        self.globals.update(Watched=Watched, Scratch=Scratch, CheckFault=CheckFault, undefined=undefined)
+        self.globals.update(Watched=Watched, Scratch=Scratch, Cell=Cell, CheckFault=CheckFault, undefined=undefined)
         self.line("def kernel(memory, sizes, S):")
         self.depth += 1
         for n in sizes:
@@ -173,7 +193,7 @@ class KernelTranslator(Statements):
             made = f"[{self.constant(undefined(b.dtype, (), self.exact)[()])}]"
         elif self.check:
             shared = any(isinstance(t, k.Region) or (isinstance(t, k.Loop) and t.kind in PARALLEL) for t in k.statements(rest))
-            made = f"{'Watched' if shared else 'Scratch'}({b.name!r}, {made}, S, False, {not b.shape})"
+            made = f"{'Watched' if shared else 'Scratch' if b.shape else 'Cell'}({b.name!r}, {made}, S, False, {not b.shape})"
         self.line(f"{name} = {made}")
         if self.check and b.space == "private":
             self.line(f"{name}.reused = True")

@@ -12,8 +12,6 @@ import random
 from collections.abc import Generator, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..errors import LuminalError
 
 Context = tuple[tuple[int, int], ...]  # (run of a loop, or of a stretch between barriers; iteration or thread)
@@ -78,27 +76,30 @@ class Support:
 
 
 class Watched:
-    """An array (or a rank-0 local) that checks every access.  `rank`: the axes that are indexed, where elements are vectors."""
+    """An array (or a rank-0 local) that checks every access.  `defined`: whether it may be read before it is written.  `rank`: the axes that are indexed, where elements are vectors."""
 
     reused = False  # scratch of one thread: an iteration may overwrite what an earlier one left, but not read it
 
     def __init__(self, name: str, array: Any, support: Support, defined: bool, local_scalar: bool = False, rank: int | None = None) -> None:
         self.name, self.array, self.support = name, array, support
-        self.local_scalar = local_scalar
+        self.local_scalar, self.defined = local_scalar, defined
         self.shape = array.shape[:rank]
-        self.defined = np.full(self.shape, defined)
         self.writer: dict[Any, Context] = {}
         self.readers: dict[Any, list[Context]] = {}
 
     def _place(self, index: Any) -> tuple[int, ...]:
         place = () if self.local_scalar else index if isinstance(index, tuple) else (index,)
-        if len(place) != len(self.shape):
-            raise MeaningFault(f"{self.name} has {len(self.shape)} axes, {len(place)} positions are given")
-        for i, n in zip(place, self.shape, strict=True):
+        shape = self.shape
+        if len(place) != len(shape):
+            raise MeaningFault(f"{self.name} has {len(shape)} axes, {len(place)} positions are given")
+        for i, n in zip(place, shape):  # noqa: B905 - as many, and this is most of what a checked run does
             if not 0 <= i < n:
-                k = next(k for k, (i, n) in enumerate(zip(place, self.shape, strict=True)) if not 0 <= i < n)
-                raise MeaningFault(f"{self.name}{list(map(int, place))}: position {int(place[k])} along axis {k} of extent {self.shape[k]}")
+                k = next(k for k, (i, n) in enumerate(zip(place, shape, strict=True)) if not 0 <= i < n)
+                raise MeaningFault(f"{self.name}{list(map(int, place))}: position {int(place[k])} along axis {k} of extent {shape[k]}")
         return place
+
+    def _undefined(self, place: tuple[int, ...]) -> MeaningFault:
+        return MeaningFault(f"{self.name}{list(place)} is read before it is written")
 
     def _conflict(self, place: tuple[int, ...], other: Context, what: str) -> None:
         for a, b in zip(other, self.support.context, strict=False):
@@ -108,26 +109,32 @@ class Watched:
                 return
 
     def __getitem__(self, index: Any) -> Any:
-        place = self._place(index)
-        if not self.defined[place]:
-            raise MeaningFault(f"{self.name}{list(place)} is read before it is written")
-        if place in self.writer:
-            self._conflict(place, self.writer[place], "written and read")
-        readers = self.readers.setdefault(place, [])
+        place, context = self._place(index), self.support.context
+        writer = self.writer.get(place)
+        if writer is None:
+            if not self.defined:
+                raise self._undefined(place)
+        elif writer is not context:
+            self._conflict(place, writer, "written and read")
+        readers = self.readers.get(place)
+        if readers is None:
+            self.readers[place] = [context]
         # two contexts decide almost every race; more would only cost memory
-        if self.support.context not in readers and len(readers) < 4:
-            readers.append(self.support.context)
+        elif context not in readers and len(readers) < 4:
+            readers.append(context)
         return self.array[place]
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        place = self._place(index)
-        if place in self.writer and not self.reused:
-            self._conflict(place, self.writer[place], "written")
-        for other in self.readers.pop(place, ()):
-            if not self.reused:
-                self._conflict(place, other, "read and written")
-        self.writer[place] = self.support.context
-        self.defined[place] = True
+        place, context = self._place(index), self.support.context
+        readers = self.readers.pop(place, ())
+        if not self.reused:
+            writer = self.writer.get(place, context)
+            if writer is not context:
+                self._conflict(place, writer, "written")
+            for other in readers:
+                if other is not context:
+                    self._conflict(place, other, "read and written")
+        self.writer[place] = context
         self.array[place] = value
 
 
@@ -136,11 +143,24 @@ class Scratch(Watched):
 
     def __getitem__(self, index: Any) -> Any:
         place = self._place(index)
-        if not self.defined[place]:
-            raise MeaningFault(f"{self.name}{list(place)} is read before it is written")
+        if place not in self.writer and not self.defined:
+            raise self._undefined(place)
         return self.array[place]
 
     def __setitem__(self, index: Any, value: Any) -> None:
         place = self._place(index)
-        self.defined[place] = True
+        self.writer[place] = ()
         self.array[place] = value
+
+
+class Cell(Scratch):
+    """One number of that kind, such as a sum so far: it has one place, whatever index is given."""
+
+    def __getitem__(self, index: Any) -> Any:
+        if not self.defined:
+            raise self._undefined(())
+        return self.array[()]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.defined = True
+        self.array[()] = value
