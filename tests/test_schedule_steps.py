@@ -322,6 +322,7 @@ REFUSED = {
     "ride backwards": ("gemm", f"{STRIP}\nride i p.s", "makes no copy before"),
     "ride of what is no copy": ("kept", "ride j q", "makes no copy before|is touched elsewhere|no one reduction"),
     "ride where a part is read": ("gemm", f"{STRIP}\nsplit p 2\nride p.s i", "no one reduction of `i` goes through `B.packed`"),
+    "ride where the first iteration may read nothing": ("gemm", f"{STRIP}\nsplit i 2\nride p.s i.0", "no one reduction of `i.0` goes through `B.packed`"),
     "ride across slices": ("gemm", f"{STRIP}\nreorder j.1.b.s p.s\nride j.1.b.s i", "no one reduction of `i` goes through `B.packed`"),
     "no if": ("pointwise", "unswitch j", "exactly one `if`"),
 }  # fmt: skip

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ...ir.expr import ONE, minimum, var
-from ...ir.kernel import Kernel, Store, statements, substitute_block, written
+from ...ir.kernel import Alloc, Kernel, Loop, Store, statements, substitute_block, written
 from ...ir.record import replace
-from .tree import Facts, StepError, all_loops, copy, find, local_buffers, loop_around, names_taken, reads, replace_in, replace_loop, simple, touched
+from .tree import Facts, StepError, copy, find, loop_around, names_taken, reads, replace_in, replace_loop, simple, touched
 
 
 def ride(kernel: Kernel, facts: Facts, copied: str, axis: str) -> Kernel:
@@ -22,22 +22,17 @@ def ride(kernel: Kernel, facts: Facts, copied: str, axis: str) -> Kernel:
                                                     for d in 0 .. 64:
                                                       acc[i, d] += A[i, q] · P[q, d]
 
-    The copy is of a buffer of the kernel's own, which nothing but the loop `i` reads, in one reduction over the range of the copy and at its own position; the first iteration reads nothing that it writes.
+    The buffer is that of the loop around both, and nothing but the loop `i` reads it, in one reduction right inside of it, over the range of the copy and at its own position; what the copy is made of, nothing between writes.
     """
     maker, user = find(kernel, copied), find(kernel, axis)
     outer = loop_around(kernel, maker)
     if outer is None or not any(s is user for s in outer.body):
         raise StepError(f"ride: `{copied}` and `{axis}` do not stand in one loop")
+    own = {s.buffer.name for s in outer.body if isinstance(s, Alloc)}
     begin, end = (next(k for k, s in enumerate(outer.body) if s is x) for x in (maker, user))
     made = written((maker,))
     (name,) = made if len(made) == 1 else ("",)
-    if (
-        begin >= end
-        or maker.kind != "parallel"
-        or user.kind not in ("parallel", "serial")
-        or user.step is not ONE
-        or name not in local_buffers(kernel)
-    ):
+    if begin >= end or maker.kind != "parallel" or user.kind not in ("parallel", "serial") or user.step is not ONE or name not in own:
         raise StepError(f"ride: `{copied}` makes no copy before `{axis}`, or that one does not run in steps of 1")
     between, after = outer.body[begin + 1 : end], outer.body[end + 1 :]
     if name in touched((*between, *after)) or (written(between) | written(user.body)) & touched((maker,)) - {name} or name in written(user.body):
@@ -45,8 +40,11 @@ def ride(kernel: Kernel, facts: Facts, copied: str, axis: str) -> Kernel:
     loads = {n for n in reads(user.body) if n.attr == name}
     readers = [
         x
-        for x in all_loops(user.body)
-        if x.kind == "reduce" and (x.start, x.stop, x.step) == (maker.start, maker.stop, maker.step) and loads <= set(reads(x.body))
+        for x in user.body  # not deeper: what the first iteration leaves out would never be copied
+        if isinstance(x, Loop)
+        and x.kind == "reduce"
+        and (x.start, x.stop, x.step) == (maker.start, maker.stop, maker.step)
+        and loads <= set(reads(x.body))
     ]
     stored = [s for s in statements(maker.body) if isinstance(s, Store)]
     slices = {k for s in stored for k, e in enumerate(s.index) if maker.axis in e.names}
