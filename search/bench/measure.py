@@ -18,7 +18,7 @@ from ..account import account
 from ..child import Child
 from ..operations import work_of
 from ..trial import Result, Subject, in_memory, run
-from .blocks import Contender, Method, block, compare, ratio, spread, typical
+from .blocks import STOLEN, Contender, Method, block, compare, ratio, spread, typical
 from .ceiling import Ceilings, Limit
 from .dialect import REFUSALS
 from .loop import looped
@@ -166,9 +166,14 @@ def measure(bench: Bench, sizes: dict[str, int], scalars: Mapping[str, Any], chi
         peer.reset()
     contenders = {peer.name: in_c(bench, peer) if quick < SMALL else peer.contender for peer in peers}
     limit, needed = bounding(row, raised, bench)
+    stolen: dict[str, float] = {}
     minima = compare(
-        {OURS: contenders[OURS], CEILING: limit.contender, **contenders}, bench.method
+        {OURS: contenders[OURS], CEILING: limit.contender, **contenders}, bench.method, stolen
     )  # next to ours: in a second the machine may be another
+    if max(stolen.values()) > STOLEN:
+        notes.append(
+            "disturbed: the host took " + ", ".join(f"{share:.0%} of a core from {name}" for name, share in stolen.items() if share > STOLEN)
+        )
     row = replace(row, ceiling=limit.kind, best_possible=[m * needed / limit.amount for m in minima.pop(CEILING)])
     costs = calls(bench, [name for name, c in contenders.items() if c.executions == 1], scalars) if quick < SMALL else {}
     minima = {name: [max(m - costs.get(name, 0.0), 0.0) or m for m in found] for name, found in minima.items()}

@@ -1,0 +1,70 @@
+"""Blocks in which the host took one of our cores are made again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from luminal.search.bench import blocks, host
+from luminal.search.bench.blocks import Contender, Method, compare, least_disturbed
+from luminal.search.bench.host import TICK, Moment, moment
+
+METHOD = Method(blocks=1, runs=1, seconds=0.0, pause=0.0, again=3)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system says nothing about what a host takes")
+def test_what_was_stolen_is_read_by_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = min(os.sched_getaffinity(0))
+    stat = tmp_path / "stat"
+    stat.write_text(f"cpu  9 9 9 9 9 9 9 99 9 9\ncpu{mine} 1 2 3 4 5 6 7 50 8 9\ncpu9999 1 2 3 4 5 6 7 77 8 9\nintr 5\n")
+    monkeypatch.setattr(host, "STAT", stat)
+    assert moment(3.0) == Moment(3.0, {f"cpu{mine}": 50 * TICK})
+    monkeypatch.setattr(host, "STAT", tmp_path / "none")
+    assert moment(3.0) == Moment(3.0, {})
+
+
+def test_the_core_that_lost_most_counts_and_one_tick_does_not() -> None:
+    before = Moment(10.0, {"cpu0": 5.0, "cpu1": 7.0})
+    assert before.share_until(Moment(11.0, {"cpu0": 5.1, "cpu1": 7.4})) == pytest.approx(0.4)
+    assert before.share_until(Moment(10.0 + 10 * TICK, {"cpu0": 5.0 + TICK, "cpu1": 7.0})) == 0
+    assert before.share_until(Moment(11.0, {})) == 0
+
+
+@pytest.mark.parametrize(
+    ("stolen", "made", "lost"),
+    [([0.0], 1, 0.0), ([0.5, 0.04], 2, 0.04), ([0.5, 0.3, 0.4, 0.6, 0.0], 4, 0.3)],
+    ids=["left alone", "the second time", "never: the least disturbed"],
+)
+def test_a_disturbed_block_is_made_again(stolen: list[float], made: int, lost: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, calls = 0.0, 0
+
+    def passing(_: float) -> Moment:
+        """Two for each block: a second lies between them, of which the host takes what the list says."""
+        nonlocal now
+        now += 0.5
+        return Moment(now, {"cpu0": sum(stolen[: int(now)]) * 0.5})
+
+    def call() -> None:
+        nonlocal calls
+        calls += 1
+
+    monkeypatch.setattr(blocks, "moment", passing)
+    seconds, found = least_disturbed(Contender(call), METHOD)
+    assert (calls, found) == (made * 3, pytest.approx(lost)) and seconds < 1
+
+
+def test_the_worst_block_of_each_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = iter([0.0, 0.3, 0.01, 0.2])
+
+    def blocked(contender: Contender, method: Method) -> tuple[float, float]:
+        return 1.0, next(lost)
+
+    monkeypatch.setattr(blocks, "least_disturbed", blocked)
+
+    def nothing() -> None:
+        return None
+
+    stolen: dict[str, float] = {}
+    assert compare({"a": Contender(nothing), "b": Contender(nothing)}, Method(blocks=2), stolen) == {"a": [1.0, 1.0], "b": [1.0, 1.0]}
+    assert stolen == {"a": 0.01, "b": 0.3}
