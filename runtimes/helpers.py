@@ -168,8 +168,8 @@ _SET = re.compile(r"^\{% set (\w+) = .*?%\}\n", re.MULTILINE | re.DOTALL)
 def _part(folders: tuple[Path, ...], name: str) -> str | None:
     """The part of its file that a macro needs; None where there is no such macro.
 
-    Jinja's compiler takes longer than all the rest of rendering, so only what is used is given to it: the macro, and of the file's other macros and
-    constants those whose names it mentions.
+    Jinja's compiler takes longer than all the rest of rendering, so only what is used is given to it: the macro, and of the other macros and constants of its file (and of the folder's `shared.j2`)
+    those whose names it mentions.
     """
     pieces = _pieces(folders).get(name)
     return None if pieces is None else _closure(name, pieces)
@@ -177,17 +177,24 @@ def _part(folders: tuple[Path, ...], name: str) -> str | None:
 
 @cache
 def _pieces(folders: tuple[Path, ...]) -> dict[str, dict[str, str]]:
-    """Macro -> the macros and constants of its file; a nearer folder hides a farther one."""
+    """Macro -> the macros and constants of its file and of what its folder shares; a nearer folder hides a farther one."""
     found: dict[str, dict[str, str]] = {}
     for folder in folders:
+        shared = _whole(folder / "helpers" / "shared.j2")
         for file in sorted((folder / "helpers").glob("*.j2")):
-            text = file.read_text(encoding="utf-8")
-            pieces = {m[1]: m[0] for m in _MACRO.finditer(text)}
-            constants = {m[1]: m[0] for m in _SET.finditer(_MACRO.sub("", text))}
-            whole = constants | pieces
-            for name in pieces:
-                found.setdefault(name, whole)
+            whole = _whole(file)
+            for name in (n for n, text in whole.items() if _MACRO.match(text)):
+                found.setdefault(name, shared | whole)
     return found
+
+
+def _whole(file: Path) -> dict[str, str]:
+    """The constants and then the macros of a file, by name; nothing where there is no such file."""
+    if not file.exists():
+        return {}
+    text = file.read_text(encoding="utf-8")
+    constants = {m[1]: m[0] for m in _SET.finditer(_MACRO.sub("", text))}
+    return constants | {m[1]: m[0] for m in _MACRO.finditer(text)}
 
 
 def _closure(name: str, pieces: dict[str, str]) -> str:
