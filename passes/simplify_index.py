@@ -5,7 +5,7 @@
         y[(i*4 + 3) // 4] = x[i + 0]
 
 What is known: the sizes (min, max, multiple), the preconditions, the range of each loop around, the conditions of each `if` around, the lets.  A condition
-that always holds goes, a loop of one trip becomes its body, a loop of none nothing.  The meaning is kept exactly; values of floats are left alone.
+that always holds goes, a loop of one trip becomes its body, a loop of none nothing, vectors that are known to be whole are loaded and stored so (`whole_vectors.py`).  The meaning is kept exactly; values of floats are left alone.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ..ir.record import replace
 from ..ir.simplify import assuming, prove_le, simplify
 from ..ir.target import Options, Target
 from ..ir.walks import substitute
+from .whole_vectors import whole_vectors
 
 ONE_TRIP = ("", "unroll")  # loops that may become their body: one that is divided among threads has a meaning beyond its trips
 
@@ -103,6 +104,8 @@ def _loop(s: For, known: Known) -> Block:
         after = start + step  # where the first trip is the only one
         if _holds(stop.le(after) if up else after.le(stop), known) is TRUE:
             return simplify_block(map_expressions(s.body, lambda e: substitute(e, {var(s.var): start})), known)
+    if (parts := whole_vectors(replace(s, start=start, stop=stop, step=step), known)) is not None:
+        return tuple(t for part in parts for t in _statement(part, known))
     header = For(s.var, start, stop, s.body, step, s.pragma, None if s.serial_if is None else simplify(s.serial_if, known))
     body = simplify_block(s.body, inside_loop(header, known, runs))
     return (with_body(header, body),) if body else ()

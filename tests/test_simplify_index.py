@@ -346,3 +346,35 @@ def test_what_does_not_mention_the_loop_is_judged_outside_of_it() -> None:
     assert deeper.home(i * 8 + var("j")) is deeper
     assert simplify((n + 7) // 8 + i, deeper) is simplify((n + 7) // 8 + i, inside)
     assert prove((i * 8).lt(n), deeper)  # what the loop says of its own variable is known all the same
+
+
+def test_vectors_before_the_last_are_whole_where_that_is_known() -> None:
+    simplified(
+        """
+        if M <= 32:
+          for j in 0 .. 3 unroll:
+            y[j * 16, M - j * 16] = vload.16 x[j * 16, M - j * 16] + vload.16 b[j * 16]
+        else:
+          for j in 0 .. 3 unroll:
+            y[j * 16, M - j * 16] = vload.16 x[j * 16, M - j * 16] + vload.16 b[j * 16]
+          for k in 0 .. 2 unroll:
+            z[k * 16, M - k * 16] = vload.16 x[k * 16, M - k * 16]
+          for l in 0 .. 4 unroll:
+            z[l * 16, M - l * 16] = vload.16 x[l * 16]
+        """,
+        """
+        if M <= 32:
+          for j in 0 .. 3 unroll:
+            y[j * 16, M - j * 16] = vload.16 x[j * 16, M - j * 16] + vload.16 b[j * 16]
+        else:
+          for j in 0 .. 2 unroll:
+            y[j * 16] = vload.16 x[j * 16] + vload.16 b[j * 16]
+          y[32, M - 32] = vload.16 x[32, M - 32] + vload.16 b[32]
+          for k in 0 .. 2 unroll:
+            z[k * 16] = vload.16 x[k * 16]
+          for l in 0 .. 2 unroll:
+            z[l * 16] = vload.16 x[l * 16]
+          for l in 2 .. 4 unroll:
+            z[l * 16, M - l * 16] = vload.16 x[l * 16]
+        """,
+    )

@@ -15,15 +15,16 @@ from ...ir.expr import TRUE, Expr, product, size, total, var
 from ...ir.instructions import SIDE
 from ...ir.walks import postorder
 
-FORK = 350_000  # operations, most of them on vectors, that take about as long as waking the threads saves
+# Operations, most of them on vectors, that take about as long as waking the threads saves (Golden Cove, by two threads, f32: products 90³ as fast, 96³ 1.1 ×, sums of 256 rows of 512 as fast, of 512 rows 1.4 ×).
+FORK = 300_000
 USUAL = 256  # an extent: what is done so many times as often is most of the work
 MEMORY = 12  # operations that a vector is worth which each iteration moves anew, from or to some cache
 FAR = 8  # such operations of a load at a position that data decides: it may be in no near cache, and nobody asks for it ahead of time
 EPSILON = 1e-9  # what divisions may be off by, so that a quotient that is whole counts as whole
 MOST = 1e60  # more than any amount of work; products of extents may be as large as they like
 COSTS: dict[str, int] = dict.fromkeys(
-    ("exp", "exp2", "expm1", "log", "log2", "log1p", "sin", "cos", "tan", "pow", "tanh", "sinh", "cosh", "erf", "asin", "acos", "atan"), 128
-)  # a vector of one takes as long as twenty multiply-adds of six operations (Golden Cove; by two threads softmax of 64 rows of 600 is 1.4 × as fast, exp of a sine of 20000 floats 1.5 ×)
+    ("exp", "exp2", "expm1", "log", "log2", "log1p", "sin", "cos", "tan", "pow", "tanh", "sinh", "cosh", "erf", "asin", "acos", "atan"), 110
+)  # a vector of one takes as long as eighteen multiply-adds of six operations (Golden Cove; by two threads softmax of 64 rows of 600 is 1.4 × as fast, exp of a sine of 20000 floats 1.5 ×)
 
 Estimate = dict[tuple[str, ...], float]  # sorted names -> coefficient
 
