@@ -85,10 +85,11 @@ def _equality(op: str, p: Poly, known: Known) -> Expr:
 
 def conjuncts(e: Expr) -> list[Expr]:
     """The parts of a conjunction, each once."""
-    return _parts("bit_and", e)
+    return parts_of("bit_and", e)
 
 
-def _parts(op: str, e: Expr) -> list[Expr]:
+def parts_of(op: str, e: Expr) -> list[Expr]:
+    """The operands of a chain of one operator, each once."""
     found: dict[Expr, None] = {}
     stack = [e]
     while stack:
@@ -101,23 +102,25 @@ def _parts(op: str, e: Expr) -> list[Expr]:
 
 
 def conjunction(args: tuple[Expr, ...], known: Known) -> Expr:
-    """a & true → a;   a & false → false;   a & not a → false;   a & b → a where a implies b;   a & b → false where a implies not b"""
+    """a & true → a;   a & false → false;   a & not a → false;   a & b → a where a implies b;   a & b → false where a implies not b
+
+    What shares no name with a part, and is bounded by nothing that it is bounded by (rows and columns of a tile), says nothing of it.
+    """
     parts = [p for p in dict.fromkeys(q for a in args for q in conjuncts(a)) if p is not TRUE]
     if FALSE in parts or _contradictory(parts, known):
         return FALSE
     kept = list(parts)
     facts = {p: fact(p) for p in parts} if len(parts) > 1 else {}
+    reached = {p: known.reached(p.names) for p in facts}
     for p in parts:
-        others = [q for q in kept if q is not p]
-        if not others:
-            break
-        judged = _open(_judged(p), [f for q in others for f in facts[q]], known)
-        stronger = known.with_facts(f for q in others for f in facts[q]) if judged else known
+        others = [f for q in kept if q is not p and not reached[p].isdisjoint(reached[q]) for f in facts[q]]
+        judged = _open(_judged(p), others, known) if others else []
+        stronger = known.with_facts(others) if judged else known
         for f, result in judged:
             if stronger.nonnegative(f):
                 if result is FALSE:
                     return FALSE
-                kept = others
+                kept.remove(p)
                 break
     return _chain("bit_and", kept) if kept else TRUE
 
@@ -144,7 +147,7 @@ def _judged(p: Expr) -> list[tuple[Poly, Expr]]:
 
 def disjunction(args: tuple[Expr, ...], known: Known) -> Expr:
     """a | false → a;   a | true → true;   a | not a → true"""
-    parts = [p for p in dict.fromkeys(q for a in args for q in _parts("bit_or", a)) if p is not FALSE]
+    parts = [p for p in dict.fromkeys(q for a in args for q in parts_of("bit_or", a)) if p is not FALSE]
     if TRUE in parts or _contradictory(parts, known):
         return TRUE
     return _chain("bit_or", parts) if parts else FALSE
@@ -191,6 +194,7 @@ def negation(args: tuple[Expr, ...], known: Known) -> Expr:
     return negated(args[0], known)
 
 
+CHAINS = frozenset({"bit_and", "bit_or"})  # of the operators below, those of many operands
 BOOLEAN: dict[str, Callable[[tuple[Expr, ...], Known], Expr]] = {
     "bit_and": conjunction, "bit_or": disjunction, "bit_not": negation,
 }  # fmt: skip

@@ -104,6 +104,15 @@ class Knowledge:
             known = known.outer
         return known
 
+    def reached(self, names: frozenset[str]) -> frozenset[str]:
+        """Names, and those that they are bounded by."""
+        found, new = names, names
+        while new:
+            ends = [e.names for r in map(self.ranges.get, new) if r is not None for e in (r.min, r.max, r.exactly) if isinstance(e, Expr)]
+            new = frozenset().union(*ends) - found
+            found |= new
+        return found
+
     def _without(self, names: frozenset[str]) -> Self:
         """Without what mentions these names."""
         if not names:
@@ -233,16 +242,17 @@ class Knowledge:
                 k._points = list(islice(found, ENOUGH))
         return self._points or []
 
-    def _bounding(self) -> dict[str, list[tuple[int, Poly]]]:
-        """By name, the facts c·name + rest >= 0 as (c, rest)."""
-        found: dict[str, list[tuple[int, Poly]]] = {}
+    def _bounding(self) -> dict[str, list[tuple[Poly, Poly, Poly]]]:
+        """By name, the facts c·name + rest >= 0 as (c, rest, the fact)."""
+        found: dict[str, list[tuple[Poly, Poly, Poly]]] = {}
         for f in self.facts:
-            for m, c in f.items():
-                if len(m) == 1 and pl.name(m[0]):
-                    found.setdefault(pl.name(m[0]), []).append((c, {k: v for k, v in f.items() if k is not m}))
+            for a in pl.atoms(f):
+                linear = pl.linear(f, a) if pl.name(a) else None
+                if linear is not None:
+                    found.setdefault(pl.name(a), []).append((*linear, f))
         return found
 
-    def _chosen(self, point: Point, bounding: Mapping[str, list[tuple[int, Poly]]]) -> Point | None:
+    def _chosen(self, point: Point, bounding: Mapping[str, list[tuple[Poly, Poly, Poly]]]) -> Point | None:
         """A point with values for all names, each within its range and what the facts say of it given the names before; None where that leads nowhere."""
         point.awaited = self.ranges
         for n, r in self.ranges.items():
@@ -250,14 +260,23 @@ class Knowledge:
             if ends is None:
                 return None
             low, high = ends
-            for c, others in bounding.get(n, ()):
-                rest = point.at(others)
-                if rest is not None and c > 0:
-                    low = -(rest // c) if low is None else max(low, -(rest // c))
-                elif rest is not None:
-                    high = rest // -c if high is None else min(high, rest // -c)
+            inside: list[tuple[int, Poly]] = []  # facts of n and of what is made of it
+            for c, others, f in bounding.get(n, ()):
+                slope, rest = point.at(c), point.at(others)
+                if slope is not None and rest is None:
+                    inside.append((slope, f))
+                elif slope and rest is not None and slope > 0:
+                    low = -(rest // slope) if low is None else max(low, -(rest // slope))
+                elif slope and rest is not None:
+                    high = rest // -slope if high is None else min(high, rest // -slope)
             if not point.choose(n, low, high, r.multiple):
                 return None
+            for slope, f in inside:
+                value = point.at(f)
+                if value is not None and value < 0 and slope:  # a remainder that is too small or too large: by so much
+                    point.move(n, point.names[n] + (-(value // slope) if slope > 0 else value // -slope))
+                    if not point.admits(n, low, high, r.multiple):
+                        return None
         point.awaited = ()
         agrees = all((value := point.at(f)) is not None and value >= 0 for f in self.facts)
         return point if agrees and all(point.of(z) == 0 for z in self.zeros) else None

@@ -14,7 +14,7 @@ from math import gcd
 
 from . import polynomial as pl
 from .bounds import Known, Range, fact
-from .conditions import BOOLEAN, compare, conjuncts
+from .conditions import BOOLEAN, CHAINS, compare, conjuncts, parts_of
 from .dtypes import INDEX, bool_
 from .expr import FALSE, TRUE, ZERO, Expr, call, make
 from .graph import Size
@@ -43,15 +43,16 @@ def simplify(e: Expr, known: KnownLike | None = None) -> Expr:
             memo[n] = simplify(n, known.outer)
             continue
         terms = _terms(n)
-        waiting = _unknown(n.args if terms is None else pl.atoms(terms), memo)
+        args = parts_of(n.op, n) if n.op in CHAINS and n.dtype is bool_ else n.args  # what stands in a chain is compared with all of it, once
+        waiting = _unknown(args if terms is None else pl.atoms(terms), memo)
         whole = pl.composed(terms, memo) if terms is not None and not waiting else None
         if whole is None and not waiting:
-            waiting = _unknown(n.args, memo)
+            waiting = _unknown(args, memo)
         if waiting:
             stack += waiting
             continue
         if whole is None:
-            result = _step(n, tuple([memo[a] for a in n.args]), known)
+            result = _step(n, tuple([memo[a] for a in args]), known)
         else:
             whole = regrouped(whole, known)
             result = n if n.canonical and whole is n.poly else pl.expr(whole)

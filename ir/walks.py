@@ -94,10 +94,12 @@ _FOLDING: dict[str, Callable[..., Expr]] = {
 }  # fmt: skip
 
 
-def rewrite(root: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
-    """Bottom-up, once: `rule(node)` (its operands already rewritten) gives a replacement or None."""
-    done: dict[Expr, Expr] = {}
+def rewrite(root: Expr, rule: Callable[[Expr], Expr | None], done: dict[Expr, Expr] | None = None) -> Expr:
+    """Bottom-up, once: `rule(node)` (its operands already rewritten) gives a replacement or None.  `done` holds what the same rule has made of other expressions."""
+    done = {} if done is None else done
     for node in postorder(root):
+        if node in done:
+            continue
         new = rebuild(node, tuple([done[a] for a in node.args])) if node.args else node
         replacement = rule(new)
         done[node] = new if replacement is None else replacement

@@ -83,6 +83,11 @@ class Point:
             self.choose(known, None, None, 1)
         return self.names.get(known)
 
+    def move(self, name: str, value: int) -> None:
+        """Another value for a name that has one."""
+        self.names[name] = value
+        self.memo = {e: v for e, v in self.memo.items() if name not in e.names}
+
     def without(self, names: Collection[str]) -> Point:
         """The point before these names had values."""
         return Point(self.seed, self.slope, self.taste, {n: v for n, v in self.names.items() if n not in names})

@@ -81,8 +81,11 @@ def _statement(s: Stmt, known: Known) -> Block:
                 return simplify_block(s.body, known)
             if condition is FALSE:
                 return simplify_block(s.orelse, known)
+            body = simplify_block(s.body, assuming(known, condition))
+            if not s.orelse:
+                return (If(condition, body),) if body else ()
             otherwise = simplify(call("bit_not", condition), known)
-            body, orelse = simplify_block(s.body, assuming(known, condition)), simplify_block(s.orelse, assuming(known, otherwise))
+            orelse = simplify_block(s.orelse, assuming(known, otherwise))
             if not body:
                 return (If(otherwise, orelse),) if orelse else ()
             return (If(condition, body, orelse),)

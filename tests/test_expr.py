@@ -5,7 +5,7 @@ from __future__ import annotations
 from luminal.ir import expr as ex
 from luminal.ir.dtypes import INDEX, bool_, f32, f64
 from luminal.ir.expr import axis, call, const, first, load, make, size, var, vload, where
-from luminal.ir.walks import substitute
+from luminal.ir.walks import rewrite, substitute
 
 
 def test_equal_parts_are_one_object_and_others_are_not() -> None:
@@ -46,3 +46,18 @@ def test_substitution_finds_leaves_loops_loads_and_constants() -> None:
     assert substitute(e, {scalar: load("B", f32, i), i: j}) is where(first("p"), load("B", f32, i), load("A", f32, j + 3))
     assert substitute(e, {const(3): const(4)}) is where(first("p"), scalar, load("A", f32, i + 4))
     assert substitute(e, {var("k"): j}) is e
+
+
+def test_what_expressions_share_is_rewritten_once() -> None:
+    shared = var("i") * size("N")
+    seen: list[ex.Expr] = []
+
+    def rule(n: ex.Expr) -> ex.Expr | None:
+        seen.append(n)
+        return var("j") if n is var("i") else None
+
+    done: dict[ex.Expr, ex.Expr] = {}
+    assert rewrite(shared + 1, rule, done) is var("j") * size("N") + 1
+    asked = len(seen)
+    assert rewrite(shared + 2, rule, done) is var("j") * size("N") + 2
+    assert len(seen) == asked + 2  # the number and the sum

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from luminal.ir import polynomial as pl
 from luminal.ir.bounds import Known, Range
+from luminal.ir.conditions import BOOLEAN
 from luminal.ir.expr import FALSE, TRUE, ZERO, Expr, call, const, minimum, size, var
 from luminal.ir.graph import Size
 from luminal.ir.simplify import simplify
@@ -51,6 +52,48 @@ def test_no_scope_is_made_for_what_a_point_refutes(monkeypatch: pytest.MonkeyPat
     assert made[0] == 0
     simplify(both(N.lt(8), N.lt(4)), here)
     assert made[0] > 0
+
+
+def test_conditions_that_share_no_name_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [0]
+    with_facts = Known.with_facts
+
+    def counted(self: Known, *facts: object) -> Known:
+        asked[0] += 1
+        return with_facts(self, *facts)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(Known, "with_facts", counted)
+    here = Known({"N": Size("N"), "M": Size("M"), "i": Range(ZERO, None), "j": Range(ZERO, None)})
+    here.points.clear()  # which would refute it
+    rows, columns = simplify((i * 8).lt(N), here), simplify((j * 8).lt(M), here)
+    assert simplify(both(rows, columns), here) is both(rows, columns)
+    assert asked[0] == 0
+    assert simplify(both(rows, (i * 4).lt(N)), here) is rows
+    assert asked[0] > 0
+
+
+def test_what_bounds_a_name_speaks_of_it() -> None:
+    here = Known({"N": Size("N"), "k": Range(ZERO, None), "i": Range(var("k"), var("k") + 2)})
+    assert here.reached(frozenset({"i"})) == {"i", "k"}
+    assert simplify(both(i.lt(9), var("k").lt(4)), here) is var("k").le(3)
+
+
+@pytest.mark.parametrize("op", ["bit_and", "bit_or"])
+def test_a_chain_is_compared_once(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    plain = BOOLEAN[op]
+
+    def counted(args: tuple[Expr, ...], here: Known) -> Expr:
+        taken.append(len(args))
+        return plain(args, here)
+
+    monkeypatch.setitem(BOOLEAN, op, counted)
+    conditions = [var(name).le(7) for name in "abcd"]
+    chain = conditions[0]
+    for c in conditions[1:]:
+        chain = call(op, chain, c)
+    assert simplify(chain, {}) is chain
+    assert taken == [4]
 
 
 def test_a_second_proof_of_the_same_steps_is_short() -> None:

@@ -10,7 +10,7 @@ from luminal.ir.expr import ONE, ZERO, size, var
 from luminal.ir.kernel import Alloc, Buffer, If, Kernel, Loop, Store
 from luminal.ir.places import homes_in, path_of, settle
 from luminal.passes.schedule import plan, replay
-from luminal.passes.schedule.tree import Facts, added, loop_around
+from luminal.passes.schedule.tree import Facts, added, fresh, loop_around
 
 N, M = size("N"), size("M")
 
@@ -85,3 +85,13 @@ def test_the_automatic_scheduler_carries_them(name: str, monkeypatch: pytest.Mon
     (compilation,) = compilations(name, Settings(target="x86-64-v3"))
     steps = sum(len(k.schedule) for k in compilation.module.kernels)
     assert carried[0] > steps / 2
+
+
+def test_a_name_that_is_taken_gets_the_first_free_ending() -> None:
+    taken = {"i", "i.c"}
+    assert [fresh("i", taken) for _ in range(3)] == ["i.b", "i.d", "i.e"]
+    assert fresh("i.b", taken) == "i.f"
+    assert fresh("k", taken) == "k"
+    many = {"p"}
+    names = [fresh("p", many) for _ in range(25 + 26 * 26 + 2)]
+    assert [names[k] for k in (24, 25, 26, 25 + 26, -2, -1)] == ["p.z", "p.aa", "p.ab", "p.ba", "p.aaa", "p.aab"]

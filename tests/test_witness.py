@@ -8,7 +8,7 @@ import pytest
 from luminal.ir import polynomial as pl
 from luminal.ir.bounds import Known, Range
 from luminal.ir.dtypes import INDEX, f32, i32
-from luminal.ir.expr import ZERO, axis, call, cast, const, floordiv, load, minimum, size, var, where
+from luminal.ir.expr import ZERO, Expr, axis, call, cast, const, floordiv, load, minimum, size, var, where
 from luminal.ir.graph import Size
 from luminal.ir.simplify import assuming
 from luminal.ir.witness import HIGH, LOW, MIDDLE, MOST, TURNS, Point, alike, points
@@ -234,3 +234,32 @@ def test_where_few_points_are_left_a_loop_has_both_ends() -> None:
     inside = known.with_ranges({"i": Range(ZERO, N - 1)})
     assert {p.names["i"] for p in inside.points} == {0, 39}
     assert inside.refuted(pl.poly(const(8) - i))
+
+
+TAIL = N - N // 64 * 64
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        (const(16).lt(TAIL), TAIL.le(32)),
+        (const(48).lt(TAIL), (N * M).le(5000), const(9).lt(M)),
+        (TAIL.le(5), const(300).le(N), (N * M).le(1 << 20), const(1 << 16).le(N * M)),
+        ((N * M).le(64), const(20).le(M)),
+    ],
+)
+def test_points_are_found_within_products_and_remainders(conditions: tuple[Expr, ...]) -> None:
+    known = Known({"N": Size("N"), "M": Size("M")})
+    for c in conditions:
+        known = assuming(known, c)
+    assert known.facts
+    assert known.points
+    for point in known.points:
+        assert all(point.of(c) for c in conditions), point.names
+
+
+def test_what_is_made_of_a_moved_name_is_forgotten() -> None:
+    point = Point(0, 0, LOW, {"N": 100, "M": 3})
+    assert point.of(TAIL + M) == 39
+    point.move("N", 20)
+    assert (point.of(TAIL + M), point.of(M * 2)) == (23, 6)

@@ -4,26 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import NamedTuple
 
 from ..dtypes import INDEX, DType
 from ..expr import Expr, var
 from ..kernel import Alloc, Block, Buffer, If, Let, Loop, Region, Stmt, Store, While, expressions
+from ..record import individual
 from ..walks import postorder, substitute
 
 # Kinds whose iterations may run at the same time.
 CONCURRENT = frozenset({"parallel", "workshare", "queue", "vector", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z"})
+NAMING = frozenset({"size", "var", "load", "first", "last", "axis", "to_line"})
 
 
-class Place(NamedTuple):
+@individual
+class Place:
     """A statement, what encloses it (outermost first), its own expressions, and the leaves and loads in them."""
 
     stmt: Stmt
     around: tuple[Stmt, ...]
     roots: tuple[Expr, ...]
-    names: tuple[Expr, ...]  # size, var, load, first, last, axis nodes
     buffers: Mapping[str, Buffer]  # visible here
     variables: Mapping[str, DType]
+
+    @cached_property
+    def names(self) -> tuple[Expr, ...]:
+        """Nodes that name something: size, var, load, first, last, axis."""
+        return tuple([n for n in postorder(*self.roots) if n.op in NAMING])
+
+    def reads(self, buffer: str) -> bool:
+        return any(buffer in e.buffers for e in self.roots)
 
     def loops(self) -> Iterator[Loop]:
         return (s for s in self.around if isinstance(s, Loop))
@@ -50,8 +59,7 @@ class Body:
     def _walk(self, block: Block, around: tuple[Stmt, ...], buffers: dict[str, Buffer], variables: dict[str, DType]) -> None:
         for s in block:
             roots = (*s.buffer.shape, *s.buffer.strides) if isinstance(s, Alloc) else expressions(s)
-            names = tuple(n for n in postorder(*roots) if n.op in ("size", "var", "load", "first", "last", "axis", "to_line"))
-            self.places.append(Place(s, around, roots, names, buffers, variables))
+            self.places.append(Place(s, around, roots, buffers, variables))
             match s:
                 case Let():
                     self.lets[var(s.name, s.value.dtype)] = substitute(s.value, self.lets)

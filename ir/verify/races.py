@@ -23,7 +23,7 @@ def races(body: Body, axes: Container[str] | None = None) -> Iterator[str]:
             continue
         for s, at in _stores(body, places):
             for p in places:
-                for n in p.names:
+                for n in p.names if p.reads(s.buffer) else ():
                     if n.op == "load" and n.attr == s.buffer and not _separate(body, loop, (s.index, at), (n.args, p)):
                         yield f"iterations of {loop.axis} ({loop.kind}) store {s.buffer}[{_list(s.index)}] and read {n!r}"
 

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -31,8 +32,13 @@ class Step(NamedTuple):
 
     @property
     def function(self) -> Callable[..., Kernel]:
-        module, _, name = self.place.partition(".")
-        return getattr(import_module(f".{module}", __package__), name)
+        return _found(self.place)
+
+
+@cache
+def _found(place: str) -> Callable[..., Kernel]:
+    module, _, name = place.partition(".")
+    return getattr(import_module(f".{module}", __package__), name)
 
 
 STEPS: dict[str, Step] = {

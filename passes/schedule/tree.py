@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
+from itertools import count, product
+from string import ascii_lowercase
 
 from ...ir.bounds import Known
 from ...ir.expr import Expr, as_expr, call, make, var
@@ -235,18 +237,19 @@ def bound_names(block: Block) -> list[str]:
 
 def fresh(name: str, taken: set[str]) -> str:
     """`name`, or `name.b`, `name.c`, … : the first that is not taken.  It is taken afterwards."""
-    base = re.sub(r"\.[a-z]$", "", name) if name in taken else name
-    candidate, count = name, 1
-    while candidate in taken:
-        letters, k = "", count
-        while True:
-            letters = chr(ord("a") + k % 26) + letters
-            k = k // 26 - 1
-            if k < 0:
-                break
-        candidate, count = f"{base}.{letters}", count + 1
+    candidate = name
+    if name in taken:
+        base = re.sub(r"\.[a-z]$", "", name)
+        candidate = next(c for letters in _endings() if (c := f"{base}.{letters}") not in taken)
     taken.add(candidate)
     return candidate
+
+
+def _endings() -> Iterator[str]:
+    """b, c, …, z, aa, ab, …"""
+    yield from ascii_lowercase[1:]
+    for more in count(2):
+        yield from map("".join, product(ascii_lowercase, repeat=more))
 
 
 def names_taken(kernel: Kernel) -> set[str]:
@@ -283,8 +286,10 @@ def rename(block: Block, names: Mapping[str, str]) -> Block:
     def walk(b: Block) -> Block:
         return tuple(one(s) for s in b)
 
+    done: dict[Expr, Expr] = {}  # statements share most of what they are made of
+
     def changed(e: Expr) -> Expr:
-        return e if e.names.isdisjoint(names) and e.buffers.isdisjoint(names) else rewrite(e, rule)
+        return e if e.names.isdisjoint(names) and e.buffers.isdisjoint(names) else rewrite(e, rule, done)
 
     return map_expressions(walk(block), changed)
 
