@@ -222,6 +222,9 @@ def test_the_schedule_of_a_block_replays() -> None:
     assert again.body == kernel.body
     free = schedule(join_blocks(whole, WIDE, OPTIONS), WIDE, OPTIONS)
     verify(free)
+    # columns of a block's own are as many as a narrow tile has: nothing is left over that would want tiles of one to four vectors
+    rows, columns = (k.schedule for k in free.kernels[4:])
+    assert any(line.startswith("short") for line in rows) and not any(line.startswith("short") for line in columns)
     for before, after in zip(join_blocks(whole, WIDE, OPTIONS).kernels, free.kernels, strict=True):
         assert replay(unique(before), Facts.of(free), after.schedule).body == after.body
 

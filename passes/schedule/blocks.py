@@ -57,7 +57,9 @@ class _Part:
 
         if self.found is None:
             vectors(self.plan)
-        else:  # rows enough for the largest tile: what is computed in vain at their end is little
+        else:
+            # columns of the block's own are as many as a narrow tile has; of all columns a wide one takes more, and rows enough that few are computed in vain at their end
             block = blocking(self.plan.target, self.found.accumulator.dtype)
-            tiles(self.plan, self.found, block._replace(direct_rows=block.rows), clamps=True)
+            own = self.plan.loop(self.found.column).stop.names - self.plan.facts.sizes.keys()
+            tiles(self.plan, self.found, block._replace(wide_columns=0) if own else block._replace(direct_rows=block.rows), clamps=True)
         return self.plan.kernel.schedule
