@@ -141,3 +141,14 @@ def test_panels_are_turned_over_while_they_are_packed(target):
         np.testing.assert_array_equal(rows(a, b), a.astype(np.int32) @ b.T.astype(np.int32), err_msg=f"{m}×{k}×{n}, seed {SEED}")
         a, b = (x.astype(np.float32) % 5 for x in (a, b))
         np.testing.assert_array_equal(both(a.T.copy(), b), a @ b.T, err_msg=f"{m}×{k}×{n}, seed {SEED}")
+
+
+@needs_cc
+def test_the_rest_of_a_row_is_turned_over_too():
+    """Of rows of 28 elements the last 12 are a block that stores its first lanes, not 12 times 16 elements one by one."""
+    text = "(composite first ((X{T}[H W C]) -> (Y{T}[C H W])) (return (transpose X (2 0 1))))"
+    f = luminal.compile(text, target="x86-64-v4", runtime="clang")
+    assert "turned_2[" in f.source and "store_first" in f.source
+    for shape in ((28, 28, 64), (3, 15, 33), (2, 1, 16), (1, 31, 48)):
+        x = np.random.default_rng(SEED).standard_normal(shape).astype(np.float32)
+        np.testing.assert_array_equal(f(x), x.transpose(2, 0, 1), err_msg=f"{shape}")

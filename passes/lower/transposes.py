@@ -43,7 +43,12 @@ def _turned(loop: For, names: Names) -> Block | None:
     if not (loop.start is ZERO and loop.step is ONE and loop.stop.is_const and loop.pragma in ("", "unroll")):
         return None
     lanes = loop.stop.attr
-    if not 2 <= lanes <= MOST or lanes & (lanes - 1) or not any(n.op == "gather" for s in loop.body for n in postorder(*expressions(s))):
+    if not 2 <= lanes <= MOST or lanes & (lanes - 1):
+        return None
+    if len(loop.body) == 1 and isinstance(s := loop.body[0], If) and not s.orelse and loop.var not in s.condition.names and not s.condition.buffers:
+        inner = _turned(replace(loop, body=s.body), names)
+        return None if inner is None else (replace(s, body=inner),)
+    if not any(n.op == "gather" for s in loop.body for n in postorder(*expressions(s))):
         return None
     if not all(isinstance(s, (Define, Assign, StoreTo, If)) for s in statements(loop.body)):
         return None
@@ -60,7 +65,13 @@ def _turned(loop: For, names: Names) -> Block | None:
     for s in loop.body:
         for n in _performed(expressions(s)):
             rows = None if n in found or n.dtype.lanes != lanes else _rows(n)
-            if rows is None or rows.buffer in changed or varies(rows.growth) or slope(rows.base, i, varies) is not const(rows.parts):
+            if (
+                rows is None
+                or rows.buffer in changed
+                or varies(rows.growth)
+                or (rows.last is not None and varies(rows.last))
+                or slope(rows.base, i, varies) is not const(rows.parts)
+            ):
                 continue
             block, filling = _block(rows._replace(base=substitute(rows.base, {i: ZERO})), n.dtype, names)
             blocks += filling

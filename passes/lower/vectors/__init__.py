@@ -50,6 +50,7 @@ class _Attempt:
         self.target, self.names = target, names
         self.arrays = arrays
         self.around = ""  # the variable of the loop around
+        self.rows = 0  # its trips, where it is unrolled
 
     def block(self, block: Block) -> Block:
         return tuple(t for s in block for t in self.statement(s))
@@ -64,9 +65,9 @@ class _Attempt:
         self.arrays.scalar_access(s)
         match s:
             case For():
-                outside, self.around = self.around, s.var
+                outside, self.around, self.rows = (self.around, self.rows), s.var, s.stop.attr if s.pragma == "unroll" and s.stop.is_const else 0
                 s = with_body(s, self.block(s.body))
-                self.around = outside
+                self.around, self.rows = outside
                 return (s,)
             case While() | Region():
                 return (with_body(s, self.block(s.body)),)
@@ -90,7 +91,7 @@ class _Attempt:
 
     def body(self, s: For, lanes: int, base: Expr) -> Block:
         axis = Axis(s, lanes, base)
-        return Statements(axis, Values(axis, self.arrays, self.around)).block(s.body)
+        return Statements(axis, Values(axis, self.arrays, self.around, self.rows)).block(s.body)
 
 
 def _put_together(s: For) -> For:

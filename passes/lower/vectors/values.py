@@ -8,7 +8,7 @@ from ....ir.expr import INDEX, ZERO, Expr, both, broadcast, call, const, gather,
 from ....ir.record import changing
 from ....ir.simplify import simplify
 from ....ir.walks import substitute
-from ..affine import difference, divide
+from ..affine import difference, divide, slope
 from ..positions import narrowed
 from ..words import parts
 from .arrays import Arrays
@@ -26,6 +26,7 @@ class Values:
     axis: Axis
     arrays: Arrays
     around: str  # the variable of the loop around
+    rows: int  # its trips, where it is unrolled
     open: First | None = None  # the lanes that a guard around lets through
     stored: str = ""  # the buffer that is stored into
 
@@ -102,7 +103,7 @@ class Values:
             return self.consecutive(n, first)
         if is_every_other(growth, lanes, first):
             return self.every_other(n, first)
-        if first is not None and (growth is None or not first.stop.is_const or first.skip is not None):
+        if first is not None and (growth is None or first.skip is not None or not (first.stop.is_const or self.is_square(address))):
             raise Serial
         if growth is None and first is None and (found := self.near(n, address)) is not None:
             return found
@@ -113,6 +114,10 @@ class Values:
         lane = ramp(lanes) if first is None else call("min", ramp(lanes), broadcast(first.stop - 1, lanes))
         steps = call("mul", broadcast(growth, lanes), lane)
         return gather(name, n.dtype, call("add", broadcast(self.axis.at_base(address), lanes), steps))
+
+    def is_square(self, address: Expr) -> bool:
+        """Whether what is gathered lies side by side along the loop around, for as many trips as there are lanes: `../transposes.py` loads it so."""
+        return self.rows == self.axis.lanes and slope(address, var(self.around), lambda e: self.around in e.names) is ONE_STEP
 
     def consecutive(self, n: Expr, first: First | None) -> Expr:
         name, lanes, at = n.attr, self.axis.lanes, self.axis.at_base(n.args[0])
