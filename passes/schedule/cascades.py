@@ -20,7 +20,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import field
 from itertools import pairwise
-from typing import NamedTuple
 
 from ...ir.expr import ZERO, Expr, product, var
 from ...ir.instructions import MOST_TILES, ROUGH_EXP, SIDE, Dot, Tile
@@ -29,16 +28,16 @@ from ...ir.record import changing, replace
 from ...ir.walks import postorder
 from ..costs import operation
 from . import contractions, roles
-from .affine import inside, is_multiple
 from .chains import LONG
-from .cost import DIRECT_ROWS, VECTORS, Blocking, blocking, lanes, panels_ahead
+from .cost import DIRECT_ROWS, Blocking, blocking, lanes, panels_ahead
 from .distribute import parts_of
 from .few_on_tiles import few_on_tiles
+from .left_over import Part, by_width, row_of
 from .plan import Plan
 from .roles import Contraction
 from .side_by_side import summed
 from .tiles import RegisterTile
-from .tree import StepError, all_loops, around, find, loads_in, local_buffers, reads, touched
+from .tree import StepError, all_loops, find, loads_in, local_buffers, reads, touched
 from .vectors import vectors_along, vectors_inside
 
 # Register tiles of a row block: a panel of columns is read once for each of them.  (Golden Cove, 14 rows each, 8·1024²·64: 2 take 0.95 of the time of 4, whose scores leave the first cache.)
@@ -163,14 +162,6 @@ def rough(plan: Plan) -> None:
                 plan.note(f"exponentials of `{x.axis}` have the digits that are left of them")
 
 
-class _Part(NamedTuple):
-    """A contraction, or a part of its columns, what multiplies it, and the columns of its register tiles."""
-
-    nest: Contraction
-    instruction: Dot | Tile | None
-    columns: int  # 0: cut already
-
-
 FEW_ROWS = 8  # of a block where there are few: their states stay in the first cache, beside what they read of a tile
 
 
@@ -219,7 +210,7 @@ class Cascade:
         row_tiles = self.row_tiles(rows)
         plan.do("split", row, rows * row_tiles, tail="pad")
         self.block_rows(f"{row}.1", kept)
-        parts = [p for nest, instruction in zip(self.nests, instructions, strict=True) for p in self.by_width(nest, instruction)]
+        parts = [p for nest, i in zip(self.nests, instructions, strict=True) for p in by_width(plan, nest, i, self.block.columns)]
         self.nests, instructions = [p.nest for p in parts], [p.instruction for p in parts]
         for part in parts:
             self.tile(part, DIRECT_ROWS if on_tiles and not isinstance(part.instruction, Tile) else rows)
@@ -318,34 +309,11 @@ class Cascade:
                 plan.do("expand", s.buffer.name, axis)
         plan.do("fission", axis, around=",".join(around))
 
-    def by_width(self, nest: Contraction, instruction: Dot | Tile | None) -> list[_Part]:
-        """The contraction in parts whose columns are cut differently: whole register tiles, and one of fewer vectors for what they leave over, where that is known to be so few."""
-        plan, column, most = self.plan, nest.column, self.block.columns
-        loop, known, few = plan.loop(column), inside(around(plan.kernel, column), plan.facts.known), most // VECTORS
-        whole = _Part(nest, instruction, most)
-        if instruction is not None or is_multiple(loop.stop, most, known) or not is_multiple(loop.stop, few, known):
-            return [whole]
-        if (plan.extent(column) or most) < most:
-            return [whole._replace(columns=few)]
-        before, row = plan.kernel, self.row_of(nest)
-        plan.do("split", column, most, tail="cut")
-        plan.do("fission", row)
-        rest = next(x for x in map(plan.loop, plan.added(before)) if x.axis == f"{column}.t")
-        (accumulator,) = (s.buffer for s in rest.body if isinstance(s, Alloc))
-        reduced = tuple(x.axis for x in all_loops(rest.body) if x.kind == "reduce")
-        plan.note(f"what tiles of {most} of `{column}` leave over is {few}: a tile of its own, and nothing is computed in vain")
-        return [whole._replace(columns=0), _Part(nest._replace(column=rest.axis, accumulator=accumulator, reduced=reduced), instruction, few)]
-
-    def row_of(self, nest: Contraction) -> str:
-        """The loop over rows around a contraction, whose columns may be cut already."""
-        inner = (nest.column, f"{nest.column}.0")
-        return next(x.axis for x in all_loops(self.plan.kernel) if len(x.body) == 1 and isinstance(x.body[0], Loop) and x.body[0].axis in inner)
-
-    def tile(self, part: _Part, rows: int) -> None:
+    def tile(self, part: Part, rows: int) -> None:
         """Register tiles for one contraction: [row, column] → [row.0, column.0, row.1, column.1]."""
         plan, nest, instruction = self.plan, part.nest, part.instruction
         column = nest.column
-        row = self.row_of(nest)
+        row = row_of(plan, nest)
         plan.do("split", row, rows, tail="perfect")
         if part.columns:
             plan.do("split", column, part.columns, tail="pad")
