@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from .nest_body import NestBody, Point
 
 STEP = 64  # a tile that holds scores is worked off in multiples of this: vectors and register tiles without tails
-COLUMNS = 32  # and a further axis of a state in multiples of this
+COLUMNS = 16  # and a further axis of a state in multiples of this: vectors of the widest machines
+CONVERTED_COLUMNS = 32  # the same where what is summed up is converted from smaller numbers, which instructions on tiles multiply
 TILE = 128  # positions of the axis: long enough that one correction a tile is nothing, short enough that tiles of a few dozen rows stay in the first caches
 FEW_TILE = 256  # where few rows read it: memory is read in longer pieces, by few turns from one operand to another
 LONG_TILE = 4096  # where nothing is kept for a tile: what is read again is in the first cache still, and a correction a tile costs nothing
@@ -56,6 +57,19 @@ class Chunk(NamedTuple):
     begin: Expr
     most: Expr
     step: int
+
+
+def _pointwise(made: list[Node]) -> list[Node]:
+    """Some nodes, and what they are made of pointwise."""
+    found: dict[Node, None] = {}
+    stack = list(made)
+    while stack:
+        n = stack.pop()
+        if n not in found:
+            found[n] = None
+            if n.op in OPS or n.op == "previous":
+                stack.extend(a.node for a in n.args)
+    return list(found)
 
 
 class CascadeLoops(KeptValues):
@@ -88,15 +102,7 @@ class CascadeLoops(KeptValues):
 
     def own(self) -> list[Node]:
         """What the states and the corrections are made of, pointwise: not what another cascade or reduction inside of them is."""
-        found: dict[Node, None] = {}
-        stack = [*(self.body_of(s).node for s in self.states), *(c.node for c in (*self.corrections, *self.additions))]
-        while stack:
-            n = stack.pop()
-            if n not in found:
-                found[n] = None
-                if n.op in OPS or n.op == "previous":
-                    stack.extend(a.node for a in n.args)
-        return list(found)
+        return _pointwise([*(self.body_of(s).node for s in self.states), *(c.node for c in (*self.corrections, *self.additions))])
 
     def value(self, k: int, point: Point) -> Expr:
         """State k at a point of its own axes, after the loops."""
@@ -200,7 +206,7 @@ class CascadeLoops(KeptValues):
 
         body, extents = self.body, self.further[k][1]
         body.where[self.names[k]] = body.current
-        shape = self.rounded(extents, COLUMNS)
+        shape = self.rounded(extents, self.columns(state))
         body.current.body.append(Alloc(Buffer(self.names[k], state.dtype, shape, "private" if extents else "register")))
         with body.nest(shape) as at:
             body.store(self.names[k], at, identity_of(state.attr.combiner, state.dtype))
@@ -227,7 +233,7 @@ class CascadeLoops(KeptValues):
         body, tile, extents = self.body, self.body.current, self.further[k][1]
         yield self.correct(k)
         yield self.keep(k, start)
-        with body.nest(self.rounded(extents, COLUMNS)) as at:
+        with body.nest(self.rounded(extents, self.columns(state))) as at:
             further = self.clamped(at, extents)
             inside = body.current
             part = body.accumulator(inside, state.dtype, state.attr.combiner)
@@ -287,6 +293,11 @@ class CascadeLoops(KeptValues):
         if not self.padded or not extents:
             return extents
         return (*extents[:-1], simplify(ceildiv(extents[-1], step) * step, self.body.current.known))
+
+    def columns(self, state: Node) -> int:
+        """Of what a further axis of a state is a multiple, where the cascade is padded."""
+        converted = any(n.op == "cast" and n.args[0].dtype.bits < n.dtype.bits for n in _pointwise([self.body_of(state).node]))
+        return CONVERTED_COLUMNS if converted else COLUMNS
 
     def clamped(self, at: Point, extents: Point) -> Point:
         if not self.padded or not at:

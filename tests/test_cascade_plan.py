@@ -52,8 +52,29 @@ def test_a_panel_of_columns_serves_all_rows_of_a_block_and_the_next_is_asked_for
     near, far = many_rows(PLAIN), many_rows(PLAIN, FAR)
     assert "reorder m.0 j.1.b.0 j.1.b.1 m.1" in near and "reorder o.0 j.1.e.0 j.1.e.1 o.1" in near
     asked = [line for line in far if line.startswith("prefetch_panel")]
-    assert asked == ["prefetch_panel K.packed q j.1.b.0 m.0", "prefetch_panel V.packed u j.1.e.0 o.0"]
+    assert asked == ["prefetch_panel K.packed q j.1.b.0 m.0", "prefetch_panel V.packed u j.1.e.0 o.0", "prefetch_panel V.packed.b u.b j.1.i.0 o.t.0"]
     assert [line for line in far if line not in asked] == near
+
+
+@pytest.mark.parametrize(
+    ("size", "tiles"),
+    [
+        ("80", ["split o 32 tail=cut", "split o.t 16 tail=pad"]),
+        ("72", ["split o 32 tail=cut", "split o.t 16 tail=pad"]),
+        ("96", ["split o 32 tail=pad"]),
+        ("12", ["split o 16 tail=pad"]),
+    ],
+    ids=["five vectors", "four and a half", "six", "less than one"],
+)
+def test_columns_that_whole_register_tiles_leave_over_have_a_narrower_one(size: str, tiles: list[str]) -> None:
+    steps = many_rows(PLAIN.replace("V{f32}[H M E]", f"V{{f32}}[H M {size}]").replace("O{f32}[H N E]", f"O{{f32}}[H N {size}]"))
+    assert [line for line in steps if line.split()[0] == "split" and line.split()[1] in ("o", "o.t")] == tiles
+
+
+def test_columns_of_converted_numbers_are_whole_tiles() -> None:
+    """Instructions on tiles multiply them, 32 at a time."""
+    kernel = planned(PLAIN.replace("f32", "bf16"))
+    assert not any("leave over" in note for note in kernel.notes) and any("leave over" in note for note in planned(PLAIN).notes)
 
 
 @pytest.mark.parametrize(("text", "queue"), [(PLAIN, False), (WINDOW, False), (CAUSAL, True)], ids=["all", "a window", "causal"])
@@ -82,7 +103,15 @@ def test_the_results_of_blocks_that_are_not_full(text: str, target: str) -> None
     """Rows and positions around register tiles, blocks and tiles of a cascade; and a NaN stays in its row."""
     kernel = luminal.compile(text, target=target)
     rng = np.random.default_rng(5)
-    for h, n, m, d, e in ((2, 17, 40, 8, 33), (1, 28, 128, 16, 16), (1, 29, 129, 5, 20), (2, 61, 300, 64, 64), (1, 42, 15, 3, 1)):
+    for h, n, m, d, e in (
+        (2, 17, 40, 8, 33),
+        (1, 28, 128, 16, 16),
+        (1, 29, 129, 5, 20),
+        (2, 61, 300, 64, 64),
+        (1, 42, 15, 3, 1),
+        (1, 30, 140, 24, 80),
+        (2, 29, 70, 8, 45),
+    ):
         q, k, v, z = (rng.standard_normal(s).astype(np.float32) for s in ((h, n, d), (h, m, d), (h, m, e), (h,)))
         q[0, n // 2, 0] = np.nan
         s = np.einsum("hid,hjd->hij", *(x.astype(np.float64) for x in (q, k)))

@@ -32,6 +32,7 @@ from .chains import LONG
 from .cost import DIRECT_ROWS, Blocking, blocking, lanes, panels_ahead
 from .distribute import parts_of
 from .few_on_tiles import few_on_tiles
+from .left_over import Part, by_width, row_of
 from .plan import Plan
 from .roles import Contraction
 from .side_by_side import summed
@@ -209,8 +210,10 @@ class Cascade:
         row_tiles = self.row_tiles(rows)
         plan.do("split", row, rows * row_tiles, tail="pad")
         self.block_rows(f"{row}.1", kept)
-        for nest, instruction in zip(self.nests, instructions, strict=True):
-            self.tile(nest, DIRECT_ROWS if on_tiles and not isinstance(instruction, Tile) else rows, instruction)
+        parts = [p for nest, i in zip(self.nests, instructions, strict=True) for p in by_width(plan, nest, i, self.block.columns)]
+        self.nests, instructions = [p.nest for p in parts], [p.instruction for p in parts]
+        for part in parts:
+            self.tile(part, DIRECT_ROWS if on_tiles and not isinstance(part.instruction, Tile) else rows)
         outer = (batch, self.along) if batch else (self.along,)
         for t, nest in zip(self.tiles, self.nests, strict=True):
             t.stage_columns(nest.column_operands, outer)
@@ -306,12 +309,14 @@ class Cascade:
                 plan.do("expand", s.buffer.name, axis)
         plan.do("fission", axis, around=",".join(around))
 
-    def tile(self, nest: Contraction, rows: int, instruction: Dot | Tile | None) -> None:
+    def tile(self, part: Part, rows: int) -> None:
         """Register tiles for one contraction: [row, column] → [row.0, column.0, row.1, column.1]."""
-        plan, column = self.plan, nest.column
-        row = next(x.axis for x in all_loops(plan.kernel) if len(x.body) == 1 and isinstance(x.body[0], Loop) and x.body[0].axis == column)
+        plan, nest, instruction = self.plan, part.nest, part.instruction
+        column = nest.column
+        row = row_of(plan, nest)
         plan.do("split", row, rows, tail="perfect")
-        plan.do("split", column, self.block.columns, tail="pad")
+        if part.columns:
+            plan.do("split", column, part.columns, tail="pad")
         tiles = (f"{column}.0", f"{row}.0")  # a panel of columns serves all rows of the block at once
         plan.do("reorder", *(tiles[::-1] if isinstance(instruction, Tile) else tiles), f"{row}.1", f"{column}.1")
         dot = instruction.dot if isinstance(instruction, Tile) else instruction
