@@ -42,15 +42,19 @@ def whole_vectors(s: For, known: Known) -> Block | None:
 
 
 def _counts(body: Block) -> list[tuple[Expr, int]]:
-    """How many lanes are loaded and stored, of how many."""
-    found = {(n.args[1], n.dtype.lanes): None for s in statements(body) for n in postorder(*expressions(s)) if n.op == "vload" and len(n.args) > 1}
+    """How many lanes are loaded and stored, of how many; loads without their first lanes are masked whatever is known."""
+    found = {(n.args[1], n.dtype.lanes): None for s in statements(body) for n in postorder(*expressions(s)) if _first_lanes(n)}
     found |= {(s.count, s.value.dtype.lanes): None for s in statements(body) if isinstance(s, StoreTo) and s.count is not None}
     return list(found)
 
 
+def _first_lanes(n: Expr) -> bool:
+    return n.op == "vload" and len(n.args) == 2
+
+
 def _unmasked(body: Block) -> Block:
     def rule(n: Expr) -> Expr | None:
-        return vload(n.attr, n.dtype.element, n.dtype.lanes, n.args[0]) if n.op == "vload" and len(n.args) == 2 else None
+        return vload(n.attr, n.dtype.element, n.dtype.lanes, n.args[0]) if _first_lanes(n) else None
 
     def stored(block: Block) -> Block:
         return tuple(

@@ -361,6 +361,8 @@ def test_vectors_before_the_last_are_whole_where_that_is_known() -> None:
             z[k * 16, M - k * 16] = vload.16 x[k * 16, M - k * 16]
           for l in 0 .. 4 unroll:
             z[l * 16, M - l * 16] = vload.16 x[l * 16]
+          for n in 0 .. 2 unroll:
+            z[n * 16, M - n * 16] = vload.16 x[n * 16, M - n * 16, 1]
         """,
         """
         if M <= 32:
@@ -376,5 +378,7 @@ def test_vectors_before_the_last_are_whole_where_that_is_known() -> None:
             z[l * 16] = vload.16 x[l * 16]
           for l in 2 .. 4 unroll:
             z[l * 16, M - l * 16] = vload.16 x[l * 16]
+          for n in 0 .. 2 unroll:
+            z[n * 16] = vload.16 x[n * 16, M - n * 16, 1]
         """,
     )
