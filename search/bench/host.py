@@ -1,6 +1,6 @@
 """What a hypervisor took from us: on a rented machine the virtual cores are not always there.
 
-Linux counts the time in which a core had work and the host ran somebody else (`steal`), in ticks of 10 ms.  It comes in slices of 4 to 200 ms, on one core or on all: two cores that
+Linux counts the time in which a core had work and the host ran somebody else (`steal`), in ticks of 10 ms.  It comes in slices of 4 to 300 ms, on one core or on all: two cores that
 do nothing but multiply and add at 140 GFLOP/s each were seen at 119 + 121 in one fifth of a second and at 7 + 4 in another, with the same clock and each slow moment accounted for here.
 """
 
