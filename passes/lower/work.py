@@ -22,9 +22,12 @@ MEMORY = 12  # operations that a vector is worth which each iteration moves anew
 FAR = 8  # such operations of a load at a position that data decides: it may be in no near cache, and nobody asks for it ahead of time
 EPSILON = 1e-9  # what divisions may be off by, so that a quotient that is whole counts as whole
 MOST = 1e60  # more than any amount of work; products of extents may be as large as they like
-COSTS: dict[str, int] = dict.fromkeys(
-    ("exp", "exp2", "expm1", "log", "log2", "log1p", "sin", "cos", "tan", "pow", "tanh", "sinh", "cosh", "erf", "asin", "acos", "atan"), 110
-)  # between `exp`, of which a vector takes as long as fourteen multiply-adds of six operations, and softmax, of which 64 rows of 600 are 1.4 × as fast by two threads and 32 as fast (Golden Cove); one number for all
+CALL = 110  # of one number, by libm
+COSTS = {
+    "exp": 40, "exp2": 50, "expm1": 150, "log": 150, "log2": 180, "log1p": 210, "pow": 1100,
+    "sin": 60, "cos": 90, "tan": 200, "asin": 180, "acos": 195, "atan": 350, "sinh": 160, "cosh": 110, "tanh": 80, "erf": 75,
+}  # what a vector of 64 bytes takes longer by than its loads and stores, by one thread in the second cache, where 300000 operations of products take 13.8 µs (Golden Cove, f32)  # fmt: skip
+DIVIDED = {"div": 30, "sqrt": 60}  # the same
 
 Estimate = dict[tuple[str, ...], float]  # sorted names -> coefficient
 
@@ -125,7 +128,10 @@ def _moved(s: p.Stmt, nodes: Iterable[Expr], loops: frozenset[str]) -> int:
 
 
 def _cost(e: Expr, far: frozenset[str]) -> int:
-    return FAR if e.op in ("load", "vload") and (e.args[0].buffers or far & e.args[0].names) else COSTS.get(e.op, 1)
+    if e.op in ("load", "vload") and (e.args[0].buffers or far & e.args[0].names):
+        return FAR
+    scalar = e.dtype.lanes == 1
+    return (CALL if scalar else COSTS[e.op]) if e.op in COSTS else 1 if scalar else DIVIDED.get(e.op, 1)
 
 
 def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:
