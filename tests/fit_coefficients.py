@@ -170,6 +170,49 @@ def tanh_pieces():
     return rows
 
 
+LOG_PIECES = 32  # of [3/4, 3/2): sixteen for each power of two, at the edges between which the upper five bits of a mantissa change
+
+
+def log_pieces():
+    """The inverses of 32 places, the first half of those from 1 to 3/2, the second of those from 3/4 to 1, and minus their logarithms to the bases e and 2.  Around 1 the place is 1 and both logarithms are 0; of
+    the others the inverse is the float near the middle whose logarithms lose least when they become floats (Gal 1986)."""
+    rows = np.zeros((3, LOG_PIECES), np.float32)
+    rows[0] = 1
+    for k in range(1, LOG_PIECES - 1):
+        middle = np.float32(2 / (2 + (2 * k + 1) / 32) * (2 if k >= LOG_PIECES // 2 else 1))
+        inverses = (middle.view(np.int32) + np.arange(-6000, 6000, dtype=np.int32)).view(np.float32)
+        both = [-np.log(inverses.astype(L)), -np.log2(inverses.astype(L))]
+        lost = np.max([np.abs(v - v.astype(np.float32)) / np.spacing(np.abs(v.astype(np.float32))) for v in both], axis=0)
+        at = np.argmin(lost)
+        rows[:, k] = inverses[at], both[0][at], both[1][at]
+    return rows
+
+
+def log_terms():
+    """q in log(1 + r) = r + r² q(r), and in log2(1 + r) = r c + r² q(r) with c = 1 / ln 2 rounded, for r of the places around 1: three terms, fitted by least squares at Chebyshev's points in units of the
+    result; each is rounded before the next are fitted."""
+    low, high = -1 / 60, 1 / 31.9
+    r = (low + high) / 2 + (high - low) / 2 * np.cos(np.pi * (np.arange(4000) + 0.5) / 4000)
+    r = r[np.abs(r) > 1e-5]
+    rows = []
+    for scale in (1, 1 / np.log(2)):
+        wanted = (np.log1p(r) * scale - r * float(np.float32(scale))) / (r * r)
+        found: list[float] = []
+        for n in range(3):
+            powers = np.stack([np.abs(r) * r**m for m in range(n, 3)], 1)
+            rest = np.abs(r) * (wanted - sum(t * r**m for m, t in enumerate(found)))
+            found.append(float(np.float32(np.linalg.lstsq(powers, rest, rcond=None)[0][0])))
+        rows.append(found)
+    return rows
+
+
+TABLES = (
+    (("tanh_at", *(f"tanh_{n}" for n in range(6))), tanh_pieces),
+    (("log_inverse", "log_at", "log2_at"), log_pieces),
+    (("log_near", "log2_near"), log_terms),
+)
+
+
 def main():
     print('"""Coefficients of the polynomials of `ir/transcendental.py` and of the runtimes\' vector functions, lowest degree first.')
     print()
@@ -187,11 +230,12 @@ def main():
                 print("            " + " ".join(f"{float(c)!r}," for c in p[at : at + 4]))
             print("        ),")
         print("    },")
-    for name, row in zip(("tanh_at", *(f"tanh_{n}" for n in range(6))), tanh_pieces(), strict=True):
-        print(f'    "{name}": {{\n        "f32": (')
-        for at in range(0, PIECES, 4):
-            print("            " + " ".join(f"{float(c)!r}," for c in row[at : at + 4]))
-        print("        ),\n    },")
+    for names, rows in TABLES:
+        for name, row in zip(names, rows(), strict=True):
+            print(f'    "{name}": {{\n        "f32": (')
+            for at in range(0, len(row), 4):
+                print("            " + " ".join(f"{float(c)!r}," for c in row[at : at + 4]))
+            print("        ),\n    },")
     print("}")
     print("# fmt: on")
 
