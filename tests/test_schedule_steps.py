@@ -19,6 +19,7 @@ IN_BLOCKS = "split j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder j.0 i\nvec
 TILE = "split i 2 tail=pad\nsplit j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder i.0 j.0 j.1.0 i.1 j.1.1.0 j.1.1.1\nvectorize j.1.1.1\nunroll j.1.1.0\nunroll i.1"
 STRIP = "split j 4 tail=pad\nreorder j.0 i j.1\nexpand acc j.1\nfission j.1\nreorder p j.1.b\nstage B p j.1.b at=j.0"
 HALVES = "split q 32 tail=cut\nrfactor q.1\nvectorize q.1\nalign j Y\nsplit j 32 tail=cut\nvectorize j.1"
+CHUNKS = "split p 8\nsplit i 4 tail=cut\naccumulate p.0 outside=i.1 space=private\nsplit i.1 2 tail=perfect\nsplit j 32 tail=cut\nexpand acc j.1\nfission j.1\nreorder p.1 j.1.b\nvectorize j.1.b"
 PANELS = "split i 2 tail=pad\nsplit j 32 tail=pad\nreorder j.0 i.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nreorder p i.1.b j.1.b\nstage B j.0 p j.1.b space=shared"
 GOOD = {
     "split guard": ("pointwise", "split i 4\nsplit j 3"),
@@ -177,6 +178,7 @@ GOOD = {
     "region around a loop": ("broadcast", "serial g\nregion i"),
     "region with a queue": ("gemm", "split p 8\naccumulate p.0 into=C\nstage B p.1 j at=p.0 space=shared\nregion queue=i"),
     "prefetch_panel": ("gemm", f"{PANELS}\nprefetch_panel B.packed p i.0 j.0"),
+    "prefetch_chunk": ("gemm_scaled", f"{CHUNKS}\nprefetch_chunk B p.1 i.1.0 p.0"),
 }
 
 
@@ -295,6 +297,9 @@ REFUSED = {
         f"{PANELS.replace('stage B j.0 p j.1.b', 'stage A i.0 p i.1.b')}\nprefetch_panel A.packed p i.0 j.0",
         "not in panels along",
     ),
+    "prefetch_chunk of what is packed": ("gemm", f"{PANELS}\nprefetch_chunk B.packed p i.0 j.0", "is no operand"),
+    "prefetch_chunk of what is other in each tile": ("gemm_scaled", f"{CHUNKS}\nprefetch_chunk B p.1 i.1.0 j.0", "not inside"),
+    "prefetch_chunk of one element a row": ("gemm_scaled", f"{CHUNKS}\nprefetch_chunk A p.1 i.1.0 p.0", "reads no rows of `A`"),
     "region with a queue of what is not parallel": ("gemm", "split p 8\naccumulate p.0 into=C\nregion queue=p.0", "is not parallel"),
     "region without work": ("scatter", "region", "no loop is parallel"),
     "no guard": ("pointwise", "interior i j", "no guard"),

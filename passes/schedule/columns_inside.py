@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ...ir.kernel import Alloc, Let, Loop
+from ...ir.kernel import Alloc, If, Let, Loop
 from ...ir.places import homes_in
 from . import cost, roles
 from .affine import constant_extent
@@ -48,6 +48,8 @@ def columns_inside(plan: Plan, x: Loop) -> bool:
     extent = plan.extent(around.axis)
     if width < 2 or (extent is not None and extent < width):
         return False
+    from .chunks import in_chunks
+
     saved, pad = plan.kernel, cost.first_lanes(plan.target)
     try:
         most = plan.at_most(x.axis)
@@ -59,15 +61,16 @@ def columns_inside(plan: Plan, x: Loop) -> bool:
         if row is None or together < 2 or (plan.extent(row) or together) < together:
             _streamed(plan, around.axis, x.axis, () if short else moving_with(plan, around, x), alone, pad)
             return True
+        factors = [n for n in (width * cost.ACCUMULATORS, width) if extent is None or n <= extent]
+        rest = in_chunks(plan, row, around, x, factors, pad)
+        if not rest:
+            return True
+        if rest != row:
+            row = rest
+            around = next(s for s in plan.loop(row).body if isinstance(s, Loop))
+            x = next(s for s in around.body if isinstance(s, Loop))
         plan.do("split", row, together, tail="cut")
-        _together(
-            plan,
-            f"{row}.1",
-            around,
-            moving_with(plan, around, x),
-            [n for n in (width * cost.ACCUMULATORS, width) if extent is None or n <= extent],
-            pad,
-        )
+        _together(plan, f"{row}.1", around, moving_with(plan, around, x), factors, pad)
         if plan.has(f"{row}.t"):
             rest = next(s for s in plan.loop(f"{row}.t").body if isinstance(s, Loop))
             deep = next(s for s in rest.body if isinstance(s, Loop))
@@ -119,9 +122,19 @@ def strips(plan: Plan, axis: str, *factors: int, pad: bool = False) -> None:
             return
         plan.do("split", axis, factor, tail="pad" if pad and factor == factors[-1] else "cut")
         for piece in expanded(plan, f"{axis}.1"):
-            plan.do("vectorize", piece)
+            _vectorized(plan, piece)
         plan.note(f"vectors of {factor} along the kept axis `{axis}`, the reduction outside of them")
         axis = f"{axis}.t"
+
+
+def _vectorized(plan: Plan, axis: str) -> None:
+    """A piece of a strip as a vector, in both ways of a choice that is the same for all of it."""
+    earlier = plan.kernel
+    body = find(plan.kernel, axis).body
+    if len(body) == 1 and isinstance(body[0], If) and body[0].orelse:
+        plan.do("unswitch", axis)
+    for piece in (axis, *plan.added(earlier)):
+        plan.do("vectorize", piece)
 
 
 def expanded(plan: Plan, axis: str) -> list[str]:

@@ -1,13 +1,13 @@
-"""The step that asks for the next packed panel while one is worked on: `prefetch_panel`."""
+"""The steps that ask for what comes next while register tiles work on what they share: `prefetch_panel` for packed panels, `prefetch_chunk` for an operand as it lies."""
 
 from __future__ import annotations
 
-from ...ir.expr import ONE, ZERO, const, mod, var
+from ...ir.expr import ONE, ZERO, const, floordiv, mod, var
 from ...ir.kernel import Kernel, Loop, Prefetch, expressions, statements, with_body
 from ...ir.target import LINE
 from ...ir.walks import substitute
-from .affine import minus, stride
-from .tree import Facts, StepError, around, loads_in, local_buffers, replace_loop
+from .affine import constant_extent, minus, same_position, stride, upper
+from .tree import Facts, StepError, all_loops, around, loads_in, local_buffers, replace_loop
 
 
 def prefetch_panel(kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: str, panel: str) -> Kernel:
@@ -52,3 +52,41 @@ def prefetch_panel(kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: 
     asked = var(depth) if lines == 1 else mod(var(tile), const(lines)) * loop.stop + var(depth)
     hint = Prefetch(buffer, start, ahead + asked * line)
     return replace_loop(kernel, depth, lambda x: (with_body(x, (hint, *x.body)),))
+
+
+def prefetch_chunk(kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: str, chunk: str) -> Kernel:
+    """Ask, while the loop over `chunk` is at some rows of an operand, for its next rows: some lines of them in each iteration of `depth`, each iteration of `tile` for as many.
+
+        for p.0 in 0 .. N / 64:                      for p.0 in 0 .. N / 64:
+          for i.0 in 0 .. 2:                           for i.0 in 0 .. 2:
+            for p.1 in 0 .. 64:               →          for p.1 in 0 .. 64:
+              for k in 0 .. 64 vector:                     prefetch two lines of the next 64 rows: of row (64·i.0 + p.1) // 2, the first or the second half
+                … V[64·p.0 + p.1, k] …                     for k in 0 .. 64 vector:
+                                                             … V[64·p.0 + p.1, k] …
+
+    A hint changes no value.  What is read inside `depth` is one row for each of its iterations, consecutive along a vector of whole lines, and the same in every iteration of `tile`, of which there is a
+    constant number.  Behind the last rows it is asked for what there need not be.
+    """
+    loops = [s for s in around(kernel, depth) if isinstance(s, Loop)]
+    names = [x.axis for x in loops]
+    if chunk not in names or tile not in names[names.index(chunk) :] or buffer not in facts.buffers:
+        raise StepError(f"prefetch_chunk: `{buffer}` is no operand, `{depth}` not inside `{tile}`, or that not inside `{chunk}`")
+    loop, held = loops[-1], facts.buffers[buffer]
+    rows, tiles = upper(loop.stop, facts.known), constant_extent(loops[names.index(tile)])
+    vectors = [x for x in all_loops(loop.body) if x.kind == "vector"]
+    found = {n for x in vectors for s in statements(x.body) for n in loads_in(*expressions(s)) if n.attr == buffer}
+    if len(found) != 1 or len(vectors) != 1 or rows is None or tiles is None or loop.start is not ZERO or loop.step is not ONE:
+        raise StepError(f"prefetch_chunk: `{depth}` does not run from 0 to a constant and read `{buffer}` once, or `{tile}` has no constant extent")
+    (read,), (vector,) = found, vectors
+    address, line = held.address(read.args), LINE // held.dtype.bytes
+    lines = -(-(constant_extent(vector) or 0) // line)
+    row, panel = (minus(substitute(address, {var(x): var(x) + ONE}), address) for x in (depth, chunk))
+    if stride(address, vector.axis) != 1 or lines == 0 or tile in address.names or same_position(row, ZERO) or not same_position(panel, row * rows):
+        raise StepError(f"prefetch_chunk: `{depth}` reads no rows of `{buffer}`, {rows} for each of `{chunk}`, or others for each of `{tile}`")
+    each = -(-lines // min(lines, tiles))
+    parts = -(-lines // each)
+    turn = mod(var(tile), const(parts)) * rows + var(depth)
+    ahead = panel + row * minus(floordiv(turn, const(parts)), var(depth)) + mod(turn, const(parts)) * (each * line)
+    start = tuple(substitute(i, {var(vector.axis): ZERO}) for i in read.args)
+    hints = tuple(Prefetch(buffer, start, ahead + k * line) for k in range(each))
+    return replace_loop(kernel, depth, lambda x: (with_body(x, (*hints, *x.body)),))

@@ -91,6 +91,7 @@ STEPS: dict[str, Step] = {
         "prefetches.prefetch", "nnn", {"trips": "i", "bytes": "i", "near": "i", "least": "i", "places": "i", "most": "i", "over": "i", "then": "n"}
     ),
     "prefetch_panel": Step("panels_ahead.prefetch_panel", "nnnn"),
+    "prefetch_chunk": Step("panels_ahead.prefetch_chunk", "nnnn"),
     "region": Step("team.region", "n?", {"queue": "n"}),
 }
 

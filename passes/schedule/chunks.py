@@ -1,0 +1,47 @@
+"""Several register tiles of rows that read the same matrix once, from one end to the other, in chunks of it that stay in the first cache.
+
+    for r.0 in 0 .. 2:                               for p.0 in 0 .. N / 64:
+      acc[0 .. 4, 0 .. 64] = 0                         for r.0 in 0 .. 2:
+      for p in 0 .. N reduce:                            acc[0 .. 4, 0 .. 64] = first(p.0) ? 0 : partial[r.0]
+        for r.1 in 0 .. 4 unroll:              →         for p.1 in 0 .. 64 reduce:
+          acc[r.1, 0 .. 64] add= W[…, p] * V[p]            prefetch half a row of V in the next chunk: r.0 says which
+      Y[4·r.0 + r.1] = acc[r.1]                            for r.1 in 0 .. 4 unroll:
+                                                             acc[r.1, 0 .. 64] add= W[…, 64·p.0 + p.1] * V[64·p.0 + p.1]
+                                                         last(p.0) ? Y[4·r.0 + r.1] = acc[r.1] : partial[r.0] = acc
+
+One tile after the other, the first waits for memory, line by line, and while the others read what it has brought, memory has nothing to do.  In chunks every iteration of every tile asks for as much.
+"""
+
+from __future__ import annotations
+
+from ...ir.kernel import Loop
+from . import cost
+from .columns_inside import strips
+from .plan import Plan
+from .side_by_side import moving_with
+from .tree import StepError, all_loops
+
+
+def in_chunks(plan: Plan, row: str, column: Loop, deep: Loop, factors: list[int], pad: bool) -> str:
+    """Schedule rows, as many as several register tiles have at a time.  The loop over the rows that are left ("" where none are): all of them, and nothing done, where they are fewer, or what they share is short."""
+    together, matrices = cost.rows_together(plan.target), moving_with(plan, column, deep)
+    most, long = plan.at_most(row), plan.at_most(deep.axis)
+    if (most is not None and most < cost.CHUNK_ROWS) or (long is not None and long <= cost.CHUNK) or len(matrices) != 1:
+        return row
+    saved = plan.kernel
+    try:
+        plan.do("split", row, cost.CHUNK_ROWS, tail="cut")
+        plan.do("split", deep.axis, cost.CHUNK)
+        plan.do("accumulate", f"{deep.axis}.0", outside=f"{row}.1", space="private")
+        plan.do("split", f"{row}.1", together, tail="perfect")
+        strips(plan, column.axis, *factors, pad=pad)
+        plan.do("jam", f"{row}.1.1")
+        for x in all_loops(plan.loop(f"{row}.1.0").body):
+            if x.kind == "reduce" and not plan.tried("prefetch_chunk", matrices[0], x.axis, f"{row}.1.0", f"{deep.axis}.0"):
+                plan.note(f"while one chunk of `{matrices[0]}` is worked on, `{x.axis}` asks for the next")
+    except StepError as e:
+        plan.kernel = saved
+        plan.note(f"`{column.axis}` is not read in chunks: {e}")
+        return row
+    plan.note(f"{cost.CHUNK_ROWS} rows of `{row}` share chunks of {cost.CHUNK} rows of `{matrices[0]}`")
+    return f"{row}.t" if plan.has(f"{row}.t") else ""

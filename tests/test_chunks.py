@@ -1,0 +1,73 @@
+"""Rows that share a matrix which is read once: in chunks, in which each register tile asks for as much of the next one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import luminal
+import numpy as np
+import pytest
+from compilers import needs_cc
+from luminal.ir.evaluate import evaluate
+from luminal.ir.kernel import Kernel, Loop, Prefetch, statements
+from luminal.ir.target import Options
+from luminal.passes.cascade import cascade
+from luminal.passes.make_nests import make_nests
+from luminal.passes.schedule import schedule
+from luminal.passes.simplify import simplify
+from running import TARGET, composite
+
+pytestmark = pytest.mark.usefixtures("plain_c")
+WIDE = replace(TARGET, vector_bytes=64, vector_registers=32, l1=48 << 10, l2=2 << 20, l3=105 << 20)
+GROUPED = """(composite grouped ((Q{f32}[G A D] K{f32}[G M D] V{f32}[G M E]) -> (O{f32}[G A E]))
+  (setf s (einsum "gad,gjd->gaj" Q K))
+  (return (einsum "gaj,gje->gae" (softmax s :axis -1) V)))"""
+
+
+def planned(text: str) -> Kernel:
+    options = Options()
+    graph = cascade(simplify(composite(text), WIDE, options), WIDE, options)
+    return schedule(make_nests(graph, WIDE, options), WIDE, options).kernels[0]
+
+
+def test_eight_rows_go_by_a_chunk_before_the_next_is_read() -> None:
+    """The loop over chunks stands around the two register tiles, which are written out for four rows each; rows that are left go through all of a tile of the cascade."""
+    steps = planned(GROUPED.replace(" A ", " 8 ").replace(" E]", " 64]")).schedule
+    assert any(line.startswith("accumulate ") and line.endswith("space=private") for line in steps), steps
+    assert any(line.startswith("prefetch_chunk V ") for line in steps)
+    for few in (4, 7):
+        assert not any(line.startswith("prefetch_chunk") for line in planned(GROUPED.replace(" A ", f" {few} ")).schedule)
+
+
+def test_the_tiles_ask_for_each_line_of_the_next_chunk_once() -> None:
+    kernel = planned(GROUPED.replace(" A ", " 8 ").replace(" E]", " 64]"))
+    chunk, tile, deep = next(line for line in kernel.schedule if line.startswith("prefetch_chunk V ")).split()[:1:-1]
+    loop = next(s for s in statements(kernel.body) if isinstance(s, Loop) and s.axis == deep)
+    hints = [s for s in statements(loop.body) if isinstance(s, Prefetch)]
+    rows = 32
+    asked = [
+        64 * (evaluate(h.index[1], at | dict.fromkeys(h.index[1].names - at.keys(), 0))) + evaluate(h.ahead, at)
+        for t in (0, 1)
+        for p in range(rows)
+        for at in ({chunk: 1, tile: t, deep: p},)
+        for h in hints
+    ]
+    assert sorted(asked) == list(range(64 * rows * 2, 64 * rows * 3, 16))
+
+
+@needs_cc
+@pytest.mark.parametrize("target", ["native", "x86-64-v4", "x86-64-v3"])
+def test_the_results_of_rows_around_a_block(target: str) -> None:
+    """Rows, positions and columns around blocks, chunks and strips; and a NaN stays in its row."""
+    kernel = luminal.compile(GROUPED, target=target)
+    rng = np.random.default_rng(3)
+    for g, a, m, d, e in ((2, 8, 300, 16, 64), (1, 8, 33, 5, 130), (2, 13, 65, 8, 48), (1, 8, 1, 4, 17), (1, 12, 520, 24, 80)):
+        q, k, v = (rng.standard_normal(s).astype(np.float32) for s in ((g, a, d), (g, m, d), (g, m, e)))
+        q[0, 2, 0] = np.nan
+        s = np.einsum("gad,gjd->gaj", q.astype(np.float64), k)
+        p = np.exp(s - s.max(-1, keepdims=True))
+        expected = np.einsum("gaj,gje->gae", p / p.sum(-1, keepdims=True), v)
+        found = np.asarray(kernel(q, k, v))
+        assert np.isnan(found[0, 2]).all() and np.isnan(expected[0, 2]).all()
+        found[0, 2] = expected[0, 2] = 0
+        assert np.abs(found - expected).max() < 1e-4, (g, a, m, d, e)
