@@ -42,9 +42,9 @@ TAPS = range(2, 6)
 POINTS = 6  # of F(m, r), at most
 NOMINAL = 256  # what a size is taken for that nothing is known of
 # What it costs beside a multiplication to make an element of V or to make a result of one of M; and to make one of U, of which there are so many that they come from memory where there are few tiles.
-# Zen 5, 64 … 256 channels, beside another library that uses the same caches
+# Zen 5, 64 … 256 channels, beside another library that uses the same caches; of U Golden Cove, 14 × 14 positions of 256 channels, where a block's piece of it stays in the second cache (15 in one thread, 24 in two)
 TRANSFORMED = 30
-TRANSFORMED_TAP = 30
+TRANSFORMED_TAP = 20
 AXES = 2  # that are shortened in one contraction: what is lost is multiplied
 
 
