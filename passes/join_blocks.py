@@ -14,6 +14,7 @@ the thread that works on it, for the price of reading B once for each block.
 3. Both are handed on: where D stays in memory, or A comes from there, little is saved for what is read again.
 4. Blocks are so many that what one holds of A and D is a quarter of the second cache, where B wants to stay too, and a multiple of the cores.  They pay where reading B for each is less than writing
    and reading A and D: the sizes decide, at run time where they are free, between the blocks and the kernels one after the other.
+5. Of an operand that is cut by columns a block holds one piece of the depth, as much as a quarter of the second cache (`pieces.py`): what makes it and the products alternate.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from .schedule.roles import Contraction, contraction
 
 if TYPE_CHECKING:
     from .blocks import Axes, Form
+    from .pieces import Pieces
 
 
 def join_blocks(ir: Module, target: Target, options: Options) -> Module:
@@ -55,7 +57,7 @@ def join_blocks(ir: Module, target: Target, options: Options) -> Module:
         if roles is None or not roles.batch or not roles.rows or not lying[k]:
             continue
         if not any(k in c.members for c in found):
-            chains = (_Search(ir, kernels, k, target, known, packed).chain(roles, column) for column in (False, True))
+            chains = (_Search(ir, kernels, k, target, known, packed, options.strict).chain(roles, column) for column in (False, True))
             found += [
                 c for c in chains if c is not None and not any(c.members.keys() & other.members.keys() for other in found if k not in other.members)
             ]
@@ -72,6 +74,8 @@ class _Chain:
     unit: Expr
     grain: int  # rows of which a block has a multiple
     blocks: Expr
+    at: int  # the contraction
+    pieces: Pieces | None  # in which they go through the depth of the contraction
     chosen: tuple[Expr, ...]  # the conditions on sizes under which there are positions at all
     condition: Expr = TRUE  # these, and that it pays
 
@@ -88,6 +92,7 @@ class _Search:
     target: Target
     known: Known
     packed: frozenset[int]  # contractions that want panels, which a block has none of
+    strict: bool
 
     def chain(self, roles: Contraction, column: bool) -> _Chain | None:
         """The kernels that go through the positions along the rows of the contraction (or along its columns) together with it, where that can pay."""
@@ -161,15 +166,41 @@ class _Search:
         block = blocking(self.target, roles.accumulator.dtype)
         grain = block.columns if column else block.rows if unit is ONE else 1
         shared = [self.ir.buffer(n) for n in axes]
-        piece = total(product((*b.shape[: (k := axes[b.name])], *b.shape[k + 1 :])) * b.dtype.bytes for b in shared) * unit * grain
-        most = maximum(ONE, floordiv(const(self.target.l2 // 4), maximum(ONE, piece)))
         cores = self.target.cores
         sizes = {s.name for s in self.ir.sizes}
         stops = (s.stop for k in members for s in statements(self.kernels[k].body) if isinstance(s, Loop))
         choices = {n.args[0]: None for n in postorder(*stops) if _is_choice(n) and n.args[0].names <= sizes and not n.args[0].buffers}
-        found = _Chain(members, axes, rows, unit, grain, ONE, tuple(choices))
+        found = _Chain(members, axes, rows, unit, grain, ONE, self.at, None, tuple(choices))
+        if column:
+            found = replace(found, pieces=self.pieces(found, roles))
+        of_block = {b.name: b.shape if found.pieces is None else found.pieces.shape(b, b.shape) for b in shared}
+        piece = total(product((*of_block[b.name][: (k := axes[b.name])], *of_block[b.name][k + 1 :])) * b.dtype.bytes for b in shared) * unit * grain
+        most = maximum(ONE, floordiv(const(self.target.l2 // 4), maximum(ONE, piece)))
         blocks = ceildiv(ceildiv(rows, grain), most * cores) * cores
         return replace(found, rows=simplify(found.there(rows), self.known), unit=found.there(unit), blocks=simplify(found.there(blocks), self.known))
+
+    def pieces(self, found: _Chain, roles: Contraction) -> Pieces | None:
+        """How they go through the depth: what makes the columns' operand holds a quarter of the second cache for one piece."""
+        from .pieces import LEAST, MOST, pieces_of
+
+        if self.strict or any(form.depth for form in found.members.values()):
+            return None
+        kernels = {k: self.kernels[k] for k in sorted(found.members)}
+        cut = pieces_of(kernels, self.at, roles, frozenset(found.axes), self.known, found.there)
+        if cut is None:
+            return None
+        each = ZERO
+        for name, k in cut.axes.items():
+            b = self.ir.buffer(name)
+            each = each + product(found.there(e) for d, e in enumerate(b.shape) if d not in (k, found.axes[name])) * (cut.spans[name] * b.dtype.bytes)
+        each = simplify(each * found.grain, self.known)
+        if not each.is_const:
+            return None
+        depth = LEAST
+        while depth * 2 <= min(MOST, self.target.l2 // 4 // max(1, each.attr)):
+            depth *= 2
+        longer = simplify(cut.length.le(depth), self.known)
+        return None if longer is TRUE else replace(cut, depth=depth)
 
 
 def _is_choice(n: Expr) -> bool:
@@ -224,12 +255,21 @@ def _in_blocks(ir: Module, kernels: list[Rows], c: _Chain, known: Known) -> Kern
     for n, k in c.axes.items():
         b = buffers[n]
         shape = (*(c.there(e) for e in b.shape[:k]), most, *(c.there(e) for e in b.shape[k + 1 :]))
+        if c.pieces is not None:
+            shape = c.pieces.shape(b, shape, apart=True)
         own[n] = replace(b, name=names.fresh(f"{n}_block"), shape=shape, space="private", align=64)
     cut = Cut(var(first), var(count), c.unit)
     body: Block = (Let(first, begin), Let(count, end - var(first)), *(Alloc(b) for b in own.values()))
-    for form in members.values():
+    parts: dict[int, Block] = {}
+    for k, form in members.items():
         mine = {n: k for n, k in c.axes.items() if n in form.kernel.accesses}
-        body = (*body, *unique_locals(blocked(form, cut, mine, own, names.fresh("row")), names.fresh))
+        parts[k] = unique_locals(blocked(form, cut, mine, own, names.fresh("row")), names.fresh)
+    if c.pieces is None:
+        body = (*body, *(s for part in parts.values() for s in part))
+    else:
+        from .pieces import in_pieces
+
+        body = (*body, *in_pieces(parts, c.at, c.pieces, own, names))
     loop = Loop(axis, ZERO, var(blocks), map_expressions(body, c.there), "parallel")
     note = f"{len(members)} kernels are worked off in blocks: {len(own)} tensor{'s' * (len(own) > 1)} between them stay in the second cache"
     whole: Block = (Let(blocks, c.blocks), loop)

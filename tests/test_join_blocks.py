@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
-from luminal.ir.kernel import If, Loop, Module, Region, statements
+from luminal.ir.expr import var
+from luminal.ir.kernel import If, Loop, Module, Region, Store, statements
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read, show
 from luminal.ir.verify import verify
@@ -135,6 +136,9 @@ def test_blocks_mean_the_same(cores: int) -> None:
             (9, 1, 5, 3),
             (1, 2, 9, 40),
             (3, 2, 20, 67),
+            (2, 2, 16, 33),
+            (1, 3, 33, 35),
+            (1, 1, 48, 32),
             (13, 6, 4, 4),
         ]
     ):
@@ -145,6 +149,43 @@ def test_blocks_mean_the_same(cores: int) -> None:
         np.testing.assert_allclose(got["Y"], expected(inputs), rtol=1e-4, atol=1e-4)
         ran |= {n for n, k in (("rows", 4), ("columns", 5)) if holds(joined, k, sizes)}
     assert ran == {"rows", "columns"}
+
+
+def test_a_deep_sum_is_made_in_pieces() -> None:
+    """Of the operand that the columns are cut of a block holds one piece of its depth, and sums are added up; not under --strict, and not where one piece is all."""
+    whole = read(CHAIN)
+    assert isinstance(whole, Module)
+
+    def pieces(ir: Module, options: Options = OPTIONS) -> list[list[Loop]]:
+        joined = join_blocks(ir, NEAR, options)
+        verify(joined)
+        return [[s for s in statements(k.body) if isinstance(s, Loop) and s.axis == "piece"] for k in joined.kernels[4:]]
+
+    rows, columns = pieces(whole)
+    assert not rows and len(columns) == 1
+    makes, multiplies = (s for s in columns[0].body if isinstance(s, Loop))
+    assert makes.stop is var("deep")
+    assert [s.combiner for s in statements((multiplies,)) if isinstance(s, Store) and "d_block" in s.buffer] == ["add"]
+    assert pieces(whole, replace(OPTIONS, strict=True)) == [[], []]
+    few = read(CHAIN.replace("size G\n", "").replace("G]", "8]").replace("G,", "8,").replace(" G ", " 8 "))
+    assert isinstance(few, Module)
+    assert not any(pieces(few))
+
+
+# what goes through the depth reads or writes past its own position of it
+ASTRAY = {
+    "the next of the depth": WEIGHTS.replace("w[1, i, j1]", "w[1, min(i + 1, G - 1), j1]"),
+    "from the end": WEIGHTS.replace("w[1, i, j1]", "w[1, G - 1 - i, j1]"),
+}
+
+
+@pytest.mark.parametrize("name", ASTRAY)
+def test_what_strays_in_the_depth_is_made_whole(name: str) -> None:
+    whole = read(HEAD + MAKER + ASTRAY[name] + PRODUCT + READER)
+    assert isinstance(whole, Module)
+    joined = join_blocks(whole, NEAR, OPTIONS)
+    verify(joined)
+    assert not any(isinstance(s, Loop) and s.axis == "piece" for k in joined.kernels for s in statements(k.body))
 
 
 def holds(ir: Module, kernel: int, sizes: dict[str, int]) -> bool:

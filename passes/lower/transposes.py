@@ -13,7 +13,8 @@
 
 Zipping rows k and k + n/2 rotates the bits of (row, lane) by one; after log2 n times rows and lanes have changed places.  The loop has as many trips as the vector has
 lanes, runs from 0 and holds no other; the gathered address moves by one element with the loop (or, where neighbours are put together as words, by one word) and by a fixed number of
-elements with the lane, and nothing in the loop changes that or writes the buffer.  Lanes that nobody asks for repeat a row.  A load that may not be performed is left alone.
+elements with the lane, and nothing in the loop changes that or writes the buffer.  Lanes that nobody asks for repeat a row.  A load that may not be performed is left alone; where a guard lets only the first trips
+pass, of each row the first elements are loaded.
 """
 
 from __future__ import annotations
@@ -48,11 +49,12 @@ def _turned(loop: For, names: Names) -> Block | None:
     if len(loop.body) == 1 and isinstance(s := loop.body[0], If) and not s.orelse and loop.var not in s.condition.names and not s.condition.buffers:
         inner = _turned(replace(loop, body=s.body), names)
         return None if inner is None else (replace(s, body=inner),)
-    if not any(n.op == "gather" for s in loop.body for n in postorder(*expressions(s))):
-        return None
-    if not all(isinstance(s, (Define, Assign, StoreTo, If)) for s in statements(loop.body)):
-        return None
     i = var(loop.var)
+    inside, count = _first_rows(loop.body, i)
+    if not any(n.op == "gather" for s in inside for n in postorder(*expressions(s))):
+        return None
+    if not all(isinstance(s, (Define, Assign, StoreTo, If)) for s in statements(inside)):
+        return None
     # what differs between the trips: the loop's variable, and what the body defines or changes
     inner = {loop.var, *(s.name for s in statements(loop.body) if isinstance(s, (Define, Assign)))}
     changed = {s.buffer for s in statements(loop.body) if isinstance(s, StoreTo)}
@@ -62,7 +64,7 @@ def _turned(loop: For, names: Names) -> Block | None:
 
     blocks: list[Stmt] = []
     found: dict[Expr, Expr] = {}
-    for s in loop.body:
+    for s in inside:
         for n in _performed(expressions(s)):
             rows = None if n in found or n.dtype.lanes != lanes else _rows(n)
             if (
@@ -71,15 +73,26 @@ def _turned(loop: For, names: Names) -> Block | None:
                 or varies(rows.growth)
                 or (rows.last is not None and varies(rows.last))
                 or slope(rows.base, i, varies) is not const(rows.parts)
+                or (count is not None and (rows.parts > 1 or varies(count)))
             ):
                 continue
-            block, filling = _block(rows._replace(base=substitute(rows.base, {i: ZERO})), n.dtype, names)
+            block, filling = _block(rows._replace(base=substitute(rows.base, {i: ZERO})), n.dtype, names, count)
             blocks += filling
             found[n] = load(block, n.dtype, i)
     if not found:
         return None
     body = map_expressions(loop.body, lambda e: substitute(e, found))
     return (*blocks, replace(loop, body=body, pragma="unroll"))
+
+
+def _first_rows(body: Block, i: Expr) -> tuple[Block, Expr | None]:
+    """What is done in each trip, and in how many of them, where a guard lets only the first pass."""
+    if len(body) == 1 and isinstance(s := body[0], If) and not s.orelse and s.condition.op == "less_than" and not s.condition.buffers:
+        position, end = s.condition.args
+        left = difference(end + i, position)
+        if i.attr in position.names and i.attr not in left.names:
+            return s.body, left
+    return body, None
 
 
 def _performed(roots: tuple[Expr, ...]) -> Iterator[Expr]:
@@ -131,13 +144,13 @@ def _strided(addresses: Expr) -> tuple[Expr, Expr, Expr | None] | None:
     return (base.args[0], growth.args[0], None) if lane.op == "ramp" else None
 
 
-def _block(rows: Rows, vector: DType, names: Names) -> tuple[str, list[Stmt]]:
-    """The name of an array of vectors that holds the block turned over, and the statements that fill it."""
+def _block(rows: Rows, vector: DType, names: Names, count: Expr | None) -> tuple[str, list[Stmt]]:
+    """The name of an array of vectors that holds the block turned over, and the statements that fill it; `count`: of each row only so many elements are there."""
     lanes = vector.lanes
     here, there = names.fresh("block"), names.fresh("turned")
     k = names.fresh("k")
     row, half = var(k), const(lanes // 2)
-    read = vload(rows.buffer, rows.element, lanes * rows.parts, rows.at(row))
+    read = vload(rows.buffer, rows.element, lanes * rows.parts, rows.at(row), count)
     first = StoreTo(here, row, read if rows.parts == 1 else make("bitcast", vector, (read,)))
     result: list[Stmt] = [Array(here, vector, lanes, "register"), Array(there, vector, lanes, "register")]
     result.append(For(k, ZERO, const(lanes), (first,), pragma="unroll"))

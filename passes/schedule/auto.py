@@ -33,7 +33,7 @@ def automatic(
         parts = _with_few_rows(kernel, facts, target, options)
         return parts[0][1] if len(parts) == 1 else variants.choose(kernel, parts)
     reasons: list[str] = []
-    for attempt in (_gpu,) if target.gpu else (_cascade, _blocks, _contraction, *(() if branch else (_few_rows,)), _vectors):
+    for attempt in (_gpu,) if target.gpu else (_cascade, _blocks, _contraction, *(() if branch else (_few_rows,)), _apart, _vectors):
         plan = Plan(kernel, facts, target, options, elsewhere=elsewhere)
         try:
             if attempt(plan):
@@ -150,6 +150,17 @@ def _few_rows(plan: Plan) -> bool:
     from .few_rows import few_rows
 
     return few_rows(plan)
+
+
+def _apart(plan: Plan) -> bool:
+    from .apart import apart
+
+    if not apart(plan):
+        return False
+    whole = _one_by_one(replace(plan.kernel, notes=()), plan.facts, plan.target, plan.options)
+    plan.kernel = replace(whole, notes=())
+    plan.note(*whole.notes)
+    return True
 
 
 def _vectors(plan: Plan) -> bool:

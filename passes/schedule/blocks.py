@@ -25,12 +25,13 @@ THREADS = ("parallel", "region")  # steps that are for all nests together
 def blocks(plan: Plan) -> bool:
     """Schedule such a kernel; False (and an unchanged plan) where it is none."""
     form = roles.shape(plan.kernel)
-    nests = [s for s in form.body if isinstance(s, Loop)]
-    if len(form.chain) != 1 or len(nests) < 2 or not all(isinstance(s, (Let, Alloc, Loop)) for s in form.body):
+    # a loop that is neither parallel nor a sum goes through pieces: nests stand in it as they do beside it
+    nests = [t for s in form.body if isinstance(s, Loop) for t in (s.body if s.kind == "serial" else (s,)) if not isinstance(t, Let)]
+    if len(form.chain) != 1 or len(nests) < 2 or not all(isinstance(s, (Let, Alloc, Loop)) for s in (*form.body, *nests)):
         return False
     kept = {n: b for n, b in local_buffers(plan.kernel).items() if any(isinstance(s, Alloc) and s.buffer is b for s in form.body)}
     facts = Facts({**plan.facts.buffers, **kept}, plan.facts.sizes, plan.facts.strict)
-    parts = [_Part(plan, nest, facts) for nest in nests]
+    parts = [_Part(plan, nest, facts) for nest in nests if isinstance(nest, Loop)]
     if not any(p.found for p in parts):
         return False
     for p in parts:

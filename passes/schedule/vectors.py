@@ -117,6 +117,8 @@ def _positions_as_data(form: roles.Shape) -> bool:
 
 def _identity(address: Expr, form: roles.Shape) -> bool:
     """Whether an address is the row-major position in the iteration domain."""
+    if any(loop.start is not ZERO for loop in form.chain):
+        return False
     expected = ZERO
     for loop in form.chain:
         expected = expected * loop.stop + var(loop.axis)
