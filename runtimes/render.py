@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.dtypes import INDEX
 from ..ir.errors import CompilerBug
-from ..ir.expr import ONE, ZERO, Expr, call
+from ..ir.expr import ONE, ZERO, Expr, call, var
 from ..ir.positions import of_loop
 from ..ir.program import (
     ERRORS,
@@ -40,7 +40,7 @@ from ..ir.program import (
     Tiles,
     While,
 )  # fmt: skip
-from ..ir.record import changing
+from ..ir.record import changing, replace
 from ..ir.walks import postorder, substitute
 from . import Description
 from .expressions import Expressions
@@ -212,8 +212,10 @@ class Renderer:
 
     def _statement(self, stmt: Stmt, frames: list[_Frame], lines: list[str]) -> None:
         frame = frames[-1]
-        fields, blocks, declare = getattr(self, f"_{type(stmt).__name__.lower()}")(stmt, frame)
         macro = self._macro(type(stmt).__name__)
+        if isinstance(stmt, For) and stmt.end and "end" not in macro.arguments:  # this language's threads take iterations one by one
+            stmt = replace(stmt, end="", body=(Define(stmt.end, INDEX, var(stmt.var) + 1), *stmt.body))
+        fields, blocks, declare = getattr(self, f"_{type(stmt).__name__.lower()}")(stmt, frame)
         given = {**fields, "body": BODY, "orelse": ORELSE}
         # a macro takes what it names
         text = str(macro(**{k: given[k] for k in macro.arguments if k in given}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import luminal
 import numpy as np
@@ -12,6 +13,7 @@ from luminal.ir.interpret.program import run
 from luminal.ir.program import For, statements
 from luminal.ir.text import read, show
 from luminal.passes.lower import work
+from test_runs import runtime
 
 
 def test_what_an_iteration_only_asks_for_is_a_parameter_too() -> None:
@@ -80,6 +82,17 @@ def test_team(monkeypatch: pytest.MonkeyPatch, batch: int, rows: int) -> None:
     rng = np.random.default_rng(3)
     a, b = rng.standard_normal((batch, rows, 40)).astype("f4"), rng.standard_normal((batch, 40, 50)).astype("f4")
     np.testing.assert_allclose(product(a, b), a @ b, rtol=1e-4, atol=1e-4)
+
+
+def test_a_language_whose_loops_have_no_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A runtime's own macro for loops that knows nothing of an end is given iterations one by one."""
+    monkeypatch.setattr(work, "FORK", 1)
+    loop = "for ({{ type }} {{ name }} = {{ start }}; {{ name }} < {{ stop }}; {{ name }} += {{ step_text }}) {\n  {{ body }}\n}\n"
+    macro = "{% macro For(type, name, start, stop, step_text, body) %}\n" + loop + "{% endmacro %}\n"
+    product = luminal.compile("matmul", runtime=str(runtime(tmp_path / "mine", statements=macro)))
+    assert "part_i64" not in product.source and re.search(r"const int64_t end\w* = \w+ \+ 1;", product.source)
+    a, b = np.arange(3 * 13 * 4, dtype="f4").reshape(3, 13, 4), np.arange(3 * 4 * 9, dtype="f4").reshape(3, 4, 9)
+    np.testing.assert_array_equal(product(a, b), a @ b)
 
 
 @pytest.mark.parametrize("batch", [0, 1, 3])
