@@ -13,7 +13,7 @@
                 | "scratch" NAME ":" DTYPE "[" expr "]" ["align" INT]      heap or workspace memory, freed where its block ends; 64 bytes aligned unless it says so
                 | NAME "[" expr "]" "=" expr ["stream" expr]               store, past the caches where the condition holds; a vector value fills consecutive elements from the flat address
                 | NAME "[" expr "," expr "]" "=" expr                      store of the first so many lanes of a vector (none below 0)
-                | "for" NAME "in" expr ".." expr ["step" expr] [PRAGMA] ["serial_if" expr] ":" block
+                | "for" NAME ["," NAME] "in" expr ".." expr ["step" expr] [PRAGMA] ["serial_if" expr] ":" block
                 | "if" expr ":" block ["else" ":" block] | "while" expr ":" block
                 | "region" ["serial_if" expr] ":" block | "barrier"
                 | "call" NAME "(" (expr | NAME), … ")"                     a name of a buffer is passed by pointer
@@ -26,6 +26,7 @@
     entry     ::= "entry" ":" block                                        checks, temporaries, calls; the C function that the user sees
 
 A function sees the sizes and its own parameters; a parameter that is called as a size passes that size.
+The body of a parallel loop with two names runs once for a number of its iterations, however many a thread has: those from the first name to the second.
 A loop with a `block` or `thread` pragma runs from 0 in steps of 1 and only says where its variable is bound; the grid of the function covers it, and where several such
 loops of one function share an index with different extents, each holds its own guard.  `fail` leaves with the code; inside a parallel loop or a region (and on a GPU) it sets a sticky
 flag instead and goes on, and the function returns the flag when the loop is done.
@@ -111,6 +112,7 @@ class For:
     step: Expr = ONE
     pragma: str = ""  # "" | unroll | parallel | workshare | queue | block.x … thread.z
     serial_if: Expr | None = None  # parallel only: run by one thread where this holds (too little work to fork)
+    end: str = ""  # parallel only, from 0 in steps of 1: the body is for all iterations from `var` to this, as many as a thread has
 
 
 @record
@@ -232,7 +234,7 @@ def with_body(s: For | While | Region, body: Block) -> Stmt:
     if body is s.body:
         return s
     if isinstance(s, For):
-        return For(s.var, s.start, s.stop, body, s.step, s.pragma, s.serial_if)
+        return For(s.var, s.start, s.stop, body, s.step, s.pragma, s.serial_if, s.end)
     return While(s.condition, body) if isinstance(s, While) else Region(body, s.serial_if)
 
 
@@ -312,7 +314,7 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
                 serial_if, body = optional(s.serial_if), map_expressions(s.body, change)
                 start, stop, step = change(s.start), change(s.stop), change(s.step)
                 same = body is s.body and start is s.start and stop is s.stop and step is s.step and serial_if is s.serial_if
-                return s if same else For(s.var, start, stop, body, step, s.pragma, serial_if)
+                return s if same else For(s.var, start, stop, body, step, s.pragma, serial_if, s.end)
             case If():
                 condition, body, orelse = change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change)
                 return s if condition is s.condition and body is s.body and orelse is s.orelse else If(condition, body, orelse)

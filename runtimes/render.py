@@ -13,8 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..ir.dtypes import INDEX
 from ..ir.errors import CompilerBug
-from ..ir.expr import Expr, call
+from ..ir.expr import ONE, ZERO, Expr, call, var
 from ..ir.positions import of_loop
 from ..ir.program import (
     ERRORS,
@@ -39,7 +40,7 @@ from ..ir.program import (
     Tiles,
     While,
 )  # fmt: skip
-from ..ir.record import changing
+from ..ir.record import changing, replace
 from ..ir.walks import postorder, substitute
 from . import Description
 from .expressions import Expressions
@@ -211,8 +212,10 @@ class Renderer:
 
     def _statement(self, stmt: Stmt, frames: list[_Frame], lines: list[str]) -> None:
         frame = frames[-1]
-        fields, blocks, declare = getattr(self, f"_{type(stmt).__name__.lower()}")(stmt, frame)
         macro = self._macro(type(stmt).__name__)
+        if isinstance(stmt, For) and stmt.end and "end" not in macro.arguments:  # this language's threads take iterations one by one
+            stmt = replace(stmt, end="", body=(Define(stmt.end, INDEX, var(stmt.var) + 1), *stmt.body))
+        fields, blocks, declare = getattr(self, f"_{type(stmt).__name__.lower()}")(stmt, frame)
         given = {**fields, "body": BODY, "orelse": ORELSE}
         # a macro takes what it names
         text = str(macro(**{k: given[k] for k in macro.arguments if k in given}))
@@ -232,6 +235,8 @@ class Renderer:
         frames.append(opened)
         if isinstance(stmt, For) and declare is not None:
             self._declare(opened, *declare)
+            if stmt.end:
+                self._declare(opened, ("var", stmt.end), Info(self._local.get("var", stmt.end), INDEX, True, True))
         if isinstance(stmt, Scratch) and fields["where"] != "entry":
             self._live.append(fields["name"])
             opened.release = 1
@@ -326,6 +331,8 @@ class Renderer:
         fields = {
             "type": "int64_t", "name": name, "start": e.text(s.start), "stop": e.text(s.stop, Need(11)), "step": step,
             "step_text": e.text(s.step, Need(13)), "pragma": s.pragma, "trips": trips, "team": bool(frame.team),
+            "end": self._local.get("var", s.end) if s.end else "",
+            "last": self.local_name(f"{s.var}_last") if s.pragma == "parallel" and s.start is ZERO and s.step is ONE else "",
             "parallel_if": None if s.serial_if is None else e.text(negation(s.serial_if), Need(6)),
             "copied": [e.buffer(name).text if space == "buffer" else e.number(space, name).text for space, name in copied],
         }  # fmt: skip

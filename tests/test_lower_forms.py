@@ -214,7 +214,7 @@ def test_without_vectors_and_threads_loops_are_plain() -> None:
 
 def test_the_outermost_parallel_loop_is_divided_where_there_is_enough_work() -> None:
     text = lowered("for i in 0 .. M parallel:\n  for j in 0 .. N parallel:\n    y[i, j] = exp(x[i, j])")
-    assert text.split("\n")[0] == "for i in 0 .. M parallel serial_if M * N < 2702:"
+    assert text.split("\n")[0] == "for i in 0 .. M parallel serial_if M * N < 1801:"
     assert text.split("\n")[1] == "  for j in 0 .. N:"
 
 
@@ -222,8 +222,8 @@ def test_what_is_much_for_each_row_counts_beside_little_for_each_element() -> No
     """A term that divides another is left out where it is small beside it, for usual extents."""
     body = "for i in 0 .. M parallel:\n  r[i] = {}\n  for j in 0 .. N reduce:\n    r[i] add= x[i, j]"
     exps = "exp(" * 9 + "b[0]" + ")" * 9
-    assert lowered(body.format("exp(b[0])")).split("\n")[0] == "for i in 0 .. M parallel serial_if M * N < 100000:"
-    assert lowered(body.format(exps)).split("\n")[0] == "for i in 0 .. M parallel serial_if M * 331 + M * N < 100000:"
+    assert lowered(body.format("exp(b[0])")).split("\n")[0] == "for i in 0 .. M parallel serial_if M * N < 66666:"
+    assert lowered(body.format(exps)).split("\n")[0] == "for i in 0 .. M parallel serial_if M * 331 + M * N < 66666:"
 
 
 def test_shared_memory_stands_before_its_region_and_private_memory_inside() -> None:
@@ -241,7 +241,7 @@ def test_shared_memory_stands_before_its_region_and_private_memory_inside() -> N
         """,
         """
         scratch s: f32[N]
-        region serial_if N < 100000:
+        region serial_if N < 66666:
           scratch p: f32[N]
           for i in 0 .. N workshare:
             s[i] = b[i]

@@ -86,6 +86,9 @@ function f(const f32* a, f32* y, i64 N) fails:
     for j in N // 4 * 4 .. N workshare:
       y[j] = a[j]
     barrier
+  for begin, end in 0 .. N parallel:
+    for k in begin .. end:
+      y[k] = a[k]
   if N < 0:
     fail 2
 
@@ -225,7 +228,7 @@ CASES: dict[str, dict[str, list[Break]]] = {
         "addresses": [("y[j] = a[j]", "y[1:i32] = a[j]"), lambda x: function(x, p.If(N, ())), lambda x: function(x, p.StoreTo("y", ramp(4), ONE_F))],
         "arrays": [("f32x4[2]", "f32x4[0]"), ("array parts", "shared parts"), lambda x: function(x, p.Array("u", f32, 3, "attic"))],
         "assignments": [("let total: f32 = fold.add(parts[0])", "let total: f32 = fold.add(parts[0])\n  total = 1.0:f32"), ("const f32* a, f32* y", "const f32* a, const f32* y"), lambda x: function(x, p.StoreTo("a", ZERO, ONE_F)), lambda x: function(x, p.Define("u", f32))],
-        "loops": [lambda x: function(x, p.For("q", ZERO, N, (), pragma="sideways")), ("step 4 parallel", "step 0 parallel"), ("step 4 parallel serial_if", "step 4 serial_if"), lambda x: function(x, p.For("q", ZERO, N, (), pragma="thread.x"))],
+        "loops": [lambda x: function(x, p.For("q", ZERO, N, (), pragma="sideways")), ("step 4 parallel", "step 0 parallel"), ("step 4 parallel serial_if", "step 4 serial_if"), ("begin, end in 0", "begin, end in 1"), ("begin, end in 0 .. N parallel", "begin, end in 0 .. N"), lambda x: function(x, p.For("q", ZERO, N, (), pragma="thread.x"))],
         "regions": [lambda x: function(x, p.Barrier()), ("      y[j] = a[j]", "      barrier"), lambda x: function(x, p.Region((p.Region(()),)))],
         "tiles": [lambda x: function(x, p.Multiply("tile_bf16", 16, 16, "y", ZERO, N, ("a", ZERO, N, N), ("a", ZERO, N, N), N)), lambda x: function(x, p.Multiply("tile", 16, 16, "y", ZERO, N, ("a", ZERO, N, N), ("a", ZERO, N, N), N))],
         "calls": [("call f(a, y, N)", "call f(a, y)"), ("call f(a, y, N)", "call f(y, a, N)"), ("call f(a, y, N)", "call g(a, y, N)"), ("call f(a, y, N)", "call f(a, y, true)"), lambda x: function(x, p.Call("f", ("a", "y", N)))],

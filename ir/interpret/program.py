@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from .. import program as p
-from ..dtypes import DType, i64, numpy_dtype
+from ..dtypes import INDEX, DType, i64, numpy_dtype
 from ..errors import CompilerBug
-from ..expr import Expr
+from ..expr import Expr, const, minimum, var
 from ..instructions import INSTRUCTIONS, LANE_BY_LANE, QUOTIENT, SIDE, TILES, Tile
 from ..layout import components
+from ..record import replace
 from .judge import CheckFault
 from .meaning import VALUE
 from .scalars import storage
@@ -25,6 +26,8 @@ from .statements import PARALLEL, Statements
 from .team import MeaningFault, Support, Watched
 
 COMBINERS = {"add": np.add, "mul": np.multiply, "max": VALUE["max"], "min": VALUE["min"], "and": VALUE["bit_and"], "or": VALUE["bit_or"]}
+
+TOGETHER = 2  # iterations that a loop with an end gives its body: not one by one, so that it is seen to take several, and few enough for a last piece that is shorter
 
 
 def run(
@@ -320,6 +323,9 @@ class _ProgramTranslator(Statements):
         )
 
     def for_(self, s: p.For) -> None:
+        if s.end:
+            stop = minimum(var(s.var) + TOGETHER, s.stop)
+            s = replace(s, step=const(TOGETHER), end="", body=(p.Define(s.end, INDEX, stop), *s.body))
         known: dict[Expr, str] = {}
         start, stop, step = (self.expression(e, known) for e in (s.start, s.stop, s.step))
         variable = self.fresh("v")

@@ -96,7 +96,8 @@ def _show_statement(s: Stmt) -> str:
             step = "" if s.step is ONE else f" step {show_expr(s.step)}"
             pragma = f" {s.pragma}" if s.pragma else ""
             serial = "" if s.serial_if is None else f" serial_if {show_expr(s.serial_if)}"
-            return f"for {word(s.var)} in {show_expr(s.start)} .. {show_expr(s.stop)}{step}{pragma}{serial}:"
+            end = f", {word(s.end)}" if s.end else ""
+            return f"for {word(s.var)}{end} in {show_expr(s.start)} .. {show_expr(s.stop)}{step}{pragma}{serial}:"
         case If():
             return f"if {show_expr(s.condition)}:"
         case While():
@@ -318,6 +319,7 @@ def _read_multiply(line: Line, scope: Scope) -> Multiply:
 
 def _read_for(source: Source, line: Line, scope: Scope) -> For:
     name = line.name()
+    end = line.name() if line.accept(",") else ""
     line.expect("in")
     start = expression(line, scope)
     line.expect("..")
@@ -330,8 +332,8 @@ def _read_for(source: Source, line: Line, scope: Scope) -> For:
         pragma = line.take().text
     serial_if = expression(line, scope) if line.accept("serial_if") else None
     inner = scope.inside()
-    inner.variables[name] = INDEX
-    return For(name, start, stop, _read_body(source, line, inner), step, pragma, serial_if)
+    inner.variables |= dict.fromkeys((name, end) if end else (name,), INDEX)
+    return For(name, start, stop, _read_body(source, line, inner), step, pragma, serial_if, end)
 
 
 def _read_call(line: Line, scope: Scope) -> Call:

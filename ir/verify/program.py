@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from ..dtypes import INDEX, DType, bool_, u32
-from ..expr import Expr
+from ..expr import ONE, ZERO, Expr
 from ..instructions import MOST_TILES, SIDE, TILES
 from ..kernel import port_buffer
 from ..program import (
@@ -103,7 +103,8 @@ class Subject:
                 case Array() | Scratch():
                     buffers = {**buffers, s.name: Pointer(s.dtype)}
                 case For():
-                    self._walk(f, s.body, inner, buffers, {**variables, s.var: INDEX}, mutable - {s.var})
+                    bound = {s.var, s.end} if s.end else {s.var}
+                    self._walk(f, s.body, inner, buffers, variables | dict.fromkeys(bound, INDEX), mutable - bound)
                 case If():
                     self._walk(f, s.body, inner, buffers, variables, mutable)
                     self._walk(f, s.orelse, inner, buffers, variables, mutable)
@@ -153,9 +154,10 @@ def _unique(subject: Subject) -> Iterator[str]:
         yield from (f"function {f.name}: two parameters are called {name}" for name in repeated(q.name for q in f.params))
     for p in subject.places:
         s = p.stmt
-        name = s.var if isinstance(s, For) else s.name if isinstance(s, (Define, Array, Scratch)) else None
-        if name is not None and (name in p.buffers or name in p.variables or name in subject.sizes):
-            yield f"{p.title}: {name} is declared again"
+        names = (s.var, s.end) if isinstance(s, For) else (s.name,) if isinstance(s, (Define, Array, Scratch)) else ()
+        for name in names:
+            if name in p.buffers or name in p.variables or name in subject.sizes:
+                yield f"{p.title}: {name} is declared again"
 
 
 def _dtypes(subject: Subject) -> Iterator[str]:
@@ -257,6 +259,8 @@ def _loops(subject: Subject) -> Iterator[str]:
             yield f"{p.title}: the loop over {s.var} has the step 0"
         if s.serial_if is not None and s.pragma != "parallel":
             yield f"{p.title}: the loop over {s.var} has serial_if and is not parallel"
+        if s.end and (s.pragma != "parallel" or s.start is not ZERO or s.step is not ONE or s.end == s.var):
+            yield f"{p.title}: the loop over {s.var} has an end of its own and is no parallel one from 0 in steps of 1"
         if s.pragma.startswith(("block", "thread")) and (p.function is None or not p.function.grid):
             yield f"{p.title}: the loop over {s.var} is bound to {s.pragma} of no grid"
 

@@ -15,8 +15,9 @@ from ...ir.expr import TRUE, Expr, product, size, total, var
 from ...ir.instructions import SIDE
 from ...ir.walks import postorder
 
-# Operations, most of them on vectors, that take about as long as waking the threads saves (Golden Cove, by two threads, f32: products 90³ as fast, 96³ 1.1 ×, sums of 256 rows of 512 as fast, of 512 rows 1.4 ×).
-FORK = 300_000
+# Operations, most of them on vectors, that take longer than waking the threads does.  (Golden Cove, by two threads, f32: calls one right after the other, a microsecond: products 48³ 0.8, 56³ 1.1, 64³ 1.3 ×, sums of 100 rows
+# of 512 as fast, of 128 1.2 ×, layer norm of 32 rows of 512 1.1 ×; with as much as a call from Python between them two to three: 64³ 0.83 ×.)
+FORK = 200_000
 USUAL = 256  # an extent: what is done so many times as often is most of the work
 MEMORY = 12  # operations that a vector is worth which each iteration moves anew, from or to some cache
 FAR = 8  # such operations of a load at a position that data decides: it may be in no near cache, and nobody asks for it ahead of time

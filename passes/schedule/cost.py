@@ -35,9 +35,9 @@ OWN_ROWS = 128  # rows for which each thread packs its own panels of columns
 STRIP_ROWS = 64  # rows of each thread from which on it packs strips of columns for itself (48 by 512 by 2000: 0.91 × as fast as panels of each thread's own columns; 64 by 512 by 128 1.12 ×)
 STRIP_DEPTH = 32  # and elements of the reduction: with fewer, what takes the time is the result, which strips go through in short pieces (1000 × 16 × 1000: 0.85 × as fast as whole rows)
 STRIP_TILES = 64  # tiles of rows that strips go by before the next rows: what they read of 512 along the reduction stays in the second cache
-# Multiply-adds for each lane of a vector from which on strips are packed, and up to which rows that are read in place are no slower than panels of them.  (Golden Cove, two threads, f32, against tiles in place or
-# panels: arrays 16 bytes off a line, strips packed by the first tile of rows: 112³ 0.9, 120³ and 136³ as fast, 128³ and 144³ 1.1 × as fast; packed first: 192³ 1.15, 256³ 1.2, 384³ 1.1, 512³ 1.05; f64 192³ and 256³ 1.25.)
-STRIP_WORK, MOST_STRIP_WORK = 2 << 16, 1 << 23
+# Multiply-adds for each lane of a vector from which on strips are packed, and up to which rows that are read in place are no slower than panels of them.  (Golden Cove, one thread, f32, arrays 16 bytes off a line, against
+# tiles in place: 136³ and 144³ 0.85, 176³ 0.87, 128×144×256 0.83, 128³, 128×512×100, 256×96×256 and 192³ 0.96, 160³ and 128×256×128 1.05 × as fast; against panels, two threads: 256³ 1.2, 384³ 1.1, 512³ 1.05; f64 256³ 1.25.)
+STRIP_WORK, MOST_STRIP_WORK = 7 << 16, 1 << 23
 MOST_SIDE_WORK = (
     1 << 22
 )  # the same where a tile's rows lie side by side, so that each step reads another line (one thread, f32, against panels: 256³ 1.08, 384³ 1.07, 512³ 0.96 × as fast)

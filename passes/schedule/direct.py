@@ -11,7 +11,7 @@
 
 Nothing is copied, so nothing has to be amortised: small sizes run at the speed of large ones.  Where there are registers for a wide tile, there are several such nests inside the loop over row.0: whole
 tiles of columns, and one for what is left over, of as many vectors as that takes: what is computed in vain is less than one (48³ 1.18, 100³ 1.05 × as fast as with narrow tiles alone).  Four vectors side by
-side are loaded for few rows, three for more of them: what goes through the columns in fewer tiles is chosen, and the more rows where both take as many (`_Shape`).
+side are loaded for few rows, three for more of them, unless these leave a single vector over: its tile takes more than half as long as one of two (`_Shape`; one thread, 128³ floats 1.05 × as fast so, 64³ 0.93 ×).
 
 *Streamed*: there are few rows, so the column operand is read from memory about once, and that is what takes the time: it is read in the order in which it lies.
 
@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ...ir.expr import TRUE, Expr, call, ceildiv, const, product, var
+from ...ir.expr import TRUE, Expr, call, const, mod, product, var
 from ...ir.kernel import Alloc, Store, expressions, statements
 from ...ir.polynomial import degree, poly
 from ...ir.record import changing
@@ -55,14 +55,14 @@ def direct(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW) 
 
 
 def more_rows(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW) -> Expr | None:
-    """The same where tiles with a vector less and more rows are no more tiles, and how many columns there are is known at run time."""
+    """The same where tiles with a vector less and more rows leave no single vector over, and how many columns there are is known at run time."""
     if not block.wide_columns or plan.extent(found.column) is not None:
         return None
-    wide, narrow = _shapes(plan, block)
+    narrow = _shapes(plan, block)[1]
     if narrow is None:
         return None
-    condition = call("bit_and", _as_few(plan, found.column, narrow, wide), _small(plan, found, few))
-    reason = f"register tiles {narrow.rows}×{narrow.whole[0]} are no more than {wide.rows}×{wide.whole[0]}, and compute fewer rows in vain"
+    condition = call("bit_and", _comes_out(plan, found.column, narrow), _small(plan, found, few))
+    reason = f"register tiles {narrow.rows}×{narrow.whole[0]} leave no single vector over, which would be multiplied as slowly as two"
     return tried_where(plan, condition, reason, lambda: tiles(plan, found, block, narrow=True))
 
 
@@ -135,10 +135,10 @@ def _shapes(plan: Plan, block: Blocking) -> tuple[_Shape, _Shape | None]:
     return _Shape(block.wide_rows, wide[-1:], wide), _Shape(rows, narrow[-1:], narrow)
 
 
-def _as_few(plan: Plan, column: str, narrow: _Shape, wide: _Shape) -> Expr:
-    """Whether tiles with a vector less are no more than wide ones."""
-    width = plan.loop(column).stop
-    return call("less_equal", ceildiv(width, narrow.whole[0]), ceildiv(width, wide.whole[0]))
+def _comes_out(plan: Plan, column: str, shape: _Shape) -> Expr:
+    """Whether whole tiles leave nothing over, or more than one vector; or there is no more than one."""
+    columns, width, lanes = plan.loop(column).stop, shape.whole[0], shape.rest[0]
+    return call("bit_or", call("less_equal", columns, const(lanes)), call("less_equal", const(lanes), mod(columns + (width - 1), const(width))))
 
 
 def tiles(plan: Plan, found: Contraction, block: Blocking, clamps: bool = False, narrow: bool = False) -> None:
@@ -155,7 +155,7 @@ def tiles(plan: Plan, found: Contraction, block: Blocking, clamps: bool = False,
     nest = _Nest(plan, found.accumulator.name, found.reduced, f"{row}.1", column)
     if block.wide_columns and not guarded and (width is None or width > block.columns):
         shape, other = _shapes(plan, block)
-        if other is not None and (narrow or (width is not None and simplify(_as_few(plan, column, other, shape), plan.facts.known) is TRUE)):
+        if other is not None and (narrow or (width is not None and simplify(_comes_out(plan, column, other), plan.facts.known) is TRUE)):
             shape = other
         plan.do("split", row, shape.rows if height is None else max(1, min(shape.rows, height)), tail="clamp")
         _by_widths(nest, shape.whole, shape.rest, guarded, clamps)

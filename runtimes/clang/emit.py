@@ -65,6 +65,7 @@ class _Emitter:
         fields = self.common | {
             "head": heading(program, self.target, r.expressions),
             "openmp": any(isinstance(s, Region) or (isinstance(s, For) and s.pragma == "parallel") for s in statements),
+            "shared": any(isinstance(s, For) and s.pragma == "parallel" for s in statements),
             "unroll": any(isinstance(s, For) and s.pragma == "unroll" for s in statements),
             "functions": self.functions,
             "errors": sorted(ERRORS.items()),
