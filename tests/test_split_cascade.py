@@ -157,7 +157,7 @@ def test_few_chunks_are_half_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-@pytest.mark.parametrize(("M", "threads"), [(512, False), (1024, True), (8192, True)])
+@pytest.mark.parametrize(("M", "threads"), [(384, False), (1024, True), (8192, True)])
 def test_chunks_are_shared_where_their_positions_are_worth_a_team(M: int, threads: bool) -> None:
     """What the chunks hold together decides, not one of them: a single head of 1024 × 128 is a megabyte."""
     text = (
@@ -171,7 +171,7 @@ def test_chunks_are_shared_where_their_positions_are_worth_a_team(M: int, thread
         for s in lines(f.body)
         if isinstance(s, Region) and s.serial_if is not None and "chunks" in s.serial_if.names
     )
-    assert evaluate(substitute(alone, {var("chunks"): const(M // 512)}), {"H": 1, "D": 128, "E": 128, "M": M}) is not threads
+    assert evaluate(substitute(alone, {var("chunks"): const(max(1, M // 512))}), {"H": 1, "D": 128, "E": 128, "M": M}) is not threads
 
 
 def test_sizes_that_are_known_choose_once() -> None:
