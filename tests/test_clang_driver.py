@@ -17,6 +17,7 @@ from luminal.ir.expr import ZERO, call, cast, const, load, make, size, var, wher
 from luminal.ir.graph import Port, Size
 from luminal.ir.program import Array, Assign, Barrier, Call, Define, Fail, For, Function, If, Param, Program, Region, Scratch, StoreTo, While
 from luminal.runtimes import Rendered, find
+from luminal.runtimes.clang.compiler import Compiler
 from processes import alive, waited
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
@@ -160,6 +161,24 @@ def test_workspace(tmp_path):
     text = handle.lm_strerror
     text.restype = ctypes.c_char_p
     assert text(4) == b"buffers overlap" and text(99) == b"unknown error"
+
+
+def test_once_a_call_is_no_copy_at_every_place():
+    """What runs once a call stays a function: the compiler has less to read and to lay out."""
+    runtime = find("clang")
+    source = runtime.render(workspace_program(), runtime.target("x86-64-v3", {}, True), "lm_").source
+    for name in ("allocate_u8", "release_u8", "reserve_u8", "product_of_i64"):
+        (head,) = (line for line in source.splitlines() if "static" in line and f"{name}(" in line)
+        assert head.startswith("__attribute__((noinline)) static"), head
+
+
+@pytest.mark.parametrize("family", ["clang", "zig"])
+def test_no_flag_behind_it_turns_joining_on_again(family):
+    """Of -O and -fno-slp-vectorize clang heeds the last."""
+    runtime = find("clang")
+    flags = runtime.flags(Compiler(("cc",), family, ""), runtime.target("x86-64-v3", {"OMP": False}, True))
+    (level,) = (f for f in flags if f.startswith("-O"))
+    assert flags.index(level) < flags.index("-fno-slp-vectorize")
 
 
 def test_what_calls_have_kept_can_be_given_back(tmp_path):
