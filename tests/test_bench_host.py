@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from hashlib import sha256
 from pathlib import Path
+from threading import Event, Thread
+from time import perf_counter
 
 import pytest
 from luminal.search.bench import blocks, host
 from luminal.search.bench.blocks import Contender, Method, compare, least_disturbed
-from luminal.search.bench.host import TICK, Moment, moment
+from luminal.search.bench.host import SHARED, TICK, Moment, moment
 
+DATA = bytes(1 << 20)  # whose hash is found without the interpreter's lock
 METHOD = Method(blocks=1, runs=1, seconds=0.0, pause=0.0, again=3)
 
 
@@ -19,9 +23,14 @@ def test_what_was_stolen_is_read_by_core(tmp_path: Path, monkeypatch: pytest.Mon
     stat = tmp_path / "stat"
     stat.write_text(f"cpu  9 9 9 9 9 9 9 99 9 9\ncpu{mine} 1 2 3 4 5 6 7 50 8 9\ncpu9999 1 2 3 4 5 6 7 77 8 9\nintr 5\n")
     monkeypatch.setattr(host, "STAT", stat)
+    thread = tmp_path / "task" / "12"
+    thread.mkdir(parents=True)
+    monkeypatch.setattr(host, "THREADS", thread.parent)
     assert moment(3.0) == Moment(3.0, {f"cpu{mine}": 50 * TICK})
     monkeypatch.setattr(host, "STAT", tmp_path / "none")
     assert moment(3.0) == Moment(3.0, {})
+    (thread / "schedstat").write_text("498448646 250000000 128\n")
+    assert moment(3.0) == Moment(3.0, {}, {"12": 0.25})
 
 
 def test_the_core_that_lost_most_counts_and_one_tick_does_not() -> None:
@@ -29,6 +38,40 @@ def test_the_core_that_lost_most_counts_and_one_tick_does_not() -> None:
     assert before.share_until(Moment(11.0, {"cpu0": 5.1, "cpu1": 7.4})) == pytest.approx(0.4)
     assert before.share_until(Moment(10.0 + 10 * TICK, {"cpu0": 5.0 + TICK, "cpu1": 7.0})) == 0
     assert before.share_until(Moment(11.0, {})) == 0
+
+
+def test_a_thread_that_has_no_core_for_long_counts() -> None:
+    before = Moment(10.0, {"cpu0": 5.0}, {"1": 3.0, "2": 0.0})
+    assert before.share_until(Moment(11.0, {"cpu0": 5.0}, {"1": 3.1, "2": 0.5})) == pytest.approx(0.5)
+    assert before.share_until(Moment(11.0, {"cpu0": 5.0}, {"1": 3.2, "2": 0.2, "3": 9.0})) == 0
+
+
+@pytest.mark.skipif(not host.THREADS.exists(), reason="the system does not count how long threads wait")
+def test_two_threads_on_one_core_wait() -> None:
+    """A thread and the one that started it, both with work and one core: each waits about half of the time."""
+    ours, ends = os.sched_getaffinity(0), perf_counter() + 0.3
+    started, left = Event(), Event()
+
+    def spin() -> None:
+        os.sched_setaffinity(0, {min(ours)})
+        started.set()
+        while perf_counter() < ends:
+            sha256(DATA)
+        left.wait(5)
+
+    other = Thread(target=spin)
+    other.start()
+    started.wait(5)
+    before = moment(perf_counter())
+    os.sched_setaffinity(0, {min(ours)})
+    try:
+        while perf_counter() < ends:
+            sha256(DATA)
+        assert before.share_until(moment(perf_counter())) > SHARED
+    finally:
+        os.sched_setaffinity(0, ours)
+        left.set()
+        other.join()
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,8 @@ def measure(bench: Bench, sizes: dict[str, int], scalars: Mapping[str, Any], chi
     )  # next to ours: in a second the machine may be another
     if max(stolen.values()) > STOLEN:
         notes.append(
-            "disturbed: the host took " + ", ".join(f"{share:.0%} of a core from {name}" for name, share in stolen.items() if share > STOLEN)
+            "disturbed: the host, or another thread on the core, took "
+            + ", ".join(f"{share:.0%} of a core from {name}" for name, share in stolen.items() if share > STOLEN)
         )
     row = replace(row, ceiling=limit.kind, best_possible=[m * needed / limit.amount for m in minima.pop(CEILING)])
     costs = calls(bench, [name for name, c in contenders.items() if c.executions == 1], scalars) if quick < SMALL else {}
