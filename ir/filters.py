@@ -43,7 +43,7 @@ POINTS = 6  # of F(m, r), at most
 NOMINAL = 256  # what a size is taken for that nothing is known of
 # What it costs beside a multiplication to make an element of V or to make a result of one of M; and to make one of U, of which there are so many that they come from memory where there are few tiles.
 # Zen 5, 64 … 256 channels, beside another library that uses the same caches; of U Golden Cove, 256 channels, where a block's piece of it stays in the second cache: 10 × 10 positions take 0.74 of the
-# time of the filter as it stands in one thread and 1.1 in two, 12 × 12 0.79 and 0.96, 14 × 14 0.72 and 0.8, 20 × 20 a half
+# time of the filter as it stands in one thread and 1.1 in two, 12 × 12 0.79 and 0.96, 14 × 14 0.72 and 0.65 to 0.92, 20 × 20 a half
 TRANSFORMED = 30
 TRANSFORMED_TAP = 12
 AXES = 2  # that are shortened in one contraction: what is lost is multiplied

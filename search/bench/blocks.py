@@ -1,8 +1,8 @@
 """How implementations are compared on a shared, noisy machine: in alternating blocks.
 
 Called in turn, two libraries whose thread pools spin starve each other; so each gets a block of its own: a pause (OpenBLAS's threads spin for 25 ms after a call), two warm-up calls, at least ten timed ones.  The time of an
-implementation is the median over blocks of the block's minimum, and what is reported is the ratio.  A block in which the host ran somebody else on one of our cores is made
-again, whosever it is (`host.py`).
+implementation is the median over blocks of the block's minimum, and what is reported is the ratio.  A block in which the host ran somebody else on one of our cores, or the system
+two of our threads on one, is made again, whosever it is (`host.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Method:
     pause: float = 0.25  # LLVM's threads spin for 200 ms after their last work, on a core that the next contender wants (PyTorch's layer norm of 512² took 7.5 ms in place of 0.08)
     seconds: float = 0.15
     limit: float = 0.8
-    again: int = 8  # times that a block is made again, at most, while the host takes more of a core than STOLEN; the least disturbed one counts
+    again: int = 8  # times that a block is made again, at most, while more of a core than STOLEN is taken, or threads share one; the least disturbed one counts
 
 
 STOLEN = 0.05  # of the time of one core, above which a block is disturbed: threads wait for the slowest
@@ -42,7 +42,7 @@ class Contender:
 
 
 def compare(contenders: Mapping[str, Contender], method: Method, stolen: dict[str, float] | None = None) -> dict[str, list[float]]:
-    """Seconds an execution: the minimum of each block, by implementation.  `stolen` takes the part of a core's time that the host took from the worst of its blocks."""
+    """Seconds an execution: the minimum of each block, by implementation.  `stolen` takes the part of a core's time that was lost to the worst of its blocks."""
     minima: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(method.blocks):
         for name, contender in contenders.items():
@@ -54,7 +54,7 @@ def compare(contenders: Mapping[str, Contender], method: Method, stolen: dict[st
 
 
 def least_disturbed(contender: Contender, method: Method) -> tuple[float, float]:
-    """Seconds an execution, and the part of a core's time that the host took: of the first block that it left alone, or of the one that it left alone the most."""
+    """Seconds an execution, and the part of a core's time that was lost: of the first block that was left alone, or of the one that was left alone the most."""
     best = (float("inf"), float("inf"))
     for _ in range(1 + method.again):
         best = min(best, timed(contender, method), key=lambda found: found[1])
@@ -69,7 +69,7 @@ def block(contender: Contender, method: Method) -> float:
 
 
 def timed(contender: Contender, method: Method) -> tuple[float, float]:
-    """One block: the minimum of its calls, and the part of a core's time that the host took while they ran."""
+    """One block: the minimum of its calls, and the part of a core's time that was lost while they ran (`Moment.share_until`)."""
     call, clock = contender.call, time.perf_counter
     if contender.reset is not None:
         contender.reset()

@@ -3,7 +3,7 @@
 Linux counts the time in which a core had work and the host ran somebody else (`steal`), in ticks of 10 ms.  It comes in slices of 4 to 300 ms, on one core or on all: two cores that
 do nothing but multiply and add at 140 GFLOP/s each were seen at 119 + 121 in one fifth of a second and at 7 + 4 in another, with the same clock and each slow moment accounted for here.
 
-Nor are the cores that there are always used: now and then the system leaves two threads of one kernel on one core for as long as a block takes (RMS norm of 512² floats: 134 µs at best of 60 calls, 30 of the next ones).
+Nor are the cores that there are always used: now and then the system leaves two threads of one kernel on one core for as long as a block takes (RMS norm of 512² floats, the first 60 calls of a process: at best 160 µs, both threads waiting two fifths of the time and nothing stolen, in nine processes of twelve; then 40).
 It counts for each thread how long that could have run and did not.
 """
 
