@@ -43,6 +43,7 @@ MOST_SIDE_WORK = (
 )  # the same where a tile's rows lie side by side, so that each step reads another line (one thread, f32, against panels: 256³ 1.08, 384³ 1.07, 512³ 0.96 × as fast)
 SCREENED = 8  # registers that do not accumulate where two ways to multiply meet after a tile: clang 14 spills accumulators inside the loop with fewer
 STREAM_TILES = 8  # column tiles whose sums stay in the first cache while the column operand streams by
+SHARE = 8 << 20  # bytes of the last cache that a core can count on: a rented one shares it with strangers (two cores beside 260 MB: copies of 8 MB 44 GB/s by plain and 61 by streaming stores, of 32 MB 25 and 53; what was stored is then read at 60 and 52 in place of 31)
 STREAM_DEPTH = 8  # its rows that are read side by side: so many products before a sum goes back to memory
 WINDOW_ROWS = 4  # rows of results that share a copy of what their windows read
 WINDOW_TILES = 8  # register tiles side by side along such a row
@@ -163,8 +164,8 @@ def panels_ahead(target: Target) -> bool:
 
 
 def stream_bytes(target: Target) -> int:
-    """From how many bytes on a result is stored past the caches: half of the last one, since what it is made of wants to stay there too.  0: never, where whole lines are no vectors."""
-    return target.l3 // 2 if target.vector_bytes >= 16 else 0
+    """From how many bytes on a result is stored past the caches: half of the last one, since what it is made of wants to stay there too, and no more than our cores have of it.  0: never, where whole lines are no vectors."""
+    return min(target.l3 // 2, SHARE * target.cores) if target.vector_bytes >= 16 else 0
 
 
 def first_lanes(target: Target) -> bool:
