@@ -78,6 +78,7 @@ def main() -> int:
     parser.add_argument("--table", default=str(TABLE), metavar="FILE", help="another table of workloads")
     parser.add_argument("--peers", default="numpy,torch", help="numpy, torch, inductor, flex; or none")
     parser.add_argument("--blocks", type=int, default=3)
+    parser.add_argument("--patience", type=float, default=10.0, metavar="SECONDS", help="for how long a row whose blocks are uneven has more of them")
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--out", metavar="FOLDER", help="where DATE-bench.txt and DATE-bench.json are kept")
     parser.add_argument("--date", default=datetime.date.today().isoformat(), help=argparse.SUPPRESS)
@@ -97,7 +98,7 @@ def main() -> int:
             family = workload.family
             print(f"\n{family}\n{table_head(WIDTH)}", flush=True)
         try:
-            results += [(workload, row) for row in rows_of(workload, options, Method(blocks=given.blocks, runs=given.runs))]
+            results += [(workload, row) for row in rows_of(workload, options, Method(blocks=given.blocks, runs=given.runs, patience=given.patience))]
         except LuminalError as error:
             failed.append(f"{workload.name}: {error}")
             print(f"{workload.name}: {error}", flush=True)

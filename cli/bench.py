@@ -46,7 +46,15 @@ Binding = tuple[dict[str, int], dict[str, Any]]  # sizes, and scalar ports
 @click.option("--entry", metavar="NAME|all", help="Which composite of a file.")
 @click.option("-I", "include", multiple=True, metavar="DIR", help="Where called composites are looked up.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the drawn inputs.")
-@click.option("--blocks", type=click.IntRange(1), default=5, show_default=True, help="Alternating blocks of each implementation.")
+@click.option("--blocks", type=click.IntRange(1), default=5, show_default=True, help="Alternating blocks of each implementation, at least.")
+@click.option(
+    "--patience",
+    type=click.FloatRange(0),
+    default=10.0,
+    show_default=True,
+    metavar="S",
+    help="For how long a row whose blocks are uneven has more of them.",
+)
 @click.option("--runs", type=click.IntRange(1), default=10, show_default=True, help="Timed calls of a block, at least.")
 @click.option(
     "--timeout", type=click.FloatRange(0, min_open=True), default=120.0, show_default=True, metavar="S", help="Bound on each check and build."
@@ -68,7 +76,7 @@ def bench(inputs: tuple[str, ...], **options: Any) -> int:
     from ..search.bench.blocks import Method
     from ..search.bench.report import line, table_head
 
-    method = Method(blocks=options["blocks"], runs=options["runs"])
+    method = Method(blocks=options["blocks"], runs=options["runs"], patience=options["patience"])
     rows: list[Row] = []
     status = 0
     head: dict[str, Any] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -24,6 +25,7 @@ from luminal.cli.bench import parameters_of
 from luminal.cli.parse import parse_bindings
 from luminal.compiler import OPS_FOLDER, Settings, compilations
 from luminal.ir.interpret.graph import evaluate
+from luminal.search.bench import blocks
 from luminal.search.bench.blocks import Contender, Method, compare, ratio, spread
 from luminal.search.bench.ceiling import PAGE, Ceilings
 from luminal.search.bench.chart import Bar, chart
@@ -79,7 +81,7 @@ def test_a_peer_that_is_not_there_is_a_line(capsys: pytest.CaptureFixture[str], 
     status, out, _ = run(capsys, "relu", "--sizes", "batch=9", "--peers", "torch", "--json", *QUICK)
     (row,) = json.loads(out)["results"]
     assert status == 0 and row["best_peer"] is None and row["ratio"] is None and not row["tie"]
-    assert row["notes"] == ["torch: not installed (pip install torch)"]
+    assert row["notes"][0] == "torch: not installed (pip install torch)"  # behind it may stand that the machine was disturbed
 
 
 @needs_cc
@@ -132,7 +134,26 @@ def test_blocks_alternate_and_start_anew() -> None:
 
 def test_ratios_and_noise() -> None:
     assert ratio([1.0, 2.0, 1.0], [2.0, 4.0, 3.0]) == (3.0, 0.5)
-    assert spread([1.0, 2.0, 1.5]) == pytest.approx(1 / 3)
+    assert spread([1.0, 2.0, 1.5]) == pytest.approx(1 / 6)
+    assert spread([1.0]) == 0.0 and spread([1.0, 1.0, 1.0, 1.0, 9.0]) == 0.0  # one disturbed block of five says nothing of the others
+
+
+def test_uneven_blocks_are_followed_by_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the middle half agrees, or patience ends; what is far behind may be as uneven as it likes, and of one block nothing more is asked for."""
+    for method, slow, rounds in (
+        (Method(blocks=3, patience=1e9), 1.0, 9),  # 1, 2, 1, 2 and five times 1: then both quartiles are 1
+        (Method(blocks=3, patience=0.0), 1.0, 3),
+        (Method(blocks=3, patience=1e9), 9.0, 3),
+        (Method(blocks=1, patience=1e9), 1.0, 1),
+    ):
+        times = iter([1.0, 2.0, 1.0, 2.0] + 20 * [1.0])
+
+        def disturbed(contender: Contender, _: Method, times: Iterator[float] = times, slow: float = slow) -> tuple[float, float]:
+            return (1.0, 0.0) if contender.executions == 1 else (slow * next(times), 0.0)
+
+        monkeypatch.setattr(blocks, "least_disturbed", disturbed)
+        found = compare({"a": Contender(print), "b": Contender(print, 2)}, method)
+        assert [len(v) for v in found.values()] == [rounds, rounds], method
 
 
 # ---- peers

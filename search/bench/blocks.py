@@ -2,7 +2,8 @@
 
 Called in turn, two libraries whose thread pools spin starve each other; so each gets a block of its own: a pause (OpenBLAS's threads spin for 25 ms after a call), two warm-up calls, at least ten timed ones.  The time of an
 implementation is the median over blocks of the block's minimum, and what is reported is the ratio.  A block in which the host ran somebody else on one of our cores, or the system
-two of our threads on one, is made again, whosever it is (`host.py`).
+two of our threads on one, is made again, whosever it is (`host.py`).  What cannot be seen from inside, a stranger on the other half of a core, takes a third of the speed of anybody for tens of milliseconds to seconds
+(a loop of multiplications and additions 1.2 or 1.6 to 2.3 µs): so there are more rounds where blocks differ, until their middle half agrees.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ Call = Callable[[], object]
 
 @record
 class Method:
-    """How long is measured.  A block makes `runs` calls and goes on for about `seconds`, but no longer than `limit`; of calls that take longer than that it makes one."""
+    """How long is measured.  A block makes `runs` calls and goes on for about `seconds`, but no longer than `limit`; of calls that take longer than that it makes one.
+    Each has `blocks` of them, and, where those are uneven, up to `MORE` times as many, as long as the rounds take less than `patience` seconds."""
 
     blocks: int = 5
+    patience: float = 0.0
     runs: int = 10
     pause: float = 0.25  # LLVM's threads spin for 200 ms after their last work, on a core that the next contender wants (PyTorch's layer norm of 512² took 7.5 ms in place of 0.08)
     seconds: float = 0.15
@@ -29,6 +32,9 @@ class Method:
     again: int = 8  # times that a block is made again, at most, while more of a core than STOLEN is taken, or threads share one; the least disturbed one counts
 
 
+MORE = 5
+EVEN = 0.02  # half the range of the middle half of an implementation's blocks, over their median, up to which they agree
+BEHIND = 2.0  # times the fastest, from which on nothing hangs on how even an implementation is
 STOLEN = 0.05  # of the time of one core, above which a block is disturbed: threads wait for the slowest
 
 
@@ -44,7 +50,10 @@ class Contender:
 def compare(contenders: Mapping[str, Contender], method: Method, stolen: dict[str, float] | None = None) -> dict[str, list[float]]:
     """Seconds an execution: the minimum of each block, by implementation.  `stolen` takes the part of a core's time that was lost to the worst of its blocks."""
     minima: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(method.blocks):
+    began = time.perf_counter()
+    for done in range(method.blocks * MORE):
+        if done >= method.blocks and (time.perf_counter() - began >= method.patience or even(minima)):
+            break
         for name, contender in contenders.items():
             seconds, lost = least_disturbed(contender, method)
             minima[name].append(seconds)
@@ -95,11 +104,30 @@ def typical(minima: list[float]) -> float:
 
 
 def spread(minima: list[float]) -> float:
-    """Half the range of the minima, in units of their median; 0 for one block, which says nothing."""
-    return (max(minima) - min(minima)) / (2 * typical(minima))
+    """Half the range of the middle half of the minima, in units of their median; 0 for one block, which says nothing."""
+    return middle(minima) / typical(minima)
+
+
+def middle(values: list[float]) -> float:
+    """Half the distance of the quartiles: what is in the middle of more blocks is no wider, as their whole range would be."""
+    if len(values) < 2:
+        return 0.0
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return (high - low) / 2
+
+
+def even(minima: Mapping[str, list[float]]) -> bool:
+    """Whether more blocks would say the same of all that are about as fast as the fastest.  Of one block nothing is known, and nothing more is asked for."""
+    fastest = min(typical(found) for found in minima.values())
+    return all(len(found) == 1 or spread(found) <= EVEN for found in minima.values() if typical(found) < BEHIND * fastest)
 
 
 def ratio(ours: list[float], theirs: list[float]) -> tuple[float, float]:
     """How often ours goes into theirs (above 1: ours is faster), and the noise of that: half the range of the ratios block by block."""
-    each = [b / a for a, b in zip(ours, theirs, strict=True)]
+    each = ratios(ours, theirs)
     return typical(theirs) / typical(ours), (max(each) - min(each)) / 2
+
+
+def ratios(ours: list[float], theirs: list[float]) -> list[float]:
+    """Round by round."""
+    return [b / a for a, b in zip(ours, theirs, strict=True)]

@@ -18,7 +18,7 @@ from ..account import account
 from ..child import Child
 from ..operations import work_of
 from ..trial import Result, Subject, in_memory, run
-from .blocks import STOLEN, Contender, Method, block, compare, ratio, spread, typical
+from .blocks import STOLEN, Contender, Method, block, compare, middle, ratio, ratios, spread, typical
 from .ceiling import Ceilings, Limit
 from .dialect import REFUSALS
 from .loop import looped
@@ -77,10 +77,10 @@ class Row:
 
     @property
     def noise(self) -> float | None:
-        """Of the ratio, from block to block; None where one block says nothing."""
+        """Of the ratio: half the range of its middle half, round by round; None where one block says nothing."""
         if self.best_peer is None or len(self.minima[OURS]) < 2:
             return None
-        return ratio(self.minima[OURS], self.minima[self.best_peer])[1]
+        return middle(ratios(self.minima[OURS], self.minima[self.best_peer]))
 
     @property
     def tie(self) -> bool:
