@@ -43,7 +43,9 @@ MOST_SIDE_WORK = (
 )  # the same where a tile's rows lie side by side, so that each step reads another line (one thread, f32, against panels: 256³ 1.08, 384³ 1.07, 512³ 0.96 × as fast)
 SCREENED = 8  # registers that do not accumulate where two ways to multiply meet after a tile: clang 14 spills accumulators inside the loop with fewer
 STREAM_TILES = 8  # column tiles whose sums stay in the first cache while the column operand streams by
-SHARE = 8 << 20  # bytes of the last cache that a core can count on: a rented one shares it with strangers (two cores beside 260 MB: copies of 8 MB 44 GB/s by plain and 61 by streaming stores, of 32 MB 25 and 53; what was stored is then read at 60 and 52 in place of 31)
+SHARE = (
+    8 << 20
+)  # bytes of the last cache that a core can count on: a rented one shares it with strangers (two cores beside 260 MB: copies of 8 MB 44 GB/s by plain and 61 by streaming stores, of 32 MB 25 and 53; what was stored is then read at 60 and 52 in place of 31)
 STREAM_DEPTH = 8  # its rows that are read side by side: so many products before a sum goes back to memory
 WINDOW_ROWS = 4  # rows of results that share a copy of what their windows read
 WINDOW_TILES = 8  # register tiles side by side along such a row
@@ -156,6 +158,12 @@ def tile_blocking(target: Target) -> Blocking:
         f"blocks of {depth} words along the reduction: a panel of {side} rows or columns ({depth * side * u32.bytes >> 10} KiB) and those that it meets stay in the second cache ({target.l2 >> 10} KiB)",
     )
     return Blocking(side, side, depth, tiles, DIRECT_ROWS, reasons, deep=depth)
+
+
+def strip_depth(target: Target, rows: int, size: int) -> int:
+    """Elements of the reduction up to which a thread's rows, which all strips go by, stay in the second cache with a strip beside them.  Where that is all that a thread has of them, strips are packed once by each, and the
+    amount of work does not count (Emerald Rapids, 2 MiB, two threads, f32, against panels: 576³ 1.13, 640³ 1.08, 768³, 768×400×768 and 500×768×1000 1.07 × as fast; 896³, with two blocks of rows each, the same, 1024×512×1024 0.92, 512×512×4096 0.93)."""
+    return target.l2 * 3 // 5 // (rows * size)
 
 
 def panels_ahead(target: Target) -> bool:

@@ -14,12 +14,12 @@ many rows pay for.
 
 from __future__ import annotations
 
-from ...ir.expr import TRUE, Expr, both, call, const, product
+from ...ir.expr import TRUE, Expr, as_expr, both, call, const, mul, product
 from ...ir.kernel import Alloc, expressions, statements
 from ...ir.simplify import simplify
 from . import roles
 from .affine import stride
-from .cost import MOST_SIDE_WORK, MOST_STRIP_WORK, STRIP_DEPTH, STRIP_ROWS, STRIP_TILES, STRIP_WORK, Blocking
+from .cost import MOST_SIDE_WORK, MOST_STRIP_WORK, STRIP_DEPTH, STRIP_ROWS, STRIP_TILES, STRIP_WORK, Blocking, strip_depth
 from .direct import tried_where
 from .plan import Plan
 from .roles import Contraction
@@ -39,14 +39,18 @@ def strips(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
         return None
     rows, depth = plan.loop(found.rows[0]).stop, plan.loop(found.reduced[0]).stop
     work, lanes = product((rows, plan.loop(found.column).stop, depth)), plan.target.lanes(found.accumulator.dtype)
-    limits = (
-        (const(STRIP_ROWS * plan.target.cores), rows),
-        (const(STRIP_DEPTH), depth),
-        (depth, const(block.depth)),
-        (const(STRIP_WORK * lanes), work),
-        (work, const(most * lanes)),
-    )
-    condition = both(*(simplify(call("less_equal", least, most), plan.facts.known) for least, most in limits))
+
+    def within(*limits: tuple[Expr, Expr | int]) -> Expr:
+        return both(*(simplify(call("less_equal", least, as_expr(greatest)), plan.facts.known) for least, greatest in limits)) or TRUE
+
+    enough = within((const(STRIP_ROWS * plan.target.cores), rows), (const(STRIP_DEPTH), depth), (const(STRIP_WORK * lanes), work))
+    ranges = within((depth, block.depth), (work, most * lanes))
+    once = block.wide_rows * STRIP_TILES  # rows that stay in the second cache while all strips go by
+    deep = strip_depth(plan.target, once, found.accumulator.dtype.bytes)
+    if most == MOST_STRIP_WORK and deep > STRIP_DEPTH:
+        wide = within((depth, deep), (rows, once * plan.target.cores), (plan.loop(found.column).stop, mul(const(2), rows)))
+        ranges = simplify(call("bit_or", ranges, wide), plan.facts.known)
+    condition = both(enough, ranges)
     reason = "rows are read as they lie, and each thread packs strips of columns for its own"
     return tried_where(plan, TRUE if condition is None else condition, reason, lambda: _schedule(plan, found, block))
 
