@@ -60,11 +60,21 @@ def test_meaning(name: str, columns: int) -> None:
     alike(module(name), {**PLAIN, "M": 8, "K": 1, "N": columns})
 
 
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", ["gemm", "gemm_column_major"])
+@pytest.mark.parametrize("depth", [127, 128, 129, 300])
+def test_a_long_reduction_comes_in_pieces(name: str, depth: int) -> None:
+    """Sums so far are in the output, where that can hold them; what is scaled at the end has one piece."""
+    assert {"split p 128", f"accumulate p.0 into=C outside={'i' if name == 'gemm' else 'j'}"} <= {*part(module(name), "8 <= ")}
+    alike(module(name), {"M": 13, "K": depth, "N": 21})
+    assert not any(line.startswith("accumulate") for line in part(module("gemm_scaled"), "8 <= "))
+
+
 def test_threads_share_nothing_and_rows_stay_where_they_are() -> None:
     steps = part(module("gemm"), "128 <= M")
     assert [line.split()[1] for line in steps if line.startswith("stage ")] == ["B", "B"], "strips, and narrower ones"
     assert "region" not in steps and "share i.0 64 multiple=2" in steps
-    assert [line for line in steps if line.startswith("ride ")] == ["ride p.s i.0.1", "ride p.b.s i.0.1.b"], (
+    assert [line for line in steps if line.startswith("ride ")] == ["ride p.1.s i.0.1", "ride p.1.b.s i.0.1.b"], (
         "the first tile of rows packs what it reads"
     )
 
@@ -86,7 +96,7 @@ def test_three_widths_in_place(columns: int) -> None:
     """What wide tiles leave over is cut in whole narrow ones, and what these leave is read by the first lanes of two vectors, or of one."""
     alike(module("gemm"), {"M": 7, "K": 5, "N": columns})
     lanes = WIDE.vector_bytes // 4
-    assert widths(part(module("gemm"), f"<= {WIDE.l2 * 3 // 4 // 4}")) == [
+    assert widths(part(module("gemm"), f"K * N <= {WIDE.l2 * 3 // 4 // 4}")) == [
         f"{cost.WIDE_VECTORS * lanes} tail=cut",
         f"{cost.VECTORS * lanes} tail=cut",
         f"{lanes} tail=pad",

@@ -161,9 +161,10 @@ def tile_blocking(target: Target) -> Blocking:
 
 
 def strip_depth(target: Target, rows: int, size: int) -> int:
-    """Elements of the reduction up to which a thread's rows, which all strips go by, stay in the second cache with a strip beside them.  Where that is all that a thread has of them, strips are packed once by each, and the
-    amount of work does not count (Emerald Rapids, 2 MiB, two threads, f32, against panels: 576³ 1.13, 640³ 1.08, 768³, 768×400×768 and 500×768×1000 1.07 × as fast; 896³, with two blocks of rows each, the same, 1024×512×1024 0.92, 512×512×4096 0.93)."""
-    return target.l2 * 3 // 5 // (rows * size)
+    """Elements of the reduction for which a thread's rows, which all strips go by, stay in the second cache with a strip beside them.  Where that is all that a thread has of them, strips are packed once by each, and the
+    amount of work does not count (Emerald Rapids, 2 MiB, two threads, f32, against panels: 576³ 1.13, 640³ 1.08, 768³, 768×400×768 and 500×768×1000 1.07, 512×2048×512 1.09 × as fast; 896³, with two blocks of rows each, the
+    same, 1024×512×1024 0.92, 512×512×4096 0.93)."""
+    return target.l2 * 3 // 5 // (rows * size) // 256 * 256
 
 
 def panels_ahead(target: Target) -> bool:

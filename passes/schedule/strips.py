@@ -2,7 +2,7 @@
 
     for batch, blocks of rows parallel
       for column.0                               strips as wide as the registers allow; another such nest has narrower ones of what is left over
-        pack the column operand                  one strip [p, columns], the thread's own; the reduction is no longer than a panel of the cost model
+        pack the column operand                  one strip [p, columns], the thread's own; of a longer reduction a piece after the other, where the output can hold the sums so far
         for row.0, row.1                         the first tile packs what it reads (`ride`), so that no time is spent on nothing but copies
           acc[rows, columns] in registers        A[row, p] is read where it lies
 
@@ -24,7 +24,7 @@ from .direct import tried_where
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile, turned
-from .tree import all_loops, loads_in
+from .tree import StepError, all_loops, loads_in
 
 
 def strips(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
@@ -46,13 +46,33 @@ def strips(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
     enough = within((const(STRIP_ROWS * plan.target.cores), rows), (const(STRIP_DEPTH), depth), (const(STRIP_WORK * lanes), work))
     ranges = within((depth, block.depth), (work, most * lanes))
     once = block.wide_rows * STRIP_TILES  # rows that stay in the second cache while all strips go by
-    deep = strip_depth(plan.target, once, found.accumulator.dtype.bytes)
-    if most == MOST_STRIP_WORK and deep > STRIP_DEPTH:
-        wide = within((depth, deep), (rows, once * plan.target.cores), (plan.loop(found.column).stop, mul(const(2), rows)))
-        ranges = simplify(call("bit_or", ranges, wide), plan.facts.known)
+    piece = max(block.depth, strip_depth(plan.target, once, found.accumulator.dtype.bytes))
+    pieces = False
+    if most == MOST_STRIP_WORK:
+        pieces = simplify(depth.le(piece), plan.facts.known) is not TRUE and _in_pieces(plan, found, piece)
+        any_depth = within((rows, once * plan.target.cores), (plan.loop(found.column).stop, mul(const(2), rows)))
+        ranges = simplify(call("bit_or", ranges, any_depth if pieces else both(within((depth, piece)), any_depth) or TRUE), plan.facts.known)
     condition = both(enough, ranges)
     reason = "rows are read as they lie, and each thread packs strips of columns for its own"
-    return tried_where(plan, TRUE if condition is None else condition, reason, lambda: _schedule(plan, found, block))
+    return tried_where(plan, TRUE if condition is None else condition, reason, lambda: _schedule(plan, found, block, piece if pieces else 0))
+
+
+def _in_pieces(plan: Plan, found: Contraction, piece: int) -> bool:
+    """Whether the output can hold the sums of one piece of the reduction while the next is worked off."""
+    saved = plan.kernel
+    try:
+        _cut(plan, found, piece)
+    except StepError:
+        return False
+    finally:
+        plan.kernel = saved
+    return True
+
+
+def _cut(plan: Plan, found: Contraction, piece: int) -> None:
+    (depth,) = found.reduced
+    plan.do("split", depth, piece)
+    plan.do("accumulate", f"{depth}.0", into=found.output, outside=found.batch[0] if found.batch else found.rows[0])
 
 
 def _most(plan: Plan, found: Contraction) -> int:
@@ -65,11 +85,15 @@ def _most(plan: Plan, found: Contraction) -> int:
     return MOST_STRIP_WORK if stride(address, depth) == 1 else MOST_SIDE_WORK if stride(address, row) == 1 else 0
 
 
-def _schedule(plan: Plan, found: Contraction, block: Blocking) -> None:
+def _schedule(plan: Plan, found: Contraction, block: Blocking, piece: int) -> None:
+    """`piece`: of the reduction, after which sums go to the output; 0: they never do before their end."""
     (row,), column, (depth,) = found.rows, found.column, found.reduced
     order = (*found.batch, row, column)
     if roles.shape(plan.kernel).axes != order:
         plan.do("reorder", *order)
+    if piece:
+        _cut(plan, found, piece)
+        depth = f"{depth}.1"
     batch = plan.collapsed(found.batch)
     width, acc = plan.extent(column), found.accumulator.name
     plan.do("split", row, block.wide_rows, tail="clamp")
