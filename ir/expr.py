@@ -136,7 +136,7 @@ class Expr:
 
 # The nodes that there are.  A WeakValueDictionary would pay for each that dies; here the dead are left lying until the table has doubled.
 _interned: dict[tuple[Any, ...], ref[Expr]] = {}
-_room = 1 << 14
+_room = 1 << 15
 
 
 def _sweep() -> None:

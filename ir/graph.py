@@ -343,12 +343,11 @@ def rewrite(graph: Graph, rule: Callable[[Node], Node | None]) -> Graph:
     """Bottom-up, once: `rule(node)` (its operands already rewritten) gives a replacement of the same shape and dtype, or None."""
     done: dict[Node, Node] = {}
     for node in graph.nodes():
-        args = tuple(View(done[a.node], a.index, a.domain, a.fill) for a in node.args)
-        new = (
-            node
-            if all(a.node is b.node for a, b in zip(args, node.args, strict=True))
-            else make(node.op, node.dtype, node.shape, args, node.attr, node.span)
-        )
+        if all(done[a.node] is a.node for a in node.args):
+            new = node
+        else:
+            args = tuple([View(done[a.node], a.index, a.domain, a.fill) for a in node.args])
+            new = make(node.op, node.dtype, node.shape, args, node.attr, node.span)
         replacement = rule(new)
         done[node] = new if replacement is None else replacement
     return graph.with_outputs(tuple(done[n] for _, n in graph.outputs))
