@@ -309,10 +309,14 @@ class Graph:
     documentation: str = ""
     source: str = ""  # the composite's own text, for the head of emitted files
     spans: dict[str, Span] = field(default_factory=dict, compare=False)
+    order: tuple[Node, ...] | None = field(default=None, init=False, repr=False, compare=False)  # of `nodes`, found once: every pass asks
 
     def nodes(self) -> list[Node]:
         """Every node once, operands before users, in a fixed order."""
-        return list(postorder(*(n for _, n in self.outputs)))
+        if self.order is None:
+            object.__setattr__(self, "order", tuple(postorder(*(n for _, n in self.outputs))))
+        assert self.order is not None
+        return list(self.order)
 
     def port(self, name: str) -> Port:
         return next(p for p in self.ports if p.name == name)

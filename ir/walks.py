@@ -118,6 +118,9 @@ def rewrite(root: Expr, rule: Callable[[Expr], Expr | None], done: dict[Expr, Ex
 
 def substitute(root: Expr, mapping: Mapping[Expr, Expr]) -> Expr:
     """Replace leaves (or whole subexpressions) simultaneously."""
+    found = mapping.get(root)
+    if found is not None or not root.args:
+        return root if found is None else found
     for k in mapping:
         if not k.names or not k.names.isdisjoint(root.names):
             return substitution(mapping)(root)

@@ -154,6 +154,8 @@ def ordered_sum(address: Expr, depth: Mapping[str, int], level: int) -> Expr:
 
 
 def _level(e: Expr, depth: Mapping[str, int], level: int) -> int:
+    if e.names and not e.args:
+        return depth.get(e.attr, level)
     return level if e.buffers else max([depth.get(name, level) for name in e.names], default=0)
 
 
