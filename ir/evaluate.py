@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -28,10 +29,10 @@ def evaluate(root: Expr, environment: Mapping[str, int]) -> int:
 
 
 _INTEGER: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "neg": lambda a: -a,
-    "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "max": max, "min": min, "abs": abs,
-    "less_than": lambda a, b: a < b, "less_equal": lambda a, b: a <= b, "equal": lambda a, b: a == b, "not_equal": lambda a, b: a != b,
-    "bit_and": lambda a, b: a & b, "bit_or": lambda a, b: a | b, "bit_xor": lambda a, b: a ^ b,
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg,
+    "floordiv": operator.floordiv, "mod": operator.mod, "max": max, "min": min, "abs": abs,
+    "less_than": operator.lt, "less_equal": operator.le, "equal": operator.eq, "not_equal": operator.ne,
+    "bit_and": operator.and_, "bit_or": operator.or_, "bit_xor": operator.xor,
     "bit_not": lambda a: (not a) if isinstance(a, bool) else ~a,
     "where": lambda c, a, b: a if c else b, "cast": lambda a: int(a),
 }  # fmt: skip
@@ -39,7 +40,7 @@ _INTEGER: dict[str, Callable[..., Any]] = {
 
 def evaluate_node(n: Expr, operands: list[int]) -> int | None:
     """The value of an integer operator on these; None where it has none (a division by zero, an operator of other dtypes)."""
-    operator = _INTEGER.get(n.op)
-    if operator is None or (n.op in ("floordiv", "mod") and operands[1] == 0):
+    function = _INTEGER.get(n.op)
+    if function is None or (n.op in ("floordiv", "mod") and operands[1] == 0):
         return None
-    return operator(*operands)
+    return function(*operands)

@@ -136,7 +136,7 @@ class Expr:
 
 # The nodes that there are.  A WeakValueDictionary would pay for each that dies; here the dead are left lying until the table has doubled.
 _interned: dict[tuple[Any, ...], ref[Expr]] = {}
-_room = 1 << 14
+_room = 1 << 15
 
 
 def _sweep() -> None:
@@ -233,7 +233,9 @@ def size(name: str) -> Expr:
 
 def var(name: str, dtype: DType = INDEX) -> Expr:
     """A loop variable (i64), a scalar parameter or a `let`."""
-    return make("var", dtype, (), name)
+    reference = _interned.get(("var", dtype, (), name))
+    found = None if reference is None else reference()
+    return make("var", dtype, (), name) if found is None else found
 
 
 def load(buffer: str, dtype: DType, *index: Expr) -> Expr:

@@ -309,10 +309,14 @@ class Graph:
     documentation: str = ""
     source: str = ""  # the composite's own text, for the head of emitted files
     spans: dict[str, Span] = field(default_factory=dict, compare=False)
+    order: tuple[Node, ...] | None = field(default=None, init=False, repr=False, compare=False)  # of `nodes`, found once: every pass asks
 
     def nodes(self) -> list[Node]:
         """Every node once, operands before users, in a fixed order."""
-        return list(postorder(*(n for _, n in self.outputs)))
+        if self.order is None:
+            object.__setattr__(self, "order", tuple(postorder(*(n for _, n in self.outputs))))
+        assert self.order is not None
+        return list(self.order)
 
     def port(self, name: str) -> Port:
         return next(p for p in self.ports if p.name == name)
@@ -343,12 +347,11 @@ def rewrite(graph: Graph, rule: Callable[[Node], Node | None]) -> Graph:
     """Bottom-up, once: `rule(node)` (its operands already rewritten) gives a replacement of the same shape and dtype, or None."""
     done: dict[Node, Node] = {}
     for node in graph.nodes():
-        args = tuple(View(done[a.node], a.index, a.domain, a.fill) for a in node.args)
-        new = (
-            node
-            if all(a.node is b.node for a, b in zip(args, node.args, strict=True))
-            else make(node.op, node.dtype, node.shape, args, node.attr, node.span)
-        )
+        if all(done[a.node] is a.node for a in node.args):
+            new = node
+        else:
+            args = tuple([View(done[a.node], a.index, a.domain, a.fill) for a in node.args])
+            new = make(node.op, node.dtype, node.shape, args, node.attr, node.span)
         replacement = rule(new)
         done[node] = new if replacement is None else replacement
     return graph.with_outputs(tuple(done[n] for _, n in graph.outputs))

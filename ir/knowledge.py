@@ -208,7 +208,9 @@ class Knowledge:
 
     def refuted(self, p: Poly) -> bool:
         """p < 0 at a point that agrees with all that is known, so that p >= 0 has no proof."""
-        points = self.points
+        points = self._points
+        if points is None:
+            points = self._find_points()
         for k, point in enumerate(points):
             value = point.at(p)
             if value is not None and value < 0:

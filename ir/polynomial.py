@@ -95,15 +95,17 @@ def combined(op: str, args: list[Poly]) -> Poly | None:
 
 def poly(e: Expr) -> Poly:
     """The polynomial of an i64 expression; nothing inside atoms is looked at."""
-    if e.op == "const":
-        return constant(e.attr)
+    known = e.poly
+    if known is not None:
+        return known
+    if e.is_const:
+        known = e.poly = constant(e.attr)
+        return known
     if e.op not in _LINEAR:
-        return atom(e)
-    if e.poly is not None:
-        return e.poly
+        return {(e,): 1}
     if e.op != "neg":
         a, b = e.args
-        if (a.op not in _LINEAR or a.poly is not None) and (b.op not in _LINEAR or b.poly is not None):  # all that it is made of is known
+        if (a.poly is not None or a.op not in _LINEAR) and (b.poly is not None or b.op not in _LINEAR):  # all that it is made of is known
             made = combined(e.op, [poly(a), poly(b)])
             if made is None:
                 return atom(e)

@@ -66,6 +66,8 @@ def _each(root: Expr, inner: frozenset[str], known: Callable[[Expr], bool], answ
             continue
         elif e.op in inner:
             stack.extend(e.args[1:] if e.op == "where" else e.args)
-        elif not known(e):
-            return False
+        else:
+            found = answers[e] = known(e)
+            if not found:
+                return False
     return True

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields
-from functools import cached_property
+from functools import cache, cached_property
+from types import CodeType, FunctionType
 from typing import Any, TypeVar, dataclass_transform
 
 C = TypeVar("C", bound=type)
@@ -99,25 +100,27 @@ class _Told:
 
 def _maker(cls: type) -> Callable[..., None]:
     scope: dict[str, Any] = {"MISSING": MISSING}
-    parameters, body = ["self"], []
+    names: list[str] = []
+    parameters, body, defaults = ["self"], [], []
     for name, f in _fields[cls].items():
-        value = name
-        if f.default is not MISSING:
-            scope[f"of_{name}"] = f.default
-            default = f"of_{name}"
+        here, k = f"field_{len(names)}", len(names)
+        value, default = here, f.default
+        if default is not MISSING:
+            scope[f"of_{k}"] = default
         elif f.default_factory is not MISSING:
-            scope[f"of_{name}"] = f.default_factory
-            default, value = "MISSING", f"of_{name}() if {name} is MISSING else {name}"
-        else:
-            default = ""
+            scope[f"of_{k}"] = f.default_factory
+            value = f"of_{k}() if {here} is MISSING else {here}"
+        given = f"of_{k}" in scope
         if f.init:
-            parameters.append(f"{name}={default}" if default else name)
-            body.append(f"self.{name} = {value}")
-        elif default:
-            body.append(f"self.{name} = of_{name}{'()' if default == 'MISSING' else ''}")
+            parameters.append(here)
+            defaults += [default] if given else []
+            body.append(f"self.{here} = {value}")
+        elif given:
+            body.append(f"self.{here} = of_{k}{'' if default is not MISSING else '()'}")
+        names.append(name)
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
-    return _method(f"def __init__({', '.join(parameters)}):\n    {'; '.join(body) or 'pass'}", scope)
+    return _method(f"def __init__({', '.join(parameters)}):\n    {'; '.join(body) or 'pass'}", names, scope, tuple(defaults))
 
 
 def _later(name: str, own_class: list[type]) -> Callable[..., Any]:
@@ -125,25 +128,38 @@ def _later(name: str, own_class: list[type]) -> Callable[..., Any]:
 
     def method(self: Any, *others: Any, **named: Any) -> Any:
         (cls,) = own_class
-        compared = "".join(f"self.{n}, " for n, f in _fields[cls].items() if f.compare)
-        hashed = "".join(f"self.{n}, " for n, f in _fields[cls].items() if (f.compare if f.hash is None else f.hash))
         if name == "__init__":
             made = _maker(cls)
         elif name == "__eq__":
+            names = [n for n, f in _fields[cls].items() if f.compare]
+            compared = "".join(f"self.field_{k}, " for k in range(len(names)))
             text = f"({compared}) == ({compared.replace('self.', 'other.')}) if other.__class__ is self.__class__ else NotImplemented"
-            made = _method(f"def __eq__(self, other): return {text}")
+            made = _method(f"def __eq__(self, other): return {text}", names)
         else:
-            made = _method(f"def __hash__(self): return hash(({hashed}))")
+            names = [n for n, f in _fields[cls].items() if (f.compare if f.hash is None else f.hash)]
+            hashed = "".join(f"self.field_{k}, " for k in range(len(names)))
+            made = _method(f"def __hash__(self): return hash(({hashed}))", names)
         setattr(cls, name, made)
         return made(self, *others, **named)
 
     return method
 
 
-def _method(text: str, scope: dict[str, Any] | None = None) -> Callable[..., Any]:
+def _method(text: str, names: list[str], scope: dict[str, Any] | None = None, defaults: tuple[Any, ...] = ()) -> Callable[..., Any]:
+    """The function that a text defines, its `field_0`, `field_1`, … by these names.  Python reads each text once: a record has as many fields as many others have."""
+    code = _read(text)
+
+    def named(found: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple([names[int(n[6:])] if n.startswith("field_") else n for n in found])
+
+    return FunctionType(code.replace(co_names=named(code.co_names), co_varnames=named(code.co_varnames)), scope or {}, code.co_name, defaults)
+
+
+@cache
+def _read(text: str) -> CodeType:
     made: dict[str, Any] = {}
-    exec(text, scope or {}, made)  # of the names of fields alone
-    return next(iter(made.values()))
+    exec(text, {}, made)  # of numbers of fields alone
+    return next(iter(made.values())).__code__
 
 
 def _shown(self: Any) -> str:

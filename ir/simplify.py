@@ -28,7 +28,7 @@ def simplify(e: Expr, known: KnownLike | None = None) -> Expr:
     """The simplest form that the rules give; the same object for expressions that they prove equal by normal form."""
     if not e.args:
         return e
-    known = as_known(known).home(e)
+    known = (known if isinstance(known, Known) else Known(known or {})).home(e)
     memo = known.memo
     found = memo.get(e)
     if found is not None:

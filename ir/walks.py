@@ -38,22 +38,32 @@ def _ordered(root: Expr) -> Collection[Expr]:
 
 def missing(root: Expr, done: Container[Expr]) -> Collection[Expr]:
     """As `postorder`, without what is done already and what is met there alone."""
-    return () if root in done else _postorder((root,), done)
+    if root in done:
+        return ()
+    for a in root.args:
+        if a not in done:
+            return _postorder((root,), done)
+    return (root,)  # most of them
 
 
 def _postorder(roots: tuple[Expr, ...], done: Container[Expr] = _NONE) -> Collection[Expr]:
     seen: dict[Expr, None] = {}
-    stack = list(reversed(roots))
+    whole = done is _NONE  # what an operand remembers is then what is missing of it
+    stack = list(roots[::-1])
     while stack:
         node = stack[-1]
         if node not in seen:
             waiting: list[Expr] = []
             for a in node.args:
                 if a not in seen and a not in done:
-                    if a.args or waiting:
+                    if waiting:
                         waiting.append(a)
-                    else:
+                    elif not a.args:
                         seen[a] = None  # a leaf whose turn it is
+                    elif whole and a.order is not None:
+                        seen.update(dict.fromkeys(a.order))
+                    else:
+                        waiting.append(a)
             if waiting:
                 waiting.reverse()
                 stack += waiting
@@ -108,6 +118,9 @@ def rewrite(root: Expr, rule: Callable[[Expr], Expr | None], done: dict[Expr, Ex
 
 def substitute(root: Expr, mapping: Mapping[Expr, Expr]) -> Expr:
     """Replace leaves (or whole subexpressions) simultaneously."""
+    found = mapping.get(root)
+    if found is not None or not root.args:
+        return root if found is None else found
     for k in mapping:
         if not k.names or not k.names.isdisjoint(root.names):
             return substitution(mapping)(root)

@@ -60,19 +60,19 @@ class Point:
         """The value of an integer expression; None where there is a loaded value in it."""
         memo = self.memo
         found = memo.get(e)
-        if found is None:
-            for n in missing(e, memo) if e.args else (e,):
-                if not (n.dtype is INDEX or n.dtype is bool_):
-                    continue  # narrower integers wrap
-                if n.args:
-                    operands = [memo[a] for a in n.args if a in memo]
-                    value = evaluate_node(n, operands) if len(operands) == len(n.args) else None
-                else:
-                    value = n.attr if n.is_const else self._named(n)
-                if value is not None:
-                    memo[n] = value
-            found = memo.get(e)
-        return found
+        if found is not None:
+            return found
+        for n in missing(e, memo) if e.args else (e,):
+            if n.dtype is not INDEX and n.dtype is not bool_:
+                found = None  # narrower integers wrap
+            elif n.args:
+                operands = [memo[a] for a in n.args if a in memo]
+                found = evaluate_node(n, operands) if len(operands) == len(n.args) else None
+            else:
+                found = n.attr if n.is_const else self._named(n)
+            if found is not None:
+                memo[n] = found
+        return found  # the last is the expression itself
 
     def _named(self, leaf: Expr) -> int | None:
         """The value of a name; one of which nothing is known gets some value when it is first met."""

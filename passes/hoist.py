@@ -147,13 +147,15 @@ def ordered_sum(address: Expr, depth: Mapping[str, int], level: int) -> Expr:
         if not factors:
             constant = terms[factors]
             continue
-        by_level = sorted(factors, key=lambda f: -_level(f, depth, level))  # i * N, not N * i
+        by_level = factors if len(factors) == 1 else sorted(factors, key=lambda f: -_level(f, depth, level))  # i * N, not N * i
         at = _level(by_level[0], depth, level)
         levels.setdefault(at, []).append(product(by_level) * terms[factors])
     return total(term for at in sorted(levels) for term in levels[at]) + constant
 
 
 def _level(e: Expr, depth: Mapping[str, int], level: int) -> int:
+    if e.names and not e.args:
+        return depth.get(e.attr, level)
     return level if e.buffers else max([depth.get(name, level) for name in e.names], default=0)
 
 

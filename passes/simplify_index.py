@@ -107,9 +107,9 @@ def _loop(s: For, known: Known) -> Block:
         after = start + step  # where the first trip is the only one
         if _holds(stop.le(after) if up else after.le(stop), known) is TRUE:
             return simplify_block(map_expressions(s.body, lambda e: substitute(e, {var(s.var): start})), known)
-    if (parts := whole_vectors(replace(s, start=start, stop=stop, step=step), known)) is not None:
-        return tuple(t for part in parts for t in _statement(part, known))
     header = For(s.var, start, stop, s.body, step, s.pragma, None if s.serial_if is None else simplify(s.serial_if, known))
+    if (parts := whole_vectors(header, known)) is not None:
+        return tuple(t for part in parts for t in _statement(part, known))
     body = simplify_block(s.body, inside_loop(header, known, runs))
     return (with_body(header, body),) if body else ()
 

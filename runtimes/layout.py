@@ -19,6 +19,8 @@ def depth_of(line: str) -> tuple[str, int]:
 
 def segments_of(text: str) -> tuple[list[list[str]], list[int], list[str]]:
     """The lines between the body lines, the levels of those, and which they are."""
+    if "\0" not in text:
+        return [lines_of(text)], [], []
     segments: list[list[str]] = [[]]
     depths: list[int] = []
     found: list[str] = []

@@ -7,6 +7,7 @@ a word that C, C++, libc or our own helpers use gets the suffix `_`; a name that
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _KEYWORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register restrict return short signed
@@ -40,6 +41,7 @@ def is_reserved(name: str) -> bool:
     return name in RESERVED or stem in RESERVED or _PATTERN.fullmatch(name) is not None
 
 
+@lru_cache(maxsize=4096)  # every scope asks for the same few hundred
 def c_name(name: str) -> str:
     """The C name of one user's name, not looking at others: `i.0` → `i_0`, `double` → `double_`, `3d` → `v3d`."""
     text = re.sub(r"[^A-Za-z0-9_]", "_", name) or "_"

@@ -111,6 +111,7 @@ class Renderer:
         # a folder may bring some of the macros only
         files = [f"{k}/statements.j2" for k, folder in enumerate(folders) if (folder / "statements.j2").is_file()]
         self._modules = []
+        self._macros: dict[str, Any] = {}  # by the kind of statement
         for file in files:
             with blamed(str(folders[int(file.partition("/")[0])] / "statements.j2")):
                 self._modules.append(self.environment.get_template(file).make_module(given))
@@ -220,7 +221,9 @@ class Renderer:
         # a macro takes what it names
         text = str(macro(**{k: given[k] for k in macro.arguments if k in given}))
         segments, depths, found = segments_of(text)
-        lines.extend(self._line(*_deeper(line, frame.depth)) for line in segments[0])
+        for line in segments[0]:
+            stripped, deeper = depth_of(line)
+            lines.append(self.indent * (frame.depth + deeper) + stripped)
         if not isinstance(stmt, (For,)) and declare is not None:
             self._declare(frame, *declare)
         if not found:
@@ -255,9 +258,13 @@ class Renderer:
 
     def _macro(self, name: str) -> Any:
         """The nearest folder's macro for a kind of statement."""
+        macro = self._macros.get(name)
+        if macro is not None:
+            return macro
         for module in self._modules:
             macro = getattr(module, name, None)
             if macro is not None:
+                self._macros[name] = macro
                 return macro
         raise CompilerBug("render", f"no statements.j2 has a macro `{name}`")
 

@@ -31,8 +31,13 @@ class Place:
         """Nodes that name something: size, var, load, first, last, axis."""
         return tuple([n for n in postorder(*self.roots) if n.op in NAMING])
 
+    @cached_property
+    def loaded(self) -> frozenset[str]:
+        """The buffers that it loads from."""
+        return frozenset().union(*[e.buffers for e in self.roots])
+
     def reads(self, buffer: str) -> bool:
-        return any(buffer in e.buffers for e in self.roots)
+        return buffer in self.loaded
 
     def loops(self) -> Iterator[Loop]:
         return (s for s in self.around if isinstance(s, Loop))

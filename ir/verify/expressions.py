@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from ..dtypes import INDEX, DType, bf16, bool_, f32, u32
 from ..expr import Expr
@@ -49,6 +50,12 @@ def operands_of(row: Op, dtypes: tuple[DType, ...], result: DType) -> str:
     return "" if result is expected else f"{row.name} gives {expected}, is {result}"
 
 
+@lru_cache(maxsize=4096)
+def _operands_of(op: str, dtypes: tuple[DType, ...], result: DType) -> str:
+    """The same by the operator's name: a program has thousands of operators on a few dozen sets of dtypes."""
+    return operands_of(OPS[op], dtypes, result)
+
+
 def literal_of(value: object, d: DType) -> str:
     """What is wrong with a literal of this dtype."""
     kind = bool if d.kind == "bool" else float if d.is_inexact else int
@@ -62,7 +69,7 @@ def literal_of(value: object, d: DType) -> str:
 def _wrong(node: Expr) -> str:
     op, d = node.op, node.dtype
     if op in OPS:
-        return operands_of(OPS[op], tuple(a.dtype for a in node.args), d)
+        return _operands_of(op, tuple([a.dtype for a in node.args]), d)
     if op == "const":
         return literal_of(node.attr, d)
     if op in ("axis", "size", "to_line"):

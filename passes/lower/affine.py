@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir import polynomial as pl
-from ...ir.expr import Expr
+from ...ir.expr import Expr, const
 
 
 def slope(e: Expr, v: Expr, varies: Callable[[Expr], bool]) -> Expr | None:
@@ -34,4 +34,6 @@ def divide(e: Expr, divisor: int) -> Expr | None:
 
 def difference(a: Expr, b: Expr) -> Expr:
     """a - b with equal terms cancelled."""
+    if a.is_const and b.is_const:
+        return const(a.attr - b.attr)
     return pl.expr(pl.plus(pl.poly(a), pl.poly(b), -1))

@@ -42,14 +42,23 @@ def little_work(body: p.Block, names: Mapping[str, Expr]) -> Expr | None:
     lengths = {length for _, length in pieces.values()}
     kept: dict[str, Estimate] = {name: {(name,): 1} for name in known if name in pieces or name in lengths}
     work = _bound(_joined(_block(body, {**known, **kept}), pieces), {name: known[name] for name in known if name in lengths})
-    # a term that divides another is small beside it, unless little is done for each of the other's: where tiles multiply, what is done for each score takes longer than its product
-    small = {m for m, c in work.items() for n, d in work.items() if len(m) < len(n) and _divides(m, n) and c <= d * USUAL ** (len(n) - len(m))}
-    leading = {m: c for m, c in work.items() if m and c > 0 and m not in small}
+    leading = _leading(work)
     if not leading:
         return TRUE if sum(work.values()) < FORK else None
     least = min(leading.values())
     amount = total(product(var(n) if n in pieces else size(n) for n in m) * ceil(c / least - EPSILON) for m, c in leading.items())
     return amount.lt(max(1, int(FORK / least + EPSILON)))
+
+
+def _leading(work: Estimate) -> Estimate:
+    """Without the terms that are small beside another: those that divide it, unless little is done for each of the other's: where tiles multiply, what is done for each score takes longer than
+    its product.  What is small beside a small term is small beside the one that this is small beside, so only those that are not small are asked: of hundreds, a few."""
+    found: Estimate = {}
+    for m in sorted(work, key=len, reverse=True):
+        c = work[m]
+        if m and c > 0 and not any(len(m) < len(n) and _divides(m, n) and c <= d * USUAL ** (len(n) - len(m)) for n, d in found.items()):
+            found[m] = c
+    return {m: c for m, c in work.items() if m in found}
 
 
 def _pieces(value: Expr, known: Mapping[str, Estimate]) -> tuple[Estimate, str] | None:

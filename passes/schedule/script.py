@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -96,8 +96,9 @@ STEPS: dict[str, Step] = {
 }
 
 
+@lru_cache(maxsize=1024)  # variants of a kernel take many of the same steps
 def parse(line: str) -> tuple[str, list[Any], dict[str, Any]]:
-    """A line as step, arguments and options; a StepError says what is wrong with it."""
+    """A line as step, arguments and options, which are not to be changed; a StepError says what is wrong with it."""
     words = line.split("#", 1)[0].split()
     if not words:
         raise StepError("an empty line is no step")

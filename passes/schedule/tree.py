@@ -36,7 +36,7 @@ from ...ir.kernel import (
 from ...ir.places import Homes, homes_in, inner, numbers, path_at, path_of, settle, unsettle
 from ...ir.record import record, replace
 from ...ir.simplify import assuming
-from ...ir.walks import postorder, rewrite
+from ...ir.walks import postorder, rebuild, rewrite
 
 
 class StepError(Exception):
@@ -261,11 +261,6 @@ def rename(block: Block, names: Mapping[str, str]) -> Block:
     if not names:
         return block
 
-    def rule(n: Expr) -> Expr | None:
-        if n.op in ("var", "first", "last", "load") and n.attr in names:
-            return make(n.op, n.dtype, n.args, names[n.attr])
-        return None
-
     def one(s: Stmt) -> Stmt:
         match s:
             case Loop():
@@ -289,7 +284,18 @@ def rename(block: Block, names: Mapping[str, str]) -> Block:
     done: dict[Expr, Expr] = {}  # statements share most of what they are made of
 
     def changed(e: Expr) -> Expr:
-        return e if e.names.isdisjoint(names) and e.buffers.isdisjoint(names) else rewrite(e, rule, done)
+        if e.names.isdisjoint(names) and e.buffers.isdisjoint(names):
+            return e
+        for n in postorder(e):
+            if n in done:
+                continue
+            if n.names.isdisjoint(names) and n.buffers.isdisjoint(names):
+                done[n] = n
+                continue
+            args = tuple([done[a] for a in n.args])
+            own = n.op in ("var", "first", "last", "load") and n.attr in names
+            done[n] = make(n.op, n.dtype, args, names[n.attr]) if own else rebuild(n, args)
+        return done[e]
 
     return map_expressions(walk(block), changed)
 
