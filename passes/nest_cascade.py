@@ -333,7 +333,7 @@ class CascadeLoops(KeptValues):
         along = self.seed(start, inner, self.padded)
         value = yield body._computed(node, self.filled(index, along), None, None)
         if self.fades(node, index):
-            value = faded(value)
+            value = faded(value, self.body.instructions)
         if (
             self.padded and value.op == "cast" and node.dtype.is_float and node.dtype.bits < 32
         ):  # what is rounded for instructions is 0 beyond the end: they read it where it lies
