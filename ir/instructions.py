@@ -16,6 +16,10 @@ Division by one number after the other takes a machine longer than multiplying (
 
 What is rounded to bf16 anyway needs no more digits (`passes/schedule/rough.py`).
 
+    ins.weight:f32(x, least)        0 where x < least, else e^x, for x <= 0 (NaN stays)
+
+Weights beside the largest score are of this kind (`passes/nest_kept.py`): what an exponential asks about infinities and small results is known of them.
+
 Some machines have them for tiles too, with registers of their own.  Kernels write that out, as loops of the kind `tile` around the instruction for one lane (`passes/schedule/tensors.py`); programs
 have a statement for it, which goes on along the reduction (`Multiply` in `ir/program.py`).
 """
@@ -97,6 +101,13 @@ class Quotient(NamedTuple):
         return np.divide(x, y)
 
 
+def _exp_from(x: Any, least: Any) -> Any:
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        return np.where(np.less(x, least), np.zeros_like(x), np.exp(x))[()]
+
+
 class RoughExp(NamedTuple):
     """e^x with a relative error below `ROUGH`; 0 below `least`, which is -87 or above: the result is 0, normal, infinite or NaN."""
 
@@ -104,10 +115,16 @@ class RoughExp(NamedTuple):
 
     def meaning(self, x: Any, least: Any) -> Any:
         """The error is the machine's own."""
-        import numpy as np
+        return _exp_from(x, least)
 
-        with np.errstate(over="ignore"):
-            return np.where(np.less(x, least), np.zeros_like(x), np.exp(x))[()]
+
+class Weight(NamedTuple):
+    """e^x of an x that is at most 0; 0 below `least`, which is -100 or above."""
+
+    name: str
+
+    def meaning(self, x: Any, least: Any) -> Any:
+        return _exp_from(x, least)
 
 
 class Rounded(NamedTuple):
@@ -138,7 +155,10 @@ QUOTIENT = Quotient("quotient")
 ROUGH = 2.0**-13
 ROUGH_EXP = RoughExp("rough_exp")
 ROUNDED = Rounded("rounded")
-LANE_BY_LANE: dict[str, RoughExp | Rounded] = {i.name: i for i in (ROUGH_EXP, ROUNDED)}  # beside `INSTRUCTIONS`, those that kernels may hold
+WEIGHT = Weight("weight")
+LANE_BY_LANE: dict[str, RoughExp | Rounded | Weight] = {
+    i.name: i for i in (ROUGH_EXP, ROUNDED, WEIGHT)
+}  # beside `INSTRUCTIONS`, those that kernels may hold
 TILES: dict[str, Tile] = {
     t.name: t
     for t in (

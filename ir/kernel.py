@@ -20,7 +20,7 @@
                 | "prefetch" NAME "[" expr, … "]" "ahead" expr              a hint: what stands so many elements behind the position, in memory or beyond its end, is read soon
                 | "check" expr "code" INT                                  leave with this error code where the condition is false
 
-KIND of an axis: serial (the default) · elastic (in order; iterations beyond the bounds, as far as other iterations of the loops around have them, would change nothing) · parallel (iterations independent: any order, any thread) · reduce (accumulations only: any order up to rounding) ·
+KIND of an axis: serial (the default) · elastic (in order; iterations beyond the bounds, as far as other iterations of the loops around have them, would change nothing; nor would those of the loops inside whose bounds move with the same loops) · parallel (iterations independent: any order, any thread) · reduce (accumulations only: any order up to rounding) ·
 unroll · vector (constant extent, no dependence but accumulations into lanes) · tile (rows, columns and words of an instruction on tiles, see `ir/instructions.py`; any order up to rounding) · workshare (iterations of a region's loop divided among its threads) · queue (the same, each iteration for the next thread that is free) ·
 block.x/y/z and thread.x/y/z (GPU).
 SPACE: register (constant extents; expected to live in registers) · private (one a thread) · shared (one a team: allocated before its region) · stack (small, constant).

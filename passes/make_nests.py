@@ -167,6 +167,7 @@ class _Maker:
             lambda n: None if n in computing else self.version.get(n),
             self.scalars,
             self.options.unchecked,
+            self.target.instructions,
         )
         body.asked = self.asked
         return body

@@ -55,7 +55,16 @@ class Scope:
 class NestBody:
     """One kernel under construction.  `home(node)` names the buffer where a node is in memory, or None where it is to be computed here."""
 
-    def __init__(self, names: Names, known: Known, home: Callable[[Node], str | None], scalars: frozenset[str], unchecked: bool) -> None:
+    def __init__(
+        self,
+        names: Names,
+        known: Known,
+        home: Callable[[Node], str | None],
+        scalars: frozenset[str],
+        unchecked: bool,
+        instructions: frozenset[str] = frozenset(),
+    ) -> None:
+        self.instructions = instructions
         self.names, self.home, self.scalars, self.unchecked = names, home, scalars, unchecked
         self.root = Scope(None, known)
         self.current = self.root

@@ -34,7 +34,7 @@ from .walk import Walk
 if TYPE_CHECKING:
     from .nest_body import NestBody, Point
 
-STEP = 64  # a tile that holds scores is worked off in multiples of this: vectors and register tiles without tails
+STEP = 32  # a tile that holds scores is worked off in multiples of this: vectors and register tiles without tails
 COLUMNS = 16  # and a further axis of a state in multiples of this: vectors of the widest machines
 CONVERTED_COLUMNS = 32  # the same where what is summed up is converted from smaller numbers, which instructions on tiles multiply
 TILE = 128  # positions of the axis: long enough that one correction a tile is nothing, short enough that tiles of a few dozen rows stay in the first caches
@@ -159,7 +159,12 @@ class CascadeLoops(KeptValues):
             first, end = (ZERO, extent) if kind == "serial" else (maximum(ZERO, first - begin), minimum(most, end - begin))
         tiles = simplify(ceildiv(end, self.tile), body.current.known)
         tile = body.enter(tiles, kind, REDUCED_AXES, simplify(floordiv(first, const(self.tile)), body.current.known))
-        self.length = simplify(minimum(const(self.tile), whole - begin - tile * self.tile), body.current.known)
+        self.length = minimum(const(self.tile), whole - begin - tile * self.tile)
+        if self.padded and end is not extent:
+            # of the last tile no more than the row wants; in whole words where instructions multiply what is kept
+            rounded = any(node.dtype.is_float and node.dtype.bits < 32 for node, _ in self.wanted)
+            self.length = minimum(self.length, (ceildiv(end, STEP) * STEP if rounded else end) - tile * self.tile)
+        self.length = simplify(self.length, body.current.known)
         if self.chunk is not None and not self.blocked:
             self.length = body.named(self.length, "length", 0, self.tile)
         start = simplify(begin + tile * self.tile, body.current.known)
@@ -328,7 +333,7 @@ class CascadeLoops(KeptValues):
         along = self.seed(start, inner, self.padded)
         value = yield body._computed(node, self.filled(index, along), None, None)
         if self.fades(node, index):
-            value = faded(value)
+            value = faded(value, self.body.instructions)
         if (
             self.padded and value.op == "cast" and node.dtype.is_float and node.dtype.bits < 32
         ):  # what is rounded for instructions is 0 beyond the end: they read it where it lies

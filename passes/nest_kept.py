@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..ir.dtypes import bool_, f32, f64
-from ..ir.expr import Expr, axis, call, const, var
+from ..ir.expr import Expr, axis, call, const, make, var
 from ..ir.graph import Node, View
+from ..ir.instructions import WEIGHT
 from ..ir.primops import OPS
 from ..ir.simplify import prove_le, simplify
 from ..ir.walks import leaves, substitute
@@ -26,16 +27,18 @@ if TYPE_CHECKING:
 FADED = {f32: -90, f64: -900}
 
 
-def faded(weight: Expr) -> Expr:
-    """exp(x) or exp2(x), rounded or not; where it is below 2^-90 (f64: 2^-900) 0.
+def faded(weight: Expr, instructions: frozenset[str]) -> Expr:
+    """exp(x) or exp2(x) of x up to 0, rounded or not; where it is below 2^-90 (f64: 2^-900) 0.
 
     Of weights of which the largest is 1 such a one counts for nothing, but sums and products that are denormal numbers take Intel's processors 50 times as long as others (attention 8·1024²·64
     with queries 40 times as long: 193 ms for 15), and instructions on tiles take them for zeros.
     """
     if weight.op == "cast":
-        return call("cast", faded(weight.args[0]), to=weight.dtype)
+        return call("cast", faded(weight.args[0], frozenset()), to=weight.dtype)
     (x,) = weight.args
     smallest = math.ceil(FADED[x.dtype] * (1.0 if weight.op == "exp2" else math.log(2)) * 1024) / 1024
+    if WEIGHT.name in instructions and weight.op == "exp" and x.dtype is f32:
+        return make("ins", f32, (x, const(smallest, f32)), WEIGHT.name)
     return call(weight.op, call("where", call("less_than", x, const(smallest, x.dtype)), const(-math.inf, x.dtype), x))
 
 

@@ -199,6 +199,14 @@ def test_tiles_of_masked_scores_are_skipped(name: str, elastic: bool) -> None:
     assert not any(s.kind == "elastic" for k in module.kernels for s in statements(k.body) if isinstance(s, Loop))
 
 
+def test_a_tile_is_worked_off_as_far_as_its_rows_go() -> None:
+    """What is read of a tile, and kept for it, ends where the mask ends, not with the tile."""
+    module = make_nests(fuse(after(before(ONE_PASS["causal"][0])), TARGET, OPTIONS), TARGET, OPTIONS)
+    *_, tiles = (s for k in module.kernels for s in statements(k.body) if isinstance(s, Loop) and s.kind == "elastic")  # not the one in chunks
+    inside = [s for s in tiles.body if isinstance(s, Loop) and tiles.axis in s.stop.names]
+    assert inside and all(tiles.stop.names <= s.stop.names for s in inside)
+
+
 def test_strict_keeps_the_order_of_sums() -> None:
     graph = before(ONE_PASS["attention"][0])
     assert cascade(graph, TARGET, Options(level=2, strict=True)) is graph

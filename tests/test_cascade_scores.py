@@ -1,15 +1,20 @@
 """Reductions of the same scores: no S×S buffer where nothing is corrected either, and all that is made of a row of scores in one kernel."""
 
+from dataclasses import replace
+
 import luminal
 import numpy as np
 import pytest
 from cascades import OPTIONS, PLACES, SEED, after, before, check_one_pass, naive, nests
 from compilers import needs_cc
 from luminal.ir.expr import Expr
+from luminal.ir.instructions import WEIGHT
 from luminal.ir.kernel import If, Loop, Module, expressions, statements
 from luminal.ir.walks import postorder
 from luminal.passes.legalize import legalize
+from luminal.runtimes.clang.driver import Driver
 from running import TARGET, agree, draw, meaning, outputs
+from small_attention import agrees
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 
@@ -145,6 +150,36 @@ def test_weights_that_are_tiny(weights: str, fades: bool) -> None:
         (found,) = outputs(legal, inputs, sizes, SEED).values()
     faded = inputs["K"][0, :, 0] < -62.38 if fades else np.zeros(4, bool)
     np.testing.assert_allclose(found[0], np.where(faded, 0, want.value[0]), rtol=1e-5)
+
+
+@needs_cc
+@pytest.mark.usefixtures("plain_c")
+@pytest.mark.parametrize("target", ["native", "x86-64-v4", "x86-64-v3"])
+def test_weights_by_an_instruction(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores from the largest down to where weights are nothing, infinite and NaN, where a machine has exponentials of what is no more than 0 and where vectors stand in for them."""
+    resolved = Driver.target
+    monkeypatch.setattr(Driver, "target", lambda *given: replace(resolved(*given), instructions=frozenset({WEIGHT.name})))
+    text = f"(composite weights {weighted('(softmax s :axis -1)')})"
+    kernel = luminal.compile(text, target=target)
+    assert "weight_f32" in kernel.source
+    rng, m = np.random.default_rng(SEED), 75
+    sizes = (2, 57, 130, 33, 20)
+    h, n, length, d, e = sizes
+    drawn = [rng.standard_normal(s).astype(np.float32) for s in ((h, n, d), (h, length, d), (h, length, e))]
+    agrees(kernel, text, dict(zip("QKV", drawn, strict=True)), sizes, "drawn")
+    q, v = np.ones((1, 40, 1), np.float32), np.eye(m, dtype=np.float32)[None]
+    k = -np.linspace(0, 70, m, dtype=np.float32).reshape(1, m, 1)
+    found = np.asarray(kernel(q, k, v), np.float64)
+    exact = np.exp(k.astype(np.float64).reshape(m))
+    seen = exact > 2.0**-90
+    exact /= exact.sum()
+    np.testing.assert_allclose(found[0, :, seen].T, np.broadcast_to(exact[seen], (40, seen.sum())), rtol=1e-6)
+    assert (found[0][:, ~seen] == 0).all()
+    for odd in (np.inf, np.nan):
+        k[0, 5] = odd
+        assert np.isnan(np.asarray(kernel(q, k, v))).all()
+    k[0, 5] = -np.inf
+    assert (np.asarray(kernel(q, k, v))[0, :, 5] == 0).all()
 
 
 def everywhere(module: Module) -> set[Expr]:

@@ -15,6 +15,7 @@ from luminal.passes.schedule import Facts, StepError, apply, replay, schedule, u
 from random_schedules import random_line
 from scheduling import CPU, KERNELS, module, same
 
+ELASTIC = "split i 3 tail=pad\nexpand acc i.1\nfission i.1 around=p\nreorder p i.1.b\nexpand tile i.1.b"
 IN_BLOCKS = "split j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder j.0 i\nvectorize j.1.1.1\nunroll j.1.1.0"
 TILE = "split i 2 tail=pad\nsplit j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder i.0 j.0 j.1.0 i.1 j.1.1.0 j.1.1.1\nvectorize j.1.1.1\nunroll j.1.1.0\nunroll i.1"
 STRIP = "split j 4 tail=pad\nreorder j.0 i j.1\nexpand acc j.1\nfission j.1\nreorder p j.1.b\nstage B p j.1.b at=j.0"
@@ -173,6 +174,7 @@ GOOD = {
     "search, in vectors": ("first_position", "search p 8\nsplit p.1 4 tail=cut\nrfactor p.1.1\nvectorize p.1.1"),
     "search in pieces of a row": ("first_position", "serial i\nsplit_reduction p 3\nsearch p.1 2"),
     "rows side by side": ("between", "split i 3\nexpand acc i.1\nfission i.1 around=p\nreorder p i.1.b"),
+    "rows side by side, as far as any of them goes": ("up_to_the_row", f"{ELASTIC}\nfission i.1.b around=k,q"),
     "unswitch": ("matmul_bias", "split p 8\naccumulate p.0\nsplit j 4 tail=pad\nexpand acc j.1\nfission j.1\nunswitch j.1"),
     "region": ("gemm", "split p 8\naccumulate p.0 into=C\nstage B p.1 j at=p.0 space=shared\nregion"),
     "region around a loop": ("broadcast", "serial g\nregion i"),

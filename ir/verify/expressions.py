@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from ..dtypes import INDEX, DType, bf16, bool_, f32, u32
 from ..expr import Expr
-from ..instructions import INSTRUCTIONS, QUOTIENT, ROUGH_EXP, ROUNDED
+from ..instructions import INSTRUCTIONS, LANE_BY_LANE, QUOTIENT, ROUNDED
 from ..primops import COMBINERS, OPS, Op, accepts, result_of
 from ..walks import postorder
 
@@ -103,9 +103,9 @@ def _wrong(node: Expr) -> str:
         )
     if op == "ins" and node.attr == QUOTIENT.name:
         return "" if d.is_float and [a.dtype for a in node.args] == [d] * 3 else f"quotient of {', '.join(a.dtype.name for a in node.args)} to {d}"
-    if op == "ins" and node.attr in (ROUGH_EXP.name, ROUNDED.name):
-        given = [f32.vector(d.lanes)] * (2 if node.attr == ROUGH_EXP.name else 1)
-        wanted = f32 if node.attr == ROUGH_EXP.name else bf16
+    if op == "ins" and node.attr in LANE_BY_LANE:
+        given = [f32.vector(d.lanes)] * (1 if node.attr == ROUNDED.name else 2)
+        wanted = bf16 if node.attr == ROUNDED.name else f32
         return (
             ""
             if d.element is wanted and [a.dtype for a in node.args] == given

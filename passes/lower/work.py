@@ -12,7 +12,7 @@ from math import ceil
 from ...ir import program as p
 from ...ir.dtypes import INDEX
 from ...ir.expr import TRUE, Expr, product, size, total, var
-from ...ir.instructions import SIDE
+from ...ir.instructions import SIDE, WEIGHT
 from ...ir.walks import postorder
 
 # Operations, most of them on vectors, that take longer than waking the threads does.  (Golden Cove, by two threads, f32: calls one right after the other, a microsecond: products 48³ 0.8, 56³ 1.1, 64³ 1.3 ×, sums of 100 rows
@@ -141,6 +141,8 @@ def _cost(e: Expr, far: frozenset[str]) -> int:
     if e.op in ("load", "vload") and (e.args[0].buffers or far & e.args[0].names):
         return FAR
     scalar = e.dtype.lanes == 1
+    if e.op == "ins" and e.attr == WEIGHT.name:
+        return CALL if scalar else COSTS["exp"]
     return (CALL if scalar else COSTS[e.op]) if e.op in COSTS else 1 if scalar else DIVIDED.get(e.op, 1)
 
 

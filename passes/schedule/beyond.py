@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from ...ir.bounds import Known
 from ...ir.expr import Expr, ceildiv, var
 from ...ir.kernel import Kernel, Loop, Store
-from .affine import minus, same_position
+from .affine import is_multiple, minus, same_position
 from .tree import local_buffers, walk_paths
 
 
-def zero_beyond(kernel: Kernel, element: Expr, reader: Loop, multiple: int) -> bool:
+def ragged(end: Expr, multiple: int, known: Known) -> list[Expr]:
+    """The numbers that an end is the smallest of, without those that are known to be multiples: up to the next multiple of the smallest of all, nothing is beyond these."""
+    if end.op == "min":
+        return [a for arg in end.args for a in ragged(arg, multiple, known)]
+    return [] if is_multiple(end, multiple, known) else [end]
+
+
+def zero_beyond(kernel: Kernel, element: Expr, reader: Loop, multiple: int, known: Known) -> bool:
     """Whether what a loop reads of a local buffer is 0 from the loop's end on to the next multiple: whoever wrote it, before in the same loops, wrote zeros there.
 
-    for n in 0 .. ceil(L / 64) · 64:                      for p in 0 .. L reduce:     L = M - r, or the smaller of that and the length of a row
+    for n in 0 .. ceil(L / 64) · 64:                      for p in 0 .. L reduce:     L = M - r, or the smallest of that, the length of a row and multiples
       W[j, n] = where(r + n < M, …, 0.0)                    … W[i, p] …
     """
     held = local_buffers(kernel).get(element.attr) if element.op == "load" else None
@@ -19,10 +27,10 @@ def zero_beyond(kernel: Kernel, element: Expr, reader: Loop, multiple: int) -> b
         return False
     paths = [(*outer, s) for s, outer in walk_paths(kernel.body) if isinstance(s, Store) and s.buffer == held.name]
     reading = next(tuple(outer) for s, outer in walk_paths(kernel.body) if s is reader)
-    return all(_zeros(path, held.shape[-1], reader.stop, multiple) and _before(path, reading, reader) for path in paths)
+    return all(_zeros(path, held.shape[-1], reader.stop, multiple, known) and _before(path, reading, reader) for path in paths)
 
 
-def _zeros(path: tuple[object, ...], row: Expr, end: Expr, multiple: int) -> bool:
+def _zeros(path: tuple[object, ...], row: Expr, end: Expr, multiple: int, known: Known) -> bool:
     """Whether a store, at the end of its path, puts zeros behind the end up to the next multiple."""
     s = path[-1]
     assert isinstance(s, Store)
@@ -34,9 +42,7 @@ def _zeros(path: tuple[object, ...], row: Expr, end: Expr, multiple: int) -> boo
     if condition.op != "less_than" or not nothing.is_const or nothing.attr != 0:
         return False
     left = minus(condition.args[1], minus(condition.args[0], var(loop.axis)))  # the positions below this are not 0
-    if loop.axis in left.names or not (
-        same_position(end, left) or (end.op == "min" and any(same_position(a, left) and b is row for a, b in (end.args, end.args[::-1])))
-    ):
+    if loop.axis in left.names or not (same_position(end, left) or all(a is row or same_position(a, left) for a in ragged(end, multiple, known))):
         return False
     step = loop.stop.args[1] if loop.stop.op == "mul" else None
     return step is not None and step.is_const and step.attr % multiple == 0 and same_position(loop.stop, ceildiv(end, step.attr) * step.attr)

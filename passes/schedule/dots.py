@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 from itertools import takewhile
 from typing import NamedTuple
 
 from ...ir.dtypes import DType, bf16, f32, i8, i32, u8, u16, u32
-from ...ir.expr import ONE, ZERO, Expr, both, call, cast, ceildiv, const, load, make, var, where
+from ...ir.expr import ONE, ZERO, Expr, both, call, cast, ceildiv, const, load, make, minimum, var, where
 from ...ir.instructions import INSTRUCTIONS, TILES, Dot, Tile
 from ...ir.kernel import (
     Alloc,
@@ -31,7 +32,6 @@ from ...ir.places import homes_in, inner, path_of
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
-from .affine import is_multiple
 from .reductions import identity
 from .tree import Facts, StepError, around, copy, find, fresh, local_buffers, names_taken, replace_in, replace_loop, walk_paths, written
 
@@ -81,7 +81,7 @@ def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str, multiple: int
     where w(A) is the word of A[4p], A[4p + 1], … (0 from K on), the first in the lowest bits.  With multiple=16 the loop goes on over zeros to a multiple of 16 words.  The first operand of the instruction is what it adds to: lowering puts the accumulator there.
     The products are of the instruction's operands (casts of i8, u8 or bf16, or of a byte with 128 added or subtracted).  --strict forbids it for float sums.
     """
-    from .beyond import zero_beyond
+    from .beyond import ragged, zero_beyond
 
     row = INSTRUCTIONS.get(instruction)
     if row is None:
@@ -96,15 +96,15 @@ def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str, multiple: int
     if facts.strict and row.result.is_float:
         raise StepError("dot: neighbours are added in an order of their own, and --strict forbids it")
     together = row.neighbours * max(1, multiple)
-    whole = is_multiple(loop.stop, together, facts.known)
+    end = ragged(loop.stop, together, facts.known)
 
     def word(f: Factor) -> Expr:
         parts: list[Expr] = []
         for k in range(row.neighbours):
             at = var(axis) * row.neighbours + k
             bits = substitute(f.bits, {var(axis): at})
-            if not whole and (k or multiple > 1) and not zero_beyond(kernel, f.element, loop, together):
-                bits = where(at.lt(loop.stop), bits, const(0, u32))
+            if end and (k or multiple > 1) and not zero_beyond(kernel, f.element, loop, together, facts.known):
+                bits = where(at.lt(reduce(minimum, end)), bits, const(0, u32))
             parts.append(call("shift_left", bits, const(k * row.left.bits, u32)) if k else bits)
         joined = parts[0]
         for part in parts[1:]:

@@ -62,7 +62,8 @@ def pad_block(block: Block, condition: Expr, axis: str, in_bounds: Callable[[Exp
             rising and loose.isdisjoint(loop.start.names) and latest is not None and loose & latest.names <= {axis} and later.attr not in latest.names
         )
 
-    def walk(b: Block, choice: bool) -> Block:
+    def walk(b: Block, choice: bool, elastic: bool = False) -> Block:
+        """`elastic`: inside a loop of that kind whose bounds depend on the axis, so that those of loops inside are no stricter."""
         result: list[Stmt] = []
         for s in b:
             stays(s)
@@ -83,9 +84,10 @@ def pad_block(block: Block, condition: Expr, axis: str, in_bounds: Callable[[Exp
                         result[-1] = replace(result[-1], body=(*result[-1].body, s))
                     else:
                         result.append(If(condition, (s,)))
-                case Loop() if s.kind == "elastic" and dependent(s.start, s.stop):  # beyond the end it runs as it does at the last position
+                case Loop() if (s.kind == "elastic" and dependent(s.start, s.stop)) or (elastic and axis in s.start.names | s.stop.names):
+                    # beyond the end it runs as it does at the last position
                     last = {var(axis): minimum(var(axis), condition.args[1] - 1)}
-                    body = walk(s.body, choice)
+                    body = walk(s.body, choice, True)
                     result.append(replace(s, start=substitute(s.start, last), stop=substitute(s.stop, last), body=body))
                 case Loop():
                     if dependent(s.start, s.stop):
@@ -93,10 +95,10 @@ def pad_block(block: Block, condition: Expr, axis: str, in_bounds: Callable[[Exp
                     if runs_over(s):
                         loose.add(s.axis)
                     inner = choice or dependent(s.start, s.stop)
-                    result.append(replace(s, start=guarded(s.start, choice), stop=guarded(s.stop, choice), body=walk(s.body, inner)))
+                    result.append(replace(s, start=guarded(s.start, choice), stop=guarded(s.stop, choice), body=walk(s.body, inner, elastic)))
                 case If():
                     inner = choice or dependent(s.condition)
-                    result.append(If(guarded(s.condition, choice), walk(s.body, inner), walk(s.orelse, inner)))
+                    result.append(If(guarded(s.condition, choice), walk(s.body, inner, elastic), walk(s.orelse, inner, elastic)))
                 case _:
                     raise StepError(f"`{axis}` cannot be padded over a {type(s).__name__.lower()}")
         return tuple(result)

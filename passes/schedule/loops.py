@@ -177,7 +177,7 @@ def reorder(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
           for j in 0 .. N:   →      for i in 0 .. M:
             S                         S
 
-    An elastic loop whose bounds depend on a loop that it leaves runs over all that this loop's iterations have.
+    An elastic loop whose bounds depend on a loop that it leaves runs over all that this loop's iterations have, and so do the loops inside of it.
 
     The axes are a perfect nest.  Two loops may change places where one of them is parallel, or both are reductions (not under --strict: the order of a float sum
     changes), and where neither's bounds depend on the other.
@@ -200,13 +200,15 @@ def reorder(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
         for other in axes[place + 1 :]:
             if order.index(axis) > order.index(other):
                 _may_swap(loops[other], loops[axis], facts)
+    body = loop.body
     for place, axis in enumerate(axes):
         bad = (loops[axis].start.names | loops[axis].stop.names) & set(axes[place:])
         if bad and loops[axis].kind == "elastic":
-            loops[axis] = _stretched(loops[axis], [loops[a] for a in axes if a in bad])
+            left = [loops[a] for a in axes if a in bad]
+            loops[axis] = replace(_stretched(loops[axis], left), kind="serial")
+            body = _stretched_inside(body, left)
         elif bad:
             raise StepError(f"reorder: the bounds of `{axis}` depend on {', '.join(sorted(bad))}")
-    body = loop.body
     for axis in reversed(axes):
         body = (with_body(loops[axis], body),)
     result = replace_loop(kernel, top, lambda _: body)
@@ -226,8 +228,25 @@ def _still_independent(kernel: Kernel, facts: Facts, axes: list[str]) -> None:
         raise StepError(f"reorder: they are parallel only inside a loop in order: {found}")
 
 
+def _stretched_inside(block: Block, loops: list[Loop]) -> Block:
+    """What stands inside an elastic loop that leaves these loops: the loops whose bounds move with them run over all that they have for some iteration."""
+    names = {x.axis for x in loops}
+
+    def walk(s: Stmt) -> Stmt:
+        match s:
+            case Loop():
+                moving = not names.isdisjoint(s.start.names | s.stop.names)
+                return with_body(_stretched(s, loops) if moving else s, tuple(map(walk, s.body)))
+            case If():
+                return replace(s, body=tuple(map(walk, s.body)), orelse=tuple(map(walk, s.orelse)))
+            case _:
+                return s
+
+    return tuple(map(walk, block))
+
+
 def _stretched(loop: Loop, inside: list[Loop]) -> Loop:
-    """An elastic loop over all positions that it has for some iteration of these loops."""
+    """A loop, elastic or inside of one, over all positions that it has for some iteration of these loops."""
     start, stop = loop.start, loop.stop
     for other in inside:
         if other.step is not ONE:
@@ -237,7 +256,7 @@ def _stretched(loop: Loop, inside: list[Loop]) -> Loop:
         if ends[0] is None or ends[1] is None:
             raise StepError(f"reorder: how the bounds of `{loop.axis}` move with `{other.axis}` is not known")
         start, stop = ends[0], ends[1]
-    return replace(loop, start=start, stop=stop, kind="serial")
+    return replace(loop, start=start, stop=stop)
 
 
 def _may_swap(a: Loop, b: Loop, facts: Facts) -> None:
