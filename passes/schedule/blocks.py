@@ -31,7 +31,7 @@ def blocks(plan: Plan) -> bool:
         return False
     kept = {n: b for n, b in local_buffers(plan.kernel).items() if any(isinstance(s, Alloc) and s.buffer is b for s in form.body)}
     facts = Facts({**plan.facts.buffers, **kept}, plan.facts.sizes, plan.facts.strict)
-    parts = [_Part(plan, nest, facts) for nest in nests if isinstance(nest, Loop)]
+    parts = [_Part(plan, nest, facts, frozenset(kept)) for nest in nests if isinstance(nest, Loop)]
     if not any(p.found for p in parts):
         return False
     for p in parts:
@@ -47,7 +47,8 @@ def blocks(plan: Plan) -> bool:
 class _Part:
     """One of the nests, as a kernel of its own."""
 
-    def __init__(self, plan: Plan, nest: Loop, facts: Facts) -> None:
+    def __init__(self, plan: Plan, nest: Loop, facts: Facts, kept: frozenset[str]) -> None:
+        self.kept = kept
         kernel = Kernel(plan.kernel.name, tuple(facts.buffers), (nest,))
         self.plan = Plan(kernel, facts, replace(plan.target, cores=1, l3=0), plan.options)  # what is stored is read soon, past no cache
         found = roles.contraction(kernel, facts)
@@ -63,4 +64,15 @@ class _Part:
             block = blocking(self.plan.target, self.found.accumulator.dtype)
             own = self.plan.loop(self.found.column).stop.names - self.plan.facts.sizes.keys()
             tiles(self.plan, self.found, block._replace(wide_columns=0) if own else block._replace(direct_rows=block.rows), clamps=True)
+            self.asked_ahead(self.found)
         return self.plan.kernel.schedule
+
+    def asked_ahead(self, found: roles.Contraction) -> None:
+        """Rows that another kernel has made, some of them in another core's cache, are asked for while the tile before is multiplied.  (Golden Cove, 49 and 16 rows 128 and 256 deep, two threads: the products 0.86 and
+        0.90 of the time; one thread the same; rows of the block's own 1.03.)"""
+        for buffer in (b for b in found.row_operands if b not in self.kept):
+            nests = (loops for loops in self.plan.around_store(found.accumulator.name) if any(x.kind == "reduce" for x in loops))
+            for loops in nests:
+                deep = next(x.axis for x in loops if x.kind == "reduce")
+                if not self.plan.tried("prefetch_rows", buffer, deep, loops[0].axis):
+                    break

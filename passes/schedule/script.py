@@ -92,6 +92,7 @@ STEPS: dict[str, Step] = {
     ),
     "prefetch_panel": Step("panels_ahead.prefetch_panel", "nnnn"),
     "prefetch_chunk": Step("panels_ahead.prefetch_chunk", "nnnn"),
+    "prefetch_rows": Step("panels_ahead.prefetch_rows", "nnn"),
     "region": Step("team.region", "n?", {"queue": "n"}),
 }
 
