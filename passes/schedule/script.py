@@ -45,6 +45,7 @@ STEPS: dict[str, Step] = {
     "split": Step("loops.split", "ni", {"tail": "n"}),
     "part": Step("loops.part", "ni?"),
     "short": Step("copies.short", "ni"),
+    "fit": Step("copies.fit", "nnii"),
     "share": Step("loops.share", "ni", {"multiple": "i"}),
     "deal": Step("residues.deal", "ni"),
     "sieve": Step("residues.sieve", "n"),
