@@ -22,7 +22,8 @@ over the results of its tiles.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
 
@@ -229,21 +230,38 @@ class _Writer:
     def _number(self, name: int | str) -> int:
         return name if isinstance(name, int) else self.windows[int(name[1:])].kept
 
-    def combined(self, matrix: Matrix, parts: list[Tensor], at: int) -> Tensor:
-        """The rows of a matrix times the parts, stacked as a new axis at this place, made real."""
+    def combined(self, matrices: Sequence[Matrix], part: Callable[[tuple[int, ...]], Tensor], at: Sequence[int]) -> Tensor:
+        """A matrix for each window times the parts, one after the other without anything stored between, stacked as new axes at these places (each behind those of the windows before), made real."""
+        values = {p: part(p) for p in itertools.product(*(range(len(m[0])) for m in matrices))}
+        for k, matrix in enumerate(matrices):
+            done: dict[tuple[int, ...], Tensor] = {}
+            for before, after in dict.fromkeys((p[:k], p[k + 1 :]) for p in values):
+                column = [values[(*before, j, *after)] for j in range(len(matrix[0]))]
+                done |= {(*before, i, *after): x for i, x in enumerate(self.rows(matrix, column))}
+            values = done
+        return self.real(self.stacked([values[p] for p in sorted(values)], [len(m) for m in matrices], at))
+
+    def rows(self, matrix: Matrix, column: list[Tensor]) -> list[Tensor]:
+        """A matrix times a column."""
         steps, rows = straight_line(matrix)
-        values = list(parts)
+        values = list(column)
         for s in steps:
             values.append(self.sum(s.terms, values))
-        found = [self.sum(row.terms, values) for row in rows]
-        shape = (*parts[0].shape[:at], const(len(rows)), *parts[0].shape[at:])
-        places = {axis(k): axis(k if k < at else k + 1) for k in range(parts[0].rank)}
-        views = [x.view.through(places) for x in found]
+        return [self.sum(row.terms, values) for row in rows]
+
+    def stacked(self, parts: list[Tensor], extents: Sequence[int], at: Sequence[int]) -> Tensor:
+        """Parts as the positions along new axes, the last one's side by side."""
+        shape, position = [*parts[0].shape], ZERO
+        for extent, place in zip(extents, at, strict=True):
+            shape.insert(place, const(extent))
+            position = position * extent + axis(place)
+        old = {axis(k): axis(place) for k, place in enumerate(p for p in range(len(shape)) if p not in at)}
+        views = [x.view.through(old) for x in parts]
         result = views[-1]
         for k in reversed(range(len(views) - 1)):  # a chain that ends with the last row: nothing is masked
-            condition = self.b.mask(axis(at).le(k), shape)
-            result = identity(elementwise("where", shape, condition.view, views[k], result, span=self.b.span))
-        return self.real(Tensor(result, shape))
+            condition = self.b.mask(position.le(k), tuple(shape))
+            result = identity(elementwise("where", tuple(shape), condition.view, views[k], result, span=self.b.span))
+        return Tensor(result, tuple(shape))
 
     def real(self, x: Tensor) -> Tensor:
         """The tensor, in memory."""
@@ -306,13 +324,14 @@ class _Writer:
         names = [*self.shared, *self.of_taps, *(a for a in (*self.summed, self.depth) if a in self.in_taps)]
         x = self.tensor(self.side(self.found.taps, self.column), [*names, *(w.reduced for w in self.windows), self.column])
         x = Tensor(x.view, (self.if_pays(x.shape[0]), *x.shape[1:]))
-        last = len(self.windows) - 1
-        for k, w in enumerate(self.windows):
-            place = len(names) + k
-            parts = [self.at(x, place, const(j), None) for j in range(w.taps)]
-            if k == last:  # the points so far to the front
-                parts = [self.b.transpose(part, [*range(len(names), place), *range(len(names)), place]) for part in parts]
-            x = self.combined(short_filter(w.tile, w.taps).taps, parts, k if k == last else place)
+
+        def part(taps: tuple[int, ...]) -> Tensor:
+            found = x
+            for j in taps:
+                found = self.at(found, len(names), const(j), None)
+            return found
+
+        x = self.combined([short_filter(w.tile, w.taps).taps for w in self.windows], part, range(len(self.windows)))
         return x, [*(f"ξ{k}" for k in range(len(self.windows))), *names, self.column]
 
     def transformed_data(self) -> tuple[Tensor, list[int | str]]:
@@ -322,13 +341,14 @@ class _Writer:
         for k, w in enumerate(self.windows):  # zeros where no result that is kept reads
             x = b.masked(x, axis(len(others) + k).lt(b.tidy(self.extents[w.kept] + w.taps - 1)), 0.0)
         x = self.real(x)
-        for k, w in enumerate(self.windows):
-            # others, then of each window so far its points (the last ones first) and its tiles
-            place = len(others) + 2 * k
-            parts = [self.at(x, place, axis(place) * w.tile + j, self.extents[f"t{k}"]) for j in range(w.points)]
-            front = [len(others) + 2 * j + 1 for j in range(k)] if k == last else []
-            parts = [b.transpose(x, [*front, *(a for a in range(x.rank) if a not in front)]) for x in parts]
-            x = self.combined(short_filter(w.tile, w.taps).data, parts, k if k == last else place + 1)
+
+        def part(places: tuple[int, ...]) -> Tensor:
+            found = x
+            for k, (w, j) in enumerate(zip(self.windows, places, strict=True)):
+                found = self.at(found, len(others) + k, axis(len(others) + k) * w.tile + j, self.extents[f"t{k}"])
+            return found
+
+        x = self.combined([short_filter(w.tile, w.taps).data for w in self.windows], part, range(len(self.windows)))
         return x, [*(f"ξ{k}" for k in range(last + 1)), *others, *(f"t{k}" for k in range(last + 1)), self.depth]
 
     def products(self) -> tuple[Tensor, list[int | str]]:
@@ -362,19 +382,18 @@ class _Writer:
         b, node = self.b, self.found.node
         x, names = self.products()
         last = len(self.windows) - 1
-        # what is kept in the order of the result, the tiles, the points, the columns side by side; a row of tiles, or of results, is consecutive but for these
+        # what is kept in the order of the result, the points, the tiles, the columns side by side; a row of tiles, or of results, is consecutive
         kept = [a for a in range(node.rank) if a in (*self.shared, *self.of_taps, *self.of_data)]
-        order = [*kept, *(f"{c}{k}" for c in "tξ" for k in range(last + 1)), self.column]
+        order = [*kept, *(f"{c}{k}" for c in "ξt" for k in range(last + 1)), self.column]
         x = b.transpose(x, [names.index(a) for a in order])
-        for k, w in enumerate(self.windows):
-            place = len(kept) + last + 1 + k
-            parts = [self.at(x, place, const(j), None) for j in range(w.points)]
-            if k == last:  # every window's places in a tile behind its tiles
-                near = [a for j in range(last) for a in (len(kept) + j, len(kept) + last + 1 + j)]
-                places = [*range(len(kept)), *near, len(kept) + last, 2 * last + 1 + len(kept)]
-                parts = [b.transpose(part, places) for part in parts]
-                place = len(kept) + 2 * last + 1
-            x = self.combined(short_filter(w.tile, w.taps).out, parts, place)
+
+        def part(points: tuple[int, ...]) -> Tensor:
+            found = x
+            for j in points:
+                found = self.at(found, len(kept), const(j), None)
+            return found
+
+        x = self.combined([short_filter(w.tile, w.taps).out for w in self.windows], part, [len(kept) + 2 * k + 1 for k in range(last + 1)])
         index: list[Expr] = [axis(a) for a in kept]
         for w in self.windows:
             index += [axis(w.kept) // w.tile, axis(w.kept) % w.tile]

@@ -6,12 +6,13 @@
           Y[c, j, t] = where(j < 1, X[c, t] + X[c, t + 1], …)        Y[c, 1, t] = X[c, t] - X[c, t + 1]
                                                            …
 
-A real tensor *chooses* along an axis of small constant extent where it is a chain of `where` on the position along it.  Written out inside the other loops, what the choices share is read and computed
+A real tensor *chooses* along axes of small constant extents where it is a chain of `where` on the position along them.  Written out inside the other loops, what the choices share is read and computed
 once.  Not along the last axis, where stores would no longer be consecutive.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container
 
 from ..ir.expr import ONE, Expr
@@ -19,34 +20,32 @@ from ..ir.graph import Node, postorder
 from ..ir.primops import OPS
 from ..ir.walks import leaves
 
-MOST = 8  # values side by side: they and what they are made of are to stay in registers
+MOST = 8  # values side by side along one axis: they and what they are made of are to stay in registers
 
 
-def choice(node: Node) -> int | None:
-    """The axis along which a real node chooses between values that share an operand; None where there is none."""
+def choice(node: Node) -> tuple[int, ...]:
+    """The axes along which a real node chooses between values that share an operand; none where it does not."""
     n = node.args[0].node if node.op == "contiguous" and node.args[0].is_identity else node
     if n.op != "where" or n.shape != node.shape:
-        return None
+        return ()
     chosen: list[Node] = []
     along: set[Expr] = set()
     while n.op == "where":
         condition, value, rest = n.args
         if condition.node.op != "const" or condition.domain is None or (not rest.is_identity and rest.node.op == "where"):
-            return None
+            return ()
         along.update(leaves(condition.domain, "axis"))
         chosen.append(value.node)
         if rest.node.op != "where" or rest.domain is not None:
             chosen.append(rest.node)
             break
         n = rest.node
-    if len(along) != 1:
-        return None
-    k = next(iter(along)).attr
-    extent = node.shape[k]
-    later = [e for e in node.shape[k + 1 :] if e is not ONE]
-    if not extent.is_const or extent.attr != len(chosen) or extent.attr > MOST or not later:
-        return None
-    return k if _share(chosen) else None
+    axes = sorted(a.attr for a in along)
+    extents = [node.shape[k] for k in axes]
+    if not all(e.is_const and e.attr <= MOST for e in extents) or math.prod(e.attr for e in extents) != len(chosen):
+        return ()
+    later = any(e is not ONE for e in node.shape[axes[-1] + 1 :])
+    return tuple(axes) if later and _share(chosen) else ()
 
 
 def _share(values: list[Node]) -> bool:
@@ -61,13 +60,13 @@ def _share(values: list[Node]) -> bool:
 
 
 def order(node: Node) -> tuple[int, ...]:
-    """The axes of a real node in the order of its loops, the one along which it chooses (and that gets no loop) last."""
-    k = choice(node)
-    if k is None:
+    """The axes of a real node in the order of its loops, those along which it chooses (and that get no loop) last."""
+    chosen = choice(node)
+    if not chosen:
         return tuple(range(node.rank))
-    others = [a for a in range(node.rank) if a != k]
+    others = [a for a in range(node.rank) if a not in chosen]
     small = [a for a in others[:-1] if node.shape[a].is_const and node.shape[a].attr <= MOST]
-    return (*(a for a in others[:-1] if a not in small), *small, others[-1], k)
+    return (*(a for a in others[:-1] if a not in small), *small, others[-1], *chosen)
 
 
 def size_condition(node: Node, in_memory: Container[Node]) -> Expr | None:

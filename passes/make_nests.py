@@ -19,6 +19,8 @@ Real are: outputs, `contiguous`, `nest`, `scatter`, `update`, `scan`, and the op
 
 from __future__ import annotations
 
+import itertools
+
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX
 from ..ir.expr import FALSE, TRUE, Expr, axis, both, call, cast, const, load
@@ -223,14 +225,14 @@ class _Maker:
 
     def _each(self, body: NestBody, name: str, node: Node) -> None:
         """Store every element, those that differ in a choice side by side; what is made of a cascade row by row, wherever the axes of its rows stand."""
-        chosen = None if self.target.gpu else choice(node)  # there, every element is a thread's own
+        chosen = () if self.target.gpu else choice(node)  # there, every element is a thread's own
         rows = () if self.target.gpu else next(iter(self.rows.get(node, {}).values()), ())
-        axes = (*rows, *(a for a in range(node.rank) if a not in rows)) if chosen is None else order(node)[:-1]
+        axes = (*rows, *(a for a in range(node.rank) if a not in rows)) if not chosen else order(node)[: -len(chosen)]
         with body.nest(tuple(node.shape[a] for a in axes)) as found:
             at = dict(zip(axes, found, strict=True))
-            extent = 1 if chosen is None else node.shape[chosen].attr
-            for k in range(extent):
-                point = tuple(at.get(a, const(k)) for a in range(node.rank))
+            for places in itertools.product(*(range(node.shape[a].attr) for a in chosen)):
+                at |= {a: const(k) for a, k in zip(chosen, places, strict=True)}
+                point = tuple(at[a] for a in range(node.rank))
                 body.store(name, point, body.value(node, point))
 
     def _short(self, node: Node) -> tuple[Node, Expr | None]:

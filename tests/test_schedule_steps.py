@@ -181,6 +181,9 @@ GOOD = {
     "region with a queue": ("gemm", "split p 8\naccumulate p.0 into=C\nstage B p.1 j at=p.0 space=shared\nregion queue=i"),
     "prefetch_panel": ("gemm", f"{PANELS}\nprefetch_panel B.packed p i.0 j.0"),
     "prefetch_chunk": ("gemm_scaled", f"{CHUNKS}\nprefetch_chunk B p.1 i.1.0 p.0"),
+    "fit": ("matmul_bias", "fit i i 3 2\nsplit i.f 3 tail=clamp\nsplit i 2 tail=clamp"),
+    "fit of an inner loop": ("gemm_scaled", "fit i j 5 4\nsplit j.f 5\nsplit j 4"),
+    "prefetch_rows": ("gemm", f"{PANELS}\nunroll i.1.b\nprefetch_rows A p i.0"),
 }
 
 
@@ -302,6 +305,10 @@ REFUSED = {
     "prefetch_chunk of what is packed": ("gemm", f"{PANELS}\nprefetch_chunk B.packed p i.0 j.0", "is no operand"),
     "prefetch_chunk of what is other in each tile": ("gemm_scaled", f"{CHUNKS}\nprefetch_chunk B p.1 i.1.0 j.0", "not inside"),
     "prefetch_chunk of one element a row": ("gemm_scaled", f"{CHUNKS}\nprefetch_chunk A p.1 i.1.0 p.0", "reads no rows of `A`"),
+    "fit of a reduction": ("gemm", "fit p p 3 2", "is no parallel loop that holds `p`"),
+    "prefetch_rows of columns": ("gemm", f"{PANELS}\nunroll i.1.b\nprefetch_rows B p j.0", "does not run from 0 in steps of 1 and read `B` once"),
+    "prefetch_rows of a loop": ("gemm", f"{PANELS}\nprefetch_rows A p i.0", "in rows of unrolled loops"),
+    "prefetch_rows the wrong way round": ("gemm", f"{PANELS}\nunroll i.1.b\nprefetch_rows A i.0 p", "`i.0` is not inside `p`"),
     "region with a queue of what is not parallel": ("gemm", "split p 8\naccumulate p.0 into=C\nregion queue=p.0", "is not parallel"),
     "region without work": ("scatter", "region", "no loop is parallel"),
     "no guard": ("pointwise", "interior i j", "no guard"),

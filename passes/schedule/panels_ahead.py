@@ -1,13 +1,14 @@
-"""The steps that ask for what comes next while register tiles work on what they share: `prefetch_panel` for packed panels, `prefetch_chunk` for an operand as it lies."""
+"""The steps that ask for what comes next while register tiles work on what they share: `prefetch_panel` for packed panels, `prefetch_chunk` and `prefetch_rows` for operands as they lie."""
 
 from __future__ import annotations
 
-from ...ir.expr import ONE, ZERO, const, floordiv, mod, var
-from ...ir.kernel import Kernel, Loop, Prefetch, expressions, statements, with_body
+from ...ir.expr import ONE, ZERO, ceildiv, const, floordiv, mod, var
+from ...ir.kernel import Block, Kernel, Let, Loop, Prefetch, expressions, statements, with_body
+from ...ir.record import replace
 from ...ir.target import LINE
 from ...ir.walks import substitute
 from .affine import constant_extent, minus, same_position, stride, upper
-from .tree import Facts, StepError, all_loops, around, loads_in, local_buffers, replace_loop
+from .tree import Facts, StepError, all_loops, around, find, fresh, loads_in, local_buffers, names_taken, replace_loop
 
 
 def prefetch_panel(kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: str, panel: str) -> Kernel:
@@ -90,3 +91,52 @@ def prefetch_chunk(kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: 
     start = tuple(substitute(i, {var(vector.axis): ZERO}) for i in read.args)
     hints = tuple(Prefetch(buffer, start, ahead + k * line) for k in range(each))
     return replace_loop(kernel, depth, lambda x: (with_body(x, (*hints, *x.body)),))
+
+
+def prefetch_rows(kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: str) -> Kernel:
+    """Ask, where an iteration of `tile` begins, for the rows of an operand that the next one reads.
+
+        for i.0:                                   for i.0:
+          for p in 0 .. P:                           for i.1.n in 0 .. 8 unroll:
+            for i.1 in 0 .. 8 unroll:       →          for p.n in 0 .. (P + 15) // 16:
+              … A[8·i.0 + i.1, p] …                      prefetch A[8·i.0 + 8 + i.1.n, 16·p.n]
+                                                     for p in 0 .. P:
+                                                       …
+
+    A hint changes no value.  What is read inside `depth` is consecutive along it, a row for each iteration of the loops inside that it depends on: short pieces of several rows, each too short for the
+    prefetchers of machines to follow.  Behind the last tile it is asked for what there need not be.
+    """
+    path = [s for s in around(kernel, depth) if isinstance(s, Loop)]
+    names = [x.axis for x in path]
+    if tile not in names[:-1]:
+        raise StepError(f"prefetch_rows: `{depth}` is not inside `{tile}`")
+    loop, held = path[-1], facts.buffers.get(buffer) or local_buffers(kernel).get(buffer)
+    found = list(dict.fromkeys(n for s in statements(loop.body) for n in loads_in(*expressions(s)) if n.attr == buffer))
+    if held is None or len(found) != 1 or loop.start is not ZERO or loop.step is not ONE:
+        raise StepError(f"prefetch_rows: `{depth}` does not run from 0 in steps of 1 and read `{buffer}` once")
+    (read,) = found
+    rows = [x for x in all_loops(loop.body) if x.axis in read.names]
+    lets = {s.name for s in statements((find(kernel, tile),)) if isinstance(s, Let)}
+    if (
+        stride(held.address(read.args), depth) != 1
+        or any(x.kind != "unroll" for x in rows)
+        or lets & read.names
+        or not _straight(names, tile, read.names)
+    ):
+        raise StepError(f"prefetch_rows: `{buffer}` is not consecutive along `{depth}`, in rows of unrolled loops")
+    taken = names_taken(kernel)
+    line = LINE // held.dtype.bytes
+    along = fresh(f"{depth}.n", taken)
+    at = {var(depth): var(along) * line, var(tile): var(tile) + ONE}
+    copies = [replace(x, axis=fresh(f"{x.axis}.n", taken)) for x in rows]
+    at |= {var(x.axis): var(c.axis) for x, c in zip(rows, copies, strict=True)}
+    hints: Block = (Prefetch(buffer, tuple(substitute(e, at) for e in read.args), ZERO),)
+    hints = (Loop(along, ZERO, ceildiv(loop.stop, line), hints, "serial"),)
+    for c in reversed(copies):
+        hints = (with_body(c, hints),)
+    return replace_loop(kernel, tile, lambda x: (with_body(x, (*hints, *x.body)),))
+
+
+def _straight(names: list[str], tile: str, read: frozenset[str]) -> bool:
+    """Whether what is read depends on no loop between the tile and its depth."""
+    return read.isdisjoint(names[names.index(tile) + 1 : -1])

@@ -45,6 +45,7 @@ STEPS: dict[str, Step] = {
     "split": Step("loops.split", "ni", {"tail": "n"}),
     "part": Step("loops.part", "ni?"),
     "short": Step("copies.short", "ni"),
+    "fit": Step("copies.fit", "nnii"),
     "share": Step("loops.share", "ni", {"multiple": "i"}),
     "deal": Step("residues.deal", "ni"),
     "sieve": Step("residues.sieve", "n"),
@@ -92,6 +93,7 @@ STEPS: dict[str, Step] = {
     ),
     "prefetch_panel": Step("panels_ahead.prefetch_panel", "nnnn"),
     "prefetch_chunk": Step("panels_ahead.prefetch_chunk", "nnnn"),
+    "prefetch_rows": Step("panels_ahead.prefetch_rows", "nnn"),
     "region": Step("team.region", "n?", {"queue": "n"}),
 }
 
