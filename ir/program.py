@@ -22,10 +22,11 @@
                 | "tiles" ("begin" | "end")                                a thread's tile registers: `multiply` stands between the two
                 | "fail" INT                                               leave with an error code; inside a parallel loop it sets the sticky flag instead
     tile      ::= NAME "[" expr, … "]"                                     the flat address of the first element, and how far it is to the next row (of operands: to the next step, the next row)
-    PRAGMA    ::= "unroll" | "parallel" | "workshare" | "queue" | "block.x" … "thread.z"
+    PRAGMA    ::= "unroll" [INT] | "parallel" | "workshare" | "queue" | "block.x" … "thread.z"
     entry     ::= "entry" ":" block                                        checks, temporaries, calls; the C function that the user sees
 
 A function sees the sizes and its own parameters; a parameter that is called as a size passes that size.
+Of an unrolled loop all iterations stand side by side, or as many at a time as the number says, whatever is left over in a loop of its own.
 The body of a parallel loop with two names runs once for a number of its iterations, however many a thread has: those from the first name to the second.
 A loop with a `block` or `thread` pragma runs from 0 in steps of 1 and only says where its variable is bound; the grid of the function covers it, and where several such
 loops of one function share an index with different extents, each holds its own guard.  `fail` leaves with the code; inside a parallel loop or a region (and on a GPU) it sets a sticky
@@ -113,6 +114,7 @@ class For:
     pragma: str = ""  # "" | unroll | parallel | workshare | queue | block.x … thread.z
     serial_if: Expr | None = None  # parallel only: run by one thread where this holds (too little work to fork)
     end: str = ""  # parallel only, from 0 in steps of 1: the body is for all iterations from `var` to this, as many as a thread has
+    times: int = 0  # unroll only: so many iterations side by side; 0: all of them
 
 
 @record
@@ -234,7 +236,7 @@ def with_body(s: For | While | Region, body: Block) -> Stmt:
     if body is s.body:
         return s
     if isinstance(s, For):
-        return For(s.var, s.start, s.stop, body, s.step, s.pragma, s.serial_if, s.end)
+        return For(s.var, s.start, s.stop, body, s.step, s.pragma, s.serial_if, s.end, s.times)
     return While(s.condition, body) if isinstance(s, While) else Region(body, s.serial_if)
 
 
@@ -314,7 +316,7 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
                 serial_if, body = optional(s.serial_if), map_expressions(s.body, change)
                 start, stop, step = change(s.start), change(s.stop), change(s.step)
                 same = body is s.body and start is s.start and stop is s.stop and step is s.step and serial_if is s.serial_if
-                return s if same else For(s.var, start, stop, body, step, s.pragma, serial_if, s.end)
+                return s if same else For(s.var, start, stop, body, step, s.pragma, serial_if, s.end, s.times)
             case If():
                 condition, body, orelse = change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change)
                 return s if condition is s.condition and body is s.body and orelse is s.orelse else If(condition, body, orelse)

@@ -179,7 +179,21 @@ PIPELINE: tuple[Pass, ...] = (
         when=lambda ir, target, options: QUOTIENT.name in target.instructions,
     ),
     Pass("hoist", "program", "program", "after simplify_index: it moves what that has made equal out of the loops"),
-    Pass("outline", "program", "program", "last: a function by itself knows less of what stands around it", frozenset({2, 3})),
+    Pass(
+        "outline",
+        "program",
+        "program",
+        "after all that asks what is known: a function by itself knows less of what stands around it",
+        frozenset({2, 3}),
+    ),
+    Pass(
+        "unroll",
+        "program",
+        "program",
+        "last: it counts what an iteration is in the end",
+        frozenset({2, 3}),
+        when=lambda ir, target, options: not target.gpu,
+    ),
 )
 
 

@@ -65,6 +65,11 @@ class CType:
         """The same bytes as integers of 64 bits, for vectors of 8 bytes or more."""
         return self._types.info(DTYPES["i64"].vector(self.bytes // 8))
 
+    @property
+    def fours(self) -> CType:
+        """The same bytes as integers of 32 bits, for vectors of 4 bytes or more."""
+        return self._types.info(DTYPES["i32"].vector(self.bytes // 4))
+
     def like(self, name: str) -> CType:
         """Element type `name` with as many lanes."""
         return self._types.info(DTYPES[name].vector(self.lanes))

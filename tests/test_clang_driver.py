@@ -6,6 +6,7 @@ import sys
 import threading
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -294,6 +295,7 @@ OTHERS += [f"{sys.executable} -m ziglang cc"] if find_spec("ziglang") else []
 CHILD = """
 import sys
 from pathlib import Path
+from typing import Any
 sys.path.insert(0, sys.argv[1])
 import test_clang_driver as t
 for p in (t.team_program(), t.vectors_program(), t.sticky_program("parallel")):
@@ -310,3 +312,25 @@ def test_other_compilers(tmp_path, cc):
     command = [sys.executable, "-c", CHILD, str(Path(__file__).parent), str(tmp_path), cc]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(shutil.which("clang-14") is None and shutil.which("clang") is None, reason="no clang")
+def test_several_objects_are_those_of_one_by_one(tmp_path: Path) -> None:
+    clang = find("clang")
+    target = clang.target("x86-64-v3", {"CC": next(c for c in ("clang", "clang-14") if shutil.which(c))}, True)
+    texts = ["int f(int x) { return x + 1; }\n", "int g(void) { return x; }\n", "#include <math.h>\nfloat h(float x) { return sqrtf(x); }\n"]
+
+    def made(chosen: list[str]) -> tuple[list[Any], list[str]]:
+        log: list[str] = []
+        return clang.objects([Rendered(t, "", ".c") for t in chosen], target, [tmp_path / f"{k}.o" for k in range(len(chosen))], None, log), log
+
+    wrong, log = made(texts[::2])
+    assert wrong == [None, None] and len(log) == 1 and "-cc1" in log[0]
+    for k, text in enumerate(texts[::2]):
+        clang.build(Rendered(text, "", ".c"), target, "object", tmp_path / "alone.o", None, [])
+        assert (tmp_path / f"{k}.o").read_bytes() == (tmp_path / "alone.o").read_bytes()
+    for file in tmp_path.iterdir():
+        file.unlink()
+    wrong, _ = made(texts)  # a mistake in one is that one's
+    assert [type(w) for w in wrong] == [type(None), ToolError, type(None)] and "undeclared identifier" in str(wrong[1])
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["0.o", "2.o"]

@@ -95,6 +95,7 @@ def _show_statement(s: Stmt) -> str:
         case For():
             step = "" if s.step is ONE else f" step {show_expr(s.step)}"
             pragma = f" {s.pragma}" if s.pragma else ""
+            pragma += f" {s.times}" if s.times else ""
             serial = "" if s.serial_if is None else f" serial_if {show_expr(s.serial_if)}"
             end = f", {word(s.end)}" if s.end else ""
             return f"for {word(s.var)}{end} in {show_expr(s.start)} .. {show_expr(s.stop)}{step}{pragma}{serial}:"
@@ -330,10 +331,11 @@ def _read_for(source: Source, line: Line, scope: Scope) -> For:
         if line.token.text not in PRAGMAS:
             line.unknown("pragma", line.token, PRAGMAS)
         pragma = line.take().text
+    times = line.integer() if pragma == "unroll" and line.token.kind == "int" else 0
     serial_if = expression(line, scope) if line.accept("serial_if") else None
     inner = scope.inside()
     inner.variables |= dict.fromkeys((name, end) if end else (name,), INDEX)
-    return For(name, start, stop, _read_body(source, line, inner), step, pragma, serial_if, end)
+    return For(name, start, stop, _read_body(source, line, inner), step, pragma, serial_if, end, times)
 
 
 def _read_call(line: Line, scope: Scope) -> Call:

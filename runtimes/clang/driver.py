@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...ir.errors import CompilerBug, ToolMissing, UsageError
+from ...ir.errors import CompilerBug, LuminalError, ToolMissing, UsageError
 from ...ir.primops import OPS
 from ...ir.target import Target
 from .. import ConfigKey, Description, Rendered
@@ -16,6 +16,8 @@ from ..config import resolve_config
 from .machine import MACHINES, Machine, baseline, fingerprint, host_architecture, native
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...ir.program import Program
     from .compiler import Compiler
     from .library import Library
@@ -103,13 +105,42 @@ class Driver:
                     (place / "kernel.o").rename(place / "product")
             os.replace(place / "product", path)
 
+    def objects(
+        self, rendered: Sequence[Rendered], target: Target, paths: Sequence[Path], timeout: float | None, log: list[str]
+    ) -> list[LuminalError | None]:
+        """Object files of many sources in one folder, the same as `build` makes of each; what was wrong with each.  A mistake in one does not keep the others from being made."""
+        from .compiler import find_compiler
+        from .several import OBJECT, SOURCE, objects
+
+        compiler = find_compiler(str(target.options.get("CC", "")))
+        found: list[LuminalError | None] = []
+        for path in paths[:1]:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".luminal-", dir=paths[0].parent if paths else None) as name:
+            folders = [Path(name, str(k)) for k in range(len(rendered))]
+            for folder, source in zip(folders, rendered, strict=True):
+                folder.mkdir()
+                (folder / SOURCE).write_text(source.source, encoding="utf-8", newline="\n")
+            if not (target.options.get("DEBUG") or target.options.get("SANITIZE")):  # which name the source's place
+                objects(compiler, self.flags(compiler, target), folders, Path(name), timeout, log)
+            for folder, source, path in zip(folders, rendered, paths, strict=True):
+                try:
+                    if (folder / OBJECT).exists():
+                        os.replace(folder / OBJECT, path)
+                    else:
+                        self.build(source, target, "object", path, timeout, log)
+                    found.append(None)
+                except LuminalError as error:
+                    found.append(error)
+        return found
+
     def flags(self, compiler: Compiler, target: Target) -> tuple[str, ...]:
         """How a source is compiled for a target; no inputs, outputs or libraries."""
         options = target.options
         machine = MACHINES.get(target.name)
         if machine is None:
             raise CompilerBug("clang", f"unknown machine {target.name}")
-        # clang makes a tenth less code with -O2, and filters by transform (14 × 14 × 256) then take 1.18 times as long, 1 × 1 convolutions 1.06; without unrolling of its own sums of rows 1.08, pooling 1.2
+        # clang makes a tenth less code with -O2, and filters by transform (14 × 14 × 256) then take 1.18 times as long, 1 × 1 convolutions 1.06
         # a sanitizer's report names lines; what a debugger wants besides takes gcc half of its time
         flags = ["-O1", "-g"] if options.get("DEBUG") else ["-O1", "-g1"] if options.get("SANITIZE") else ["-O3"]
         flags += [*_FLAGS, "-fPIC", *_march(compiler, machine, options.get("MARCH") == "native")]
@@ -120,7 +151,8 @@ class Driver:
             flags.append("-fno-predictive-commoning")
         else:
             # vectors are spelled out; what clang would join are the addresses of a tile's rows, by permutes on a port that multiply-adds want (gemm 1.2 to 1.5 times as slow on Golden Cove)
-            flags.append("-fno-slp-vectorize")
+            # and loops say themselves how often they stand side by side (passes/unroll.py)
+            flags += ["-fno-slp-vectorize", "-fno-unroll-loops", "-Wno-pass-failed"]
         if compiler.family == "zig":
             # what zig adds unasked: traps, and debug information that names this machine's folders
             flags += ["-fno-sanitize=undefined", *(() if flags[0] == "-O1" else ("-g0",))]

@@ -1,0 +1,121 @@
+"""unroll: program → program.  Short innermost loops say how many iterations stand side by side; clang is told not to find that out by itself.
+
+    for p in 0 .. N:                                     for p in 0 .. N unroll 4:
+      y[p] = x[p] + 1.0:f32                         →      y[p] = x[p] + 1.0:f32
+    for k in 0 .. 3:                                     for k in 0 .. 3 unroll:
+      acc = max(acc, X[t0 + k])                            acc = max(acc, X[t0 + k])
+
+Left to itself a compiler unrolls what it has in the end, without knowing what matters: what is left over of a loop that it made vectors of, borders of a few iterations, what runs once a call.
+That was a fifth of clang's time.
+"""
+
+from __future__ import annotations
+
+from operator import is_
+
+from ..ir.dtypes import INDEX
+from ..ir.expr import Expr
+from ..ir.program import (
+    Array,
+    Assign,
+    Block,
+    Define,
+    Fail,
+    For,
+    If,
+    Prefetch,
+    Program,
+    Region,
+    Stmt,
+    StoreTo,
+    While,
+    expressions,
+    statements,
+    with_body,
+)
+from ..ir.record import replace
+from ..ir.target import Options, Target
+from ..ir.walks import postorder
+
+WHOLE = 96  # operations of a loop of which no loop is left
+MOST = 8  # iterations side by side where there are more
+SIDE_BY_SIDE = 32  # operations of those: longer bodies hide what a loop costs
+VECTOR = 2  # operations of one on vectors, which is often a function
+FUNCTION = 24  # of a function that is none of the machine's
+MASKED = 16  # of what has some lanes: a loop over such is what another leaves over, of few iterations
+_FUNCTIONS = frozenset({
+    "exp", "exp2", "expm1", "log", "log2", "log1p", "pow", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf",
+    "gather", "gather_if", "load_if",
+})  # fmt: skip
+
+
+def unroll(program: Program, target: Target, options: Options) -> Program:
+    """In every function; the entry has no loops of its own that matter."""
+    functions = tuple(f if (body := _Marking(f.body).block(f.body)[0]) is f.body else replace(f, body=body) for f in program.functions)
+    return program if all(map(is_, functions, program.functions)) else replace(program, functions=functions)
+
+
+class _Marking:
+    """The loops of one function.  What comes from an array in registers, and goes to one, is no operation."""
+
+    def __init__(self, body: Block) -> None:
+        self.registers = {s.name for s in statements(body) if isinstance(s, Array) and s.space == "register"}
+
+    def block(self, block: Block) -> tuple[Block, int | None]:
+        """The block with its loops marked, and how many operations it is; None where a loop is left in it, or what is not to stand twice."""
+        found = [self._statement(s) for s in block]
+        body = tuple(s for s, _ in found)
+        sizes = [size for _, size in found if size is not None]
+        return block if all(map(is_, body, block)) else body, sum(sizes) if len(sizes) == len(found) else None
+
+    def _statement(self, s: Stmt) -> tuple[Stmt, int | None]:
+        match s:
+            case For():
+                body, size = self.block(s.body)
+                return _marked(s if body is s.body else replace(s, body=body), size)
+            case While() | Region():
+                return with_body(s, self.block(s.body)[0]), None
+            case If():
+                (body, size), (orelse, other) = self.block(s.body), self.block(s.orelse)
+                changed = s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
+                return changed, None if size is None or other is None else self._operations(s) + size + other
+            case StoreTo():
+                stored = MASKED if s.count is not None else 0 if s.buffer in self.registers else _lanes(s.value)
+                return s, self._operations(replace(s, stream=None)) + stored
+            case Define() | Assign():
+                return s, self._operations(s)
+            case Array():
+                return s, 0
+            case Prefetch() | Fail():
+                return s, 1
+            case _:
+                return s, None
+
+    def _operations(self, s: Stmt) -> int:
+        """Addresses go along with loads and stores."""
+        return sum(self._cost(n) for n in postorder(*expressions(s)) if n.args and (n.dtype is not INDEX or n.op == "load"))
+
+    def _cost(self, n: Expr) -> int:
+        if n.op in _FUNCTIONS:
+            return FUNCTION
+        if n.op in ("load", "vload"):
+            return MASKED if len(n.args) > 1 else 0 if n.attr in self.registers else _lanes(n)
+        return 0 if n.op == "broadcast" else _lanes(n)
+
+
+def _lanes(value: Expr) -> int:
+    return VECTOR if value.dtype.lanes > 1 else 1
+
+
+def _marked(s: For, size: int | None) -> tuple[For, int | None]:
+    """A loop over so many operations, and how many it is where no loop is left of it."""
+    if size is None or s.pragma not in ("", "unroll"):
+        return s, None
+    known = s.start.is_const and s.stop.is_const and s.step.is_const and s.step.attr != 0
+    trips = max(0, -((s.start.attr - s.stop.attr) // s.step.attr)) if known else None
+    if trips is not None and (s.pragma or size * trips <= WHOLE):
+        return s if s.pragma else replace(s, pragma="unroll"), size * trips
+    times = MOST
+    while times > 1 and (times * size > SIDE_BY_SIDE or (trips is not None and trips % times)):
+        times //= 2
+    return s if s.pragma or times == 1 else replace(s, pragma="unroll", times=times), None

@@ -1,0 +1,64 @@
+"""Short innermost loops say how many iterations stand side by side, and nothing else changes."""
+
+import re
+import shutil
+
+import pytest
+from luminal.ir import text
+from luminal.ir.target import Options, Target
+from luminal.passes.unroll import unroll
+
+LANES = Target(runtime="clang", name="plain", describe="plain", vector_bytes=32)
+
+
+def program(body: str) -> str:
+    head = "program p v1\nsize N\nin X: f32[N]\nout Y: f32[N]\n\nfunction f(const f32* X, f32* Y, i64 N):\n"
+    return head + "".join(f"  {line}\n" for line in body.strip("\n").split("\n")) + "\nentry:\n  call f(X, Y, N)\n"
+
+
+def loops(body: str) -> list[str]:
+    """The heads of the loops after the pass, which shows and reads back as it is."""
+    found = unroll(text.read(program(body)), LANES, Options())
+    shown = text.show(found)
+    assert text.show(text.read(shown)) == shown and text.read(shown) == found
+    return [line.strip(" :") for line in shown.split("\n") if line.strip().startswith("for ")]
+
+
+def test_short_bodies_stand_side_by_side() -> None:
+    assert loops("for i in 0 .. N step 8:\n  Y[i] = vload.8 X[i] + vload.8 Y[i]") == ["for i in 0 .. N step 8 unroll 4"]
+    assert loops("for i in 0 .. N:\n  Y[i] = X[i]") == ["for i in 0 .. N unroll 8"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in 0 .. N:\n  Y[i] = exp(X[i])",  # long
+        "for i in 0 .. N step 8:\n  Y[i, N - i] = vload.8 X[i, N - i]",  # the end of another loop
+        "for i in 0 .. N:\n  while X[i] < Y[i]:\n    Y[i] = Y[i] - 1.0:f32",  # a loop inside
+        "for i in 0 .. N:\n  call g(X)",  # calls
+        "for i in 0 .. N parallel:\n  Y[i] = X[i]",  # says something else
+    ],
+)
+def test_others_stay(body: str) -> None:
+    assert not any("unroll" in head for head in loops(body))
+
+
+def test_few_iterations_leave_no_loop() -> None:
+    nest = "for i in 0 .. N:\n  var a: f32 = 0.0:f32\n  for k in 0 .. 3:\n    a = a + X[i + k]\n  Y[i] = a"
+    assert loops(nest) == ["for i in 0 .. N unroll 4", "for k in 0 .. 3 unroll"]
+    many = "for k in 0 .. 96:\n  Y[k] = X[k] + 1.0:f32"
+    assert loops(many) == ["for k in 0 .. 96 unroll 8"]
+    assert loops("for k in 0 .. 97:\n  Y[k] = X[k]") == ["for k in 0 .. 97"]
+
+
+def test_what_is_unrolled_stays_so() -> None:
+    assert loops("for k in 0 .. 64 unroll:\n  Y[k] = X[k] + 1.0:f32") == ["for k in 0 .. 64 unroll"]
+    assert loops("for k in 0 .. N unroll 2:\n  Y[k] = X[k]") == ["for k in 0 .. N unroll 2"]
+
+
+@pytest.mark.skipif(shutil.which("clang-14") is None and shutil.which("clang") is None, reason="no clang")
+def test_the_source_says_so() -> None:
+    from luminal.compiler import Settings, compilations
+
+    (compilation,) = compilations("(composite twice ((X{T}[N]) -> (Y{T}[N])) (return (* 2 X)))", Settings(target="x86-64-v3"))
+    assert re.search(r"UNROLL_BY\([24]\)\n +for ", compilation.rendered.source)
