@@ -61,13 +61,28 @@ def test_meaning(name: str, columns: int) -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("name", ["gemm", "gemm_column_major"])
+@pytest.mark.parametrize("name", ["gemm", "gemm_column_major", "matmul_bias"])
 @pytest.mark.parametrize("depth", [127, 128, 129, 300])
 def test_a_long_reduction_comes_in_pieces(name: str, depth: int) -> None:
     """Sums so far are in the output, where that can hold them; what is scaled at the end has one piece."""
-    assert {"split p 128", f"accumulate p.0 into=C outside={'i' if name == 'gemm' else 'j'}"} <= {*part(module(name), "8 <= ")}
+    assert {"split p 128", f"accumulate p.0 into=C outside={'j' if name == 'gemm_column_major' else 'i'}"} <= {*part(module(name), "8 <= ")}
     alike(module(name), {"M": 13, "K": depth, "N": 21})
     assert not any(line.startswith("accumulate") for line in part(module("gemm_scaled"), "8 <= "))
+
+
+@pytest.mark.usefixtures("small")
+def test_what_is_made_of_sums_twice_has_strips_too() -> None:
+    """Rows that the last tile has twice would find results where sums were: one piece, and the reduction is no longer."""
+    squared = read(
+        KERNELS["gemm"]
+        .read_text()
+        .replace("C[i, j] = add(C[i, j], acc[])", "let x: f32 = acc[]\n      C[i, j] = mul(x, x)")
+        .replace("inout C", "out C")
+    )
+    assert isinstance(squared, Module)
+    steps = part(squared, "K <= 128 & M <= 768")
+    assert steps[0] == "split i 6 tail=clamp" and not any(line.startswith("accumulate") for line in steps)
+    alike(squared, {"M": 13, "K": 127, "N": 21})
 
 
 def test_threads_share_nothing_and_rows_stay_where_they_are() -> None:

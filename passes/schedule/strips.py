@@ -49,7 +49,7 @@ def strips(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
     piece = max(block.depth, strip_depth(plan.target, once, found.accumulator.dtype.bytes))
     pieces = False
     if most == MOST_STRIP_WORK:
-        pieces = simplify(depth.le(piece), plan.facts.known) is not TRUE and _in_pieces(plan, found, piece)
+        pieces = simplify(depth.le(piece), plan.facts.known) is not TRUE and _in_pieces(plan, found, block, piece)
         any_depth = within((rows, once * plan.target.cores), (plan.loop(found.column).stop, mul(const(2), rows)))
         ranges = simplify(call("bit_or", ranges, any_depth if pieces else both(within((depth, piece)), any_depth) or TRUE), plan.facts.known)
     condition = both(enough, ranges)
@@ -57,11 +57,12 @@ def strips(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
     return tried_where(plan, TRUE if condition is None else condition, reason, lambda: _schedule(plan, found, block, piece if pieces else 0))
 
 
-def _in_pieces(plan: Plan, found: Contraction, piece: int) -> bool:
-    """Whether the output can hold the sums of one piece of the reduction while the next is worked off."""
+def _in_pieces(plan: Plan, found: Contraction, block: Blocking, piece: int) -> bool:
+    """Whether the output can hold the sums of one piece of the reduction while the next is worked off: not where something is made of the sums in the end, which rows that the last tile has twice would find."""
     saved = plan.kernel
     try:
         _cut(plan, found, piece)
+        plan.do("split", found.rows[0], block.wide_rows, tail="clamp")
     except StepError:
         return False
     finally:
