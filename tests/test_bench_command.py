@@ -324,7 +324,7 @@ def test_the_ceiling_takes_its_turn(capsys: pytest.CaptureFixture[str], monkeypa
         return minima
 
     monkeypatch.setattr(measuring, "compare", kept_)
-    status, out, _ = run(capsys, "exp", "--sizes", "batch=5000", "--peers", "numpy", "--json", "--blocks", "3", "--runs", "1")
+    status, out, _ = run(capsys, "exp", "--sizes", "batch=5000", "--peers", "numpy", "--json", "--blocks", "3", "--runs", "1", "--patience", "0")
     (row,) = json.loads(out)["results"]
     assert status == 0 and measuring.CEILING not in row["time_s"] and row["ceiling"] in ("copy", "fma")
     assert [len(found[measuring.CEILING]) for found in seen] == [3]
