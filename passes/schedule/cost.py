@@ -17,6 +17,8 @@ VECTORS = 2  # vectors side by side in a register tile: one load of a row's elem
 # The same where columns are read where they lie and there are 32 registers: fewer loads for each multiply-add, which counts twice where rows begin anywhere, so that each vector lies on two lines
 # (Golden Cove, arrays 16 bytes off a line: 64³ 1.15, 128³ 1.2, 192³ 1.3 × as fast as with two).
 WIDE_VECTORS = 4
+SLOW_ACCUMULATORS = 8  # of a maximum that keeps NaN: an instruction more waits for each (Golden Cove, rows of 4096 from the second cache: logsumexp and softmax take 0.93 of the time)
+TURNS = 8  # of so many, at least: before and after the loop each is a few instructions
 ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × adds a cycle, on machines of the last ten years
 STRIP = 8  # of them side by side along a kept axis where that many registers are free: rows are read a page's eighth at a time (decode 1.08 × of 4)
 SHORT = 64  # rows that are summed up: the pieces of them that a strip leaves are in the first cache when the next strip comes
@@ -212,10 +214,11 @@ def tiles_of_scores(target: Target, width: int) -> tuple[tuple[int, int], ...]:
     return tuple(tiles)
 
 
-def accumulators(target: Target, sums: Sequence[DType], width: int) -> int:
-    """Vectors side by side for each of several sums that share a loop, as far as there are registers for all."""
+def accumulators(target: Target, sums: Sequence[DType], width: int, slow: bool = False, most: int | None = None) -> int:
+    """Vectors side by side for each of several sums that share a loop, as far as there are registers for all; `slow`, where some are maxima of floats, of `most` elements or of any number."""
     each = sum(max(1, width * dtype.bytes // max(1, target.vector_bytes)) for dtype in sums)
-    return _power_below((target.vector_registers - LOADED) // max(1, each), 1, ACCUMULATORS)
+    long = most is None or most >= TURNS * SLOW_ACCUMULATORS * width
+    return _power_below((target.vector_registers - LOADED) // max(1, each), 1, SLOW_ACCUMULATORS if slow and long else ACCUMULATORS)
 
 
 def columns(target: Target, sums: Sequence[DType], shared: bool) -> int:
