@@ -17,7 +17,7 @@ VECTORS = 2  # vectors side by side in a register tile: one load of a row's elem
 # The same where columns are read where they lie and there are 32 registers: fewer loads for each multiply-add, which counts twice where rows begin anywhere, so that each vector lies on two lines
 # (Golden Cove, arrays 16 bytes off a line: 64³ 1.15, 128³ 1.2, 192³ 1.3 × as fast as with two).
 WIDE_VECTORS = 4
-SLOW_ACCUMULATORS = 8  # of a maximum that keeps NaN: an instruction more waits for each (Golden Cove, rows of 4096 from the second cache: logsumexp and softmax take 0.93 of the time)
+MOST_ACCUMULATORS = 8  # of a maximum that keeps NaN: an instruction more waits for each (Golden Cove, rows of 4096 from the second cache: logsumexp and softmax take 0.93 of the time)
 TURNS = 8  # of so many, at least: before and after the loop each is a few instructions
 ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × adds a cycle, on machines of the last ten years
 STRIP = 8  # of them side by side along a kept axis where that many registers are free: rows are read a page's eighth at a time (decode 1.08 × of 4)
@@ -88,7 +88,7 @@ COLUMNS = 1024  # of a reduction over rows that are read once: long pieces of ea
 SEARCHED = 4096  # positions that are looked at before it is asked whether one is found
 SIDE_BY_SIDE = 128  # rows with accumulators each, of reductions that jump between rows: they stay in the first cache
 BLOCKS = 8  # of so many rows, at least: fewer are shared unevenly
-TOGETHER = 4  # of the first cache the part that rows may take which are worked off together: results, what all rows share and what is asked for have their places there too
+TOGETHER = 3  # of the first cache the part that rows may take which are worked off together (softmax and norms of 1000 floats 1.05 to 1.08, of 1500 0.87 to 0.92 times as fast): results, what all rows share and what is asked for have their places there too
 ROWS = 4  # of such a reduction that are read side by side
 TURNS_AHEAD = 4  # turns of a loop over several rows that are asked for: the prefetchers of machines follow fewer streams, and none across a page
 BLOCK_ROWS = 64  # rows of a block that one thread takes: more amortise nothing (a panel of columns comes from the caches anyway), fewer blocks are shared unevenly
@@ -217,8 +217,8 @@ def tiles_of_scores(target: Target, width: int) -> tuple[tuple[int, int], ...]:
 def accumulators(target: Target, sums: Sequence[DType], width: int, slow: bool = False, most: int | None = None) -> int:
     """Vectors side by side for each of several sums that share a loop, as far as there are registers for all; `slow`, where some are maxima of floats, of `most` elements or of any number."""
     each = sum(max(1, width * dtype.bytes // max(1, target.vector_bytes)) for dtype in sums)
-    long = most is None or most >= TURNS * SLOW_ACCUMULATORS * width
-    return _power_below((target.vector_registers - LOADED) // max(1, each), 1, SLOW_ACCUMULATORS if slow and long else ACCUMULATORS)
+    long = most is None or most >= TURNS * MOST_ACCUMULATORS * width
+    return _power_below((target.vector_registers - LOADED) // max(1, each), 1, MOST_ACCUMULATORS if slow and long else ACCUMULATORS)
 
 
 def columns(target: Target, sums: Sequence[DType], shared: bool) -> int:

@@ -92,7 +92,7 @@ def _side_by_side(plan: Plan, form: roles.Shape) -> bool:
     if not moved or not all(0 <= a < b < c for a, b, c in order):
         return False
     try:
-        vectors_inside(plan, side_by_side=False)
+        vectors_inside(plan, side_by_side=1)
         for a in reversed(form.axes[:-1]):
             if not _neighbours(plan, a, kept):
                 break

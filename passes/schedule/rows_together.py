@@ -11,7 +11,7 @@
                                                   for j in 0 .. N // 16: …
 
 Each row is summed as it was alone.  A pass over 512 floats is some 30 cycles, but after each reduction 60 more go by until the next pass has what it needs.  (Golden Cove, one thread, layer norm from the
-second cache: rows of 64 2.3, of 128 1.9, of 512 1.5, of 768 1.2 times as fast; of 1024 as fast.)  A cascade that works its rows off in tiles has one tile there, and is no exception.  What the rows store is stored row by row: see `jam`.
+second cache: rows of 64 2.3, of 128 1.9, of 512 1.5, of 768 1.2 times as fast.)  A cascade that works its rows off in tiles has one tile there, and is no exception.  What the rows store is stored row by row: see `jam`.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _together(plan: Plan) -> None:
         raise StepError("not all loops of a row are known to be short")
     read = {b: [x.axis for x in loops if any(n.attr == b for n in reads((x,)))] for b in plan.facts.buffers}
     tabulated(plan)
-    vectors_inside(plan)
+    vectors_inside(plan, side_by_side=cost.ACCUMULATORS)
     if any(x.kind not in ("vector", "unroll") for x in roles.innermost(plan.loop(row).body)):
         raise StepError("a loop of a row stays scalar")
     plan.do("split", row, most, tail="cut")

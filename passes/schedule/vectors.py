@@ -53,13 +53,13 @@ def vectors(plan: Plan) -> None:
     streamed(plan)
 
 
-def vectors_inside(plan: Plan, loops: list[Loop] | None = None, side_by_side: bool = True, strips: int = 1) -> None:
-    """Vectors along some innermost loops (by default all), several of them side by side in reductions where that is wanted, and in long loops that are none, or along what is around them."""
+def vectors_inside(plan: Plan, loops: list[Loop] | None = None, side_by_side: int = cost.MOST_ACCUMULATORS, strips: int = 1) -> None:
+    """Vectors along some innermost loops (by default all), at most so many of them side by side in reductions, and in long loops that are none, or along what is around them."""
     for x in roles.innermost(plan.kernel.body) if loops is None else loops:
         if columns_inside(plan, x):
             continue
         for rest in rows_side_by_side(plan, x, _width(plan, x.body)):
-            vectors_along(plan, rest, side_by_side and rest is x, strips)
+            vectors_along(plan, rest, side_by_side if rest is x else 1, strips)
 
 
 def _width(plan: Plan, body: Block) -> int:
@@ -215,7 +215,7 @@ def _up_to_the_end(plan: Plan, axis: str, width: int) -> None:
         plan.note(f"vectors of {width} along `{axis}`, gathered only where an end is reached")
 
 
-def vectors_along(plan: Plan, loop: Loop, side_by_side: bool = True, strips: int = 1) -> None:
+def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.MOST_ACCUMULATORS, strips: int = 1) -> None:
     """Vectors along an innermost loop inside a row."""
     axis, width = loop.axis, _width(plan, loop.body)
     extent = plan.extent(axis)
@@ -254,23 +254,23 @@ def _along(plan: Plan, loop: Loop) -> list[Expr]:
     return [simplify(a, known) if taken_apart(a, loop.axis) else a for a in addresses]
 
 
-def _fold(plan: Plan, axis: str, width: int, side_by_side: bool) -> None:
+def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:
     """Several vectors accumulate along a reduction; what is left over by one vector, of which only the first lanes are there, or (where no instruction loads these) by scalars."""
     saved = plan.kernel
     if (
-        side_by_side
+        side_by_side > 1
         and cost.first_lanes(plan.target)
         and _in_reduction(plan, axis)
         and plan.at_most(axis) is None
         and not plan.tried("short", axis, width)
     ):
         plan.note(f"where `{axis}` has at most {width} elements, one vector accumulates")
-        _fold(plan, f"{axis}.s", width, False)
+        _fold(plan, f"{axis}.s", width, 1)
         saved = plan.kernel
     sums = [s for s in plan.loop(axis).body if isinstance(s, Store) and s.combiner]
     extent, most = plan.extent(axis), plan.at_most(axis)
     slow = any(s.combiner in ("max", "min") and s.value.dtype.is_float for s in sums)
-    lanes = most_lanes = width * (cost.accumulators(plan.target, [s.value.dtype for s in sums], width, slow, most) if side_by_side else 1)
+    lanes = most_lanes = width * min(side_by_side, cost.accumulators(plan.target, [s.value.dtype for s in sums], width, slow, most))
     while extent is not None and extent < lanes:
         lanes //= 2
     short = extent is None and most is not None and 2 * width < most <= 2 * lanes
