@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from compilers import needs_cc
 from luminal.ir.evaluate import evaluate
-from luminal.ir.kernel import Kernel, Loop, Prefetch, statements
+from luminal.ir.kernel import Kernel, Loop, Prefetch, Stmt, statements
 from luminal.ir.target import Options
 from luminal.passes.cascade import cascade
 from luminal.passes.make_nests import make_nests
@@ -53,6 +53,40 @@ def test_the_tiles_ask_for_each_line_of_the_next_chunk_once() -> None:
         for h in hints
     ]
     assert sorted(asked) == list(range(64 * rows * 2, 64 * rows * 3, 16))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4, 8])
+@pytest.mark.parametrize(("depth", "in_order"), [(64, True), (128, True), (100, False)])
+def test_neighbours_ask_for_lines_in_the_order_of_addresses(rows: int, depth: int, in_order: bool) -> None:
+    """Rows that lie one behind the other are one stream of lines; where each has a part that is read apart, some lines of them, in order as well, or row by row."""
+    kernel = planned(GROUPED.replace(" A ", f" {rows} ").replace(" D]", f" {depth}]")).body
+    found: list[tuple[Loop, Loop]] = []
+    for x in statements(kernel):
+        if isinstance(x, Loop) and x.kind == "reduce":
+            found += [
+                (x, hint)
+                for hint in x.body
+                if isinstance(hint, Loop) and any(isinstance(s, Prefetch) and s.buffer == "K" for s in statements((hint,)))
+            ]
+    assert found
+    for deep, hint in found:
+        assert deep.stop.is_const
+        asked = [at for w in range(deep.stop.attr) for at in _asked(hint, {deep.axis: w}, depth)]
+        begin = asked[0]
+        neighbours = len(asked) // deep.stop.attr
+        if in_order:
+            assert asked == [begin + 16 * k for k in range(neighbours * depth // 16)]
+        else:
+            assert len(set(asked)) == len(asked) == neighbours * (depth // 16) and max(asked) < begin + neighbours * depth
+
+
+def _asked(hint: Stmt, at: dict[str, int], depth: int) -> list[int]:
+    """The positions that such hints ask for, counted from where they like."""
+    if isinstance(hint, Prefetch):
+        row, column = (evaluate(e, at | dict.fromkeys(e.names - at.keys(), 1)) for e in hint.index[-2:])
+        return [row * depth + column + evaluate(hint.ahead, at)]
+    assert isinstance(hint, Loop)
+    return [n for k in range(hint.stop.attr) for s in hint.body for n in _asked(s, at | {hint.axis: k}, depth)]
 
 
 @needs_cc

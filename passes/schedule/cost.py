@@ -74,7 +74,7 @@ AHEAD = 8192
 # Places at once in which the next row is asked for.  In one thread that waits for each line (10 GB/s), softmax and logsumexp of 4096² take 0.88 and 0.84 of the time with one place, layer norm 0.71.
 PLACES = 4
 NEXT_ROW = 4  # of the second cache the part that a row may take which is asked for while another is worked on (layer norm: rows of a quarter of it 0.8 of the time, of a half 1.15)
-MATRIX_AHEAD = 16  # rows of a matrix that are asked for ahead of a register tile, which works on each for longer than prefetchers of machines look ahead (4 rows of 64 floats: 1.3 ×)
+MATRIX_AHEAD = 32  # rows of a matrix that are asked for ahead of a register tile: of tiles of 64 floats, which read half of a row of 128 each, as many bytes as `NEAR` (from memory 16 rows take 1.15 to 1.2 × as long, 64 as long as 32; from the second cache 16 rows 0.98)
 CHUNK_ROWS = 8  # rows of results for which a matrix is read in chunks: some register tiles, and as many as a block of few rows has
 CHUNK = 32  # rows of such a chunk: two of 128 floats are in the first cache (eight queries, two threads, against tile by tile: 64 floats 1.14 to 1.18, 128 floats 1.06 to 1.17 times as fast; with 64 rows these 0.99 to 1.08)
 POINTERS = 8  # rows that are read side by side: their addresses, and those of what is asked for, are in registers (16 of them: 1.15 × the time, from the second cache)

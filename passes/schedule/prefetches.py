@@ -7,12 +7,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, const, floordiv, maximum, minimum, mod, var
-from ...ir.kernel import Block, Buffer, If, Kernel, Let, Loop, Prefetch, Stmt, expressions, statements, substitute_block, with_body, written
-from ...ir.record import replace
+from ...ir.kernel import Block, If, Kernel, Let, Loop, Prefetch, Stmt, expressions, statements, substitute_block, with_body, written
 from ...ir.simplify import simplify
 from ...ir.target import LINE, PAGE
 from ...ir.walks import postorder, substitute
 from .affine import constant_extent, divides, extent, inside, minus, stride, upper
+from .hint_lines import in_order, in_pieces
 from .streams import large
 from .tree import Facts, StepError, around, children, find, fresh, loads_in, names_taken, replace_loop
 
@@ -75,6 +75,14 @@ def prefetch(
               … K[p * 8 + q, w * 16 + k] …               for q in 0 .. 8 unroll:
                                                            …
 
+    Where the iterations of the unrolled loops read rows that lie one behind the other, each to its end, the hints go through those lines in order, not row by row side by side: prefetchers of machines follow one
+    stream better than some that begin a few lines apart (`ahead` counts from where the rows begin).
+
+        for w in 0 .. D // 16:                         for w in 0 .. D // 16:
+          for q in 0 .. 8 unroll:                        for q.p in 0 .. 8 unroll:
+            for k in 0 .. 16 vector:           →           prefetch K[p * 8, 0] ahead (w * 8 + q.p) * 16 + 1024
+              … K[p * 8 + q, w * 16 + k] …               …
+
     Where the loops inside read each line in pieces (a few elements of a row, and the next ones in the next iteration of an unrolled loop), one hint for each line too.
 
     With `bytes`, memory decides where an iteration of `row` reads, as in rows of a table by index; the iteration that is asked for is as far ahead as `axis` takes to read so many bytes.
@@ -117,7 +125,7 @@ def prefetch(
         read = next((n for n in found if stride(address_of(n), block.axis) == 1), None)
     several = inner is block and len({n for n in found if stride(address_of(n), block.axis) == 1}) > 1  # rows side by side
     if (read is None or several) and near and not (bytes or least or most or over or places > 1):
-        hints = _pieces(kernel, loop, held, const(near // held.dtype.bytes))
+        hints = in_pieces(kernel, loop, held, const(near // held.dtype.bytes), known)
         return replace_loop(kernel, axis, lambda x: (with_body(x, (*hints, *x.body)),))
     if read is None:
         raise StepError(f"prefetch: `{block.axis}` reads no consecutive elements of `{buffer}`")
@@ -157,6 +165,8 @@ def prefetch(
         if inner.axis in read.names and inner is not block:
             line = fresh(f"{inner.axis}.p", names_taken(kernel))
             hints = (Loop(line, ZERO, inner.stop, substitute_block(hints, {var(inner.axis): var(line)}), "unroll"),)
+            if near:
+                hints = in_order(hints, loop, held, known)
         return hints
 
     enough = large(facts, buffer, least)
@@ -196,49 +206,6 @@ def _behind(kernel: Kernel, loop: Loop, row: str) -> list[Loop]:
     later = [s for s in block[block.index(loop) + 1 :] if isinstance(s, Loop)] if loop in block else []
     near = _aligned(block, {})
     return [x for x in later if x.start is ZERO and x.step is ONE and simplify(substitute(x.stop, near)) is simplify(loop.stop)]
-
-
-def _pieces(kernel: Kernel, loop: Loop, held: Buffer, ahead: Expr) -> Block:
-    """The hints where the loops inside read lines piece by piece: for what is read in one line, one for each iteration of those loops that take more than a line, unrolled.  Of an `if`, what its condition holds for counts."""
-    nest: list[Loop] = []
-    block = loop.body
-    while len(block) == 1 and isinstance(found := block[0], (Loop, If)):
-        nest += [found] if isinstance(found, Loop) else []
-        block = found.body
-    reads = list(dict.fromkeys(n for s in statements(block) for n in loads_in(*expressions(s)) if n.attr == held.name))
-    if not reads or any(x.kind not in ("unroll", "vector") or constant_extent(x) is None or x.start is not ZERO for x in nest):
-        raise StepError(f"prefetch: `{loop.axis}` reads no consecutive elements of `{held.name}`")
-    taken = names_taken(kernel)
-    starts = {n: substitute(held.address(n.args), {var(x.axis): ZERO for x in nest}) for n in reads}
-    asked: list[Expr] = []
-    for n in reads:  # what another asks for lies in the same line
-        between = [minus(starts[n], starts[m]) for m in asked]
-        if not any(d.is_const and abs(d.attr) < LINE // held.dtype.bytes for d in between):
-            asked.append(n)
-    return tuple(hint for n in asked for hint in _lines(loop, nest, held, n, ahead, taken))
-
-
-def _lines(loop: Loop, nest: Sequence[Loop], held: Buffer, read: Expr, ahead: Expr, taken: set[str]) -> Block:
-    """The hints for one of these reads."""
-    line = LINE // held.dtype.bytes
-    at: dict[Expr, Expr] = {}
-    lines: list[Loop] = []
-    for x in nest:
-        address = held.address(read.args)
-        first = substitute(address, {var(x.axis): ZERO})
-        steps = [minus(substitute(address, {var(x.axis): const(k)}), first) for k in range(constant_extent(x) or 0)]
-        if all(step.is_const and 0 <= step.attr < line for step in steps):
-            at[var(x.axis)] = ZERO
-            line -= max(step.attr for step in steps)
-        else:
-            lines.append(replace(x, axis=fresh(f"{x.axis}.p", taken), kind="unroll"))
-            at[var(x.axis)] = var(lines[-1].axis)
-    if line == LINE // held.dtype.bytes:
-        raise StepError(f"prefetch: `{loop.axis}` reads no consecutive elements of `{held.name}`")
-    hints: Block = (Prefetch(held.name, tuple(substitute(e, at) for e in read.args), ahead),)
-    for x in reversed(lines):
-        hints = (with_body(x, hints),)
-    return hints
 
 
 def _spread(loops: Sequence[Loop], hints: int, places: int) -> list[tuple[Loop, list[Expr]]]:

@@ -1,0 +1,88 @@
+"""Which lines `prefetch` asks for of what several rows are read side by side: each line once, and where the rows lie one behind the other, in the order of addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...ir.bounds import Known
+from ...ir.expr import ONE, ZERO, Expr, const, floordiv, var
+from ...ir.kernel import Block, Buffer, If, Kernel, Loop, Prefetch, expressions, statements, with_body
+from ...ir.record import replace
+from ...ir.simplify import simplify
+from ...ir.target import LINE
+from ...ir.walks import substitute
+from .affine import constant_extent, minus, same_position, stride
+from .tree import StepError, fresh, loads_in, names_taken
+
+
+def in_pieces(kernel: Kernel, loop: Loop, held: Buffer, ahead: Expr, known: Known) -> Block:
+    """The hints where the loops inside read lines piece by piece: for what is read in one line, one for each iteration of those loops that take more than a line, unrolled.  Of an `if`, what its condition holds for counts."""
+    nest: list[Loop] = []
+    block = loop.body
+    while len(block) == 1 and isinstance(found := block[0], (Loop, If)):
+        nest += [found] if isinstance(found, Loop) else []
+        block = found.body
+    reads = list(dict.fromkeys(n for s in statements(block) for n in loads_in(*expressions(s)) if n.attr == held.name))
+    if not reads or any(x.kind not in ("unroll", "vector") or constant_extent(x) is None or x.start is not ZERO for x in nest):
+        raise StepError(f"prefetch: `{loop.axis}` reads no consecutive elements of `{held.name}`")
+    taken = names_taken(kernel)
+    starts = {n: substitute(held.address(n.args), {var(x.axis): ZERO for x in nest}) for n in reads}
+    asked: list[Expr] = []
+    for n in reads:  # what another asks for lies in the same line
+        between = [minus(starts[n], starts[m]) for m in asked]
+        if not any(d.is_const and abs(d.attr) < LINE // held.dtype.bytes for d in between):
+            asked.append(n)
+    return tuple(hint for n in asked for hint in _lines(loop, nest, held, n, ahead, taken, known))
+
+
+def _lines(loop: Loop, nest: Sequence[Loop], held: Buffer, read: Expr, ahead: Expr, taken: set[str], known: Known) -> Block:
+    """The hints for one of these reads."""
+    line = LINE // held.dtype.bytes
+    at: dict[Expr, Expr] = {}
+    lines: list[Loop] = []
+    for x in nest:
+        address = held.address(read.args)
+        first = substitute(address, {var(x.axis): ZERO})
+        steps = [minus(substitute(address, {var(x.axis): const(k)}), first) for k in range(constant_extent(x) or 0)]
+        if all(step.is_const and 0 <= step.attr < line for step in steps):
+            at[var(x.axis)] = ZERO
+            line -= max(step.attr for step in steps)
+        else:
+            lines.append(replace(x, axis=fresh(f"{x.axis}.p", taken), kind="unroll"))
+            at[var(x.axis)] = var(lines[-1].axis)
+    if line == LINE // held.dtype.bytes:
+        raise StepError(f"prefetch: `{loop.axis}` reads no consecutive elements of `{held.name}`")
+    hints: Block = (Prefetch(held.name, tuple(substitute(e, at) for e in read.args), ahead),)
+    for x in reversed(lines):
+        hints = (with_body(x, hints),)
+    return in_order(hints, loop, held, known)
+
+
+def in_order(hints: Block, loop: Loop, held: Buffer, known: Known) -> Block:
+    """Such hints in the order of addresses, where the loop reads rows that lie one behind the other, those of the unrolled loops around the hints, from their begins to their ends."""
+    nest: list[Loop] = []
+    block = hints
+    while len(block) == 1 and isinstance(block[0], Loop):
+        nest.append(block[0])
+        block = block[0].body
+    asked = [h for h in block if isinstance(h, Prefetch)]
+    address, line = held.address(asked[0].index), LINE // held.dtype.bytes
+    step = stride(address, loop.axis) or 0
+    if not nest or loop.start is not ZERO or step <= 0 or (step % line and line % step):
+        return hints
+    count, turn = 1, ZERO
+    row = minus(substitute(address, {var(nest[-1].axis): var(nest[-1].axis) + ONE}), address)
+    for x in reversed(nest):
+        further = minus(substitute(address, {var(x.axis): var(x.axis) + ONE}), address)
+        if not same_position(further, row * count):
+            return hints
+        turn, count = turn + var(x.axis) * count, count * (constant_extent(x) or 0)
+    if simplify(floordiv(row, const(step)), known) is not simplify(loop.stop, known):
+        return hints
+    piece = max(step, line)
+    turn = floordiv(var(loop.axis), const(piece // step)) * count + turn
+    begin = {var(x.axis): ZERO for x in (loop, *nest)}
+    hints = tuple(Prefetch(h.buffer, tuple(substitute(e, begin) for e in h.index), h.ahead + turn * piece) for h in asked)
+    for x in reversed(nest):
+        hints = (with_body(x, hints),)
+    return hints
