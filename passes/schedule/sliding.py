@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import lcm
 
-from ...ir.expr import TRUE, Expr, both, call, const, var
+from ...ir.expr import TRUE, Expr, both, call, const, product, var
 from ...ir.kernel import If, Loop, Store, expressions, statements
 from ...ir.walks import postorder
 from . import cost, roles
@@ -32,6 +32,11 @@ from .tree import StepError, local_buffers
 def panels(plan: Plan) -> Expr | None:
     """Schedule a reduction through windows, with vectors along an axis that the windows miss: the condition on the sizes; None (and an unchanged plan) where it is no such thing."""
     return _tried(plan, _panels)
+
+
+def one_row(plan: Plan) -> Expr | None:
+    """As `short_rows`, where there are many columns and few taps: the register tile holds one row and twice the columns, so that none is empty where rows are an odd number."""
+    return _tried(plan, _one_row)
 
 
 def short_rows(plan: Plan) -> Expr | None:
@@ -75,34 +80,55 @@ def _parts(plan: Plan) -> None:
 
 def _panels(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
     block = blocking(plan.target, found.accumulator.dtype)
-    return _tiles(plan, found, slides, 1, block.rows, cost.FEW_COLUMNS if _step(found, slides) == 1 else cost.FEWER_COLUMNS)
+    least = cost.FEW_COLUMNS if _step(found, slides) == 1 else cost.FEWER_COLUMNS
+    return _tiles(plan, found, slides, 1, block.rows, least, block.columns)
+
+
+def _one_row(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
+    if len(slides.along) < 2 or _apart(plan, found, slides):
+        return None
+    block, row = blocking(plan.target, found.accumulator.dtype), slides.along[-1]
+    length, columns = block.rows // 2, block.columns * 2
+    if plan.extent(row) not in (None, length):  # a tile of several rows is as full
+        return None
+    taps = product(plan.loop(axis).stop for axis in found.reduced[1:])
+    few = both(call("less_equal", plan.loop(row).stop, const(length)), call("less_equal", taps, const(cost.TURN_TAPS))) or TRUE
+    if few.is_const and not few.attr:
+        return None
+    least = columns * max(cost.TURN_PANELS, plan.target.cores)  # a panel is one thread's
+    condition = _tiles(plan, found, slides, 1, length, least, columns, in_turn=cost.TURN_DEPTH)
+    return condition and (both(condition, few) or TRUE)
 
 
 def _short_rows(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
     if len(slides.along) < 2:
         return None
     apart = _apart(plan, found, slides)
-    most = blocking(plan.target, found.accumulator.dtype).rows
-    rows, length = 2, most // 2
+    block = blocking(plan.target, found.accumulator.dtype)
+    rows, length = 2, block.rows // 2
     width, height = plan.extent(slides.along[-1]), plan.extent(slides.along[-2])
     if width is not None and width < length and height is not None and not apart:  # as of the taps of a filter, whose gradient this is
-        rows, length = -(-height // -(-height // (most // width))), width
+        rows, length = -(-height // -(-height // (block.rows // width))), width
     fits = call("less_equal", plan.loop(slides.along[-1]).stop, const(length * apart.get(slides.along[-1], 1)))
-    condition = _tiles(plan, found, slides, rows, length, cost.FEW_COLUMNS, in_turn=not apart) if not fits.is_const or fits.attr else None
+    if fits.is_const and not fits.attr:
+        return None
+    taps = [plan.extent(axis) for axis in found.reduced[1:]]
+    depth = cost.TURN_LONG if None in taps else cost.TURN_DEPTH
+    condition = _tiles(plan, found, slides, rows, length, cost.FEW_COLUMNS, block.columns, in_turn=0 if apart else depth)
     return condition and (both(condition, fits) or TRUE)
 
 
-def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, length: int, least: int, in_turn: bool = False) -> Expr | None:
-    """Register tiles of so many rows of this length, where there are so many columns at least.  `in_turn`: the panels are packed one after the other, each by the thread that multiplies with it."""
+def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, length: int, least: int, columns: int, in_turn: int = 0) -> Expr | None:
+    """Register tiles of so many rows of this length and so many columns, where there are at least so many columns.  `in_turn`: the panels are packed one after the other, each by the thread that
+    multiplies with it, so much of the reduction at a time."""
     contraction = roles.contraction(plan.kernel, plan.facts, slides.column) if slides.column else None
     if contraction is None or contraction.row_operands != (slides.operand,):
         return None
     condition = call("less_equal", const(least), plan.loop(slides.column).stop)
     if condition.is_const and not condition.attr:
         return None
-    block = blocking(plan.target, found.accumulator.dtype)
     column, acc = slides.column, found.accumulator.name
-    plan.do("split", column, block.columns, tail="pad")
+    plan.do("split", column, columns, tail="pad")
     if in_turn:
         outer, above, row = _shared_window(plan, found, slides, (length, rows))
     else:
@@ -117,7 +143,7 @@ def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, length: int
         plan.do("reorder", f"{above}.0", f"{row}.0", f"{above}.1", lane)
         lane = plan.collapsed([f"{above}.1", lane])
     if in_turn:
-        found = _in_turn(plan, found, contraction.column_operands, column)
+        found = _in_turn(plan, found, contraction.column_operands, column, in_turn)
     plan.do("expand", acc, lane, f"{column}.1")
     plan.do("fission", lane, f"{column}.1")
     tile = RegisterTile(plan, acc, row, column, found.reduced[-1])
@@ -130,16 +156,19 @@ def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, length: int
         plan.shared(outer)
     plan.do("region")
     plan.note(
-        f"{_moving(slides)}: a block copies what it reads once, vectors are along `{column}`, register tile {f'{rows}·' * (rows > 1)}{length}×{block.columns}"
-        + f"; {', '.join(contraction.column_operands)} is packed panel by panel, each by the thread that multiplies with it" * in_turn
+        f"{_moving(slides)}: a block copies what it reads once, vectors are along `{column}`, register tile {f'{rows}·' * (rows > 1)}{length}×{columns}"
+        + f"; {', '.join(contraction.column_operands)} is packed panel by panel, each by the thread that multiplies with it" * bool(in_turn)
     )
     return condition
 
 
-def _in_turn(plan: Plan, found: Reduction, operands: Sequence[str], column: str) -> Reduction:
-    """Cut the reduction in pieces, for each of which a piece of the panel is packed, used for all tiles while it is in the near caches, and the next one asked for: the reduction inside a piece."""
+def _in_turn(plan: Plan, found: Reduction, operands: Sequence[str], column: str, depth: int) -> Reduction:
+    """Cut the reduction in pieces so deep, for each of which a piece of the panel is packed and used for all tiles while it is in the near caches: the reduction inside a piece.
+
+    Of a piece that is short whatever the sizes the next one is asked for; one that is packed line by line, as prefetchers follow, is not (7 × 7 positions, 512 channels to 512 by 3 × 3: 0.95 times as fast with hints).
+    """
     deep, *others = found.reduced
-    plan.do("split", deep, cost.TURN_DEPTH if all(plan.extent(a) is not None for a in others) else cost.TURN_LONG)
+    plan.do("split", deep, depth)
     inside = plan.loop(f"{column}.0").body[0]
     assert isinstance(inside, Loop)
     plan.do("accumulate", f"{deep}.0", outside=inside.axis, space="private")
@@ -149,7 +178,8 @@ def _in_turn(plan: Plan, found: Reduction, operands: Sequence[str], column: str)
         before = plan.kernel
         _panel(plan, found, buffer, column, at=f"{deep}.0")
         copying = plan.copying(plan.newest(before), before)
-        plan.tried("prefetch", buffer, copying[-3 if len(copying) > 2 else 0], f"{deep}.0")
+        if depth == cost.TURN_LONG:
+            plan.tried("prefetch", buffer, copying[-3 if len(copying) > 2 else 0], f"{deep}.0")
     return found
 
 
