@@ -75,7 +75,10 @@ def own_window(
     classes: list[str] = []
     within: dict[str, str] = {}
     for axis, length in blocks.items():
-        plan.do("split", axis, length * apart.get(axis, 1))
+        if axis in above and axis not in apart and panels:
+            plan.do("share", axis, length, multiple=min(plan.target.cores, cost.EVENLY))
+        else:
+            plan.do("split", axis, length * apart.get(axis, 1))
         outer.append(f"{axis}.0")
         within[axis] = f"{axis}.1"
         if axis in apart:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 
 from ...ir.expr import TRUE, Expr, both, call, const, product, var
 from ...ir.kernel import If, Loop, Store, expressions, statements
+from ...ir.simplify import simplify
 from ...ir.walks import postorder
 from . import cost, roles
 from .affine import stride
@@ -97,7 +98,7 @@ def _one_row(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
     if plan.extent(row) not in (None, length):  # a tile of several rows is as full
         return None
     taps = product(plan.loop(axis).stop for axis in found.reduced[1:])
-    few = both(call("less_equal", plan.loop(row).stop, const(length)), call("less_equal", taps, const(cost.TURN_TAPS))) or TRUE
+    few = both(*(simplify(n.le(const(most)), plan.facts.known) for n, most in ((plan.loop(row).stop, length), (taps, cost.TURN_TAPS)))) or TRUE
     if few.is_const and not few.attr:
         return None
     least = columns * max(cost.TURN_PANELS, plan.target.cores)  # a panel is one thread's
