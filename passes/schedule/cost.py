@@ -50,10 +50,18 @@ SHARE = (
 )  # bytes of the last cache that a core can count on: a rented one shares it with strangers (two cores beside 260 MB: copies of 8 MB 44 GB/s by plain and 61 by streaming stores, of 32 MB 25 and 53; what was stored is then read at 60 and 52 in place of 31)
 STREAM_DEPTH = 8  # its rows that are read side by side: so many products before a sum goes back to memory
 WINDOW_ROWS = 4  # rows of results that share a copy of what their windows read
+# The same where vectors are along the row, so that a copy is used for a few results only, and rows of results that share what is loaded of the filter and the loops over it.  (Depthwise, 64 channels of 56 × 56 by 3 × 3,
+# two threads: 16 rows and tiles of 2 1.6 times as fast as 4 rows one by one, 8 and 2 1.5, 16 and 4 1.5; 64 channels of 224 × 224 to 3 1.3 times.)
+ALONG_ROWS, ALONG_TILE = 16, 2
+# Threads that share blocks of WINDOW_ROWS evenly: more have other axes to share, and shorter blocks copy more than they use.  (28 × 28, 128 channels to 128, two threads, eight blocks for seven 1.13 times as fast.)
+EVENLY = 4
 WINDOW_TILES = 8  # register tiles side by side along such a row
 TURN_ROWS = 16  # rows of results for which a panel of columns is packed that is used by one thread alone
-TURN_DEPTH = 64  # of its reduction at a time: a piece of a panel stays in the near caches for all tiles
+# Of its reduction at a time, where there are few taps beside: whole squares that are turned over, however many taps, and a piece of a panel stays in the first cache for all tiles.
+# (7 × 7 positions, 512 channels to 512 by 3 × 3: 1.26 times as fast as by 2 where the number of taps is free, 1.1 times as fast as by 64 where it is fixed.)
+TURN_DEPTH, TURN_TAPS = 16, 64
 TURN_LONG = 2  # the same where the rest of the reduction may be as long as one likes
+TURN_PANELS = 4  # wide panels from which on tiles of one row and a wide panel leave less empty than tiles of two rows
 TURN_IMAGES = 4  # and positions along the axis before
 STRIP_PANELS = 4  # panels of columns that are copied side by side (1024² floats, rows of 4 KiB: 0.9 ms for 1.3 of 20; with 8 and 16 the same)
 # Of the second cache the part that a panel of packed columns may take which comes from there, and bytes of it that such a panel has in the first at least.  The deeper panels are, the less often partial sums come

@@ -34,6 +34,10 @@ def stays_filled(kernel: Kernel, facts: Facts, loop: Loop, factor: int) -> Calla
         return known, deep, (replace(loop, stop=loop.start + rounded), *inner)
 
     @cache
+    def outside() -> tuple[Loop, ...]:
+        return tuple(x for x in around(kernel, loop.axis)[:-1] if isinstance(x, Loop) and x.step is ONE)
+
+    @cache
     def filled(name: str) -> tuple[Buffer, list[Shape]] | None:
         return _filled(kernel, loop, name)
 
@@ -43,10 +47,18 @@ def stays_filled(kernel: Kernel, facts: Facts, loop: Loop, factor: int) -> Calla
             return False
         known, deep, loops = scopes()
         buffer, ends = found
+
+        def reaches(a: Expr | None, b: Expr) -> bool:
+            """a <= b, if not for each iteration of the loops around, then for the last one of those that the copy is the same for."""
+            if a is None or _at_most(a, b, known):
+                return a is not None
+            further = _largest(a, [x for x in outside() if x.axis in a.names - b.names])
+            return further is not None and further is not a and _at_most(further, b, known)
+
         if not all(prove_le(ZERO, e, deep) and prove_le(e + 1, length, deep) for e, length in zip(n.args, buffer.shape, strict=True)):
             return False
         tops = [_largest(e, loops) for e in n.args]
-        return any(all(a is not None and _at_most(a, b, known) for a, b in zip(tops, end, strict=True)) for end in ends)
+        return any(all(reaches(a, b) for a, b in zip(tops, end, strict=True)) for end in ends)
 
     return stays
 

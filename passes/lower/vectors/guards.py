@@ -1,4 +1,4 @@
-"""Which lanes a guard lets through: `j < N` the first of them, `M <= j` those after some, `p(i)` all or none."""
+"""Which lanes a guard lets through: `j < N` the first of them, as `2·j < N`; `M <= j` those after some, `p(i)` all or none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ....ir.conditions import conjuncts
 from ....ir.dtypes import i32
-from ....ir.expr import INDEX, Expr, broadcast, call, const, maximum, minimum, ramp
+from ....ir.expr import INDEX, Expr, broadcast, call, ceildiv, const, maximum, minimum, ramp
 from ....ir.walks import postorder
 from ..affine import difference
 from .axis import ONE_STEP, TWO_STEPS, Axis, Serial, loads_of
@@ -34,12 +34,12 @@ def guard(condition: Expr, axis: Axis, widen: Callable[[Expr], Expr]) -> tuple[l
             return None
         left, right = part.args
         equal = 1 if part.op == "less_equal" else 0
-        if not axis.varies(right) and axis.slope(left) is ONE_STEP:
-            counts.append(difference(widen(right) + equal, axis.at_base(left)))
-        elif not axis.varies(left) and axis.slope(right) is ONE_STEP:
-            skips.append(difference(widen(left) + (1 - equal), axis.at_base(right)))
-        else:
+        bounds = [(a, b, axis.slope(b)) for a, b in ((right, left), (left, right)) if not axis.varies(a)]
+        if not bounds or (step := bounds[0][2]) is None or not step.is_const or step.attr <= 0:
             return None
+        fixed, moving, _ = bounds[0]
+        distance = difference(widen(fixed) + (equal if fixed is right else 1 - equal), axis.at_base(moving))
+        (counts if fixed is right else skips).append(ceildiv(distance, step))
     if not counts and not skips:
         return None
     return others, First(reduce(minimum, counts) if counts else const(axis.lanes), reduce(maximum, skips) if skips else None)
