@@ -26,6 +26,7 @@ from .dotted import dotted, turned
 from .own_panels import own_panels
 from .plan import Plan
 from .roles import Contraction
+from .straight import straightened
 from .strips import strips
 from .tiles import RegisterTile
 from .tree import StepError, reads
@@ -62,6 +63,7 @@ def contract(plan: Plan) -> bool:
         return False
     if not parts.found:
         assert found is not None
+        found = straightened(plan, found)
         block = blocking(plan.target, found.accumulator.dtype)
         few = FEW_OF_TILES if tiles is not None else FEW if dot is None else FEW_WORDS
         if dot is None and in_place(plan, found):
