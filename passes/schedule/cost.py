@@ -32,7 +32,7 @@ TURNED_DEPTH = (
 )
 DOTTED_BLOCKED = 16  # and rows for which they are read so in blocks; with more they are packed
 OWN_ROWS = 128  # rows for which each thread packs its own panels of columns
-STRIP_ROWS = 64  # rows of each thread from which on it packs strips of columns for itself (48 by 512 by 2000: 0.91 × as fast as panels of each thread's own columns; 64 by 512 by 128 1.12 ×)
+STRIP_ROWS = 48  # rows of each thread from which on it packs strips of columns for itself (two threads, f32, against panels of each thread's own columns: 112×1000×1000 0.99, 96×512×2000 1.05, 100×512×512 1.09, 112×300×300 1.15, 120×512×200 1.36, 64×512×2000 0.91 × as fast)
 STRIP_DEPTH = 32  # and elements of the reduction: with fewer, what takes the time is the result, which strips go through in short pieces (1000 × 16 × 1000: 0.85 × as fast as whole rows)
 STRIP_TILES = 64  # tiles of rows that strips go by before the next rows: what they read of 512 along the reduction stays in the second cache
 # Multiply-adds for each lane of a vector from which on strips are packed, and up to which rows that are read in place are no slower than panels of them.  (Golden Cove, one thread, f32, arrays 16 bytes off a line, against

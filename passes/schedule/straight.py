@@ -49,10 +49,12 @@ def is_straight(plan: Plan, axis: str) -> bool:
     known = inside(around(plan.kernel, axis), plan.facts.known)
     stack: list[Expr] = []
     for s in statements((loop,)):
-        stored = isinstance(s, Store) and s.buffer in plan.facts.buffers
-        if stored and not _is_linear(simplify(plan.facts.buffers[s.buffer].address(s.index), known), axis):
-            return False
-        stack += [s.value] if stored else expressions(s)
+        if isinstance(s, Store) and s.buffer in plan.facts.buffers:
+            if not _is_linear(simplify(plan.facts.buffers[s.buffer].address(s.index), known), axis):
+                return False
+            stack.append(s.value)
+        else:
+            stack += expressions(s)
     seen = set(stack)
     while stack:
         e = stack.pop()
