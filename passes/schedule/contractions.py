@@ -55,7 +55,7 @@ def contract(plan: Plan) -> bool:
     if found is not None and (not found.rows or not found.accumulator.dtype.is_float | found.accumulator.dtype.is_integer):
         found = None
     dot, tiles = (None, None) if found is None else instructions(plan, found)
-    parts = _Parts(plan)
+    parts = _Parts(plan, plan.kernel)
     if dot is None or dot.result.is_float:
         for attempt in (sliding.short_rows, sliding.panels, sliding.along):
             parts.add(attempt)
@@ -94,6 +94,7 @@ class _Parts:
     """The variants of a kernel so far; complete when one of them needs no condition."""
 
     plan: Plan
+    kernel: Kernel  # without any of their steps
     found: list[tuple[Expr | None, Kernel]] = field(default_factory=list)
 
     @property
@@ -118,7 +119,7 @@ class _Parts:
         self.found.append((None, part.kernel))
 
     def chosen(self) -> Kernel:
-        return choose(self.plan.kernel, self.found) if len(self.found) > 1 else self.found[0][1]
+        return choose(self.kernel, self.found) if len(self.found) > 1 else self.found[0][1]
 
 
 def _few_columns(plan: Plan, found: Contraction | None) -> None:
