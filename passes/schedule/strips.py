@@ -1,8 +1,9 @@
 """The plan for contractions whose rows lie along the reduction, or side by side: each thread has rows of its own, reads them where they lie, and packs the columns that it multiplies them with.
 
     for batch, blocks of rows parallel
+     for pieces of a longer reduction, or positions of all its axes but the last, where the output can hold the sums so far
       for column.0                               strips as wide as the registers allow; another such nest has narrower ones of what is left over
-        pack the column operand                  one strip [p, columns], the thread's own; of a longer reduction a piece after the other, where the output can hold the sums so far
+        pack the column operand                  one strip [p, columns], the thread's own
         for row.0, row.1                         the first tile packs what it reads (`ride`), so that no time is spent on nothing but copies
           acc[rows, columns] in registers        A[row, p] is read where it lies
 
