@@ -7,9 +7,10 @@ import pytest
 from luminal.ir.contraction_order import kept_names
 from luminal.ir.interpret.kernel import run
 from luminal.ir.kernel import Module
+from luminal.ir.record import replace
 from luminal.ir.target import Options
 from luminal.ir.text import read
-from luminal.passes.schedule import schedule, strips
+from luminal.passes.schedule import contractions, cost, schedule, strips
 from scheduling import arrays
 from test_strips import WIDE
 
@@ -125,3 +126,24 @@ def test_names_of_a_product_that_is_contracted_later() -> None:
     assert kept_names("bc", "cd", ["ab"], "ad") == [*"bd"]
     assert kept_names("ni", "ij", ["nj"], "n") == [*"nj"]
     assert kept_names("ijk", "kr", ["jr"], "ir") == [*"ijr"]
+
+
+def test_panels_hold_one_position_of_the_outer_axes() -> None:
+    """Where there is too much for strips, or too few rows; a variant of its own, in which what is asked for ahead has the names of its panels."""
+    module = read(POOLED)
+    assert isinstance(module, Module)
+    kernel = schedule(module, replace(WIDE, vector_bytes=64, l1=48 << 10, l2=2 << 20, l3=cost.FAR), Options()).kernels[0]
+    (condition,) = (line for line in kernel.schedule if line.startswith(f"variant {cost.PIECE_DEPTH} <= D"))
+    steps = kernel.schedule[kernel.schedule.index(condition) + 1 :]
+    assert steps[:4] == ("decide", "split q 1024", "collapse p q.0", "accumulate p_q.0 into=Y outside=i")
+    assert "prefetch_panel X.packed q.1 i.0.1 k.0" in steps[: steps.index("variant")]
+
+
+@pytest.mark.parametrize("sizes", [(5, 1, 2, 130, 18), (29, 1, 3, 7, 33), (15, 1, 1, 256, 8)])
+def test_meaning_of_panels(sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strips, "STRIP_ROWS", 1 << 20)
+    monkeypatch.setattr(contractions, "STRIP_WORK", 1)
+    monkeypatch.setattr(contractions, "PIECE_DEPTH", 2)
+    before = read(POOLED)
+    assert isinstance(before, Module)
+    alike(before, dict(zip("ABCDE", sizes, strict=True)))

@@ -15,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field
 
-from ...ir.expr import Expr
+from ...ir.expr import ONE, TRUE, Expr, both, call, const, product
 from ...ir.instructions import SIDE, Dot, Tile
 from ...ir.kernel import Kernel
-from ...ir.record import changing
+from ...ir.record import changing, replace
+from ...ir.simplify import simplify
 from . import cost, dots, roles, sliding
-from .cost import FEW, FEW_OF_TILES, FEW_WORDS, SCREENED, Blocking, blocking, tile_blocking
-from .direct import direct, in_place, more_rows, streamed
+from .cost import FEW, FEW_OF_TILES, FEW_WORDS, PIECE_DEPTH, SCREENED, STRIP_WORK, Blocking, blocking, tile_blocking
+from .direct import direct, in_place, more_rows, streamed, tried_where
 from .dotted import dotted, turned
 from .own_panels import own_panels
 from .plan import Plan
@@ -77,6 +78,8 @@ def contract(plan: Plan) -> bool:
                 parts.add(lambda part, blocks=blocks: dotted(part, found, blocks))
         if dot is None:
             parts.add(lambda part: own_panels(part, found, block))
+        if dot is None and len(found.reduced) > 1:
+            parts.add(lambda part: _in_pieces(part, found, block))
         if not parts.complete:
             plan.note(
                 f"`{found.accumulator.name}` reuses {', '.join(found.row_operands)} along `{found.column}` and {', '.join(found.column_operands)} along "
@@ -154,6 +157,26 @@ def _packed(plan: Plan, found: Contraction, block: Blocking, dot: Dot | None, ti
     _Contract(plan, found, block).run()
 
 
+def _in_pieces(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
+    """Panels of one position of all reduced axes but the last, where these are not one: the condition on the sizes; None (and an unchanged plan) where it never holds or a step refuses."""
+    *outer, depth = (plan.loop(axis).stop for axis in found.reduced)
+    work = product((*(plan.loop(axis).stop for axis in (*found.rows, found.column)), depth))
+    least = STRIP_WORK * plan.target.lanes(found.accumulator.dtype)  # threads wait for one another twice in each piece
+    limits = ((const(PIECE_DEPTH), depth), (const(least), work), *((ONE, e) for e in outer))
+    condition = both(*(simplify(call("less_equal", a, b), plan.facts.known) for a, b in limits)) or TRUE
+    facts, plan.facts = plan.facts, replace(plan.facts, assumed=None if condition is TRUE else condition)
+
+    def steps() -> None:
+        if condition is not TRUE:
+            plan.do("decide")
+        _Contract(plan, found, block, pieces=True).run()
+
+    reason = "panels hold one position of all reduced axes but the last, and are copied as they lie"
+    found_condition = tried_where(plan, condition, reason, steps)
+    plan.facts = facts
+    return found_condition
+
+
 def screened(plan: Plan, depth: str, lanes: Sequence[str] = ()) -> None:
     """Panels with numbers that the instruction takes for zeros are multiplied without it; which these are is found when they have been packed, or (`lanes`) while they are."""
     earlier = plan.kernel
@@ -176,6 +199,7 @@ class _Contract:
     block: Blocking
     dot: Dot | None = None  # the instruction that multiplies
     instruction: str = ""  # the one on tiles that does so for many lanes
+    pieces: bool = False  # of the reduction, for each position of its axes but the last
     batch: str = ""
     row: str = ""
     depth: str = ""  # the reduction axis inside a block
@@ -214,7 +238,11 @@ class _Contract:
             plan.do("reorder", *order)
         self.batch = self.plan.collapsed(r.batch)
         self.row = self.plan.collapsed(r.rows)
-        self.depth = self.plan.collapsed(r.reduced)
+        if self.pieces:
+            *outer, self.depth = r.reduced
+            self.at = plan.collapsed(outer)
+        else:
+            self.depth = plan.collapsed(r.reduced)
 
     def signs(self, dot: Dot) -> None:
         """Where both operands have a sign and the instruction wants one without, the column operand is moved; what that adds depends on the row."""
@@ -235,10 +263,11 @@ class _Contract:
         plan = self.plan
         length = plan.extent(self.depth)
         depth = self.block.deep * (1 if self.dot is None else self.dot.neighbours)
-        if length is not None and length <= depth:
+        if length is None or length > depth:
+            plan.do("split", self.depth, depth)
+            self.at, self.depth = plan.collapsed((*((self.at,) if self.at else ()), f"{self.depth}.0")), f"{self.depth}.1"
+        if not self.at:
             return
-        plan.do("split", self.depth, depth)
-        self.at, self.depth = f"{self.depth}.0", f"{self.depth}.1"
         self.homeless = plan.tried("accumulate", self.at, into=self.roles.output, outside=self.batch or self.row)
 
     def tile(self) -> None:
