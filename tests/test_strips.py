@@ -149,3 +149,12 @@ def test_columns_that_are_known_have_their_tiles(columns: int, steps: list[str])
     assert isinstance(known, Module)
     alike(known, {"M": 13, "K": 5}, FIRST_LANES)
     assert steps in [widths(s) for _, s in variants(known, FIRST_LANES)]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(("columns", "narrow"), [(28, 12), (31, 16), (21, 8)])
+def test_columns_whose_number_is_known_leave_one_narrow_strip(columns: int, narrow: int) -> None:
+    fixed = read(KERNELS["gemm"].read_text().replace("size N\n", "").replace("N", str(columns)))
+    assert isinstance(fixed, Module)
+    assert f"split j.t {narrow} tail=pad" in part(fixed, "8 <= M")
+    alike(fixed, {"M": 13, "K": 9})
