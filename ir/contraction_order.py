@@ -11,9 +11,15 @@ MAX_SEARCHED = 8  # operands; the orders of more are too many (3^n splits are co
 
 
 def kept_names(a: Names, b: Names, rest: Sequence[Names], output: Names) -> list[str]:
-    """What the result, or a later contraction, still needs of a pair's names."""
-    needed = set(output).union(*rest)
-    return [n for n in dict.fromkeys([*a, *b]) if n in needed]
+    """What the result, or a later contraction, still needs of a pair's names: those of the result, in its order, and what is summed later behind them, but before the result's last axis, unless another
+    operand has these the other way round.  So what is summed later is consecutive in rows or, as in the second matrix of a product, columns are."""
+    pair = dict.fromkeys([*a, *b])
+    kept = [n for n in output if n in pair]
+    summed = [n for n in pair if n not in output and any(n in names for names in rest)]
+    last = output[-1:] if kept and kept[-1] == output[-1] else []
+    if last and any(names.index(last[0]) < names.index(s) for names in rest for s in summed if last[0] in names and s in names):
+        last = []
+    return [*kept[: len(kept) - len(last)], *summed, *last]
 
 
 def contraction_order(terms: Sequence[Names], output: Names, volume: Volume) -> list[tuple[int, int]]:

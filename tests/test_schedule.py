@@ -103,7 +103,7 @@ def test_what_is_multiplied_twice_is_packed_once() -> None:
     """Panels of what a `let` reads, turned over where they lie along the reduction; the difference is taken in the register tile."""
     (kernel,) = schedule(module("distances"), AVX512, Options()).kernels
     strips, *others = (line for line in kernel.schedule if line.startswith("variant"))
-    assert strips.startswith("variant 128 <= M & ") and others == ["variant M <= 8", "variant M <= 16", "variant M <= 128", "variant"]
+    assert strips.startswith("variant 96 <= M & ") and others == ["variant M <= 8", "variant M <= 16", "variant M <= 128", "variant"]
     assert [line.split()[1] for line in kernel.schedule[: kernel.schedule.index(others[0])] if line.startswith("stage")] == ["Y", "Y"], (
         "rows stay where they are"
     )
@@ -134,7 +134,7 @@ def test_what_is_read_in_place_needs_no_panels() -> None:
                 for name in ("gemm", "gemm_scaled", "gemm_transposed", "gemm_column_major", "dear_prologue")}  # fmt: skip
     seven = [
         "variant N <= 8 & 64 <= K",
-        "variant 128 <= M & 32 <= K & 7340032 <= K * M * N & (K <= 512 & K * M * N <= 134217728 | M <= 768 & N <= M * 2)",
+        "variant 96 <= M & 32 <= K & 7340032 <= K * M * N & (K <= 512 & K * M * N <= 134217728 | M <= 768 & N <= M * 2)",
         "variant (N <= 16 | 16 <= (N + 47) % 48) & (K * N <= 196608 & K * N * M <= 8388608)",
         "variant K * N <= 196608 & K * N * M <= 8388608",
         "variant M <= 16",
@@ -144,10 +144,10 @@ def test_what_is_read_in_place_needs_no_panels() -> None:
     assert variants == {
         "gemm": seven,
         "gemm_scaled": [seven[0], seven[1].replace("| M", "| K <= 512 & M"), *seven[2:]],
-        "gemm_transposed": ["variant 128 <= M & 32 <= K & 7340032 <= K * M * N & (K <= 512 & K * M * N <= 67108864)", "variant M <= 128", "variant"],
+        "gemm_transposed": ["variant 96 <= M & 32 <= K & 7340032 <= K * M * N & (K <= 512 & K * M * N <= 67108864)", "variant M <= 128", "variant"],
         "gemm_column_major": [
             "variant M <= 8 & 64 <= K",
-            "variant 128 <= N & 32 <= K & 7340032 <= K * M * N & (K <= 512 & K * M * N <= 134217728 | N <= 768 & M <= N * 2)",
+            "variant 96 <= N & 32 <= K & 7340032 <= K * M * N & (K <= 512 & K * M * N <= 134217728 | N <= 768 & M <= N * 2)",
             "variant (M <= 16 | 16 <= (M + 47) % 48) & (K * M <= 196608 & K * M * N <= 8388608)",
             "variant K * M <= 196608 & K * M * N <= 8388608",
             "variant N <= 16",

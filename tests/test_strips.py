@@ -86,7 +86,7 @@ def test_what_is_made_of_sums_twice_has_strips_too() -> None:
 
 
 def test_threads_share_nothing_and_rows_stay_where_they_are() -> None:
-    steps = part(module("gemm"), "128 <= M")
+    steps = part(module("gemm"), "96 <= M")
     assert [line.split()[1] for line in steps if line.startswith("stage ")] == ["B", "B"], "strips, and narrower ones"
     assert "region" not in steps and "share i.0 64 multiple=2" in steps
     assert [line for line in steps if line.startswith("ride ")] == ["ride p.1.s i.0.1", "ride p.1.b.s i.0.1.b"], (
@@ -96,14 +96,14 @@ def test_threads_share_nothing_and_rows_stay_where_they_are() -> None:
 
 def test_rows_that_lie_side_by_side_stay_too() -> None:
     """The transposed operand is read where it lies; the other, whose columns lie along the reduction, is turned over."""
-    steps = part(module("gemm_transposed"), "128 <= M")
+    steps = part(module("gemm_transposed"), "96 <= M")
     assert [line.split()[1] for line in steps if line.startswith("stage ")] == ["B", "B"] and "split p.s 4 tail=pad" in steps
 
 
 def test_rows_that_are_made_first_have_panels() -> None:
     """What would be computed again for each strip, or converted."""
     for name in ("dear_prologue", "gemm_f16"):
-        assert not any("128 <= M" in line for line in schedule(module(name), WIDE, Options()).kernels[0].schedule), name
+        assert not any("96 <= M" in line for line in schedule(module(name), WIDE, Options()).kernels[0].schedule), name
 
 
 @pytest.mark.parametrize("columns", [3, 4, 8, 9, 13, 16, 29, 45])
@@ -149,3 +149,12 @@ def test_columns_that_are_known_have_their_tiles(columns: int, steps: list[str])
     assert isinstance(known, Module)
     alike(known, {"M": 13, "K": 5}, FIRST_LANES)
     assert steps in [widths(s) for _, s in variants(known, FIRST_LANES)]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(("columns", "narrow"), [(28, 12), (31, 16), (21, 8)])
+def test_columns_whose_number_is_known_leave_one_narrow_strip(columns: int, narrow: int) -> None:
+    fixed = read(KERNELS["gemm"].read_text().replace("size N\n", "").replace("N", str(columns)))
+    assert isinstance(fixed, Module)
+    assert f"split j.t {narrow} tail=pad" in part(fixed, "8 <= M")
+    alike(fixed, {"M": 13, "K": 9})

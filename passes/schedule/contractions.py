@@ -15,17 +15,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field
 
-from ...ir.expr import Expr
+from ...ir.expr import ONE, TRUE, Expr, both, call, const, product
 from ...ir.instructions import SIDE, Dot, Tile
 from ...ir.kernel import Kernel
-from ...ir.record import changing
+from ...ir.record import changing, replace
+from ...ir.simplify import simplify
 from . import cost, dots, roles, sliding
-from .cost import FEW, FEW_OF_TILES, FEW_WORDS, SCREENED, Blocking, blocking, tile_blocking
-from .direct import direct, in_place, more_rows, streamed
+from .cost import FEW, FEW_OF_TILES, FEW_WORDS, PIECE_DEPTH, SCREENED, STRIP_WORK, Blocking, blocking, tile_blocking
+from .direct import direct, in_place, more_rows, streamed, tried_where
 from .dotted import dotted, turned
 from .own_panels import own_panels
 from .plan import Plan
 from .roles import Contraction
+from .straight import straightened
 from .strips import strips
 from .tiles import RegisterTile
 from .tree import StepError, reads
@@ -54,7 +56,7 @@ def contract(plan: Plan) -> bool:
     if found is not None and (not found.rows or not found.accumulator.dtype.is_float | found.accumulator.dtype.is_integer):
         found = None
     dot, tiles = (None, None) if found is None else instructions(plan, found)
-    parts = _Parts(plan)
+    parts = _Parts(plan, plan.kernel)
     if dot is None or dot.result.is_float:
         for attempt in (sliding.one_row, sliding.short_rows, sliding.panels, sliding.along_rows, sliding.along):
             parts.add(attempt)
@@ -62,6 +64,7 @@ def contract(plan: Plan) -> bool:
         return False
     if not parts.found:
         assert found is not None
+        found = straightened(plan, found)
         block = blocking(plan.target, found.accumulator.dtype)
         few = FEW_OF_TILES if tiles is not None else FEW if dot is None else FEW_WORDS
         if dot is None and in_place(plan, found):
@@ -75,6 +78,8 @@ def contract(plan: Plan) -> bool:
                 parts.add(lambda part, blocks=blocks: dotted(part, found, blocks))
         if dot is None:
             parts.add(lambda part: own_panels(part, found, block))
+        if dot is None and len(found.reduced) > 1:
+            parts.add(lambda part: _in_pieces(part, found, block))
         if not parts.complete:
             plan.note(
                 f"`{found.accumulator.name}` reuses {', '.join(found.row_operands)} along `{found.column}` and {', '.join(found.column_operands)} along "
@@ -92,6 +97,7 @@ class _Parts:
     """The variants of a kernel so far; complete when one of them needs no condition."""
 
     plan: Plan
+    kernel: Kernel  # without any of their steps
     found: list[tuple[Expr | None, Kernel]] = field(default_factory=list)
 
     @property
@@ -116,7 +122,7 @@ class _Parts:
         self.found.append((None, part.kernel))
 
     def chosen(self) -> Kernel:
-        return choose(self.plan.kernel, self.found) if len(self.found) > 1 else self.found[0][1]
+        return choose(self.kernel, self.found) if len(self.found) > 1 else self.found[0][1]
 
 
 def _few_columns(plan: Plan, found: Contraction | None) -> None:
@@ -151,6 +157,26 @@ def _packed(plan: Plan, found: Contraction, block: Blocking, dot: Dot | None, ti
     _Contract(plan, found, block).run()
 
 
+def _in_pieces(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
+    """Panels of one position of all reduced axes but the last, where these are not one: the condition on the sizes; None (and an unchanged plan) where it never holds or a step refuses."""
+    *outer, depth = (plan.loop(axis).stop for axis in found.reduced)
+    work = product((*(plan.loop(axis).stop for axis in (*found.rows, found.column)), depth))
+    least = STRIP_WORK * plan.target.lanes(found.accumulator.dtype)  # threads wait for one another twice in each piece
+    limits = ((const(PIECE_DEPTH), depth), (const(least), work), *((ONE, e) for e in outer))
+    condition = both(*(simplify(call("less_equal", a, b), plan.facts.known) for a, b in limits)) or TRUE
+    facts, plan.facts = plan.facts, replace(plan.facts, assumed=None if condition is TRUE else condition)
+
+    def steps() -> None:
+        if condition is not TRUE:
+            plan.do("decide")
+        _Contract(plan, found, block, pieces=True).run()
+
+    reason = "panels hold one position of all reduced axes but the last, and are copied as they lie"
+    found_condition = tried_where(plan, condition, reason, steps)
+    plan.facts = facts
+    return found_condition
+
+
 def screened(plan: Plan, depth: str, lanes: Sequence[str] = ()) -> None:
     """Panels with numbers that the instruction takes for zeros are multiplied without it; which these are is found when they have been packed, or (`lanes`) while they are."""
     earlier = plan.kernel
@@ -173,6 +199,7 @@ class _Contract:
     block: Blocking
     dot: Dot | None = None  # the instruction that multiplies
     instruction: str = ""  # the one on tiles that does so for many lanes
+    pieces: bool = False  # of the reduction, for each position of its axes but the last
     batch: str = ""
     row: str = ""
     depth: str = ""  # the reduction axis inside a block
@@ -211,7 +238,11 @@ class _Contract:
             plan.do("reorder", *order)
         self.batch = self.plan.collapsed(r.batch)
         self.row = self.plan.collapsed(r.rows)
-        self.depth = self.plan.collapsed(r.reduced)
+        if self.pieces:
+            *outer, self.depth = r.reduced
+            self.at = plan.collapsed(outer)
+        else:
+            self.depth = plan.collapsed(r.reduced)
 
     def signs(self, dot: Dot) -> None:
         """Where both operands have a sign and the instruction wants one without, the column operand is moved; what that adds depends on the row."""
@@ -232,10 +263,11 @@ class _Contract:
         plan = self.plan
         length = plan.extent(self.depth)
         depth = self.block.deep * (1 if self.dot is None else self.dot.neighbours)
-        if length is not None and length <= depth:
+        if length is None or length > depth:
+            plan.do("split", self.depth, depth)
+            self.at, self.depth = plan.collapsed((*((self.at,) if self.at else ()), f"{self.depth}.0")), f"{self.depth}.1"
+        if not self.at:
             return
-        plan.do("split", self.depth, depth)
-        self.at, self.depth = f"{self.depth}.0", f"{self.depth}.1"
         self.homeless = plan.tried("accumulate", self.at, into=self.roles.output, outside=self.batch or self.row)
 
     def tile(self) -> None:

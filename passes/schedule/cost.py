@@ -34,7 +34,7 @@ TURNED_DEPTH = (
 )
 DOTTED_BLOCKED = 16  # and rows for which they are read so in blocks; with more they are packed
 OWN_ROWS = 128  # rows for which each thread packs its own panels of columns
-STRIP_ROWS = 64  # rows of each thread from which on it packs strips of columns for itself (48 by 512 by 2000: 0.91 × as fast as panels of each thread's own columns; 64 by 512 by 128 1.12 ×)
+STRIP_ROWS = 48  # rows of each thread from which on it packs strips of columns for itself (two threads, f32, against panels of each thread's own columns: 112×1000×1000 0.99, 96×512×2000 1.05, 100×512×512 1.09, 112×300×300 1.15, 120×512×200 1.36, 64×512×2000 0.91 × as fast)
 STRIP_DEPTH = 32  # and elements of the reduction: with fewer, what takes the time is the result, which strips go through in short pieces (1000 × 16 × 1000: 0.85 × as fast as whole rows)
 STRIP_TILES = 64  # tiles of rows that strips go by before the next rows: what they read of 512 along the reduction stays in the second cache
 # Multiply-adds for each lane of a vector from which on strips are packed, and up to which rows that are read in place are no slower than panels of them.  (Golden Cove, one thread, f32, arrays 16 bytes off a line, against
@@ -44,6 +44,7 @@ MOST_SIDE_WORK = (
     1 << 22
 )  # the same where a tile's rows lie side by side, so that each step reads another line (one thread, f32, against panels: 256³ 1.08, 384³ 1.07, 512³ 0.96 × as fast)
 SCREENED = 8  # registers that do not accumulate where two ways to multiply meet after a tile: clang 14 spills accumulators inside the loop with fewer
+PIECE_DEPTH = 64  # of the last axis of a reduction from which on shared panels hold one position of the others (two threads: 3×70×1301×81 1.6, 4×700×301×801 1.2, 8×1000×500×1000 1.1 × as fast; 50×60×64×40, with little work in each, 0.66)
 STREAM_TILES = 8  # column tiles whose sums stay in the first cache while the column operand streams by
 SHARE = (
     8 << 20

@@ -30,20 +30,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ...ir.expr import TRUE, Expr, call, const, mod, product, var
+from ...ir.expr import TRUE, Expr, call, const, mod, product
 from ...ir.kernel import Alloc, Store, expressions, statements
-from ...ir.polynomial import degree, poly
 from ...ir.record import changing
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
 from .. import costs
 from . import roles
-from .affine import inside, stride
+from .affine import stride
 from .cost import FEW, STREAM_DEPTH, STREAM_TILES, UNPACKED, VECTORS, Blocking, InPlace, first_lanes
 from .plan import Plan
 from .roles import Contraction
+from .straight import is_straight
 from .tiles import RegisterTile
-from .tree import StepError, all_loops, around, loads_in
+from .tree import StepError, all_loops, loads_in
 
 
 def direct(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW) -> Expr | None:
@@ -252,22 +252,10 @@ def _rows(plan: Plan, found: Contraction, block: Blocking) -> tuple[str, ...]:
     for k in range(len(rows) - 1):
         saved = plan.kernel
         joined = plan.collapsed(rows[k:])
-        if _is_straight(plan, joined):
+        if is_straight(plan, joined):
             return (*rows[:k], joined)
         plan.kernel = saved
     return rows
-
-
-def _is_straight(plan: Plan, axis: str) -> bool:
-    """Whether every address is linear in the axis."""
-    loop = plan.loop(axis)
-    known = inside(around(plan.kernel, axis), plan.facts.known)
-    touched = [(s.buffer, s.index) for s in statements((loop,)) if isinstance(s, Store)]
-    touched += [(n.attr, n.args) for s in statements((loop,)) for e in expressions(s) for n in loads_in(e)]
-    addresses = [simplify(plan.facts.buffers[b].address(index), known) for b, index in touched if b in plan.facts.buffers]
-    return all(degree(poly(a), var(axis)) == 1 for a in addresses if axis in a.names) and not any(
-        axis in n.names for a in addresses for m in poly(a) for n in m if n.op != "var"
-    )
 
 
 def _is_guarded(plan: Plan, buffer: str, column: str) -> bool:

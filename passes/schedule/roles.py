@@ -12,6 +12,7 @@ from ...ir.dtypes import DType
 from ...ir.expr import ONE, ZERO, Expr, var
 from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Store, expressions, statements
 from ...ir.polynomial import poly
+from ...ir.simplify import simplify
 from .affine import stride
 from .tree import Facts, loads_in, local_buffers
 
@@ -126,7 +127,7 @@ def contraction(kernel: Kernel, facts: Facts, column: str | None = None) -> Cont
         return None
     kept, store = found.kept, found.store
     operands = [(n.attr, n.names & set(kept)) for n in found.operands]
-    column = column or _column(kept, operands, facts.buffers[store.buffer].address(store.index))
+    column = column or _column(kept, operands, simplify(facts.buffers[store.buffer].address(store.index), facts.known))
     if column is None:
         return None
     column_side = [(b, axes) for b, axes in operands if column in axes]

@@ -23,6 +23,7 @@ from ...ir.kernel import (
     Let,
     Loop,
     Module,
+    Prefetch,
     Region,
     Stmt,
     Store,
@@ -273,7 +274,7 @@ def rename(block: Block, names: Mapping[str, str]) -> Block:
                 return Let(names.get(s.name, s.name), s.value)
             case Alloc():
                 return Alloc(replace(s.buffer, name=names[s.buffer.name])) if s.buffer.name in names else s
-            case Store():
+            case Store() | Prefetch():
                 return replace(s, buffer=names[s.buffer]) if s.buffer in names else s
             case _:
                 return s
