@@ -422,14 +422,14 @@ def both(*conditions: Expr | None) -> Expr | None:
 
 
 def product(factors: Iterable[Expr]) -> Expr:
-    result = ONE
+    result: Expr | None = None
     for f in factors:
-        result = result * f
-    return result
+        result = f if result is None else mul(result, f)
+    return ONE if result is None else result
 
 
 def total(terms: Iterable[Expr]) -> Expr:
-    result = ZERO
+    result: Expr | None = None
     for t in terms:
-        result = result + t
-    return result
+        result = t if result is None else add(result, t)
+    return ZERO if result is None else result
