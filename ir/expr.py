@@ -172,13 +172,15 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -
     found.typed = found.canonical = False
     position = (dtype is INDEX or dtype is bool_) and op not in _NO_POSITIONS
     if args:
-        names, buffers = args[0].names, args[0].buffers
+        names = buffers = _NO_NAMES
         for a in args:
-            position = position and a.is_position
-            if a.names is not names and a.names:
-                names = names | a.names if names else a.names
-            if a.buffers is not buffers and a.buffers:
-                buffers = buffers | a.buffers if buffers else a.buffers
+            if not a.is_position:
+                position = False
+            # nearly always one set holds the other: expressions share it
+            if a.names is not names and not a.names <= names:
+                names = a.names if names <= a.names else names | a.names
+            if a.buffers is not buffers and not a.buffers <= buffers:
+                buffers = a.buffers if buffers <= a.buffers else buffers | a.buffers
     else:
         names = frozenset((str(attr),)) if op in _NAMED else frozenset((f"${attr}",)) if op == "axis" else _NO_NAMES
         buffers = _NO_NAMES
@@ -420,14 +422,14 @@ def both(*conditions: Expr | None) -> Expr | None:
 
 
 def product(factors: Iterable[Expr]) -> Expr:
-    result = ONE
+    result: Expr | None = None
     for f in factors:
-        result = result * f
-    return result
+        result = f if result is None else mul(result, f)
+    return ONE if result is None else result
 
 
 def total(terms: Iterable[Expr]) -> Expr:
-    result = ZERO
+    result: Expr | None = None
     for t in terms:
-        result = result + t
-    return result
+        result = t if result is None else add(result, t)
+    return ZERO if result is None else result

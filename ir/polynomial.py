@@ -27,7 +27,11 @@ def key(e: Expr) -> str:
     if e.key is None:
         for n in postorder(e):
             if n.key is None:
-                text = f"{n.op}.{n.dtype.name}:{n.attr}" if not n.args else f"{n.op}.{n.dtype.name}:{n.attr}({','.join([key(a) for a in n.args])})"
+                text = (
+                    f"{n.op}.{n.dtype.name}:{n.attr}"
+                    if not n.args
+                    else f"{n.op}.{n.dtype.name}:{n.attr}({','.join([a.key or key(a) for a in n.args])})"
+                )
                 n.key = text if len(text) < 256 else n.op + blake2b(text.encode(), digest_size=16).hexdigest()
     assert e.key is not None
     return e.key
@@ -103,14 +107,11 @@ def poly(e: Expr) -> Poly:
         return known
     if e.op not in _LINEAR:
         return {(e,): 1}
-    if e.op != "neg":
-        a, b = e.args
-        if (a.poly is not None or a.op not in _LINEAR) and (b.poly is not None or b.op not in _LINEAR):  # all that it is made of is known
-            made = combined(e.op, [poly(a), poly(b)])
-            if made is None:
-                return atom(e)
-            e.poly = made
-            return made
+    known = _of_few(e)
+    if known is not None:
+        if (e,) not in known:  # what refers to itself would never be forgotten
+            e.poly = known
+        return known
     done: dict[Expr, Poly] = {}
     stack = [e]
     while stack:
@@ -129,6 +130,50 @@ def poly(e: Expr) -> Poly:
     if (e,) not in done[e]:  # what refers to itself would never be forgotten
         e.poly = done[e]
     return done[e]
+
+
+def _of_few(e: Expr) -> Poly | None:
+    """`poly` of a product or of a sum of products, which nearly all are, as `add` builds it: a chain of terms that are no sums themselves; None for others."""
+    if e.op != "add":
+        return _of_product(e)
+    result = _of_product(e.args[1])
+    terms: list[Poly] = []
+    while result is not None:
+        terms.append(result)
+        e = e.args[0]
+        if e.op != "add" or e.poly is not None:
+            break
+        result = _of_product(e.args[1])
+    first = None if result is None else _of_product(e)
+    if first is None:
+        return None
+    sum_ = dict(first)
+    for p in reversed(terms):
+        for m, c in p.items():
+            c += sum_.get(m, 0)
+            if c:
+                sum_[m] = c
+            else:
+                del sum_[m]
+    return sum_
+
+
+def _of_product(e: Expr) -> Poly | None:
+    """`poly` of what is no sum, or of what it is known of; None for products of several terms that are not."""
+    if e.poly is not None:
+        return e.poly
+    if e.op not in _LINEAR:
+        return poly(e)
+    if e.op == "neg":
+        return None
+    a, b = e.args
+    if (a.poly is None and a.op in _LINEAR) or (b.poly is None and b.op in _LINEAR):
+        return None
+    made = combined(e.op, [poly(a), poly(b)])
+    if made is None:
+        return atom(e)
+    e.poly = made
+    return made
 
 
 def composed(p: Poly, by: Mapping[Expr, Expr]) -> Poly | None:
@@ -208,8 +253,10 @@ def order(m: Monomial) -> tuple[int, list[str]]:
 
 def expr(p: Poly) -> Expr:
     """The canonical expression of a polynomial: ((a·b)·c + …) + constant, terms in a fixed order."""
+    if len(p) > 1:
+        p = {m: p[m] for m in sorted(p, key=order)}
     result: Expr | None = None
-    for m in sorted(p, key=order) if len(p) > 1 else p:
+    for m in p:
         term: Expr | None = None
         for a in m:
             term = a if term is None else make("mul", INDEX, (term, a))
@@ -221,6 +268,8 @@ def expr(p: Poly) -> Expr:
     if result is None:
         return ZERO
     result.canonical = result.op in _LINEAR
+    if result.canonical and result.poly is None and all(len(m) <= MOST_FACTORS for m in p):
+        result.poly = p
     return result
 
 

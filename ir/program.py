@@ -246,11 +246,12 @@ def statements(block: Block) -> Iterator[Stmt]:
     while stack:
         s = stack.pop()
         yield s
-        if isinstance(s, (For, While, Region)):
-            stack += s.body[::-1]
-        elif isinstance(s, If):
-            stack += s.orelse[::-1]
-            stack += s.body[::-1]
+        kind = type(s)
+        if kind is For or kind is While or kind is Region:
+            stack += s.body[::-1]  # pyright: ignore[reportAttributeAccessIssue]
+        elif kind is If:
+            stack += s.orelse[::-1]  # pyright: ignore[reportAttributeAccessIssue]
+            stack += s.body[::-1]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache, cached_property
+from operator import attrgetter
 from types import CodeType, FunctionType
 from typing import Any, TypeVar, dataclass_transform
 
@@ -99,28 +100,30 @@ class _Told:
 
 
 def _maker(cls: type) -> Callable[..., None]:
-    scope: dict[str, Any] = {"MISSING": MISSING}
-    names: list[str] = []
-    parameters, body, defaults = ["self"], [], []
-    for name, f in _fields[cls].items():
-        here, k = f"field_{len(names)}", len(names)
-        value, default = here, f.default
-        if default is not MISSING:
-            scope[f"of_{k}"] = default
-        elif f.default_factory is not MISSING:
-            scope[f"of_{k}"] = f.default_factory
-            value = f"of_{k}() if {here} is MISSING else {here}"
-        given = f"of_{k}" in scope
-        if f.init:
-            parameters.append(here)
-            defaults += [default] if given else []
-            body.append(f"self.{here} = {value}")
-        elif given:
-            body.append(f"self.{here} = of_{k}{'' if default is not MISSING else '()'}")
-        names.append(name)
-    if hasattr(cls, "__post_init__"):
-        body.append("self.__post_init__()")
-    return _method(f"def __init__({', '.join(parameters)}):\n    {'; '.join(body) or 'pass'}", names, scope, tuple(defaults))
+    """`__init__`: what no caller gives (`init=False`) stands behind all others, with its default."""
+    fields_of = _fields[cls]
+    names = [name for name, f in fields_of.items() if f.init] + [name for name, f in fields_of.items() if not f.init and _is_made(f)]
+    defaults = tuple([fields_of[name].default for name in names if _is_made(fields_of[name])])
+    factories = [(name, f.default_factory) for name, f in fields_of.items() if f.default_factory is not MISSING]  # a value of its own for each record
+    made = hasattr(cls, "__post_init__")
+    parameters = ", ".join(["self", *(f"field_{k}" for k in range(len(names)))])
+    body = [f"self.field_{k} = field_{k}" for k in range(len(names))]
+    if not factories and not made:
+        return _method(f"def __init__({parameters}):\n    {'; '.join(body) or 'pass'}", names, {}, defaults)
+
+    def finish(self: Any) -> None:
+        for name, factory in factories:
+            if getattr(self, name) is MISSING:
+                setattr(self, name, factory())
+        if made:
+            self.__post_init__()
+
+    return _method(f"def __init__({parameters}):\n    {'; '.join([*body, 'finish(self)'])}", names, {"finish": finish}, defaults)
+
+
+def _is_made(f: Field[Any]) -> bool:
+    """Whether a field has a value where none is given."""
+    return f.default is not MISSING or f.default_factory is not MISSING
 
 
 def _later(name: str, own_class: list[type]) -> Callable[..., Any]:
@@ -128,21 +131,26 @@ def _later(name: str, own_class: list[type]) -> Callable[..., Any]:
 
     def method(self: Any, *others: Any, **named: Any) -> Any:
         (cls,) = own_class
-        if name == "__init__":
-            made = _maker(cls)
-        elif name == "__eq__":
-            names = [n for n, f in _fields[cls].items() if f.compare]
-            compared = "".join(f"self.field_{k}, " for k in range(len(names)))
-            text = f"({compared}) == ({compared.replace('self.', 'other.')}) if other.__class__ is self.__class__ else NotImplemented"
-            made = _method(f"def __eq__(self, other): return {text}", names)
-        else:
-            names = [n for n, f in _fields[cls].items() if (f.compare if f.hash is None else f.hash)]
-            hashed = "".join(f"self.field_{k}, " for k in range(len(names)))
-            made = _method(f"def __hash__(self): return hash(({hashed}))", names)
+        made = _maker(cls) if name == "__init__" else _equal(cls) if name == "__eq__" else _hashed(cls)
         setattr(cls, name, made)
         return made(self, *others, **named)
 
     return method
+
+
+def _equal(cls: type) -> Callable[[Any, Any], Any]:
+    values = _values([name for name, f in _fields[cls].items() if f.compare])
+    return lambda self, other: values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
+
+
+def _hashed(cls: type) -> Callable[[Any], int]:
+    values = _values([name for name, f in _fields[cls].items() if (f.compare if f.hash is None else f.hash)])
+    return lambda self: hash(values(self))
+
+
+def _values(names: list[str]) -> Callable[[Any], Any]:
+    """What tells one record of a class from another, as a tuple."""
+    return attrgetter(*names) if len(names) > 1 else lambda self: tuple([getattr(self, name) for name in names])
 
 
 def _method(text: str, names: list[str], scope: dict[str, Any] | None = None, defaults: tuple[Any, ...] = ()) -> Callable[..., Any]:

@@ -25,6 +25,7 @@ from ..ir.graph import Graph, Node, Shape, View, const_node, elementwise, gather
 from ..ir.primops import OPS
 from ..ir.target import Options, Target
 from ..ir.walks import leaves
+from .reading import factors
 
 FEW = 16  # elements of an axis, as a constant: so few sums are better kept side by side than added to in turn
 IN_MEMORY = frozenset({"input", "contiguous", "gather", "scatter", "update", "scan"})
@@ -59,20 +60,6 @@ def _picked(node: Node, target: Target, options: Options) -> Node | None:
         if made is not None:
             return made
     return None
-
-
-def factors(v: View) -> list[View]:
-    """The factors of a value, over the axes of its user."""
-    found: list[View] = []
-    stack = [v]
-    while stack:
-        x = stack.pop()
-        if x.node.op == "mul" and x.domain is None:
-            inside = {axis(k): e for k, e in enumerate(x.index)}
-            stack += [a.through(inside) for a in reversed(x.node.args)]
-        else:
-            found.append(x)
-    return found
 
 
 def _inside(v: View) -> list[View]:
@@ -195,4 +182,4 @@ def _scattered(node: Node, pick: _Pick, rest: list[View], domain: Shape) -> Node
     return make("contiguous", node.dtype, node.shape, (identity(total),), span=node.span)
 
 
-__all__ = ["factors", "pick"]
+__all__ = ["pick"]

@@ -15,6 +15,20 @@ def several_reductions(nodes: Iterable[Node]) -> bool:
     return sum(n.op in ("reduce", "nest", "cascade") for n in nodes) > 1
 
 
+def factors(v: View) -> list[View]:
+    """The factors of a value, over the axes of its user."""
+    found: list[View] = []
+    stack = [v]
+    while stack:
+        x = stack.pop()
+        if x.node.op == "mul" and x.domain is None:
+            inside = {axis(k): e for k, e in enumerate(x.index)}
+            stack += [a.through(inside) for a in reversed(x.node.args)]
+        else:
+            found.append(x)
+    return found
+
+
 def reads_of(value: View) -> Iterable[View]:
     """What a value is made of: every view, over the domain of the value's user, that is no pointwise operator."""
     seen: set[tuple[Node, Any]] = set()

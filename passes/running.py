@@ -23,6 +23,7 @@ from ..ir.primops import COMBINERS
 from ..ir.simplify import prove_le
 from ..ir.target import Options, Target
 from ..ir.walks import leaves
+from .reading import factors
 
 FEW = 16  # positions, as a constant: so few are better worked out side by side
 
@@ -44,8 +45,6 @@ def running(ir: Graph, target: Target, options: Options) -> Graph:
 
 
 def _running(node: Node, known: Known, options: Options) -> Node | None:
-    from .pick import factors
-
     r, length, combiner = node.rank, node.attr.extents[0], node.attr.combiner
     parts = factors(node.args[0]) if combiner == "add" else [node.args[0]]
     outside = {"0": 0, "1": 1, "min": node.dtype.min, "max": node.dtype.max}[COMBINERS[combiner].identity]

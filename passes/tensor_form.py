@@ -34,11 +34,11 @@ from .lift import Lift, Operand, places
 from .loop_events import Events
 from .loop_order import Order
 from .loop_records import Event, Scan, stamped
-from .overlaps import Turned
 from .stored_box import box_of, covering, whole
 
 if TYPE_CHECKING:
     from .loop_slices import Slice
+    from .overlaps import Turned
 
 _IN_MEMORY = frozenset({"nest", "update", "scatter", "scan"})
 

@@ -264,6 +264,8 @@ def rename(block: Block, names: Mapping[str, str]) -> Block:
 
     def one(s: Stmt) -> Stmt:
         match s:
+            case Store() if s.buffer in names:
+                return Store(names[s.buffer], s.index, s.value, s.combiner, s.span, s.stream)
             case Loop():
                 return Loop(names.get(s.axis, s.axis), s.start, s.stop, walk(s.body), s.kind, s.step, s.span)
             case While() | Region():
@@ -272,10 +274,10 @@ def rename(block: Block, names: Mapping[str, str]) -> Block:
                 return If(s.condition, walk(s.body), walk(s.orelse))
             case Let():
                 return Let(names.get(s.name, s.name), s.value)
-            case Alloc():
-                return Alloc(replace(s.buffer, name=names[s.buffer.name])) if s.buffer.name in names else s
-            case Store() | Prefetch():
-                return replace(s, buffer=names[s.buffer]) if s.buffer in names else s
+            case Alloc() if s.buffer.name in names:
+                return Alloc(replace(s.buffer, name=names[s.buffer.name]))
+            case Prefetch() if s.buffer in names:
+                return replace(s, buffer=names[s.buffer])
             case _:
                 return s
 
