@@ -17,7 +17,7 @@
                 | "while" expr ["max" expr] ":" block
                 | "region" ":" block                                       run by every thread of one team
                 | "barrier"                                                the threads of the region wait for one another
-                | "prefetch" NAME "[" expr, … "]" "ahead" expr              a hint: what stands so many elements behind the position, in memory or beyond its end, is read soon
+                | "prefetch" NAME "[" expr, … "]" "ahead" expr ["cache" INT]    a hint: what stands so many elements behind the position, in memory or beyond its end, is read soon; into the second cache
                 | "check" expr "code" INT                                  leave with this error code where the condition is false
 
 KIND of an axis: serial (the default) · elastic (in order; iterations beyond the bounds, as far as other iterations of the loops around have them, would change nothing; nor would those of the loops inside whose bounds move with the same loops) · parallel (iterations independent: any order, any thread) · reduce (accumulations only: any order up to rounding) ·
@@ -163,6 +163,7 @@ class Prefetch:
     buffer: str
     index: tuple[Expr, ...]
     ahead: Expr  # elements
+    cache: int = 1  # into which it is to come: the first, or only as near as the second
 
 
 Stmt = Loop | Let | Alloc | Store | If | While | Region | Barrier | Check | Prefetch
@@ -362,7 +363,7 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
             case Check():
                 return replace(s, condition=change(s.condition))
             case Prefetch():
-                return Prefetch(s.buffer, several(s.index), change(s.ahead))
+                return replace(s, index=several(s.index), ahead=change(s.ahead))
             case _:
                 return s
 

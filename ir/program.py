@@ -17,7 +17,7 @@
                 | "if" expr ":" block ["else" ":" block] | "while" expr ":" block
                 | "region" ["serial_if" expr] ":" block | "barrier"
                 | "call" NAME "(" (expr | NAME), … ")"                     a name of a buffer is passed by pointer
-                | "prefetch" NAME "[" expr "]"                             a hint: this element is read soon; there need not be one
+                | "prefetch" NAME "[" expr "]" ["cache" INT]               a hint: this element is read soon; there need not be one
                 | "multiply" NAME INT "by" INT ["anew"] "into" tile "from" tile "and" tile "over" expr    an instruction on tiles: see `Multiply`
                 | "tiles" ("begin" | "end")                                a thread's tile registers: `multiply` stands between the two
                 | "fail" INT                                               leave with an error code; inside a parallel loop it sets the sticky flag instead
@@ -156,6 +156,7 @@ class Fail:
 class Prefetch:
     buffer: str
     address: Expr
+    cache: int = 1  # into which it is to come: the first, or only as near as the second
 
 
 @record
@@ -327,7 +328,7 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
                 body, serial_if = map_expressions(s.body, change), optional(s.serial_if)
                 return s if body is s.body and serial_if is s.serial_if else Region(body, serial_if)
             case Prefetch():
-                return Prefetch(s.buffer, change(s.address))
+                return replace(s, address=change(s.address))
             case Multiply():
                 (a, *left), (b, *right) = s.left, s.right
                 moved = {"left": (a, *map(change, left)), "right": (b, *map(change, right))}

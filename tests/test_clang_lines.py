@@ -103,3 +103,12 @@ def test_rows_that_go_together_are_summed_as_alone(target: str) -> None:
         np.testing.assert_allclose(f(a, x), a.astype(float) @ x, rtol=1e-4, atol=1e-4, err_msg=f"{m}×{n}, seed {SEED}")
         same = f(np.repeat(a[:1], m, axis=0), x)
         assert (same == same[0]).all(), f"{m}×{n}: a row's sum depends on where it stands"
+
+
+def test_the_next_long_row_comes_no_nearer_than_the_second_cache() -> None:
+    """In the first it would take the place of the row that is worked on; rows of which several are there at once come to it."""
+    f = luminal.compile("softmax", runtime="clang", target="x86-64-v3")
+    hints = [line.strip().removesuffix(";") for line in f.source.splitlines() if "__builtin_prefetch" in line and ")X + " in line]
+    near, far = [h for h in hints if not h.endswith(", 0, 2)")], [h for h in hints if h.endswith(", 0, 2)")]
+    assert far
+    assert near

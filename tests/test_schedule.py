@@ -271,7 +271,7 @@ kernel centred_0(X, Y):
     after = schedule(before, CPU, Options())
     most = CPU.l2 // cost.NEXT_ROW
     assert [line for line in after.kernels[0].schedule if line.startswith("prefetch")] == [
-        "prefetch X q.0 i most=4096", f"prefetch X j.0 i places={cost.PLACES} most={most} over=4096",
+        "prefetch X q.0 i most=4096", f"prefetch X j.0 i places={cost.PLACES} most={most} over=4096 cache=2",
     ]  # fmt: skip
     same(before, after)
 
@@ -332,5 +332,5 @@ def test_half_of_the_next_row_is_asked_for_by_the_loop_that_only_stores() -> Non
     assert isinstance(before, Module)
     after = schedule(before, replace(CPU, vector_bytes=64, l2=1 << 20), Options())
     hints = [line for line in after.kernels[0].schedule if line.startswith("prefetch X q.0 ")]
-    assert hints == [f"prefetch X q.0 i places={cost.PLACES} most={(1 << 20) // cost.NEXT_ROW} then=j.0"]
+    assert hints == [f"prefetch X q.0 i places={cost.PLACES} most={(1 << 20) // cost.NEXT_ROW} then=j.0 cache=2"]
     same(before, after)

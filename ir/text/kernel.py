@@ -63,7 +63,8 @@ def _show_statement(s: Stmt) -> str:
         case Barrier():
             return "barrier"
         case Prefetch():
-            return f"prefetch {word(s.buffer)}{show_list(s.index)} ahead {show_expr(s.ahead)}"
+            cache = f" cache {s.cache}" if s.cache > 1 else ""
+            return f"prefetch {word(s.buffer)}{show_list(s.index)} ahead {show_expr(s.ahead)}{cache}"
         case Check():
             return f"check {show_expr(s.condition)} code {s.code}"
 
@@ -161,7 +162,8 @@ def _read_statement(source: Source, line: Line, scope: Scope) -> Stmt:
             name = _known_buffer(line, scope)
             index = expression_list(line, scope)
             line.expect("ahead")
-            return Prefetch(name, index, expression(line, scope))
+            ahead = expression(line, scope)
+            return Prefetch(name, index, ahead, line.integer() if line.accept("cache") else 1)
         case _:
             condition = expression(line, scope)
             line.expect("code")

@@ -108,7 +108,8 @@ def _show_statement(s: Stmt) -> str:
         case Barrier():
             return "barrier"
         case Prefetch():
-            return f"prefetch {word(s.buffer)}[{show_expr(s.address)}]"
+            cache = f" cache {s.cache}" if s.cache > 1 else ""
+            return f"prefetch {word(s.buffer)}[{show_expr(s.address)}]{cache}"
         case Multiply():
             tiles = [f"{word(name)}{show_list(at)}" for name, *at in ((s.buffer, s.address, s.row), s.left, s.right)]
             anew = " anew" if s.anew else ""
@@ -225,7 +226,7 @@ def _read_statement(source: Source, line: Line, scope: Scope) -> Stmt:
         case "prefetch":
             name, address = _element(line, scope)
             line.expect("]")
-            return Prefetch(name, address)
+            return Prefetch(name, address, line.integer() if line.accept("cache") else 1)
         case "multiply":
             return _read_multiply(line, scope)
         case "tiles":

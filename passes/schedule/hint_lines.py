@@ -82,7 +82,7 @@ def in_order(hints: Block, loop: Loop, held: Buffer, known: Known) -> Block:
     piece = max(step, line)
     turn = floordiv(var(loop.axis), const(piece // step)) * count + turn
     begin = {var(x.axis): ZERO for x in (loop, *nest)}
-    hints = tuple(Prefetch(h.buffer, tuple(substitute(e, begin) for e in h.index), h.ahead + turn * piece) for h in asked)
+    hints = tuple(replace(h, index=tuple(substitute(e, begin) for e in h.index), ahead=h.ahead + turn * piece) for h in asked)
     for x in reversed(nest):
         hints = (with_body(x, hints),)
     return hints

@@ -33,6 +33,7 @@ def prefetch(
     most: int = 0,
     over: int = 0,
     then: str = "",
+    cache: int = 1,
 ) -> Kernel:
     """Ask, in each iteration of a loop, for what the next iteration of a loop around it (or the one so many `trips` on), or of itself, reads of a buffer there.
 
@@ -97,8 +98,12 @@ def prefetch(
 
     What decides is read under no condition, is made of integers, and the kernel does not write it.
 
+    With `cache=2`, it comes no nearer than the second cache: what the row that is worked on holds of the first stays there.
+
     With `least`, memory is asked only where the buffer has so many bytes or more: one that the caches hold needs no hints, which take the place of loads.
     """
+    if cache not in (1, 2):
+        raise StepError(f"prefetch: `cache` is 1 or 2, not {cache}")
     path = around(kernel, axis)
     loop = path[-1]
     if not any(isinstance(s, Loop) and s.axis == row for s in (path[:-1] if bytes else path)):
@@ -124,7 +129,7 @@ def prefetch(
         block, inner = inner, block
         read = next((n for n in found if stride(address_of(n), block.axis) == 1), None)
     several = inner is block and len({n for n in found if stride(address_of(n), block.axis) == 1}) > 1  # rows side by side
-    if (read is None or several) and near and not (bytes or least or most or over or places > 1):
+    if (read is None or several) and near and not (bytes or least or most or over or places > 1 or cache > 1):
         hints = in_pieces(kernel, loop, held, const(near // held.dtype.bytes), known)
         return replace_loop(kernel, axis, lambda x: (with_body(x, (*hints, *x.body)),))
     if read is None:
@@ -161,7 +166,7 @@ def prefetch(
     where = {var(axis): ZERO} if places > 1 else {}
 
     def hints_at(starts: Sequence[Expr]) -> Block:
-        hints: Block = tuple(Prefetch(buffer, tuple(substitute(e, {**where, var(block.axis): at}) for e in read.args), ahead) for at in starts)
+        hints: Block = tuple(Prefetch(buffer, tuple(substitute(e, {**where, var(block.axis): at}) for e in read.args), ahead, cache) for at in starts)
         if inner.axis in read.names and inner is not block:
             line = fresh(f"{inner.axis}.p", names_taken(kernel))
             hints = (Loop(line, ZERO, inner.stop, substitute_block(hints, {var(inner.axis): var(line)}), "unroll"),)

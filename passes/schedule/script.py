@@ -89,7 +89,9 @@ STEPS: dict[str, Step] = {
     "align": Step("streams.align", "nn", {"least": "i"}),
     "stream_store": Step("streams.stream_store", "n", {"least": "i"}),
     "prefetch": Step(
-        "prefetches.prefetch", "nnn", {"trips": "i", "bytes": "i", "near": "i", "least": "i", "places": "i", "most": "i", "over": "i", "then": "n"}
+        "prefetches.prefetch",
+        "nnn",
+        {"trips": "i", "bytes": "i", "near": "i", "least": "i", "places": "i", "most": "i", "over": "i", "then": "n", "cache": "i"},
     ),
     "prefetch_panel": Step("panels_ahead.prefetch_panel", "nnnn"),
     "prefetch_chunk": Step("panels_ahead.prefetch_chunk", "nnnn"),

@@ -40,9 +40,13 @@ def prefetched(plan: Plan) -> None:
         dear = width * plan.facts.buffers[buffer].dtype.bytes <= LINE
         over = {"over": PAGE} if under else {}
         later = next(iter(prefetches.as_long(plan.kernel, axis, row)), None)
-        if later and not under and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, then=later):
+        if (
+            later
+            and not under
+            and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, then=later, cache=cost.NEXT_ROW_CACHE)
+        ):
             plan.note(f"{note}, in {cost.PLACES} places at once, and `{later}` for half of it")
-        elif (not dear or under) and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, **over):
+        elif (not dear or under) and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, **over, cache=cost.NEXT_ROW_CACHE):
             plan.note(f"{note}, in {cost.PLACES} places at once")
         elif not plan.tried("prefetch", buffer, axis, row):
             plan.note(note)
