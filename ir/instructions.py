@@ -17,8 +17,10 @@ Division by one number after the other takes a machine longer than multiplying (
 What is rounded to bf16 anyway needs no more digits (`passes/schedule/rough.py`).
 
     ins.weight:f32(x, least)        0 where x < least, else e^x, for x <= 0 (NaN stays)
+    ins.exp_inside:f32(x)           e^x, for |x| <= 87 (NaN stays)
 
-Weights beside the largest score are of this kind (`passes/nest_kept.py`): what an exponential asks about infinities and small results is known of them.
+Weights beside the largest score are of the first kind (`passes/nest_kept.py`): what an exponential asks about infinities and small results is known of them; so it is of what
+lies within bounds (`passes/spare_bounds.py`).
 
 Some machines have them for tiles too, with registers of their own.  Kernels write that out, as loops of the kind `tile` around the instruction for one lane (`passes/schedule/tensors.py`); programs
 have a statement for it, which goes on along the reduction (`Multiply` in `ir/program.py`).
@@ -119,12 +121,24 @@ class RoughExp(NamedTuple):
 
 
 class Weight(NamedTuple):
-    """e^x of an x that is at most 0; 0 below `least`, which is -100 or above."""
+    """e^x of an x that is at most 0; 0 below `least`, which is -105 or above."""
 
     name: str
 
     def meaning(self, x: Any, least: Any) -> Any:
         return _exp_from(x, least)
+
+
+class ExpInside(NamedTuple):
+    """e^x of an x between -`INSIDE` and `INSIDE`: the result is a normal number, or NaN."""
+
+    name: str
+
+    def meaning(self, x: Any) -> Any:
+        """That nothing is asked changes how it is computed, not what."""
+        import numpy as np
+
+        return np.exp(x)
 
 
 class Rounded(NamedTuple):
@@ -156,8 +170,10 @@ ROUGH = 2.0**-13
 ROUGH_EXP = RoughExp("rough_exp")
 ROUNDED = Rounded("rounded")
 WEIGHT = Weight("weight")
-LANE_BY_LANE: dict[str, RoughExp | Rounded | Weight] = {
-    i.name: i for i in (ROUGH_EXP, ROUNDED, WEIGHT)
+INSIDE = 87.0
+EXP_INSIDE = ExpInside("exp_inside")
+LANE_BY_LANE: dict[str, RoughExp | Rounded | Weight | ExpInside] = {
+    i.name: i for i in (ROUGH_EXP, ROUNDED, WEIGHT, EXP_INSIDE)
 }  # beside `INSTRUCTIONS`, those that kernels may hold
 TILES: dict[str, Tile] = {
     t.name: t

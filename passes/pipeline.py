@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 
 from ..ir.errors import CompilerBug, LuminalError
-from ..ir.instructions import QUOTIENT
+from ..ir.instructions import EXP_INSIDE, QUOTIENT, WEIGHT
 from ..ir.record import record
 from ..ir.target import Options, Target
 from .reading import several_reductions
@@ -190,9 +190,17 @@ PIPELINE: tuple[Pass, ...] = (
         "unroll",
         "program",
         "program",
-        "last: it counts what an iteration is in the end",
+        "it counts what an iteration is in the end",
         frozenset({2, 3}),
         when=lambda ir, target, options: not target.gpu,
+    ),
+    Pass(
+        "spare_bounds",
+        "program",
+        "program",
+        "last: whatever counts operations knows the functions by their names",
+        frozenset({2, 3}),
+        when=lambda ir, target, options: bool({EXP_INSIDE.name, WEIGHT.name} & target.instructions),
     ),
 )
 

@@ -154,9 +154,10 @@ def tanh_slope(at, d):
 
 
 def tanh_pieces():
-    """[place, terms 0 … 5], each for 32 pieces of [0, 9.1]: tanh (place + d) = Σ term n · dⁿ.  The first is tanh d - d at 0, so that what is small stays right to its last bits; the places of the others are
+    """[place, terms 0 … 5], each for 32 pieces of [0, 9.1]: tanh (place + d) = Σ term n · dⁿ.  That of the first is 0, and its terms are odd, so that what is small stays right to its last bits; the places of the others are
     near the middle of their pieces, where tanh is almost a float: of a thousand floats the one that loses least."""
     rows = np.zeros((7, PIECES), np.float32)
+    rows[2, 0] = 1
     rows[[4, 6], 0] = interpolate(lambda z: (np.tanh(np.sqrt(z)) / np.sqrt(z) - 1) / z, L(0), FIRST * FIRST, 1)
     edges = [FIRST * L(2) ** (k // 4) * (4 + k % 4) / 4 for k in range(PIECES)]
     for k, (low, high) in enumerate(pairwise(edges), 1):

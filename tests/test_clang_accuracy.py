@@ -138,6 +138,22 @@ def test_within_two_ulp(d, wide, tmp_path):
             assert np.array_equal(np.signbit(y[zero]), np.signbit(exact.value[zero])), (machine, name)
 
 
+@pytest.mark.parametrize("march", ["native", "x86-64-v3"])
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_far_lanes_leave_the_others_as_they_are(name, march):
+    """One lane by libm, whatever it is: the same bits for the others, and NaN of infinities."""
+    f = luminal.compile(f"(composite waves ((X{{f32}}[N]) -> (Y{{f32}}[N])) (return ({name} X)))", target=march)
+    x = (np.random.default_rng(SEED).standard_normal(16 * 64) * 1000).astype(np.float32)
+    far = np.array([51471.5, -51472, 65536, -1e6, 1e30, np.inf, -np.inf, np.nan, np.finfo(np.float32).max, 2.0**24], np.float32)
+    mixed = x.copy()
+    mixed[5 :: 16 * 5][: len(far)] = far
+    same = mixed.view(np.uint32) == x.view(np.uint32)
+    with np.errstate(invalid="ignore"):
+        alone, together, wanted = f(x), f(mixed), REFERENCE[name](mixed.astype(np.float64))
+    assert np.array_equal(alone[same].view(np.uint32), together[same].view(np.uint32))
+    np.testing.assert_allclose(together[~same], wanted[~same], rtol=2e-7)
+
+
 def test_table_of_erf_is_as_fitted():
     text = (Path(luminal.__file__).parent / "runtimes/clang/helpers/erf.j2").read_text()
     found = re.search(r"set erf_places = (\[.*?\]) %\}", text, re.DOTALL)

@@ -26,7 +26,7 @@ MOST = 1e60  # more than any amount of work; products of extents may be as large
 CALL = 110  # of one number, by libm
 COSTS = {
     "exp": 40, "exp2": 40, "expm1": 150, "log": 60, "log2": 65, "log1p": 130, "pow": 1100,
-    "sin": 60, "cos": 90, "tan": 200, "asin": 180, "acos": 195, "atan": 350, "sinh": 160, "cosh": 110, "tanh": 80, "erf": 75,
+    "sin": 53, "cos": 59, "tan": 200, "asin": 180, "acos": 195, "atan": 350, "sinh": 160, "cosh": 110, "tanh": 68, "erf": 75,
 }  # what a vector of 64 bytes takes longer by than its loads and stores, by one thread in the second cache, where 300000 operations of products take 13.8 µs (Golden Cove, f32)  # fmt: skip
 DIVIDED = {"div": 30, "sqrt": 60}  # the same
 

@@ -1,0 +1,183 @@
+"""What is claimed of floats (`ir/float_ranges.py`): that it holds, and that exponentials which go by it (`passes/spare_bounds.py`) are the same to the last bit."""
+
+from __future__ import annotations
+
+import math
+
+import luminal
+import numpy as np
+import pytest
+from compilers import FAMILIES, needs_cc
+from luminal.compiler import Settings, compilations
+from luminal.ir.dtypes import f32, i64
+from luminal.ir.expr import ZERO, Expr, broadcast, call, const, load, make, size, var
+from luminal.ir.float_ranges import ANY, Range, float_range
+from luminal.ir.graph import Port, Size
+from luminal.ir.instructions import EXP_INSIDE, INSIDE, WEIGHT
+from luminal.ir.interpret.meaning import VALUE
+from luminal.ir.program import Call, For, Function, Param, Program, StoreTo, expressions, statements
+from luminal.ir.walks import postorder
+from luminal.passes.spare_bounds import VANISHED
+from luminal.runtimes import find
+
+SEED, TREES = 11, 3000
+X, Z = load("X", f32, ZERO), load("Z", f32, ZERO)
+CONSTANTS = (0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.4e38, 1e-45, -1e-38, 87.0, math.inf, -math.inf, math.nan, 16777216.0)
+UNARY = ("neg", "abs", "sin", "cos", "tanh", "erf", "atan", "exp", "exp2", "expm1", "sqrt", "recip")
+BINARY = ("add", "sub", "mul", "div", "min", "max")
+
+
+def tree(rng: np.random.Generator, depth: int) -> Expr:
+    if depth == 0 or rng.random() < 0.1:
+        return (X, Z, const(float(np.float32(rng.choice(CONSTANTS))), f32))[rng.integers(3)]
+    first = tree(rng, depth - 1)
+    match rng.integers(8):
+        case 0 | 1 | 2:
+            return call(str(rng.choice(UNARY)), first)
+        case 3:
+            return call("mul", first, first)
+        case 4:
+            return call("where", call("less_than", X, Z), first, tree(rng, depth - 1))
+        case 5:
+            return call("fma", first, tree(rng, depth - 1), tree(rng, depth - 1))
+        case _:
+            return call(str(rng.choice(BINARY)), first, tree(rng, depth - 1))
+
+
+def values(e: Expr, given: dict[str, np.ndarray]) -> np.ndarray:
+    done: dict[Expr, np.ndarray] = {}
+    for n in postorder(e):
+        if n.op == "const":
+            done[n] = np.asarray(n.attr, np.float32 if n.dtype is f32 else np.int64)
+        elif n.op == "load":
+            done[n] = given[n.attr]
+        else:
+            found = VALUE[n.op](*(done[a] for a in n.args))
+            done[n] = np.asarray(found, bool if n.dtype.kind == "bool" else np.float32)
+    return done[e]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_no_value_leaves_its_range() -> None:
+    rng = np.random.default_rng(SEED)
+    special = [*CONSTANTS, np.finfo(np.float32).max, -np.finfo(np.float32).max, np.finfo(np.float32).tiny]
+    x = np.concatenate([special, rng.standard_normal(40), rng.standard_normal(40) * 50, 2.0 ** rng.uniform(-149, 128, 40)]).astype(np.float32)
+    grid = {"X": np.repeat(x, len(x)), "Z": np.tile(x, len(x))}
+    claimed = 0
+    for _ in range(TREES):
+        e = tree(rng, int(rng.integers(1, 5)))
+        low, high = float_range(e, lambda n: ANY)
+        found = values(e, grid)
+        found = found[~np.isnan(found)]
+        assert low <= high or not found.size
+        assert ((low <= found) & (found <= high)).all(), (e, low, high)
+        claimed += (low, high) != ANY
+    assert claimed > TREES // 3
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (call("sin", X), (-1, 1)),
+        (call("neg", call("abs", X)), (-math.inf, 0)),
+        (call("mul", const(-0.5, f32), call("mul", X, X)), (-math.inf, 0)),
+        (call("exp", call("neg", call("mul", X, X))), (0, 1)),
+        (call("min", call("max", X, const(-20.0, f32)), const(20.0, f32)), (-20, 20)),
+        (call("div", call("abs", X), call("add", const(1.0, f32), call("exp", X))), (0, math.inf)),
+        (call("add", X, Z), ANY),
+    ],
+    ids=str,
+)
+def test_ranges_are_near(text: Expr, found: tuple[float, float]) -> None:
+    low, high = float_range(text, lambda n: ANY)
+    assert low <= found[0] and found[1] <= high
+    assert np.allclose([low, high], found, rtol=1e-5), (low, high)
+
+
+def test_what_is_known_of_a_name_counts() -> None:
+    assert float_range(call("mul", var("t", f32), const(2.0, f32)), lambda n: Range(-1.0, 3.0)).within(-2.1, 6.1)
+
+
+def exponentials(form: str, target: str) -> set[str]:
+    """Of vectors, in loops of the program."""
+    text = f"(composite spared ((X{{f32}}[M N] Z{{f32}}[M N]) -> (Y{{f32}}[M N])) (return {form}))"
+    (found,) = compilations(text, Settings(runtime="clang", target=target))
+    nodes = [n for f in found.program.functions for s in statements(f.body) for e in expressions(s) for n in postorder(e) if n.dtype.lanes > 1]
+    return {n.attr if n.op == "ins" else n.op for n in nodes} & {"exp", EXP_INSIDE.name, WEIGHT.name}
+
+
+V4, V3 = "x86-64-v4", "x86-64-v3"
+
+
+@pytest.mark.parametrize(
+    ("form", "target", "named"),
+    [
+        ("(exp X)", V4, "exp"),
+        ("(exp (* 2 (abs X)))", V4, "exp"),
+        ("(/ (exp (sin (+ (* 2 X) 1))) 2)", V4, EXP_INSIDE.name),  # through an array between two loops
+        ("(/ (exp (sin (+ (* 2 X) 1))) 2)", V3, EXP_INSIDE.name),
+        ("(exp (clip X -50 50))", V4, EXP_INSIDE.name),
+        ("(exp (clip X -90 50))", V4, "exp"),
+        ("(exp (* -0.5 (* X X)))", V4, WEIGHT.name),
+        ("(exp (* -0.5 (* X X)))", V3, "exp"),  # no instruction scales: asking is little of it
+        ("(exp (- (square X) (square Z)))", V4, "exp"),
+        ("(sigmoid X)", V4, WEIGHT.name),
+    ],
+)
+def test_where_bounds_are_spared(form: str, target: str, named: str) -> None:
+    assert exponentials(form, target) == {named}
+
+
+MACHINES = [(march, family) for march in ("native", "x86-64-v3", "x86-64") for family in ("gcc", "clang") if family in FAMILIES]
+
+
+@needs_cc
+@pytest.mark.parametrize(("march", "family"), MACHINES)
+def test_same_bits(march: str, family: str, tmp_path) -> None:
+    """As those of the exponential that asks: all that is inside, NaN with anything in it, infinities where they are allowed."""
+    runtime = find("clang")
+    target = runtime.target(march, {"CC": FAMILIES[family], "OMP": False}, False)
+    lanes = target.vector_bytes // 4
+    i, n = var("i"), size("N")
+    x = make("vload", f32.vector(lanes), (i,), "X")
+    least = broadcast(const(VANISHED, f32), lanes)
+    calls = {"exp": call("exp", x), "inside": make("ins", x.dtype, (x,), EXP_INSIDE.name), "weight": make("ins", x.dtype, (x, least), WEIGHT.name)}
+    params = (Param("X", f32, True, True), Param("Y", f32, True), Param("N", i64))
+    functions = tuple(Function(f"k_{k}", params, (For("i", ZERO, n, (StoreTo("Y", i, e),), const(lanes)),)) for k, e in calls.items())
+    ports = (Port("X", f32, (n,), "in"), *(Port(f"Y_{k}", f32, (n,), "out") for k in calls))
+    entry = tuple(Call(f"k_{k}", ("X", f"Y_{k}", n)) for k in calls)
+    program = Program("spared", (Size("N", multiple=lanes),), ports, functions, entry)
+    path = tmp_path / "spared.so"
+    runtime.build(runtime.render(program, target, "lm_"), target, "shared", path, 240, [])
+    rng = np.random.default_rng(SEED)
+    nans = (rng.integers(0, 1 << 22, 4096).astype(np.uint32) | np.uint32(0x7FC00001)).view(np.float32)
+    parts = [
+        nans,
+        -nans,
+        rng.uniform(-INSIDE, INSIDE, 1 << 16),
+        rng.uniform(-110, 0, 1 << 16),
+        rng.uniform(-1, 1, 1 << 14),
+        2.0 ** rng.uniform(-149, 6, 1 << 14),
+    ]
+    special = np.resize(np.array([0.0, -0.0, INSIDE, -INSIDE, -np.inf, -1e30, VANISHED, -103.97, -103.98], np.float32), 64)
+    given = np.concatenate([*parts, special]).astype(np.float32)
+    found = {k: np.empty_like(given) for k in calls}
+    assert runtime.load(path, program, target, "lm_").call({"X": given} | {f"Y_{k}": y for k, y in found.items()}, {"N": len(given)}) == 0
+    inside, below = ~(np.abs(given) > INSIDE), ~(given > 0)
+    for name, where in (("inside", inside), ("weight", below)):
+        missing = np.isnan(given) & where
+        assert missing.sum() == 8192 and np.isnan(found[name][missing]).all()
+        same = where & ~missing
+        assert np.array_equal(found[name][same].view(np.uint32), found["exp"][same].view(np.uint32)), name
+
+
+@needs_cc
+@pytest.mark.parametrize("target", ["native", "x86-64-v3", "x86-64-v2"])
+def test_a_chain_is_right(target: str) -> None:
+    f = luminal.compile("(composite chain ((X{f32}[N]) -> (Y{f32}[N])) (return (/ (exp (sin (+ (* 2 X) 1))) 2)))", target=target)
+    x = np.concatenate([np.random.default_rng(SEED).standard_normal(5000) * 10, [0, -0.0, 1e30, np.inf, -np.inf, np.nan, 40000, -70000]]).astype(
+        np.float32
+    )
+    with np.errstate(invalid="ignore"):
+        wanted = np.exp(np.sin((2 * x + np.float32(1)).astype(np.float32).astype(np.float64))) / 2
+    np.testing.assert_allclose(f(x), wanted, rtol=1e-6)
