@@ -19,11 +19,28 @@ import math
 from ..ir.dtypes import f32, f64
 from ..ir.expr import Expr, both, broadcast, call, const, make, where
 from ..ir.instructions import QUOTIENT
-from ..ir.program import Array, Assign, Block, Define, For, If, Program, Region, Stmt, StoreTo, While, map_expressions, statements, with_body
+from ..ir.program import (
+    Array,
+    Assign,
+    Block,
+    Define,
+    For,
+    Function,
+    If,
+    Program,
+    Region,
+    Stmt,
+    StoreTo,
+    While,
+    expressions,
+    map_expressions,
+    statements,
+    with_body,
+)
 from ..ir.quotients import rounded
 from ..ir.record import replace
 from ..ir.target import Options, Target
-from ..ir.walks import rewrite
+from ..ir.walks import postorder, rewrite
 
 RANGES = {
     f32: (2.0**-60, 2.0**60),
@@ -35,7 +52,14 @@ def share_divisors(program: Program, target: Target, options: Options) -> Progra
     """See the head of this file."""
     if QUOTIENT.name not in target.instructions:
         return program
-    return replace(program, functions=tuple(replace(f, body=_block(f.body, None, target.vector_bytes)) for f in program.functions))
+    return replace(
+        program, functions=tuple(replace(f, body=_block(f.body, None, target.vector_bytes)) if _divides(f) else f for f in program.functions)
+    )
+
+
+def _divides(f: Function) -> bool:
+    """Whether there is something to do at all, which is seldom so."""
+    return any(n.op == "div" for n in postorder(*dict.fromkeys(e for s in statements(f.body) for e in expressions(s))))
 
 
 def _block(block: Block, changing: frozenset[str] | None, width: int) -> Block:

@@ -23,7 +23,9 @@ def random_line(kernel: Kernel, rng: random.Random) -> str:
     buffer = rng.choice(buffers)
     match name:
         case "split" | "unroll":
-            return f"{name} {axis()} {rng.randint(1, 5)}" + (f" tail={rng.choice(['guard', 'cut', 'pad', 'clamp'])}" if name == "split" else "")
+            return f"{name} {axis()} {rng.randint(1, 5)}" + (
+                f" tail={rng.choice(['guard', 'cut', 'cut spare=1', 'pad', 'clamp'])}" if name == "split" else ""
+            )
         case "collapse" | "join" | "ride":
             return f"{name} {axis()} {axis()}"
         case "tile":

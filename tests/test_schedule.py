@@ -135,8 +135,8 @@ def test_what_is_read_in_place_needs_no_panels() -> None:
     seven = [
         "variant N <= 8 & 64 <= K",
         "variant 96 <= M & 32 <= K & 7340032 <= K * M * N & (K <= 512 & K * M * N <= 134217728 | M <= 768 & N <= M * 2)",
-        "variant (N <= 16 | 16 <= (N + 47) % 48) & (K * N <= 196608 & K * N * M <= 8388608)",
-        "variant K * N <= 196608 & K * N * M <= 8388608",
+        "variant (240 <= N | (N <= 16 | 16 <= (N + 47) % 48)) & (K * N <= 196608 & K * N * M <= 8388608)",
+        "variant 48 < N & N <= N // 48 * 48 + 16 & (K * N <= 196608 & K * N * M <= 8388608)",
         "variant M <= 16",
         "variant M <= 128",
         "variant",
@@ -148,8 +148,8 @@ def test_what_is_read_in_place_needs_no_panels() -> None:
         "gemm_column_major": [
             "variant M <= 8 & 64 <= K",
             "variant 96 <= N & 32 <= K & 7340032 <= K * M * N & (K <= 512 & K * M * N <= 134217728 | N <= 768 & M <= N * 2)",
-            "variant (M <= 16 | 16 <= (M + 47) % 48) & (K * M <= 196608 & K * M * N <= 8388608)",
-            "variant K * M <= 196608 & K * M * N <= 8388608",
+            "variant (240 <= M | (M <= 16 | 16 <= (M + 47) % 48)) & (K * M <= 196608 & K * M * N <= 8388608)",
+            "variant 48 < M & M <= M // 48 * 48 + 16 & (K * M <= 196608 & K * M * N <= 8388608)",
             "variant N <= 16",
             "variant N <= 128",
             "variant",

@@ -11,9 +11,11 @@ from luminal.ir.interpret.kernel import run
 from luminal.ir.kernel import Module
 from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
-from luminal.ir.text import read
+from luminal.ir.text import read, show
+from luminal.passes.lower import lower
 from luminal.passes.schedule import cost, schedule, strips
 from luminal.passes.schedule.variants import parts_of
+from luminal.passes.simplify_index import simplify_index
 from scheduling import KERNELS, arrays, module
 
 # Tiles of 6 rows × 16 columns in vectors of 4, panels 8 deep at least.
@@ -89,9 +91,7 @@ def test_threads_share_nothing_and_rows_stay_where_they_are() -> None:
     steps = part(module("gemm"), "96 <= M")
     assert [line.split()[1] for line in steps if line.startswith("stage ")] == ["B", "B"], "strips, and narrower ones"
     assert "region" not in steps and "share i.0 64 multiple=2" in steps
-    assert [line for line in steps if line.startswith("ride ")] == ["ride p.1.s i.0.1", "ride p.1.b.s i.0.1.b"], (
-        "the first tile of rows packs what it reads"
-    )
+    assert [line for line in steps if line.startswith("ride ")] == ["ride p.1.s i.0.1"], "the first tile of rows packs what it reads"
 
 
 def test_rows_that_lie_side_by_side_stay_too() -> None:
@@ -129,15 +129,25 @@ FIRST_LANES = replace(WIDE, vector_bytes=32, l1=4096, l2=8192)
 
 
 @pytest.mark.parametrize("rows", [1, 8, 13])
-@pytest.mark.parametrize("columns", [1, 8, 9, 17, 24, 25, 31, 32, 33, 48, 49, 63, 65, 97])
+@pytest.mark.parametrize("columns", [1, 8, 9, 17, 24, 25, 31, 32, 33, 48, 49, 56, 57, 65, 97, 119, 120, 121])
 def test_what_is_left_over_is_one_tile(rows: int, columns: int) -> None:
-    """As many vectors as hold the columns that whole tiles leave over; tiles of three vectors where these leave no single one over."""
+    """As many vectors as hold the columns that whole tiles leave over; where that would be a single one, it is one tile with the whole tile before it, unless there are many of these."""
     alike(module("gemm"), {"M": rows, "K": 5, "N": columns}, FIRST_LANES)
-    (fewer,), (wide,) = (
-        [s for c, s in variants(module("gemm"), FIRST_LANES) if "1536" in str(c) and ("(N + 23) % 24" in str(c)) == k] for k in (True, False)
+    more, fewer = (
+        [(str(c), s) for c, s in variants(module("gemm"), FIRST_LANES) if "1536" in str(c) and word in str(c)] for word in ("120 <= N", "24 < N")
     )
-    assert fewer[0] == "split i 8 tail=clamp" and widths(fewer) == ["24 tail=cut", "8 tail=pad", "16 tail=pad", "24 tail=pad"]
-    assert wide[0] == "split i 6 tail=clamp" and widths(wide) == ["32 tail=cut", "8 tail=pad", "16 tail=pad", "24 tail=pad", "32 tail=pad"]
+    ((_, eight),), ((condition, six),) = more, fewer
+    assert eight[0] == "split i 8 tail=clamp" and widths(eight) == ["24 tail=cut", "8 tail=pad", "16 tail=pad", "24 tail=pad"]
+    assert six[0] == "split i 6 tail=clamp" and widths(six) == ["24 tail=cut spare=1", "32 tail=pad"]
+    assert condition.startswith("24 < N & N <= N // 24 * 24 + 8 & ")
+
+
+def test_the_last_tile_is_whole_but_for_its_last_vector() -> None:
+    """The condition on the sizes says so."""
+    scheduled = schedule(module("gemm"), FIRST_LANES, Options())
+    text = show(simplify_index(lower(scheduled, FIRST_LANES, Options()), FIRST_LANES, Options()))
+    products = re.findall(r"\* 4 \+ \w+\] = acc\w*\[\w+ \* 4 \+ (\w+)\] \+ .* vload\.8 B\[(.*)\]", text)
+    assert [(at == "3", "," in address) for at, address in products] == [(False, False), (True, True)]
 
 
 @pytest.mark.parametrize(("columns", "steps"), [

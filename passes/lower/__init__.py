@@ -10,19 +10,20 @@ from __future__ import annotations
 
 from functools import cache
 
-from ...ir.kernel import Module
-from ...ir.program import Program
+from ...ir.kernel import Kernel, Module
+from ...ir.program import Function, Program
 from ...ir.record import replace
 from ...ir.simplify import prove
 from ...ir.target import Options, Target
 from ..simplify_index import known_of
-from .entry import entry
+from .alike import alike
+from .entry import Launch, entry
 from .function import function
 from .names import Names
 
 
 def lower(module: Module, target: Target, options: Options) -> Program:
-    """Every kernel as a function, and the entry that checks, allocates and calls.
+    """Every kernel as a function, those that are alike as one, and the entry that checks, allocates and calls.
 
     Raises Unsupported where a local buffer has no place on the target, CompilerBug for a kernel that breaks the grammar.
     """
@@ -30,13 +31,23 @@ def lower(module: Module, target: Target, options: Options) -> Program:
     module = replace(module, requires=tuple(r for r in module.requires if not prove(r, module.size_info())))
     names = Names([s.name for s in (*module.sizes, *module.ports, *module.temps)])
     known = cache(lambda: known_of(module.sizes, module.requires))  # few kernels ask, and preconditions take long to simplify
-    functions = tuple(function(kernel, names.fresh(kernel.name), module, target, known) for kernel in module.kernels)
-    block, workspace = entry(module, functions)
+    made: list[tuple[Kernel, Function]] = []
+    launches: list[Launch] = []
+    for kernel in module.kernels:
+        for earlier, f in made:
+            renamed = alike(earlier, kernel, module, target.gpu)
+            if renamed is not None:
+                launches.append(Launch(f, renamed))
+                break
+        else:
+            made.append((kernel, function(kernel, names.fresh(kernel.name), module, target, known)))
+            launches.append(Launch(made[-1][1], {}))
+    block, workspace = entry(module, launches)
     return Program(
         name=module.name,
         sizes=module.sizes,
         ports=module.ports,
-        functions=functions,
+        functions=tuple(f for _, f in made),
         entry=block,
         derived=module.derived,
         requires=module.requires,

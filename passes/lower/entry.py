@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ...ir import kernel as k
@@ -163,21 +164,29 @@ def workspace(scratches: tuple[p.Scratch, ...]) -> Expr | None:
     return total((s.count * s.dtype.bytes + 63) // 64 * 64 for s in scratches)
 
 
-def entry(module: k.Module, functions: tuple[p.Function, ...]) -> tuple[p.Block, Expr | None]:
+class Launch(NamedTuple):
+    """A function, and what its parameters stand for where that is not what they are called."""
+
+    function: p.Function
+    names: Mapping[str, str]
+
+
+def entry(module: k.Module, launches: Sequence[Launch]) -> tuple[p.Block, Expr | None]:
     """The entry block, and the formula of the workspace."""
     scratches, where = temporaries(module)
     calls: list[p.Stmt] = []
-    for f in functions:
+    for f, renamed in launches:
         args: list[Expr | str] = []
         for param in f.params:
+            name = renamed.get(param.name, param.name)
             if param.pointer:
-                args.append(where.get(param.name, param.name))
-            elif any(s.name == param.name for s in module.sizes):
-                args.append(size(param.name))
+                args.append(where.get(name, name))
+            elif any(s.name == name for s in module.sizes):
+                args.append(size(name))
             else:
-                args.append(var(param.name, param.dtype))
+                args.append(var(name, param.dtype))
         call_ = p.Call(f.name, tuple(args))
         some = both(*(ZERO.lt(g) for g in f.grid if not g.is_const))  # a grid without blocks is no launch
         calls.append(call_ if some is None else p.If(some, (call_,)))
-    names = Names([s.name for s in (*module.sizes, *module.ports, *module.temps, *functions)])
+    names = Names([s.name for s in (*module.sizes, *module.ports, *module.temps, *(x.function for x in launches))])
     return (*checks(module, names), *scratches, *calls), workspace(scratches)

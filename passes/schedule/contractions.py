@@ -22,7 +22,7 @@ from ...ir.record import changing, replace
 from ...ir.simplify import simplify
 from . import cost, dots, roles, sliding
 from .cost import FEW, FEW_OF_TILES, FEW_WORDS, PIECE_DEPTH, SCREENED, STRIP_WORK, Blocking, blocking, tile_blocking
-from .direct import direct, in_place, more_rows, streamed, tried_where
+from .direct import direct, fewer_rows, in_place, more_rows, streamed, tried_where
 from .dotted import dotted, turned
 from .own_panels import own_panels
 from .plan import Plan
@@ -71,8 +71,10 @@ def contract(plan: Plan) -> bool:
             parts.add(lambda part: turned(part, found))
         if dot is None:
             parts.add(lambda part: strips(part, found, block))
-        for attempt in (more_rows, direct, streamed) if in_place(plan, found) else ():
-            parts.add(lambda part, attempt=attempt: attempt(part, found, block, few))
+        if in_place(plan, found):
+            by_rows = parts.add(lambda part: more_rows(part, found, block, few))
+            for attempt in (fewer_rows if by_rows else direct, streamed):
+                parts.add(lambda part, attempt=attempt: attempt(part, found, block, few))
         if dot is None and not in_place(plan, found):
             for blocks in (False, True):
                 parts.add(lambda part, blocks=blocks: dotted(part, found, blocks))
@@ -104,15 +106,16 @@ class _Parts:
     def complete(self) -> bool:
         return bool(self.found) and self.found[-1][0] is None
 
-    def add(self, attempt: Callable[[Plan], Expr | None]) -> None:
-        """One more, if there is need for it and the attempt gives the condition under which it runs."""
+    def add(self, attempt: Callable[[Plan], Expr | None]) -> bool:
+        """One more, if there is need for it and the attempt gives the condition under which it runs; whether there is one more."""
         if self.complete:
-            return
+            return False
         part = Plan(self.plan.kernel, self.plan.facts, self.plan.target, self.plan.options)
         condition = attempt(part)
         self.plan.note(*part.notes)
         if condition is not None:
             self.found.append((None if condition.is_const else condition, part.kernel))
+        return condition is not None
 
     def rest(self, schedule: Callable[[Plan], object]) -> None:
         """The one for all other sizes."""

@@ -17,6 +17,8 @@ VECTORS = 2  # vectors side by side in a register tile: one load of a row's elem
 # The same where columns are read where they lie and there are 32 registers: fewer loads for each multiply-add, which counts twice where rows begin anywhere, so that each vector lies on two lines
 # (Golden Cove, arrays 16 bytes off a line: 64³ 1.15, 128³ 1.2, 192³ 1.3 × as fast as with two).
 WIDE_VECTORS = 4
+# Tiles of columns behind which a single vector that is left over does not count.  (Emerald Rapids, one thread, f32, against fewer rows: 64×64×256 1.06, 64×64×304 1.05, 32×256×448 1.15 × as fast; 64³ 0.96, 100³ 0.91.)
+SINGLE_AMONG = 5
 MOST_ACCUMULATORS = 8  # of a maximum that keeps NaN: an instruction more waits for each (Golden Cove, rows of 4096 from the second cache: logsumexp and softmax take 0.93 of the time)
 TURNS = 8  # of so many, at least: before and after the loop each is a few instructions
 ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × adds a cycle, on machines of the last ten years

@@ -11,7 +11,8 @@
 
 Nothing is copied, so nothing has to be amortised: small sizes run at the speed of large ones.  Where there are registers for a wide tile, there are several such nests inside the loop over row.0: whole
 tiles of columns, and one for what is left over, of as many vectors as that takes: what is computed in vain is less than one (48³ 1.18, 100³ 1.05 × as fast as with narrow tiles alone).  Four vectors side by
-side are loaded for few rows, three for more of them, unless these leave a single vector over: its tile takes more than half as long as one of two (`_Shape`; one thread, 128³ floats 1.05 × as fast so, 64³ 0.93 ×).
+side are loaded for few rows, three for more of them.  A single vector that these leave over takes more than half as long as two (`_Shape`): where the number of columns is free, few tiles of three are followed
+by one of four instead, all of few rows (one thread, 64³ floats 1.05, 100³ 1.09 × as fast so).
 
 *Streamed*: there are few rows, so the column operand is read from memory about once, and that is what takes the time: it is read in the order in which it lies.
 
@@ -30,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ...ir.expr import TRUE, Expr, call, const, mod, product
+from ...ir.expr import TRUE, Expr, both, call, const, floordiv, mod, product
 from ...ir.kernel import Alloc, Store, expressions, statements
 from ...ir.record import changing
 from ...ir.simplify import simplify
@@ -38,7 +39,7 @@ from ...ir.walks import postorder
 from .. import costs
 from . import roles
 from .affine import stride
-from .cost import FEW, STREAM_DEPTH, STREAM_TILES, UNPACKED, VECTORS, Blocking, InPlace, first_lanes
+from .cost import FEW, SINGLE_AMONG, STREAM_DEPTH, STREAM_TILES, UNPACKED, VECTORS, Blocking, InPlace, first_lanes
 from .plan import Plan
 from .roles import Contraction
 from .straight import is_straight
@@ -61,9 +62,27 @@ def more_rows(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FE
     narrow = _shapes(plan, block)[1]
     if narrow is None:
         return None
-    condition = call("bit_and", _comes_out(plan, found.column, narrow), _small(plan, found, few))
-    reason = f"register tiles {narrow.rows}×{narrow.whole[0]} leave no single vector over, which would be multiplied as slowly as two"
-    return tried_where(plan, condition, reason, lambda: tiles(plan, found, block, narrow=True))
+    many = call("less_equal", const(SINGLE_AMONG * narrow.whole[0]), plan.loop(found.column).stop)
+    condition = call("bit_and", call("bit_or", many, _comes_out(plan, found.column, narrow)), _small(plan, found, few))
+    reason = f"register tiles {narrow.rows}×{narrow.whole[0]} leave no single vector over, which would be multiplied as slowly as two, or are many"
+    return tried_where(plan, condition, reason, lambda: tiles(plan, found, block, shape=narrow))
+
+
+def fewer_rows(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW) -> Expr | None:
+    """The same for all other numbers of columns: the single vector and the tile before it are one tile with a vector more and fewer rows."""
+    narrow = _shapes(plan, block)[1]
+    if narrow is None:
+        return None
+    columns, width, lanes = plan.loop(found.column).stop, narrow.whole[0], narrow.rest[0]
+    over = both(
+        call("less_than", const(width), columns),
+        call("less_equal", columns, floordiv(columns, const(width)) * width + lanes),
+        _small(plan, found, few),
+    )
+    assert over is not None
+    shape = _Shape(block.wide_rows, narrow.whole, (block.wide_columns,), 1)
+    reason = f"the single vector that these leave over and the tile before it are one of {block.wide_rows}×{block.wide_columns}"
+    return tried_where(plan, over, reason, lambda: tiles(plan, found, block, shape=shape))
 
 
 def _small(plan: Plan, found: Contraction, few: InPlace) -> Expr:
@@ -122,6 +141,7 @@ class _Shape(NamedTuple):
     rows: int
     whole: tuple[int, ...]
     rest: tuple[int, ...]
+    spare: int = 0  # whole tiles that are left to the one for what is left over
 
 
 def _shapes(plan: Plan, block: Blocking) -> tuple[_Shape, _Shape | None]:
@@ -141,10 +161,10 @@ def _comes_out(plan: Plan, column: str, shape: _Shape) -> Expr:
     return call("bit_or", call("less_equal", columns, const(lanes)), call("less_equal", const(lanes), mod(columns + (width - 1), const(width))))
 
 
-def tiles(plan: Plan, found: Contraction, block: Blocking, clamps: bool = False, narrow: bool = False) -> None:
+def tiles(plan: Plan, found: Contraction, block: Blocking, clamps: bool = False, shape: _Shape | None = None) -> None:
     """Register tiles of operands that are read where they lie.  StepError.
 
-    `clamps`: tiles that are whole have code of their own, which keeps no row from running over the end.  `narrow`: tiles with a vector less and more rows, where the sizes are to decide that."""
+    `clamps`: tiles that are whole have code of their own, which keeps no row from running over the end.  `shape`: of the tiles, where the sizes are to decide that."""
     order = (*found.batch, *found.rows, found.column)
     if roles.shape(plan.kernel).axes != order:
         plan.do("reorder", *order)
@@ -154,12 +174,14 @@ def tiles(plan: Plan, found: Contraction, block: Blocking, clamps: bool = False,
     guarded = [b for b in found.column_operands if _is_guarded(plan, b, column)]
     nest = _Nest(plan, found.accumulator.name, found.reduced, f"{row}.1", column)
     if block.wide_columns and not guarded and (width is None or width > block.columns):
-        shape, other = _shapes(plan, block)
-        if other is not None and (narrow or (width is not None and simplify(_comes_out(plan, column, other), plan.facts.known) is TRUE)):
-            shape = other
+        wide, narrow = _shapes(plan, block)
+        if shape is None:
+            shape = (
+                narrow if narrow is not None and width is not None and simplify(_comes_out(plan, column, narrow), plan.facts.known) is TRUE else wide
+            )
         plan.do("split", row, shape.rows if height is None else max(1, min(shape.rows, height)), tail="clamp")
-        _by_widths(nest, shape.whole, shape.rest, guarded, clamps)
-    elif narrow:
+        _by_widths(nest, shape, guarded, clamps)
+    elif shape is not None:
         raise StepError("no tile of columns is wide")
     else:
         columns = block.columns if width is None or width > block.columns // 2 else block.columns // 2
@@ -169,24 +191,24 @@ def tiles(plan: Plan, found: Contraction, block: Blocking, clamps: bool = False,
     plan.do("parallel", plan.collapsed((*outer, f"{row}.0")))
 
 
-def _by_widths(nest: _Nest, whole: tuple[int, ...], rest: tuple[int, ...], guarded: list[str], clamps: bool) -> None:
+def _by_widths(nest: _Nest, shape: _Shape, guarded: list[str], clamps: bool) -> None:
     """Whole tiles of columns, each width of what the one before has left over, and the narrowest that holds the rest; all of the same rows, so that one loop is shared by threads."""
     plan, length = nest.plan, nest.plan.extent(nest.column)
-    if not whole:
-        return _rest(nest, rest, guarded, clamps)
-    width, *narrower = whole
+    if not shape.whole:
+        return _rest(nest, shape.rest, guarded, clamps)
+    width, narrower = shape.whole[0], shape._replace(whole=shape.whole[1:])
     if length is not None and length < width:
-        return _by_widths(nest, tuple(narrower), rest, guarded, clamps)
+        return _by_widths(nest, narrower, guarded, clamps)
     if length is not None and length % width == 0:
         plan.do("split", nest.column, width)
         return nest.tile(guarded, clamps, border=True)
-    plan.do("split", nest.column, width, tail="cut")
+    plan.do("split", nest.column, width, tail="cut", spare=shape.spare or "")
     before = plan.kernel
     plan.do("fission", nest.row)
     (second,) = plan.added(before)
     others = _Nest.of(plan, second, f"{nest.column}.t")
     nest.tile(guarded, clamps)
-    return _by_widths(others, tuple(narrower), rest, guarded, clamps)
+    return _by_widths(others, narrower, guarded, clamps)
 
 
 def _rest(nest: _Nest, widths: tuple[int, ...], guarded: list[str], clamps: bool) -> None:

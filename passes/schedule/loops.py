@@ -37,7 +37,7 @@ def _at(block: Block, loop: Loop, value: Expr) -> Block:
     return substitute_block(block, mapping)
 
 
-def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "guard") -> Kernel:
+def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "guard", spare: int = 0) -> Kernel:
     """Cut an axis in two.
 
         for i in 0 .. N:          for i.0 in 0 .. ceil(N / 4):                            tail=guard
@@ -46,6 +46,7 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
 
         tail=perfect: i.1 in 0 .. 4 and no tail; N is known to be a multiple of 4.
         tail=cut:     i.0 in 0 .. N // 4, i.1 in 0 .. 4, and then  for i.t in 4·(N // 4) .. N: S(i.t)
+                      (spare=1: i.0 in 0 .. N // 4 - 1, so that what is left over is one part longer where there is one)
         tail=pad:     i.0 in 0 .. ceil(N / 4), i.1 in 0 .. 4, and S is run beyond N too: loads give 0 there (of local buffers that are filled so far, what is
                       there), stores to memory that outlives the iteration are guarded by `4·i.0 + i.1 < N`.
         tail=clamp:   as pad, but beyond N it is S(N - 1) that is run again: what is read needs no guard.
@@ -63,12 +64,14 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
     outer, inner = fresh(f"{axis}.0", taken), fresh(f"{axis}.1", taken)
     length = extent(loop)
     exact = is_multiple(length, factor, facts.known)
+    if spare and (exact or tail != "cut"):
+        raise StepError("split: only what is cut can leave parts over")
     if tail == "perfect" and not exact:
         raise StepError(f"split: {length} is not known to be a multiple of {factor}; use tail=guard, cut or pad")
     value = loop.start + (var(outer) * factor + var(inner))
     body = loop.body
     if exact or tail == "cut":
-        trips, inner_stop = floordiv(length, const(factor)), const(factor)
+        trips, inner_stop = floordiv(length, const(factor)) - spare, const(factor)
     else:
         trips, inner_stop = ceildiv(length, factor), const(factor)
         if tail == "guard":
@@ -88,7 +91,7 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
     if tail == "cut" and not exact:
         rest = fresh(f"{axis}.t", taken)
         known = inside(around(kernel, axis)[:-1], facts.known)
-        begin = loop.start + (trips if at_least(length, 0, known) else maximum(ZERO, trips)) * factor
+        begin = loop.start + (trips if at_least(length, spare * factor, known) else maximum(ZERO, trips)) * factor
         begin = simplify(begin, known)
         result = (*result, Loop(rest, begin, loop.stop, copy(_at(loop.body, loop, var(rest)), taken), loop.kind, span=loop.span))
     return replace_loop(kernel, axis, lambda _: result)

@@ -120,7 +120,7 @@ def _schedule(plan: Plan, found: Contraction, block: Blocking, piece: int) -> No
         plan.do("reorder", *((batch,) if batch else ()), f"{row}.0.0", pieces)
     if width is not None and width % block.wide_columns == 0:
         plan.do("split", column, block.wide_columns)
-        _strips(plan, found, acc, (f"{row}.0.1", f"{row}.1"), column, depth)
+        _ahead(plan, _strips(plan, found, acc, (f"{row}.0.1", f"{row}.1"), column, depth), column, f"{row}.0.1")
     else:
         plan.do("split", column, block.wide_columns, tail="cut")
         before = plan.kernel
@@ -129,7 +129,7 @@ def _schedule(plan: Plan, found: Contraction, block: Blocking, piece: int) -> No
         body = plan.loop(f"{column}.t").body
         (rest,) = (s.buffer.name for s in body if isinstance(s, Alloc))
         (deep,) = (x.axis for x in all_loops(body) if x.kind == "reduce")
-        _strips(plan, found, acc, (f"{row}.0.1", f"{row}.1"), column, depth)
+        _ahead(plan, _strips(plan, found, acc, (f"{row}.0.1", f"{row}.1"), column, depth), column, f"{row}.0.1")
         plan.do("split", f"{column}.t", _narrow(plan, width, block), tail="pad")
         _strips(plan, found, rest, (outer, inner), f"{column}.t", deep)
     plan.do("parallel", plan.collapsed((*((batch,) if batch else ()), f"{row}.0.0")))
@@ -141,8 +141,8 @@ def _narrow(plan: Plan, width: int | None, block: Blocking) -> int:
     return block.columns if width is None else max(VECTORS * lanes, -(-(width % block.wide_columns) // lanes) * lanes)
 
 
-def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, str], column: str, depth: str) -> None:
-    """One nest of strips, of the loop `column` that is split already."""
+def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, str], column: str, depth: str) -> list[str]:
+    """One nest of strips, of the loop `column` that is split already: the names of their copies."""
     tiles, row = rows
     plan.do("reorder", f"{column}.0", tiles, row, f"{column}.1")
     plan.do("expand", accumulator, row, f"{column}.1")
@@ -163,6 +163,11 @@ def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, s
             tile.in_vectors(packed, deep, inner)
         copies.append(packed)
     tile.finish()
+    return copies
+
+
+def _ahead(plan: Plan, copies: list[str], column: str, tiles: str) -> None:
+    """The first tile of rows packs what it reads.  Of what wide strips leave over it would be one strip, for which that has made no difference."""
     for packed in copies:
         around = [x.axis for x in plan.around_store(packed)[0]]
         refused = plan.tried("ride", around[around.index(f"{column}.0") + 1], tiles)
