@@ -129,6 +129,10 @@ FORMS: dict[str, Form] = {
         "X{f32}[M K] W{u8}[N K] S{f32}[N (floordiv K 32)] -> Y{f32}[M N]", f"(return (matmul X (transpose {BY_32})))", by_32,
         {"M": 141, "K": 1056, "N": 71}, ("packed panels and a register tile",), never="not turned over",
     ),
+    "windows of running sums": Form(
+        "X{f32}[A 37 M] -> Y", "(setf c (cumsum X :axis 1)) (return (- (slice c _ (4 _) _) (slice c _ (0 -4) _)))",
+        lambda x: x.cumsum(1)[:, 4:] - x.cumsum(1)[:, :-4], {"A": 3, "N": 37, "M": 77}, ("along the kept axis `j`, the reduction outside of them",),
+    ),
 }  # fmt: skip
 
 
