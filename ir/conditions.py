@@ -146,11 +146,32 @@ def _judged(p: Expr) -> list[tuple[Poly, Expr]]:
 
 
 def disjunction(args: tuple[Expr, ...], known: Known) -> Expr:
-    """a | false → a;   a | true → true;   a | not a → true"""
+    """a | false → a;   a | true → true;   a | not a → true;   a | a & b → a;   a & b | a & not b → a"""
     parts = [p for p in dict.fromkeys(q for a in args for q in parts_of("bit_or", a)) if p is not FALSE]
+    if 1 < len(parts) <= MOST_MERGED and any(p.op == "bit_and" for p in parts):
+        parts = _merged(parts, known)
     if TRUE in parts or _contradictory(parts, known):
         return TRUE
     return _chain("bit_or", parts) if parts else FALSE
+
+
+MOST_MERGED = 8  # conjunctions that are compared with one another
+
+
+def _merged(parts: list[Expr], known: Known) -> list[Expr]:
+    """What is left of a disjunction of conjunctions when those that say more than another, and what two say between them, are one."""
+    sets = [dict.fromkeys(conjuncts(p)) for p in parts]
+    pairs = True
+    while pairs:
+        pairs = False
+        for a, b in ((a, b) for k, a in enumerate(sets) for b in sets[k + 1 :]):
+            only_a, only_b = [c for c in a if c not in b], [c for c in b if c not in a]
+            opposite = len(only_a) == len(only_b) == 1 and only_a[0].op not in CHAINS and _opposite(only_a[0], known) is only_b[0]
+            if not only_a or not only_b or opposite:
+                sets = [s for s in sets if s is not a and s is not b] + [{c: None for c in a if c in b}]
+                pairs = True
+                break
+    return [_chain("bit_and", list(s)) if s else TRUE for s in sets]
 
 
 def _contradictory(parts: list[Expr], known: Known) -> bool:

@@ -62,12 +62,26 @@ class Contractions(Reductions):
                     extents[name] = extent
                 elif extent is not ONE:
                     self.check_same(known, extent, f"index {name} of einsum {spec!r}")
-        pending = [(self.diagonal(x, names, extents), list(dict.fromkeys(names))) for x, names in zip(parts, inputs, strict=True)]
+        distinct = [list(dict.fromkeys(names)) for names in inputs]
+        pending = [
+            self.alone_summed(self.diagonal(x, names, extents), [*distinct[:n], *distinct[n + 1 :]], unique, output, extents)
+            for n, (x, names, unique) in enumerate(zip(parts, inputs, distinct, strict=True))
+        ]
         for i, j in contraction_order([names for _, names in pending], output, lambda names: self.volume(names, extents))[:-1]:
             rest = [p for k, p in enumerate(pending) if k not in (i, j)]
             kept = kept_names(pending[i][1], pending[j][1], [names for _, names in rest], output)
             pending = [*rest, (self.contract([pending[i], pending[j]], kept, extents), kept)]
         return self.contract(pending, output, extents)
+
+    def alone_summed(
+        self, x: Tensor, others: Sequence[list[str]], names: list[str], output: Sequence[str], extents: Mapping[str, Expr]
+    ) -> tuple[Tensor, list[str]]:
+        """An operand and its names, those that nothing else has summed away: Σ a·b over what only a has is (Σ a)·b, one multiplication for all of them.
+        Left alone where the others have no axis of their own, for then each element is multiplied once in either form, and one sum is one pass."""
+        kept = [n for n in names if n in output or any(n in other for other in others)]
+        if len(kept) == len(names) or all(set(other) <= set(names) for other in others):
+            return x, names
+        return self.contract([(x, names)], kept, extents), kept
 
     def read_spec(self, spec: str, xs: Sequence[Tensor]) -> tuple[list[list[str]], list[str]]:
         """The index names of each operand and of the result; the axes that `...` stands for get names of their own."""

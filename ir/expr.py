@@ -421,6 +421,11 @@ def both(*conditions: Expr | None) -> Expr | None:
     return result
 
 
+def in_range(index: Iterable[Expr], shape: Iterable[Expr]) -> Expr:
+    """That a position is inside a tensor of this shape."""
+    return both(TRUE, *(both(ZERO.le(e), e.lt(extent)) for e, extent in zip(index, shape, strict=True))) or TRUE
+
+
 def product(factors: Iterable[Expr]) -> Expr:
     result: Expr | None = None
     for f in factors:

@@ -10,34 +10,71 @@
                                                              for i1 in 1 .. M parallel:
                                                                Y[i1] = X[i1 - 1]
 
+What only every other position reads, or every third, ends at no cut.  Where it may be read everywhere, it is, before the choice: so lanes side by side have one form.
+
+    for i in 0 .. 2*M - 2 parallel:                          for i in 0 .. 2*M - 2 parallel:
+      Y[i] = where(i % 2 <= 0, X[i//2], X[i//2 + 1])  →        let x = X[i//2]
+                                                               let x1 = X[i//2 + 1]
+                                                               Y[i] = where(i % 2 <= 0, x, x1)
+
 Only in kernels without reductions: a contraction wants one nest, whose tails its schedule masks.  A cut is a bound of the loop's variable that a condition of a
 `where` compares it with, or at which a remainder turns that it moves by one, free of other variables; more than MAX_PARTS parts are left to the mask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
 from ..ir.dtypes import INDEX
-from ..ir.expr import ONE, ZERO, Expr, both, maximum, minimum, var
-from ..ir.kernel import Alloc, Block, Loop, Stmt, expressions, map_expressions, statements
+from ..ir.expr import ONE, ZERO, Expr, both, in_range, maximum, minimum, var
+from ..ir.graph import Shape
+from ..ir.kernel import Alloc, Block, Let, Loop, Stmt, Store, expressions, map_expressions, statements
 from ..ir.polynomial import coefficient, degree, expr, is_constant, poly, scaled
 from ..ir.record import replace
 from ..ir.renaming import unique_locals
-from ..ir.simplify import assuming, prove_le, simplify
-from ..ir.walks import postorder
+from ..ir.simplify import assuming, prove, prove_le, simplify
+from ..ir.walks import postorder, substitute
 
 MAX_PARTS = 9
 
 
-def split_borders(block: Block, known: Known, fresh: Callable[[str], str]) -> Block:
-    """`fresh` gives the names of the axes of further parts."""
+def split_borders(block: Block, known: Known, fresh: Callable[[str], str], shapes: Mapping[str, Shape]) -> Block:
+    """`fresh` gives the names of the axes of further parts; `shapes` are those of the memory that is read."""
     if any(isinstance(s, Alloc) or (isinstance(s, Loop) and s.kind != "parallel") for s in statements(block)):
         return block
     split = tuple(t for s in block for t in _split(s, known, fresh))
-    return split if sum(isinstance(s, Loop) for s in statements(split)) <= MAX_PARTS * sum(isinstance(s, Loop) for s in statements(block)) else block
+    parts = split if sum(isinstance(s, Loop) for s in statements(split)) <= MAX_PARTS * sum(isinstance(s, Loop) for s in statements(block)) else block
+    return _read_first(parts, known, fresh, shapes)
+
+
+def _read_first(block: Block, known: Known, fresh: Callable[[str], str], shapes: Mapping[str, Shape], axis: str = "") -> Block:
+    """What stands under a choice by remainders of the loop around, `axis`, and is inside its memory at every position, is read before it."""
+    result: list[Stmt] = []
+    for s in block:
+        if isinstance(s, Loop):
+            v = var(s.axis)
+            inside = assuming(known.with_ranges({s.axis: (s.start, s.stop - 1, 1)}), both(v.lt(s.stop), s.start.le(v)))
+            result.append(replace(s, body=_read_first(s.body, inside, fresh, shapes, s.axis)))
+            continue
+        if isinstance(s, (Let, Store)) and (
+            found := [n for n in _chosen(s.value, axis) if n.attr in shapes and prove(in_range(n.args, shapes[n.attr]), known)]
+        ):
+            names = {n: fresh("x") for n in found}
+            result += [Let(name, n) for n, name in names.items()]
+            s = replace(s, value=substitute(s.value, {n: var(name, n.dtype) for n, name in names.items()}))
+        result.append(s)
+    return tuple(result)
+
+
+def _chosen(value: Expr, axis: str) -> list[Expr]:
+    """What is read at known positions on either side of a choice by remainders of this axis, each once."""
+    found: dict[Expr, None] = {}
+    for n in postorder(value):
+        if n.op == "where" and n.args[0].is_position and any(m.op == "mod" and axis in m.names for m in postorder(n.args[0])):
+            found.update((x, None) for x in postorder(*n.args[1:]) if x.op == "load" and all(e.is_position for e in x.args))
+    return list(found)
 
 
 def _split(s: Stmt, known: Known, fresh: Callable[[str], str]) -> Block:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
 from ..ir.dtypes import INDEX, bool_
-from ..ir.expr import ONE, TRUE, ZERO, Expr, Scalar, axis, both, call, const, maximum
+from ..ir.expr import ONE, TRUE, ZERO, Expr, Scalar, axis, both, call, const, in_range, maximum
 from ..ir.graph import Node, Shape, View, const_node, elementwise, gather_node, identity, iota_node, reduce_node, scan_node
 from ..ir.kernel import identity_of
 from ..ir.primops import COMBINERS
@@ -71,7 +71,7 @@ class Lift:
         left = [t for t in x.runs if t.var not in over]
         if left:
             known = self.inside(t for t in x.runs if t.var in over)
-            if not prove(_within(x.index, x.node.shape), assuming(known, x.domain)):
+            if not prove(in_range(x.index, x.node.shape), assuming(known, x.domain)):
                 x = replace(x, domain=both(x.domain, *(ONE.le(self.boxes[t.var]) for t in left)))
         return x.view(places(over) if mapping is None else mapping)
 
@@ -191,7 +191,7 @@ class Lift:
             return Operand(node)
         if not all(is_plain(e) for e in n.args):
             return self.gather(n, node, shape, context)
-        inside = _within(n.args, shape)
+        inside = in_range(n.args, shape)
         domain = None
         if not prove(inside, self.known):
             domain = None if context is None else simplify(context, self.known)
@@ -229,10 +229,6 @@ def is_plain(e: Expr) -> bool:
     if e.is_const or e.dtype not in (INDEX, bool_) or not e.is_position:
         return e.is_const and e.dtype is INDEX
     return not any(n.op == "var" and n.attr.startswith("%") for n in postorder(e))
-
-
-def _within(index: Iterable[Expr], shape: Shape) -> Expr:
-    return both(TRUE, *(both(ZERO.le(e), e.lt(extent)) for e, extent in zip(index, shape, strict=True))) or TRUE
 
 
 def _either(a: Expr | None, b: Expr | None) -> Expr | None:

@@ -108,11 +108,12 @@ class _Maker:
         names = {t.name: locals_.fresh("temp") for t in plan.temps}
         temps = tuple(replace(t, name=names[t.name]) for t in plan.temps)
         order = [p.name for p in graph.ports] + [t.name for t in temps]
+        shapes = {**{p.name: p.shape for p in graph.ports}, **{t.name: t.shape for t in temps}}
         kernels = []
         for renamed, notes in plan.kernels:
             block = rename_buffers(renamed, names)
             if self.options.level > 0 and not self.target.gpu:  # there, a mask is cheap and one loop a grid
-                block = split_borders(block, self.known, Names((*locals_.taken, *names.values())).fresh)
+                block = split_borders(block, self.known, Names((*locals_.taken, *names.values())).fresh, shapes)
             used = loads(block).keys() | written(block)
             if len(kernels) == len(plan.kernels) - 1 and self.options.level > 1:
                 notes = (*notes, *_reasons(graph, self.target))

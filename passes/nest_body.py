@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, DType, bool_
-from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, axis, both, call, cast, const, load, make, product, var
+from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, axis, both, call, cast, const, in_range, load, make, product, var
 from ..ir.graph import Node, Shape, View, state_axes
 from ..ir.kernel import Alloc, Block, Buffer, Check, If, Let, Loop, Stmt, Store, identity_of
 from ..ir.primops import OPS
@@ -77,6 +77,7 @@ class NestBody:
         self.loops_of: Callable[[NestBody, Node, Point], CascadeLoops] | None = None  # None: as `nest_cascade` writes them
         self.asked: dict[tuple[View, ...], set[int]] = {}  # of a cascade: the states that somebody outside of it reads; not there: any of them
         self.lets: dict[Expr, Expr] = {}  # value -> the name that it has in an outer scope
+        self.shapes: dict[str, Shape] = {}
         self.inside: dict[Expr, list[Expr] | None] = {}  # load -> the guards under one of which its index is inside; None = always
 
     @property
@@ -198,14 +199,20 @@ class NestBody:
         return done[value]
 
     def either(self, guarded: Expr) -> Expr | None:
-        """The condition under which a load is inside its buffer."""
+        """The condition under which a load is inside its buffer: one of the guards under which it is used, or that it is inside, if that says less.
+
+        What compares positions with extents ends where a loop is cut; that every other position wants the load, which the guards may say, does not.
+        """
         guards = self.inside[guarded]
         if guards is None:
             return None
         condition = guards[0]
         for g in guards[1:]:
             condition = call("bit_or", condition, g)
-        return condition
+        used = simplify(condition, self.current.known)
+        within = simplify(in_range(guarded.args, self.shapes[guarded.attr]), self.current.known)
+        condition = within if len(list(postorder(within))) <= len(list(postorder(used))) else used
+        return None if condition is TRUE else condition
 
     # ---- values
 
@@ -288,6 +295,7 @@ class NestBody:
         if name in self.scalars:
             return var(name, node.dtype)
         result = load(name, node.dtype, *point)
+        self.shapes[name] = node.shape
         if guard is None:
             self.inside[result] = None
         else:

@@ -46,8 +46,12 @@ def _values(port: Port, shape: tuple[int, ...], sizes: Mapping[str, int], rng: n
         return rng.integers(0, 2, shape)
     if port.dtype.is_complex and kind != "one":
         return _complex_values(port, shape, sizes, rng)
-    if kind == "one":  # "one of 1 2 3"
-        choices = [v for v in map(float, rest.split()[1:]) if not port.dtype.is_integer or (v.is_integer() and port.dtype.min <= v <= port.dtype.max)]
+    if kind == "one":  # "one of 1, 2, 3"
+        choices = [
+            v
+            for v in _listed(port, rest.partition(" ")[2])
+            if not port.dtype.is_integer or (v.is_integer() and port.dtype.min <= v <= port.dtype.max)
+        ]
         if not choices:
             raise UsageError(f"port {port.name}: no value of {port.draw!r} is a {port.dtype}")
         return rng.choice(numpy.array(choices), shape)
@@ -65,6 +69,14 @@ def _values(port: Port, shape: tuple[int, ...], sizes: Mapping[str, int], rng: n
         n = shape[-1]
         return square @ square.swapaxes(-1, -2) / max(n, 1) + numpy.eye(n)
     raise UsageError(f"port {port.name}: no way to draw inputs is called {port.draw!r}; there are normal, uniform, positive, spd, index V, one of …")
+
+
+def _listed(port: Port, text: str) -> list[float]:
+    """Numbers with commas or spaces between them."""
+    try:
+        return [float(word) for word in text.replace(",", " ").split()]
+    except ValueError:
+        raise UsageError(f"port {port.name}: {port.draw!r} names something that is no number") from None
 
 
 def _complex_values(port: Port, shape: tuple[int, ...], sizes: Mapping[str, int], rng: numpy.random.Generator) -> numpy.ndarray:

@@ -161,6 +161,7 @@ def test_matmul(t, left, right):
     [
         "ij->ji", "ii->i", "ii", "ij->", "ij,jk->ik", "ij,jk", "ij,kj->ki", "i,j->ij", "ij,ij->", "ij,ij->ij", "ii,i->i", "bij,bjk->bik", "ij,jk,kl->il", "ij,jk,kl,l->i",
         "ij,ji,ij", "abc,bad,de->ec", "ab,bc,cd,de,ea->a", "i,j,k,l,ij,kl->", "abcd,ai,bj,ck,dl->ijkl", "i,i,i->", "...ij,...jk->...ik", "...i,i->...", "i...,...->i...", "ijk,k->j",
+        "ikik,kj->ij", "abc,bd->d", "ab,cd->", "abc,d,be->ea",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("seed", [0, 1])
@@ -184,6 +185,16 @@ def test_the_order_of_a_contraction_counts_all_its_products():
     products = [n for n in postorder(y.view.node) if n.op == "mul"]
     assert len(products) == 4
     assert all(n.shape.count(M) == 1 and len(n.shape) == 6 for n in products)
+
+
+def test_what_one_operand_alone_has_is_summed_before_it_is_multiplied(t):
+    """Σ over k of A[i, k] · B[j] multiplies the sum of each row, once for each j; where the others have nothing that a misses, one sum is one pass."""
+    (x, a), (y, b), (v, c) = t.input(M, K), t.input(N), t.input(M)
+    early, late = t.b.einsum("ik,j->ij", x, y), t.b.einsum("ik,i->i", x, v)
+    t.check(early, np.einsum("ik,j->ij", a, b))
+    t.check(late, np.einsum("ik,i->i", a, c))
+    assert [n.shape for n in postorder(early.view.node) if n.op == "mul"] == [(M, N)]
+    assert [n.shape for n in postorder(late.view.node) if n.op == "mul"] == [(M, K)]
 
 
 def test_contractions_are_one_reduction_each(t):

@@ -19,3 +19,10 @@ def test_what_a_dtype_cannot_hold_is_not_drawn_for_it() -> None:
     assert drawn.dtype == np.uint8 and set(drawn.tolist()) == {0, 2}
     with pytest.raises(UsageError, match="is a u8"):
         draw(replace(port, draw="one of -1 0.5"), {}, 3)
+
+
+def test_numbers_may_have_commas_between_them() -> None:
+    port = Port("X", u8, (const(100),), "in", draw="one of 1, 2 3")
+    assert set(draw(port, {}, 3).tolist()) == {1, 2, 3}
+    with pytest.raises(UsageError, match="no number"):
+        draw(replace(port, draw="one of 1, b"), {}, 3)

@@ -73,6 +73,16 @@ def test_a_long_reduction_comes_in_pieces(name: str, depth: int) -> None:
 
 
 @pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", ["gemm", "gemm_transposed"])
+@pytest.mark.parametrize("depth", [129, 300])
+def test_few_rows_of_a_deep_reduction_do_too(monkeypatch: pytest.MonkeyPatch, name: str, depth: int) -> None:
+    """Where the result is small, whichever way rows lie: half as many rows of each thread are enough."""
+    monkeypatch.setattr(strips, "DEEP_ROWS", 2)
+    assert "accumulate p.0 into=C outside=i" in part(module(name), "4 <= M & N <= M * 4")
+    alike(module(name), {"M": 5, "K": depth, "N": 19})
+
+
+@pytest.mark.usefixtures("small")
 def test_what_is_made_of_sums_twice_has_strips_too() -> None:
     """Rows that the last tile has twice would find results where sums were: one piece, and the reduction is no longer."""
     squared = read(
@@ -97,7 +107,7 @@ def test_threads_share_nothing_and_rows_stay_where_they_are() -> None:
 def test_rows_that_lie_side_by_side_stay_too() -> None:
     """The transposed operand is read where it lies; the other, whose columns lie along the reduction, is turned over."""
     steps = part(module("gemm_transposed"), "96 <= M")
-    assert [line.split()[1] for line in steps if line.startswith("stage ")] == ["B", "B"] and "split p.s 4 tail=pad" in steps
+    assert [line.split()[1] for line in steps if line.startswith("stage ")] == ["B", "B"] and "split p.1.s 4 tail=pad" in steps
 
 
 def test_rows_that_are_made_first_have_panels() -> None:

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
-from luminal.ir.kernel import Check, Kernel, Loop, Store, statements
+from luminal.ir.kernel import Check, Kernel, Let, Loop, Store, statements
+from luminal.ir.program import StoreTo
+from luminal.ir.program import statements as program_statements
+from luminal.ir.walks import postorder
 from luminal.passes.schedule.tree import walk_paths
 
 pytestmark = pytest.mark.usefixtures("plain_c")
@@ -129,6 +132,18 @@ FORMS: dict[str, Form] = {
         "X{f32}[M K] W{u8}[N K] S{f32}[N (floordiv K 32)] -> Y{f32}[M N]", f"(return (matmul X (transpose {BY_32})))", by_32,
         {"M": 141, "K": 1056, "N": 71}, ("packed panels and a register tile",), never="not turned over",
     ),
+    "two tensors in turn": Form(
+        "A{f32}[N M] B{f32}[N M] -> Y", "(return (reshape (stack A (* 2 B) :axis 2) N (* 2 M)))", lambda a, b: np.stack([a, 2 * b], 2).reshape(len(a), -1),
+        {"N": 5, "M": 37}, ("vectors of 8 along `j`",),
+    ),
+    "a mean between neighbours": Form(
+        "X{f32}[N 41] -> Y", "(setf r (concat (slice X _ (1 _)) (slice X _ (-1 _)) :axis 1)) (return (reshape (stack X (* 0.5 (+ X r)) :axis 2) N 82))",
+        lambda x: np.stack([x, (x + np.concatenate([x[:, 1:], x[:, -1:]], 1)) / 2], 2).reshape(len(x), -1), {"N": 5}, ("vectors of 8 along `j`",),
+    ),
+    "windows of running sums": Form(
+        "X{f32}[A 37 M] -> Y", "(setf c (cumsum X :axis 1)) (return (- (slice c _ (4 _) _) (slice c _ (0 -4) _)))",
+        lambda x: x.cumsum(1)[:, 4:] - x.cumsum(1)[:, :-4], {"A": 3, "N": 37, "M": 77}, ("along the kept axis `j`, the reduction outside of them",),
+    ),
 }  # fmt: skip
 
 
@@ -150,6 +165,21 @@ def test_vectors(name: str) -> None:
     for words in form.has:
         assert any(words in line for line in said), said
     assert not any(form.never in line for line in said), said
+
+
+@pytest.mark.parametrize("name", ["two tensors in turn", "a mean between neighbours"])
+def test_every_other_position_is_chosen_in_vectors(name: str) -> None:
+    """Not lane by lane, for want of a form in which only every other lane reads."""
+    (found,) = compilations(text_of(name), Settings(runtime="clang", target=V3))
+    stores = [s for f in found.program.functions for s in program_statements(f.body) if isinstance(s, StoreTo)]
+    assert any(s.value.dtype.lanes == 8 and any(n.op == "where" for n in postorder(s.value)) for s in stores)
+
+
+def test_rows_of_two_tensors_in_turn_are_read_where_they_are_wanted() -> None:
+    """A choice that is the same all along a vector stays one: nothing is read for nothing."""
+    text = "(composite rows ((A{f32}[N M] B{f32}[N M]) -> Y) (return (reshape (stack A B :axis 1) (* 2 N) M)))"
+    (found,) = compilations(text, Settings(runtime="clang", target=V3))
+    assert not any(isinstance(s, Let) for k in found.module.kernels for s in statements(k.body))
 
 
 def test_checks_stand_before_the_loops_that_do_not_decide_them() -> None:

@@ -7,6 +7,8 @@
       Y[o] = acc[]                             Y[o.0 · 64 + 0 .. 64] = acc[0 .. 64]
                                              … what is left of E
 
+So is a running sum along a row's other axis (its windows, 8 × 500 × 512 floats, 4.7 → 0.6 ms).
+
 Where it stands in a loop over rows that all read the same matrix, a register tile: each vector of the matrix is loaded once for several rows.
 
     for r in 0 .. R parallel:                for r.0 in 0 .. R // 4:
@@ -37,7 +39,7 @@ from .tree import StepError, all_loops, find, local_buffers, loop_around
 def columns_inside(plan: Plan, x: Loop) -> bool:
     """Schedule such a reduction.  False, and nothing done, where it is none."""
     around = loop_around(plan.kernel, x)
-    if x.kind != "reduce" or around is None or around.kind != "parallel" or around.axis in roles.shape(plan.kernel).axes:
+    if x.kind not in ("reduce", "serial") or around is None or around.kind != "parallel" or around.axis in roles.shape(plan.kernel).axes:
         return False
     kept = {n: b for n, b in local_buffers(plan.kernel).items() if b.space == "private"}  # memory of a row, or what a loop in order carries on
     addresses = roles.accesses(x.body, {**plan.facts.buffers, **kept})

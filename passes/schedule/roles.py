@@ -148,7 +148,7 @@ class Sliding(NamedTuple):
 
 
 def sliding(found: Reduction) -> Sliding | None:
-    """The one operand that is read through windows, if there is one."""
+    """The one operand that is read through windows, if there is one; an axis that another operand has too, as groups of channels are, moves both, and no window along it is used twice."""
     kept, folded = set(found.kept), set(found.reduced)
     along: dict[str, set[str]] = {}
     having: dict[str, set[str]] = {}
@@ -157,6 +157,7 @@ def sliding(found: Reduction) -> Sliding | None:
         for index in n.args:
             if index.names & folded:  # g · size + p is no window: it moves by whole rows of the operand
                 along.setdefault(n.attr, set()).update(a for a in index.names & kept if all(len(m) == 1 for m in poly(index) if var(a) in m))
+    along = {operand: axes.difference(*(others for other, others in having.items() if other != operand)) for operand, axes in along.items()}
     along = {operand: axes for operand, axes in along.items() if axes}
     if len(along) != 1:
         return None

@@ -22,7 +22,7 @@ from ...ir.simplify import simplify
 from ...ir.walks import postorder
 from . import cost, roles
 from .affine import stride
-from .cost import blocking
+from .cost import VECTORS, blocking
 from .halos import moving, own_window, shared_window, step, zeros_between
 from .plan import Plan
 from .roles import Reduction, Sliding
@@ -33,6 +33,12 @@ from .tree import StepError, local_buffers
 def panels(plan: Plan) -> Expr | None:
     """Schedule a reduction through windows, with vectors along an axis that the windows miss: the condition on the sizes; None (and an unchanged plan) where it is no such thing."""
     return _tried(plan, _panels)
+
+
+def one_vector(plan: Plan) -> Expr | None:
+    """As `panels`, where all columns fit in one vector, as those of a group often do: tiles of two would be empty for one half (two threads, AVX-512: 64 channels to 12 at 112 × 112 1.5, to 16 at 14 × 14 1.7, 64 to 128 in
+    eight groups at 56 × 56 1.45 times as fast)."""
+    return _tried(plan, _one_vector)
 
 
 def one_row(plan: Plan) -> Expr | None:
@@ -88,6 +94,20 @@ def _panels(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
     block = blocking(plan.target, found.accumulator.dtype)
     least = cost.FEW_COLUMNS if step(found, slides) == 1 else cost.FEWER_COLUMNS
     return _tiles(plan, found, slides, 1, block.rows, least, block.columns)
+
+
+def _one_vector(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
+    if not slides.column:
+        return None
+    block = blocking(plan.target, found.accumulator.dtype)
+    lanes = block.columns // VECTORS
+    few = simplify(plan.loop(slides.column).stop.le(const(lanes)), plan.facts.known)
+    if few.is_const and not few.attr:
+        return None
+    least = cost.FEW_COLUMNS if step(found, slides) == 1 else cost.FEWER_COLUMNS
+    length = block.rows if block.rows >= cost.IN_FLIGHT else block.rows * VECTORS
+    condition = _tiles(plan, found, slides, 1, length, least, lanes)
+    return condition and (both(condition, few) or TRUE)
 
 
 def _one_row(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:

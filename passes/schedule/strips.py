@@ -21,7 +21,19 @@ from ...ir.record import replace
 from ...ir.simplify import simplify
 from . import roles
 from .affine import stride
-from .cost import MOST_SIDE_WORK, MOST_STRIP_WORK, STRIP_DEPTH, STRIP_ROWS, STRIP_TILES, STRIP_WORK, VECTORS, Blocking, strip_depth
+from .cost import (
+    DEEP_ROWS,
+    DEEP_WIDTH,
+    MOST_SIDE_WORK,
+    MOST_STRIP_WORK,
+    STRIP_DEPTH,
+    STRIP_ROWS,
+    STRIP_TILES,
+    STRIP_WORK,
+    VECTORS,
+    Blocking,
+    strip_depth,
+)
 from .direct import tried_where
 from .plan import Plan
 from .roles import Contraction
@@ -33,32 +45,15 @@ def strips(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
     """Schedule such a contraction: the condition on the sizes; None (and an unchanged plan) where it never holds or a step refuses."""
     if len(found.rows) != 1 or not block.wide_columns:
         return None
-    most = _most(plan, found)
-    if not most:
+    if not _most(plan, found):
         return None
-    width = plan.extent(found.column)
-    if width is not None and width < block.wide_columns:
+    if (plan.extent(found.column) or block.wide_columns) < block.wide_columns:
         return None
-    *outer, depth = (plan.loop(axis).stop for axis in found.reduced)
-    rows = plan.loop(found.rows[0]).stop
-    piecework, lanes = product((rows, plan.loop(found.column).stop, depth)), plan.target.lanes(found.accumulator.dtype)
-    work = product((piecework, *outer))
-
-    def within(*limits: tuple[Expr, Expr | int]) -> Expr:
-        return both(*(simplify(call("less_equal", least, as_expr(greatest)), plan.facts.known) for least, greatest in limits)) or TRUE
-
-    enough = within(
-        (const(STRIP_ROWS * plan.target.cores), rows), (const(STRIP_DEPTH), depth), (const(STRIP_WORK * lanes), work), *((ONE, e) for e in outer)
-    )
-    ranges = within((depth, block.depth), (piecework, most * lanes))
-    once = block.wide_rows * STRIP_TILES  # rows that stay in the second cache while all strips go by
+    outer, once = found.reduced[:-1], block.wide_rows * STRIP_TILES  # rows that stay in the second cache while all strips go by
     piece = max(block.depth, strip_depth(plan.target, once, found.accumulator.dtype.bytes))
-    pieces = False
-    if most == MOST_STRIP_WORK:
-        pieces = not outer and simplify(depth.le(piece), plan.facts.known) is not TRUE and _in_pieces(plan, found, block, piece)
-        any_depth = within((rows, once * plan.target.cores), (plan.loop(found.column).stop, mul(const(2), rows)))
-        ranges = simplify(call("bit_or", ranges, any_depth if pieces else both(within((depth, piece)), any_depth) or TRUE), plan.facts.known)
-    condition = both(enough, ranges) or TRUE
+    short = simplify(plan.loop(found.reduced[-1]).stop.le(piece), plan.facts.known) is TRUE
+    pieces = not outer and not short and _in_pieces(plan, found, block, piece)
+    condition = _worth(plan, found, block, once, piece, pieces)
     reason = "rows are read as they lie, and each thread packs strips of columns for its own"
     facts = plan.facts
     if outer and condition is not TRUE:
@@ -66,6 +61,32 @@ def strips(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
     found_condition = tried_where(plan, condition, reason, lambda: _schedule(plan, found, block, piece if pieces else 0))
     plan.facts = facts
     return found_condition
+
+
+def _worth(plan: Plan, found: Contraction, block: Blocking, once: int, piece: int, pieces: bool) -> Expr:
+    """For which sizes: `once` rows of a thread, and so much of the reduction, stay in the second cache; `pieces`: the output holds the sums of one such piece while the next is worked off."""
+    *outer, depth = (plan.loop(axis).stop for axis in found.reduced)
+    rows, columns, lanes = plan.loop(found.rows[0]).stop, plan.loop(found.column).stop, plan.target.lanes(found.accumulator.dtype)
+    work, most = product((rows, columns, depth)), _most(plan, found)
+
+    def within(*limits: tuple[Expr, Expr | int]) -> Expr:
+        return both(*(simplify(call("less_equal", least, as_expr(greatest)), plan.facts.known) for least, greatest in limits)) or TRUE
+
+    def either(a: Expr, b: Expr) -> Expr:
+        return simplify(call("bit_or", a, b), plan.facts.known)
+
+    enough = within((const(STRIP_DEPTH), depth), (const(STRIP_WORK * lanes), product((work, *outer))), *((ONE, e) for e in outer))
+    ranges = within((depth, block.depth), (work, most * lanes))
+    if most == MOST_STRIP_WORK:
+        any_depth = within((rows, once * plan.target.cores), (columns, mul(const(2), rows)))
+        ranges = either(ranges, any_depth if pieces else both(within((depth, piece)), any_depth) or TRUE)
+    ranges = both(within((const(STRIP_ROWS * plan.target.cores), rows)), ranges) or TRUE
+    if pieces:
+        small = (product((rows, columns)), MOST_SIDE_WORK * lanes // block.depth)
+        ranges = either(
+            ranges, within((const(block.depth), depth), (const(DEEP_ROWS * plan.target.cores), rows), (columns, mul(const(DEEP_WIDTH), rows)), small)
+        )
+    return both(enough, ranges) or TRUE
 
 
 def _in_pieces(plan: Plan, found: Contraction, block: Blocking, piece: int) -> bool:
