@@ -25,7 +25,7 @@ from typing import Any
 
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, DType
-from ..ir.expr import ONE, axis, both
+from ..ir.expr import ONE, ZERO, axis, both
 from ..ir.graph import (
     Graph,
     Node,
@@ -47,8 +47,11 @@ from ..ir.walks import leaves
 from .cascade_folds import with_folds
 from .cascade_groups import groups, pointwise_reads
 from .cascade_nodes import Redirected, State, as_dtype, view_as, wide
+from .masked_exponents import masked_exponents
 from .masked_rows import leaves_out
 from .moments import moments
+from .reading import reads_of
+from .rules.pattern import through
 from .selections import selection
 from .separate import Body, Exponent, Mixed, Pulled, Term, beside, guarded_extremes, unguarded, varying_in
 from .walk import run
@@ -108,6 +111,21 @@ def earlier_reductions(n: Node) -> dict[Node, tuple[int, ...] | None]:
     return found
 
 
+def logarithm_of_quotient(n: Node) -> Node | None:
+    """log (exp x / l) → x − log l: the logarithm of a softmax as an exponent has it.  More than the quotient, it stays finite where that is 0."""
+    quotient = n.args[0]
+    if quotient.domain is not None or quotient.node.op != "div":
+        return None
+    above, below = (through(quotient, a) for a in quotient.node.args)
+    if above is None or below is None or above.node.op != ("exp" if n.op == "log" else "exp2"):
+        return None
+    x = through(above, above.node.args[0])
+    if x is None:
+        return None
+    logarithm = View(elementwise(n.op, below.node.shape, identity(below.node), span=n.span), below.index)
+    return elementwise("sub", n.shape, x, logarithm, span=n.span)
+
+
 class Finder:
     """The rewrite of step 1 and 2; remembers the states that it made and what was in the way."""
 
@@ -119,11 +137,14 @@ class Finder:
         self.infinite = guarded_extremes(graph.nodes())
 
     def rule(self, n: Node) -> Node | None:
+        if n.op in ("log", "log2"):
+            return logarithm_of_quotient(n)
         earlier = earlier_reductions(n) if n.op == "reduce" else {}
         if not earlier:
             return None
         if self.selected(n, earlier) or not n.dtype.is_float:
             return n
+        n = masked_exponents(n, earlier, self.known) if n.attr.combiner == "add" else n
         body = Body(frozenset(earlier))
         varying = frozenset(axis(n.rank + k) for k in range(len(n.attr.extents)))
         factors: list[Pulled] = []
@@ -137,17 +158,49 @@ class Finder:
                 return self.with_terms(reduce_node(n.attr.combiner, n.shape, n.attr.extents, rest, n.span), terms)
         try:
             n = self.separated(n, varying)
+            result = self.or_nan(n)
         except Mixed as reason:
-            place = f" (line {n.span.line})" if n.span.line else ""
-            self.reasons.append(f"no cascade: {reason}{place}")
-        result = self.or_nan(n)
+            result = self.distributed(n, body)
+            if result is None:
+                place = f" (line {n.span.line})" if n.span.line else ""
+                self.reasons.append(f"no cascade: {reason}{place}")
+                result = n
         for f in factors:
-            result = elementwise(
-                "div" if f.inverse else "mul", n.shape, identity(as_dtype(wide(n.dtype), result)), view_as(wide(n.dtype), f.view), span=n.span
-            )
+            result = self.with_factor(as_dtype(wide(n.dtype), result), f)
         if factors:
             result = self.or_nothing(result, n)
         return as_dtype(n.dtype, result)
+
+    def distributed(self, n: Node, body: Body) -> Node | None:
+        """Σ (x − y) · v as Σ x · v − Σ y · v, where each sum is then separable; None where one is not."""
+        found = run(body.addends(n.args[0], n.shape + n.attr.extents)) if n.attr.combiner == "add" else ()
+        if len(found) < 2:
+            return None
+        total: Node | None = None
+        reasons = len(self.reasons)
+        for sign, view in found:
+            part: View | None = self.alone(n, view)
+            if part is None:
+                made = self.rule(reduce_node("add", n.shape, n.attr.extents, view, n.span))
+                part = None if made is None or len(self.reasons) > reasons else identity(made)
+            if part is None:
+                del self.reasons[reasons:]
+                return None
+            if total is None:
+                total = part.node if sign > 0 and part.is_identity and part.node.shape == n.shape else None
+                total = total or elementwise("neg" if sign < 0 else "add", n.shape, part, *(() if sign < 0 else (scalar(const_node(0.0, n.dtype)),)))
+            else:
+                total = elementwise("add" if sign > 0 else "sub", n.shape, identity(total), part, span=n.span)
+        return total
+
+    def alone(self, n: Node, body: View) -> View | None:
+        """The sum of what depends on no earlier reduction, over the axes alone that it varies with; None where it depends on one."""
+        if earlier_reductions(reduce_node("add", n.shape, n.attr.extents, body)):
+            return None
+        moving = {e.attr for v in reads_of(body) for x in (*v.index, *(() if v.domain is None else (v.domain,))) for e in leaves(x, "axis")}
+        kept = [k for k in range(n.rank) if k in moving]
+        new = {axis(k): ZERO for k in range(n.rank)} | {axis(k): axis(j) for j, k in enumerate((*kept, *range(n.rank, n.rank + len(n.attr.extents))))}
+        return View(reduce_node("add", tuple(n.shape[k] for k in kept), n.attr.extents, body.through(new), n.span), tuple(axis(k) for k in kept))
 
     def selected(self, n: Node, earlier: dict[Node, tuple[int, ...] | None]) -> bool:
         """Whether the reduction is of what stands where an extreme of scores is.  Of what is in memory anyway, that is as well done in two passes."""
@@ -160,6 +213,12 @@ class Finder:
         if found is not None:
             self.states[n] = State(n, tuple(earlier), place, (), selection=found)
         return found is not None
+
+    def with_factor(self, n: Node, f: Pulled) -> Node:
+        if f.where is None:
+            return elementwise("div" if f.inverse else "mul", n.shape, identity(n), view_as(n.dtype, f.view), span=n.span)
+        zero = scalar(const_node(0.0, n.dtype))
+        return elementwise("where", n.shape, f.view, *((identity(n), zero) if f.where else (zero, identity(n))), span=n.span)
 
     def with_terms(self, n: Node, terms: list[Term]) -> Node:
         result = n
@@ -207,12 +266,11 @@ class Finder:
             return n
         if n.attr.combiner != "add":
             raise Mixed(f"a {n.attr.combiner} of what depends on an earlier reduction")
-        places = set(earlier.values())
         body = n.args[0]
-        if len(places) != 1 or None in places or body.domain is not None:
+        place = max((p for p in earlier.values() if p is not None), key=len, default=None)
+        earlier = {r: p for r, p in earlier.items() if p is None or len(p) == len(place or ()) or not set(p) < set(place or ())}
+        if place is None or set(earlier.values()) != {place} or body.domain is not None:
             raise Mixed("the rows of the reductions are not the same axes")
-        (place,) = places
-        assert place is not None
         inner = varying_in(body, varying)
         try:
             bare = leaves_out(body.node)
@@ -236,7 +294,8 @@ class Finder:
             return new
         sums = moments(new, lenient)
         for order, m in sums.sums.items():
-            self.states[m] = State(m, tuple(earlier), place, exponents, moments=sums, order=order)
+            if not any(order) or m not in self.states:  # a derivative may be a sum that stands there anyway
+                self.states[m] = State(m, tuple(earlier), place, exponents, moments=sums, order=order)
         return sums.sums[(0,) * len(sums.points)]
 
     def in_rows(self, n: Node, place: tuple[int, ...]) -> bool:

@@ -65,6 +65,7 @@ def groups(graph: Graph, corrected: Mapping[Node, Corrected], target: Target, re
     group = _of_corrected(nodes, corrected, target, reasons)
     if not target.gpu:  # there, a thread's tile of scores would be local memory, which is no cache
         _Sharing(graph, nodes, group, reasons).add()
+        _meeting(graph, nodes, group)
     return group
 
 
@@ -92,7 +93,8 @@ def _of_corrected(nodes: list[Node], corrected: Mapping[Node, Corrected], target
             reasons.append("no cascade: a thread of a GPU has no memory of its own for as many sums as the sizes say")
             continue
         for helper in s.helpers:
-            g.add(helper, tuple(s.places[j] for j in g.places[first]))
+            if helper not in g.states:
+                g.add(helper, tuple(s.places[j] for j in g.places[first]))
         g.add(n, rows)
         group[n] = g
     if not target.gpu:  # there, neighbouring threads read neighbouring columns
@@ -172,7 +174,7 @@ def pointwise_reads(n: Node) -> Iterable[View]:
 
 def scores_of(n: Node) -> dict[Key, tuple[int, ...]]:
     """The scores that a reduction over one axis reads, each with the axes of `n` at which its rows are read; nothing where some are read otherwise than row by row."""
-    if len(n.attr.extents) != 1 or not n.dtype.is_float or n.args[0].domain is not None:
+    if len(n.attr.extents) != 1 or not n.dtype.is_float:
         return {}
     found: dict[Key, tuple[int, ...]] = {}
     along = axis(n.rank)
@@ -297,6 +299,35 @@ class _Sharing:
             if view.node.op not in ("const", "iota") and view.node.rank:
                 common &= {k for k, a in enumerate(axes) if any(axis(a) in leaves(e, "axis") for e in view.index)}
         return bool(common)
+
+
+def _meeting(graph: Graph, nodes: list[Node], group: dict[Node, Group]) -> None:
+    """One cascade of several, each with scores of its own, whose results one value reads row by row: the difference of two softmaxes times V would else be two kernels, with sums in memory between them."""
+    scored = {
+        g for n, g in group.items() if any(v.node.op == "reduce" and axis(n.rank) in v.index and v.node not in group for v in pointwise_reads(n))
+    }
+    if len(scored) < 2:
+        return
+    for user in (*(n for _, n in graph.outputs), *(n for n in nodes if n.op not in OPS)):
+        domain = tuple(axis(k) for k in range(user.rank))
+        reads = reads_of(View(user, domain)) if user.op in OPS else (v for a in user.args for v in reads_of(a))
+        met: dict[Group, tuple[Node, tuple[int, ...]]] = {}
+        for v in reads:
+            g = group.get(v.node)
+            if g in scored and v.domain is None and all(e.op == "axis" for e in v.index):
+                met.setdefault(g, (v.node, tuple(e.attr for e in v.index)))
+        if len(met) < 2:
+            continue
+        (g, (first, at)), *others = met.items()
+        rows = tuple(at[a] for a in g.places[first])
+        for n, places in others:
+            if reduced(n) == reduced(g) and len(set(places[1])) == len(places[1]) and {places[1][a] for a in n.places[places[0]]} == set(rows):
+                _merge(places[0], places[1], g, rows, group)
+
+
+def reduced(g: Group) -> Shape:
+    """What the states of a cascade run along."""
+    return g.states[0].attr.extents
 
 
 def spread(score: Node) -> bool:

@@ -13,26 +13,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ir.dtypes import DType, f32
-from ..ir.expr import ZERO, Expr, axis
+from ..ir.expr import axis
 from ..ir.graph import (
     Graph,
     Node,
-    Shape,
     View,
     cascade_nodes,
     const_node,
     elementwise,
     identity,
-    iota_node,
     make,
     operand_domain,
     scalar,
 )
 from ..ir.primops import OPS
 from ..ir.record import record
-from ..ir.simplify import prove_le
 from ..ir.walks import leaves
 from .cascade_groups import Group
+from .masked_exponents import as_choice
 from .masked_rows import OUTPUT, Use, lost, nothing_of
 from .moments import Moments, Order, addition, before
 from .selections import Selection
@@ -156,7 +154,7 @@ class Redirected:
                 bare = yield self.masked(new, self.lost[n, k])
                 new = View(self.finder.or_nothing(bare.node, a.node), bare.index)
             new = view_as(wide(a.dtype) if widened else a.dtype, new)
-            args.append(self.unmasked(new, operand_domain(n, k)) if widened else new)
+            args.append(as_choice(new, operand_domain(n, k), self.known) if widened else new)
         d = wide(n.dtype) if widened else n.dtype
         if n.op == "cast" and args[0].dtype is d and args[0].is_identity and args[0].node.shape == n.shape:
             result = args[0].node
@@ -164,18 +162,6 @@ class Redirected:
             same = d is n.dtype and all(a.node is b.node for a, b in zip(args, n.args, strict=True))
             result = n if same else make(n.op, d, n.shape, tuple(args), n.attr, n.span)
         return as_dtype(d, as_dtype(n.dtype, result)) if widened and n in self.rounded else result
-
-    def unmasked(self, v: View, shape: Shape) -> View:
-        """A computed value under a mask as a choice, where it may be computed everywhere: then the choice can be kept with the value."""
-        if v.domain is None or v.node.op not in (*OPS, "reduce"):
-            return v
-        known = self.known.with_domain(shape)
-        if not all(prove_le(ZERO, e, known) and prove_le(e, n - 1, known) for e, n in zip(v.index, v.node.shape, strict=True)):
-            return v
-        test = _condition(v.domain, shape)
-        if test is None:
-            return v
-        return identity(elementwise("where", shape, identity(test), View(v.node, v.index), scalar(const_node(v.fill, v.dtype)), span=v.node.span))
 
     def cascade(self, group: Group) -> Walk:
         states, factors, additions = [], [], []
@@ -201,18 +187,6 @@ class Redirected:
                 a = identity(elementwise("mul", group.rows, a, identity(_correction(n, state, rows, group, self.infinite))))
             additions.append(View((yield self.visit(a.node, group)), a.index))
         return cascade_nodes(group.rows, tuple(states), tuple(factors), tuple(additions))
-
-
-def _condition(e: Expr, shape: Shape) -> Node | None:
-    """A condition on positions as a node of this shape; None where it has no such form."""
-    if e.op in ("bit_and", "bit_or", "bit_not"):
-        parts = [_condition(a, shape) for a in e.args]
-    elif e.op in ("less_than", "less_equal", "equal", "not_equal"):
-        parts = [iota_node(a, shape) for a in e.args]
-    else:
-        return None
-    views = [identity(p) for p in parts if p is not None]
-    return elementwise(e.op, shape, *views) if len(views) == len(parts) else None
 
 
 def _correction(n: Node, state: State, rows: tuple[int, ...], group: Group, infinite: frozenset[Node]) -> Node:

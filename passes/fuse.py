@@ -120,6 +120,7 @@ class _Planner:
         self.variables = 0
         self.results: dict[tuple[View, ...], list[Node]] = {}  # of each cascade
         self.states: set[Node] = set()
+        self.tiled: set[tuple[Node, int]] = set()  # kernels that hold a cascade of products
         for n in self.uses:
             if n.op == "cascade":
                 self.results.setdefault(n.args, []).append(n)
@@ -158,7 +159,10 @@ class _Planner:
         placed = {(u.root, u.index): self.placed(u) for u in uses}
         products = any(v.node.op == "reduce" and self.is_contraction(v.node) for v in results[0].args[: state_count(results[0])])
         ordered = products and any(_in_order(u) for u in uses)
-        if len(placed) == 1 and not ordered and not any(u.covered for u in uses) and not any(n in self.outputs for n in results):
+        beside = products and any(u.root in self.tiled for u in uses)  # each wants blocks of rows of its own
+        if products:
+            self.tiled.update(u.root for u in uses)
+        if not beside and len(placed) == 1 and not ordered and not any(u.covered for u in uses) and not any(n in self.outputs for n in results):
             ((around, reducing),) = placed.values()
             fits = self.trips(around) <= points(results[0].attr.extents, self.values)
             use = next(iter(uses))
@@ -167,7 +171,7 @@ class _Planner:
                 return []
         loops = self.fresh(results[0].attr.extents)
         self.inside_cascade(results[0], _Use((results[0], 0), tuple(v for v, _ in loops), loops, len(loops), bool(loops)))
-        return [] if self.side_by_side(results, uses) else [n for n in results if n not in self.outputs]
+        return [] if not beside and self.side_by_side(results, uses) else [n for n in results if n not in self.outputs]
 
     def side_by_side(self, results: list[Node], uses: dict[_Use, None]) -> bool:
         """Whether the real nodes that use a cascade do so each at its own row, and need nothing of one another: then one kernel makes them all (`make_nests`).

@@ -44,6 +44,7 @@ from .walk import Walk, run
 
 DEGREE = 4  # in all points together
 SUMS = 8
+POINTS = 4
 
 Order = tuple[int, ...]  # of a derivative, in each point
 Value = float | View  # over the domain of a body
@@ -63,8 +64,8 @@ def moments(n: Node, body: Body) -> Moments:
     """The sums for a reduction whose exponents are separated already.  Mixed where its body is no polynomial, or has too many of them."""
     found = _Polynomial(n, body)
     whole, points = found.around_points()
-    if not 1 <= len(points) <= 2:
-        raise Mixed("a body is a polynomial in more than two values")
+    if not 1 <= len(points) <= POINTS:
+        raise Mixed(f"a body is a polynomial in more than {POINTS} values")
     zero = (0,) * len(points)
     derivatives: dict[Order, Value] = {zero: whole}
     sums: dict[Order, Node] = {}

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from ..ir.expr import Expr, axis
 from ..ir.graph import Node, Shape, View, const_node, elementwise, identity, make, scalar
 from ..ir.primops import OPS
-from ..ir.record import record
+from ..ir.record import record, replace
 from ..ir.walks import leaves
 from .rules.pattern import same_view, through
 from .walk import Walk
@@ -33,10 +33,13 @@ class Mixed(Exception):
 
 @record
 class Pulled:
-    """An R factor of a product, over the domain of the body; divided by where `inverse`.  Casts between floats that stood around it are left out."""
+    """An R factor of a product, over the domain of the body; divided by where `inverse`.  Casts between floats that stood around it are left out.
+
+    With `where` it is a condition: the product is 0 but where it holds (True), or does not hold (False)."""
 
     view: View
     inverse: bool
+    where: bool | None = None
 
 
 @record
@@ -127,24 +130,41 @@ class Body:
     def pull(self, node: Node, varying: Axes) -> Walk:
         """(rest, factors): the node is the product of `rest` (a view over its domain; None is 1) and R factors that do not vary.
 
-        What divides by an extreme stays: Σ (x / max |x|)² is written so that no square overflows."""
+        What divides by an extreme stays: Σ (x / max |x|)² is written so that no square overflows.  A condition comes out with what stands inside of it, and before what does not: so
+        Σ where(l > 0, x / l, 0) · y / z is where(l > 0, (Σ x · y) / l, 0) / z, and what a choice leaves out may be infinite."""
         if node.op in ("mul", "div") or (node.op in ("recip", "neg", "cast") and node.dtype.is_float and node.args[0].dtype.is_float):
             rests, factors = [], []
             for k, a in enumerate(node.args):
                 inverse = node.op == "recip" or (node.op == "div" and k == 1)
                 rest, found = yield self.pull_operand(a, varying)
-                if any(keeps_in_range(f.view, f.inverse != inverse) for f in found):
+                chosen = any(f.where is not None for f in found)
+                if any(f.where is None and keeps_in_range(f.view, f.inverse != inverse) for f in found) or (
+                    chosen and (inverse or any(f.where is not None for f in factors))
+                ):
                     rest, found = a, []
                 rests.append(rest)
-                factors += [Pulled(f.view, f.inverse != inverse) for f in found]
+                found = [replace(f, inverse=f.inverse != inverse) for f in found]
+                factors = [*found, *factors] if chosen else [*factors, *found]
             return (self._product(node, rests) if factors else identity(node)), factors
         if node.op in EXPONENTIALS:
             return (yield self._pull_exponent(node, varying))
-        if node.op == "where" and self._is_zero(node.args[2]) and not self.has_r(node.args[0].node):
-            rest, factors = yield self.pull_operand(node.args[1], varying)
-            if factors:
-                one = scalar(const_node(1.0, node.dtype)) if rest is None else rest
-                return identity(elementwise("where", node.shape, node.args[0], one, node.args[2], span=node.span)), factors
+        if node.op == "where":
+            return (yield self._pull_choice(node, varying))
+        return identity(node), []
+
+    def _pull_choice(self, node: Node, varying: Axes) -> Walk:
+        condition = node.args[0]
+        if not self.has_r(condition.node):
+            if is_zero(node.args[2]):
+                rest, factors = yield self.pull_operand(node.args[1], varying)
+                if factors:
+                    one = scalar(const_node(1.0, node.dtype)) if rest is None else rest
+                    return identity(elementwise("where", node.shape, condition, one, node.args[2], span=node.span)), factors
+        elif not moves(condition, varying):
+            for holds, chosen, other in ((True, *node.args[1:]), (False, *node.args[:0:-1])):
+                if is_zero(other):
+                    rest, factors = yield self.pull_operand(chosen, varying)
+                    return rest, [*factors, Pulled(condition, False, holds)]
         return identity(node), []
 
     def pull_operand(self, a: View, varying: Axes) -> Walk:
@@ -155,7 +175,7 @@ class Body:
         if a.domain is not None:
             return a, []
         rest, factors = yield self.pull(a.node, varying_in(a, varying))
-        return (None if rest is None else _through(a, rest)), [Pulled(_through(a, f.view), f.inverse) for f in factors]
+        return (None if rest is None else _through(a, rest)), [replace(f, view=_through(a, f.view)) for f in factors]
 
     def _pull_exponent(self, node: Node, varying: Axes) -> Walk:
         """exp(x − m − log l) = exp(x − m) · 1/l: R terms leave an exponent, but for extremes, which keep it from overflowing."""
@@ -198,6 +218,28 @@ class Body:
             return identity(elementwise("neg", shape, left[0])), found
         return (left[0] if left else None), found
 
+    def addends(self, view: View, shape: Shape) -> Walk:
+        """The value over this domain as terms (sign, view), where one factor of a product is a sum that holds R, and no other factor does; else itself alone.
+
+        A product of two such sums stays: its terms would cancel, where the sums are small."""
+        node = view.node
+        if view.domain is not None or not self.has_r(node):
+            return [(1, view)]
+        args = [_through(view, a) for a in node.args]
+        if node.op in ("add", "sub"):
+            left, right = (yield self.addends(args[0], shape)), (yield self.addends(args[1], shape))
+            return left + [(sign if node.op == "add" else -sign, v) for sign, v in right]
+        place = {"mul": None, "div": 0, "neg": 0, "cast": 0, "where": 1}.get(node.op, -1)
+        with_r = [k for k, a in enumerate(args) if self.has_r(a.node)]
+        plain = node.op != "where" or is_zero(args[2])
+        if len(with_r) != 1 or place not in (None, with_r[0]) or not plain or not node.dtype.is_float:
+            return [(1, view)]
+        (k,) = with_r
+        terms = yield self.addends(args[k], shape)
+        if len(terms) == 1:
+            return [(1, view)]
+        return [(sign, identity(make(node.op, node.dtype, shape, (*args[:k], v, *args[k + 1 :]), node.attr, node.span))) for sign, v in terms]
+
     def _product(self, node: Node, rests: list[View | None]) -> View | None:
         if node.op == "mul":
             left = [r for r in rests if r is not None]
@@ -211,9 +253,6 @@ class Body:
             return identity(elementwise("recip", node.shape, rests[1], span=node.span))
         return identity(elementwise(node.op, node.shape, *(one if r is None else r for r in rests), to=node.dtype, span=node.span))
 
-    def _is_zero(self, view: View) -> bool:
-        return view.node.op == "const" and view.domain is None and view.node.attr.value == 0
-
     # ---- exponents
 
     def separate(self, node: Node, varying: Axes) -> Walk:
@@ -224,7 +263,7 @@ class Body:
             fixed = tuple(t for t in terms if not self.has_r(t.view.node))
             return elementwise(node.op, node.shape, arg, span=node.span), [Exponent(node.op, moving, fixed)]
         product = node.op in ("mul", "div", "recip", "neg") or (node.op == "cast" and node.dtype.is_float and node.args[0].dtype.is_float)
-        masked = node.op == "where" and self._is_zero(node.args[2]) and not self.has_r(node.args[0].node)
+        masked = node.op == "where" and is_zero(node.args[2]) and not self.has_r(node.args[0].node)
         if self.polynomial and node.op in ("add", "sub") and not self._has_exponential(node):
             return node, []
         if not product and not masked:
@@ -287,6 +326,10 @@ class Body:
             raise Mixed(f"`{node.op}` in an exponent mixes what varies along the axis with an earlier reduction over it")
         changed = make(node.op, node.dtype, node.shape, tuple(args), node.attr, node.span)
         return View(changed, view.index), [t.through(view) for t in found]
+
+
+def is_zero(view: View) -> bool:
+    return view.node.op == "const" and view.domain is None and view.node.attr.value == 0
 
 
 def is_extreme(v: View) -> bool:

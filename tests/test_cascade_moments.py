@@ -62,7 +62,7 @@ def test_one_pass_means_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     [
         ("(* c c)", "degree above 4"),
         ("(abs d)", "`abs` mixes"),
-        ("(+ (* X (mean X :axis 1 :keepdims t)) (exp (- X (max X :axis 1 :keepdims t))))", "`add` mixes"),
+        ("(abs (+ (* X (mean X :axis 1 :keepdims t)) (exp (- X (max X :axis 1 :keepdims t)))))", "`abs` mixes"),
         ("(/ X d)", "`div` mixes"),
     ],
 )

@@ -180,6 +180,18 @@ def test_a_choice_of_lanes_between_loads_that_are_inside_is_a_select() -> None:
     )
 
 
+def test_so_it_is_where_a_load_is_inside_by_the_outer_of_two_collapsed_axes() -> None:
+    found = lowered(
+        """
+        for i in 0 .. M * 3:
+          for j in 0 .. 8 vector:
+            y[0, j] = where((j * j < i), r[i // 3], 0.0:f32)
+        """
+    )
+    assert "let r_value: f32 = r[i // 3]" in found and " vector" not in found
+    assert " = where(" in found
+
+
 def test_a_choice_that_all_lanes_share_stays_lazy() -> None:
     expect(
         """
@@ -190,6 +202,23 @@ def test_a_choice_that_all_lanes_share_stays_lazy() -> None:
         """
         for i in 0 .. M:
           y[i * N] = where(0 < i, vload.8 x[(i - 1) * N], broadcast.8(0.0:f32))
+        """,
+    )
+
+
+def test_a_quotient_that_is_the_same_in_all_lanes_of_a_vector_is_one_number() -> None:
+    """Eight lanes at a time, each in the block of its vector."""
+    expect(
+        """
+        for i in 0 .. M:
+          for j in 0 .. 16 vector:
+            y[i, j] = where((((j // 8 + i) % 2) == 0), x[i, j], 0.0:f32)
+        """,
+        """
+        for i in 0 .. M:
+          for j in 0 .. 2 unroll:
+            let x_value: f32x8 = vload.8 x[i * N + j * 8]
+            y[i * N + j * 8] = where((i + j) % 2 == 0, x_value, broadcast.8(0.0:f32))
         """,
     )
 

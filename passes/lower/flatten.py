@@ -128,7 +128,8 @@ class Flattener:
         lets: list[p.Stmt] = []
         names: dict[Expr, Expr] = {}
         for n in guarded:
-            if all(position in visited for position in zip(n.args, scope.places[n.attr].buffer.shape, strict=True)):
+            positions = zip(n.args, scope.places[n.attr].buffer.shape, strict=True)
+            if all(position in visited or collapsed(*position, scope) for position in positions):
                 names[n] = var(self.names.fresh(f"{n.attr}.value"), n.dtype)
                 lets.append(p.Define(names[n].attr, n.dtype, scope.flat(n)))
         return tuple(lets), replace(s, value=substitute(s.value, names))
@@ -227,6 +228,14 @@ class Flattener:
 
 
 Positions = frozenset[tuple[Expr, Expr]]
+
+
+def collapsed(index: Expr, extent: Expr, scope: Scope) -> bool:
+    """Whether the index is the outer one of two axes that are one loop: x // n of a loop over extent · n."""
+    if index.op != "floordiv" or index.args[0].op != "var":
+        return False
+    loop = scope.axes.get(index.args[0].attr)
+    return loop is not None and loop.start is ZERO and loop.step is ONE and pl.poly(loop.stop) == pl.poly(extent * index.args[1])
 
 
 def performed(block: k.Block, scope: Scope) -> Positions:

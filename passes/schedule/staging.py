@@ -23,9 +23,9 @@ from ...ir.kernel import (
     with_body,
 )
 from ...ir.record import replace
-from ...ir.simplify import simplify
+from ...ir.simplify import assuming, prove_le, simplify
 from ...ir.walks import postorder, rewrite, substitute
-from .affine import constant_extent, extreme, upper
+from .affine import constant_extent, extreme, inside, upper
 from .tree import (
     Facts,
     StepError,
@@ -83,7 +83,7 @@ def stage(
     order = order or axes
     if sorted(order) != sorted(axes):
         raise StepError(f"stage: order {', '.join(order)} is not an order of {', '.join(axes)}")
-    value, copied, top = staged_value(kernel, scope, buffer, axes)
+    value, copied, top = staged_value(kernel, scope, buffer, axes, facts)
     taken = names_taken(kernel)
     new = {a: fresh(f"{a}.s", taken) for a in axes}
     inside = axes_inside(scope)
@@ -143,9 +143,11 @@ def axes_inside(scope: Block) -> set[str]:
 
 
 def staged_value(
-    kernel: Kernel, scope: Block, buffer: str, axes: tuple[str, ...], fits: Callable[[Expr], bool] = lambda _: True
+    kernel: Kernel, scope: Block, buffer: str, axes: tuple[str, ...], facts: Facts, fits: Callable[[Expr], bool] = lambda _: True
 ) -> tuple[Expr, Expr, Stmt]:
-    """The largest subexpression to replace that `fits`, the value to copy (guarded as the subexpression is) and the statement of the scope that holds its use."""
+    """The largest subexpression to replace that `fits`, the value to copy (guarded as the subexpression is) and the statement of the scope that holds its use.
+
+    What a `where` chooses that is copied where it is not chosen too must be there."""
     everywhere, local = written(kernel.body), set(local_buffers(kernel))
     if buffer in everywhere - local:
         raise StepError(f"stage: the kernel writes `{buffer}`")
@@ -163,22 +165,33 @@ def staged_value(
             conditions = _conditions((*outer, s))
             if not set(axes) <= {x.axis for x in outer if isinstance(x, Loop)} or not all(map(movable, conditions)):
                 continue
-            stack = list(expressions(s))
+            stack = [(e, False) for e in expressions(s)]
             while stack:
-                n = stack.pop()
+                n, chosen = stack.pop()
                 if buffer not in n.buffers:
                     continue
-                if movable(n) and fits(n):
+                if movable(n) and fits(n) and not (chosen and not _there(n, kernel, s, facts)):
                     condition = both(*conditions)
                     found.setdefault(n, (top, n if condition is None else where(condition, n, const(0, n.dtype))))
-                elif n.op != "where":
-                    stack.extend(n.args)
                 else:
-                    stack.append(n.args[0])  # what it chooses between may not be read where it does not choose it
+                    stack.extend((a, chosen or (n.op == "where" and k > 0)) for k, a in enumerate(n.args))
     if len(found) != 1:
         raise StepError(f"stage: `{buffer}` is read in {len(found)} ways that depend on {', '.join(axes)} alone; one is needed")
     ((value, (top, copied)),) = found.items()
     return value, copied, top
+
+
+def _there(e: Expr, kernel: Kernel, s: Stmt, facts: Facts) -> bool:
+    """Whether everything that a value reads in a statement lies in its buffer wherever the loops are.  What a padded loop reads at the last element in place of those beyond the end lies in it."""
+    path = path_to(kernel.body, lambda t: t is s)
+    known = assuming(inside(path, facts.known), both(*_conditions(path)))
+
+    def within(at: Expr, extent: Expr) -> bool:
+        if at.op == "min" and simplify(extent - 1) in at.args:
+            return all(a is simplify(extent - 1) or prove_le(ZERO, a, known) for a in at.args)
+        return prove_le(ZERO, at, known) and prove_le(at, extent - 1, known)
+
+    return all(n.attr in facts.buffers and all(map(within, n.args, facts.buffers[n.attr].shape)) for n in loads_in(e))
 
 
 def _conditions(path: tuple[Stmt, ...]) -> list[Expr]:

@@ -59,7 +59,7 @@ def window(
     end would read is 0.
     """
     loop = find(kernel, at)
-    value, copied, top = staged_value(kernel, loop.body, buffer, axes, lambda e: isinstance(forms(e, axes), list))
+    value, copied, top = staged_value(kernel, loop.body, buffer, axes, facts, lambda e: isinstance(forms(e, axes), list))
     local = axes_inside(loop.body)
     found = forms(copied, axes)
     if isinstance(found, str):

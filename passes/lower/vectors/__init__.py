@@ -12,13 +12,14 @@ store computes with long functions is computed on vectors before (`scattered.py`
 
 from __future__ import annotations
 
-from ....ir.bounds import Known
+from ....ir.bounds import Known, Range
 from ....ir.expr import ZERO, Expr, const, var
-from ....ir.program import Array, Block, For, If, Region, Stmt, While, map_expressions, with_body
+from ....ir.program import Array, Block, For, If, Region, Stmt, While, expressions, map_expressions, with_body
+from ....ir.program import statements as statements_of
 from ....ir.record import replace
 from ....ir.simplify import simplify
 from ....ir.target import Target
-from ....ir.walks import postorder
+from ....ir.walks import postorder, substitute
 from ..names import Names
 from .arrays import Arrays, Memory, touched_by_scalars
 from .axis import Axis, Serial
@@ -83,25 +84,37 @@ class _Attempt:
             lanes, count = lane_count(s, self.target)
             if count == 1:
                 return self.body(s, lanes, s.start)
-            body = self.body(s, lanes, s.start + var(s.var) * lanes)
+            inside = self.apart(s, lanes)
+            body = self.body(s, lanes, s.start + var(s.var) * lanes) if inside is None else self.body(inside, lanes, ZERO)
             return folded_once(body, s.var, count) or (For(s.var, ZERO, const(count), body, pragma="unroll"),)
         except Serial:
             self.arrays.lanes = known
             return (replace(s, body=self.block(s.body), pragma=""),)
+
+    def apart(self, s: For, lanes: int) -> For | None:
+        """One of several vectors as a loop of its own, where a quotient or a remainder is the same in all its lanes then: (16 · v + lane) // 16 is v."""
+        if not any(_divisions(e, s.var) for t in statements_of(s.body) for e in expressions(t)):
+            return None
+        lane = self.names.fresh(s.var)
+        body = map_expressions(s.body, lambda e: substitute(e, {var(s.var): s.start + var(s.var) * lanes + var(lane)}))
+        one = _put_together(For(lane, ZERO, const(lanes), body, pragma="vector"))
+        left, before = (sum(_divisions(e, name) for t in statements_of(b) for e in expressions(t)) for b, name in ((one.body, lane), (s.body, s.var)))
+        return one if left < before else None
 
     def body(self, s: For, lanes: int, base: Expr) -> Block:
         axis = Axis(s, lanes, base)
         return Statements(axis, Values(axis, self.arrays, self.around, self.rows)).block(s.body)
 
 
+def _divisions(e: Expr, name: str) -> int:
+    return sum(n.op in ("floordiv", "mod") and name in n.names for n in postorder(e)) if name in e.names else 0
+
+
 def _put_together(s: For) -> For:
-    """The loop with x // 4 · 4 + x % 4, as two collapsed loops over neighbours give, written as x."""
+    """The loop with x // 4 · 4 + x % 4, as two collapsed loops over neighbours give, written as x; and (16 · m + x) // 16, where x is less, as m."""
+    known = _NOTHING.with_ranges({s.var: Range(s.start, s.stop - 1)}) if s.start.is_const and s.stop.is_const else _NOTHING
 
-    def change(e: Expr) -> Expr:
-        found = [n for n in postorder(e) if n.op in ("floordiv", "mod") and s.var in n.names]
-        return simplify(e, _NOTHING) if found else e
-
-    body = map_expressions(s.body, change)
+    body = map_expressions(s.body, lambda e: simplify(e, known) if _divisions(e, s.var) else e)
     return s if body == s.body else replace(s, body=body)
 
 
