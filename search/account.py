@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from ..ir.expr import Expr, total, var
+from ..ir.expr import Expr, size, total, var
 from ..ir.kernel import Buffer, Module, port_buffer
-from ..ir.program import Define, For, Function, If, Program, Region, Scratch, Stmt, While
+from ..ir.program import Call, Define, For, Function, If, Program, Region, Scratch, Stmt, While, statements
 from ..ir.record import record, replace
 from ..ir.simplify import simplify
 from ..ir.text import show_expr
@@ -73,7 +73,7 @@ def account(nests: Module, program: Program, sizes: Mapping[str, int]) -> Accoun
     """`nests`: the kernels before they are scheduled; `program`: what they become, whose workspace is counted; `sizes`: a value for each free size."""
     found = work_of(nests)
     whole = sum(w.cost(sizes) for w in found) or 1.0
-    scratch = {f.name: scratch_of(f) for f in program.functions}
+    scratch = _scratch(nests, program)
     kernels = tuple(
         KernelAccount(
             w, show_expr(w.bytes), show_expr(w.flops), amount(w.bytes, sizes), amount(w.flops, sizes),
@@ -88,6 +88,17 @@ def account(nests: Module, program: Program, sizes: Mapping[str, int]) -> Accoun
         nests.name, dict(sizes), tuple(buffer(b, role, sizes) for b, role in roles), kernels,
         "0" if workspace is None else show_expr(workspace), 0 if workspace is None else amount(workspace, sizes),
     )  # fmt: skip
+
+
+def _scratch(nests: Module, program: Program) -> dict[str, tuple[Expr, Expr]]:
+    """For each kernel what the function allocates that the entry calls for it; several kernels may have one."""
+    functions = {f.name: (f, scratch_of(f)) for f in program.functions}
+    found: dict[str, tuple[Expr, Expr]] = {}
+    for kernel, call in zip(nests.kernels, (s for s in statements(program.entry) if isinstance(s, Call)), strict=True):
+        f, (whole, each) = functions[call.function]
+        here = {size(p.name): a for p, a in zip(f.params, call.args, strict=True) if isinstance(a, Expr)}
+        found[kernel.name] = substitute(whole, here), substitute(each, here)
+    return found
 
 
 def scratch_of(function: Function) -> tuple[Expr, Expr]:

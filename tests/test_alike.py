@@ -9,6 +9,7 @@ from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 from luminal.ir.program import Call, statements
 from luminal.passes.lower.alike import alike
+from luminal.search.account import account
 
 X, Y = "X{f32}[N K]", "Y{f32}[M K]"
 BOTH = "U{f32}[K L] V{f32}[K L]) -> (P{f32}[N L] Q{f32}[M L])"
@@ -63,6 +64,14 @@ def test_meaning(sizes: tuple[int, int, int, int]) -> None:
     p, q = luminal.compile(two(), runtime="clang")(x, y, u, v)
     np.testing.assert_allclose(p, x.astype(np.float64) @ u, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(q, y.astype(np.float64) @ v, rtol=1e-4, atol=1e-4)
+
+
+def test_each_kernel_is_accounted_for_by_itself() -> None:
+    (found,) = compilations(two(), Settings(runtime="clang", target="x86-64-v3"))
+    sizes = {"N": 1000, "M": 500, "K": 700, "L": 900}
+    first, second = account(found.run(stop_after="join"), found.program, sizes).kernels
+    assert "N" in first.scratch[0] and [s.replace("N", "M") for s in first.scratch] == list(second.scratch)
+    assert first.scratch_values[0] > second.scratch_values[0]
 
 
 def test_names_stand_for_one_name_each() -> None:
