@@ -110,6 +110,17 @@ def test_rows_that_lie_side_by_side_stay_too() -> None:
     assert [line.split()[1] for line in steps if line.startswith("stage ")] == ["B", "B"] and "split p.1.s 4 tail=pad" in steps
 
 
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("made", ["where(p <= i, A[i, p], 0.0:f32)", "mul(A[i, p], 0.5:f32)"])
+def test_what_is_made_of_rows_is_made_once(made: str) -> None:
+    """A triangle of them, or a multiple: in a copy of the thread's own, for wide strips and for narrower ones, not again for each strip."""
+    rows = read(KERNELS["gemm"].read_text().replace("A[i, p]", made))
+    assert isinstance(rows, Module)
+    assert [line.split()[1] for line in part(rows, "8 <= M") if line.startswith("stage ")] == ["B", "A", "B", "A"]
+    for depth in (5, 129):
+        alike(rows, {"M": 13, "K": depth, "N": 21})
+
+
 def test_rows_that_are_made_first_have_panels() -> None:
     """What would be computed again for each strip, or converted."""
     for name in ("dear_prologue", "gemm_f16"):

@@ -10,7 +10,7 @@
 A tile's few rows are read from one end to the other, one element of each for many multiply-adds: a copy would make nothing faster.  Nor would it where these elements lie side by side, a line for each step
 (A transposed, 256³ floats 1.09, 384³ 1.07 × as fast as in panels, in one thread).  A strip is read once for each tile of rows: its copy begins at a line, lies
 in few pages and on all sets of a cache, whatever the length of the operand's rows.  Threads share nothing that one of them writes, so none waits for another; the same columns are packed by each, which
-many rows pay for.
+many rows pay for.  What is made of the rows first (a triangle of them, a scale) is made once, into a copy of the thread's own, that lies as they do.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ...ir.expr import ONE, TRUE, Expr, as_expr, both, call, const, mul, product
 from ...ir.kernel import Alloc, expressions, statements
 from ...ir.record import replace
 from ...ir.simplify import simplify
+from ...ir.walks import postorder
 from . import roles
 from .affine import stride
 from .cost import (
@@ -75,17 +76,18 @@ def _worth(plan: Plan, found: Contraction, block: Blocking, once: int, piece: in
     def either(a: Expr, b: Expr) -> Expr:
         return simplify(call("bit_or", a, b), plan.facts.known)
 
-    enough = within((const(STRIP_DEPTH), depth), (const(STRIP_WORK * lanes), product((work, *outer))), *((ONE, e) for e in outer))
+    many = (const(STRIP_ROWS * plan.target.cores), rows)
+    enough = within(
+        *(() if pieces else (many,)), (const(STRIP_DEPTH), depth), (const(STRIP_WORK * lanes), product((work, *outer))), *((ONE, e) for e in outer)
+    )
     ranges = within((depth, block.depth), (work, most * lanes))
     if most == MOST_STRIP_WORK:
         any_depth = within((rows, once * plan.target.cores), (columns, mul(const(2), rows)))
         ranges = either(ranges, any_depth if pieces else both(within((depth, piece)), any_depth) or TRUE)
-    ranges = both(within((const(STRIP_ROWS * plan.target.cores), rows)), ranges) or TRUE
     if pieces:
         small = (product((rows, columns)), MOST_SIDE_WORK * lanes // block.depth)
-        ranges = either(
-            ranges, within((const(block.depth), depth), (const(DEEP_ROWS * plan.target.cores), rows), (columns, mul(const(DEEP_WIDTH), rows)), small)
-        )
+        deep = within((const(block.depth), depth), (const(DEEP_ROWS * plan.target.cores), rows), (columns, mul(const(DEEP_WIDTH), rows)), small)
+        ranges = either(both(within(many), ranges) or TRUE, deep)
     return both(enough, ranges) or TRUE
 
 
@@ -121,7 +123,15 @@ def _most(plan: Plan, found: Contraction) -> int:
     if len(loads) != 1 or loads[0].dtype is not found.accumulator.dtype or row not in loads[0].names:
         return 0
     address = simplify(plan.facts.buffers[loads[0].attr].address(loads[0].args), plan.facts.known)
-    return MOST_STRIP_WORK if stride(address, depth) == 1 else MOST_SIDE_WORK if stride(address, row) == 1 else 0
+    if stride(address, depth) == 1:
+        return MOST_STRIP_WORK
+    return MOST_SIDE_WORK if stride(address, row) == 1 and not _made(plan, found) else 0
+
+
+def _made(plan: Plan, found: Contraction) -> bool:
+    """Whether something is made of the rows' elements (a mask, a scale, a function) before they are multiplied."""
+    nodes = postorder(*(e for s in statements((plan.loop(found.reduced[-1]),)) for e in expressions(s)))
+    return any(n.op != "load" and found.column not in n.names and any(a.op == "load" and a.attr in found.row_operands for a in n.args) for n in nodes)
 
 
 def _schedule(plan: Plan, found: Contraction, block: Blocking, piece: int) -> None:
@@ -132,7 +142,9 @@ def _schedule(plan: Plan, found: Contraction, block: Blocking, piece: int) -> No
     order = (*found.batch, row, column)
     if roles.shape(plan.kernel).axes != order:
         plan.do("reorder", *order)
+    made = _made(plan, found)
     pieces, depth = _cut(plan, found, piece)
+    at = (pieces or f"{row}.0.0") if made else ""
     batch = plan.collapsed(found.batch)
     width, acc = plan.extent(column), found.accumulator.name
     plan.do("split", row, block.wide_rows, tail="clamp")
@@ -141,7 +153,7 @@ def _schedule(plan: Plan, found: Contraction, block: Blocking, piece: int) -> No
         plan.do("reorder", *((batch,) if batch else ()), f"{row}.0.0", pieces)
     if width is not None and width % block.wide_columns == 0:
         plan.do("split", column, block.wide_columns)
-        _ahead(plan, _strips(plan, found, acc, (f"{row}.0.1", f"{row}.1"), column, depth), column, f"{row}.0.1")
+        _ahead(plan, _strips(plan, found, acc, (f"{row}.0.1", f"{row}.1"), column, depth, at), column, f"{row}.0.1")
     else:
         plan.do("split", column, block.wide_columns, tail="cut")
         before = plan.kernel
@@ -150,9 +162,9 @@ def _schedule(plan: Plan, found: Contraction, block: Blocking, piece: int) -> No
         body = plan.loop(f"{column}.t").body
         (rest,) = (s.buffer.name for s in body if isinstance(s, Alloc))
         (deep,) = (x.axis for x in all_loops(body) if x.kind == "reduce")
-        _ahead(plan, _strips(plan, found, acc, (f"{row}.0.1", f"{row}.1"), column, depth), column, f"{row}.0.1")
+        _ahead(plan, _strips(plan, found, acc, (f"{row}.0.1", f"{row}.1"), column, depth, at), column, f"{row}.0.1")
         plan.do("split", f"{column}.t", _narrow(plan, width, block), tail="pad")
-        _strips(plan, found, rest, (outer, inner), f"{column}.t", deep)
+        _strips(plan, found, rest, (outer, inner), f"{column}.t", deep, at)
     plan.do("parallel", plan.collapsed((*((batch,) if batch else ()), f"{row}.0.0")))
 
 
@@ -162,8 +174,8 @@ def _narrow(plan: Plan, width: int | None, block: Blocking) -> int:
     return block.columns if width is None else max(VECTORS * lanes, -(-(width % block.wide_columns) // lanes) * lanes)
 
 
-def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, str], column: str, depth: str) -> list[str]:
-    """One nest of strips, of the loop `column` that is split already: the names of their copies."""
+def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, str], column: str, depth: str, at: str) -> list[str]:
+    """One nest of strips, of the loop `column` that is split already; `at`: the loop inside which rows are made before any strip goes by, "" where they are read as they are.  The names of the copies of columns."""
     tiles, row = rows
     plan.do("reorder", f"{column}.0", tiles, row, f"{column}.1")
     plan.do("expand", accumulator, row, f"{column}.1")
@@ -171,6 +183,8 @@ def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, s
     r, c = plan.summing(accumulator, depth, 2)
     plan.do("reorder", depth, r, c)
     tile = RegisterTile(plan, accumulator, row.removesuffix(".1"), column, depth)
+    from .vectors import vectors_inside
+
     copies: list[str] = []
     for buffer in found.column_operands:
         before = plan.kernel
@@ -183,6 +197,12 @@ def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, s
         if not turned(plan, packed, before):
             tile.in_vectors(packed, deep, inner)
         copies.append(packed)
+    if at:
+        for buffer in found.row_operands:
+            before = plan.kernel
+            r, _ = tile.compute()
+            if not plan.tried("stage", buffer, tiles, r, depth, at=at):
+                vectors_inside(plan, [plan.loop(plan.copying(plan.newest(before), before)[-1])])
     tile.finish()
     return copies
 
