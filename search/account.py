@@ -91,10 +91,17 @@ def account(nests: Module, program: Program, sizes: Mapping[str, int]) -> Accoun
 
 
 def _scratch(nests: Module, program: Program) -> dict[str, tuple[Expr, Expr]]:
-    """For each kernel what the function allocates that the entry calls for it; several kernels may have one."""
+    """For each kernel what the function allocates that the entry calls for it: the one of its name, or that of a kernel which is alike, whose further calls are those of the others in turn."""
     functions = {f.name: (f, scratch_of(f)) for f in program.functions}
+    calls: dict[str, Call] = {}
+    further: list[Call] = []
+    for call in (s for s in statements(program.entry) if isinstance(s, Call)):
+        if calls.setdefault(call.function, call) is not call:
+            further.append(call)
+    rest = iter(further)
     found: dict[str, tuple[Expr, Expr]] = {}
-    for kernel, call in zip(nests.kernels, (s for s in statements(program.entry) if isinstance(s, Call)), strict=True):
+    for kernel in nests.kernels:
+        call = calls[kernel.name] if kernel.name in calls else next(rest)
         f, (whole, each) = functions[call.function]
         here = {size(p.name): a for p, a in zip(f.params, call.args, strict=True) if isinstance(a, Expr)}
         found[kernel.name] = substitute(whole, here), substitute(each, here)

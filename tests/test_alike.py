@@ -85,3 +85,13 @@ def test_names_stand_for_one_name_each() -> None:
     )
     assert alike(*square.kernels, square) is not None and alike(*product.kernels, product) is None
     assert alike(*reversed(product.kernels), product) is None
+
+
+def test_kernels_that_are_made_later_are_not_accounted_for() -> None:
+    """A filter in Winograd's form is some kernels by themselves, which a variant joins: the entry calls more functions than there were kernels."""
+    (found,) = compilations("conv2d", Settings(target="x86-64-v4", sizes={"R": 3, "S": 3}, parameters={"padding": 1}, without=("Bias",), fast=True))
+    nests = found.run(stop_after="join")
+    made = account(nests, found.program, {"B": 1, "H": 14, "W": 14, "O": 64, "G": 64})
+    called = [s.function for s in statements(found.program.entry) if isinstance(s, Call)]
+    assert len(called) > len(nests.kernels)
+    assert [k.work.kernel for k in made.kernels] == [k.name for k in nests.kernels]
