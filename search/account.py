@@ -101,7 +101,7 @@ def _scratch(nests: Module, program: Program) -> dict[str, tuple[Expr, Expr]]:
     rest = iter(further)
     found: dict[str, tuple[Expr, Expr]] = {}
     for kernel in nests.kernels:
-        call = calls[kernel.name] if kernel.name in calls else next(rest)
+        call = calls.get(kernel.name) or next(rest)
         f, (whole, each) = functions[call.function]
         here = {size(p.name): a for p, a in zip(f.params, call.args, strict=True) if isinstance(a, Expr)}
         found[kernel.name] = substitute(whole, here), substitute(each, here)
