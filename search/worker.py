@@ -82,7 +82,7 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
 def contest(job: dict[str, Any]) -> dict[str, Any]:
     """Time the same call at several bindings of the sizes in alternating blocks (one of them says which of several kernels runs): the minima of the first, then those
     of the second, …  In-place arrays are brought back before each block."""
-    from .bench.blocks import Contender, Method, compare
+    from .bench.blocks import Contender, Method, compare, minima
 
     program, library = load(job)
     flat, buffers = memory(program, job)
@@ -93,8 +93,8 @@ def contest(job: dict[str, Any]) -> dict[str, Any]:
             flat[name][...] = original
 
     calls = {str(k): Contender(library.bind(buffers, sizes), reset=reset) for k, sizes in enumerate(job["contest"])}
-    minima = compare(calls, Method(**job["method"]))
-    return {"code": 0, "times": [seconds for each in minima.values() for seconds in each]}
+    found = minima(compare(calls, Method(**job["method"])))
+    return {"code": 0, "times": [seconds for each in found.values() for seconds in each]}
 
 
 def answer(line: str) -> dict[str, Any]:

@@ -26,10 +26,11 @@ from luminal.cli.parse import parse_bindings
 from luminal.compiler import OPS_FOLDER, Settings, compilations
 from luminal.ir.interpret.graph import evaluate
 from luminal.search.bench import blocks
-from luminal.search.bench.blocks import Contender, Method, compare, ratio, spread
+from luminal.search.bench.blocks import Block, Contender, Method, compare, ratio, spread
 from luminal.search.bench.ceiling import PAGE, Ceilings
 from luminal.search.bench.chart import Bar, chart
 from luminal.search.bench.dialect import NUMPY
+from luminal.search.bench.pace import Pace
 from luminal.search.draw import draw
 from luminal.search.trial import Result
 
@@ -148,8 +149,8 @@ def test_uneven_blocks_are_followed_by_more(monkeypatch: pytest.MonkeyPatch) -> 
     ):
         times = iter([1.0, 2.0, 1.0, 2.0] + 20 * [1.0])
 
-        def disturbed(contender: Contender, _: Method, times: Iterator[float] = times, slow: float = slow) -> tuple[float, float]:
-            return (1.0, 0.0) if contender.executions == 1 else (slow * next(times), 0.0)
+        def disturbed(contender: Contender, *_: object, times: Iterator[float] = times, slow: float = slow) -> Block:
+            return Block(1.0 if contender.executions == 1 else slow * next(times))
 
         monkeypatch.setattr(blocks, "least_disturbed", disturbed)
         found = compare({"a": Contender(print), "b": Contender(print, 2)}, method)
@@ -298,9 +299,13 @@ class _Loops:
         self.copies.append((size, streaming, threads))
         sleep(2e-4 if streaming else 4e-4)
 
+    def fma_f32(self, to: int, rounds: int, threads: int) -> None:
+        assert threads == 1 and rounds > 0
+
 
 def test_a_ceiling_moves_as_many_bytes_in_the_best_form(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ceiling, "METHOD", Method(runs=1, seconds=0, pause=0))
+    monkeypatch.setattr(Pace, "seconds", lambda pace: pace.loop() or 1.0)
     loops = _Loops()
     found = Ceilings(loops, 64, 2, 24)
     limit = found.copy(2 * 50 * PAGE + 100)  # what is past a page is not worth another
@@ -316,15 +321,15 @@ def test_a_ceiling_moves_as_many_bytes_in_the_best_form(monkeypatch: pytest.Monk
 
 @needs_cc
 def test_the_ceiling_takes_its_turn(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[dict[str, list[float]]] = []
+    seen: list[dict[str, list[Block]]] = []
     compared = measuring.compare
 
-    def kept_(*words: Any) -> dict[str, list[float]]:
-        seen.append(dict(minima := compared(*words)))
-        return minima
+    def kept_(*words: Any) -> dict[str, list[Block]]:
+        seen.append(found := compared(*words))
+        return found
 
     monkeypatch.setattr(measuring, "compare", kept_)
     status, out, _ = run(capsys, "exp", "--sizes", "batch=5000", "--peers", "numpy", "--json", "--blocks", "3", "--runs", "1", "--patience", "0")
     (row,) = json.loads(out)["results"]
     assert status == 0 and measuring.CEILING not in row["time_s"] and row["ceiling"] in ("copy", "fma")
-    assert [len(found[measuring.CEILING]) for found in seen] == [3]
+    assert [2 <= len(found[measuring.CEILING]) <= 3 for found in seen] == [True]  # one may have had a pace of its own

@@ -10,8 +10,10 @@ from time import perf_counter
 
 import pytest
 from luminal.search.bench import blocks, host
-from luminal.search.bench.blocks import Contender, Method, compare, least_disturbed
+from luminal.search.bench.blocks import Block, Contender, Method, compare, least_disturbed, minima
 from luminal.search.bench.host import SHARED, TICK, Moment, moment
+from luminal.search.bench.measure import disturbed
+from luminal.search.bench.pace import Pace
 
 DATA = bytes(1 << 20)  # whose hash is found without the interpreter's lock
 METHOD = Method(blocks=1, runs=1, seconds=0.0, pause=0.0, again=3)
@@ -101,21 +103,52 @@ def test_a_disturbed_block_is_made_again(stolen: list[float], made: int, lost: f
         calls += 1
 
     monkeypatch.setattr(blocks, "moment", passing)
-    seconds, found = least_disturbed(Contender(call), METHOD)
-    assert (calls, found) == (made * 3, pytest.approx(lost)) and seconds < 1
+    found = least_disturbed(Contender(call), METHOD)
+    assert (calls, found.stolen) == (made * 3, pytest.approx(lost)) and found.seconds < 1
 
 
-def test_the_worst_block_of_each_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    lost = iter([0.0, 0.3, 0.01, 0.2])
+def test_a_block_waits_while_the_cores_are_slow() -> None:
+    """Until they are as fast as they were, or there is no more patience; then it is told how slow they were."""
+    calls: list[str] = []
 
-    def blocked(contender: Contender, method: Method) -> tuple[float, float]:
-        return 1.0, next(lost)
+    class Cores(Pace):
+        def seconds(self) -> float:
+            calls.append("look")
+            self.least = min(self.least, took[-1])
+            return took.pop(0)
 
-    monkeypatch.setattr(blocks, "least_disturbed", blocked)
+    method = Method(blocks=1, runs=1, seconds=0.0, pause=0.0)
+    pace, took = Cores(print, least=1.0), [2.0, 1.5, 1.05, 9.0]
+    found = least_disturbed(Contender(lambda: calls.append("call")), method, pace, until=perf_counter() + 1e9)
+    assert calls == ["look"] * 3 + ["call"] * 3 and found.pace == 1.05 and pace.lost(found.pace) == 0.0
+    pace, took = Cores(print, least=1.0), [2.0, 1.05]
+    found = least_disturbed(Contender(print), method, pace, until=0.0)
+    assert took == [1.05] and pace.lost(found.pace) == 0.5
 
-    def nothing() -> None:
-        return None
 
-    stolen: dict[str, float] = {}
-    assert compare({"a": Contender(nothing), "b": Contender(nothing)}, Method(blocks=2), stolen) == {"a": [1.0, 1.0], "b": [1.0, 1.0]}
-    assert stolen == {"a": 0.01, "b": 0.3}
+def test_blocks_of_another_pace_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best pace for which there are two blocks of everybody; all blocks where each has one of its own."""
+    pace = Pace(print, least=1.0)
+
+    def counting(*paces: tuple[float, float]) -> dict[str, list[float]]:
+        taken = iter([Block(float(k), 0.0, p) for k, both in enumerate(paces) for p in both])
+        monkeypatch.setattr(blocks, "least_disturbed", lambda *_: next(taken))
+        return minima(compare({"a": Contender(print), "b": Contender(print)}, Method(blocks=len(paces)), pace))
+
+    assert counting((1.0, 1.05), (2.0, 2.1), (1.02, 2.0), (2.0, 1.0)) == {"a": [0.0, 2.0], "b": [0.0, 3.0]}
+    assert counting((1.0, 2.1), (2.0, 2.05), (2.1, 1.0)) == {"a": [1.0, 2.0], "b": [0.0, 1.0]}
+    assert counting((1.0, 1.0), (1.5, 1.5), (2.0, 2.5)) == {"a": [0.0, 1.0, 2.0], "b": [0.0, 1.0, 2.0]}
+    assert counting((3.0, 1.0)) == {"a": [0.0], "b": [0.0]}
+
+
+def test_what_the_cores_lost_is_told() -> None:
+    pace = Pace(print, least=1.0)
+    assert disturbed({"a": [Block(1.0, 0.01, 1.0)], "b": [Block(1.0, 0.02, 1.1)]}, pace) == []
+    (taken,) = disturbed({"a": [Block(1.0, 0.01, 1.0), Block(1.0, 0.3, 1.0)], "b": [Block(1.0, 0.02, 1.0)]}, pace)
+    assert taken == "disturbed: the host, or another thread on the core, took 30% of a core from a"
+    assert disturbed({"a": [Block(1.0, 0.0, 2.0)], "b": [Block(1.0, 0.0, 2.1)]}, pace) == [
+        "slow: the cores had 0.48 of the pace that they had at best, all alike"
+    ]
+    assert disturbed({"a": [Block(1.0, 0.0, 2.0)], "b": [Block(1.0, 0.0, 1.0)]}, pace) == [
+        "slow: the cores had 0.50 of the pace that they had at best, of others up to 1.00"
+    ]

@@ -2,8 +2,8 @@
 
 Called in turn, two libraries whose thread pools spin starve each other; so each gets a block of its own: a pause (OpenBLAS's threads spin for 25 ms after a call), two warm-up calls, at least ten timed ones.  The time of an
 implementation is the median over blocks of the block's minimum, and what is reported is the ratio.  A block in which the host ran somebody else on one of our cores, or the system
-two of our threads on one, is made again, whosever it is (`host.py`).  What cannot be seen from inside, a stranger on the other half of a core, takes a third of the speed of anybody for tens of milliseconds to seconds
-(a loop of multiplications and additions 1.2 or 1.6 to 2.3 µs): so there are more rounds where blocks differ, until their middle half agrees.
+two of our threads on one, is made again, whosever it is (`host.py`).  A block waits while the cores are slow (`pace.py`), as long as there is patience; and of all blocks those count that had about the same
+pace, so that nobody's fast moment stands beside another's slow one.  And there are more rounds where blocks differ, until their middle half agrees.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 
 from ...ir.record import record
 from .host import moment
+from .pace import SLOW, Pace
 
 Call = Callable[[], object]
 
@@ -21,7 +22,7 @@ Call = Callable[[], object]
 @record
 class Method:
     """How long is measured.  A block makes `runs` calls and goes on for about `seconds`, but no longer than `limit`; of calls that take longer than that it makes one.
-    Each has `blocks` of them, and, where those are uneven, up to `MORE` times as many, as long as the rounds take less than `patience` seconds."""
+    Each has `blocks` of them, and, where those are uneven, up to `MORE` times as many, as long as the rounds, and waiting for fast cores, take less than `patience` seconds."""
 
     blocks: int = 5
     patience: float = 0.0
@@ -47,48 +48,78 @@ class Contender:
     reset: Callable[[], None] | None = None
 
 
-def compare(contenders: Mapping[str, Contender], method: Method, stolen: dict[str, float] | None = None) -> dict[str, list[float]]:
-    """Seconds an execution: the minimum of each block, by implementation.  `stolen` takes the part of a core's time that was lost to the worst of its blocks."""
-    minima: dict[str, list[float]] = {name: [] for name in contenders}
+@record
+class Block:
+    """The minimum of a block's calls, in seconds an execution; the part of a core's time that was lost while they ran (`Moment.share_until`); and what the loop of a `Pace` took before them, 0 where there is none."""
+
+    seconds: float
+    stolen: float = 0.0
+    pace: float = 0.0
+
+
+def compare(contenders: Mapping[str, Contender], method: Method, pace: Pace | None = None) -> dict[str, list[Block]]:
+    """The blocks of each implementation that count, as many of each."""
+    made: dict[str, list[Block]] = {name: [] for name in contenders}
     began = time.perf_counter()
     for done in range(method.blocks * MORE):
-        if done >= method.blocks and (time.perf_counter() - began >= method.patience or even(minima)):
+        counting = alike(made, pace)
+        enough = done >= method.blocks and len(next(iter(counting.values()))) >= method.blocks and even(minima(counting))
+        if done >= method.blocks and (enough or time.perf_counter() - began >= method.patience):
             break
         for name, contender in contenders.items():
-            seconds, lost = least_disturbed(contender, method)
-            minima[name].append(seconds)
-            if stolen is not None:
-                stolen[name] = max(lost, stolen.get(name, 0.0))
-    return minima
+            made[name].append(least_disturbed(contender, method, pace, began + method.patience))
+    return alike(made, pace)
 
 
-def least_disturbed(contender: Contender, method: Method) -> tuple[float, float]:
-    """Seconds an execution, and the part of a core's time that was lost: of the first block that was left alone, or of the one that was left alone the most."""
-    best = (float("inf"), float("inf"))
+def minima(blocks: Mapping[str, list[Block]]) -> dict[str, list[float]]:
+    return {name: [b.seconds for b in found] for name, found in blocks.items()}
+
+
+def alike(made: Mapping[str, list[Block]], pace: Pace | None) -> dict[str, list[Block]]:
+    """The blocks for which the cores had about the same pace, the best one for which there are two of everybody; all where there is none such."""
+    fewest = min(len(found) for found in made.values())
+    lost = {} if pace is None else {name: [pace.lost(b.pace) for b in found] for name, found in made.items()}
+    for least in sorted({x for found in lost.values() for x in found}):
+        kept = {name: [b for b, x in zip(made[name], found, strict=True) if least <= x <= least + SLOW] for name, found in lost.items()}
+        count = min(len(found) for found in kept.values())
+        if count >= min(2, fewest):
+            return {name: found[:count] for name, found in kept.items()}
+    return {name: list(found) for name, found in made.items()}
+
+
+def least_disturbed(contender: Contender, method: Method, pace: Pace | None = None, until: float = 0.0) -> Block:
+    """The first block that was left alone, or the one that was left alone the most."""
+    best: Block | None = None
     for _ in range(1 + method.again):
-        best = min(best, timed(contender, method), key=lambda found: found[1])
-        if best[1] <= STOLEN:
+        found = timed(contender, method, pace, until)
+        best = found if best is None or found.stolen < best.stolen else best
+        if best.stolen <= STOLEN:
             break
+    assert best is not None
     return best
 
 
 def block(contender: Contender, method: Method) -> float:
     """Seconds an execution, the minimum of one block, whatever the host does."""
-    return timed(contender, method)[0]
+    return timed(contender, method).seconds
 
 
-def timed(contender: Contender, method: Method) -> tuple[float, float]:
-    """One block: the minimum of its calls, and the part of a core's time that was lost while they ran (`Moment.share_until`)."""
+def timed(contender: Contender, method: Method, pace: Pace | None = None, until: float = 0.0) -> Block:
+    """One block, after a pause; while the cores are slow there are more pauses, until the clock says `until`."""
     call, clock = contender.call, time.perf_counter
     if contender.reset is not None:
         contender.reset()
     time.sleep(method.pause)
+    looped = 0.0 if pace is None else pace.seconds()
+    while pace is not None and pace.lost(looped) and clock() < until:
+        time.sleep(method.pause)
+        looped = pace.seconds()
     before = moment(clock())
     began = clock()
     call()
     first = clock() - began
     if first > method.limit:
-        return first / contender.executions, before.share_until(moment(clock()))
+        return Block(first / contender.executions, before.share_until(moment(clock())), looped)
     call()
     best, began, spent, count = float("inf"), clock(), 0.0, 0
     while count == 0 or (count < method.runs and spent < method.limit) or (spent < method.seconds and count < 50 * method.runs):
@@ -96,7 +127,7 @@ def timed(contender: Contender, method: Method) -> tuple[float, float]:
         call()
         now = clock()
         best, spent, count = min(best, now - start), now - began, count + 1
-    return best / contender.executions, before.share_until(moment(clock()))
+    return Block(best / contender.executions, before.share_until(moment(clock())), looped)
 
 
 def typical(minima: list[float]) -> float:

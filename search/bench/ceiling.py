@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from ...ir.record import record
 from ...runtimes import Rendered
 from ..cache import cached
-from .blocks import Contender, Method, compare
+from .blocks import Contender, Method, compare, minima
+from .pace import Pace
 
 if TYPE_CHECKING:
     from ...ir.target import Target
@@ -125,7 +126,11 @@ class Ceilings:
     width: int
     threads: int
     accumulators: int
+    pace: Pace = field(init=False)
     forms: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)  # (kind, footprint) -> streaming stores, all threads
+
+    def __post_init__(self) -> None:
+        self.pace = Pace(self.flops("f32").contender.call)
 
     def copy(self, bytes_: int) -> Limit:
         """The best copy that touches this many bytes, read and written together."""
@@ -175,8 +180,8 @@ class Ceilings:
 
         key = (kind, footprint(size))
         if key not in self.forms:
-            minima = compare({str(k): contender(form) for k, form in enumerate(forms)}, METHOD)
-            self.forms[key] = forms[min(range(len(forms)), key=lambda k: min(minima[str(k)]))]
+            found = minima(compare({str(k): contender(form) for k, form in enumerate(forms)}, METHOD, self.pace))
+            self.forms[key] = forms[min(range(len(forms)), key=lambda k: min(found[str(k)]))]
         return Limit(kind, contender(self.forms[key]), times * size)
 
 

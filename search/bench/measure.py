@@ -18,10 +18,11 @@ from ..account import account
 from ..child import Child
 from ..operations import work_of
 from ..trial import Result, Subject, in_memory, run
-from .blocks import STOLEN, Contender, Method, block, compare, middle, ratio, ratios, spread, typical
+from .blocks import STOLEN, Block, Contender, Method, block, compare, middle, minima, ratio, ratios, spread, typical
 from .ceiling import Ceilings, Limit
 from .dialect import REFUSALS
 from .loop import looped
+from .pace import SLOW, Pace
 from .peers import Peer, Work, candidates
 
 if TYPE_CHECKING:
@@ -166,19 +167,29 @@ def measure(bench: Bench, sizes: dict[str, int], scalars: Mapping[str, Any], chi
         peer.reset()
     contenders = {peer.name: in_c(bench, peer) if quick < SMALL else peer.contender for peer in peers}
     limit, needed = bounding(row, raised, bench)
-    stolen: dict[str, float] = {}
-    minima = compare(
-        {OURS: contenders[OURS], CEILING: limit.contender, **contenders}, bench.method, stolen
+    found = compare(
+        {OURS: contenders[OURS], CEILING: limit.contender, **contenders}, bench.method, bench.ceilings.pace
     )  # next to ours: in a second the machine may be another
-    if max(stolen.values()) > STOLEN:
-        notes.append(
-            "disturbed: the host, or another thread on the core, took "
-            + ", ".join(f"{share:.0%} of a core from {name}" for name, share in stolen.items() if share > STOLEN)
-        )
-    row = replace(row, ceiling=limit.kind, best_possible=[m * needed / limit.amount for m in minima.pop(CEILING)])
+    notes += disturbed(found, bench.ceilings.pace)
+    times = minima(found)
+    row = replace(row, ceiling=limit.kind, best_possible=[m * needed / limit.amount for m in times.pop(CEILING)])
     costs = calls(bench, [name for name, c in contenders.items() if c.executions == 1], scalars) if quick < SMALL else {}
-    minima = {name: [max(m - costs.get(name, 0.0), 0.0) or m for m in found] for name, found in minima.items()}
-    return replace(row, minima=minima, costs=costs, forms={p.name: p.form for p in peers[1:]}, notes=tuple(notes))
+    net = {name: [max(m - costs.get(name, 0.0), 0.0) or m for m in found] for name, found in times.items()}
+    return replace(row, minima=net, costs=costs, forms={p.name: p.form for p in peers[1:]}, notes=tuple(notes))
+
+
+def disturbed(blocks: Mapping[str, list[Block]], pace: Pace) -> list[str]:
+    """What is to be said of the cores in the blocks that count."""
+    notes: list[str] = []
+    stolen = {name: max(b.stolen for b in found) for name, found in blocks.items()}
+    if max(stolen.values()) > STOLEN:
+        taken = ", ".join(f"{share:.0%} of a core from {name}" for name, share in stolen.items() if share > STOLEN)
+        notes.append(f"disturbed: the host, or another thread on the core, took {taken}")
+    lost = [pace.lost(b.pace) for found in blocks.values() for b in found]
+    if max(lost) > SLOW:
+        kept = "all alike" if max(lost) - min(lost) <= SLOW else f"of others up to {1 - min(lost):.2f}"
+        notes.append(f"slow: the cores had {1 - max(lost):.2f} of the pace that they had at best, {kept}")
+    return notes
 
 
 def in_c(bench: Bench, peer: Peer) -> Contender:
