@@ -59,7 +59,12 @@ def share_divisors(program: Program, target: Target, options: Options) -> Progra
 
 def _divides(f: Function) -> bool:
     """Whether there is something to do at all, which is seldom so."""
-    return any(n.op == "div" for n in postorder(*dict.fromkeys(e for s in statements(f.body) for e in expressions(s))))
+    return any(_holds_one(e) for s in statements(f.body) for e in expressions(s))
+
+
+def _holds_one(e: Expr) -> bool:
+    """Whether something is divided in it; no position is."""
+    return not e.is_position and any(n.op == "div" for n in postorder(e))
 
 
 def _block(block: Block, changing: frozenset[str] | None, width: int) -> Block:
@@ -76,7 +81,7 @@ def _statement(s: Stmt, changing: frozenset[str] | None, width: int) -> Stmt:
         case If():
             return If(s.condition, _block(s.body, changing, width), _block(s.orelse, changing, width))
         case Define() | Assign() | StoreTo() if changing is not None:
-            return map_expressions((s,), lambda e: rewrite(e, lambda n: _quotient(n, changing, width)))[0]
+            return map_expressions((s,), lambda e: rewrite(e, lambda n: _quotient(n, changing, width)) if _holds_one(e) else e)[0]
         case _:
             return s
 

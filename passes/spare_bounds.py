@@ -34,10 +34,15 @@ def spare_bounds(program: Program, target: Target, options: Options) -> Program:
 
 
 def _function(f: Function, target: Target) -> Function:
-    if not any(n.op == "exp" and n.dtype.lanes > 1 for s in statements(f.body) for n in postorder(*expressions(s))):
+    values = [e for s in statements(f.body) for e in expressions(s) if not e.is_position]  # no position holds an exponential
+    if not any(n.op == "exp" and n.dtype.lanes > 1 for n in postorder(*values)):
         return f
-    held = _Held(f)
-    return replace(f, body=map_expressions(f.body, lambda e: rewrite(e, lambda n: _spared(n, held, target))))
+    held, done = _Held(f), dict[Expr, Expr]()
+
+    def changed(e: Expr) -> Expr:
+        return e if e.is_position else rewrite(e, lambda n: _spared(n, held, target), done)
+
+    return replace(f, body=map_expressions(f.body, changed))
 
 
 def _spared(n: Expr, held: _Held, target: Target) -> Expr | None:

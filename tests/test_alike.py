@@ -8,7 +8,8 @@ import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 from luminal.ir.program import Call, statements
-from luminal.passes.lower.alike import alike
+from luminal.passes.alike import alike
+from luminal.passes.schedule import Facts, automatic, replay, unique
 from luminal.search.account import account
 
 X, Y = "X{f32}[N K]", "Y{f32}[M K]"
@@ -53,6 +54,23 @@ def test_the_result_of_one_may_be_the_operand_of_the_other() -> None:
 def test_two_functions(text: str, settings: dict[str, str]) -> None:
     (first, _), (second, _) = calls(text, **settings)
     assert first != second
+
+
+@pytest.mark.parametrize("text", [two(), "circular_convolution"], ids=["sizes and buffers", "buffers in pairs"])
+def test_scheduled_once(text: str) -> None:
+    """The second takes the steps of the first by its own names, and they replay."""
+    (found,) = compilations(text, Settings(runtime="clang", target="x86-64-v3"))
+    plain, scheduled = found.run(stop_after="join_blocks"), found.run(stop_after="schedule")
+    facts = Facts.of(plain)
+    pairs = [(a, b) for b in range(len(plain.kernels)) for a in range(b) if alike(plain.kernels[a], plain.kernels[b], plain)]
+    assert pairs
+    for a, b in pairs:
+        renamed = alike(scheduled.kernels[a], scheduled.kernels[b], scheduled)
+        made = scheduled.kernels[b]
+        assert renamed is not None and any(old != new for old, new in renamed.items())
+        assert replay(unique(plain.kernels[b]), facts, made.schedule).body == made.body
+        own = automatic(unique(plain.kernels[b]), facts, found.target, found.options)
+        assert (own.schedule, own.notes) == (made.schedule, made.notes)
 
 
 @needs_cc

@@ -15,8 +15,8 @@ from ...ir.program import Function, Program
 from ...ir.record import replace
 from ...ir.simplify import prove
 from ...ir.target import Options, Target
+from ..alike import alike
 from ..simplify_index import known_of
-from .alike import alike
 from .entry import Launch, entry
 from .function import function
 from .names import Names

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ...ir.errors import Diagnostic, SourceError
 from ...ir.kernel import Barrier, Kernel, Loop, Module, Region, statements
 from ...ir.target import Options, Target
+from .again import again
 from .auto import automatic
 from .script import STEPS, apply, parse, replay
 from .tree import Facts, StepError, unique
@@ -22,7 +23,17 @@ def schedule(ir: Module, target: Target, options: Options) -> Module:
         return _by_script(ir, facts, script)
     if options.level < 2 and not target.gpu:
         return ir
-    return ir.with_kernels(tuple(k if is_scheduled(k) else automatic(unique(k), facts, target, options) for k in ir.kernels))
+    done: list[tuple[Kernel, Kernel]] = []  # as they were, and as they are scheduled
+
+    def one(kernel: Kernel) -> Kernel:
+        if is_scheduled(kernel):
+            return kernel
+        kernel = unique(kernel)
+        same = (k for plain, scheduled in done if (k := again(kernel, plain, scheduled, ir, target.gpu)) is not None)
+        done.append((kernel, next(same, None) or automatic(kernel, facts, target, options)))
+        return done[-1][1]
+
+    return ir.with_kernels(tuple(map(one, ir.kernels)))
 
 
 def is_scheduled(kernel: Kernel) -> bool:

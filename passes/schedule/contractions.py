@@ -83,9 +83,9 @@ def contract(plan: Plan) -> bool:
         if dot is None and len(found.reduced) > 1:
             parts.add(lambda part: _in_pieces(part, found, block))
         if not parts.complete:
+            rows, columns, along = (", ".join(f"`{name}`" for name in names) for names in (found.row_operands, found.column_operands, found.rows))
             plan.note(
-                f"`{found.accumulator.name}` reuses {', '.join(found.row_operands)} along `{found.column}` and {', '.join(found.column_operands)} along "
-                f"{', '.join(f'`{r}`' for r in found.rows)}: packed panels and a register tile"
+                f"`{found.accumulator.name}` reuses {rows} along `{found.column}` and {columns} along {along}: packed panels and a register tile"
             )
             parts.rest(lambda rest: _packed(rest, found, block, dot, tiles))
     elif not parts.complete:

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from ...ir.dtypes import INDEX
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, const, floordiv, maximum, minimum, mod, var
 from ...ir.kernel import Block, If, Kernel, Let, Loop, Prefetch, Stmt, expressions, statements, substitute_block, with_body, written
 from ...ir.simplify import simplify
 from ...ir.target import LINE, PAGE
-from ...ir.walks import postorder, substitute
-from .affine import constant_extent, divides, extent, inside, minus, stride, upper
+from ...ir.walks import postorder, substitute, substitution
+from .affine import constant_extent, divides, extent, inside, minus, same_position, stride, upper
 from .hint_lines import in_order, in_pieces
 from .streams import large
 from .tree import Facts, StepError, around, children, find, fresh, loads_in, names_taken, replace_loop
@@ -115,7 +116,7 @@ def prefetch(
     block, inner, outer = _vectors(loop)
     if block is None or inner is None or constant_extent(inner) is None or constant_extent(block) is None:
         raise StepError(f"prefetch: no vector loop inside `{axis}`")
-    around_it = [*(x for x in path if isinstance(x, Loop)), block, inner]
+    around_it = [*(x for x in path if isinstance(x, Loop)), block, *(() if inner is block else (inner,))]
     known = inside(around_it, facts.known)
 
     def address_of(n: Expr) -> Expr:
@@ -210,7 +211,7 @@ def _behind(kernel: Kernel, loop: Loop, row: str) -> list[Loop]:
     block = next((s.body if loop in s.body else s.orelse for s in block if isinstance(s, If) and (loop in s.body or loop in s.orelse)), block)
     later = [s for s in block[block.index(loop) + 1 :] if isinstance(s, Loop)] if loop in block else []
     near = _aligned(block, {})
-    return [x for x in later if x.start is ZERO and x.step is ONE and simplify(substitute(x.stop, near)) is simplify(loop.stop)]
+    return [x for x in later if x.start is ZERO and x.step is ONE and same_position(substitute(x.stop, near), loop.stop)]
 
 
 def _spread(loops: Sequence[Loop], hints: int, places: int) -> list[tuple[Loop, list[Expr]]]:
@@ -219,12 +220,21 @@ def _spread(loops: Sequence[Loop], hints: int, places: int) -> list[tuple[Loop, 
     if hints % len(loops):
         raise StepError(f"prefetch: {hints} lines are not shared evenly")
     each = hints // len(loops)
-    part = floordiv(loops[0].stop * hints, const(places))
+    even = each % places == 0
+    part = loops[0].stop * (hints // places) if even else floordiv(loops[0].stop * hints, const(places))
     part = part if hints % places == 0 else maximum(ONE, part)
+
+    def line(turn: Expr, k: int) -> Expr:
+        """Of so many hints in each turn, the one with this number."""
+        if even:
+            return part * (k % places) + (turn * (each // places) + k // places)
+        at = turn * each + k
+        return mod(at, const(places)) * part + floordiv(at, const(places))
+
     result: list[tuple[Loop, list[Expr]]] = []
     for n, loop in enumerate(loops):
-        turns = [(loops[0].stop * n + var(loop.axis)) * each + k for k in range(each)]
-        result.append((loop, [simplify(mod(turn, const(places)) * part + floordiv(turn, const(places))) for turn in turns]))
+        turn = loops[0].stop * n + var(loop.axis)
+        result.append((loop, [line(turn, k) for k in range(each)]))
     return result
 
 
@@ -242,8 +252,8 @@ def _decided(kernel: Kernel, facts: Facts, address: Expr, path: Sequence[Stmt], 
         for s in outer.body:
             if s is below:
                 break
-            if isinstance(s, Let) and any(n.op == "to_line" for n in postorder(s.value)):
-                near[var(s.name, s.value.dtype)] = ZERO
+            if isinstance(s, Let) and _counts_to_a_line(s):
+                near[var(s.name)] = ZERO
             elif isinstance(s, Let):
                 meaning[var(s.name, s.value.dtype)] = substitute(s.value, meaning)
     address = substitute(address, meaning)
@@ -303,10 +313,11 @@ def _passes(block: Block, row: str, facts: Facts, near: dict[Expr, Expr], later:
     readers: dict[_Place, list[str]] = {}
     near = dict(near)
     for k, s in enumerate(block):
-        if isinstance(s, Let) and any(n.op == "to_line" for n in postorder(s.value)):
+        if isinstance(s, Let) and _counts_to_a_line(s):
             near[var(s.name)] = ZERO
         if isinstance(s, If):
-            behind = frozenset(place for t in block[k + 1 :] for place in _read_from(t, facts, _aligned(block, near)))
+            all_near = _aligned(block, near)
+            behind = frozenset(place for t in block[k + 1 :] for place in _read_from(t, facts, all_near))
             for body in children(s):
                 yield from _passes(body, row, facts, near, later | behind)
                 for place in (place for t in body for place in _read_from(t, facts, near)):
@@ -323,9 +334,13 @@ def _passes(block: Block, row: str, facts: Facts, near: dict[Expr, Expr], later:
         yield from reversed(several.values())
 
 
+def _counts_to_a_line(s: Let) -> bool:
+    """Whether it says how far it is to where a line of the cache begins."""
+    return s.value.dtype is INDEX and any(n.op == "to_line" for n in postorder(s.value))
+
+
 def _aligned(block: Block, near: dict[Expr, Expr]) -> dict[Expr, Expr]:
-    found = [s.name for s in block if isinstance(s, Let) and any(n.op == "to_line" for n in postorder(s.value))]
-    return near | {var(name): ZERO for name in found}
+    return near | {var(s.name): ZERO for s in block if isinstance(s, Let) and _counts_to_a_line(s)}
 
 
 def _read_from(s: Stmt, facts: Facts, near: dict[Expr, Expr]) -> list[_Place]:
@@ -335,9 +350,9 @@ def _read_from(s: Stmt, facts: Facts, near: dict[Expr, Expr]) -> list[_Place]:
     places: list[_Place] = []
     for x in s.body:
         if isinstance(x, Loop) and x.kind == "vector":
-            begin = {**near, var(s.axis): ZERO, var(x.axis): ZERO}
             found = [n for t in statements(x.body) for n in loads_in(*expressions(t)) if n.attr in facts.buffers and s.axis in n.names]
-            places += dict.fromkeys((n.attr, substitute(facts.buffers[n.attr].address(n.args), begin)) for n in found)
+            begin = substitution({**near, var(s.axis): ZERO, var(x.axis): ZERO})
+            places += dict.fromkeys((n.attr, begin(facts.buffers[n.attr].address(n.args))) for n in found)
     return places
 
 

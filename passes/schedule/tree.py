@@ -257,8 +257,11 @@ def names_taken(kernel: Kernel) -> set[str]:
     return {*homes_in(kernel), *kernel.buffers}
 
 
-def rename(block: Block, names: Mapping[str, str]) -> Block:
-    """The block with bound names (axes, lets, local buffers) and their uses changed."""
+BOUND = frozenset({"var", "first", "last", "load"})  # what mentions a bound name
+
+
+def rename(block: Block, names: Mapping[str, str], mentions: frozenset[str] = BOUND) -> Block:
+    """The block with bound names (axes, lets, local buffers) and their uses changed; with other `mentions` also what they mention."""
     if not names:
         return block
 
@@ -296,7 +299,7 @@ def rename(block: Block, names: Mapping[str, str]) -> Block:
                 done[n] = n
                 continue
             args = tuple([done[a] for a in n.args])
-            own = n.op in ("var", "first", "last", "load") and n.attr in names
+            own = n.op in mentions and n.attr in names
             done[n] = make(n.op, n.dtype, args, names[n.attr]) if own else rebuild(n, args)
         return done[e]
 

@@ -35,17 +35,12 @@ _NOTHING = Known({})  # of variables
 def vectorise(body: Block, target: Target, names: Names) -> Block:
     """The body without `vector` loops; on a target without vectors they are plain loops."""
     body = apart(body, names) if target.vector_bytes else body
-    memory = touched_by_scalars(body)
-    while True:
-        attempt = _Attempt(target, Arrays(memory), names)
-        try:
-            return attempt.arrays.of_vectors(attempt.block(body))
-        except Memory as found:
-            memory.add(found.name)
+    arrays = Arrays(touched_by_scalars(body))
+    return arrays.of_vectors(_Walk(target, arrays, names).block(body))
 
 
-class _Attempt:
-    """One walk over a function, under the assumption that its `arrays` hold."""
+class _Walk:
+    """A walk over a function, under the assumption that its `arrays` hold; what stands behind an array of which that is not so is walked again."""
 
     def __init__(self, target: Target, arrays: Arrays, names: Names) -> None:
         self.target, self.names = target, names
@@ -54,15 +49,31 @@ class _Attempt:
         self.rows = 0  # its trips, where it is unrolled
 
     def block(self, block: Block) -> Block:
-        return tuple(t for s in block for t in self.statement(s))
+        result: list[Stmt] = []
+        # by array: how much of the block, and of the result, stands before it, and what was found by then
+        begun: dict[str, tuple[int, int, dict[str, int]]] = {}
+        around, k = (self.around, self.rows), 0
+        while k < len(block):
+            s = block[k]
+            if isinstance(s, Array) and self.arrays.declare(s):
+                begun[s.name] = k, len(result), dict(self.arrays.lanes)
+            try:
+                result += self.statement(s)
+                k += 1
+            except Memory as found:
+                if found.name not in begun:
+                    raise
+                k, length, lanes = begun[found.name]
+                del result[length:]
+                self.arrays.leave(found.name, lanes)
+                self.around, self.rows = around
+        return tuple(result)
 
     def statement(self, s: Stmt) -> Block:
         if isinstance(s, For) and s.pragma == "vector":
             return self.loop(s)
         if isinstance(s, For) and (found := segments(s, self.arrays, self.names)) is not None:
             return found
-        if isinstance(s, Array):
-            self.arrays.declare(s)
         self.arrays.scalar_access(s)
         match s:
             case For():

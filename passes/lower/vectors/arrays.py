@@ -1,6 +1,6 @@
 """Which register arrays become arrays of vectors: those that are only ever touched by aligned vectors of one length.
 
-That is seen on the way: each is taken for one until something else touches it, and then the walk begins again without it.
+That is seen on the way: each is taken for one until something else touches it, and then the walk begins again where it is declared.
 """
 
 from __future__ import annotations
@@ -27,9 +27,18 @@ class Arrays:
         self.candidates: dict[str, Array] = {}  # in scope
         self.lanes: dict[str, int] = {}  # those found to be touched by vectors of so many lanes
 
-    def declare(self, s: Array) -> None:
-        if s.space == "register" and s.name not in self.memory:
-            self.candidates[s.name] = s
+    def declare(self, s: Array) -> bool:
+        """Whether it can be an array of vectors, so far."""
+        if s.space != "register" or s.name in self.memory:
+            return False
+        self.candidates[s.name] = s
+        return True
+
+    def leave(self, name: str, lanes: dict[str, int]) -> None:
+        """It cannot; `lanes` is what was found before it was declared."""
+        self.memory.add(name)
+        del self.candidates[name]
+        self.lanes = lanes
 
     def scalar_access(self, s: Stmt) -> None:
         """A statement outside of all vector loops.  Raises Memory where it touches a candidate."""

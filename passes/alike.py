@@ -5,17 +5,17 @@
     kernel k_1(Y, Wk, temp1):                  →     call k_0(X, Wq, temp, N, C)
       for i in 0 .. M: … Y[i, p] * Wk[j, p] …        call k_0(Y, Wk, temp1, M, C)
 
-So the four projections of attention are lowered once, and compiled once.
+So the four projections of attention are scheduled once (`schedule/again.py`), lowered once, and compiled once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...ir.expr import Expr
-from ...ir.kernel import Alloc, Barrier, Block, Buffer, Check, If, Kernel, Let, Loop, Module, Prefetch, Region, Stmt, Store, While
-from ...ir.record import replace
-from ...ir.simplify import simplify
+from ..ir.expr import Expr
+from ..ir.kernel import Alloc, Barrier, Block, Buffer, Check, If, Kernel, Let, Loop, Module, Prefetch, Region, Stmt, Store, While
+from ..ir.record import replace
+from ..ir.simplify import simplify
 
 _NAMED = frozenset({"var", "size", "load", "first", "last", "to_line"})
 
