@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .diagnostics import shorten
-from .grammar.parser import Tables
 from .source import Place, Text, error
+
+if TYPE_CHECKING:
+    from lark import Lark
 
 MAX_CHARACTERS = 1 << 20
 MAX_TOKENS = 40_000
@@ -191,13 +193,14 @@ def _scan(text: Text) -> None:
 
 def parse(text: Text) -> tuple[Form, ...]:
     """All forms of the text.  Raises SourceError E0101 … E0107."""
-    from .grammar import parser
+    from lark.exceptions import UnexpectedInput
 
     _scan(text)
     try:
-        tree = parser.parse(_tables(), text.value)
-    except parser.Unexpected as e:
-        raise error("E0105", "this cannot be read", Place(text, e.at, e.at + 1)) from None
+        tree = _lark().parse(text.value)
+    except UnexpectedInput as e:
+        at = e.pos_in_stream or 0
+        raise error("E0105", "this cannot be read", Place(text, at, at + 1)) from None
     return _forms(text, tree)
 
 
@@ -236,9 +239,11 @@ def _token(text: Text, token: Any) -> Form:
 
 
 @cache
-def _tables() -> Tables:
-    """What the parser goes by: the tables as they are kept, where they were made of this grammar."""
+def _lark() -> Lark:
+    """The parser: with its tables as they are kept, where this Lark would make the same of this grammar."""
+    from lark import Lark
+
     from .grammar import make, tables
 
     text = make.grammar()
-    return tables.TABLES if make.made_of(text) == tables.MADE_OF else make.tables(make.from_grammar(text))
+    return Lark.load(tables.TABLES) if make.made_of(text) == tables.MADE_OF else make.from_grammar(text)

@@ -1,7 +1,6 @@
 """dsl/grammar/tables.py, made from `sexpr.lark`: `python -m luminal.dsl.grammar.make` prints it.
 
-Lark finds the states of its parser anew in each process, which took longer than reading and elaborating most composites, and so does importing it; so they are found once, kept beside the grammar, and
-read by without it (`parser.py`).
+Lark finds the states of its parser anew in each process, which took longer than reading and elaborating most composites; so they are found once, and kept beside the grammar.
 """
 
 from __future__ import annotations
@@ -11,12 +10,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from .parser import Tables
-
 GRAMMAR = Path(__file__).parent / "sexpr.lark"
+UNBOUNDED = 2**32 - 1  # the width of a pattern that has no end: Pythons have several
 HEAD = '''"""The parser's tables: `python -m luminal.dsl.grammar.make` (or `make tables`) makes them from `sexpr.lark`."""
-
-from .parser import Tables
 
 # fmt: off
 '''
@@ -26,9 +22,11 @@ def grammar() -> str:
     return GRAMMAR.read_text("utf-8")
 
 
-def made_of(text: str) -> str:
-    """What decides the tables."""
-    return sha256(text.encode()).hexdigest()
+def made_of(text: str) -> tuple[str, str]:
+    """What decides the tables: the version of Lark, and the grammar."""
+    from lark import __version__
+
+    return __version__, sha256(text.encode()).hexdigest()
 
 
 def from_grammar(text: str) -> Any:
@@ -38,54 +36,48 @@ def from_grammar(text: str) -> Any:
     return Lark(text, parser="lalr", lexer="basic", maybe_placeholders=False)
 
 
-def tables(parser: Any) -> Tables:
-    """What a parser of Lark's goes by, its states numbered as they are reached: the same in every process."""
+def tables(parser: Any) -> dict[str, Any]:
+    """What `Lark.save` would write, with its states numbered as they are reached and its tokens by name: the same in every process."""
     from lark.grammar import Rule
     from lark.lexer import TerminalDef
 
     data, memo = parser.memo_serialize([TerminalDef, Rule])
     found = data["parser"]["parser"]
-    rules: list[int] = [r["@"] for r in data["rules"]]
-    names: dict[int, str] = found["tokens"]
+    tokens: dict[int, str] = found["tokens"]
+    names = sorted(tokens.values())
     start = found["start_states"]["start"]
     numbers: dict[int, int] = {start: 0}
     order: list[int] = [start]
-    states: list[dict[str, int]] = []
+    states: dict[int, dict[int, tuple[int, Any]]] = {}
     for state in order:
-        row: dict[str, int] = {}
-        for name, (reduces, to) in sorted((names[t], action) for t, action in found["states"][state].items()):
+        actions = {names.index(tokens[t]): action for t, action in found["states"][state].items()}
+        row: dict[int, tuple[int, Any]] = {}
+        for token, (reduces, to) in sorted(actions.items()):
             if not reduces and to not in numbers:
                 numbers[to] = len(order)
                 order.append(to)
-            row[name] = -1 - rules.index(to["@"]) if reduces else numbers[to]
-        states.append(row)
-    return Tables(
-        lexer="|".join(f"(?P<{t.name}>{t.pattern.to_regexp()})" for t in parser.parser.lexer.terminals),
-        ignored=tuple(data["parser"]["lexer_conf"]["ignore"]),
-        rules=tuple(_rule(memo[k]) for k in rules),
-        states=tuple(states),
-        last=numbers[found["end_states"]["start"]],
-    )
-
-
-def _rule(told: dict[str, Any]) -> tuple[str, int, bool]:
-    """A rule whose name begins with `_`, and one of a single part that says so, leaves its parts to what it is a part of; none of this grammar's drops tokens."""
-    name, parts = told["origin"]["name"], told["expansion"]
-    assert told["alias"] is None and not any(p.get("filter_out") for p in parts)
-    return name, len(parts), not (name.startswith("_") or (told["options"]["expand1"] and len(parts) == 1))
+            row[token] = (reduces, to if reduces else numbers[to])
+        states[numbers[state]] = row
+    data["parser"]["parser"] = {
+        "tokens": dict(enumerate(names)),
+        "states": states,
+        "start_states": {"start": 0},
+        "end_states": {"start": numbers[found["end_states"]["start"]]},
+    }
+    for told in memo.values():
+        width = told.get("pattern", {}).get("_width")
+        if width:
+            width[:] = (min(n, UNBOUNDED) for n in width)
+    return {"data": data, "memo": memo}
 
 
 def page() -> str:
     """The text of `tables.py`."""
-    from lark import __version__
+    from pprint import pformat
 
     text = grammar()
-    made = tables(from_grammar(text))
-    lines = [f"MADE_BY = {__version__!r}", f"MADE_OF = {made_of(text)!r}", "TABLES = Tables("]
-    for name, value in made._asdict().items():
-        rows = value if name in ("rules", "states") else ()
-        lines += [f"    {name}=(", *(f"        {row!r}," for row in rows), "    ),"] if rows else [f"    {name}={value!r},"]
-    return "\n".join((HEAD, *lines, ")", ""))
+    literal = pformat(tables(from_grammar(text)), width=200, compact=True)
+    return f"{HEAD}\nMADE_OF = {made_of(text)!r}\nTABLES = {literal}\n"
 
 
 if __name__ == "__main__":
