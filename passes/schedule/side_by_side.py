@@ -92,9 +92,12 @@ def summed(plan: Plan, rows: tuple[str, ...], deep: str, width: int) -> None:
     """The sums for neighbours along the last of the `rows`, in lanes that are folded together; what is loaded for them serves all iterations of the loop before it, where there is one: a register tile."""
     plan.do("split", deep, width, tail="pad")
     plan.do("rfactor", f"{deep}.1")
-    for s in find(plan.kernel, rows[-1]).body:
-        if isinstance(s, Alloc):
-            plan.do("expand", s.buffer.name, *rows)
+    held = [s.buffer.name for s in find(plan.kernel, rows[-1]).body if isinstance(s, Alloc)]
+    tile = rows[0] != rows[-1]
+    if tile:
+        plan.tried("complete", held[0])
+    for name in held:
+        plan.do("expand", name, *rows)
     known = homes_in(plan.kernel).keys() - {rows[0]}
     plan.do("fission", *rows)
     pieces: list[Loop] = []
@@ -103,10 +106,13 @@ def summed(plan: Plan, rows: tuple[str, ...], deep: str, width: int) -> None:
             pieces.append(s)
             known |= {x.axis for x in all_loops(s.body)}
     for piece in pieces:
-        above = [piece.axis] if len(rows) > 1 else []
+        above = [piece.axis] if tile else []
         row = next(s for s in piece.body if isinstance(s, Loop)) if above else piece
         inner = row.body[0]
-        if not isinstance(inner, Loop):
+        if above and isinstance(inner, Store) and inner.buffer == held[0]:
+            plan.do("vectorize", plan.collapsed((*above, row.axis)))
+            above = []
+        elif not isinstance(inner, Loop):
             _in_one(plan, row.axis, width)
         elif inner.axis != f"{deep}.0":
             _unrolled(plan, row.axis, inner.axis)
