@@ -21,6 +21,7 @@ from ...ir.places import homes_in
 from ...ir.record import changing
 from .cost import NEAR, POINTERS, lanes, rows_in_lanes
 from .plan import Plan
+from .side_by_side import completed
 from .tree import all_loops, find, loads_in, path_to
 
 
@@ -79,7 +80,7 @@ class RowsInLanes:
         plan.do("rfactor", lane)
         line, _ = self._split(piece, rows, "cut")
         sums, partial = (s.buffer.name for s in statements((find(plan.kernel, neighbour),)) if isinstance(s, Alloc))
-        plan.tried("complete", sums)
+        completed(plan, sums, (group, block, r, neighbour))
         plan.do("expand", sums, group, block, r, neighbour)
         plan.do("expand", partial, group, neighbour, block, r)
         known = homes_in(plan.kernel).keys() - {group}

@@ -95,7 +95,7 @@ def summed(plan: Plan, rows: tuple[str, ...], deep: str, width: int) -> None:
     held = [s.buffer.name for s in find(plan.kernel, rows[-1]).body if isinstance(s, Alloc)]
     tile = rows[0] != rows[-1]
     if tile:
-        plan.tried("complete", held[0])
+        completed(plan, held[0], rows)
     for name in held:
         plan.do("expand", name, *rows)
     known = homes_in(plan.kernel).keys() - {rows[0]}
@@ -120,6 +120,13 @@ def summed(plan: Plan, rows: tuple[str, ...], deep: str, width: int) -> None:
             above = _accumulated(plan, above, row.axis, inner.axis, f"{deep}.1")
         for axis in above:
             plan.do("unroll", axis)
+
+
+def completed(plan: Plan, sums: str, rows: tuple[str, ...]) -> None:
+    """What is made of each sum alone is made of all of them side by side, before they go where they are stored, in pieces."""
+    stores = [s for s in find(plan.kernel, rows[-1]).body if isinstance(s, Store) and sums in s.value.buffers]
+    if stores and stores[-1].value.names.isdisjoint(rows):
+        plan.tried("complete", sums)
 
 
 def _accumulated(plan: Plan, above: list[str], row: str, deep: str, lanes: str) -> list[str]:
