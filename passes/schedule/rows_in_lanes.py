@@ -108,7 +108,7 @@ class RowsInLanes:
         """One statement of what was the body, in a nest of its own."""
         plan = self.plan
         inner = plan.loop(neighbour).body[0]
-        if isinstance(inner, Store) and inner.buffer == sums:
+        if isinstance(inner, Store) and inner.buffer == sums and sums in inner.value.buffers:
             plan.do("vectorize", plan.collapsed((row, neighbour)))
             unrolled = (group, block)
         elif not isinstance(inner, Loop):

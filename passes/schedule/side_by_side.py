@@ -109,7 +109,7 @@ def summed(plan: Plan, rows: tuple[str, ...], deep: str, width: int) -> None:
         above = [piece.axis] if tile else []
         row = next(s for s in piece.body if isinstance(s, Loop)) if above else piece
         inner = row.body[0]
-        if above and isinstance(inner, Store) and inner.buffer == held[0]:
+        if above and isinstance(inner, Store) and inner.buffer == held[0] and held[0] in inner.value.buffers:
             plan.do("vectorize", plan.collapsed((*above, row.axis)))
             above = []
         elif not isinstance(inner, Loop):
