@@ -16,7 +16,7 @@ So are the rows of one tile that stands above several strips of columns: strip b
 
 from __future__ import annotations
 
-from ...ir.kernel import Loop
+from ...ir.kernel import Loop, Store
 from . import cost
 from .columns_inside import strips
 from .plan import Plan
@@ -36,7 +36,9 @@ def in_chunks(plan: Plan, row: str, column: Loop, deep: Loop, factors: list[int]
     try:
         plan.do("split", row, rows, tail="cut")
         plan.do("split", deep.axis, cost.CHUNK)
-        plan.do("accumulate", f"{deep.axis}.0", outside=f"{row}.1", space="private")
+        into = next(s.buffer for s in column.body if isinstance(s, Store) and s.index)
+        if plan.tried("accumulate", f"{deep.axis}.0", outside=f"{row}.1", into=into):
+            plan.do("accumulate", f"{deep.axis}.0", outside=f"{row}.1", space="private")
         plan.do("split", f"{row}.1", together, tail="perfect")
         strips(plan, column.axis, *factors, pad=pad)
         plan.do("jam", f"{row}.1.1")
