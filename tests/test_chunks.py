@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from compilers import needs_cc
 from luminal.ir.evaluate import evaluate
+from luminal.ir.expr import const
 from luminal.ir.kernel import Kernel, Loop, Prefetch, Stmt, statements
 from luminal.ir.target import Options
 from luminal.passes.cascade import cascade
@@ -31,12 +32,30 @@ def planned(text: str) -> Kernel:
 
 
 def test_eight_rows_go_by_a_chunk_before_the_next_is_read() -> None:
-    """The loop over chunks stands around the two register tiles, which are written out for four rows each; rows that are left go through all of a tile of the cascade."""
+    """The loop over chunks stands around the two register tiles, which are written out for four rows each; fewer rows, one tile of them, go through all of a tile of the cascade."""
     steps = planned(GROUPED.replace(" A ", " 8 ").replace(" E]", " 64]")).schedule
-    assert any(line.startswith("accumulate ") and line.endswith("space=private") for line in steps), steps
+    assert any(line.startswith("accumulate ") and " into=acc" in line for line in steps), steps
     assert any(line.startswith("prefetch_chunk V ") for line in steps)
     for few in (4, 7):
-        assert not any(line.startswith("prefetch_chunk") for line in planned(GROUPED.replace(" A ", f" {few} ")).schedule)
+        assert not any(line.startswith("prefetch_chunk") for line in planned(GROUPED.replace(" A ", f" {few} ").replace(" E]", " 64]")).schedule)
+
+
+def test_strips_of_columns_go_by_a_chunk_before_the_next_is_read() -> None:
+    """One tile of rows and two strips: the loop over chunks stands around both, and each asks for its part of the next chunk."""
+    kernel = planned(GROUPED.replace(" A ", " 4 ").replace(" E]", " 128]"))
+    chunk, _, deep = next(line for line in kernel.schedule if line.startswith("prefetch_chunk V ")).split()[:1:-1]
+    around = next(s for s in statements(kernel.body) if isinstance(s, Loop) and s.axis == chunk)
+    strips = next(s for s in statements(around.body) if isinstance(s, Loop) and s.stop is const(2))
+    loop = next(s for s in statements(strips.body) if isinstance(s, Loop) and s.axis == deep)
+    hints = [s for s in statements(loop.body) if isinstance(s, Prefetch)]
+    asked = [
+        128 * evaluate(h.index[1], at | dict.fromkeys(h.index[1].names - at.keys(), 0)) + evaluate(h.index[2], at) + evaluate(h.ahead, at)
+        for o in (0, 1)
+        for p in range(32)
+        for at in ({chunk: 1, strips.axis: o, deep: p},)
+        for h in hints
+    ]
+    assert sorted(asked) == list(range(128 * 32 * 2, 128 * 32 * 3, 16))
 
 
 def test_the_tiles_ask_for_each_line_of_the_next_chunk_once() -> None:
@@ -95,7 +114,15 @@ def test_the_results_of_rows_around_a_block(target: str) -> None:
     """Rows, positions and columns around blocks, chunks and strips; and a NaN stays in its row."""
     kernel = luminal.compile(GROUPED, target=target)
     rng = np.random.default_rng(3)
-    for g, a, m, d, e in ((2, 8, 300, 16, 64), (1, 8, 33, 5, 130), (2, 13, 65, 8, 48), (1, 8, 1, 4, 17), (1, 12, 520, 24, 80)):
+    for g, a, m, d, e in (
+        (2, 8, 300, 16, 64),
+        (1, 8, 33, 5, 130),
+        (2, 13, 65, 8, 48),
+        (1, 8, 1, 4, 17),
+        (1, 12, 520, 24, 80),
+        (2, 4, 300, 16, 128),
+        (1, 7, 70, 5, 130),
+    ):
         q, k, v = (rng.standard_normal(s).astype(np.float32) for s in ((g, a, d), (g, m, d), (g, m, e)))
         q[0, 2, 0] = np.nan
         s = np.einsum("gad,gjd->gaj", q.astype(np.float64), k)

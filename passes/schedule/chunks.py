@@ -10,11 +10,13 @@
                                                          last(p.0) ? Y[4·r.0 + r.1] = acc[r.1] : partial[r.0] = acc
 
 One tile after the other, the first waits for memory, line by line, and while the others read what it has brought, memory has nothing to do.  In chunks every iteration of every tile asks for as much.
+
+So are the rows of one tile that stands above several strips of columns: strip by strip, each would go through all of the rows for a part of each, which its neighbours' lines come along with.
 """
 
 from __future__ import annotations
 
-from ...ir.kernel import Loop
+from ...ir.kernel import Loop, Store
 from . import cost
 from .columns_inside import strips
 from .plan import Plan
@@ -22,17 +24,21 @@ from .side_by_side import moving_with
 from .tree import StepError, all_loops
 
 
-def in_chunks(plan: Plan, row: str, column: Loop, deep: Loop, factors: list[int], pad: bool) -> str:
-    """Schedule rows, as many as several register tiles have at a time.  The loop over the rows that are left ("" where none are): all of them, and nothing done, where they are fewer, or what they share is short."""
+def in_chunks(plan: Plan, row: str, column: Loop, deep: Loop, factors: list[int], pad: bool, rows: int = cost.CHUNK_ROWS) -> str:
+    """Schedule so many `rows` at a time.  The loop over the rows that are left ("" where none are): all of them, and nothing done, where they are fewer, what they share is short, or all is one register tile."""
     together, matrices = cost.rows_together(plan.target), moving_with(plan, column, deep)
-    most, long = plan.at_most(row), plan.at_most(deep.axis)
-    if (most is not None and most < cost.CHUNK_ROWS) or (long is not None and long <= cost.CHUNK) or len(matrices) != 1:
+    most, long, columns = plan.at_most(row), plan.at_most(deep.axis), plan.at_most(column.axis)
+    if (most is not None and most < rows) or (long is not None and long <= cost.CHUNK) or len(matrices) != 1:
+        return row
+    if rows == together and columns is not None and columns <= factors[0]:
         return row
     saved = plan.kernel
     try:
-        plan.do("split", row, cost.CHUNK_ROWS, tail="cut")
+        plan.do("split", row, rows, tail="cut")
         plan.do("split", deep.axis, cost.CHUNK)
-        plan.do("accumulate", f"{deep.axis}.0", outside=f"{row}.1", space="private")
+        into = next(s.buffer for s in column.body if isinstance(s, Store) and s.index)
+        if plan.tried("accumulate", f"{deep.axis}.0", outside=f"{row}.1", into=into):
+            plan.do("accumulate", f"{deep.axis}.0", outside=f"{row}.1", space="private")
         plan.do("split", f"{row}.1", together, tail="perfect")
         strips(plan, column.axis, *factors, pad=pad)
         plan.do("jam", f"{row}.1.1")
@@ -43,5 +49,5 @@ def in_chunks(plan: Plan, row: str, column: Loop, deep: Loop, factors: list[int]
         plan.kernel = saved
         plan.note(f"`{column.axis}` is not read in chunks: {e}")
         return row
-    plan.note(f"{cost.CHUNK_ROWS} rows of `{row}` share chunks of {cost.CHUNK} rows of `{matrices[0]}`")
+    plan.note(f"{rows} rows of `{row}` share chunks of {cost.CHUNK} rows of `{matrices[0]}`")
     return f"{row}.t" if plan.has(f"{row}.t") else ""

@@ -64,24 +64,33 @@ def columns_inside(plan: Plan, x: Loop) -> bool:
             _streamed(plan, around.axis, x.axis, () if short else moving_with(plan, around, x), alone, pad)
             return True
         factors = [n for n in (width * cost.ACCUMULATORS, width) if extent is None or n <= extent]
-        rest = in_chunks(plan, row, around, x, factors, pad)
-        if not rest:
-            return True
-        if rest != row:
-            row = rest
-            around = next(s for s in plan.loop(row).body if isinstance(s, Loop))
-            x = next(s for s in around.body if isinstance(s, Loop))
-        plan.do("split", row, together, tail="cut")
-        _together(plan, f"{row}.1", around, moving_with(plan, around, x), factors, pad)
-        if plan.has(f"{row}.t"):
-            rest = next(s for s in plan.loop(f"{row}.t").body if isinstance(s, Loop))
-            deep = next(s for s in rest.body if isinstance(s, Loop))
-            _streamed(plan, rest.axis, deep.axis, () if short else moving_with(plan, rest, deep), alone, pad)
+        for rows in (cost.CHUNK_ROWS, together):
+            rest = in_chunks(plan, row, around, x, factors, pad, rows)
+            if not rest:
+                return True
+            if rest != row:
+                row = rest
+                around, x = _inside(plan, row)
+                if rows == together:
+                    break
+        else:
+            plan.do("split", row, together, tail="cut")
+            _together(plan, f"{row}.1", around, moving_with(plan, around, x), factors, pad)
+            row = f"{row}.t"
+        if plan.has(row):
+            around, x = _inside(plan, row)
+            _streamed(plan, around.axis, x.axis, () if short else moving_with(plan, around, x), alone, pad)
     except StepError as e:
         plan.kernel = saved
         plan.note(f"`{around.axis}` is consecutive, but: {e}")
         return False
     return True
+
+
+def _inside(plan: Plan, row: str) -> tuple[Loop, Loop]:
+    """The loop over columns in one over rows, and the reduction in that."""
+    around = next(s for s in plan.loop(row).body if isinstance(s, Loop))
+    return around, next(s for s in around.body if isinstance(s, Loop))
 
 
 def _streamed(plan: Plan, column: str, deep: str, matrices: tuple[str, ...], factors: list[int], pad: bool) -> None:

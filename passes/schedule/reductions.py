@@ -25,7 +25,7 @@ from ...ir.primops import COMBINERS
 from ...ir.record import replace
 from ...ir.simplify import prove_equal
 from .affine import at_least, constant_extent, minus, stride, upper
-from .tree import Facts, StepError, around, fresh, less, loads_in, local_buffers, names_taken, reads, replace_in, replace_loop
+from .tree import Facts, StepError, around, fresh, less, loads_in, local_buffers, names_taken, reads, replace_in, replace_loop, touched
 
 
 def identity(combiner: str, dtype: DType) -> Expr:
@@ -68,6 +68,19 @@ def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside:
                                          else:
                                            acc.partial[i] = acc[]
 
+        for r parallel:                               for p.0 in 0 .. max(1, ceil(K / 32)):
+          alloc acc                                     for r parallel:
+          acc[] = 0                                       alloc acc
+          for p.0 in 0 .. ceil(K / 32) reduce:            if first(p.0):
+            …                                   →           acc[] = A[r] * b[r]
+          A[r] = A[r] * b[r] + acc[]                      else:
+                                                            acc[] = A[r]
+                                                          …
+                                                          A[r] = acc[]
+
+    Where `into` is local, it is what the epilogue adds the sum to, and nothing else in these loops touches it: then it holds the partial results from the first block on.  --strict refuses that too, for the
+    sum begins with it.
+
     Without `into`, a shared buffer (or a private one, by `space`, where the loops are inside of what threads share) over the parallel axes holds the partial results, for any epilogue;
     over padded tiles it needs no guards.  `outside` is the
     parallel loop to move across (default: the outermost); the loops from there to `axis` are parallel and hold nothing else, and the end of `axis` depends on none of them.
@@ -103,7 +116,9 @@ def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside:
     allocs = tuple(s for s in before if isinstance(s, Alloc))
     start = tuple(s for s in before if not isinstance(s, Alloc))
     head: Block = ()
-    if into:
+    if into and into not in facts.buffers:
+        middle: Block = _onto(axis, into, block_loop, value, start, body, after, facts)
+    elif into:
         target = facts.buffers.get(into)
         store = _only_store(kernel, into, after)
         if target is None or target.dtype is not acc.dtype:
@@ -111,7 +126,7 @@ def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside:
         index = store.index
         if any(n.attr == into for n in reads(kernel.body)) or store.combiner:
             _require_own_operator(store, block_loop, value, facts)
-            middle: Block = (*start, *body, *after)
+            middle = (*start, *body, *after)
         elif facts.strict and not _in_any_order(block_loop, acc.dtype):
             middle = _first_last(axis, into, index, value, start, body, after, acc)
         else:
@@ -202,6 +217,25 @@ def _extent_outside(loop: Loop, loops: list[Loop], facts: Facts) -> Expr:
 def _first_last(axis: str, into: str, index: tuple[Expr, ...], value: Expr, start: Block, body: Block, after: Block, acc: Buffer) -> Block:
     resume = Store(acc.name, (), load(into, acc.dtype, *index))
     return (If(first(axis), start, (resume,)), *body, *_at_last(axis, after, Store(into, index, value)))
+
+
+def _onto(axis: str, into: str, block_loop: Loop, value: Expr, start: Block, body: Block, after: Block, facts: Facts) -> Block:
+    """The sum begins, in the first block, with what it is added to in the end, and in the next ones with what the last has left there."""
+    combiner = _combiner(block_loop)
+    s = after[0] if len(after) == 1 else None
+    begin = start[0] if len(start) == 1 else None
+    if not isinstance(s, Store) or s.buffer != into or s.combiner or s.value.op != COMBINERS[combiner].op or s.value.args.count(value) != 1:
+        raise StepError(f"accumulate: the epilogue does not add all of the sum to what is in `{into}`")
+    onto = next(e for e in s.value.args if e is not value)
+    own = load(into, value.dtype, *s.index)
+    if onto.buffers & value.buffers or any(n is not own for n in loads_in(onto) if n.attr == into) or own not in loads_in(onto):
+        raise StepError(f"accumulate: the epilogue does not add the sum to what is made of one element of `{into}`")
+    if into in touched((*start, *body)) or not isinstance(begin, Store) or begin.value is not identity(combiner, value.dtype):
+        raise StepError(f"accumulate: `{into}` is touched by more than the epilogue, or the sum begins with something")
+    if facts.strict and not _in_any_order(block_loop, value.dtype):
+        raise StepError("accumulate: to begin the sum with what it is added to changes its order, and --strict forbids it")
+    first_block, later = (replace(begin, value=e) for e in (onto, own))
+    return (If(first(axis), (first_block,), (later,)), *body, replace(s, value=value))
 
 
 def _at_last(axis: str, finish: Block, keep: Store) -> Block:
