@@ -19,8 +19,10 @@ What is rounded to bf16 anyway needs no more digits (`passes/schedule/rough.py`)
     ins.weight:f32(x, least)        0 where x < least, else e^x, for x <= 0 (NaN stays)
     ins.exp_inside:f32(x)           e^x, for |x| <= 87 (NaN stays)
 
+    ins.plus_exp:f32x16(a, x)       a + e^x, for an x that was rounded when it was made
+
 Weights beside the largest score are of the first kind (`passes/nest_kept.py`): what an exponential asks about infinities and small results is known of them; so it is of what
-lies within bounds (`passes/spare_bounds.py`).
+lies within bounds (`passes/spare_bounds.py`).  An exponential that is added up is no number of its own there.
 
 Some machines have them for tiles too, with registers of their own.  Kernels write that out, as loops of the kind `tile` around the instruction for one lane (`passes/schedule/tensors.py`); programs
 have a statement for it, which goes on along the reduction (`Multiply` in `ir/program.py`).
@@ -141,6 +143,19 @@ class ExpInside(NamedTuple):
         return np.exp(x)
 
 
+class PlusExp(NamedTuple):
+    """A number and e^x, whose relative error is 2^-22 and 2^-28 of |x|: a twentieth of what an x has that was rounded."""
+
+    name: str
+
+    def meaning(self, a: Any, x: Any) -> Any:
+        """The error is the machine's own."""
+        import numpy as np
+
+        with np.errstate(over="ignore"):
+            return np.add(a, np.exp(x))
+
+
 class Rounded(NamedTuple):
     """A float as one of bf16, where it is no denormal number."""
 
@@ -172,8 +187,9 @@ ROUNDED = Rounded("rounded")
 WEIGHT = Weight("weight")
 INSIDE = 87.0
 EXP_INSIDE = ExpInside("exp_inside")
-LANE_BY_LANE: dict[str, RoughExp | Rounded | Weight | ExpInside] = {
-    i.name: i for i in (ROUGH_EXP, ROUNDED, WEIGHT, EXP_INSIDE)
+PLUS_EXP = PlusExp("plus_exp")
+LANE_BY_LANE: dict[str, RoughExp | Rounded | Weight | ExpInside | PlusExp] = {
+    i.name: i for i in (ROUGH_EXP, ROUNDED, WEIGHT, EXP_INSIDE, PLUS_EXP)
 }  # beside `INSTRUCTIONS`, those that kernels may hold
 TILES: dict[str, Tile] = {
     t.name: t

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 
 from ..ir.errors import CompilerBug, LuminalError
-from ..ir.instructions import EXP_INSIDE, QUOTIENT, WEIGHT
+from ..ir.instructions import EXP_INSIDE, PLUS_EXP, QUOTIENT, WEIGHT
 from ..ir.record import record
 from ..ir.target import Options, Target
 from .reading import several_reductions
@@ -208,7 +208,7 @@ PIPELINE: tuple[Pass, ...] = (
         "program",
         "last: whatever counts operations knows the functions by their names",
         frozenset({2, 3}),
-        when=lambda ir, target, options: bool({EXP_INSIDE.name, WEIGHT.name} & target.instructions),
+        when=lambda ir, target, options: bool({EXP_INSIDE.name, PLUS_EXP.name, WEIGHT.name} & target.instructions),
     ),
 )
 
