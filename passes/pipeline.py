@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 
 from ..ir.errors import CompilerBug, LuminalError
-from ..ir.instructions import EXP_INSIDE, PLUS_EXP, QUOTIENT, WEIGHT
+from ..ir.instructions import EXP_INSIDE, LARGER, PLUS_EXP, QUOTIENT, WEIGHT
 from ..ir.record import record
 from ..ir.target import Options, Target
 from .reading import several_reductions
@@ -174,6 +174,14 @@ PIPELINE: tuple[Pass, ...] = (
         "kernel",
         "after all that joins whole kernels; right before scheduling, which tiles the contraction inside a block",
         frozenset({2, 3}),
+    ),
+    Pass(
+        "spare_nans",
+        "kernel",
+        "kernel",
+        "after all that joins kernels: it follows what one stores; before scheduling, where a reduction is one loop still",
+        frozenset({2, 3}),
+        when=lambda ir, target, options: LARGER.name in target.instructions,
     ),
     Pass("schedule", "kernel", "kernel", "at -O0 and -O1 only what the target demands (GPU axes), from -O2 the automatic schedule"),
     Pass("lower", "kernel", "program", "flat addresses and vectors; from here on nothing is decided"),
