@@ -19,7 +19,8 @@ What is rounded to bf16 anyway needs no more digits (`passes/schedule/rough.py`)
     ins.weight:f32(x, least)        0 where x < least, else e^x, for x <= 0 (NaN stays)
     ins.exp_inside:f32(x)           e^x, for |x| <= 87 (NaN stays)
 
-    ins.plus_exp:f32x16(a, x)       a + e^x, for an x that was rounded when it was made
+    ins.plus_exp:f32x16(a, x)       a + e^x
+    ins.sum_exp:f32x16(a, x)        a + e^x, one of `MANY` terms of a sum at least
 
 Weights beside the largest score are of the first kind (`passes/nest_kept.py`): what an exponential asks about infinities and small results is known of them; so it is of what
 lies within bounds (`passes/spare_bounds.py`).  An exponential that is added up is no number of its own there.
@@ -148,7 +149,7 @@ class ExpInside(NamedTuple):
 
 
 class PlusExp(NamedTuple):
-    """A number and e^x, whose relative error is 2^-22 and 2^-28 of |x|: a twentieth of what an x has that was rounded."""
+    """A number and e^x; as one of many terms, with a relative error of 2^-28 |x| more, which is less than that of the sum."""
 
     name: str
 
@@ -205,6 +206,8 @@ WEIGHT = Weight("weight")
 INSIDE = 87.0
 EXP_INSIDE = ExpInside("exp_inside")
 PLUS_EXP = PlusExp("plus_exp")
+SUM_EXP = PlusExp("sum_exp")
+MANY = 16
 LARGER = Choice("larger", "greater")
 SMALLER = Choice("smaller", "less")
 ACCUMULATES = {
@@ -212,7 +215,7 @@ ACCUMULATES = {
     SMALLER.name: "min",
 }  # and `INSTRUCTIONS` sums: the combiner that the first operand, where it changes nothing, makes of them
 LANE_BY_LANE: dict[str, RoughExp | Rounded | Weight | ExpInside | PlusExp | Choice] = {
-    i.name: i for i in (ROUGH_EXP, ROUNDED, WEIGHT, EXP_INSIDE, PLUS_EXP, LARGER, SMALLER)
+    i.name: i for i in (ROUGH_EXP, ROUNDED, WEIGHT, EXP_INSIDE, PLUS_EXP, SUM_EXP, LARGER, SMALLER)
 }  # beside `INSTRUCTIONS`, those that kernels may hold
 TILES: dict[str, Tile] = {
     t.name: t

@@ -14,7 +14,7 @@ from luminal.ir.dtypes import f32, i64
 from luminal.ir.expr import ZERO, Expr, broadcast, call, const, load, make, size, var
 from luminal.ir.float_ranges import ANY, Range, float_range
 from luminal.ir.graph import Port, Size
-from luminal.ir.instructions import EXP_INSIDE, INSIDE, PLUS_EXP, WEIGHT
+from luminal.ir.instructions import EXP_INSIDE, INSIDE, PLUS_EXP, SUM_EXP, WEIGHT
 from luminal.ir.interpret.meaning import VALUE
 from luminal.ir.program import Call, For, Function, Param, Program, StoreTo, expressions, statements
 from luminal.ir.walks import postorder
@@ -104,7 +104,7 @@ def exponentials(form: str, target: str) -> set[str]:
     text = f"(composite spared ((X{{f32}}[M N] Z{{f32}}[M N]) -> (Y{{f32}}[M N])) (return {form}))"
     (found,) = compilations(text, Settings(runtime="clang", target=target))
     nodes = [n for f in found.program.functions for s in statements(f.body) for e in expressions(s) for n in postorder(e) if n.dtype.lanes > 1]
-    return {n.attr if n.op == "ins" else n.op for n in nodes} & {"exp", EXP_INSIDE.name, PLUS_EXP.name, WEIGHT.name}
+    return {n.attr if n.op == "ins" else n.op for n in nodes} & {"exp", EXP_INSIDE.name, PLUS_EXP.name, SUM_EXP.name, WEIGHT.name}
 
 
 V4, V3 = "x86-64-v4", "x86-64-v3"
@@ -124,11 +124,9 @@ V4, V3 = "x86-64-v4", "x86-64-v3"
         ("(exp (- (square X) (square Z)))", V4, "exp"),
         ("(sigmoid X)", V4, WEIGHT.name),
         ("(+ Z (exp (- X Z)))", V4, PLUS_EXP.name),
-        ("(+ (exp (clip (- X Z) -5 5)) Z)", V4, EXP_INSIDE.name),  # what is clipped is not rounded
-        ("(+ Z (exp (- (sin X) Z)))", V4, PLUS_EXP.name),
-        ("(+ Z (exp (- X Z)))", V3, "exp"),
-        ("(+ Z (exp X))", V4, "exp"),
-        ("(+ Z (exp (* -2 X)))", V4, "exp"),  # nothing is rounded
+        ("(+ (exp (clip X -5 5)) Z)", V4, PLUS_EXP.name),  # which asks for nothing more
+        ("(+ Z (exp X))", V3, "exp"),
+        ("(+ X (sum (exp Z) :axis 0))", V4, PLUS_EXP.name),  # of as many terms as there are rows
         ("(* (exp (- X Z)) (+ Z (exp (- X Z))))", V4, "exp"),  # which is there anyway
     ],
 )
