@@ -6,7 +6,7 @@
     Y[i] = 1.0:f32 + exp(vload.16 X[i])           →      Y[i] = ins.plus_exp:f32x16(1.0:f32, vload.16 X[i])
     l[k] = l[k] + exp(vload.16 X[i] - m)          →      l[k] = ins.sum_exp:f32x16(l[k], vload.16 X[i] - m)
 
-What overflows and what is too small for a normal number is most of what an exponential asks: where neither can be (`ir/float_ranges.py` says so), the result is the same to the last bit with eight operations less of 22, with
+What overflows and what is too small for a normal number is most of what an exponential asks: where neither can be (`ir/float_ranges.py` says so), the result is the same to the last bit with seven operations less of 21, with
 AVX-512, where one instruction scales, with one less of ten; where only overflow cannot be, that instruction waits for nothing but the scaling.
 
 An exponential that is only added to something is not rounded before: its last product is that of the sum (with AVX-512 one operation less of thirteen).  Where lanes of what it is added to are added up in the end, the sum
