@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from ...ir.kernel import Alloc, Loop, statements, written
 from ...ir.target import LINE, PAGE
 from . import cost, prefetches, roles
 from .plan import Plan
-from .tree import all_loops
+from .tree import all_loops, touched
 
 
 def threads(plan: Plan) -> None:
@@ -39,20 +41,30 @@ def prefetched(plan: Plan) -> None:
         # where to ask is worked out for each line: a fifth of the time of a short row
         dear = width * plan.facts.buffers[buffer].dtype.bytes <= LINE
         over = {"over": PAGE} if under else {}
+        near = _near(plan, buffer, axis, row)
         later = next(iter(prefetches.as_long(plan.kernel, axis, row)), None)
         if (
             later
             and not under
-            and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, then=later, cache=cost.NEXT_ROW_CACHE)
+            and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, then=later, cache=near)
         ):
             plan.note(f"{note}, in {cost.PLACES} places at once, and `{later}` for half of it")
-        elif (not dear or under) and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, **over, cache=cost.NEXT_ROW_CACHE):
+        elif (not dear or under) and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, **over, cache=near):
             plan.note(f"{note}, in {cost.PLACES} places at once")
         elif not plan.tried("prefetch", buffer, axis, row):
             plan.note(note)
     for buffer, axis, row in list(prefetches.decided(plan.kernel, plan.facts)):
         if not plan.tried("prefetch", buffer, axis, row, bytes=cost.AHEAD):
             plan.note(f"where `{row}` reads `{buffer}` is decided by memory: `{axis}` asks for a row {cost.AHEAD >> 10} KiB ahead")
+
+
+def _near(plan: Plan, buffer: str, axis: str, row: str) -> int:
+    """Into which cache the next row comes: the first where this one is known to leave it room, and nothing else is worked with."""
+    memory = {s.buffer.name for s in statements(plan.kernel.body) if isinstance(s, Alloc) and s.buffer.space != "register"} | plan.facts.buffers.keys()
+    trips = [plan.at_most(axis), *(plan.extent(x.axis) for x in all_loops(plan.loop(axis).body))]
+    alone = not (touched(plan.loop(row).body) & memory - {buffer}) and None not in trips
+    bytes_ = plan.facts.buffers[buffer].dtype.bytes * math.prod(t for t in trips if t)
+    return 1 if alone and cost.ROWS_NEAR * bytes_ <= plan.target.l1 else cost.NEXT_ROW_CACHE
 
 
 def streamed(plan: Plan) -> None:
