@@ -43,11 +43,7 @@ def prefetched(plan: Plan) -> None:
         over = {"over": PAGE} if under else {}
         near = _near(plan, buffer, axis, row)
         later = next(iter(prefetches.as_long(plan.kernel, axis, row)), None)
-        if (
-            later
-            and not under
-            and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, then=later, cache=near)
-        ):
+        if later and not under and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, then=later, cache=near):
             plan.note(f"{note}, in {cost.PLACES} places at once, and `{later}` for half of it")
         elif (not dear or under) and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, **over, cache=near):
             plan.note(f"{note}, in {cost.PLACES} places at once")
@@ -60,7 +56,9 @@ def prefetched(plan: Plan) -> None:
 
 def _near(plan: Plan, buffer: str, axis: str, row: str) -> int:
     """Into which cache the next row comes: the first where this one is known to leave it room, and nothing else is worked with."""
-    memory = {s.buffer.name for s in statements(plan.kernel.body) if isinstance(s, Alloc) and s.buffer.space != "register"} | plan.facts.buffers.keys()
+    memory = {
+        s.buffer.name for s in statements(plan.kernel.body) if isinstance(s, Alloc) and s.buffer.space != "register"
+    } | plan.facts.buffers.keys()
     trips = [plan.at_most(axis), *(plan.extent(x.axis) for x in all_loops(plan.loop(axis).body))]
     alone = not (touched(plan.loop(row).body) & memory - {buffer}) and None not in trips
     bytes_ = plan.facts.buffers[buffer].dtype.bytes * math.prod(t for t in trips if t)
