@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 from ...ir.kernel import Alloc, Loop, statements, written
 from ...ir.target import LINE, PAGE
 from . import cost, prefetches, roles
 from .plan import Plan
-from .tree import all_loops, touched
+from .tree import all_loops, reads
 
 
 def threads(plan: Plan) -> None:
@@ -32,7 +30,7 @@ def threads(plan: Plan) -> None:
 def prefetched(plan: Plan) -> None:
     """The next row comes from memory while this one is worked on in the cache."""
     for buffer, axis, row, again, under in list(prefetches.candidates(plan.kernel, plan.facts)):
-        most, note = plan.target.l2 // cost.NEXT_ROW, f"`{axis}` asks for what the next iteration of `{row}` reads of `{buffer}`"
+        note = f"`{axis}` asks for what the next iteration of `{row}` reads of `{buffer}`"
         if again:  # a short row is there before the last loop begins
             if not plan.tried("prefetch", buffer, axis, row, most=PAGE):
                 plan.note(f"{note}, where that is within a page")
@@ -40,12 +38,10 @@ def prefetched(plan: Plan) -> None:
         width = next((plan.extent(x.axis) or 1 for x in plan.loop(axis).body if isinstance(x, Loop) and x.kind == "vector"), 1)
         # where to ask is worked out for each line: a fifth of the time of a short row
         dear = width * plan.facts.buffers[buffer].dtype.bytes <= LINE
-        over = {"over": PAGE} if under else {}
-        near = _near(plan, buffer, axis, row)
         later = next(iter(prefetches.as_long(plan.kernel, axis, row)), None)
-        if later and not under and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, then=later, cache=near):
+        if later and not under and _in_places(plan, buffer, axis, row, then=later):
             plan.note(f"{note}, in {cost.PLACES} places at once, and `{later}` for half of it")
-        elif (not dear or under) and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, **over, cache=near):
+        elif (not dear or under) and _in_places(plan, buffer, axis, row, PAGE if under else 0):
             plan.note(f"{note}, in {cost.PLACES} places at once")
         elif not plan.tried("prefetch", buffer, axis, row):
             plan.note(note)
@@ -54,15 +50,28 @@ def prefetched(plan: Plan) -> None:
             plan.note(f"where `{row}` reads `{buffer}` is decided by memory: `{axis}` asks for a row {cost.AHEAD >> 10} KiB ahead")
 
 
-def _near(plan: Plan, buffer: str, axis: str, row: str) -> int:
-    """Into which cache the next row comes: the first where this one is known to leave it room, and nothing else is worked with."""
-    memory = {
-        s.buffer.name for s in statements(plan.kernel.body) if isinstance(s, Alloc) and s.buffer.space != "register"
-    } | plan.facts.buffers.keys()
-    trips = [plan.at_most(axis), *(plan.extent(x.axis) for x in all_loops(plan.loop(axis).body))]
-    alone = not (touched(plan.loop(row).body) & memory - {buffer}) and None not in trips
-    bytes_ = plan.facts.buffers[buffer].dtype.bytes * math.prod(t for t in trips if t)
-    return 1 if alone and cost.ROWS_NEAR * bytes_ <= plan.target.l1 else cost.NEXT_ROW_CACHE
+def _in_places(plan: Plan, buffer: str, axis: str, row: str, over: int = 0, **more: str) -> bool:
+    """Whether some rows are asked for in several places: short ones into the first cache, unless what all rows share lies there."""
+    most = plan.target.l1 // cost.ROWS_NEAR
+    others = {n.attr for x in plan.loop(row).body if isinstance(x, Loop) for n in reads(x.body)} & plan.facts.buffers.keys() - {buffer}
+    near = (
+        most > max(over, PAGE)
+        and not others
+        and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, **({"over": over} if over else {}), **more)
+    )
+    over = max(over, most) if near else over
+    far = not plan.tried(
+        "prefetch",
+        buffer,
+        axis,
+        row,
+        places=cost.PLACES,
+        most=plan.target.l2 // cost.NEXT_ROW,
+        **({"over": over} if over else {}),
+        **more,
+        cache=cost.NEXT_ROW_CACHE,
+    )
+    return near or far
 
 
 def streamed(plan: Plan) -> None:
