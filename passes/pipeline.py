@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 
 from ..ir.errors import CompilerBug, LuminalError
-from ..ir.instructions import EXP_INSIDE, QUOTIENT, WEIGHT
+from ..ir.instructions import EXP_INSIDE, LARGER, PLUS_EXP, QUOTIENT, WEIGHT
 from ..ir.record import record
 from ..ir.target import Options, Target
 from .reading import several_reductions
@@ -175,6 +175,14 @@ PIPELINE: tuple[Pass, ...] = (
         "after all that joins whole kernels; right before scheduling, which tiles the contraction inside a block",
         frozenset({2, 3}),
     ),
+    Pass(
+        "spare_nans",
+        "kernel",
+        "kernel",
+        "after all that joins kernels: it follows what one stores; before scheduling, where a reduction is one loop still",
+        frozenset({2, 3}),
+        when=lambda ir, target, options: LARGER.name in target.instructions,
+    ),
     Pass("schedule", "kernel", "kernel", "at -O0 and -O1 only what the target demands (GPU axes), from -O2 the automatic schedule"),
     Pass("lower", "kernel", "program", "flat addresses and vectors; from here on nothing is decided"),
     Pass("simplify_index", "program", "program", "addresses are sums of products now; bounds of the loops are known"),
@@ -208,7 +216,7 @@ PIPELINE: tuple[Pass, ...] = (
         "program",
         "last: whatever counts operations knows the functions by their names",
         frozenset({2, 3}),
-        when=lambda ir, target, options: bool({EXP_INSIDE.name, WEIGHT.name} & target.instructions),
+        when=lambda ir, target, options: bool({EXP_INSIDE.name, PLUS_EXP.name, WEIGHT.name} & target.instructions),
     ),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import luminal
 import numpy as np
@@ -13,7 +14,7 @@ from luminal.ir.dtypes import f32, i64
 from luminal.ir.expr import ZERO, Expr, broadcast, call, const, load, make, size, var
 from luminal.ir.float_ranges import ANY, Range, float_range
 from luminal.ir.graph import Port, Size
-from luminal.ir.instructions import EXP_INSIDE, INSIDE, WEIGHT
+from luminal.ir.instructions import EXP_INSIDE, INSIDE, PLUS_EXP, SUM_EXP, WEIGHT
 from luminal.ir.interpret.meaning import VALUE
 from luminal.ir.program import Call, For, Function, Param, Program, StoreTo, expressions, statements
 from luminal.ir.walks import postorder
@@ -103,7 +104,7 @@ def exponentials(form: str, target: str) -> set[str]:
     text = f"(composite spared ((X{{f32}}[M N] Z{{f32}}[M N]) -> (Y{{f32}}[M N])) (return {form}))"
     (found,) = compilations(text, Settings(runtime="clang", target=target))
     nodes = [n for f in found.program.functions for s in statements(f.body) for e in expressions(s) for n in postorder(e) if n.dtype.lanes > 1]
-    return {n.attr if n.op == "ins" else n.op for n in nodes} & {"exp", EXP_INSIDE.name, WEIGHT.name}
+    return {n.attr if n.op == "ins" else n.op for n in nodes} & {"exp", EXP_INSIDE.name, PLUS_EXP.name, SUM_EXP.name, WEIGHT.name}
 
 
 V4, V3 = "x86-64-v4", "x86-64-v3"
@@ -122,6 +123,11 @@ V4, V3 = "x86-64-v4", "x86-64-v3"
         ("(exp (* -0.5 (* X X)))", V3, "exp"),  # no instruction scales: asking is little of it
         ("(exp (- (square X) (square Z)))", V4, "exp"),
         ("(sigmoid X)", V4, WEIGHT.name),
+        ("(+ Z (exp (- X Z)))", V4, PLUS_EXP.name),
+        ("(+ (exp (clip X -5 5)) Z)", V4, PLUS_EXP.name),  # which asks for nothing more
+        ("(+ Z (exp X))", V3, "exp"),
+        ("(+ X (sum (exp Z) :axis 0))", V4, PLUS_EXP.name),  # of as many terms as there are rows
+        ("(* (exp (- X Z)) (+ Z (exp (- X Z))))", V4, "exp"),  # which is there anyway
     ],
 )
 def test_where_bounds_are_spared(form: str, target: str, named: str) -> None:
@@ -131,24 +137,35 @@ def test_where_bounds_are_spared(form: str, target: str, named: str) -> None:
 MACHINES = [(march, family) for march in ("native", "x86-64-v3", "x86-64") for family in ("gcc", "clang") if family in FAMILIES]
 
 
+def computed(calls: dict[str, Expr], given: dict[str, np.ndarray], march: str, family: str, path: Path) -> dict[str, np.ndarray]:
+    """What a machine makes of expressions of `vload X[i]` and others, all of the same lanes."""
+    runtime = find("clang")
+    target = runtime.target(march, {"CC": FAMILIES[family], "OMP": False}, False)
+    lanes, n = target.vector_bytes // 4, size("N")
+    params = (*(Param(name, f32, True, True) for name in given), Param("Y", f32, True), Param("N", i64))
+    functions = tuple(Function(f"k_{k}", params, (For("i", ZERO, n, (StoreTo("Y", var("i"), e),), const(lanes)),)) for k, e in calls.items())
+    ports = (*(Port(name, f32, (n,), "in") for name in given), *(Port(f"Y_{k}", f32, (n,), "out") for k in calls))
+    entry = tuple(Call(f"k_{k}", (*given, f"Y_{k}", n)) for k in calls)
+    program = Program("spared", (Size("N", multiple=lanes),), ports, functions, entry)
+    runtime.build(runtime.render(program, target, "lm_"), target, "shared", path, 240, [])
+    length = len(next(iter(given.values())))
+    found = {k: np.empty(length, np.float32) for k in calls}
+    assert runtime.load(path, program, target, "lm_").call(given | {f"Y_{k}": y for k, y in found.items()}, {"N": length}) == 0
+    return found
+
+
+def vector(name: str, march: str) -> Expr:
+    lanes = find("clang").target(march, {"OMP": False}, False).vector_bytes // 4
+    return make("vload", f32.vector(lanes), (var("i"),), name)
+
+
 @needs_cc
 @pytest.mark.parametrize(("march", "family"), MACHINES)
 def test_same_bits(march: str, family: str, tmp_path) -> None:
     """As those of the exponential that asks: all that is inside, NaN with anything in it, infinities where they are allowed."""
-    runtime = find("clang")
-    target = runtime.target(march, {"CC": FAMILIES[family], "OMP": False}, False)
-    lanes = target.vector_bytes // 4
-    i, n = var("i"), size("N")
-    x = make("vload", f32.vector(lanes), (i,), "X")
-    least = broadcast(const(VANISHED, f32), lanes)
+    x = vector("X", march)
+    least = broadcast(const(VANISHED, f32), x.dtype.lanes)
     calls = {"exp": call("exp", x), "inside": make("ins", x.dtype, (x,), EXP_INSIDE.name), "weight": make("ins", x.dtype, (x, least), WEIGHT.name)}
-    params = (Param("X", f32, True, True), Param("Y", f32, True), Param("N", i64))
-    functions = tuple(Function(f"k_{k}", params, (For("i", ZERO, n, (StoreTo("Y", i, e),), const(lanes)),)) for k, e in calls.items())
-    ports = (Port("X", f32, (n,), "in"), *(Port(f"Y_{k}", f32, (n,), "out") for k in calls))
-    entry = tuple(Call(f"k_{k}", ("X", f"Y_{k}", n)) for k in calls)
-    program = Program("spared", (Size("N", multiple=lanes),), ports, functions, entry)
-    path = tmp_path / "spared.so"
-    runtime.build(runtime.render(program, target, "lm_"), target, "shared", path, 240, [])
     rng = np.random.default_rng(SEED)
     nans = (rng.integers(0, 1 << 22, 4096).astype(np.uint32) | np.uint32(0x7FC00001)).view(np.float32)
     parts = [
@@ -161,14 +178,36 @@ def test_same_bits(march: str, family: str, tmp_path) -> None:
     ]
     special = np.resize(np.array([0.0, -0.0, INSIDE, -INSIDE, -np.inf, -1e30, VANISHED, -103.97, -103.98], np.float32), 64)
     given = np.concatenate([*parts, special]).astype(np.float32)
-    found = {k: np.empty_like(given) for k in calls}
-    assert runtime.load(path, program, target, "lm_").call({"X": given} | {f"Y_{k}": y for k, y in found.items()}, {"N": len(given)}) == 0
+    found = computed(calls, {"X": given}, march, family, tmp_path / "spared.so")
     inside, below = ~(np.abs(given) > INSIDE), ~(given > 0)
     for name, where in (("inside", inside), ("weight", below)):
         missing = np.isnan(given) & where
         assert missing.sum() == 8192 and np.isnan(found[name][missing]).all()
         same = where & ~missing
         assert np.array_equal(found[name][same].view(np.uint32), found["exp"][same].view(np.uint32)), name
+
+
+@needs_cc
+@pytest.mark.parametrize(("march", "family"), MACHINES)
+def test_what_is_added_up(march: str, family: str, tmp_path) -> None:
+    """Within what is said of it, with all that is no number, beyond all ends and among the denormal ones."""
+    x, a = vector("X", march), vector("A", march)
+    rng = np.random.default_rng(SEED)
+    special = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 88.722839, 88.722847, 177.6, 1e9, 3e38, -103.97, -104, -1e9, -3e38], np.float32)
+    given = np.concatenate(
+        [rng.uniform(-110, 90, 1 << 16), rng.normal(size=1 << 16), 10.0 ** rng.uniform(-20, 38, 1 << 14), np.resize(special, 1024)]
+    ).astype(np.float32)
+    added = np.concatenate([np.zeros(1 << 15), rng.normal(size=len(given) - (1 << 15))]).astype(np.float32)
+    (found,) = computed({"sum": make("ins", x.dtype, (a, x), PLUS_EXP.name)}, {"A": added, "X": given}, march, family, tmp_path / "added.so").values()
+    with np.errstate(over="ignore"):
+        power = np.exp(given.astype(np.float64))
+        wanted = (added + power).astype(np.float32)
+        finite = np.isfinite(wanted) & (power < 3.4e38)
+        assert np.array_equal(np.isnan(wanted), np.isnan(found)) and (found[given > 88.8] == np.inf).all() and not finite.all()
+    error = np.abs(found[finite] - (added + power)[finite])
+    assert (
+        error <= power[finite] * (2.0**-22 + np.minimum(np.abs(given[finite]), 200) * 2.0**-28) + np.abs(wanted[finite]) * 2.0**-23 + 2.0**-147
+    ).all()
 
 
 @needs_cc

@@ -284,6 +284,32 @@ kernel centred_0(X, Y):
     same(before, after)
 
 
+@pytest.mark.parametrize(("shared", "hints"), [(False, ["most=16384", "most=262144 over=16384 cache=2"]), (True, ["most=262144 cache=2"])])
+def test_short_rows_come_into_the_first_cache(shared: bool, hints: list[str]) -> None:
+    """Unless what all rows share lies there."""
+    before = read(f"""
+kernels scaled v1
+size M
+size N
+in X: f32[M, N]
+in W: f32[N]
+out Y: f32[M, N]
+
+kernel scaled_0(X, W, Y):
+  for i in 0 .. M parallel:
+    alloc s: f32[] register
+    s[] = {"0.0:f32" if shared else "W[0]"}
+    for p in 0 .. N reduce:
+      s[] add= X[i, p]
+    for j in 0 .. N parallel:
+      Y[i, j] = X[i, j] * {"W[j]" if shared else "s[]"} - s[]
+""")
+    assert isinstance(before, Module)
+    after = schedule(before, replace(CPU, vector_bytes=64, l1=48 << 10, l2=1 << 20), Options())
+    assert [line.split("places=4 ")[1] for line in after.kernels[0].schedule if line.startswith("prefetch X j.0 i")] == hints
+    same(before, after)
+
+
 def test_nothing_is_multiplied_by_a_zero_between_elements() -> None:
     before = module("upsampled")
     after = schedule(before, replace(CPU, vector_registers=20), Options())

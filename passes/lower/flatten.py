@@ -13,7 +13,8 @@ from ...ir import polynomial as pl
 from ...ir import program as p
 from ...ir.dtypes import INDEX
 from ...ir.errors import CompilerBug, Unsupported
-from ...ir.expr import FALSE, ONE, ZERO, Expr, call, load, make, total, var
+from ...ir.expr import FALSE, ONE, ZERO, Expr, call, load, make, total, var, where
+from ...ir.instructions import ACCUMULATES
 from ...ir.primops import COMBINERS
 from ...ir.record import replace
 from ...ir.target import Target
@@ -259,15 +260,25 @@ def store(s: k.Store, scope: Scope) -> p.Stmt:
     place = scope.places[s.buffer]
     value = scope.flat(s.value)
     target = scope.flat(load(s.buffer, place.buffer.dtype, *s.index))
-    if s.combiner == "add" and value.op == "ins" and value.args[0].is_const and value.args[0].attr == 0:  # it adds to its first operand
-        value = make("ins", value.dtype, (target, *value.args[1:]), value.attr)
-    elif s.combiner:
-        value = call(COMBINERS[s.combiner].op, target, value)
+    if s.combiner:
+        value = _by_instruction(s.combiner, target, value) or call(COMBINERS[s.combiner].op, target, value)
     return (
         p.Assign(place.name, value)
         if place.scalar
         else p.StoreTo(place.name, target.args[0], value, None if s.stream is None else scope.flat(s.stream))
     )
+
+
+def _by_instruction(combiner: str, target: Expr, value: Expr) -> Expr | None:
+    """An instruction whose first operand changes nothing accumulates itself; where it is chosen, or nothing is, what it takes is chosen."""
+    n = value.args[1] if value.op == "where" else value
+    if n.op != "ins" or ACCUMULATES.get(n.attr, "add") != combiner or n.args[0] is not k.identity_of(combiner, n.dtype):
+        return None
+    if n is value:
+        return make("ins", n.dtype, (target, *n.args[1:]), n.attr)
+    if n.attr not in ACCUMULATES or value.args[2] is not n.args[0]:
+        return None
+    return make("ins", n.dtype, (target, where(value.args[0], n.args[1], n.args[0])), n.attr)
 
 
 def trips(start: Expr, stop: Expr, step: Expr) -> Expr:

@@ -88,7 +88,10 @@ FEW_ROWS = 32  # more rows than this are shared evenly themselves
 AHEAD = 8192
 # Places at once in which the next row is asked for.  In one thread that waits for each line (10 GB/s), softmax and logsumexp of 4096² take 0.88 and 0.84 of the time with one place, layer norm 0.71.
 PLACES = 4
-NEXT_ROW_CACHE = 2  # how near it comes: in the first cache it would take the place of the row that is worked on, and of what all rows share (rows of 4096: RMS norm 1.04 to 1.07, layer norm and softmax 1.0 to 1.04 times as fast)
+NEXT_ROW_CACHE = 2  # how near it comes: in the first cache it would take the place of the row that is worked on, and of what all rows share (rows of 4096: RMS norm 1.02 to 1.07, layer norm 1.0 to 1.2 times as fast)
+# Of the first cache the part that a row may take where the next one comes there all the same, since rows share nothing: results, or what they are made of, have their places there too.  (4096²: softmax 0.92, logsumexp 0.95 to
+# 0.97, log_softmax 0.85 to 1.0 of the time, layer norm without scale and shift 0.86, rows divided by their norm 0.90; logsumexp of 1024 × 16384 0.96.)
+ROWS_NEAR = 3
 NEXT_ROW = 4  # of the second cache the part that a row may take which is asked for while another is worked on (layer norm: rows of a quarter of it 0.8 of the time, of a half 1.15)
 MATRIX_AHEAD = 32  # rows of a matrix that are asked for ahead of a register tile: of tiles of 64 floats, which read half of a row of 128 each, as many bytes as `NEAR` (from memory 16 rows take 1.15 to 1.2 × as long, 64 as long as 32; from the second cache 16 rows 0.98)
 CHUNK_ROWS = 8  # rows of results for which a matrix is read in chunks: some register tiles, and as many as a block of few rows has

@@ -6,7 +6,7 @@ from ...ir.kernel import Alloc, Loop, statements, written
 from ...ir.target import LINE, PAGE
 from . import cost, prefetches, roles
 from .plan import Plan
-from .tree import all_loops
+from .tree import all_loops, reads
 
 
 def threads(plan: Plan) -> None:
@@ -30,7 +30,7 @@ def threads(plan: Plan) -> None:
 def prefetched(plan: Plan) -> None:
     """The next row comes from memory while this one is worked on in the cache."""
     for buffer, axis, row, again, under in list(prefetches.candidates(plan.kernel, plan.facts)):
-        most, note = plan.target.l2 // cost.NEXT_ROW, f"`{axis}` asks for what the next iteration of `{row}` reads of `{buffer}`"
+        note = f"`{axis}` asks for what the next iteration of `{row}` reads of `{buffer}`"
         if again:  # a short row is there before the last loop begins
             if not plan.tried("prefetch", buffer, axis, row, most=PAGE):
                 plan.note(f"{note}, where that is within a page")
@@ -38,21 +38,40 @@ def prefetched(plan: Plan) -> None:
         width = next((plan.extent(x.axis) or 1 for x in plan.loop(axis).body if isinstance(x, Loop) and x.kind == "vector"), 1)
         # where to ask is worked out for each line: a fifth of the time of a short row
         dear = width * plan.facts.buffers[buffer].dtype.bytes <= LINE
-        over = {"over": PAGE} if under else {}
         later = next(iter(prefetches.as_long(plan.kernel, axis, row)), None)
-        if (
-            later
-            and not under
-            and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, then=later, cache=cost.NEXT_ROW_CACHE)
-        ):
+        if later and not under and _in_places(plan, buffer, axis, row, then=later):
             plan.note(f"{note}, in {cost.PLACES} places at once, and `{later}` for half of it")
-        elif (not dear or under) and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, **over, cache=cost.NEXT_ROW_CACHE):
+        elif (not dear or under) and _in_places(plan, buffer, axis, row, PAGE if under else 0):
             plan.note(f"{note}, in {cost.PLACES} places at once")
         elif not plan.tried("prefetch", buffer, axis, row):
             plan.note(note)
     for buffer, axis, row in list(prefetches.decided(plan.kernel, plan.facts)):
         if not plan.tried("prefetch", buffer, axis, row, bytes=cost.AHEAD):
             plan.note(f"where `{row}` reads `{buffer}` is decided by memory: `{axis}` asks for a row {cost.AHEAD >> 10} KiB ahead")
+
+
+def _in_places(plan: Plan, buffer: str, axis: str, row: str, over: int = 0, **more: str) -> bool:
+    """Whether some rows are asked for in several places: short ones into the first cache, unless what all rows share lies there."""
+    most = plan.target.l1 // cost.ROWS_NEAR
+    others = {n.attr for x in plan.loop(row).body if isinstance(x, Loop) for n in reads(x.body)} & plan.facts.buffers.keys() - {buffer}
+    near = (
+        most > max(over, PAGE)
+        and not others
+        and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, **({"over": over} if over else {}), **more)
+    )
+    over = max(over, most) if near else over
+    far = not plan.tried(
+        "prefetch",
+        buffer,
+        axis,
+        row,
+        places=cost.PLACES,
+        most=plan.target.l2 // cost.NEXT_ROW,
+        **({"over": over} if over else {}),
+        **more,
+        cache=cost.NEXT_ROW_CACHE,
+    )
+    return near or far
 
 
 def streamed(plan: Plan) -> None:
