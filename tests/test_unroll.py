@@ -68,6 +68,20 @@ def test_a_tile_that_reads_again_what_it_read_stays(at: str) -> None:
     assert tile(at) == ["for p in 0 .. N", "for k in 0 .. 14 unroll"]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a[k] = a[k] + broadcast.8(X[p]) * vload.8 Y[p + k * 8]",  # vectors that overlap those of the next iteration
+        "a[k] = max(a[k], vload.8 Y[p * 112 + k * 8])",  # no sum
+        "a[k] = a[k] + exp(vload.8 Y[p * 112 + k * 8])",  # long by itself
+        "a[k] = a[k] + vload.8 Y[p * 112 + k * 8, N]",  # borders
+    ],
+)
+def test_what_is_no_tile_of_products_stays(body: str) -> None:
+    heads = loops(f"array a: f32x8[14] register\nfor p in 0 .. N:\n  for k in 0 .. 14 unroll:\n    {body}\nY[0] = a[0]")
+    assert heads == ["for p in 0 .. N", "for k in 0 .. 14 unroll"]
+
+
 def test_what_is_unrolled_stays_so() -> None:
     assert loops("for k in 0 .. 64 unroll:\n  Y[k] = X[k] + 1.0:f32") == ["for k in 0 .. 64 unroll"]
     assert loops("for k in 0 .. N unroll 2:\n  Y[k] = X[k]") == ["for k in 0 .. N unroll 2"]
