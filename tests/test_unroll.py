@@ -82,6 +82,12 @@ def test_what_is_no_tile_of_products_stays(body: str) -> None:
     assert heads == ["for p in 0 .. N", "for k in 0 .. 14 unroll"]
 
 
+def test_a_tile_whose_sums_come_from_elsewhere_stays() -> None:
+    for around in ("for q in 0 .. N:", "if N < 5:"):
+        body = f"array a: f32x8[14] register\n{around}\n  for p in 0 .. N:\n    for k in 0 .. 14 unroll:\n      a[k] = a[k] + vload.8 Y[p * 112 + k * 8]\nY[0] = a[0]"
+        assert not any("unroll 2" in head for head in loops(body))
+
+
 def test_what_is_unrolled_stays_so() -> None:
     assert loops("for k in 0 .. 64 unroll:\n  Y[k] = X[k] + 1.0:f32") == ["for k in 0 .. 64 unroll"]
     assert loops("for k in 0 .. N unroll 2:\n  Y[k] = X[k]") == ["for k in 0 .. N unroll 2"]
