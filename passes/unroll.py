@@ -16,6 +16,7 @@ channels at 56 × 56 1.08 and 1.00 times as fast).  Four times is slower.  Where
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from functools import cached_property
 from operator import is_
 
 from ..ir.dtypes import INDEX
@@ -67,7 +68,12 @@ class _Marking:
 
     def __init__(self, body: Block) -> None:
         self.registers = {s.name for s in statements(body) if isinstance(s, Array) and s.space == "register"}
-        self.products = not any(n.op in _FUNCTIONS - _MEMORY for s in statements(body) for n in postorder(*expressions(s)))
+        self.body = body
+
+    @cached_property
+    def products(self) -> bool:
+        """Whether no functions stand between them."""
+        return not any(n.op in _FUNCTIONS - _MEMORY for s in statements(self.body) for n in postorder(*expressions(s)))
 
     def block(self, block: Block) -> tuple[Block, int | None]:
         """The block with its loops marked, and how many operations it is; None where a loop is left in it, or what is not to stand twice."""
@@ -112,7 +118,7 @@ class _Marking:
         stores = [x for x in inside if isinstance(x, StoreTo)]
         loops = [x for x in inside if isinstance(x, For)]
         plain = all(isinstance(x, (For, StoreTo, Define)) for x in inside) and all(x.buffer in sums and self._adds(x) for x in stores)
-        if not (self.products and plain and stores and loops and s.step is ONE):
+        if not (plain and stores and loops and s.step is ONE and self.products):
             return False
         lets: dict[Expr, Expr] = {}
         for x in inside:
