@@ -179,11 +179,11 @@ def _regroup(p: Poly, m: pl.Monomial, a: Expr, known: Known) -> Poly | None:
     quotient = known.quotients.get(a)
     if quotient is None:
         quotient = known.quotients[a] = divide(x, d, known)
-    # the remainder alone may have lost multiples of the divisor that the quotient still has
+    # the remainder alone may have lost multiples of the divisor that the quotient still has, and remainders inside: (16·(i % 36) + s) % 3 is (i + s) % 3
     others = [b for b in pl.atoms(p) if b.op == "floordiv" and b.args[1] is a.args[1]]
     for dividend, q in ((x, quotient), *((pl.poly(b.args[0]), pl.atom(b)) for b in others)):
         whole = pl.times(pl.times(factor, d), q)
-        if all(p.get(k) == c for k, c in whole.items()) and (dividend is x or not pl.divided(pl.plus(dividend, x, -1), d)[1]):
+        if all(p.get(k) == c for k, c in whole.items()) and (dividend is x or _same_remainder(dividend, x, d, a, known)):
             return pl.plus(pl.plus(pl.plus(p, pl.times(factor, pl.atom(a)), -1), whole, -1), pl.times(factor, dividend))
     return None
 
@@ -276,6 +276,11 @@ def _factored(x: Poly, d: Poly, known: Known) -> tuple[Poly, Poly, Poly, Poly] |
         if known.nonnegative(r) and known.positive(pl.plus(g, r, -1)):
             return g, y, e, r
     return None
+
+
+def _same_remainder(dividend: Poly, x: Poly, d: Poly, a: Expr, known: Known) -> bool:
+    """Whether the remainder of a dividend is `a`, which is that of x."""
+    return not pl.divided(pl.plus(dividend, x, -1), d)[1] or (known.positive(d) and remainder(dividend, d, known) == pl.atom(a))
 
 
 def mod_by_one(x: Poly, d: Poly, known: Known) -> Poly | None:

@@ -382,3 +382,13 @@ def test_vectors_before_the_last_are_whole_where_that_is_known() -> None:
             z[n * 16] = vload.16 x[n * 16, M - n * 16, 1]
         """,
     )
+
+
+def test_a_remainder_of_what_has_lost_one_is_put_back() -> None:
+    i, s = var("i"), var("s")
+    known = Known({"i": (0, 71, 1), "s": (0, 15, 1)})
+    x = i % 36 * 16 + s
+    assert simplify(x % 3, known) is simplify((i + s) % 3, known)
+    assert simplify(x // 3 * 3 + x % 3, known) is simplify(x, known)
+    assert simplify(x // 9 * 9 + x // 3 % 3 * 3 + x % 3, known) is simplify(x, known)
+    assert simplify(x // 3 * 3 + (i + s + 1) % 3, known) is not simplify(x, known)

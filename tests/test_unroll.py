@@ -51,6 +51,43 @@ def test_few_iterations_leave_no_loop() -> None:
     assert loops("for k in 0 .. 97:\n  Y[k] = X[k]") == ["for k in 0 .. 97"]
 
 
+def tile(at: str, head: str = "0 .. N") -> list[str]:
+    """The heads of a loop that adds to a tile of 14 vectors, each times the element of X at a place, and of the one inside."""
+    body = f"array a: f32x8[14] register\nfor p in {head}:\n  let t: i64 = p * 16\n  for k in 0 .. 14 unroll:\n    a[k] = a[k] + broadcast.8(X[{at}]) * vload.8 Y[t]\nY[0] = a[0]"
+    return loops(body)
+
+
+def test_a_tile_stands_twice() -> None:
+    assert tile("t + k") == ["for p in 0 .. N unroll 2", "for k in 0 .. 14 unroll"] == tile("p * 14 + k")
+    assert tile("k * N + p", "0 .. 100") == ["for p in 0 .. 100 unroll 2", "for k in 0 .. 14 unroll"]
+    assert tile("k * N + p", "0 .. 101") == ["for p in 0 .. 101", "for k in 0 .. 14 unroll"]
+
+
+@pytest.mark.parametrize("at", ["p + k", "p * 2 + k", "k * 2 - p * 4", "t - p * 8 + k", "N - p - k % 7 + k // 7 * 56"])
+def test_a_tile_that_reads_again_what_it_read_stays(at: str) -> None:
+    assert tile(at) == ["for p in 0 .. N", "for k in 0 .. 14 unroll"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a[k] = a[k] + broadcast.8(X[p]) * vload.8 Y[p + k * 8]",  # vectors that overlap those of the next iteration
+        "a[k] = max(a[k], vload.8 Y[p * 112 + k * 8])",  # no sum
+        "a[k] = a[k] + exp(vload.8 Y[p * 112 + k * 8])",  # long by itself
+        "a[k] = a[k] + vload.8 Y[p * 112 + k * 8, N]",  # borders
+    ],
+)
+def test_what_is_no_tile_of_products_stays(body: str) -> None:
+    heads = loops(f"array a: f32x8[14] register\nfor p in 0 .. N:\n  for k in 0 .. 14 unroll:\n    {body}\nY[0] = a[0]")
+    assert heads == ["for p in 0 .. N", "for k in 0 .. 14 unroll"]
+
+
+def test_a_tile_whose_sums_come_from_elsewhere_stays() -> None:
+    for around in ("for q in 0 .. N:", "if N < 5:"):
+        body = f"array a: f32x8[14] register\n{around}\n  for p in 0 .. N:\n    for k in 0 .. 14 unroll:\n      a[k] = a[k] + vload.8 Y[p * 112 + k * 8]\nY[0] = a[0]"
+        assert not any("unroll 2" in head for head in loops(body))
+
+
 def test_what_is_unrolled_stays_so() -> None:
     assert loops("for k in 0 .. 64 unroll:\n  Y[k] = X[k] + 1.0:f32") == ["for k in 0 .. 64 unroll"]
     assert loops("for k in 0 .. N unroll 2:\n  Y[k] = X[k]") == ["for k in 0 .. N unroll 2"]

@@ -154,12 +154,13 @@ def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, length: int
     if condition.is_const and not condition.attr:
         return None
     column, acc = slides.column, found.accumulator.name
+    order = _order(plan, found, slides)
     plan.do("split", column, columns, tail="pad")
     if in_turn:
         outer, above, row = shared_window(plan, found, slides, (length, rows))
     else:
         for buffer in contraction.column_operands:
-            _panel(plan, found, buffer, column)
+            _panel(plan, found, buffer, column, order)
         plan.do("split", f"{column}.0", cost.COLUMN_TILES)
         outer, above, row = own_window(plan, found, slides, (f"{column}.0.0",), (f"{column}.0.1",), (f"{column}.1",), (length, rows))
     plan.do("split", row, length, tail="pad")
@@ -170,10 +171,11 @@ def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, length: int
         lane = plan.collapsed([f"{above}.1", lane])
     if in_turn:
         found = _in_turn(plan, found, contraction.column_operands, column, in_turn)
+        order = found.reduced
     plan.do("expand", acc, lane, f"{column}.1")
     plan.do("fission", lane, f"{column}.1")
     tile = RegisterTile(plan, acc, row, column, found.reduced[-1])
-    plan.do("reorder", *found.reduced, *tile.compute())
+    plan.do("reorder", *order, *tile.compute())
     _finish(plan, tile)
     if in_turn:
         for axis in outer:
@@ -186,6 +188,22 @@ def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, length: int
         + f"; {', '.join(contraction.column_operands)} is packed panel by panel, each by the thread that multiplies with it" * bool(in_turn)
     )
     return condition
+
+
+def _order(plan: Plan, found: Reduction, slides: Sliding) -> tuple[str, ...]:
+    """The reduced axes as a tile goes through them, and as its panels are packed: the taps outside, where they are known to be the shorter ones.
+
+    A loop over three taps ends before it has begun, and cannot stand twice (`unroll.py`), for neighbouring taps read the same elements.  Where the number of taps is free, a panel in that order takes two divisions for each
+    vector, and one in the operand's is read in strides (28 × 28, 128 channels: 0.96 times as fast as with the taps inside).
+    """
+    read = [index.names for n in found.operands if n.attr == slides.operand for index in n.args]
+    taps = [a for a in found.reduced if any(a in names and not names.isdisjoint(slides.along) for names in read)]
+    others = [a for a in found.reduced if a not in taps]
+    known = [n for n in map(plan.extent, taps) if n is not None]
+    deep = plan.extent(others[-1]) if others else 0
+    if len(known) < len(taps) or (deep is not None and deep < max(known, default=0)) or zeros_between(plan, found, slides):
+        return found.reduced
+    return (*taps, *others)
 
 
 def _in_turn(plan: Plan, found: Reduction, operands: Sequence[str], column: str, depth: int) -> Reduction:
@@ -202,7 +220,7 @@ def _in_turn(plan: Plan, found: Reduction, operands: Sequence[str], column: str,
     found = found._replace(reduced=reduced, body=plan.loop(reduced[-1]).body)
     for buffer in operands:
         before = plan.kernel
-        _panel(plan, found, buffer, column, at=f"{deep}.0")
+        _panel(plan, found, buffer, column, found.reduced, at=f"{deep}.0")
         copying = plan.copying(plan.newest(before), before)
         if depth == cost.TURN_LONG:
             plan.tried("prefetch", buffer, copying[-3 if len(copying) > 2 else 0], f"{deep}.0")
@@ -255,15 +273,20 @@ def _few_taps(plan: Plan, found: Reduction, row: str) -> bool:
     return all(stride(a, deep) == 1 for a in addresses)
 
 
-def _panel(plan: Plan, found: Reduction, buffer: str, column: str, at: str = "") -> None:
-    """Panels of a column operand, packed once by all threads (or one for each iteration of `at`): in squares that are turned over in registers, where it is consecutive along the reduction."""
+def _panel(plan: Plan, found: Reduction, buffer: str, column: str, order: tuple[str, ...], at: str = "") -> None:
+    """Panels of a column operand, which a tile reads in the `order` of the reduced axes, packed once by all threads (or one for each iteration of `at`): in squares that are turned over in registers, where it is consecutive
+    along the reduction."""
     moving = {a for n in found.operands if n.attr == buffer for a in n.names}
     before = plan.kernel
     panels = () if at else (*(a for a in found.kept if a in moving and a != column), f"{column}.0")
-    plan.do("stage", buffer, *panels, *found.reduced, f"{column}.1", at=at, space="private" if at else "shared")
+    plan.do("stage", buffer, *panels, *order, f"{column}.1", at=at, space="private" if at else "shared")
     packed = plan.newest(before)
-    *around, c = plan.copying(packed, before)
-    blocks, deep = around[: -len(found.reduced)], plan.collapsed(around[-len(found.reduced) :])
+    *blocks, c = plan.copying(packed, before)
+    copied = dict(zip(order, blocks[-len(order) :], strict=True))
+    blocks = blocks[: -len(order)]
+    if order != found.reduced:
+        plan.do("reorder", *(copied[a] for a in found.reduced))
+    deep = plan.collapsed([copied[a] for a in found.reduced])
     lanes = plan.target.lanes(found.accumulator.dtype)
     if lanes > cost.TURNED or not consecutive(plan, packed, deep):
         plan.collapsed([*blocks, deep])
