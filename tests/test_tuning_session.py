@@ -65,7 +65,7 @@ def found_by(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
 # ---- candidates
 
 
-@pytest.mark.parametrize("name", [GEMM, "softmax", "transpose", str(ROOT / "samples/attention.toml")])
+@pytest.mark.parametrize("name", [GEMM, "softmax", "transpose", "multi_head_attention", str(ROOT / "samples/attention.toml")])
 def test_the_default_is_what_o2_makes_and_neighbours_are_schedules(name: str) -> None:
     c = compiled(name)
     graph = c.elaborate()

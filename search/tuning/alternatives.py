@@ -31,7 +31,7 @@ from ..work import work_of
 from .estimate import Footprint, estimate, footprint, largest, within_limits
 from .space import Script
 
-UNSCHEDULED = "legalize"  # the pass whose kernels a schedule starts from
+UNSCHEDULED = PIPELINE[[p.name for p in PIPELINE].index("schedule") - 1].name  # the pass whose kernels a schedule starts from
 FARTHER = 4.0  # times the work of the default by the model: an alternative beyond that is not tried
 
 
