@@ -299,7 +299,7 @@ class _Loops:
         self.copies.append((size, streaming, threads))
         sleep(2e-4 if streaming else 4e-4)
 
-    def fma_f32(self, to: int, rounds: int, threads: int) -> None:
+    def pace(self, to: int, rounds: int, threads: int) -> None:
         assert threads == 1 and rounds > 0
 
 
