@@ -299,8 +299,8 @@ class _Loops:
         self.copies.append((size, streaming, threads))
         sleep(2e-4 if streaming else 4e-4)
 
-    def pace(self, to: int, rounds: int, threads: int) -> None:
-        assert threads == 1 and rounds > 0
+    def pace(self, to: int, rounds: int) -> None:
+        assert rounds > 0
 
 
 def test_a_ceiling_moves_as_many_bytes_in_the_best_form(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import os
 from hashlib import sha256
 from pathlib import Path
 from threading import Event, Thread
-from time import perf_counter
+from time import perf_counter, sleep
 
 import pytest
 from luminal.search.bench import blocks, host
@@ -118,17 +118,25 @@ def test_a_block_waits_while_the_cores_are_slow() -> None:
             return took.pop(0)
 
     method = Method(blocks=1, runs=1, seconds=0.0, pause=0.0)
-    pace, took = Cores(print, least=1.0), [2.0, 1.5, 1.05, 9.0]
+    pace, took = Cores(print, 1, 1.0), [2.0, 1.5, 1.05, 9.0]
     found = least_disturbed(Contender(lambda: calls.append("call")), method, pace, until=perf_counter() + 1e9)
     assert calls == ["look"] * 3 + ["call"] * 3 and found.pace == 1.05 and pace.lost(found.pace) == 0.0
-    pace, took = Cores(print, least=1.0), [2.0, 1.05]
+    pace, took = Cores(print, 1, 1.0), [2.0, 1.05]
     found = least_disturbed(Contender(print), method, pace, until=0.0)
     assert took == [1.05] and pace.lost(found.pace) == 0.5
 
 
+def test_the_pace_is_that_of_the_slowest_thread() -> None:
+    naps = iter([0.001, 0.03, 0.03, 0.03, 0.03, 0.03])
+    pace = Pace(lambda: sleep(next(naps)), 2)
+    assert pace.seconds() >= 0.03 and pace.least >= 0.03
+    naps = iter([0.001] * 6)
+    assert pace.seconds() < 0.03 and pace.least < 0.03 and pace.lost(1.0) > 0.9
+
+
 def test_blocks_of_another_pace_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """The best pace for which there are two blocks of everybody; all blocks where each has one of its own."""
-    pace = Pace(print, least=1.0)
+    pace = Pace(print, 1, 1.0)
 
     def counting(*paces: tuple[float, float]) -> dict[str, list[float]]:
         taken = iter([Block(float(k), 0.0, p) for k, both in enumerate(paces) for p in both])
@@ -142,7 +150,7 @@ def test_blocks_of_another_pace_do_not_count(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_the_cores_lost_is_told() -> None:
-    pace = Pace(print, least=1.0)
+    pace = Pace(print, 1, 1.0)
     assert disturbed({"a": [Block(1.0, 0.01, 1.0)], "b": [Block(1.0, 0.02, 1.1)]}, pace) == []
     (taken,) = disturbed({"a": [Block(1.0, 0.01, 1.0), Block(1.0, 0.3, 1.0)], "b": [Block(1.0, 0.02, 1.0)]}, pace)
     assert taken == "disturbed: the host, or another thread on the core, took 30% of a core from a"

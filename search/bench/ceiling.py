@@ -107,11 +107,9 @@ void scan(float *to, const float *from, int64_t bytes, int64_t repeats, int32_t 
 FMA(fma_f32, float)
 FMA(fma_f64, double)
 
-void pace(float *to, int64_t rounds, int32_t threads) { /* as many cycles for either */
-  fma_f32(to, rounds, threads);
-  PARALLEL {
-    for (int64_t r = 0; r < rounds; r++) __asm__ volatile(".rept 64\n nop\n .endr");
-  }
+void pace(float *to, int64_t rounds) { /* as many cycles for either */
+  fma_f32(to, rounds, 0);
+  for (int64_t r = 0; r < rounds; r++) __asm__ volatile(".rept 64\n nop\n .endr");
 }
 """
 
@@ -140,7 +138,7 @@ class Ceilings:
         import numpy
 
         memory = numpy.ones(64, "f4")
-        self.pace = Pace(lambda: self.library.pace(memory.ctypes.data, 40_000, int(self.threads > 1)))
+        self.pace = Pace(lambda: self.library.pace(memory.ctypes.data, 40_000), self.threads)
 
     def copy(self, bytes_: int) -> Limit:
         """The best copy that touches this many bytes, read and written together."""
@@ -224,7 +222,7 @@ def _built(runtime: Runtime, target: Target, threads: int, timeout: float | None
     pointer, number, flag = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
     for name, types in (
         ("copy", (pointer, pointer, number, number, flag, flag)), ("scan", (pointer, pointer, number, number, flag)),
-        ("fma_f32", (pointer, number, flag)), ("fma_f64", (pointer, number, flag)), ("pace", (pointer, number, flag)),
+        ("fma_f32", (pointer, number, flag)), ("fma_f64", (pointer, number, flag)), ("pace", (pointer, number)),
     ):  # fmt: skip
         function = getattr(library, name)
         function.argtypes, function.restype = types, None
