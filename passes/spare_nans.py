@@ -45,6 +45,7 @@ from ..ir.kernel import (
 from ..ir.record import replace
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, substitute
+from .schedule.tree import children, path_to
 
 INSTEAD = {"max": LARGER.name, "min": SMALLER.name}
 MOST_WAYS = 32  # through a kernel, told apart by what is lost
@@ -79,7 +80,7 @@ class _Extreme(NamedTuple):
 
 
 def _candidates(block: Block, target: Target) -> Iterator[_Extreme]:
-    for inner in chain((block,), (b for s in statements(block) for b in _blocks(s))):
+    for inner in chain((block,), (b for s in statements(block) for b in children(s))):
         for k, loop in enumerate(inner):
             if not isinstance(loop, Loop) or loop.kind != "reduce":
                 continue
@@ -96,17 +97,20 @@ def _candidates(block: Block, target: Target) -> Iterator[_Extreme]:
                         yield _Extreme(loop, s, sums)
 
 
-def _blocks(s: Stmt) -> tuple[Block, ...]:
-    return (s.body, s.orelse) if isinstance(s, If) else (s.body,) if isinstance(s, (Loop, While, Region)) else ()
-
-
 def _sums(behind: Block, loop: Loop, extreme: Store) -> Iterator[Loop]:
-    """Loops over the same range, as far as what the values are read from has not changed."""
+    """Loops over the same range that add up something made of the values, as far as what these are read from has not changed."""
     for s in behind:
         if not extreme.value.buffers.isdisjoint(written((s,))):
             return
         if isinstance(s, Loop) and s.kind == "reduce" and (s.start, s.stop, s.step) == (loop.start, loop.stop, loop.step):
-            yield s
+            value = _in(s, loop, extreme)
+            if any(value in postorder(t.value) for t in s.body if isinstance(t, Store) and t.combiner == "add"):
+                yield s
+
+
+def _in(later: Loop, loop: Loop, extreme: Store) -> Expr:
+    """The value of an extreme in a later loop over the same range."""
+    return substitute(extreme.value, {var(loop.axis): var(later.axis)})
 
 
 def _without(block: Block, extreme: _Extreme) -> Block:
@@ -128,6 +132,8 @@ class _Way(NamedTuple):
 
     def given(self, name: str, value: str, keeps: bool = False) -> _Way:
         """After something is given a value; `keeps` what else it holds, or held."""
+        if value == SAME and name not in self.anything and name not in self.lost:
+            return self
         anything = self.anything - {name} | ({name} if value == ANYTHING or (keeps and (value == LOST or name in self.anything)) else set())
         return self._replace(anything=anything, lost=self.lost - {name} | ({name} if value == LOST and name not in anything else set()))
 
@@ -145,16 +151,17 @@ def _shown(kernel: Kernel, extreme: _Extreme) -> bool:
     if extreme.store.buffer not in scalars or not scalars[extreme.store.buffer]:
         return False
     try:
-        _Proof(extreme, scalars).block(kernel.body, frozenset({_Way()}))
+        _Proof(kernel, extreme, scalars).block(kernel.body, frozenset({_Way()}))
     except _NotShown:
         return False
     return True
 
 
 class _Proof:
-    def __init__(self, extreme: _Extreme, scalars: dict[str, bool]) -> None:
+    def __init__(self, kernel: Kernel, extreme: _Extreme, scalars: dict[str, bool]) -> None:
         self.extreme = extreme
         self.scalars = scalars  # the kernel's own buffers, and which are single numbers
+        self.around = {id(s) for s in path_to(kernel.body, lambda t: t is extreme.loop)}
 
     def block(self, block: Block, ways: Ways) -> Ways:
         for s in block:
@@ -164,6 +171,8 @@ class _Proof:
         return ways
 
     def statement(self, s: Stmt, way: _Way) -> Ways:
+        if not (way.anything or way.lost or way.missed or id(s) in self.around):
+            return frozenset({way})
         match s:
             case Alloc():
                 return frozenset({way.given(s.buffer.name, SAME)})
@@ -224,7 +233,7 @@ class _Proof:
         """After a sum over the values of the extreme."""
         if not before.missed:
             return after
-        shown = substitute(self.extreme.store.value, {var(self.extreme.loop.axis): var(loop.axis)})
+        shown = _in(loop, self.extreme.loop, self.extreme.store)
         for s in loop.body:
             if isinstance(s, Store) and s.combiner == "add" and self.scalars.get(s.buffer) and self.value(s.value, before, shown) == LOST:
                 after = after.given(s.buffer, LOST)

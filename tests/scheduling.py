@@ -13,6 +13,7 @@ from luminal.ir.kernel import Module
 from luminal.ir.target import Target
 from luminal.ir.text import read
 
+HALVES = "split q 32 tail=cut\nrfactor q.1\nvectorize q.1\nalign j Y\nsplit j 32 tail=cut\nvectorize j.1"
 KERNELS = {p.stem: p for p in sorted((Path(__file__).parent / "kernels").glob("*.kernel"))}
 # A small machine, so that small sizes pass every block: tiles of 2×8, panels of 8, row blocks of a few tiles.
 CPU = Target("clang", "small", "small", vector_bytes=16, vector_registers=8, l1=128, l2=512, cores=2, threads=True)

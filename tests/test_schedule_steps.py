@@ -7,19 +7,17 @@ import random
 
 import numpy as np
 import pytest
-from luminal.ir.evaluate import evaluate
-from luminal.ir.kernel import Loop, Module, Prefetch, statements
+from luminal.ir.kernel import Module
 from luminal.ir.target import Options
 from luminal.ir.text import read, show
 from luminal.passes.schedule import Facts, StepError, apply, replay, schedule, unique
 from random_schedules import random_line
-from scheduling import CPU, KERNELS, module, same
+from scheduling import CPU, HALVES, KERNELS, module, same
 
 ELASTIC = "split i 3 tail=pad\nexpand acc i.1\nfission i.1 around=p\nreorder p i.1.b\nexpand tile i.1.b"
 IN_BLOCKS = "split j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder j.0 i\nvectorize j.1.1.1\nunroll j.1.1.0"
 TILE = "split i 2 tail=pad\nsplit j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder i.0 j.0 j.1.0 i.1 j.1.1.0 j.1.1.1\nvectorize j.1.1.1\nunroll j.1.1.0\nunroll i.1"
 STRIP = "split j 4 tail=pad\nreorder j.0 i j.1\nexpand acc j.1\nfission j.1\nreorder p j.1.b\nstage B p j.1.b at=j.0"
-HALVES = "split q 32 tail=cut\nrfactor q.1\nvectorize q.1\nalign j Y\nsplit j 32 tail=cut\nvectorize j.1"
 CHUNKS = "split p 8\nsplit i 4 tail=cut\naccumulate p.0 outside=i.1 space=private\nsplit i.1 2 tail=perfect\nsplit j 32 tail=cut\nexpand acc j.1\nfission j.1\nreorder p.1 j.1.b\nvectorize j.1.b"
 PANELS = "split i 2 tail=pad\nsplit j 32 tail=pad\nreorder j.0 i.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nreorder p i.1.b j.1.b\nstage B j.0 p j.1.b space=shared"
 GOOD = {
@@ -425,31 +423,3 @@ def test_random_scripts_keep_the_meaning(seed: int) -> None:
     print(seed, before.name, after.kernels[0].schedule)
     same(before, after, seed)
     assert replay(unique(before.kernels[0]), facts, after.kernels[0].schedule) == after.kernels[0]
-
-
-@pytest.mark.parametrize("width", [4, 16, 32, 64])
-def test_hints_in_places_ask_for_each_line_of_a_row_once(width: int) -> None:
-    before = module("softmax")
-    kernel = replay(unique(before.kernels[0]), Facts.of(before), f"split q {width} tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 i places=4")
-    loop = next(s for s in statements(kernel.body) if isinstance(s, Loop) and s.axis == "q.0")
-    hints = [s for s in statements(loop.body) if isinstance(s, Prefetch)]
-    length = 1024
-    asked = [evaluate(h.index[1], {"N": length, "q.0": k}) for k in range(length // width) for h in hints]
-    assert sorted(asked) == list(range(0, length, min(width, 16)))
-    parts = [{at * 4 // length for at in asked[k : k + 4]} for k in range(0, len(asked), 4)]
-    assert all(part == {0, 1, 2, 3} for part in parts)
-
-
-@pytest.mark.parametrize("width", [32, 64])
-def test_hints_that_two_loops_share_ask_for_each_line_of_a_row_once(width: int) -> None:
-    before = module("softmax")
-    script = f"{HALVES.replace('32', str(width))}\nprefetch X q.0 i places=4 then=j.0"
-    kernel = replay(unique(before.kernels[0]), Facts.of(before), script)
-    length = 1024
-    asked: list[list[object]] = []
-    for axis in ("q.0", "j.0"):
-        loop = next(s for s in statements(kernel.body) if isinstance(s, Loop) and s.axis == axis)
-        hints = [s for s in statements(loop.body) if isinstance(s, Prefetch)]
-        asked.append([evaluate(h.index[1], {"N": length, axis: k}) for k in range(length // width) for h in hints])
-    assert len(asked[0]) == len(asked[1])
-    assert sorted(asked[0] + asked[1]) == list(range(0, length, 16))

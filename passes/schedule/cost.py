@@ -90,7 +90,7 @@ AHEAD = 8192
 PLACES = 4
 NEXT_ROW_CACHE = 2  # how near it comes: in the first cache it would take the place of the row that is worked on, and of what all rows share (rows of 4096: RMS norm 1.02 to 1.07, layer norm 1.0 to 1.2 times as fast)
 # Of the first cache the part that a row may take where the next one comes there all the same, since rows share nothing: results, or what they are made of, have their places there too.  (4096²: softmax 0.92, logsumexp 0.95 to
-# 0.97, log_softmax 0.85 to 1.0 of the time, layer norm without scale and shift 0.86, rows divided by their norm 0.90; logsumexp of 1024 × 16384 0.96.)
+# 0.97, log_softmax 0.85 to 1.0 of the time, layer norm without scale and shift 0.86, rows divided by their norm 0.90; logsumexp of 1024 × 16384 0.96.  Where strangers share the cores, softmax 0.99 to 1.05.)
 ROWS_NEAR = 3
 NEXT_ROW = 4  # of the second cache the part that a row may take which is asked for while another is worked on (layer norm: rows of a quarter of it 0.8 of the time, of a half 1.15)
 MATRIX_AHEAD = 32  # rows of a matrix that are asked for ahead of a register tile: of tiles of 64 floats, which read half of a row of 128 each, as many bytes as `NEAR` (from memory 16 rows take 1.15 to 1.2 × as long, 64 as long as 32; from the second cache 16 rows 0.98)
