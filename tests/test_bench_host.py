@@ -120,8 +120,8 @@ def test_a_block_waits_while_the_cores_are_slow() -> None:
     method = Method(blocks=1, runs=1, seconds=0.0, pause=0.0)
     pace, took = Cores(print, 1, 1.0), [2.0, 1.5, 1.05, 9.0]
     found = least_disturbed(Contender(lambda: calls.append("call")), method, pace, until=perf_counter() + 1e9)
-    assert calls == ["look"] * 3 + ["call"] * 3 and found.pace == 1.05 and pace.lost(found.pace) == 0.0
-    pace, took = Cores(print, 1, 1.0), [2.0, 1.05]
+    assert calls == ["look"] * 3 + ["call"] * 3 + ["look"] and found.pace == 1.05 and pace.lost(found.pace) == 0.0
+    pace, took = Cores(print, 1, 1.0), [2.0, 2.0, 1.05]
     found = least_disturbed(Contender(print), method, pace, until=0.0)
     assert took == [1.05] and pace.lost(found.pace) == 0.5
 
@@ -147,6 +147,27 @@ def test_blocks_of_another_pace_do_not_count(monkeypatch: pytest.MonkeyPatch) ->
     assert counting((1.0, 2.1), (2.0, 2.05), (2.1, 1.0)) == {"a": [1.0, 2.0], "b": [0.0, 1.0]}
     assert counting((1.0, 1.0), (1.5, 1.5), (2.0, 2.5)) == {"a": [0.0, 1.0, 2.0], "b": [0.0, 1.0, 2.0]}
     assert counting((3.0, 1.0)) == {"a": [0.0], "b": [0.0]}
+
+
+def test_who_is_far_behind_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has its rounds and no more, and the others are compared at one pace though it never had that."""
+    pace = Pace(print, 1, 1.0)
+    taken = {"a": iter([(1.0, 2.0), (0.5, 1.0), (0.5, 1.0)]), "b": iter([(1.0, 1.0), (1.0, 1.0), (1.0, 2.0)]), "c": iter([(9.0, 2.0), (9.1, 2.0)])}
+    names = iter("abcabcab")
+    monkeypatch.setattr(blocks, "least_disturbed", lambda *_: (lambda seconds, pace: Block(seconds, 0.0, pace))(*next(taken[next(names)])))
+    found = compare({name: Contender(print) for name in "abc"}, Method(blocks=2, patience=1e9), pace)
+    assert minima(found) == {"a": [0.5, 0.5], "b": [1.0, 1.0], "c": [9.0, 9.1]} and next(names, None) is None
+
+
+def test_a_block_has_the_better_pace_of_its_ends() -> None:
+    """For its best call counts."""
+    took = iter([2.0, 1.5])
+
+    class Cores(Pace):
+        def seconds(self) -> float:
+            return next(took)
+
+    assert least_disturbed(Contender(print), Method(blocks=1, runs=1, seconds=0.0, pause=0.0), Cores(print, 1, 1.0)).pace == 1.5
 
 
 def test_what_the_cores_lost_is_told() -> None:

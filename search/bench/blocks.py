@@ -3,7 +3,7 @@
 Called in turn, two libraries whose thread pools spin starve each other; so each gets a block of its own: a pause (OpenBLAS's threads spin for 25 ms after a call), two warm-up calls, at least ten timed ones.  The time of an
 implementation is the median over blocks of the block's minimum, and what is reported is the ratio.  A block in which the host ran somebody else on one of our cores, or the system
 two of our threads on one, is made again, whosever it is (`host.py`).  A block waits while the cores are slow (`pace.py`), as long as there is patience; and of all blocks those count that had about the same
-pace, so that nobody's fast moment stands beside another's slow one.  And there are more rounds where blocks differ, until their middle half agrees.
+pace, so that nobody's fast moment stands beside another's slow one.  And there are more rounds where blocks differ, until their middle half agrees: of the first one and those that are not far behind it, on which it hangs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Method:
 
 MORE = 5
 EVEN = 0.02  # half the range of the middle half of an implementation's blocks, over their median, up to which they agree
-BEHIND = 2.0  # times the fastest, from which on nothing hangs on how even an implementation is
+BEHIND = 3.0  # times the first one, from which on nothing hangs on how even an implementation is
 STOLEN = 0.05  # of the time of one core, above which a block is disturbed: threads wait for the slowest
 
 
@@ -58,7 +58,7 @@ class Block:
 
 
 def compare(contenders: Mapping[str, Contender], method: Method, pace: Pace | None = None) -> dict[str, list[Block]]:
-    """The blocks of each implementation that count, as many of each."""
+    """The blocks of each implementation that count: as many of each that is near the first, with which they are compared."""
     made: dict[str, list[Block]] = {name: [] for name in contenders}
     began = time.perf_counter()
     for done in range(method.blocks * MORE):
@@ -66,8 +66,8 @@ def compare(contenders: Mapping[str, Contender], method: Method, pace: Pace | No
         enough = done >= method.blocks and len(next(iter(counting.values()))) >= method.blocks and even(minima(counting))
         if done >= method.blocks and (enough or time.perf_counter() - began >= method.patience):
             break
-        for name, contender in contenders.items():
-            made[name].append(least_disturbed(contender, method, pace, began + method.patience))
+        for name in contenders if done < method.blocks else near(made):
+            made[name].append(least_disturbed(contenders[name], method, pace, began + method.patience))
     return alike(made, pace)
 
 
@@ -75,16 +75,27 @@ def minima(blocks: Mapping[str, list[Block]]) -> dict[str, list[float]]:
     return {name: [b.seconds for b in found] for name, found in blocks.items()}
 
 
+def near(made: Mapping[str, list[Block]]) -> list[str]:
+    """The first one, and whom more blocks could bring before it."""
+    times = {name: typical([b.seconds for b in found]) for name, found in made.items()}
+    first = next(iter(times.values()))
+    return [name for name, seconds in times.items() if seconds <= BEHIND * first]
+
+
 def alike(made: Mapping[str, list[Block]], pace: Pace | None) -> dict[str, list[Block]]:
-    """The blocks for which the cores had about the same pace, the best one for which there are two of everybody; all where there is none such."""
-    fewest = min(len(found) for found in made.values())
-    lost = {} if pace is None else {name: [pace.lost(b.pace) for b in found] for name, found in made.items()}
-    for least in sorted({x for found in lost.values() for x in found}):
-        kept = {name: [b for b, x in zip(made[name], found, strict=True) if least <= x <= least + SLOW] for name, found in lost.items()}
-        count = min(len(found) for found in kept.values())
+    """The blocks for which the cores had about the same pace, the best one for which there are two of all that are near; all blocks where there is none such, or of one that is far behind and has none."""
+    every = {name: list(found) for name, found in made.items()}
+    if pace is None or not all(every.values()):
+        return every
+    close = near(every)
+    fewest = min(len(every[name]) for name in close)
+    lost = {name: [pace.lost(b.pace) for b in found] for name, found in every.items()}
+    for least in sorted({x for name in close for x in lost[name]}):
+        kept = {name: [b for b, x in zip(every[name], found, strict=True) if least <= x <= least + SLOW] for name, found in lost.items()}
+        count = min(len(kept[name]) for name in close)
         if count >= min(2, fewest):
-            return {name: found[:count] for name, found in kept.items()}
-    return {name: list(found) for name, found in made.items()}
+            return {name: kept[name][:count] if name in close else kept[name] or found for name, found in every.items()}
+    return every
 
 
 def least_disturbed(contender: Contender, method: Method, pace: Pace | None = None, until: float = 0.0) -> Block:
@@ -105,7 +116,7 @@ def block(contender: Contender, method: Method) -> float:
 
 
 def timed(contender: Contender, method: Method, pace: Pace | None = None, until: float = 0.0) -> Block:
-    """One block, after a pause; while the cores are slow there are more pauses, until the clock says `until`."""
+    """One block, after a pause; while the cores are slow there are more pauses, until the clock says `until`.  Its pace is the better one of before and after, for its best call counts."""
     call, clock = contender.call, time.perf_counter
     if contender.reset is not None:
         contender.reset()
@@ -127,7 +138,8 @@ def timed(contender: Contender, method: Method, pace: Pace | None = None, until:
         call()
         now = clock()
         best, spent, count = min(best, now - start), now - began, count + 1
-    return Block(best / contender.executions, before.share_until(moment(clock())), looped)
+    stolen = before.share_until(moment(clock()))
+    return Block(best / contender.executions, stolen, looped if pace is None else min(looped, pace.seconds()))
 
 
 def typical(minima: list[float]) -> float:
@@ -148,9 +160,9 @@ def middle(values: list[float]) -> float:
 
 
 def even(minima: Mapping[str, list[float]]) -> bool:
-    """Whether more blocks would say the same of all that are about as fast as the fastest.  Of one block nothing is known, and nothing more is asked for."""
-    fastest = min(typical(found) for found in minima.values())
-    return all(len(found) == 1 or spread(found) <= EVEN for found in minima.values() if typical(found) < BEHIND * fastest)
+    """Whether more blocks would say the same of all that are near the first.  Of one block nothing is known, and nothing more is asked for."""
+    first = typical(next(iter(minima.values())))
+    return all(len(found) == 1 or spread(found) <= EVEN for found in minima.values() if typical(found) <= BEHIND * first)
 
 
 def ratio(ours: list[float], theirs: list[float]) -> tuple[float, float]:
@@ -160,5 +172,5 @@ def ratio(ours: list[float], theirs: list[float]) -> tuple[float, float]:
 
 
 def ratios(ours: list[float], theirs: list[float]) -> list[float]:
-    """Round by round."""
-    return [b / a for a, b in zip(ours, theirs, strict=True)]
+    """Round by round, as far as there are blocks of both."""
+    return [b / a for a, b in zip(ours, theirs, strict=False)]
