@@ -112,3 +112,17 @@ def test_the_next_long_row_comes_no_nearer_than_the_second_cache() -> None:
     near, far = [h for h in hints if not h.endswith(", 0, 2)")], [h for h in hints if h.endswith(", 0, 2)")]
     assert far
     assert near
+
+
+def test_rows_that_take_turns_go_past_the_caches_in_whole_lines() -> None:
+    """Half a line now and half later would go to memory twice: a transposition of 4100² took 17 times as long as one of 4096²."""
+
+    def source(shape: str, code: str = "(transpose X)", out: str = "") -> str:
+        text = f"(composite turned ((X{{f32}}[{shape}]) -> (Y{{f32}}[{out or ' '.join(reversed(shape.split()))}])) (return {code}))"
+        return luminal.compile(text, runtime="clang", target="x86-64-v4").source
+
+    assert "stream_f32x16(&" in source("4096 4096") and "stream_f32x16(&" in source("4096 5001")
+    assert "stream_f32x16(&" not in source("4100 4100")
+    (condition,) = {line.rsplit(", ", 1)[1] for line in source("M N").splitlines() if " stream_f32x16(&" in line}
+    assert " <= " in condition and " && " in condition
+    assert "stream_f32x16(&" in source("4096 5001", "(exp X)", "4096 5001")  # each row from one end to the other

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...ir.dtypes import INDEX
-from ...ir.expr import FALSE, TRUE, ZERO, Expr, const, minimum, mod, to_line, var, where
-from ...ir.kernel import Block, Kernel, Let, Loop, Stmt, Store, map_block, statements, substitute_block
+from ...ir.expr import FALSE, TRUE, ZERO, Expr, call, const, minimum, mod, to_line, var, where
+from ...ir.kernel import Block, Buffer, Kernel, Let, Loop, Stmt, Store, map_block, statements, substitute_block
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import substitute
-from .affine import divides, inside, stride
+from .affine import divides, inside, minus, stride
 from .tree import Facts, StepError, all_loops, around, copy, find, fresh, names_taken, reads, replace_loop
 
 
@@ -20,7 +22,8 @@ def stream_store(kernel: Kernel, facts: Facts, buffer: str, least: int = 0) -> K
         for i in 0 .. M:                     for i in 0 .. M:
           Y[i] = exp(X[i])            →        Y[i] = exp(X[i]) stream 16777216 <= M * 4
 
-    `buffer` is a port or lives between kernels; this kernel only stores it, never accumulates into it, and reads nothing of it.
+    `buffer` is a port or lives between kernels; this kernel only stores it, never accumulates into it, and reads nothing of it.  Where a loop comes back to a row after others, as in a transposition, and the
+    rows do not begin at lines, half a line would be stored now and half later, each on its own way to memory: a store waits for whole lines, which `N % 16 = 0` may decide when it runs.
     """
     if buffer not in facts.buffers:
         raise StepError(f"stream_store: `{buffer}` is local, or no buffer")
@@ -32,11 +35,44 @@ def stream_store(kernel: Kernel, facts: Facts, buffer: str, least: int = 0) -> K
     condition = large(facts, buffer, least)
     if condition is FALSE:
         raise StepError(f"stream_store: `{buffer}` never has {least} bytes")
+    paths: dict[int, list[Loop]] = {id(s): [] for s in stores}
+    for loop in all_loops(kernel):
+        for s in statements(loop.body):
+            if id(s) in paths:
+                paths[id(s)].append(loop)
+    conditions = {id(s): _whole(facts, s, paths[id(s)], condition) for s in stores}
+    if all(c is FALSE for c in conditions.values()):
+        raise StepError(f"stream_store: half a line of `{buffer}` at a time")
 
     def one(s: Stmt) -> Block | None:
-        return (replace(s, stream=condition),) if isinstance(s, Store) and s.buffer == buffer else None
+        found = conditions.get(id(s), FALSE)
+        return (replace(s, stream=found),) if isinstance(s, Store) and found is not FALSE else None
 
     return kernel.with_body(map_block(kernel.body, one))
+
+
+def _whole(facts: Facts, store: Store, path: Sequence[Loop], condition: Expr) -> Expr:
+    """The condition, and that rows begin at lines where a loop goes from row to row inside of one that moves on in a row."""
+    held = facts.buffers[store.buffer]
+    address = held.address(store.index)
+    for k, loop in enumerate(path):
+        row = _step(address, loop)
+        if loop.kind != "vector" and any(
+            row is not None and (not row.is_const or m < abs(row.attr)) for x in path[:k] if (m := abs(stride(address, x.axis) or 0))
+        ):
+            condition = _from_lines(condition, row, held)
+    return simplify(condition, facts.known)
+
+
+def _step(address: Expr, loop: Loop) -> Expr | None:
+    """How far an address moves from one iteration to the next; None where that is not the same for all."""
+    found = minus(substitute(address, {var(loop.axis): var(loop.axis) + 1}), address)
+    return None if loop.axis in found.names else found
+
+
+def _from_lines(condition: Expr, row: Expr | None, held: Buffer) -> Expr:
+    """The condition, and that rows so far apart begin at lines if one does."""
+    return condition if row is None else call("bit_and", condition, mod(row, const(LINE // held.dtype.bytes)).eq(0))
 
 
 def align(kernel: Kernel, facts: Facts, axis: str, buffer: str, least: int = 0) -> Kernel:
@@ -65,13 +101,16 @@ def align(kernel: Kernel, facts: Facts, axis: str, buffer: str, least: int = 0) 
     address = next((a for a in addresses if stride(a, axis) == 1), None)
     if address is None or LINE % held.dtype.bytes or held.dtype.bytes == LINE:
         raise StepError(f"align: along `{axis}` no lines of `{buffer}` are stored")
+    condition = large(facts, buffer, least)
+    for x in all_loops(loop.body):  # rows that take turns
+        condition = _from_lines(condition, _step(address, x), held)
+    condition = simplify(condition, facts.known)
     inner = {var(x.axis): x.start for x in all_loops(loop.body)}
     address = substitute(address, {**inner, var(axis): ZERO})
     if address.buffers or address.names & {*(x.axis for x in all_loops(loop.body)), *(s.name for s in statements(loop.body) if isinstance(s, Let))}:
         raise StepError(f"align: where `{buffer}` is stored is only known inside `{axis}`")
-    condition = large(facts, buffer, least)
     if condition is FALSE:
-        raise StepError(f"align: `{buffer}` never has {least} bytes")
+        raise StepError(f"align: `{buffer}` never has {least} bytes, or its rows do not begin at lines")
     before = to_line(buffer) - address
     before = mod(before if condition is TRUE else where(condition, before, ZERO), const(LINE // held.dtype.bytes))
     taken = names_taken(kernel)
