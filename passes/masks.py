@@ -115,7 +115,9 @@ def _value(n: Node, args: list[Value]) -> Value:
     if n.op == "cast":
         return args[0] if n.dtype.is_float else None
     if n.op == "where":
-        return (args[1] if args[0] else args[2]) if args[0] is not None else None
+        if args[0] is None:
+            return args[1] if args[1] == args[2] else None
+        return args[1] if args[0] else args[2]
     if n.op in ("exp", "exp2"):
         return 0.0 if args[0] == -INF else 1.0 if args[0] == 0 else None
     if n.op == "mul" and 0 in args:

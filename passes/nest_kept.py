@@ -16,6 +16,7 @@ from ..ir.walks import leaves, substitute
 from .costs import NOMINAL, operation
 from .folds import order
 from .masks import ALONG
+from .separate import is_zero
 
 if TYPE_CHECKING:
     from .nest_body import NestBody, Point
@@ -28,13 +29,17 @@ FADED = {f32: -90, f64: -900}
 
 
 def faded(weight: Expr, instructions: frozenset[str]) -> Expr:
-    """exp(x) or exp2(x) of x up to 0, rounded or not; where it is below 2^-90 (f64: 2^-900) 0.
+    """exp(x) or exp2(x) of x up to 0, rounded or not, or 0 by a choice; where it is below 2^-90 (f64: 2^-900) 0.
 
     Of weights of which the largest is 1 such a one counts for nothing, but sums and products that are denormal numbers take Intel's processors 50 times as long as others (attention 8·1024²·64
     with queries 40 times as long: 193 ms for 15), and instructions on tiles take them for zeros.
     """
     if weight.op == "cast":
         return call("cast", faded(weight.args[0], frozenset()), to=weight.dtype)
+    if weight.op == "const":
+        return weight
+    if weight.op == "where":
+        return call("where", weight.args[0], faded(weight.args[1], instructions), weight.args[2])
     (x,) = weight.args
     smallest = math.ceil(FADED[x.dtype] * (1.0 if weight.op == "exp2" else math.log(2)) * 1024) / 1024
     if WEIGHT.name in instructions and weight.op == "exp" and x.dtype is f32:
@@ -136,9 +141,9 @@ class KeptValues:
         return [(node, index, fixed) for (node, index), fixed in found.items()]
 
     def fades(self, node: Node, index: Point) -> bool:
-        """Whether a value is exp(x - m) where m, a state, is the largest x: the largest such value is 1."""
-        while node.op == "cast" and node.args[0].is_identity:
-            node = node.args[0].node
+        """Whether a value is exp(x - m) where m, a state, is the largest x, or 0 by a choice: the largest such value is 1."""
+        while (k := {"cast": 0, "where": 1}.get(node.op)) is not None and node.args[k].is_identity and (not k or is_zero(node.args[2])):
+            node = node.args[k].node
         if node.op not in ("exp", "exp2") or node.dtype not in FADED or node.args[0].node.op != "sub":
             return False
         known = self.body.current.known
