@@ -29,7 +29,7 @@ from .masked_factors import bare_product
 from .masks import ALONG, bounds
 from .nest_fold import FoldLoops
 from .nest_guarded import unless_finite
-from .nest_kept import KeptValues, faded
+from .nest_kept import KeptValues, asked_of_nothing, faded
 from .nest_moments import CACHED, around_points, batches, is_zero, move_together
 from .walk import Walk
 
@@ -344,7 +344,7 @@ class CascadeLoops(KeptValues):
         along = self.seed(start, inner, self.padded)
         value = yield body._computed(node, self.filled(index, along), None, None)
         if self.fades(node, index):
-            value = faded(value, self.body.instructions)
+            value = faded(asked_of_nothing(node, value) if node.op == "where" else value, self.body.instructions)
         if (
             self.padded and value.op == "cast" and node.dtype.is_float and node.dtype.bits < 32
         ):  # what is rounded for instructions is 0 beyond the end: they read it where it lies

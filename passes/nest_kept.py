@@ -16,6 +16,7 @@ from ..ir.walks import leaves, substitute
 from .costs import NOMINAL, operation
 from .folds import order
 from .masks import ALONG
+from .rules.pattern import same_view
 from .separate import is_zero
 
 if TYPE_CHECKING:
@@ -39,12 +40,28 @@ def faded(weight: Expr, instructions: frozenset[str]) -> Expr:
     if weight.op == "const":
         return weight
     if weight.op == "where":
-        return call("where", weight.args[0], faded(weight.args[1], instructions), weight.args[2])
+        return call("where", weight.args[0], *(faded(x, instructions) if x.op in ("exp", "exp2", "cast") else x for x in weight.args[1:]))
     (x,) = weight.args
     smallest = math.ceil(FADED[x.dtype] * (1.0 if weight.op == "exp2" else math.log(2)) * 1024) / 1024
     if WEIGHT.name in instructions and weight.op == "exp" and x.dtype is f32:
         return make("ins", f32, (x, const(smallest, f32)), WEIGHT.name)
     return call(weight.op, call("where", call("less_than", x, const(smallest, x.dtype)), const(-math.inf, x.dtype), x))
+
+
+def asked_of_nothing(node: Node, value: Expr) -> Expr:
+    """Weights under the choice that masks their scores too, where(c, exp(where(c, x, -inf) - m), 0): of -inf the exponential is 0 anyway, but relative to -inf.  So the choice is made in rows alone where m is that,
+    which one test says of all elements of a row.  (Where m is NaN a score is that counts, and so is the sum.)"""
+    test, weight, _ = node.args
+    if value.op != "where" or value.args[1].op not in ("exp", "exp2") or weight.node.args[0].node.op != "sub":
+        return value
+    scores = weight.node.args[0].node.args[0]
+    if scores.node.op != "where" or not scores.is_identity or not same_view(scores.node.args[0], test):
+        return value
+    fill, largest = scores.node.args[2], value.args[1].args[0].args[-1]
+    if fill.node.op != "const" or fill.domain is not None or fill.node.attr.value != -math.inf or largest.op != "load":
+        return value
+    nothing = call("where", value.args[0], const(math.nan, value.dtype), value.args[2])
+    return call("where", call("equal", largest, const(-math.inf, largest.dtype)), nothing, value.args[1])
 
 
 def made_wide(node: Node) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import luminal
 import numpy as np
 import pytest
+from cascades import after, before, nests
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
+from luminal.ir.kernel import Loop, statements
 from luminal.ir.target import Options
 from luminal.passes.schedule import schedule
 from scheduling import CPU, GPU, module, same
@@ -19,6 +21,7 @@ MASKS = {
     "a window": ("(and (<= (- i 9) j) (<= j i))", lambda i, j, s, A: (i - 9 <= j) & (j <= i), (270, 4, 33)),
     "what belongs together": ("(and (= (aref A i) (aref A j)) (<= j i))", lambda i, j, s, A: (A[i] == A[j]) & (j <= i), (128, 3, 32)),
     "scores above a threshold": ("(> s 0.1)", lambda i, j, s, A: s > 0.1, (131, 4, 17)),
+    "one after the other": ("(and (<= j i) (<= (aref A j) (aref A i)))", lambda i, j, s, A: (j <= i) & (A[j] <= A[i]), (140, 4, 16)),
     "nothing of some rows": ("(< (+ i 2) j)", lambda i, j, s, A: i + 2 < j, (33, 5, 7)),
 }  # fmt: skip
 
@@ -103,6 +106,12 @@ def test_is_multiplied_without_the_choice(name: str) -> None:
     (compilation,) = compilations(composite(MASKS[name][0]), Settings(runtime="clang", target="x86-64-v3", sizes=sizes_of(name)))
     (kernel,) = compilation.module.kernels
     assert any(line.startswith("once ") for line in kernel.schedule) == (MASKS[name][2][0] > 128)  # one tile is no loop, and no register tile
+
+
+@pytest.mark.parametrize("name", ["what came before", "a window", "what belongs together", "one after the other"])
+def test_tiles_of_nothing_are_left_out(name: str) -> None:
+    made = nests(after(before(composite(MASKS[name][0]).removeprefix("(composite guarded ").removesuffix(")"))))
+    assert any(isinstance(s, Loop) and s.kind == "elastic" for k in made.kernels for s in statements(k.body))
 
 
 def test_a_sum_that_is_taken_again_is_scheduled_as_any_other() -> None:
