@@ -52,6 +52,7 @@ def lanes_of_64(e):
         cast(f32, J % 4 - N),
         cast(f32, (J + N) // 3),
         cast(f32, (B - J * 5) // 7 - (J + N) % 12),
+        cast(f32, (N * call("min", N - 1, J + B * 8) - J * B) % 11),
         call("where", call("equal", (J * N + B) % 3, const(0)), const(1.0, f32), const(0.0, f32)),
     ],
     ids=str,
@@ -100,11 +101,11 @@ def test_quotients_and_remainders_by_constants(offset: int) -> None:
         f = luminal.compile(
             f"""(composite parts ((Z{{f32}}[M N]) -> (A{{i32}}[M N] B{{i32}}[M N] C{{i32}}[M N] D{{i32}}[M N]))
               (setf i (+ (unsqueeze (iota M) :axis 1) {offset})) (setf j (+ (expand (iota N) M N) {offset % 1000}))
-              (return (cast i32 (mod (- i (* 3 j)) {d})) (cast i32 (mod (* i j) {d})) (cast i32 (mod (+ (floordiv (+ i j) {d}) {d}) 997)) (cast i32 (= (mod (floordiv j {d}) 2) 0))))""",
+              (return (cast i32 (mod (- i (* 3 j)) {d})) (cast i32 (mod (- (* i (min j (+ 9 (mod i 7)))) (* 5 j)) {d})) (cast i32 (mod (+ (floordiv (+ i j) {d}) {d}) 997)) (cast i32 (= (mod (floordiv j {d}) 2) 0))))""",
             runtime="clang",
         )
         i, j = np.arange(5)[:, None] + offset, np.broadcast_to(np.arange(37), (5, 37)) + offset % 1000
-        wanted = ((i - 3 * j) % d, i * j % d, ((i + j) // d + d) % 997, j // d % 2 == 0)
+        wanted = ((i - 3 * j) % d, (i * np.minimum(j, 9 + i % 7) - 5 * j) % d, ((i + j) // d + d) % 997, j // d % 2 == 0)
         for k, (found, want) in enumerate(zip(f(np.zeros((5, 37), np.float32)), wanted, strict=True)):
             np.testing.assert_array_equal(found, want, err_msg=f"output {k}, by {d}")
 

@@ -7,7 +7,7 @@ constants, minima and maxima with what is the same in all lanes; and quotients a
     cast.f32(base + v)         →   where(base fits, cast.f32(broadcast(cast.i32(base)) + v), cast.f32(base + v))
     min(c, base + v)           →   base' + min(c - base', v)                base' = min(base, c - least v), so that c - base' is no less than any v needs
     (base + v) // d            →   base // d + (base % d + v) // d          the lanes' by a multiplication and a shift
-    (base + s·v) % d           →   (base % d + (s % d) · v) % d             whatever s is, where it is the same in all lanes (i · j of one row)
+    (Σ s · (base + v)) % d     →   ((Σ s · base) % d + Σ (s % d) · v) % d   whatever s is, where it is the same in all lanes (i · j of one row)
 
 i32 lanes convert to f32 by one instruction where i64 lanes take many (and none of AVX2 does it), and masks come out in the width of the data.
 """
@@ -17,11 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ...ir import polynomial as pl
 from ...ir.bounds import Known, bounds
 from ...ir.dtypes import INDEX, f32, f64, i32
 from ...ir.expr import ZERO, Expr, both, broadcast, call, cast, const, maximum, minimum, ramp
-from ...ir.walks import postorder, substitute
-from .affine import difference, divide, slope
+from ...ir.walks import postorder
+from .affine import difference, divide
 
 MOST = 1 << 30  # of the lanes' values: sums of two still fit in 32 bits
 COMPARISONS = ("less_than", "less_equal", "equal", "not_equal")
@@ -140,13 +141,27 @@ def _divided(a: Position, divisor: int, op: str) -> Position | None:
 
 
 def _remainder_of_line(n: Expr, axis: Expr, base: Expr, count: int, varies: Callable[[Expr], bool]) -> Position | None:
-    """The remainder by a constant of what grows by the same from lane to lane."""
+    """The remainder by a constant of a sum of positions, each times something that is the same in all lanes."""
     line, by = n.args
-    step = slope(line, axis, varies) if by.is_const and 0 < by.attr < MOST // (2 * count) else None
-    if step is None:
+    if not by.is_const or not 0 < by.attr < MOST:
         return None
-    lanes = call("mul", _spread(call("mod", step, by), like := call("cast", ramp(count), to=i32.vector(count))), like)
-    return _divided(Position(substitute(line, {axis: base}), lanes, 0, (by.attr - 1) * (count - 1)), by.attr, "mod")
+    result, factors = Position(ZERO, None, 0, 0), {}
+    for monomial, c in pl.poly(line).items():
+        moving = [f for f in monomial if varies(f)]
+        if len(moving) > 1:
+            return None
+        rest = pl.expr({tuple(f for f in monomial if f not in moving): c})
+        key = moving[0] if moving else None
+        factors[key] = factors.get(key, ZERO) + rest
+    for f, factor in factors.items():
+        place = Position(factor, None, 0, 0) if f is None else _position(f, axis, base, count, varies)
+        if place is None:
+            return None
+        if place.lanes is not None:
+            lanes = call("mul", _spread(call("mod", factor, by), place.lanes), place.lanes)
+            place = Position(factor * place.base, lanes, min(0, place.low * (by.attr - 1)), max(0, place.high * (by.attr - 1)))
+        result = _sum(result, place, 1)
+    return None if max(-result.low, result.high) > MOST // 2 else _divided(result, by.attr, "mod")
 
 
 def small(op: str, lanes: Expr, divisor: int, most: int) -> tuple[Expr, int]:
