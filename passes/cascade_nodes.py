@@ -31,6 +31,7 @@ from ..ir.record import record
 from ..ir.walks import leaves
 from .cascade_groups import Group
 from .masked_exponents import as_choice
+from .masked_factors import masked_factor
 from .masked_rows import OUTPUT, Use, lost, nothing_of
 from .moments import Moments, Order, addition, before
 from .selections import Selection
@@ -127,6 +128,8 @@ class Redirected:
                 result = yield self.result(n.args[0].node, self.groups[n.args[0].node])  # not rounded to the small float on the way
             else:
                 result = yield self.rebuilt(n, inside)
+                if group is not None and not self.finder.gpu:
+                    result = masked_factor(result)
             self.done[key] = result
         return self.done[key]
 

@@ -75,12 +75,20 @@ def _positional(condition: View) -> list[View]:
     stack = [condition]
     while stack:
         view = stack.pop()
-        if view.node.op == "bit_and" and view.domain is None:
+        if (view.node.op == "bit_and" or _in_turn(view.node)) and view.domain is None:
             inside = {axis(k): e for k, e in enumerate(view.index)}
-            stack.extend(a.through(inside) for a in reversed(view.node.args))
+            stack.extend(a.through(inside) for a in reversed(view.node.args[:2]))
         elif all(v.node.op in ("const", "iota") for v in reads_of(view)):
             found.append(view)
     return found
+
+
+def _in_turn(node: Node) -> bool:
+    """Whether a value is that of one condition where another holds, as loops ask them."""
+    if node.op != "where" or node.args[2].domain is not None:
+        return False
+    other = node.args[2].node
+    return other.op == "const" and other.attr.value is False
 
 
 def _masked(c: CascadeLoops) -> list[tuple[Node, Point]]:
@@ -115,7 +123,9 @@ def _value(n: Node, args: list[Value]) -> Value:
     if n.op == "cast":
         return args[0] if n.dtype.is_float else None
     if n.op == "where":
-        return (args[1] if args[0] else args[2]) if args[0] is not None else None
+        if args[0] is None:
+            return args[1] if args[1] == args[2] else None
+        return args[1] if args[0] else args[2]
     if n.op in ("exp", "exp2"):
         return 0.0 if args[0] == -INF else 1.0 if args[0] == 0 else None
     if n.op == "mul" and 0 in args:

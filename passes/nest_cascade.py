@@ -25,9 +25,11 @@ from ..ir.primops import COMBINERS, OPS
 from ..ir.record import record
 from ..ir.simplify import simplify
 from ..ir.walks import leaves, rewrite, substitute
+from .masked_factors import bare_product
 from .masks import ALONG, bounds
 from .nest_fold import FoldLoops
-from .nest_kept import KeptValues, faded
+from .nest_guarded import unless_finite
+from .nest_kept import KeptValues, asked_of_nothing, faded
 from .nest_moments import CACHED, around_points, batches, is_zero, move_together
 from .walk import Walk
 
@@ -98,6 +100,7 @@ class CascadeLoops(KeptValues):
         self.blocked = False  # whether several rows share each tile
         self.padded = False
         self.tile = TILE
+        self.several = False  # whether there may be more than one tile
         self.length = const(TILE)  # of the current tile
 
     def own(self) -> list[Node]:
@@ -159,6 +162,7 @@ class CascadeLoops(KeptValues):
             first, end = (ZERO, extent) if kind == "serial" else (maximum(ZERO, first - begin), minimum(most, end - begin))
         tiles = simplify(ceildiv(end, self.tile), body.current.known)
         tile = body.enter(tiles, kind, REDUCED_AXES, simplify(floordiv(first, const(self.tile)), body.current.known))
+        self.several = tile is not ZERO
         self.length = minimum(const(self.tile), whole - begin - tile * self.tile)
         if self.padded and end is not extent:
             # of the last tile no more than the row wants; in whole words where instructions multiply what is kept
@@ -245,17 +249,24 @@ class CascadeLoops(KeptValues):
             padded = self.padded and not extents
             inner = body.enter(self.rounded((self.length,), STEP)[0] if padded else self.length, "reduce", REDUCED_AXES)
             along = self.seed(start, inner, padded)
-            value = yield body._read(state.args[0], (*self.at(k, further), *start[:-1], along), None)
+            bare = self.presumed(k, state)
+            value = yield body._read(bare or state.args[0], (*self.at(k, further), *start[:-1], along), None)
             if padded:
                 value = self.within(start, inner, value, state)
             body.store(part, (), value, state.attr.combiner)
             body.leave(inside)
+            if bare is not None:
+                yield unless_finite(self, part, k, further, start)
             new = self.combined(k, at, part)
             if state not in self.read:
                 body.store(self.names[k], at, new)
         assert body.current is tile
         if state in self.read:
             body.kept[state, self.point(state)] = self.named("now", new)
+
+    def presumed(self, k: int, state: Node) -> View | None:
+        """The products that state k sums without the choice around them, where rows share each of several tiles and one factor is 0 wherever the choice leaves a product out; else None."""
+        return bare_product(state.args[0]) if self.padded and self.several and self.further[k][1] else None
 
     def keep(self, k: int, start: Point) -> Walk:
         """What state k wants to be kept and is not yet."""
@@ -333,7 +344,7 @@ class CascadeLoops(KeptValues):
         along = self.seed(start, inner, self.padded)
         value = yield body._computed(node, self.filled(index, along), None, None)
         if self.fades(node, index):
-            value = faded(value, self.body.instructions)
+            value = faded(asked_of_nothing(node, value) if node.op == "where" else value, self.body.instructions)
         if (
             self.padded and value.op == "cast" and node.dtype.is_float and node.dtype.bits < 32
         ):  # what is rounded for instructions is 0 beyond the end: they read it where it lies

@@ -16,6 +16,8 @@ from ..ir.walks import leaves, substitute
 from .costs import NOMINAL, operation
 from .folds import order
 from .masks import ALONG
+from .rules.pattern import same_view
+from .separate import is_zero
 
 if TYPE_CHECKING:
     from .nest_body import NestBody, Point
@@ -28,18 +30,38 @@ FADED = {f32: -90, f64: -900}
 
 
 def faded(weight: Expr, instructions: frozenset[str]) -> Expr:
-    """exp(x) or exp2(x) of x up to 0, rounded or not; where it is below 2^-90 (f64: 2^-900) 0.
+    """exp(x) or exp2(x) of x up to 0, rounded or not, or 0 by a choice; where it is below 2^-90 (f64: 2^-900) 0.
 
     Of weights of which the largest is 1 such a one counts for nothing, but sums and products that are denormal numbers take Intel's processors 50 times as long as others (attention 8·1024²·64
     with queries 40 times as long: 193 ms for 15), and instructions on tiles take them for zeros.
     """
     if weight.op == "cast":
         return call("cast", faded(weight.args[0], frozenset()), to=weight.dtype)
+    if weight.op == "const":
+        return weight
+    if weight.op == "where":
+        return call("where", weight.args[0], *(faded(x, instructions) if x.op in ("exp", "exp2", "cast") else x for x in weight.args[1:]))
     (x,) = weight.args
     smallest = math.ceil(FADED[x.dtype] * (1.0 if weight.op == "exp2" else math.log(2)) * 1024) / 1024
     if WEIGHT.name in instructions and weight.op == "exp" and x.dtype is f32:
         return make("ins", f32, (x, const(smallest, f32)), WEIGHT.name)
     return call(weight.op, call("where", call("less_than", x, const(smallest, x.dtype)), const(-math.inf, x.dtype), x))
+
+
+def asked_of_nothing(node: Node, value: Expr) -> Expr:
+    """Weights under the choice that masks their scores too, where(c, exp(where(c, x, -inf) - m), 0): of -inf the exponential is 0 anyway, but relative to -inf.  So the choice is made in rows alone where m is that,
+    which one test says of all elements of a row.  (Where m is NaN a score is that counts, and so is the sum.)"""
+    test, weight, _ = node.args
+    if value.op != "where" or value.args[1].op not in ("exp", "exp2") or weight.node.args[0].node.op != "sub":
+        return value
+    scores = weight.node.args[0].node.args[0]
+    if scores.node.op != "where" or not scores.is_identity or not same_view(scores.node.args[0], test):
+        return value
+    fill, largest = scores.node.args[2], value.args[1].args[0].args[-1]
+    if fill.node.op != "const" or fill.domain is not None or fill.node.attr.value != -math.inf or largest.op != "load":
+        return value
+    nothing = call("where", value.args[0], const(math.nan, value.dtype), value.args[2])
+    return call("where", call("equal", largest, const(-math.inf, largest.dtype)), nothing, value.args[1])
 
 
 def made_wide(node: Node) -> bool:
@@ -136,9 +158,9 @@ class KeptValues:
         return [(node, index, fixed) for (node, index), fixed in found.items()]
 
     def fades(self, node: Node, index: Point) -> bool:
-        """Whether a value is exp(x - m) where m, a state, is the largest x: the largest such value is 1."""
-        while node.op == "cast" and node.args[0].is_identity:
-            node = node.args[0].node
+        """Whether a value is exp(x - m) where m, a state, is the largest x, or 0 by a choice: the largest such value is 1."""
+        while (k := {"cast": 0, "where": 1}.get(node.op)) is not None and node.args[k].is_identity and (not k or is_zero(node.args[2])):
+            node = node.args[k].node
         if node.op not in ("exp", "exp2") or node.dtype not in FADED or node.args[0].node.op != "sub":
             return False
         known = self.body.current.known

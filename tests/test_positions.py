@@ -6,11 +6,12 @@ import luminal
 import numpy as np
 import pytest
 from compilers import needs_cc
-from luminal.ir.dtypes import f32, f64
+from luminal.ir.dtypes import f32, f64, i32
 from luminal.ir.expr import ZERO, call, cast, const, make, size, var
 from luminal.ir.program import For, StoreTo
 from luminal.ir.target import Target
 from luminal.passes.lower.names import Names
+from luminal.passes.lower.positions import small
 from luminal.passes.lower.vectors import vectorise
 
 pytestmark = pytest.mark.usefixtures("plain_c")
@@ -49,6 +50,10 @@ def lanes_of_64(e):
         cast(f64, J + B),
         cast(f32, J // 3 + B),
         cast(f32, J % 4 - N),
+        cast(f32, (J + N) // 3),
+        cast(f32, (B - J * 5) // 7 - (J + N) % 12),
+        cast(f32, (N * call("min", N - 1, J + B * 8) - J * B) % 11),
+        call("where", call("equal", (J * N + B) % 3, const(0)), const(1.0, f32), const(0.0, f32)),
     ],
     ids=str,
 )
@@ -56,7 +61,7 @@ def test_lanes_are_narrow(value) -> None:
     assert not lanes_of_64(lowered(value, 4 if value.dtype is f64 else 8))
 
 
-@pytest.mark.parametrize("value", [cast(f32, J * J), cast(f32, (J + N) // 3), cast(f32, make("load", J.dtype, (J,), "X")), cast(f32, J * N)], ids=str)
+@pytest.mark.parametrize("value", [cast(f32, J * J), cast(f32, J * J % 3), cast(f32, make("load", J.dtype, (J,), "X")), cast(f32, J * N)], ids=str)
 def test_what_has_no_such_form_stays(value) -> None:
     assert lanes_of_64(lowered(value, 4))
 
@@ -87,6 +92,55 @@ def run(offset: int, runtime: str) -> None:
         expected = (j - np.arange(n), i - 3 * j, np.minimum(j, i + 5) - 2 * offset, np.maximum(j, i - 7), (j <= i) + 2 * (j == i), i - j < 3)
         for k, (found, wanted) in enumerate(zip(f(np.zeros((m, n), np.float32)), expected, strict=True)):
             np.testing.assert_array_equal(found, wanted.astype(found.dtype), err_msg=f"output {k}, {m}×{n}")
+
+
+@needs_cc
+@pytest.mark.parametrize("offset", FAR)
+def test_quotients_and_remainders_by_constants(offset: int) -> None:
+    for d in (2, 3, 7, 12, 100, 5000, 1 << 20):
+        f = luminal.compile(
+            f"""(composite parts ((Z{{f32}}[M N]) -> (A{{i32}}[M N] B{{i32}}[M N] C{{i32}}[M N] D{{i32}}[M N]))
+              (setf i (+ (unsqueeze (iota M) :axis 1) {offset})) (setf j (+ (expand (iota N) M N) {offset % 1000}))
+              (return (cast i32 (mod (- i (* 3 j)) {d})) (cast i32 (mod (- (* i (min j (+ 9 (mod i 7)))) (* 5 j)) {d})) (cast i32 (mod (+ (floordiv (+ i j) {d}) {d}) 997)) (cast i32 (= (mod (floordiv j {d}) 2) 0))))""",
+            runtime="clang",
+        )
+        i, j = np.arange(5)[:, None] + offset, np.broadcast_to(np.arange(37), (5, 37)) + offset % 1000
+        wanted = ((i - 3 * j) % d, (i * np.minimum(j, 9 + i % 7) - 5 * j) % d, ((i + j) // d + d) % 997, j // d % 2 == 0)
+        for k, (found, want) in enumerate(zip(f(np.zeros((5, 37), np.float32)), wanted, strict=True)):
+            np.testing.assert_array_equal(found, want, err_msg=f"output {k}, by {d}")
+
+
+def test_small_quotients() -> None:
+    """By a multiplication and a shift, for all numbers that there may be."""
+    lanes = var("v", i32.vector(4))
+    for d in (*range(1, 40), 97, 255, 256, 257, 1000, 4095):
+        for most in (0, d - 1, d, 2 * d - 1, 2 * d, 16 * d, 40 * d + 3):
+            for op, python in (("floordiv", lambda a, b: a // b), ("mod", lambda a, b: a % b)):
+                e, last = small(op, lanes, d, most)
+                assert last == max(python(a, d) for a in range(most + 1))
+                for a in {0, 1, most // 2, most, *range(max(0, most - 70), most), *range(0, most, d), *range(d - 1, most, d)}:
+                    if 0 <= a <= most:
+                        assert value(e, a) == python(a, d), (op, d, most, a)
+
+
+def value(e, a: int) -> int:
+    """An expression of lanes for one of them, which must fit in 32 bits all the way."""
+    args = [value(x, a) for x in e.args]
+    result = {
+        "var": lambda: a,
+        "const": lambda: e.attr,
+        "broadcast": lambda: args[0],
+        "less_than": lambda: args[0] < args[1],
+        "where": lambda: args[1] if args[0] else args[2],
+        "add": lambda: args[0] + args[1],
+        "sub": lambda: args[0] - args[1],
+        "mul": lambda: args[0] * args[1],
+        "shift_right": lambda: args[0] >> args[1],
+        "floordiv": lambda: args[0] // args[1],
+        "mod": lambda: args[0] % args[1],
+    }[e.op]()
+    assert -(1 << 31) <= result < 1 << 31
+    return result
 
 
 @pytest.mark.parametrize("whole", [False, True])

@@ -20,7 +20,10 @@ TILE = "split i 2 tail=pad\nsplit j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreo
 STRIP = "split j 4 tail=pad\nreorder j.0 i j.1\nexpand acc j.1\nfission j.1\nreorder p j.1.b\nstage B p j.1.b at=j.0"
 CHUNKS = "split p 8\nsplit i 4 tail=cut\naccumulate p.0 outside=i.1 space=private\nsplit i.1 2 tail=perfect\nsplit j 32 tail=cut\nexpand acc j.1\nfission j.1\nreorder p.1 j.1.b\nvectorize j.1.b"
 PANELS = "split i 2 tail=pad\nsplit j 32 tail=pad\nreorder j.0 i.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nreorder p i.1.b j.1.b\nstage B j.0 p j.1.b space=shared"
+ASKED = "split i 2 tail=pad\nsplit j 4 tail=pad\nreorder i.0 j.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nonce i.1.c j.1.c"
 GOOD = {
+    "once": ("taken_again", ASKED),
+    "once, in vectors": ("taken_again", f"{ASKED}\nvectorize j.1.e\nvectorize j.1.f\nunroll i.1.e\nvectorize j.1.g"),
     "split guard": ("pointwise", "split i 4\nsplit j 3"),
     "split cut": ("softmax", "split p 4 tail=cut\nsplit p.t 2 tail=cut\nsplit i 3 tail=cut"),
     "split cut, the last part to what is left over": ("softmax", "split p 4 tail=cut spare=1\nsplit p.t 2 tail=cut\nsplit i 3 tail=cut spare=2"),
@@ -201,6 +204,8 @@ def test_a_step_keeps_the_meaning(case: str) -> None:
 
 
 REFUSED = {
+    "once of what asks nothing": ("gemm", "split i 2 tail=pad\nsplit j 4 tail=pad\nreorder i.0 j.0 i.1 j.1\nonce i.1 j.1", "does not hold one `if`"),
+    "once without a number of rows": ("taken_again", "expand acc i j\nfission i j\nonce i.c j.c", "no parallel loops from 0 to a number"),
     "no such axis": ("gemm", "split k 4", "no axis `k`; the kernel has i, j, p"),
     "no such step": ("gemm", "fuse i j", "no step `fuse`"),
     "too few arguments": ("gemm", "split i", "1 arguments where 2 are expected"),

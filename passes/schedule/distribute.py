@@ -55,11 +55,11 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
     old = alloc.buffer
     space = old.space if all(e.is_const for e in shape) or old.space not in ("register", "stack") else "private"
     new = replace(old, shape=(*shape, *old.shape), space=space)
-    changed = _prefixed(replace_at((path[top],), path[top:], ()), buffer, tuple(position))
+    changed = prefixed(replace_at((path[top],), path[top:], ()), buffer, tuple(position))
     return kernel.with_body(replace_at(kernel.body, path[: top + 1], (Alloc(new), *changed)))
 
 
-def _prefixed(block: Block, buffer: str, prefix: Shape) -> Block:
+def prefixed(block: Block, buffer: str, prefix: Shape) -> Block:
     """Every access of `buffer` with more leading indices."""
 
     def rule(n: Expr) -> Expr | None:

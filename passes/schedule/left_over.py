@@ -47,7 +47,7 @@ def by_width(plan: Plan, nest: Contraction, instruction: Dot | Tile | None, most
     plan.do("fission", row)
     rest = next(x for x in map(plan.loop, plan.added(before)) if x.axis == f"{column}.t")
     (accumulator,) = (s.buffer for s in rest.body if isinstance(s, Alloc))
-    reduced = tuple(x.axis for x in all_loops(rest.body) if x.kind == "reduce")
+    reduced = tuple(s.axis for s in rest.body if isinstance(s, Loop) and s.kind == "reduce")
     plan.note(f"what tiles of {most} of `{column}` leave over is {few}: a tile of its own, and nothing is computed in vain")
     return [whole._replace(columns=0), Part(nest._replace(column=rest.axis, accumulator=accumulator, reduced=reduced), instruction, few)]
 

@@ -65,6 +65,7 @@ STEPS: dict[str, Step] = {
     "jam": Step("jams.jam", "n"),
     "fission": Step("distribute.fission", "n+", {"around": "l", "stores": "l"}),
     "sink": Step("distribute.sink", "n"),
+    "once": Step("doubts.once", "nn"),
     "join": Step("joins.join", "nn"),
     "ride": Step("rides.ride", "nn"),
     "stage": Step("staging.stage", "nn+", {"at": "n", "space": "n", "order": "l", "name": "n", "align": "i"}),

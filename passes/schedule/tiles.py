@@ -41,6 +41,22 @@ class RegisterTile:
         plan.do("fission", f"{self.row}.1", f"{self.column}.1")
         r, c = self.compute()
         plan.do("reorder", self.depth, r, c)
+        self.doubted()
+
+    def doubted(self) -> None:
+        """Sums that are taken again where they are not finite: that is asked once for the tile, which is then summed row by row, in memory."""
+        plan = self.plan
+        for outer in [loops[-2] for loops in plan.around_store(self.accumulator) if len(loops) > 1]:
+            inner = outer.body[0]
+            if isinstance(inner, Loop) and isinstance(inner.body[0], If) and outer.body == (inner,):
+                before = plan.kernel
+                if plan.tried("once", outer.axis, inner.axis):
+                    continue
+                lanes, rows, columns, every = plan.added(before)[:4]  # what asks; the sums of those that are taken again come after it
+                for axis in (lanes, columns):
+                    plan.do("vectorize", axis)
+                plan.do("unroll", rows)
+                plan.tried("vectorize", every)
 
     def compute(self) -> tuple[str, str]:
         """The row and column axes of the nest that accumulates."""
