@@ -72,8 +72,8 @@ def contract(plan: Plan) -> bool:
         if dot is None:
             parts.add(lambda part: strips(part, found, block))
         if in_place(plan, found):
-            parts.add(lambda part: one_vector(part, found, block, few))
             if dot is None:
+                parts.add(lambda part: one_vector(part, found, block))
                 parts.add(lambda part: shallow(part, found, block))
             by_rows = parts.add(lambda part: more_rows(part, found, block, few))
             for attempt in (fewer_rows if by_rows else direct, streamed):

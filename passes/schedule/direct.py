@@ -85,30 +85,34 @@ def fewer_rows(plan: Plan, found: Contraction, block: Blocking, few: InPlace = F
     return tried_where(plan, over, reason, lambda: tiles(plan, found, block, shape=shape))
 
 
-def one_vector(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW) -> Expr | None:
-    """The same where a vector holds all columns, whose number is known at run time: no tile of another width stands beside, so that what rows and stores ask for stays in registers."""
+def one_vector(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
+    """The same, however much is done with it, where a vector holds all columns and their number is known at run time: panels would be half empty, and rows are read once anyway.
+
+    No tile of another width stands beside, so that what addresses want stays in registers."""
     lanes = block.columns // VECTORS
     if not block.wide_columns or not first_lanes(plan.target) or plan.extent(found.column) is not None:
         return None
-    condition = both(call("less_equal", plan.loop(found.column).stop, const(lanes)), _small(plan, found, few))
+    condition = both(call("less_equal", plan.loop(found.column).stop, const(lanes)), _fits(plan, found, FEW))
     assert condition is not None
     reason = f"one vector holds all columns: register tile {block.direct_rows}×{lanes}, nothing packed"
     return tried_where(plan, condition, reason, lambda: tiles(plan, found, block, columns=lanes))
 
 
 def shallow(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
-    """Schedule a contraction of so short a reduction that copying operands takes as long as multiplying them, however large it is: the condition on the sizes; None (and an unchanged plan) where it never holds."""
+    """Schedule a contraction of so short a reduction that a copy of the operands is as much work as the product, however large it is: the condition on the sizes; None (and an unchanged plan) where it never holds."""
     condition = call("less_equal", product(plan.loop(axis).stop for axis in found.reduced), const(SHALLOW))
-    reason = f"the reduction is short, a copy of operands would be as much work: register tile {block.direct_rows}×{block.columns}, nothing packed, shared by rows and columns"
+    reason = f"the reduction is short, a copy of the operands would be as much work: register tile {block.direct_rows}×{block.columns}, nothing packed, threads share rows and columns"
     return tried_where(plan, condition, reason, lambda: tiles(plan, found, block, columns=block.columns, both_ways=True))
 
 
-def _small(plan: Plan, found: Contraction, few: InPlace) -> Expr:
+def _fits(plan: Plan, found: Contraction, few: InPlace) -> Expr:
     length = product(plan.loop(axis).stop for axis in (*found.reduced, found.column))
-    work = product((length, *(plan.loop(axis).stop for axis in found.rows)))
-    dtype = found.accumulator.dtype
-    fits = call("less_equal", length, const(min(plan.target.l2 * 3 // 4 // dtype.bytes, few.elements)))
-    return call("bit_and", fits, call("less_equal", work, const(UNPACKED * plan.target.lanes(dtype))))
+    return call("less_equal", length, const(min(plan.target.l2 * 3 // 4 // found.accumulator.dtype.bytes, few.elements)))
+
+
+def _small(plan: Plan, found: Contraction, few: InPlace) -> Expr:
+    work = product(plan.loop(axis).stop for axis in (*found.reduced, found.column, *found.rows))
+    return call("bit_and", _fits(plan, found, few), call("less_equal", work, const(UNPACKED * plan.target.lanes(found.accumulator.dtype))))
 
 
 def streamed(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW) -> Expr | None:
