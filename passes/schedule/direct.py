@@ -39,7 +39,7 @@ from ...ir.walks import postorder
 from .. import costs
 from . import roles
 from .affine import stride
-from .cost import FEW, SINGLE_AMONG, SHALLOW, STREAM_DEPTH, STREAM_TILES, UNPACKED, VECTORS, Blocking, InPlace, first_lanes
+from .cost import FEW, SHALLOW, SINGLE_AMONG, STREAM_DEPTH, STREAM_TILES, UNPACKED, VECTORS, Blocking, InPlace, first_lanes
 from .plan import Plan
 from .roles import Contraction
 from .straight import is_straight
