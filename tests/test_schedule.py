@@ -133,7 +133,7 @@ def test_what_is_read_in_place_needs_no_panels() -> None:
     variants = {name: [line for line in schedule(module(name), AVX512, Options()).kernels[0].schedule if line.startswith("variant")]
                 for name in ("gemm", "gemm_scaled", "gemm_transposed", "gemm_column_major", "dear_prologue")}  # fmt: skip
     nine = [
-        "variant N <= 8 & 64 <= K",
+        "variant N <= 8 & 64 <= K & N * 8 <= M",
         "variant 32 <= K & 7340032 <= K * M * N & (96 <= M & (K <= 512 & K * M * N <= 134217728 | M <= 768 & N <= M * 2) | 512 <= K & 48 <= M & N <= M * 4 & M * N <= 131072)",
         "variant N <= 16 & K * N <= 196608",
         "variant K <= 16",
@@ -156,7 +156,7 @@ def test_what_is_read_in_place_needs_no_panels() -> None:
             "variant",
         ],
         "gemm_column_major": [
-            "variant M <= 8 & 64 <= K",
+            "variant M <= 8 & 64 <= K & M * 8 <= N",
             "variant 32 <= K & 7340032 <= K * M * N & (96 <= N & (K <= 512 & K * M * N <= 134217728 | N <= 768 & M <= N * 2) | 512 <= K & 48 <= N & M <= N * 4 & M * N <= 131072)",
             "variant M <= 16 & K * M <= 196608",
             "variant K <= 16",
