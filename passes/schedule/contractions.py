@@ -74,10 +74,11 @@ def contract(plan: Plan) -> bool:
         if in_place(plan, found):
             if dot is None:
                 parts.add(lambda part: one_vector(part, found, block))
-                parts.add(lambda part: shallow(part, found, block))
             by_rows = parts.add(lambda part: more_rows(part, found, block, few))
-            for attempt in (fewer_rows if by_rows else direct, streamed):
-                parts.add(lambda part, attempt=attempt: attempt(part, found, block, few))
+            parts.add(lambda part: (fewer_rows if by_rows else direct)(part, found, block, few))
+            if dot is None:
+                parts.add(lambda part: shallow(part, found, block))
+            parts.add(lambda part: streamed(part, found, block, few))
         if dot is None and not in_place(plan, found):
             for blocks in (False, True):
                 parts.add(lambda part, blocks=blocks: dotted(part, found, blocks))
