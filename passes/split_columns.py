@@ -19,6 +19,8 @@ number of threads; --strict forbids it for float sums and products.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..ir.bounds import Known
 from ..ir.expr import FALSE, TRUE, ZERO, Expr, both, call, ceildiv, const, load, maximum, minimum, product, var
 from ..ir.kernel import Alloc, Buffer, Kernel, Let, Loop, Module, Stmt, Store, expressions, identity_of, map_block, statements
@@ -44,7 +46,7 @@ def split_columns(ir: Module, target: Target, options: Options) -> Module:
         if member is None or fits is FALSE:
             kernels.append(rows.kernel)
             continue
-        found, parts = _split(member, fits)
+        found, parts = _split(member, fits, [b.name for b in temps])
         kernels += found
         temps += parts
     if not temps:
@@ -71,11 +73,11 @@ def _fits(m: Member, target: Target) -> Expr:
     return both(enough, (row * sums).le(const(target.l1 // 2)), const(target.l2).le(m.axis.stop * row * read)) or TRUE
 
 
-def _split(m: Member, fits: Expr) -> tuple[list[Kernel], list[Buffer]]:
-    """The kernel that sums up the pieces, the one that puts their sums together, and what is between them."""
+def _split(m: Member, fits: Expr, others: Sequence[str]) -> tuple[list[Kernel], list[Buffer]]:
+    """The kernel that sums up the pieces, the one that puts their sums together, and what is between them, by other names than what stands between those of `others`."""
     assert m.sum is not None
     kernel = m.rows.kernel
-    names = Names((*m.rows.sizes, *m.rows.buffers, *defined(kernel.body)))
+    names = Names((*m.rows.sizes, *m.rows.buffers, *defined(kernel.body), *others))
     chunk, row = names.fresh("c"), names.fresh("r")
     length = maximum(const(CHUNK), ceildiv(m.axis.stop, CHUNK * PIECES) * CHUNK)
     count = ceildiv(m.axis.stop, length)

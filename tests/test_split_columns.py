@@ -91,3 +91,13 @@ def test_compiled() -> None:
         x[m // 2, n - 1] = np.nan
         for found, want in zip(f(x), (x.sum(0), x.max(0)), strict=True):
             np.testing.assert_array_equal(found, want, err_msg=f"{m}×{n}, seed {SEED}")
+
+
+@needs_cc
+def test_two_sums_one_after_the_other() -> None:
+    """Pieces of both stand between kernels, by names of their own."""
+    f = luminal.compile(
+        "(composite standardize ((X{f32}[M N]) -> (Y{f32}[M N])) (return (/ (- X (mean X :axis 0 :keepdims t)) (sqrt (+ 1e-5 (var X :axis 0 :keepdims t))))))"
+    )
+    x = np.random.default_rng(SEED).standard_normal((5000, 130)).astype(np.float32)
+    np.testing.assert_allclose(f(x), (x - x.mean(0)) / np.sqrt(1e-5 + x.astype(np.float64).var(0)), rtol=1e-4, atol=1e-5)

@@ -22,7 +22,7 @@ from ...ir.record import changing, replace
 from ...ir.simplify import simplify
 from . import cost, dots, roles, sliding
 from .cost import FEW, FEW_OF_TILES, FEW_WORDS, PIECE_DEPTH, SCREENED, STRIP_WORK, Blocking, blocking, tile_blocking
-from .direct import direct, fewer_rows, in_place, more_rows, streamed, tried_where
+from .direct import direct, fewer_rows, in_place, more_rows, one_vector, shallow, streamed, tried_where
 from .dotted import dotted, turned
 from .own_panels import own_panels
 from .plan import Plan
@@ -72,9 +72,13 @@ def contract(plan: Plan) -> bool:
         if dot is None:
             parts.add(lambda part: strips(part, found, block))
         if in_place(plan, found):
+            if dot is None:
+                parts.add(lambda part: one_vector(part, found, block))
             by_rows = parts.add(lambda part: more_rows(part, found, block, few))
-            for attempt in (fewer_rows if by_rows else direct, streamed):
-                parts.add(lambda part, attempt=attempt: attempt(part, found, block, few))
+            parts.add(lambda part: (fewer_rows if by_rows else direct)(part, found, block, few))
+            if dot is None:
+                parts.add(lambda part: shallow(part, found, block))
+            parts.add(lambda part: streamed(part, found, block, few))
         if dot is None and not in_place(plan, found):
             for blocks in (False, True):
                 parts.add(lambda part, blocks=blocks: dotted(part, found, blocks))

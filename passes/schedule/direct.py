@@ -39,7 +39,7 @@ from ...ir.walks import postorder
 from .. import costs
 from . import roles
 from .affine import stride
-from .cost import FEW, SINGLE_AMONG, STREAM_DEPTH, STREAM_TILES, UNPACKED, VECTORS, Blocking, InPlace, first_lanes
+from .cost import FEW, SHALLOW, SINGLE_AMONG, STREAM_DEPTH, STREAM_TILES, UNPACKED, VECTORS, Blocking, InPlace, first_lanes
 from .plan import Plan
 from .roles import Contraction
 from .straight import is_straight
@@ -85,12 +85,34 @@ def fewer_rows(plan: Plan, found: Contraction, block: Blocking, few: InPlace = F
     return tried_where(plan, over, reason, lambda: tiles(plan, found, block, shape=shape))
 
 
-def _small(plan: Plan, found: Contraction, few: InPlace) -> Expr:
+def one_vector(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
+    """The same, however much is done with it, where a vector holds all columns and their number is known at run time: panels would be half empty, and rows are read once anyway.
+
+    No tile of another width stands beside, so that what addresses want stays in registers."""
+    lanes = block.columns // VECTORS
+    if not block.wide_columns or not first_lanes(plan.target) or plan.extent(found.column) is not None:
+        return None
+    condition = both(call("less_equal", plan.loop(found.column).stop, const(lanes)), _fits(plan, found, FEW))
+    assert condition is not None
+    reason = f"one vector holds all columns: register tile {block.direct_rows}×{lanes}, nothing packed"
+    return tried_where(plan, condition, reason, lambda: tiles(plan, found, block, columns=lanes))
+
+
+def shallow(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
+    """Schedule a contraction of so short a reduction that a copy of the operands is as much work as the product, however large it is: the condition on the sizes; None (and an unchanged plan) where it never holds."""
+    condition = call("less_equal", product(plan.loop(axis).stop for axis in found.reduced), const(SHALLOW))
+    reason = f"the reduction is short, a copy of the operands would be as much work: register tile {block.direct_rows}×{block.columns}, nothing packed, threads share rows and columns"
+    return tried_where(plan, condition, reason, lambda: tiles(plan, found, block, columns=block.columns, both_ways=True))
+
+
+def _fits(plan: Plan, found: Contraction, few: InPlace) -> Expr:
     length = product(plan.loop(axis).stop for axis in (*found.reduced, found.column))
-    work = product((length, *(plan.loop(axis).stop for axis in found.rows)))
-    dtype = found.accumulator.dtype
-    fits = call("less_equal", length, const(min(plan.target.l2 * 3 // 4 // dtype.bytes, few.elements)))
-    return call("bit_and", fits, call("less_equal", work, const(UNPACKED * plan.target.lanes(dtype))))
+    return call("less_equal", length, const(min(plan.target.l2 * 3 // 4 // found.accumulator.dtype.bytes, few.elements)))
+
+
+def _small(plan: Plan, found: Contraction, few: InPlace) -> Expr:
+    work = product(plan.loop(axis).stop for axis in (*found.reduced, found.column, *found.rows))
+    return call("bit_and", _fits(plan, found, few), call("less_equal", work, const(UNPACKED * plan.target.lanes(found.accumulator.dtype))))
 
 
 def streamed(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW) -> Expr | None:
@@ -161,10 +183,13 @@ def _comes_out(plan: Plan, column: str, shape: _Shape) -> Expr:
     return call("bit_or", call("less_equal", columns, const(lanes)), call("less_equal", const(lanes), mod(columns + (width - 1), const(width))))
 
 
-def tiles(plan: Plan, found: Contraction, block: Blocking, clamps: bool = False, shape: _Shape | None = None) -> None:
+def tiles(
+    plan: Plan, found: Contraction, block: Blocking, clamps: bool = False, shape: _Shape | None = None, columns: int = 0, both_ways: bool = False
+) -> None:
     """Register tiles of operands that are read where they lie.  StepError.
 
-    `clamps`: tiles that are whole have code of their own, which keeps no row from running over the end.  `shape`: of the tiles, where the sizes are to decide that."""
+    `clamps`: tiles that are whole have code of their own, which keeps no row from running over the end.  `shape`: of the tiles, where the sizes are to decide that.
+    `columns`: of tiles that are all of one width.  `both_ways`: threads share columns too."""
     order = (*found.batch, *found.rows, found.column)
     if roles.shape(plan.kernel).axes != order:
         plan.do("reorder", *order)
@@ -173,7 +198,7 @@ def tiles(plan: Plan, found: Contraction, block: Blocking, clamps: bool = False,
     height, width = plan.extent(row), plan.extent(column)
     guarded = [b for b in found.column_operands if _is_guarded(plan, b, column)]
     nest = _Nest(plan, found.accumulator.name, found.reduced, f"{row}.1", column)
-    if block.wide_columns and not guarded and (width is None or width > block.columns):
+    if not columns and block.wide_columns and not guarded and (width is None or width > block.columns):
         wide, narrow = _shapes(plan, block)
         if shape is None:
             shape = (
@@ -184,11 +209,14 @@ def tiles(plan: Plan, found: Contraction, block: Blocking, clamps: bool = False,
     elif shape is not None:
         raise StepError("no tile of columns is wide")
     else:
-        columns = block.columns if width is None or width > block.columns // 2 else block.columns // 2
-        plan.do("split", column, columns, tail="pad")
+        most = columns or block.columns
+        plan.do("split", column, most if width is None or width > most // 2 else most // 2, tail="pad")
         plan.do("split", row, block.direct_rows if height is None else max(1, min(block.direct_rows, height)), tail="clamp")
-        nest.tile(guarded, clamps)
-    plan.do("parallel", plan.collapsed((*outer, f"{row}.0")))
+        if columns:
+            nest.whole_apart(guarded, rows_alone=not both_ways)
+        else:
+            nest.tile(guarded, clamps)
+    plan.do("parallel", plan.collapsed((*outer, f"{row}.0", *((f"{column}.0",) if both_ways else ()))))
 
 
 def _by_widths(nest: _Nest, shape: _Shape, guarded: list[str], clamps: bool) -> None:
@@ -248,10 +276,25 @@ class _Nest:
         return _Nest(plan, accumulator, tuple(x.axis for x in all_loops(body) if x.kind == "reduce"), row, column)
 
     def tile(self, guarded: list[str], clamps: bool, border: bool = False) -> None:
-        plan, row, column = self.plan, self.row, self.column
-        plan.do("reorder", f"{column}.0", row, f"{column}.1")
-        plan.do("expand", self.accumulator, row, f"{column}.1")
-        plan.do("fission", row, f"{column}.1")
+        self.plan.do("reorder", f"{self.column}.0", self.row, f"{self.column}.1")
+        self.in_registers(f"{self.column}.1", guarded, clamps, border)
+
+    def whole_apart(self, guarded: list[str], *, rows_alone: bool) -> None:
+        """The same, tiles of whole rows (and, without `rows_alone`, whole columns) by code of their own: their rows are neither asked for nor kept from running over the end."""
+        plan, row, outer, inner = self.plan, self.row, f"{self.column}.0", f"{self.column}.1"
+        plan.do("reorder", outer, row, inner)
+        axes = (outer, row) if rows_alone else (row, inner)
+        before = plan.kernel
+        if not plan.tried("interior", *axes, clamps=1, guards=1):
+            copied = plan.added(before)[1 if rows_alone else 0 :]
+            _Nest.of(plan, copied[0], copied[1]).in_registers(copied[1], guarded, clamps=False, border=True)
+        self.in_registers(inner, guarded, clamps=False, border=True)
+
+    def in_registers(self, column: str, guarded: list[str], clamps: bool, border: bool) -> None:
+        """The tile in whose rows the loop over a vector's columns stands."""
+        plan, row = self.plan, self.row
+        plan.do("expand", self.accumulator, row, column)
+        plan.do("fission", row, column)
         tile = RegisterTile(plan, self.accumulator, row, column, self.reduced[0])
         r, c = plan.summing(self.accumulator, self.reduced[0], 2)
         plan.do("reorder", *self.reduced, r, c)

@@ -58,9 +58,9 @@ def turned(plan: Plan, found: Contraction) -> Expr | None:
     body = find(plan.kernel, deep).body
     if any(stride(a, deep) != 1 for b, a in _reading(plan, body) if b != buffer and deep in a.names):
         return None
-    few, long = (
-        call("less_equal", a, b) for a, b in ((plan.loop(row).stop, const(cost.DOTTED_ROWS)), (const(cost.TURNED_DEPTH), plan.loop(deep).stop))
-    )
+    count, depth, rows = (plan.loop(axis).stop for axis in (row, deep, found.rows[0]))
+    limits = ((count, const(cost.DOTTED_ROWS)), (const(cost.TURNED_DEPTH), depth), (count * cost.TURNED_ROWS, rows))
+    few = both(*(call("less_equal", a, b) for a, b in limits))
 
     def steps() -> None:
         earlier = plan.kernel
@@ -69,7 +69,7 @@ def turned(plan: Plan, found: Contraction) -> Expr | None:
             plan.do("serial", axis)
         _tiles(plan, other, row, deep, width, False, few=True)
 
-    return tried_where(plan, both(few, long) or TRUE, "few columns: they are turned over, and rows are read along the reduction as they lie", steps)
+    return tried_where(plan, few or TRUE, "few columns: they are turned over, and rows are read along the reduction as they lie", steps)
 
 
 def _reading(plan: Plan, body: Block) -> list[tuple[str, Expr]]:

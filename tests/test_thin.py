@@ -1,0 +1,52 @@
+"""Thin products: columns that one vector holds, and reductions so short that nothing is worth a copy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from luminal.ir.interpret.kernel import run
+from luminal.ir.target import Options, Target
+from luminal.passes.schedule import schedule
+from luminal.passes.schedule.cost import SHALLOW
+from luminal.passes.schedule.variants import parts_of
+from scheduling import arrays, module
+
+# Vectors of 16 floats.
+AVX512 = Target("clang", "avx512", "avx512", vector_bytes=64, vector_registers=32, l1=48 << 10, l2=1 << 20, cores=2, threads=True)
+NAMES = ["gemm", "gemm_f64", "gemm_scaled", "gemm_column_major", "matmul_bias"]
+
+
+def steps(name: str, condition: str) -> tuple[str, ...]:
+    """Of the variant under this condition."""
+    m = module(name)
+    (found,) = (k.schedule for c, k in parts_of(schedule(m, AVX512, Options()).kernels[0], m.kernels[0]) if str(c).startswith(condition))
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "sizes", [(1, 1, 1), (7, 5, 9), (8, 16, 3), (17, 16, 70), (33, 3, 5), (16, 33, SHALLOW), (9, 64, 4), (25, 70, 1), (3, 200, 2)], ids=str
+)
+def test_meaning(name: str, sizes: tuple[int, int, int]) -> None:
+    """Whole tiles, what is left over of rows and of columns, and less than one tile; without a race."""
+    m, bound = module(name), dict(zip("MNK", sizes, strict=True))
+    after = schedule(m, AVX512, Options())
+    start = arrays(m, bound, np.random.default_rng(0))
+    expected, found = ({n: a.copy() for n, a in start.items()} for _ in range(2))
+    assert run(m, expected, bound, exact=True) == 0
+    assert run(after, found, bound, exact=True, check=True, seed=1) == 0
+    np.testing.assert_allclose(found["C"], expected["C"], rtol=1e-9, atol=1e-9)
+
+
+def test_one_vector_of_columns_has_loops_of_its_own() -> None:
+    """Tiles of whole rows stand apart, and no tile is wider than a vector."""
+    found = steps("gemm", "N <= 16")
+    assert {"split j 16 tail=pad", "interior j.0 i.1 clamps=1 guards=1", "parallel i.0"} <= {*found}
+    assert not any(line.startswith(("stage", "short")) for line in found)
+
+
+def test_a_short_reduction_packs_nothing() -> None:
+    """Threads share rows and columns, so that few rows of many columns are shared too."""
+    found = steps("gemm", f"K <= {SHALLOW}")
+    assert found[-1] == "parallel i.0_j.0"
+    assert not any(line.startswith("stage") for line in found)
