@@ -115,7 +115,7 @@ def test_the_next_long_row_comes_no_nearer_than_the_second_cache() -> None:
 
 
 def test_rows_that_take_turns_go_past_the_caches_in_whole_lines() -> None:
-    """Half a line now and half later would go to memory twice: a transposition of 4100² took 17 times as long as one of 4096²."""
+    """Half a line now and half later would go to memory twice: a transposition of 4100² took 13 times as long as one of 4096²."""
 
     def source(shape: str, code: str = "(transpose X)", out: str = "") -> str:
         text = f"(composite turned ((X{{f32}}[{shape}]) -> (Y{{f32}}[{out or ' '.join(reversed(shape.split()))}])) (return {code}))"

@@ -30,13 +30,13 @@ DIRECT_ROWS = 8  # of a tile without packing: two vectors side by side fill the 
 # Multiply-adds for each lane of a vector up to which a product that is packed takes longer than one read where it lies: copies go from one thread's cache to another's and wait for each other.
 # (Golden Cove, two threads, f32: 128³ 2.2 × and 192³ 1.5 × as long packed, 256³ 0.9, 300³ 0.7, 512³ 0.35; rows read where they lie are strided, and lines of arrays that NumPy made are split.)
 UNPACKED = 1 << 19
-SHALLOW = 16  # of a reduction up to which nothing is packed (two threads, f32, against panels: 4096×4096×4 1.4, ×16 1.4, 100000×64×5 2.3, 100000×64×16 2.0, 7×100000×5 1.8, 1000×1000×16 1.0 × as fast)
+SHALLOW = 16  # of a reduction up to which nothing is packed (two threads, f32, against panels: 4096×4096×4 1.8, 100000×64×5 1.6, 7×100000×5 2.1, 1000×1000×16 1.2 × as fast)
 DOTTED_DEPTH = 1024  # of their reduction at a time: what rows and columns hold of it is in the first cache
 DOTTED_ROWS = 8  # rows for which columns that lie along the reduction are read as they lie, from one end to the other
 TURNED_DEPTH = (
     64  # elements of a reduction from which on few columns are turned over for it: with fewer, the sums of lanes cost more than lanes that stay empty
 )
-# And rows for each of these columns: with fewer, turning them over takes longer than lanes that stay empty.  (Two threads, f32, in place against turned over: 5×7×100000 2.4, 16×7×10000 3.4, 32×7×1000 1.45, 16×4×1000 1.1,
+# And rows for each of these columns: with fewer, turning them over takes longer than lanes that stay empty.  (Two threads, f32, in place against turned over: 5×7×100000 1.7, 16×7×10000 2.1, 32×7×1000 1.45, 16×4×1000 1.1,
 # 16×2×1000 0.8, 64×2×1000 0.45, 256×4×1000 0.65, 2000×8×1000 0.6 × as fast.)
 TURNED_ROWS = 8
 DOTTED_BLOCKED = 16  # and rows for which they are read so in blocks; with more they are packed

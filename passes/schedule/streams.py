@@ -12,7 +12,7 @@ from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import substitute
 from .affine import divides, inside, minus, stride
-from .tree import Facts, StepError, all_loops, around, copy, find, fresh, names_taken, reads, replace_loop
+from .tree import Facts, StepError, all_loops, around, copy, find, fresh, names_taken, path_to, reads, replace_loop
 
 
 def stream_store(kernel: Kernel, facts: Facts, buffer: str, least: int = 0) -> Kernel:
@@ -35,12 +35,7 @@ def stream_store(kernel: Kernel, facts: Facts, buffer: str, least: int = 0) -> K
     condition = large(facts, buffer, least)
     if condition is FALSE:
         raise StepError(f"stream_store: `{buffer}` never has {least} bytes")
-    paths: dict[int, list[Loop]] = {id(s): [] for s in stores}
-    for loop in all_loops(kernel):
-        for s in statements(loop.body):
-            if id(s) in paths:
-                paths[id(s)].append(loop)
-    conditions = {id(s): _whole(facts, s, paths[id(s)], condition) for s in stores}
+    conditions = {id(s): _whole(facts, s, path_to(kernel.body, lambda t, s=s: t is s), condition) for s in stores}
     if all(c is FALSE for c in conditions.values()):
         raise StepError(f"stream_store: half a line of `{buffer}` at a time")
 
@@ -51,9 +46,10 @@ def stream_store(kernel: Kernel, facts: Facts, buffer: str, least: int = 0) -> K
     return kernel.with_body(map_block(kernel.body, one))
 
 
-def _whole(facts: Facts, store: Store, path: Sequence[Loop], condition: Expr) -> Expr:
+def _whole(facts: Facts, store: Store, around_it: Sequence[Stmt], condition: Expr) -> Expr:
     """The condition, and that rows begin at lines where a loop goes from row to row inside of one that moves on in a row."""
     held = facts.buffers[store.buffer]
+    path = [s for s in around_it if isinstance(s, Loop)]
     address = held.address(store.index)
     for k, loop in enumerate(path):
         row = _step(address, loop)

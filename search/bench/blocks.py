@@ -66,7 +66,7 @@ def compare(contenders: Mapping[str, Contender], method: Method, pace: Pace | No
         enough = done >= method.blocks and len(next(iter(counting.values()))) >= method.blocks and even(minima(counting))
         if done >= method.blocks and (enough or time.perf_counter() - began >= method.patience):
             break
-        for name in contenders if done < method.blocks else near(made):
+        for name in contenders if done < method.blocks else near(minima(made)):
             made[name].append(least_disturbed(contenders[name], method, pace, began + method.patience))
     return alike(made, pace)
 
@@ -75,11 +75,10 @@ def minima(blocks: Mapping[str, list[Block]]) -> dict[str, list[float]]:
     return {name: [b.seconds for b in found] for name, found in blocks.items()}
 
 
-def near(made: Mapping[str, list[Block]]) -> list[str]:
+def near(minima: Mapping[str, list[float]]) -> list[str]:
     """The first one, and whom more blocks could bring before it."""
-    times = {name: typical([b.seconds for b in found]) for name, found in made.items()}
-    first = next(iter(times.values()))
-    return [name for name, seconds in times.items() if seconds <= BEHIND * first]
+    first = typical(next(iter(minima.values())))
+    return [name for name, found in minima.items() if typical(found) <= BEHIND * first]
 
 
 def alike(made: Mapping[str, list[Block]], pace: Pace | None) -> dict[str, list[Block]]:
@@ -87,7 +86,7 @@ def alike(made: Mapping[str, list[Block]], pace: Pace | None) -> dict[str, list[
     every = {name: list(found) for name, found in made.items()}
     if pace is None or not all(every.values()):
         return every
-    close = near(every)
+    close = near(minima(every))
     fewest = min(len(every[name]) for name in close)
     lost = {name: [pace.lost(b.pace) for b in found] for name, found in every.items()}
     for least in sorted({x for name in close for x in lost[name]}):
@@ -161,8 +160,7 @@ def middle(values: list[float]) -> float:
 
 def even(minima: Mapping[str, list[float]]) -> bool:
     """Whether more blocks would say the same of all that are near the first.  Of one block nothing is known, and nothing more is asked for."""
-    first = typical(next(iter(minima.values())))
-    return all(len(found) == 1 or spread(found) <= EVEN for found in minima.values() if typical(found) <= BEHIND * first)
+    return all(len(minima[name]) == 1 or spread(minima[name]) <= EVEN for name in near(minima))
 
 
 def ratio(ours: list[float], theirs: list[float]) -> tuple[float, float]:
