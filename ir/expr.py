@@ -70,6 +70,7 @@ class Expr:
         "is_const",
         "is_position",
         "key",
+        "kinds",
         "names",
         "op",
         "order",
@@ -85,6 +86,7 @@ class Expr:
     is_position: bool  # an i64 or bool expression of sizes, variables and positions alone: no values, which wrap
     names: frozenset[str]  # of all sizes, variables, loops (in `first` and `last`), buffers (in `to_line`) and positions ("$k" for axis k) in it
     buffers: frozenset[str]  # that it loads from
+    kinds: int  # which of the operators that passes look for stand in it, so that few are walked to find one (bits: DIVIDES, CHOOSES, …)
     # what `polynomial.py` and `postorder` remember of it, None before it was asked: a map beside the nodes would cost more than most answers
     key: str | None
     order: tuple[Expr, ...] | None  # of `postorder`, where it is short
@@ -156,6 +158,15 @@ _NAMED = frozenset({"size", "var", "first", "last", "to_line"})
 _LOADS = frozenset({"load", "vload", "gather"})
 _NO_POSITIONS = frozenset({"load", "bitcast", "null", "ins"})
 
+# Kinds of operators: floordiv and mod; where; bit_or; gather; vload of some lanes; functions that take long; first and last.
+DIVIDES, CHOOSES, MERGES, GATHERS, PARTIAL, LONG, ENDS = 1, 2, 4, 8, 16, 32, 64
+FUNCTIONS = frozenset({
+    "exp", "exp2", "expm1", "log", "log2", "log1p", "pow", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf",
+})  # those that take long  # fmt: skip
+_KINDS = dict.fromkeys(FUNCTIONS, LONG) | {
+    "floordiv": DIVIDES, "mod": DIVIDES, "where": CHOOSES, "bit_or": MERGES, "gather": GATHERS, "first": ENDS, "last": ENDS,
+}  # fmt: skip
+
 
 def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -> Expr:
     """The one expression with these parts.  No folding happens here."""
@@ -171,9 +182,11 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -
     found.key = found.poly = found.order = None
     found.typed = found.canonical = False
     position = (dtype is INDEX or dtype is bool_) and op not in _NO_POSITIONS
+    kinds = _KINDS.get(op, 0) if op != "vload" or len(args) == 1 else PARTIAL
     if args:
         names = buffers = _NO_NAMES
         for a in args:
+            kinds |= a.kinds
             if not a.is_position:
                 position = False
             # nearly always one set holds the other: expressions share it
@@ -184,7 +197,7 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -
     else:
         names = frozenset((str(attr),)) if op in _NAMED else frozenset((f"${attr}",)) if op == "axis" else _NO_NAMES
         buffers = _NO_NAMES
-    found.names, found.is_position = names, position
+    found.names, found.is_position, found.kinds = names, position, kinds
     found.buffers = buffers | {str(attr)} if op in _LOADS else buffers
     _interned[key] = ref(found)
     if len(_interned) > _room:

@@ -43,7 +43,7 @@ from typing import Any
 
 from .dtypes import DType, bool_
 from .errors import NOWHERE, Span
-from .expr import ONE, ZERO, Expr, const, product
+from .expr import ONE, ZERO, Expr, add, const, mul, product
 from .graph import Port, Shape, Size
 from .primops import COMBINERS
 from .record import record, replace
@@ -87,7 +87,7 @@ class Buffer:
         """The flat position (in elements) of a logical index."""
         result = ZERO
         for k, e in enumerate(index):
-            result = result + e * self.stride(k)
+            result = add(result, mul(e, self.stride(k)))
         return result
 
     @property
@@ -244,8 +244,8 @@ class Module:
 
 
 def _listing_what_it_touches(kernel: Kernel) -> Kernel:
-    used = written(kernel.body).union(*(e.buffers for s in statements(kernel.body) for e in expressions(s)))
-    buffers = tuple(b for b in kernel.buffers if b in used)
+    used = written(kernel.body).union(*[e.buffers for s in statements(kernel.body) for e in expressions(s)])
+    buffers = tuple([b for b in kernel.buffers if b in used])
     return kernel if buffers == kernel.buffers else replace(kernel, buffers=buffers)
 
 
@@ -329,46 +329,52 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
             return ()
 
 
-def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
-    """The block with every expression replaced; statements keep their order and their spans, one in which nothing changes stays the same object."""
+_AS_THEY_ARE: Mapping[str, str] = {}
 
-    def several(exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return tuple([change(e) for e in exprs])
+
+def map_expressions(block: Block, change: Callable[[Expr], Expr], names: Mapping[str, str] = _AS_THEY_ARE) -> Block:
+    """The block with every expression replaced; statements keep their order and their spans, one in which nothing changes stays the same object.  What statements
+    name themselves (axes, lets, buffers) is called by what `names` says."""
 
     def one(s: Stmt) -> Stmt:
         match s:
             case Store():
-                index, value = several(s.index), change(s.value)
+                buffer, index, value = names.get(s.buffer, s.buffer), tuple(map(change, s.index)), change(s.value)
                 stream = None if s.stream is None else change(s.stream)
-                same = index == s.index and value is s.value and stream is s.stream
-                return s if same else Store(s.buffer, index, value, s.combiner, s.span, stream)
+                same = buffer is s.buffer and index == s.index and value is s.value and stream is s.stream
+                return s if same else Store(buffer, index, value, s.combiner, s.span, stream)
             case Loop():
-                start, stop, step, body = change(s.start), change(s.stop), change(s.step), map_expressions(s.body, change)
-                same = body is s.body and start is s.start and stop is s.stop and step is s.step
-                return s if same else Loop(s.axis, start, stop, body, s.kind, step, s.span)
+                axis, start, stop, step, body = names.get(s.axis, s.axis), change(s.start), change(s.stop), change(s.step), walk(s.body)
+                same = body is s.body and axis is s.axis and start is s.start and stop is s.stop and step is s.step
+                return s if same else Loop(axis, start, stop, body, s.kind, step, s.span)
             case Let():
-                value = change(s.value)
-                return s if value is s.value else Let(s.name, value)
+                name, value = names.get(s.name, s.name), change(s.value)
+                return s if name is s.name and value is s.value else Let(name, value)
             case Alloc():
                 b = s.buffer
-                shape, strides = several(b.shape), several(b.strides)
-                return s if shape == b.shape and strides == b.strides else Alloc(replace(b, shape=shape, strides=strides))
+                name, shape, strides = names.get(b.name, b.name), tuple(map(change, b.shape)), tuple(map(change, b.strides))
+                return (
+                    s if name is b.name and shape == b.shape and strides == b.strides else Alloc(replace(b, name=name, shape=shape, strides=strides))
+                )
             case If():
-                condition, body, orelse = change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change)
+                condition, body, orelse = change(s.condition), walk(s.body), walk(s.orelse)
                 return s if condition is s.condition and body is s.body and orelse is s.orelse else If(condition, body, orelse)
             case While():
-                return While(change(s.condition), map_expressions(s.body, change), None if s.limit is None else change(s.limit))
+                return While(change(s.condition), walk(s.body), None if s.limit is None else change(s.limit))
             case Region():
-                return with_body(s, map_expressions(s.body, change))
+                return with_body(s, walk(s.body))
             case Check():
                 return replace(s, condition=change(s.condition))
             case Prefetch():
-                return replace(s, index=several(s.index), ahead=change(s.ahead))
+                return replace(s, buffer=names.get(s.buffer, s.buffer), index=tuple(map(change, s.index)), ahead=change(s.ahead))
             case _:
                 return s
 
-    changed = [one(s) for s in block]
-    return block if all(map(is_, changed, block)) else tuple(changed)
+    def walk(block: Block) -> Block:
+        changed = [one(s) for s in block]
+        return block if all(map(is_, changed, block)) else tuple(changed)
+
+    return walk(block)
 
 
 def substitute_block(block: Block, mapping: Mapping[Expr, Expr]) -> Block:

@@ -282,6 +282,15 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
             return ()
 
 
+def kinds_in(block: Block) -> int:
+    """The kinds of operators that stand in it (`Expr.kinds`)."""
+    found = 0
+    for s in statements(block):
+        for e in expressions(s):
+            found |= e.kinds
+    return found
+
+
 def stored(stmt: Stmt) -> str | None:
     """The buffer that a statement writes."""
     return stmt.buffer if isinstance(stmt, (StoreTo, Multiply)) else None
@@ -315,17 +324,17 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
             case Scratch():
                 return replace(s, count=change(s.count))
             case For():
-                serial_if, body = optional(s.serial_if), map_expressions(s.body, change)
+                serial_if, body = optional(s.serial_if), walk(s.body)
                 start, stop, step = change(s.start), change(s.stop), change(s.step)
                 same = body is s.body and start is s.start and stop is s.stop and step is s.step and serial_if is s.serial_if
                 return s if same else For(s.var, start, stop, body, step, s.pragma, serial_if, s.end, s.times)
             case If():
-                condition, body, orelse = change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change)
+                condition, body, orelse = change(s.condition), walk(s.body), walk(s.orelse)
                 return s if condition is s.condition and body is s.body and orelse is s.orelse else If(condition, body, orelse)
             case While():
-                return While(change(s.condition), map_expressions(s.body, change))
+                return While(change(s.condition), walk(s.body))
             case Region():
-                body, serial_if = map_expressions(s.body, change), optional(s.serial_if)
+                body, serial_if = walk(s.body), optional(s.serial_if)
                 return s if body is s.body and serial_if is s.serial_if else Region(body, serial_if)
             case Prefetch():
                 return replace(s, address=change(s.address))
@@ -338,8 +347,11 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
             case _:
                 return s
 
-    changed = [one(s) for s in block]
-    return block if all(map(is_, changed, block)) else tuple(changed)
+    def walk(block: Block) -> Block:
+        changed = [one(s) for s in block]
+        return block if all(map(is_, changed, block)) else tuple(changed)
+
+    return walk(block)
 
 
 def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:

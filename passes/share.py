@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import Counter
 
 from ..ir.dtypes import INDEX
-from ..ir.expr import Expr, var
-from ..ir.program import Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, expressions, map_expressions, with_body
+from ..ir.expr import CHOOSES, Expr, var
+from ..ir.program import Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, expressions, kinds_in, map_expressions, with_body
 from ..ir.walks import always, is_lazy, postorder, substitute, substitution
 from .lower.names import Names
 
@@ -50,8 +50,9 @@ def share(block: Block, fresh: Temporaries) -> Block:
         if isinstance(s, (Assign, StoreTo, Define)):
             run.append(s)
             continue
-        result.extend(_run(run, fresh))
-        run = []
+        if run:
+            result.extend(_run(run, fresh))
+            run = []
         match s:
             case For() | While() | Region():
                 result.append(with_body(s, share(s.body, fresh)))
@@ -59,8 +60,7 @@ def share(block: Block, fresh: Temporaries) -> Block:
                 result.append(If(s.condition, share(s.body, fresh), share(s.orelse, fresh)))
             case _:
                 result.append(s)
-    result.extend(_run(run, fresh))
-    return tuple(result)
+    return (*result, *_run(run, fresh)) if run else tuple(result)
 
 
 def _run(run: list[Stmt], fresh: Temporaries) -> Block:
@@ -135,7 +135,7 @@ class _Plan:
                 self._uses[key] = self._uses.get(key, 0) + 1
             counted.update(keys.values())
             self._keys.append(keys)
-        self._certain = not any(is_lazy(n) for order in self.orders for n in order)
+        self._certain = not kinds_in(tuple(run)) & CHOOSES or not any(is_lazy(n) for order in self.orders for n in order)
         if self._certain:
             return
         for s, keys in zip(run, self._keys, strict=True):
@@ -157,7 +157,7 @@ class _Plan:
 def _unfolded(s: Stmt, fresh: Temporaries) -> Block:
     """The statement, its choices written as `if` where it would print the same loads many times."""
     roots = expressions(s)
-    if not any(is_lazy(n) for n in postorder(*roots)):
+    if not kinds_in((s,)) & CHOOSES or not any(is_lazy(n) for n in postorder(*roots)):
         return (s,)
     printed: dict[Expr, int] = {}
     for n in postorder(*roots):

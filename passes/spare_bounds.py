@@ -21,10 +21,10 @@ from collections import Counter
 from operator import is_
 
 from ..ir.dtypes import f32
-from ..ir.expr import Expr, broadcast, const, make
+from ..ir.expr import LONG, Expr, broadcast, const, make
 from ..ir.float_ranges import ANY, Range, float_range
 from ..ir.instructions import EXP_INSIDE, INSIDE, MANY, PLUS_EXP, SUM_EXP, WEIGHT
-from ..ir.program import Array, Assign, Call, Define, Function, Multiply, Program, StoreTo, expressions, map_expressions, named, statements
+from ..ir.program import Array, Assign, Call, Define, Function, Multiply, Program, StoreTo, expressions, kinds_in, map_expressions, named, statements
 from ..ir.record import replace
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, rewrite
@@ -40,6 +40,8 @@ def spare_bounds(program: Program, target: Target, options: Options) -> Program:
 
 
 def _function(f: Function, target: Target) -> Function:
+    if not kinds_in(f.body) & LONG:
+        return f
     values = [e for s in statements(f.body) for e in expressions(s) if not e.is_position]  # no position holds an exponential
     if not any(n.op == "exp" and n.dtype.lanes > 1 for n in postorder(*values)):
         return f

@@ -20,7 +20,7 @@ from functools import cached_property
 from operator import is_
 
 from ..ir.dtypes import INDEX
-from ..ir.expr import ONE, Expr, var
+from ..ir.expr import FUNCTIONS, GATHERS, LONG, ONE, PARTIAL, Expr, var
 from ..ir.polynomial import poly
 from ..ir.program import (
     Array,
@@ -37,6 +37,7 @@ from ..ir.program import (
     StoreTo,
     While,
     expressions,
+    kinds_in,
     statements,
     with_body,
 )
@@ -51,10 +52,7 @@ TILE = 512  # operations of two iterations of a register tile
 VECTOR = 2  # operations of one on vectors, which is often a function
 FUNCTION = 24  # of a function that is none of the machine's
 MASKED = 16  # of what has some lanes: a loop over such is what another leaves over, of few iterations
-_MEMORY = frozenset({"gather", "gather_if", "load_if"})
-_FUNCTIONS = _MEMORY | frozenset({
-    "exp", "exp2", "expm1", "log", "log2", "log1p", "pow", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf",
-})  # fmt: skip
+_FUNCTIONS = FUNCTIONS | {"gather"}
 
 
 def unroll(program: Program, target: Target, options: Options) -> Program:
@@ -73,15 +71,18 @@ class _Marking:
     @cached_property
     def products(self) -> bool:
         """Whether no functions stand between them."""
-        return not any(n.op in _FUNCTIONS - _MEMORY for s in statements(self.body) for n in postorder(*expressions(s)))
+        return not kinds_in(self.body) & LONG
 
     def block(self, block: Block) -> tuple[Block, int | None]:
         """The block with its loops marked, and how many operations it is; None where a loop is left in it, or what is not to stand twice."""
         sums = {s.name for s in block if isinstance(s, Array) and s.space == "register"}
-        found = [self._statement(s, sums) for s in block]
-        body = tuple(s for s, _ in found)
-        sizes = [size for _, size in found if size is not None]
-        return block if all(map(is_, body, block)) else body, sum(sizes) if len(sizes) == len(found) else None
+        body: list[Stmt] = []
+        total: int | None = 0
+        for s in block:
+            s, size = self._statement(s, sums)
+            body.append(s)
+            total = None if size is None or total is None else total + size
+        return block if all(map(is_, body, block)) else tuple(body), total
 
     def _statement(self, s: Stmt, sums: Set[str]) -> tuple[Stmt, int | None]:
         """`sums`: the arrays in registers that the block around it has."""
@@ -99,7 +100,7 @@ class _Marking:
                 return changed, None if size is None or other is None else self._operations(s) + size + other
             case StoreTo():
                 stored = MASKED if s.count is not None else 0 if s.buffer in self.registers else _lanes(s.value)
-                return s, self._operations(replace(s, stream=None)) + stored
+                return s, self._operations(s if s.stream is None else replace(s, stream=None)) + stored
             case Define() | Assign():
                 return s, self._operations(s)
             case Array():
@@ -131,12 +132,12 @@ class _Marking:
     def _adds(self, s: StoreTo) -> bool:
         """a = a + x · y, or what an instruction adds to a, of whole vectors."""
         kept = [n for n in s.value.args if n.op == "load" and n.attr == s.buffer and n.args[0] is s.address]
-        whole = not any(n.op in _FUNCTIONS or (n.op in ("load", "vload") and len(n.args) > 1) for n in postorder(s.value))
+        whole = not s.value.kinds & (LONG | GATHERS | PARTIAL)
         return s.value.op in ("add", "ins") and s.value.dtype.lanes > 1 and bool(kept) and whole
 
     def _operations(self, s: Stmt) -> int:
         """Addresses go along with loads and stores."""
-        return sum(self._cost(n) for n in postorder(*expressions(s)) if n.args and (n.dtype is not INDEX or n.op == "load"))
+        return sum([self._cost(n) for n in postorder(*expressions(s)) if n.args and (n.dtype is not INDEX or n.op == "load")])
 
     def _cost(self, n: Expr) -> int:
         if n.op in _FUNCTIONS:

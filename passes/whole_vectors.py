@@ -10,7 +10,7 @@ A masked load takes a place where multiply-adds run, beside that of a load (Gold
 from __future__ import annotations
 
 from ..ir.bounds import Known
-from ..ir.expr import ONE, ZERO, Expr, const, var, vload
+from ..ir.expr import ONE, PARTIAL, ZERO, Expr, const, var, vload
 from ..ir.program import Assign, Block, For, If, StoreTo, expressions, map_expressions, statements
 from ..ir.record import replace
 from ..ir.simplify import prove_le
@@ -43,7 +43,14 @@ def whole_vectors(s: For, known: Known) -> Block | None:
 
 def _counts(body: Block) -> list[tuple[Expr, int]]:
     """How many lanes are loaded and stored, of how many; loads without their first lanes are masked whatever is known."""
-    found = {(n.args[1], n.dtype.lanes): None for s in statements(body) for n in postorder(*expressions(s)) if _first_lanes(n)}
+    found = {
+        (n.args[1], n.dtype.lanes): None
+        for s in statements(body)
+        for e in expressions(s)
+        if e.kinds & PARTIAL
+        for n in postorder(e)
+        if _first_lanes(n)
+    }
     found |= {(s.count, s.value.dtype.lanes): None for s in statements(body) if isinstance(s, StoreTo) and s.count is not None}
     return list(found)
 

@@ -13,7 +13,7 @@ from ...ir import polynomial as pl
 from ...ir import program as p
 from ...ir.dtypes import INDEX
 from ...ir.errors import CompilerBug, Unsupported
-from ...ir.expr import FALSE, ONE, ZERO, Expr, call, load, make, total, var, where
+from ...ir.expr import CHOOSES, FALSE, ONE, ZERO, Expr, call, load, make, total, var, where
 from ...ir.instructions import ACCUMULATES
 from ...ir.primops import COMBINERS
 from ...ir.record import replace
@@ -103,11 +103,19 @@ class Flattener:
         self._variables: set[str] = set()  # names whose value changes
         self._lanes: frozenset[str] = frozenset()  # inside a vector loop: its axis and what its body names
         self._team: list[p.Stmt] | None = None  # inside a region: the shared memory that is to stand before it
+        self.loops: set[str] = set()  # the kinds of loops that were met
+        self.kinds = 0  # the operators in what is stored and named
+        self.checks = False  # whether there were any
 
     def block(self, block: k.Block, scope: Scope) -> p.Block:
-        scope = scope.copy()
+        return self.inside(block, scope.copy())
+
+    def inside(self, block: k.Block, scope: Scope) -> p.Block:
+        """A block in a scope of its own."""
         result: list[p.Stmt] = []
         for s in block:
+            if isinstance(s, (k.Store, k.Let)):
+                self.kinds |= s.value.kinds
             if isinstance(s, (k.Store, k.Let)) and self._lanes:
                 lets, s = self.eager(s, scope, block)
                 result.extend(lets)
@@ -121,7 +129,9 @@ class Flattener:
 
     def eager(self, s: k.Store | k.Let, scope: Scope, block: k.Block) -> tuple[p.Block, k.Store | k.Let]:
         """In a vector loop: guarded loads that are sure to be inside their buffer come before the statement, so that a choice lane by lane is no branch."""
-        choices = [n for n in postorder(s.value) if n.op == "where" and not self._lanes.isdisjoint(n.args[0].names)]
+        choices = (
+            [n for n in postorder(s.value) if n.op == "where" and not self._lanes.isdisjoint(n.args[0].names)] if s.value.kinds & CHOOSES else []
+        )
         guarded = dict.fromkeys(n for c in choices for n in postorder(c.args[1], c.args[2]) if n.op == "load" and n.args)
         if not guarded:
             return (), s
@@ -162,12 +172,14 @@ class Flattener:
                 place = scope.places[s.buffer]
                 return (p.Prefetch(place.name, place.buffer.address(tuple(map(scope.flat, s.index))) + scope.flat(s.ahead), s.cache),)
             case k.Check():
+                self.checks = True
                 return (p.If(call("bit_not", scope.flat(s.condition)), (p.Fail(s.code),)),)
 
     def loop(self, s: k.Loop, scope: Scope) -> p.Block:
         """The bounds are taken once, before the first trip: what the body could change of them is kept in a `let`."""
         before: list[p.Stmt] = []
-        bounds = [scope.flat(e) for e in (s.start, s.stop, s.step)]
+        self.loops.add(s.kind)
+        bounds = [e if e.is_const else scope.flat(e) for e in (s.start, s.stop, s.step)]
         for place, bound in enumerate(bounds):
             if bound.buffers or not self._variables.isdisjoint(bound.names):
                 bounds[place] = var(self.names.fresh(f"{s.axis}.{('start', 'stop', 'step')[place]}"))
@@ -179,7 +191,7 @@ class Flattener:
         outside = self._lanes
         if s.kind == "vector" or outside:
             self._lanes = outside | {s.axis}
-        body = self.block(s.body, inner)
+        body = self.inside(s.body, inner)
         self._lanes = outside
         return (*before, p.For(axis.var.attr, axis.start, axis.stop, body, axis.step, PRAGMAS.get(s.kind, s.kind)))
 

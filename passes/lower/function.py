@@ -8,11 +8,12 @@ from ...ir import kernel as k
 from ...ir import program as p
 from ...ir.bounds import Known
 from ...ir.dtypes import INDEX
+from ...ir.expr import MERGES
 from ...ir.target import Target
 from .fails import protect
 from .flatten import Flattener, Place, Scope
 from .folds import folds
-from .grid import grid
+from .grid import BLOCKS, THREADS, grid
 from .names import Names
 from .straighten import straighten
 from .threads import threads
@@ -29,16 +30,22 @@ def function(kernel: k.Kernel, name: str, module: k.Module, target: Target, know
     places = {name: Place(k.Buffer(name, d, ()), name, scalar=True) for name, d in scalars}
     pointers = [module.buffer(n) for n in kernel.buffers if n not in places]
     places |= {b.name: Place(b, b.name) for b in pointers}
-    body = Flattener(target, names).block(kernel.body, Scope({}, places, {}))
-    body, blocks, block = grid(body, target.gpu)
-    body = tiles(straighten(body, known))
+    flat = Flattener(target, names)
+    body = flat.inside(kernel.body, Scope({}, places, {}))
+    on_grid, on_tiles = target.gpu or not flat.loops.isdisjoint(BLOCKS + THREADS), "tile" in flat.loops
+    body, blocks, block = grid(body, target.gpu) if on_grid else (body, (), ())
+    body = straighten(body, known)
+    body = tiles(body) if on_tiles else body
     # vectors first: what a fork is worth is counted in the operations that are left
-    body = words(folds(transposes(vectorise(body, target, names), names), names))
-    body = protect(registers(threads(body, target.threads and not target.gpu)), target.gpu)
+    body = folds(transposes(vectorise(body, target, names), names), names)
+    body = words(body) if flat.kinds & MERGES else body
+    body = threads(body, target.threads and not target.gpu)
+    body = registers(body) if on_tiles else body
+    body = protect(body, target.gpu) if flat.checks else body
 
     stmts = list(p.statements(body))
-    roots = [*blocks, *block, *(e for s in stmts for e in p.expressions(s))]
-    mentioned = {name for e in roots for name in e.names}
+    roots = [*blocks, *block, *[e for s in stmts for e in p.expressions(s)]]
+    mentioned = frozenset().union(*[e.names for e in roots])
     written = {p.stored(s) for s in stmts}
     params = [
         *(p.Param(b.name, b.dtype, pointer=True, const=b.name not in written) for b in pointers),

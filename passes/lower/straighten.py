@@ -10,8 +10,8 @@ from collections.abc import Callable
 from operator import is_
 
 from ...ir.bounds import Known
-from ...ir.expr import TRUE, Expr, both
-from ...ir.program import Block, Define, For, If, Region, Stmt, While, expressions, map_expressions, statements, with_body
+from ...ir.expr import DIVIDES, TRUE, Expr, both
+from ...ir.program import Block, Define, For, If, Region, Stmt, While, expressions, kinds_in, map_expressions, statements, with_body
 from ...ir.simplify import assuming, simplify
 from ...ir.walks import leaves, postorder
 from ..simplify_index import inside_loop
@@ -26,6 +26,8 @@ def straighten(block: Block, known: Callable[[], Known], loops: tuple[For, ...] 
 def _statement(s: Stmt, known: Callable[[], Known], loops: tuple[For, ...], conditions: tuple[Expr, ...]) -> Stmt:
     match s:
         case For(pragma="vector" | "unroll"):
+            if not kinds_in(s.body) & DIVIDES:
+                return s
             lane = _lane(s)
             if not any(divides(e, lane) for t in statements(s.body) for e in expressions(t)):
                 return s
@@ -57,4 +59,6 @@ def _lane(s: For) -> frozenset[str]:
 
 def divides(e: Expr, lane: frozenset[str]) -> bool:
     """Whether the lane stands under a division or a remainder of positions."""
-    return not lane.isdisjoint(e.names) and any(n.op in ("floordiv", "mod") and not lane.isdisjoint(n.names) for n in postorder(e))
+    if not e.kinds & DIVIDES or lane.isdisjoint(e.names):
+        return False
+    return any(n.op in ("floordiv", "mod") and not lane.isdisjoint(n.names) for n in postorder(e))

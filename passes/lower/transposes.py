@@ -23,10 +23,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...ir.dtypes import DType
-from ...ir.expr import ONE, ZERO, Expr, const, load, make, minimum, var, vload, zip_halves
-from ...ir.program import Array, Assign, Block, Define, For, If, Stmt, StoreTo, expressions, map_block, map_expressions, statements
+from ...ir.expr import GATHERS, ONE, ZERO, Expr, const, load, make, minimum, var, vload, zip_halves
+from ...ir.program import Array, Assign, Block, Define, For, If, Stmt, StoreTo, expressions, kinds_in, map_block, map_expressions, statements
 from ...ir.record import replace
-from ...ir.walks import postorder, substitute
+from ...ir.walks import substitute
 from .affine import difference, slope
 from .names import Names
 from .words import parts
@@ -51,7 +51,7 @@ def _turned(loop: For, names: Names) -> Block | None:
         return None if inner is None else (replace(s, body=inner),)
     i = var(loop.var)
     inside, count = _first_rows(loop.body, i)
-    if not any(n.op == "gather" for s in inside for n in postorder(*expressions(s))):
+    if not kinds_in(inside) & GATHERS:
         return None
     if not all(isinstance(s, (Define, Assign, StoreTo, If)) for s in statements(inside)):
         return None

@@ -8,14 +8,16 @@ The order of the parts is that of memory on the machines that there are: the fir
 from __future__ import annotations
 
 from ...ir.dtypes import u32
-from ...ir.expr import Expr, const, make, vload
+from ...ir.expr import MERGES, Expr, const, make, vload
 from ...ir.program import Block, map_expressions
 from ...ir.walks import postorder, rewrite
 from .affine import difference
 
 
 def words(body: Block) -> Block:
-    return map_expressions(body, lambda e: rewrite(e, _word) if e.buffers and any(n.op == "bit_or" and n.dtype is u32 for n in postorder(e)) else e)
+    return map_expressions(
+        body, lambda e: rewrite(e, _word) if e.kinds & MERGES and e.buffers and any(n.op == "bit_or" and n.dtype is u32 for n in postorder(e)) else e
+    )
 
 
 def _word(e: Expr) -> Expr | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ...ir import polynomial as pl
 from ...ir.bounds import Known, Range
-from ...ir.expr import ONE, ZERO, Expr, call, const, minimum, var
+from ...ir.expr import DIVIDES, ONE, ZERO, Expr, call, const, minimum, var
 from ...ir.kernel import Loop, Stmt
 from ...ir.simplify import prove_le, simplify
 from ...ir.walks import postorder, substitute
@@ -33,6 +33,8 @@ def stride(e: Expr, axis: str) -> int | None:
 
 def in_steps(e: Expr, loop: Loop, length: int, known: Known) -> bool:
     """Whether `e` stays as it is over `length` consecutive iterations of a loop from 0, from each multiple of `length` on: p // 32 for 16 of p."""
+    if not e.kinds & DIVIDES:
+        return loop.axis not in e.names
     block, lane = var(f"{loop.axis}.block"), var(f"{loop.axis}.lane")
     moved = substitute(e, {var(loop.axis): block * length + lane})
     inside = known.with_ranges({block.attr: Range(ZERO, loop.stop), lane.attr: Range(ZERO, const(length - 1))})
@@ -87,7 +89,7 @@ def upper(e: Expr, known: Known) -> int | None:
 
 def divides(e: Expr, axes: Iterable[str]) -> bool:
     """Whether the position along one of the axes is divided."""
-    return any(n.op in ("floordiv", "mod") and not n.names.isdisjoint(axes) for n in postorder(e))
+    return bool(e.kinds & DIVIDES) and any(n.op in ("floordiv", "mod") and not n.names.isdisjoint(axes) for n in postorder(e))
 
 
 def at_least(e: Expr, least: int, known: Known) -> bool:

@@ -13,8 +13,8 @@ store computes with long functions is computed on vectors before (`scattered.py`
 from __future__ import annotations
 
 from ....ir.bounds import Known, Range
-from ....ir.expr import ZERO, Expr, const, var
-from ....ir.program import Array, Block, For, If, Region, Stmt, While, expressions, map_expressions, with_body
+from ....ir.expr import DIVIDES, ZERO, Expr, const, var
+from ....ir.program import Array, Block, For, If, Region, Stmt, While, expressions, kinds_in, map_expressions, with_body
 from ....ir.program import statements as statements_of
 from ....ir.record import replace
 from ....ir.simplify import simplify
@@ -89,13 +89,14 @@ class _Walk:
                 return (s,)
 
     def loop(self, s: For) -> Block:
-        s = _put_together(s)
+        divided = kinds_in(s.body) & DIVIDES
+        s = _put_together(s) if divided else s
         known = dict(self.arrays.lanes)
         try:
             lanes, count = lane_count(s, self.target)
             if count == 1:
                 return self.body(s, lanes, s.start)
-            inside = self.apart(s, lanes)
+            inside = self.apart(s, lanes) if divided else None
             body = self.body(s, lanes, s.start + var(s.var) * lanes) if inside is None else self.body(inside, lanes, ZERO)
             return folded_once(body, s.var, count) or (For(s.var, ZERO, const(count), body, pragma="unroll"),)
         except Serial:
@@ -118,7 +119,7 @@ class _Walk:
 
 
 def _divisions(e: Expr, name: str) -> int:
-    return sum(n.op in ("floordiv", "mod") and name in n.names for n in postorder(e)) if name in e.names else 0
+    return sum([n.op in ("floordiv", "mod") and name in n.names for n in postorder(e)]) if e.kinds & DIVIDES and name in e.names else 0
 
 
 def _put_together(s: For) -> For:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ....ir.conditions import conjuncts
 from ....ir.dtypes import i32
-from ....ir.expr import INDEX, Expr, broadcast, call, ceildiv, const, maximum, minimum, ramp
+from ....ir.expr import CHOOSES, INDEX, Expr, broadcast, call, ceildiv, const, maximum, minimum, ramp
 from ....ir.walks import postorder
 from ..affine import difference
 from .axis import ONE_STEP, TWO_STEPS, Axis, Serial, loads_of
@@ -50,7 +50,7 @@ def guarded(root: Expr, axis: Axis, widen: Callable[[Expr], Expr], behind: First
 
     Raises Serial for a load that other lanes may perform, but not all: it has no vector form.
     """
-    choices = [n for n in postorder(root) if n.op == "where" and axis.varies(n.args[0])]
+    choices = [n for n in postorder(root) if n.op == "where" and axis.varies(n.args[0])] if root.kinds & CHOOSES else []
     if not choices:
         return {}
     always = _always(root, set(choices))

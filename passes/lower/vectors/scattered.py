@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import reduce
 
 from ....ir.conditions import conjuncts
-from ....ir.expr import ONE, TRUE, ZERO, Expr, both, load, var
+from ....ir.expr import LONG, ONE, TRUE, ZERO, Expr, both, load, var
 from ....ir.program import Array, Block, Define, For, If, Stmt, StoreTo, map_block
 from ....ir.record import replace
 from ....ir.walks import postorder
@@ -38,7 +38,7 @@ def _taken_apart(s: For, names: Names) -> Block | None:
     while isinstance(tail, If) and len(tail.body) == 1 and not tail.orelse:
         conditions += conjuncts(tail.condition)
         tail = tail.body[0]
-    if not isinstance(tail, StoreTo) or tail.count is not None:
+    if not isinstance(tail, StoreTo) or tail.count is not None or not tail.value.kinds & LONG:
         return None
     moving = {s.var}
     for d in defined:
