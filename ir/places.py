@@ -63,7 +63,7 @@ def inner(s: Stmt) -> Block:
 
 def path_of(kernel: Kernel, name: str) -> tuple[Stmt, ...]:
     """What encloses the statement that introduces a name, outermost first, that statement last; empty where there is none."""
-    place = homes_in(kernel).get(name)
+    place = (kernel.homes or homes_in(kernel)).get(name)
     return () if place is None else path_at(kernel.body, numbers(place))
 
 

@@ -21,9 +21,11 @@ def races(body: Body, axes: Container[str] | None = None) -> Iterator[str]:
     for loop, places in _concurrent(body):
         if axes is not None and loop.axis not in axes:
             continue
-        loaded = frozenset().union(*[p.loaded for p in places])  # few results are read again
-        for s, at in _stores(body, places):
-            for p in places if s.buffer in loaded else ():
+        stored = list(_stores(body, places))
+        written = frozenset([s.buffer for s, _ in stored])
+        readers = [p for p in places if not written.isdisjoint(p.loaded)] if stored else []  # few results are read again
+        for s, at in stored:
+            for p in readers:
                 for n in p.names if p.reads(s.buffer) else ():
                     if n.op == "load" and n.attr == s.buffer and not _separate(body, loop, (s.index, at), (n.args, p)):
                         yield f"iterations of {loop.axis} ({loop.kind}) store {s.buffer}[{_list(s.index)}] and read {n!r}"

@@ -58,7 +58,7 @@ def contract(plan: Plan) -> bool:
     dot, tiles = (None, None) if found is None else instructions(plan, found)
     parts = _Parts(plan, plan.kernel)
     if dot is None or dot.result.is_float:
-        for attempt in (sliding.one_row, sliding.short_rows, sliding.one_vector, sliding.panels, sliding.along_rows, sliding.along):
+        for attempt in sliding.ATTEMPTS if sliding.through_windows(plan) else ():
             parts.add(attempt)
     if found is None and not parts.found:
         return False

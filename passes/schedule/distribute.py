@@ -163,7 +163,7 @@ def parts_of(block: Block, around: tuple[str, ...] = (), stores: tuple[str, ...]
 
 
 def _renamed(e: Expr, names: dict[str, str]) -> Expr:
-    return substitute(e, {var(a): var(b) for a, b in names.items()})
+    return e if e.names.isdisjoint(names) else substitute(e, {var(a): var(b) for a, b in names.items()})
 
 
 def _inline_lets(block: Block) -> Block:

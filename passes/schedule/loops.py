@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from ...ir.bounds import Range
 from ...ir.dtypes import INDEX
-from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, minimum, mod, var, where
-from ...ir.kernel import Barrier, Block, If, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, statements, substitute_block, with_body
+from ...ir.expr import ENDS, ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, minimum, mod, var, where
+from ...ir.kernel import Barrier, Block, If, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, statements, with_body
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.verify.body import Body
 from ...ir.verify.races import overwrites, races
+from ...ir.walks import substitute, substitution
 from .affine import at_least, bounded, constant_extent, extent, extreme, inside, is_multiple, minus
 from .filled import stays_filled
 from .guards import clamp_block, pad_block
@@ -33,8 +34,15 @@ def _plain(loop: Loop, step: str) -> Loop:
 
 def _at(block: Block, loop: Loop, value: Expr) -> Block:
     """The loop's body with its variable at `value`; `first` and `last` of the axis become comparisons."""
-    mapping = {var(loop.axis): value, first(loop.axis): value.eq(loop.start), last(loop.axis): value.eq(loop.stop - 1)}
-    return substitute_block(block, mapping)
+    here = {var(loop.axis): value}
+    moved = substitution(here)
+
+    def change(e: Expr) -> Expr:
+        if not e.kinds & ENDS:
+            return moved(e)
+        return substitute(e, {**here, first(loop.axis): value.eq(loop.start), last(loop.axis): value.eq(loop.stop - 1)})
+
+    return map_expressions(block, change)
 
 
 def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "guard", spare: int = 0) -> Kernel:

@@ -61,15 +61,31 @@ def along_rows(plan: Plan) -> Expr | None:
     return _tried(plan, lambda plan, found, slides: _along(plan, found, slides, cost.ALONG_TILE))
 
 
+def through_windows(plan: Plan) -> bool:
+    """Whether there may be a reduction through windows, which each attempt asks first."""
+    part = Plan(plan.kernel, plan.facts, plan.target, plan.options)
+    try:
+        return _windows(part) is not None
+    except StepError:
+        return True  # the attempts say why it is none
+
+
+ATTEMPTS = (one_row, short_rows, one_vector, panels, along_rows, along)  # in this order
+
+
+def _windows(plan: Plan) -> tuple[Reduction, Sliding] | None:
+    _parts(plan)
+    found = roles.reduction(plan.kernel, plan.facts)
+    slides = found and roles.sliding(found)
+    return (found, slides) if found and slides and found.accumulator.dtype.is_float | found.accumulator.dtype.is_integer else None
+
+
 def _tried(plan: Plan, steps: Callable[[Plan, Reduction, Sliding], Expr | None]) -> Expr | None:
     saved, notes = plan.kernel, len(plan.notes)
     condition = None
     try:
-        _parts(plan)
-        found = roles.reduction(plan.kernel, plan.facts)
-        slides = found and roles.sliding(found)
-        if found and slides and found.accumulator.dtype.is_float | found.accumulator.dtype.is_integer:
-            condition = steps(plan, found, slides)
+        windows = _windows(plan)
+        condition = windows and steps(plan, *windows)
     except StepError as e:
         condition = None
         del plan.notes[notes:]

@@ -5,10 +5,9 @@ Names of axes, lets and local buffers are unique within a kernel, so a step addr
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from itertools import count, product
+from itertools import chain, count, product
 from string import ascii_lowercase
 
 from ...ir.bounds import Known
@@ -23,7 +22,6 @@ from ...ir.kernel import (
     Let,
     Loop,
     Module,
-    Prefetch,
     Region,
     Stmt,
     Store,
@@ -238,17 +236,18 @@ def bound_names(block: Block) -> list[str]:
 
 def fresh(name: str, taken: set[str]) -> str:
     """`name`, or `name.b`, `name.c`, … : the first that is not taken.  It is taken afterwards."""
-    candidate = name
     if name in taken:
-        base = re.sub(r"\.[a-z]$", "", name)
-        candidate = next(c for letters in _endings() if (c := f"{base}.{letters}") not in taken)
-    taken.add(candidate)
-    return candidate
+        base = name[:-2] if name[-2:-1] == "." and name[-1] in ascii_lowercase else name
+        for letters in chain(ascii_lowercase[1:], _longer()):
+            name = f"{base}.{letters}"
+            if name not in taken:
+                break
+    taken.add(name)
+    return name
 
 
-def _endings() -> Iterator[str]:
-    """b, c, …, z, aa, ab, …"""
-    yield from ascii_lowercase[1:]
+def _longer() -> Iterator[str]:
+    """aa, ab, …"""
     for more in count(2):
         yield from map("".join, product(ascii_lowercase, repeat=more))
 
@@ -264,28 +263,6 @@ def rename(block: Block, names: Mapping[str, str], mentions: frozenset[str] = BO
     """The block with bound names (axes, lets, local buffers) and their uses changed; with other `mentions` also what they mention."""
     if not names:
         return block
-
-    def one(s: Stmt) -> Stmt:
-        match s:
-            case Store() if s.buffer in names:
-                return Store(names[s.buffer], s.index, s.value, s.combiner, s.span, s.stream)
-            case Loop():
-                return Loop(names.get(s.axis, s.axis), s.start, s.stop, walk(s.body), s.kind, s.step, s.span)
-            case While() | Region():
-                return with_body(s, walk(s.body))
-            case If():
-                return If(s.condition, walk(s.body), walk(s.orelse))
-            case Let():
-                return Let(names.get(s.name, s.name), s.value)
-            case Alloc() if s.buffer.name in names:
-                return Alloc(replace(s.buffer, name=names[s.buffer.name]))
-            case Prefetch() if s.buffer in names:
-                return replace(s, buffer=names[s.buffer])
-            case _:
-                return s
-
-    def walk(b: Block) -> Block:
-        return tuple(one(s) for s in b)
 
     done: dict[Expr, Expr] = {}  # statements share most of what they are made of
 
@@ -303,7 +280,7 @@ def rename(block: Block, names: Mapping[str, str], mentions: frozenset[str] = BO
             done[n] = make(n.op, n.dtype, args, names[n.attr]) if own else rebuild(n, args)
         return done[e]
 
-    return map_expressions(walk(block), changed)
+    return map_expressions(block, changed, names)
 
 
 def copy(block: Block, taken: set[str]) -> Block:
