@@ -34,6 +34,8 @@ def is_natural(root: Expr, of: Callable[[Expr], Known], answers: Answers | None 
 def of_loop(start: Expr, step: Expr, of: Callable[[Expr], Known]) -> Known:
     """The variable of a loop."""
     up = step.is_const and step.attr > 0
+    if start.is_const and step.is_const:  # most
+        return Known(True, up and start.attr >= 0)
     return Known(is_position(start, of) and is_position(step, of), up and is_natural(start, of))
 
 

@@ -117,14 +117,22 @@ def _order(block: Block, depth: Mapping[str, int], level: int) -> Block:
 def _ordered(s: Stmt, depth: Mapping[str, int], level: int) -> Stmt:
     """The statement (not its body) with its addresses in order."""
 
+    done: dict[Expr, Expr] = {}  # what accumulates has its address twice
+
+    def ordered(address: Expr) -> Expr:
+        found = done.get(address)
+        if found is None:
+            found = done[address] = ordered_sum(address, depth, level)
+        return found
+
     def change(e: Expr) -> Expr:
         if not e.buffers:
             return e
-        addresses = {n.args[0]: ordered_sum(n.args[0], depth, level) for n in postorder(e) if n.op in ("load", "vload")}
+        addresses = {n.args[0]: ordered(n.args[0]) for n in postorder(e) if n.op in ("load", "vload")}
         return substitute(e, {a: b for a, b in addresses.items() if a is not b})
 
     if isinstance(s, StoreTo):
-        return StoreTo(s.buffer, ordered_sum(change(s.address), depth, level), change(s.value), s.stream, s.count)
+        return StoreTo(s.buffer, ordered(change(s.address)), change(s.value), s.stream, s.count)
     if isinstance(s, Multiply):
         (a, left, *far), (b, right, *wide) = s.left, s.right
         left, right = (ordered_sum(change(e), depth, level) for e in (left, right))
@@ -143,14 +151,16 @@ def ordered_sum(address: Expr, depth: Mapping[str, int], level: int) -> Expr:
         return address
     constant = 0
     levels: dict[int, list[Expr]] = {}
-    for factors in sorted(terms, key=pl.order):
+    for factors in sorted(terms, key=pl.order) if len(terms) > 1 else terms:
         if not factors:
             constant = terms[factors]
             continue
         by_level = factors if len(factors) == 1 else sorted(factors, key=lambda f: -_level(f, depth, level))  # i * N, not N * i
         at = _level(by_level[0], depth, level)
-        levels.setdefault(at, []).append(product(by_level) * terms[factors])
-    return total(term for at in sorted(levels) for term in levels[at]) + constant
+        term = product(by_level) if len(by_level) > 1 else by_level[0]
+        levels.setdefault(at, []).append(term if terms[factors] == 1 else term * terms[factors])
+    sum_ = total([term for at in sorted(levels) for term in levels[at]])
+    return sum_ + constant if constant else sum_
 
 
 def _level(e: Expr, depth: Mapping[str, int], level: int) -> int:
@@ -265,7 +275,9 @@ class _Outward:
             if fixed and worth >= WORTH and n.op != "broadcast" and n.dtype.kind != "bool":
                 found[n] = None
             elif not 0 <= worth < WORTH:  # else no part of it is worth more
-                stack += [a for a in n.args[::-1] if a.args]
+                for a in reversed(n.args):
+                    if a.args:
+                        stack.append(a)
         return list(found)
 
 

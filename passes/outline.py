@@ -118,19 +118,21 @@ def _piece(loop: For, f: Function, names: Names, values: dict[str, Expr], known:
     if any(isinstance(s, (Fail, Region, Scratch, Call)) for s in statements(loop.body)):
         return None
     outer, inner = "", loop
-    extents = _extents(loop, values, known)
+    roots = [e for s in statements(loop.body) for e in expressions(s)]
+    extents = _extents(loop, roots, values, known)
     if extents is not None:
         outer, part = (names.fresh(f"{loop.var}_{k}") for k in range(2))
         known.update(dict.fromkeys((outer, part), Known(position=True, natural=True)))
         positions = dict(zip(_parts(loop, extents[1]), (var(outer), var(part)), strict=True))
         inner = For(part, ZERO, extents[1], map_expressions(loop.body, substitution(positions)))
+        roots = [e for s in statements(inner.body) for e in expressions(s)]
     first, stop = names.fresh("begin"), names.fresh("end")
     known[first], known[stop] = known[inner.var], Known(position=is_position(inner.stop, lambda v: known.get(v.attr, Known())))
     body: Block = (For(inner.var, var(first), var(stop), inner.body, inner.step),)
     within = list(statements(body))
     own = {s.var if isinstance(s, For) else s.name for s in within if isinstance(s, (For, Define, Array))}
     pointers = {p.name: p for p in f.params if p.pointer}
-    nodes = postorder(*(e for s in within for e in expressions(s)))
+    nodes = postorder(*expressions(body[0]), *roots)
     buffers = {b for n in nodes for b in (*n.buffers, *((n.attr,) if n.op == "to_line" else ()))}.union(*map(named, within))
     if not buffers - own <= pointers.keys() or any(isinstance(s, Assign) and s.name not in own for s in within):
         return None
@@ -171,12 +173,11 @@ def _parts(loop: For, divisor: Expr) -> tuple[Expr, Expr]:
     return floordiv(var(loop.var), divisor), mod(var(loop.var), divisor)
 
 
-def _extents(loop: For, values: dict[str, Expr], known: dict[str, Known]) -> tuple[Expr, Expr] | None:
+def _extents(loop: For, roots: list[Expr], values: dict[str, Expr], known: dict[str, Known]) -> tuple[Expr, Expr] | None:
     """The two loops that a loop stands for, outer and inner, where all that is asked for are their positions; None where there are no such two."""
     x = var(loop.var)
-    nodes = postorder(*(e for s in statements(loop.body) for e in expressions(s)))
-    users = [n for n in nodes if x in n.args]
-    if not users or x in {e for s in statements(loop.body) for e in expressions(s)} or loop.start is not ZERO or loop.step is not ONE:
+    users = [n for n in postorder(*roots) if x in n.args]
+    if not users or x in roots or loop.start is not ZERO or loop.step is not ONE:
         return None
     divisor = users[0].args[-1]
     if divisor.op != "var" or any(n not in _parts(loop, divisor) for n in users):

@@ -11,7 +11,7 @@ from math import ceil
 
 from ...ir import program as p
 from ...ir.dtypes import INDEX
-from ...ir.expr import TRUE, Expr, product, size, total, var
+from ...ir.expr import TRUE, ZERO, Expr, product, size, total, var
 from ...ir.instructions import SIDE, WEIGHT
 from ...ir.walks import postorder
 
@@ -105,9 +105,8 @@ def _block(body: p.Block, stops: Mapping[str, Estimate], far: frozenset[str] = f
         match s:
             case p.For():
                 stop = _bound(_estimate(s.stop, stops), stops)
-                start = _bound(_estimate(s.start, stops), stops)
                 step = s.step.attr if s.step.is_const else 1
-                trips = _sum(stop, start, -1)
+                trips = stop if s.start is ZERO else _sum(stop, _bound(_estimate(s.start, stops), stops), -1)
                 if step != 1:
                     trips = {m: c / step for m, c in trips.items()}
                 result = _sum(result, _times(trips, _block(s.body, {**stops, s.var: stop}, far, loops | {s.var})))
@@ -184,12 +183,12 @@ def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:
 
 def _bound(e: Estimate, stops: Mapping[str, Estimate]) -> Estimate:
     """Loop variables, and other names, replaced: by where they stop in a positive term, by 0 in a negative one."""
-    if not any(n in stops for m in e for n in m):
+    if not [n for m in e for n in m if n in stops]:
         return e
     result: Estimate = {(): 0}
     for m, c in e.items():
-        term: Estimate = {tuple(n for n in m if n not in stops): c}
-        for name in (n for n in m if n in stops):
+        term: Estimate = {tuple([n for n in m if n not in stops]): c}
+        for name in [n for n in m if n in stops]:
             term = _times(term, stops[name]) if c > 0 else {}
         result = _sum(result, term)
     return result

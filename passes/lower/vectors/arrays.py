@@ -44,8 +44,8 @@ class Arrays:
         """A statement outside of all vector loops.  Raises Memory where it touches a candidate."""
         if not self.candidates:
             return
-        touched = [n.attr for n in loads_of(*expressions(s))] + list(named(s))
-        for name in touched:
+        touched = [n.attr for e in expressions(s) if not e.buffers.isdisjoint(self.candidates) for n in loads_of(e)]
+        for name in (*touched, *named(s)):
             if name in self.candidates:
                 raise Memory(name)
 

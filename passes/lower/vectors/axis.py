@@ -26,15 +26,23 @@ class Axis:
     lanes: int
     base: Expr
     wide: set[str] = field(default_factory=set)  # names with a value a lane: lets, variables and arrays of the body
+    # of addresses, which accesses share and are asked about several times
+    _slopes: dict[Expr, Expr | None] = field(default_factory=dict)
+    _at_base: dict[Expr, Expr] = field(default_factory=dict)
 
     def varies(self, e: Expr) -> bool:
         return self.loop.var in e.names or not (self.wide.isdisjoint(e.names) and self.wide.isdisjoint(e.buffers))
 
     def slope(self, address: Expr) -> Expr | None:
-        return slope(address, var(self.loop.var), self.varies)
+        if address not in self._slopes:  # what it mentions is wide from before on, or never
+            self._slopes[address] = slope(address, var(self.loop.var), self.varies)
+        return self._slopes[address]
 
     def at_base(self, e: Expr) -> Expr:
-        return substitute(e, {var(self.loop.var): self.base})
+        found = self._at_base.get(e)
+        if found is None:
+            found = self._at_base[e] = substitute(e, {var(self.loop.var): self.base})
+        return found
 
 
 def loads_of(*roots: Expr) -> list[Expr]:
