@@ -50,7 +50,10 @@ class Known(Knowledge):
         """p >= 0 is proven."""
         if pl.is_constant(p):
             return p.get((), 0) >= 0
-        return not self.refuted(p) and self._holds(p)
+        low, high = self.interval(p)  # which answers half of the questions, and asks for no points
+        if low is not None and low >= 0:
+            return True
+        return (high is None or high >= 0) and not self.refuted(p) and self._holds(p)
 
     def positive(self, p: Poly) -> bool:
         return self.nonnegative(pl.plus(p, pl.constant(-1)))
@@ -190,8 +193,10 @@ class Known(Knowledge):
     def _extremes(self, a: Expr, c: Poly, rest: Poly, rises: int) -> list[list[Poly]]:
         """Alternatives, each a list of goals that together imply c·a + rest >= 0; empty where nothing is known."""
 
+        times = c.get((), 0) if len(c) == 1 else 0
+
         def at(value: Poly) -> Poly:
-            return pl.plus(pl.times(c, value), rest)
+            return pl.plus(rest, value, times) if times else pl.plus(pl.times(c, value), rest)
 
         if a.op in ("min", "max", "where"):
             x, y = (at(pl.poly(arg)) for arg in a.args[-2:])

@@ -93,7 +93,8 @@ class Knowledge:
         result._forget()
         result._forget_ranges()
         result._wider, result._added = outer, frozenset(added)
-        learned = result._learn([_not_empty(r) for r in added.values()])
+        facts = [f for f in map(_not_empty, added.values()) if f]
+        learned = bool(facts) and result._learn(facts)
         result.outer, result.inner = within or (None if learned else self), frozenset(added)
         return result
 
@@ -415,7 +416,12 @@ class Knowledge:
 
 
 def _range(r: Range | tuple[End, End, int] | Size) -> Range:
-    return r if isinstance(r, Range) else Range(r.min, r.max, r.multiple) if isinstance(r, Size) else Range(*r)
+    """As it is kept: ends that are numbers as such."""
+    found = r if isinstance(r, Range) else Range(r.min, r.max, r.multiple) if isinstance(r, Size) else Range(*r)
+    low, high = found.min, found.max
+    if isinstance(low, Expr) and low.is_const:
+        found = found._replace(min=low.attr)
+    return found._replace(max=high.attr) if isinstance(high, Expr) and high.is_const else found
 
 
 def _within(r: Range, point: Point) -> tuple[int | None, int | None] | None:
@@ -432,7 +438,9 @@ def _within(r: Range, point: Point) -> tuple[int | None, int | None] | None:
 
 def _not_empty(r: Range) -> Poly:
     """max - min >= 0; a constant where that says nothing of other names."""
-    return {} if r.min is None or r.max is None else pl.plus(_end(r.max), _end(r.min), -1)
+    if r.min is None or r.max is None or not (isinstance(r.min, Expr) or isinstance(r.max, Expr)):
+        return {}
+    return pl.plus(_end(r.max), _end(r.min), -1)
 
 
 def _end(e: Expr | int) -> Poly:

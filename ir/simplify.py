@@ -42,7 +42,19 @@ def simplify(e: Expr, known: KnownLike | None = None) -> Expr:
         if known.outer is not None and known.inner.isdisjoint(n.names):
             memo[n] = simplify(n, known.outer)
             continue
+        if n.dtype is not INDEX and n.dtype is not bool_ and n.op != "where":  # a value: what it is made of may change
+            waiting = _unknown(n.args, memo)
+            if waiting:
+                stack += waiting
+                continue
+            operands = tuple([memo[a] for a in n.args])
+            result = memo[n] = n if operands == n.args else make(n.op, n.dtype, operands, n.attr)
+            memo.setdefault(result, result)
+            continue
         terms = _terms(n)
+        if n.canonical and terms is not None and _is_plain(terms):
+            memo[n] = n
+            continue
         args = parts_of(n.op, n) if n.op in CHAINS and n.dtype is bool_ else n.args  # what stands in a chain is compared with all of it, once
         waiting = _unknown(args if terms is None else pl.atoms(terms), memo)
         whole = pl.composed(terms, memo) if terms is not None and not waiting else None
@@ -71,6 +83,15 @@ def _unknown(parts: Sequence[Expr], memo: dict[Expr, Expr]) -> list[Expr]:
             else:
                 memo[a] = a
     return waiting
+
+
+def _is_plain(p: Poly) -> bool:
+    """Of leaves alone."""
+    for m in p:
+        for a in m:
+            if a.args:
+                return False
+    return True
 
 
 def _terms(n: Expr) -> Poly | None:
