@@ -158,13 +158,13 @@ _NAMED = frozenset({"size", "var", "first", "last", "to_line"})
 _LOADS = frozenset({"load", "vload", "gather"})
 _NO_POSITIONS = frozenset({"load", "bitcast", "null", "ins"})
 
-# Kinds of operators: floordiv and mod; where; bit_or; gather; vload of some lanes; functions that take long; first and last.
-DIVIDES, CHOOSES, MERGES, GATHERS, PARTIAL, LONG, ENDS = 1, 2, 4, 8, 16, 32, 64
+# Kinds of operators: floordiv and mod; where; bit_or; gather; vload of some lanes; functions that take long; first and last; div.
+DIVIDES, CHOOSES, MERGES, GATHERS, PARTIAL, LONG, ENDS, QUOTIENTS = 1, 2, 4, 8, 16, 32, 64, 128
 FUNCTIONS = frozenset({
     "exp", "exp2", "expm1", "log", "log2", "log1p", "pow", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf",
 })  # those that take long  # fmt: skip
 _KINDS = dict.fromkeys(FUNCTIONS, LONG) | {
-    "floordiv": DIVIDES, "mod": DIVIDES, "where": CHOOSES, "bit_or": MERGES, "gather": GATHERS, "first": ENDS, "last": ENDS,
+    "floordiv": DIVIDES, "mod": DIVIDES, "where": CHOOSES, "bit_or": MERGES, "gather": GATHERS, "first": ENDS, "last": ENDS, "div": QUOTIENTS,
 }  # fmt: skip
 
 

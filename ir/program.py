@@ -305,53 +305,49 @@ def named(stmt: Stmt) -> tuple[str, ...]:
 
 def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
     """The block with every expression replaced; a statement in which nothing changes stays the same object."""
+    changed = [with_expressions(s, change) for s in block]
+    return block if all(map(is_, changed, block)) else tuple(changed)
 
-    def optional(e: Expr | None) -> Expr | None:
-        return None if e is None else change(e)
 
-    def one(s: Stmt) -> Stmt:
-        match s:
-            case StoreTo():
-                address, value, count, stream = change(s.address), change(s.value), optional(s.count), optional(s.stream)
-                same = address is s.address and value is s.value and count is s.count and stream is s.stream
-                return s if same else StoreTo(s.buffer, address, value, stream, count)
-            case Define():
-                value = optional(s.value)
-                return s if value is s.value else Define(s.name, s.dtype, value, s.mutable)
-            case Assign():
-                value = change(s.value)
-                return s if value is s.value else Assign(s.name, value)
-            case Scratch():
-                return replace(s, count=change(s.count))
-            case For():
-                serial_if, body = optional(s.serial_if), walk(s.body)
-                start, stop, step = change(s.start), change(s.stop), change(s.step)
-                same = body is s.body and start is s.start and stop is s.stop and step is s.step and serial_if is s.serial_if
-                return s if same else For(s.var, start, stop, body, step, s.pragma, serial_if, s.end, s.times)
-            case If():
-                condition, body, orelse = change(s.condition), walk(s.body), walk(s.orelse)
-                return s if condition is s.condition and body is s.body and orelse is s.orelse else If(condition, body, orelse)
-            case While():
-                return While(change(s.condition), walk(s.body))
-            case Region():
-                body, serial_if = walk(s.body), optional(s.serial_if)
-                return s if body is s.body and serial_if is s.serial_if else Region(body, serial_if)
-            case Prefetch():
-                return replace(s, address=change(s.address))
-            case Multiply():
-                (a, *left), (b, *right) = s.left, s.right
-                moved = {"left": (a, *map(change, left)), "right": (b, *map(change, right))}
-                return replace(s, address=change(s.address), row=change(s.row), steps=change(s.steps), **moved)
-            case Call():
-                return replace(s, args=tuple(change(a) if isinstance(a, Expr) else a for a in s.args))
-            case _:
-                return s
-
-    def walk(block: Block) -> Block:
-        changed = [one(s) for s in block]
-        return block if all(map(is_, changed, block)) else tuple(changed)
-
-    return walk(block)
+def with_expressions(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
+    """One statement, and what it holds, with every expression replaced."""
+    match s:
+        case StoreTo():
+            address, value = change(s.address), change(s.value)
+            count, stream = None if s.count is None else change(s.count), None if s.stream is None else change(s.stream)
+            same = address is s.address and value is s.value and count is s.count and stream is s.stream
+            return s if same else StoreTo(s.buffer, address, value, stream, count)
+        case Define():
+            value = None if s.value is None else change(s.value)
+            return s if value is s.value else Define(s.name, s.dtype, value, s.mutable)
+        case Assign():
+            value = change(s.value)
+            return s if value is s.value else Assign(s.name, value)
+        case Scratch():
+            return replace(s, count=change(s.count))
+        case For():
+            serial_if, body = None if s.serial_if is None else change(s.serial_if), map_expressions(s.body, change)
+            start, stop, step = change(s.start), change(s.stop), change(s.step)
+            same = body is s.body and start is s.start and stop is s.stop and step is s.step and serial_if is s.serial_if
+            return s if same else For(s.var, start, stop, body, step, s.pragma, serial_if, s.end, s.times)
+        case If():
+            condition, body, orelse = change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change)
+            return s if condition is s.condition and body is s.body and orelse is s.orelse else If(condition, body, orelse)
+        case While():
+            return While(change(s.condition), map_expressions(s.body, change))
+        case Region():
+            body, serial_if = map_expressions(s.body, change), None if s.serial_if is None else change(s.serial_if)
+            return s if body is s.body and serial_if is s.serial_if else Region(body, serial_if)
+        case Prefetch():
+            return replace(s, address=change(s.address))
+        case Multiply():
+            (a, *left), (b, *right) = s.left, s.right
+            moved = {"left": (a, *map(change, left)), "right": (b, *map(change, right))}
+            return replace(s, address=change(s.address), row=change(s.row), steps=change(s.steps), **moved)
+        case Call():
+            return replace(s, args=tuple(change(a) if isinstance(a, Expr) else a for a in s.args))
+        case _:
+            return s
 
 
 def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:

@@ -55,7 +55,7 @@ def rename_buffers(block: Block, names: Mapping[str, str], scalars: frozenset[st
     def stmt(s: Stmt) -> Block | None:
         return (replace(s, buffer=names[s.buffer]),) if isinstance(s, Store) and s.buffer in names else None
 
-    return map_block(map_expressions(block, lambda e: rewrite(e, leaf)), stmt)
+    return map_block(map_expressions(block, lambda e: e if e.buffers.isdisjoint(names) else rewrite(e, leaf)), stmt)
 
 
 def unique_locals(block: Block, fresh: Callable[[str], str]) -> Block:

@@ -37,9 +37,9 @@ from ..ir.program import (
     StoreTo,
     While,
     expressions,
-    map_expressions,
     statements,
     with_body,
+    with_expressions,
 )
 from ..ir.record import replace
 from ..ir.target import Options, Target
@@ -138,7 +138,7 @@ def _ordered(s: Stmt, depth: Mapping[str, int], level: int) -> Stmt:
         left, right = (ordered_sum(change(e), depth, level) for e in (left, right))
         return replace(s, address=ordered_sum(change(s.address), depth, level), left=(a, left, *far), right=(b, right, *wide))
     if isinstance(s, (Define, Assign)):
-        return map_expressions((s,), change)[0]
+        return with_expressions(s, change)
     return s
 
 
@@ -254,7 +254,7 @@ class _Outward:
                 case If():
                     result.append(If(change(s.condition), self.block(s.body, names, change, outer), self.block(s.orelse, names, change, outer)))
                 case _:
-                    result += map_expressions((s,), change)
+                    result.append(with_expressions(s, change))
         return tuple(result)
 
     def unchanging(self, loop: Inner, outer: Inner | None, names: Mapping[Expr, Expr], change: Change) -> list[Expr]:

@@ -13,7 +13,7 @@ from collections import Counter
 
 from ..ir.dtypes import INDEX
 from ..ir.expr import CHOOSES, Expr, var
-from ..ir.program import Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, expressions, kinds_in, map_expressions, with_body
+from ..ir.program import Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, expressions, kinds_in, with_body, with_expressions
 from ..ir.walks import always, is_lazy, postorder, substitute, substitution
 from .lower.names import Names
 
@@ -84,7 +84,7 @@ def _run(run: list[Stmt], fresh: Temporaries) -> Block:
                 if plan.stable(e):
                     lasting[e] = names[e]
         if names:
-            (s,) = map_expressions((s,), substitution(names))
+            s = with_expressions(s, substitution(names))
         result.extend(_unfolded(s, fresh))
     return tuple(result)
 
@@ -175,4 +175,4 @@ def _unfolded(s: Stmt, fresh: Temporaries) -> Block:
             before += [name, If(n.args[0], sides[0], sides[1])]
             names[n] = var(name.name, n.dtype)
             inside.update(postorder(*n.args))
-    return (*before, *map_expressions((s,), lambda e: substitute(e, names)))
+    return (*before, with_expressions(s, lambda e: substitute(e, names)))

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 
 from ..ir.dtypes import f32, f64
-from ..ir.expr import Expr, both, broadcast, call, const, make, where
+from ..ir.expr import QUOTIENTS, Expr, both, broadcast, call, const, make, where
 from ..ir.instructions import QUOTIENT
 from ..ir.program import (
     Array,
@@ -32,15 +32,15 @@ from ..ir.program import (
     Stmt,
     StoreTo,
     While,
-    expressions,
-    map_expressions,
+    kinds_in,
     statements,
     with_body,
+    with_expressions,
 )
 from ..ir.quotients import rounded
 from ..ir.record import replace
 from ..ir.target import Options, Target
-from ..ir.walks import postorder, rewrite
+from ..ir.walks import rewrite
 
 RANGES = {
     f32: (2.0**-60, 2.0**60),
@@ -59,12 +59,7 @@ def share_divisors(program: Program, target: Target, options: Options) -> Progra
 
 def _divides(f: Function) -> bool:
     """Whether there is something to do at all, which is seldom so."""
-    return any(_holds_one(e) for s in statements(f.body) for e in expressions(s))
-
-
-def _holds_one(e: Expr) -> bool:
-    """Whether something is divided in it; no position is."""
-    return not e.is_position and any(n.op == "div" for n in postorder(e))
+    return bool(kinds_in(f.body) & QUOTIENTS)
 
 
 def _block(block: Block, changing: frozenset[str] | None, width: int) -> Block:
@@ -74,6 +69,8 @@ def _block(block: Block, changing: frozenset[str] | None, width: int) -> Block:
 
 def _statement(s: Stmt, changing: frozenset[str] | None, width: int) -> Stmt:
     match s:
+        case For() | While() if not kinds_in(s.body) & QUOTIENTS:
+            return s
         case For() | While():
             return with_body(s, _block(s.body, changed_in(s), width))
         case Region():
@@ -81,7 +78,7 @@ def _statement(s: Stmt, changing: frozenset[str] | None, width: int) -> Stmt:
         case If():
             return If(s.condition, _block(s.body, changing, width), _block(s.orelse, changing, width))
         case Define() | Assign() | StoreTo() if changing is not None:
-            return map_expressions((s,), lambda e: rewrite(e, lambda n: _quotient(n, changing, width)) if _holds_one(e) else e)[0]
+            return with_expressions(s, lambda e: rewrite(e, lambda n: _quotient(n, changing, width)) if e.kinds & QUOTIENTS else e)
         case _:
             return s
 

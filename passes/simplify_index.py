@@ -14,7 +14,7 @@ from ..ir.bounds import Known, Range
 from ..ir.dtypes import INDEX
 from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, call, var
 from ..ir.graph import Size
-from ..ir.program import Block, Define, For, If, Program, Region, Stmt, While, map_expressions, with_body
+from ..ir.program import Block, Define, For, If, Program, Region, Stmt, While, map_expressions, with_body, with_expressions
 from ..ir.record import replace
 from ..ir.simplify import assuming, prove_le, simplify
 from ..ir.target import Options, Target
@@ -94,18 +94,18 @@ def _statement(s: Stmt, known: Known) -> Block:
         case Region():
             return (Region(simplify_block(s.body, known), None if s.serial_if is None else simplify(s.serial_if, known)),)
         case _:
-            return map_expressions((s,), lambda e: simplify(e, known))
+            return (with_expressions(s, lambda e: simplify(e, known)),)
 
 
 def _loop(s: For, known: Known) -> Block:
-    start, stop, step = simplify(s.start, known), simplify(s.stop, known), simplify(s.step, known)
+    start, stop, step = [simplify(e, known) if e.args else e for e in (s.start, s.stop, s.step)]
     up = not step.is_const or step.attr > 0
-    runs = _holds(start.lt(stop) if up else stop.lt(start), known)
+    runs = _less(start, stop, known) if up else _less(stop, start, known)
     if runs is FALSE and step.is_const:
         return ()
     if step.is_const and s.pragma in ONE_TRIP and runs is TRUE:
         after = start + step  # where the first trip is the only one
-        if _holds(stop.le(after) if up else after.le(stop), known) is TRUE:
+        if prove_le(stop, after, known) if up else prove_le(after, stop, known):
             return simplify_block(map_expressions(s.body, lambda e: substitute(e, {var(s.var): start})), known)
     header = For(s.var, start, stop, s.body, step, s.pragma, None if s.serial_if is None else simplify(s.serial_if, known))
     if (parts := whole_vectors(header, known)) is not None:
@@ -114,12 +114,11 @@ def _loop(s: For, known: Known) -> Block:
     return (with_body(header, body),) if body else ()
 
 
-def _holds(comparison: Expr, known: Known) -> Expr:
-    """The comparison in its simplest form; of numbers, which most loops run between, nothing need be known."""
-    a, b = comparison.args
+def _less(a: Expr, b: Expr, known: Known) -> Expr:
+    """a < b in its simplest form; of numbers, which most loops run between, nothing need be known."""
     if a.is_const and b.is_const:
-        return TRUE if a.attr < b.attr or (a.attr == b.attr and comparison.op == "less_equal") else FALSE
-    return simplify(comparison, known)
+        return TRUE if a.attr < b.attr else FALSE
+    return simplify(a.lt(b), known)
 
 
 def inside_loop(s: For, known: Known, runs: Expr | None = None) -> Known:

@@ -50,7 +50,7 @@ def _function(f: Function, target: Target) -> Function:
     folded = frozenset(n.attr for n in postorder(*folds) if n.op == "load")
 
     def changed(e: Expr) -> Expr:
-        if e.is_position:
+        if not e.kinds & LONG:
             return e
         added = _added_up(e, target)
         if not added:

@@ -162,6 +162,9 @@ class _Proof:
         self.extreme = extreme
         self.scalars = scalars  # the kernel's own buffers, and which are single numbers
         self.around = {id(s) for s in path_to(kernel.body, lambda t: t is extreme.loop)}
+        self.after: dict[
+            tuple[int, _Way], Ways
+        ] = {}  # of a statement by its `id`: loops inside one another come back to it for every iteration of each
 
     def block(self, block: Block, ways: Ways) -> Ways:
         for s in block:
@@ -173,6 +176,12 @@ class _Proof:
     def statement(self, s: Stmt, way: _Way) -> Ways:
         if not (way.anything or way.lost or way.missed or id(s) in self.around):
             return frozenset({way})
+        found = self.after.get((id(s), way))
+        if found is None:
+            found = self.after[id(s), way] = self.followed(s, way)
+        return found
+
+    def followed(self, s: Stmt, way: _Way) -> Ways:
         match s:
             case Alloc():
                 return frozenset({way.given(s.buffer.name, SAME)})
@@ -250,13 +259,15 @@ class _Proof:
             return SAME
         found: dict[Expr, str] = {}
         for n in postorder(e):
-            args = tuple(found[a] for a in n.args)
+            args = tuple([found[a] for a in n.args])
             if n is lost:
                 found[n] = LOST
             elif n.op in ("var", "load") and n.attr in changed:
                 found[n] = ANYTHING if n.attr in way.anything else LOST
             elif n.op == "where" and args[0] == SAME and args[1] == args[2]:
                 found[n] = args[1]
+            elif not args:
+                found[n] = SAME
             elif n.op in SHOWS or (n.op == "cast" and n.dtype.is_float and n.args[0].dtype.is_float):
                 found[n] = _together(args)
             else:
@@ -271,4 +282,4 @@ def _together(values: tuple[str, ...]) -> str:
 
 
 def _unless_same(values: tuple[str, ...]) -> str:
-    return SAME if all(v == SAME for v in values) else ANYTHING
+    return ANYTHING if LOST in values or ANYTHING in values else SAME

@@ -38,6 +38,19 @@ def test_an_expression_knows_its_names_buffers_and_whether_it_is_a_position() ->
     assert not call("add", load("A", f32, i), const(1.0, f32)).is_position
 
 
+def test_an_expression_knows_which_kinds_of_operators_stand_in_it() -> None:
+    i, n = var("i"), size("N")
+    x = load("A", f32, i * n + 1)
+    assert x.kinds == 0
+    assert load("A", f32, i // 2 + n).kinds == ex.DIVIDES
+    assert where(first("p"), call("exp", x), x).kinds == ex.CHOOSES | ex.LONG | ex.ENDS
+    assert call("div", x, x).kinds == ex.QUOTIENTS
+    assert vload("B", f32, 8, i).kinds == 0
+    assert call("add", *[vload("B", f32, 8, i, n % 8)] * 2).kinds == ex.PARTIAL | ex.DIVIDES
+    assert call("bit_or", i.lt(n), n.lt(i)).kinds == ex.MERGES
+    assert ex.gather("A", f32, ex.ramp(8)).kinds == ex.GATHERS
+
+
 def test_substitution_finds_leaves_loops_loads_and_constants() -> None:
     i, j, scalar = var("i"), var("j"), load("acc", f32)
     e = where(first("p"), scalar, load("A", f32, i + 3))

@@ -26,6 +26,7 @@ from .affine import difference, divide
 
 MOST = 1 << 30  # of the lanes' values: sums of two still fit in 32 bits
 COMPARISONS = ("less_than", "less_equal", "equal", "not_equal")
+NARROWED = frozenset({*COMPARISONS, "cast"})  # what may have such a form
 
 
 class Position(NamedTuple):
@@ -42,7 +43,7 @@ def narrowed(n: Expr, args: tuple[Expr, ...], axis: Expr, base: Expr, trips: int
 
     args: its operands, of which one at least is a vector; base: what `axis` is in lane 0, on each of so many trips.
     """
-    if n.op not in (*COMPARISONS, "cast") or n.args[0].dtype is not INDEX:
+    if n.op not in NARROWED or n.args[0].dtype is not INDEX:
         return None
     count = max(a.dtype.lanes for a in args)
     found = [p for p in (_position(a, axis, base, count, varies) for a in n.args) if p is not None]

@@ -9,7 +9,7 @@ from ....ir.record import changing
 from ....ir.simplify import simplify
 from ....ir.walks import substitute
 from ..affine import difference, divide, slope
-from ..positions import narrowed
+from ..positions import NARROWED, narrowed
 from ..words import parts
 from .arrays import Arrays
 from .axis import ONE_STEP, Axis, Serial, loads_of
@@ -186,10 +186,11 @@ class Values:
         if all(a.dtype.lanes == 1 for a in args):
             return make(n.op, n.dtype, args, n.attr)
         axis, lanes = self.axis, self.axis.lanes
-        trips = difference(axis.loop.stop, axis.loop.start).attr // lanes
-        narrow = narrowed(n, args, var(axis.loop.var), axis.base, trips, axis.varies)
-        if narrow is not None:
-            return narrow
+        if n.op in NARROWED and n.args[0].dtype is INDEX:
+            trips = difference(axis.loop.stop, axis.loop.start).attr // lanes
+            narrow = narrowed(n, args, var(axis.loop.var), axis.base, trips, axis.varies)
+            if narrow is not None:
+                return narrow
         if n.op == "where":  # a condition that is the same in every lane stays scalar: a choice between vectors, still lazy
             condition, a, b = args
             return call("where", condition, self.vector(a), self.vector(b))
