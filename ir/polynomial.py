@@ -126,7 +126,10 @@ def poly(e: Expr) -> Poly:
                 stack.extend(waiting)
                 continue
             made = combined(n.op, [done[a] for a in n.args])
-            done[n] = atom(n) if made is None else made
+            if made is None:
+                done[n] = atom(n)
+            else:
+                done[n] = n.poly = made
     if (e,) not in done[e]:  # what refers to itself would never be forgotten
         e.poly = done[e]
     return done[e]

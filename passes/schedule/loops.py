@@ -5,6 +5,8 @@ Every step is a function `(kernel, facts, arguments…) -> kernel`.  It addresse
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...ir.bounds import Range
 from ...ir.dtypes import INDEX
 from ...ir.expr import ENDS, ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, minimum, mod, var, where
@@ -18,13 +20,14 @@ from .affine import at_least, bounded, constant_extent, extent, extreme, inside,
 from .filled import stays_filled
 from .guards import clamp_block, pad_block
 from .reductions import identity
-from .tree import Facts, StepError, around, copy, find, fresh, index, less, local_buffers, names_taken, nest, replace_in, replace_loop
+from .tree import Facts, StepError, around, copy, find, fresh, index, less, local_buffers, names_taken, nest, of_kind, replace_in, replace_loop
 
 TAILS = ("guard", "cut", "pad", "clamp", "perfect")
 _PLAIN = ("serial", "parallel", "reduce")
 
 
-def _plain(loop: Loop, step: str) -> Loop:
+def _plain(loop: Stmt, step: str) -> Loop:
+    assert isinstance(loop, Loop)
     if loop.step is not ONE:
         raise StepError(f"{step}: `{loop.axis}` does not run in steps of 1")
     if loop.kind not in _PLAIN:
@@ -32,17 +35,25 @@ def _plain(loop: Loop, step: str) -> Loop:
     return loop
 
 
-def _at(block: Block, loop: Loop, value: Expr) -> Block:
-    """The loop's body with its variable at `value`; `first` and `last` of the axis become comparisons."""
-    here = {var(loop.axis): value}
+def _at(block: Block, *places: tuple[Loop, Expr]) -> Block:
+    """The block with the variables of these loops at these values; `first` and `last` of their axes become comparisons."""
+    return map_expressions(block, _moved(*places))
+
+
+def _moved(*places: tuple[Loop, Expr]) -> Callable[[Expr], Expr]:
+    """`_at` for one expression after the other, which share what they are made of."""
+    here = {var(loop.axis): value for loop, value in places}
     moved = substitution(here)
 
     def change(e: Expr) -> Expr:
         if not e.kinds & ENDS:
             return moved(e)
-        return substitute(e, {**here, first(loop.axis): value.eq(loop.start), last(loop.axis): value.eq(loop.stop - 1)})
+        ends: dict[Expr, Expr] = {}
+        for loop, value in places:
+            ends |= {first(loop.axis): value.eq(loop.start), last(loop.axis): value.eq(loop.stop - 1)}
+        return substitute(e, here | ends)
 
-    return map_expressions(block, change)
+    return change
 
 
 def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "guard", spare: int = 0) -> Kernel:
@@ -93,15 +104,16 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
         elif tail == "pad":
             body = pad_block(body, less(var(axis), loop.stop), axis, stays_filled(kernel, facts, loop, factor))
         else:
-            body = clamp_block(body, less(var(axis), loop.stop), lambda b: _at(b, loop, minimum(var(axis), loop.stop - 1)))
-    main = Loop(inner, ZERO, inner_stop, _at(body, loop, value), loop.kind, span=loop.span)
+            at_last = _moved((loop, minimum(var(axis), loop.stop - 1)))
+            body = clamp_block(body, less(var(axis), loop.stop), lambda b: map_expressions(b, at_last))
+    main = Loop(inner, ZERO, inner_stop, _at(body, (loop, value)), loop.kind, span=loop.span)
     result: Block = (Loop(outer, ZERO, trips, (main,), loop.kind, span=loop.span),)
     if tail == "cut" and not exact:
         rest = fresh(f"{axis}.t", taken)
         known = inside(around(kernel, axis)[:-1], facts.known)
         begin = loop.start + (trips if at_least(length, spare * factor, known) else maximum(ZERO, trips)) * factor
         begin = simplify(begin, known)
-        result = (*result, Loop(rest, begin, loop.stop, copy(_at(loop.body, loop, var(rest)), taken), loop.kind, span=loop.span))
+        result = (*result, Loop(rest, begin, loop.stop, copy(_at(loop.body, (loop, var(rest))), taken), loop.kind, span=loop.span))
     return replace_loop(kernel, axis, lambda _: result)
 
 
@@ -133,7 +145,7 @@ def part(kernel: Kernel, facts: Facts, axis: str, count: int = 0) -> Kernel:
         parts, size = found
     taken = names_taken(kernel)
     outer, inner = fresh(f"{axis}.0", taken), fresh(f"{axis}.1", taken)
-    body = _at(loop.body, loop, loop.start + (var(outer) * size + var(inner)))
+    body = _at(loop.body, (loop, loop.start + (var(outer) * size + var(inner))))
     known = inside(around(kernel, axis)[:-1], facts.known).with_ranges({outer: Range(ZERO, parts - 1), inner: Range(ZERO, size - 1)})
     body = map_expressions(body, lambda e: simplify(e, known) if outer in e.names else e)
     whole = Loop(outer, ZERO, parts, (Loop(inner, ZERO, size, body, loop.kind, span=loop.span),), loop.kind, span=loop.span)
@@ -158,7 +170,7 @@ def share(kernel: Kernel, facts: Facts, axis: str, most: int, multiple: int = 1)
     outer, inner = fresh(f"{axis}.0", taken), fresh(f"{axis}.1", taken)
     count = simplify(maximum(ONE, ceildiv(loop.stop, most * multiple)) * multiple, facts.known)
     first, behind = (floordiv((var(outer) + k) * loop.stop, count) for k in (0, 1))
-    main = Loop(inner, ZERO, minimum(const(most), behind - first), _at(loop.body, loop, first + var(inner)), loop.kind, span=loop.span)
+    main = Loop(inner, ZERO, minimum(const(most), behind - first), _at(loop.body, (loop, first + var(inner))), loop.kind, span=loop.span)
     return replace_loop(kernel, axis, lambda _: (Loop(outer, ZERO, count, (main,), loop.kind, span=loop.span),))
 
 
@@ -306,7 +318,7 @@ def collapse(kernel: Kernel, facts: Facts, a: str, b: str, named: int = 0) -> Ke
     if named:
         body: Block = (Let(a, positions[0]), Let(b, positions[1]), *inner.body)
     else:
-        body = _at(_at(inner.body, inner, positions[1]), outer, positions[0])
+        body = _at(inner.body, (inner, positions[1]), (outer, positions[0]))
     return replace_loop(kernel, a, lambda _: (Loop(name, ZERO, trips, body, outer.kind, span=outer.span),))
 
 
@@ -336,12 +348,14 @@ def unroll(kernel: Kernel, facts: Facts, axis: str, factor: int = 0) -> Kernel:
     """
     if factor:
         kernel, axis = split(kernel, facts, axis, factor, "cut"), f"{axis}.1"
-    loop = _plain(find(kernel, axis), "unroll")
+    path = around(kernel, axis)
+    loop = _plain(path[-1], "unroll")
     if constant_extent(loop) is None:
         raise StepError(f"unroll: the extent of `{axis}` is not constant; give a factor")
-    if any(isinstance(s, Barrier) for s in statements(loop.body)):
-        raise StepError(f"unroll: there is a barrier inside `{axis}`")
-    return replace_loop(kernel, axis, lambda x: (replace(x, kind="unroll"),))
+    for s in statements(loop.body):
+        if isinstance(s, Barrier):
+            raise StepError(f"unroll: there is a barrier inside `{axis}`")
+    return of_kind(kernel, path, "unroll")
 
 
 def vectorize(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
@@ -352,7 +366,8 @@ def vectorize(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     The loop is parallel or reduce, starts at 0, has a constant extent and holds only stores, lets and guards (`if` without `else`).  A reduction that is accumulated into one place is folded
     across the lanes, which --strict forbids for floats.
     """
-    loop = _plain(find(kernel, axis), "vectorize")
+    path = around(kernel, axis)
+    loop = _plain(path[-1], "vectorize")
     if loop.kind == "serial":
         raise StepError(f"vectorize: the iterations of `{axis}` are not known to be independent")
     if constant_extent(loop) is None or loop.start is not ZERO:
@@ -364,7 +379,7 @@ def vectorize(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
             continue
         if facts.strict and loop.kind == "reduce" and not any(axis in e.names for e in s.index):
             raise StepError(f"vectorize: folding `{s.buffer}` across lanes changes the order of the sum, and --strict forbids it")
-    return replace_loop(kernel, axis, lambda x: (replace(x, kind="vector"),))
+    return of_kind(kernel, path, "vector")
 
 
 def parallel(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
@@ -394,8 +409,9 @@ def serial(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
 
     Nothing is claimed of it any more: no later step may run it otherwise.
     """
-    loop = _plain(find(kernel, axis), "serial")
-    return replace_loop(kernel, axis, lambda _: (replace(loop, kind="serial"),))
+    path = around(kernel, axis)
+    _plain(path[-1], "serial")
+    return of_kind(kernel, path, "serial")
 
 
 def _serial(block: Block) -> Block:
@@ -421,7 +437,7 @@ def bind(kernel: Kernel, facts: Facts, axis: str, place: str) -> Kernel:
     inside = {id(s) for s in statements(loop.body)}
     if any(isinstance(s, Store) and s.buffer not in local and id(s) not in inside for s in statements(kernel.body)):
         raise StepError(f"bind: an effect outside `{axis}` would be repeated by every thread")
-    length, body = extent(loop), _at(loop.body, loop, loop.start + index(loop))
+    length, body = extent(loop), _at(loop.body, (loop, loop.start + index(loop)))
     if place.startswith("thread"):
         if length.op == "min" and any(a.is_const for a in length.args):
             k = 0 if length.args[0].is_const else 1

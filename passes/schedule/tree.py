@@ -134,7 +134,8 @@ def replace_at(block: Block, path: Sequence[Stmt], new: Block) -> Block:
     for k in range(len(path) - 1, 0, -1):
         parent, old = path[k - 1], path[k]
         if isinstance(parent, Loop):
-            new = (with_body(parent, _spliced(parent.body, old, new)),)
+            body = new if len(parent.body) == 1 else _spliced(parent.body, old, new)
+            new = (Loop(parent.axis, parent.start, parent.stop, body, parent.kind, parent.step, parent.span),)
         elif isinstance(parent, If) and any(s is old for s in parent.body):
             new = (If(parent.condition, _spliced(parent.body, old, new), parent.orelse),)
         elif isinstance(parent, If):
@@ -167,6 +168,14 @@ def replace_loop(kernel: Kernel, axis: str, change: Callable[[Loop], Block]) -> 
     new = change(loop)
     body = replace_at(kernel.body, path, new)
     return kernel.with_body(body, _homes_after(homes_in(kernel), axis, path, new, body))
+
+
+def of_kind(kernel: Kernel, path: Sequence[Stmt], kind: str) -> Kernel:
+    """The kernel with the loop at the end of a path of this kind; everything stands where it stood."""
+    loop = path[-1]
+    assert isinstance(loop, Loop)
+    new = Loop(loop.axis, loop.start, loop.stop, loop.body, kind, loop.step, loop.span)
+    return kernel.with_body(replace_at(kernel.body, path, (new,)), homes_in(kernel))
 
 
 def _homes_after(homes: Homes, axis: str, path: Sequence[Stmt], new: Block, body: Block) -> Homes | None:
