@@ -6,7 +6,7 @@ rest of it implies; a negation moves to the comparisons.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from . import polynomial as pl
 from .bounds import Known, fact
@@ -49,6 +49,20 @@ def at_least_zero(p: Poly, known: Known) -> Expr:
     else:
         left = pl.plus(left, pl.constant(-offset))
     return call("less_equal", pl.expr(left), pl.expr(right))
+
+
+def holds(p: Poly, known: Known) -> bool:
+    """Whether p >= 0 is proven, which is less to ask than what it is."""
+    while not known.nonnegative(p):
+        for m, c in p.items():
+            if len(m) == 1 and m[0].op == "floordiv" and abs(c) == 1:
+                x, d = (pl.poly(arg) for arg in m[0].args)
+                if pl.is_constant(d) and known.positive(d):
+                    p = _undivided(pl.plus(p, {m: c}, -1), x, d, c)
+                    break
+        else:
+            return False
+    return True
 
 
 def _undivided(rest: Poly, x: Poly, d: Poly, c: int) -> Poly:
@@ -107,10 +121,10 @@ def conjunction(args: tuple[Expr, ...], known: Known) -> Expr:
     What shares no name with a part, and is bounded by nothing that it is bounded by (rows and columns of a tile), says nothing of it.
     """
     parts = [p for p in dict.fromkeys(q for a in args for q in conjuncts(a)) if p is not TRUE]
-    if FALSE in parts or _contradictory(parts, known):
+    facts = {p: fact(p) for p in parts} if len(parts) > 1 else {}
+    if FALSE in parts or _contradictory(parts, facts, known):
         return FALSE
     kept = list(parts)
-    facts = {p: fact(p) for p in parts} if len(parts) > 1 else {}
     reached = {p: known.reached(p.names) for p in facts}
     for p in parts:
         others = [f for q in kept if q is not p and not reached[p].isdisjoint(reached[q]) for f in facts[q]]
@@ -150,7 +164,7 @@ def disjunction(args: tuple[Expr, ...], known: Known) -> Expr:
     parts = [p for p in dict.fromkeys(q for a in args for q in parts_of("bit_or", a)) if p is not FALSE]
     if 1 < len(parts) <= MOST_MERGED and any(p.op == "bit_and" for p in parts):
         parts = _merged(parts, known)
-    if TRUE in parts or _contradictory(parts, known):
+    if TRUE in parts or _contradictory(parts, {p: fact(p) for p in parts} if len(parts) > 1 else {}, known):
         return TRUE
     return _chain("bit_or", parts) if parts else FALSE
 
@@ -174,9 +188,14 @@ def _merged(parts: list[Expr], known: Known) -> list[Expr]:
     return [_chain("bit_and", list(s)) if s else TRUE for s in sets]
 
 
-def _contradictory(parts: list[Expr], known: Known) -> bool:
-    """One of them is the negation of another; only those that are no conjunction or disjunction are looked at."""
-    return len(parts) > 1 and any(_opposite(p, known) in parts for p in parts if p.op not in ("bit_and", "bit_or"))
+def _contradictory(parts: list[Expr], facts: Mapping[Expr, list[Poly]], known: Known) -> bool:
+    """One of them is the negation of another; only those that are no conjunction or disjunction are looked at.  `facts`: what each of several says."""
+    if len(parts) < 2:
+        return False
+    said = [found[0] for found in facts.values() if len(found) == 1]  # of f >= 0 the negation is -f - 1 >= 0
+    if any(pl.plus(pl.constant(-1), f, -1) in said for f in said):
+        return True
+    return any(_opposite(p, known) in parts for p in parts if p.op not in ("bit_and", "bit_or") and len(facts[p]) != 1)
 
 
 def _chain(op: str, parts: list[Expr]) -> Expr:

@@ -181,8 +181,9 @@ class Knowledge:
 
     def _factors(self, product: list[Expr]) -> list[Poly]:
         """What product >= 1 says of its factors."""
-        if not all(self._is_natural(a) for a in product):
-            return []
+        for a in product:
+            if not self._is_natural(a):
+                return []
         result: list[Poly] = [pl.plus(pl.atom(a), pl.constant(-1)) for a in product if not a.args]
         for a in product:
             if a.op == "floordiv" and a.args[1].is_const:  # and more than 0, or nothing would be known of it
@@ -233,9 +234,16 @@ class Knowledge:
             known = known.base
         for k in reversed(chain):
             base = k.base
-            new = {n: r for n, r in k.ranges.items() if base is None or base.ranges.get(n) is not r}
+            if base is not None and base.ranges is k.ranges:
+                new: dict[str, Range] = {}
+            else:
+                new = {n: r for n, r in k.ranges.items() if base is None or base.ranges.get(n) is not r}
             olds = list(points()) if base is None else base._points or []
-            k._points = [p for p in (k._extended(old, base, new) for old in olds) if p is not None]
+            k._points = []
+            for old in olds:
+                p = k._extended(old, base, new)
+                if p is not None:
+                    k._points.append(p)
             if base is not None and len(k._points) < FEW and any(n not in base.ranges for n in new):
                 others = [p for p in (k._extended(old, base, new, HIGH if old.taste == LOW else LOW) for old in olds) if p is not None]
                 k._points += [p for p in others if all(p.names != q.names for q in k._points)]
@@ -292,10 +300,12 @@ class Knowledge:
             return None
         point = old.without(met) if met else old
         for n, r in new.items():
-            ends = _within(r, point)
-            if ends is None:
-                return None
-            low, high = ends
+            low, high = r.min, r.max
+            if isinstance(low, Expr) or isinstance(high, Expr) or r.exactly is not None:
+                ends = _within(r, point)
+                if ends is None:
+                    return None
+                low, high = ends
             if n in known:
                 fits = point.admits(n, low, high, r.multiple)
             else:
@@ -307,7 +317,10 @@ class Knowledge:
             value = point.at(f)
             if value is None or value < 0:
                 return None
-        return point if all(point.of(z) == 0 for z in self.zeros[0 if base is None else len(base.zeros) :]) else None
+        for z in self.zeros[0 if base is None else len(base.zeros) :]:
+            if point.of(z) != 0:
+                return None
+        return point
 
     # ---- leaves
 

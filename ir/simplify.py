@@ -14,7 +14,7 @@ from math import gcd
 
 from . import polynomial as pl
 from .bounds import Known, Range, fact
-from .conditions import BOOLEAN, CHAINS, compare, conjuncts, parts_of
+from .conditions import BOOLEAN, CHAINS, compare, conjuncts, holds, parts_of
 from .dtypes import INDEX, bool_
 from .expr import FALSE, TRUE, ZERO, Expr, call, make
 from .graph import Size
@@ -137,7 +137,13 @@ def prove_equal(a: Expr, b: Expr, known: KnownLike | None = None) -> bool:
 
 
 def prove_le(a: Expr, b: Expr, known: KnownLike | None = None) -> bool:
-    return prove(a.le(b), known)
+    if a.is_const and b.is_const:
+        return a.attr <= b.attr
+    known = as_known(known)
+    a, b = simplify(a, known), simplify(b, known)
+    if not (a.is_position and b.is_position):
+        return False
+    return holds(pl.plus(pl.poly(b), pl.poly(a), -1), known.home(a.le(b)))
 
 
 def _step(n: Expr, args: tuple[Expr, ...], known: Known) -> Expr:
