@@ -383,11 +383,15 @@ class Knowledge:
         """Integer bounds, term by term."""
         low: int | None = 0
         high: int | None = 0
+        known = self._intervals
         for m, c in p.items():
             if not m:
                 low, high = None if low is None else low + c, None if high is None else high + c
                 continue
-            a, b = self.atom_interval(m[0]) if len(m) == 1 else product([self.atom_interval(x) for x in m])
+            if len(m) == 1:
+                a, b = known.get(m[0]) or self.atom_interval(m[0])
+            else:
+                a, b = product([known.get(x) or self.atom_interval(x) for x in m])
             if c < 0:
                 a, b = b, a
             low = None if low is None or a is None else low + a * c

@@ -284,10 +284,16 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
 
 def kinds_in(block: Block) -> int:
     """The kinds of operators that stand in it (`Expr.kinds`)."""
-    found = 0
-    for s in statements(block):
+    found, stack = 0, list(block)
+    while stack:  # in no order
+        s = stack.pop()
         for e in expressions(s):
             found |= e.kinds
+        if isinstance(s, (For, While, Region)):
+            stack += s.body
+        elif isinstance(s, If):
+            stack += s.body
+            stack += s.orelse
     return found
 
 

@@ -66,8 +66,8 @@ class Point:
             if n.dtype is not INDEX and n.dtype is not bool_:
                 found = None  # narrower integers wrap
             elif n.args:
-                operands = [memo[a] for a in n.args if a in memo]
-                found = evaluate_node(n, operands) if len(operands) == len(n.args) else None
+                operands = list(map(memo.get, n.args))
+                found = None if None in operands else evaluate_node(n, operands)  # pyright: ignore[reportArgumentType]
             else:
                 found = n.attr if n.is_const else self._named(n)
             if found is not None:
@@ -79,9 +79,11 @@ class Point:
         if leaf.op == "to_line":
             return SOMEWHERE
         known = name(leaf)
-        if known and known not in self.names and known not in self.awaited:
+        found = self.names.get(known)
+        if found is None and known and known not in self.awaited:
             self.choose(known, None, None, 1)
-        return self.names.get(known)
+            found = self.names[known]
+        return found
 
     def move(self, name: str, value: int) -> None:
         """Another value for a name that has one."""

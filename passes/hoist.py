@@ -285,7 +285,8 @@ def _header(s: For | While, change: Change) -> For | While:
     """The loop around its body as it was."""
     if isinstance(s, While):
         return While(change(s.condition), s.body)
-    return For(s.var, change(s.start), change(s.stop), s.body, change(s.step), s.pragma, None if s.serial_if is None else change(s.serial_if))
+    start, stop, step = [change(e) if e.args else e for e in (s.start, s.stop, s.step)]  # names are of what has operands
+    return For(s.var, start, stop, s.body, step, s.pragma, None if s.serial_if is None else change(s.serial_if))
 
 
 def _is_dear(stop: Expr, inner: Inner) -> bool:

@@ -208,7 +208,19 @@ def nest(kernel: Kernel, axes: tuple[str, ...]) -> tuple[Loop, ...]:
 
 
 def local_buffers(kernel: Kernel) -> dict[str, Buffer]:
-    return {s.buffer.name: s.buffer for s in statements(kernel.body) if isinstance(s, Alloc)}
+    found: dict[str, Buffer] = {}
+
+    def walk(block: Block) -> None:
+        for s in block:
+            if isinstance(s, Store):
+                continue
+            if isinstance(s, Alloc):
+                found[s.buffer.name] = s.buffer
+            elif isinstance(s, (Loop, If, While, Region)):
+                walk(inner(s))
+
+    walk(kernel.body)
+    return found
 
 
 # ---- what a piece reads and writes
