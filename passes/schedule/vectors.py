@@ -23,6 +23,7 @@ from .parts import parted
 from .plan import Plan
 from .several_rows import several_rows
 from .side_by_side import rows_side_by_side
+from .spread import spread
 from .tables import candidates
 from .traffic import asked_ahead, prefetched, streamed, threads
 from .transpositions import squares
@@ -33,6 +34,7 @@ def vectors(plan: Plan) -> None:
     """Schedule a kernel for memory traffic.  What a step refuses stays as it is; the reason is noted."""
     tabulated(plan)
     parted(plan)
+    spread(plan)
     form = roles.shape(plan.kernel)
     known = inside(form.chain, plan.facts.known)
     # pieces of one position, (x // N)·N + x % N, are x
