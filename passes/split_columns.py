@@ -12,7 +12,7 @@
 
 By its columns alone such a sum is shared unevenly where they are few, and each thread jumps from row to row; piece by piece a thread reads whole rows, memory from one end to the other.
 
-It is done to kernels that `join_columns` would call *by columns* and leaves alone: one reduction, into scalars, over the first index of a matrix.  It pays where a row of sums stays in the first cache and is
+It is done to kernels that `join_columns` would call *by columns* and leaves alone: one reduction, into scalars, over the rows of a matrix, or of a part of it.  It pays where a row of sums stays in the first cache and is
 some vectors long, the matrix does not fit in the second, and there are some pieces; the sizes decide at run time.  L = 64·ceil(M / 4096): up to 64 pieces, which are added up in their order, so the bits are the same for any
 number of threads; --strict forbids it for float sums and products.
 """
@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from ..ir.bounds import Known
 from ..ir.expr import FALSE, TRUE, ZERO, Expr, both, call, ceildiv, const, load, maximum, minimum, product, var
 from ..ir.kernel import Alloc, Buffer, Kernel, Let, Loop, Module, Stmt, Store, expressions, identity_of, map_block, statements
+from ..ir.polynomial import poly
 from ..ir.record import replace
 from ..ir.renaming import Names, defined, unique_locals
 from ..ir.simplify import assuming, simplify
@@ -56,11 +57,31 @@ def split_columns(ir: Module, target: Target, options: Options) -> Module:
 
 
 def _of_a_matrix(m: Member) -> bool:
-    """Whether all that moves with both axes is read row by row, at the column's own position."""
+    """Whether all that moves with the columns is read row by row, beside the column's own position."""
     assert m.sum is not None
     (kept,) = m.kept
     moved = [n for n in m.sum.loads() if kept.axis in n.names]
-    return len(m.sum.loops) == 1 and bool(moved) and all(n.attr in m.matrices() and n.args[-1] is var(kept.axis) for n in moved)
+    return len(m.sum.loops) == 1 and bool(moved) and all(n.attr in _matrices(m) and _step(n.args[-1], kept.axis) == 1 for n in moved)
+
+
+def _matrices(m: Member) -> set[str]:
+    """What is read row by row, or some rows apart, as a part of a tensor is that begins further on or leaves some out."""
+    assert m.sum is not None
+    axis, found = m.axis.axis, dict[str, bool]()
+    for n in m.sum.loads():
+        buffer = m.rows.buffers.get(n.attr)
+        if buffer is not None and axis in n.names:
+            steady = (
+                len(buffer.shape) > 1 and not buffer.strides and (_step(n.args[0], axis) or 0) > 0 and not any(axis in e.names for e in n.args[1:])
+            )
+            found[n.attr] = steady and found.get(n.attr, True)
+    return {name for name, steady in found.items() if steady}
+
+
+def _step(e: Expr, axis: str) -> int | None:
+    """How far a position moves with an axis; None where that is no number."""
+    moving = {m: c for m, c in poly(e).items() if any(axis in a.names for a in m)}
+    return moving.get((var(axis),)) if len(moving) == 1 else None
 
 
 def _fits(m: Member, target: Target) -> Expr:
@@ -68,7 +89,7 @@ def _fits(m: Member, target: Target) -> Expr:
     assert m.sum is not None
     row = product(tuple(x.stop for x in m.kept))
     sums = sum(s.value.dtype.bytes for s in m.sum.body if isinstance(s, Store))
-    read = min(m.rows.buffers[name].dtype.bytes for name in m.matrices())
+    read = min(m.rows.buffers[name].dtype.bytes for name in _matrices(m))
     enough = both(const(CHUNK * LEAST).le(m.axis.stop), const(NARROW // read).le(row))
     return both(enough, (row * sums).le(const(target.l1 // 2)), const(target.l2).le(m.axis.stop * row * read)) or TRUE
 

@@ -49,6 +49,12 @@ def test_what_is_much_for_each_row_counts_beside_little_for_each_element() -> No
     assert lowered(body.format(exps)).split("\n")[0] == "for i in 0 .. M parallel serial_if M * 331 + M * N < 66666:"
 
 
+def test_of_two_ways_that_sizes_choose_between_the_one_with_more_work_counts() -> None:
+    """Few elements in one way, the usual number in the other: the latter is worth threads."""
+    body = "for i in 0 .. M parallel:\n  if N <= 8:\n    r[i] = x[i, 0]\n  else:\n    for j in 0 .. N reduce:\n      r[i] add= x[i, j]"
+    assert lowered(body).split("\n")[0] == "for i in 0 .. M parallel serial_if M * N < 66666:"
+
+
 def test_shared_memory_stands_before_its_region_and_private_memory_inside() -> None:
     expect(
         """

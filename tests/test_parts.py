@@ -47,6 +47,12 @@ FORMS: dict[str, Form] = {
         "X{f32}[N H W C](where C % 8 = 0) -> Y", f"{GROUPS} (return (reshape (/ (- x m) (sqrt (+ v 1e-5))) N H W C))", group_norm,
         (((2, 3, 5, 8),), ((1, 2, 3, 88),), ((2, 1, 4, 64),), ((1, 3, 2, 600),)), ("part l", "short q 8", "short q1 8"),
     ),
+    "statistics of groups, read again by each position": Form(
+        "X{f32}[N P C](where C % 8 = 0) -> Y",
+        "(setf x (reshape X N P 8 -1)) (setf c (- x (mean x :axis (1 3) :keepdims t))) (return (reshape (* c (rsqrt (+ (mean (* c c) :axis (1 3) :keepdims t) 1e-5))) N P C))",
+        lambda x: group_norm(x[:, :, None]).reshape(x.shape),
+        (((2, 15, 8),), ((1, 6, 88),), ((2, 4, 64),), ((1, 3, 1048),), ((3, 1, 2048),)), ("stage row k.1 at=k.0 space=stack", "stage row1 k.1 at=k.0 space=stack"),
+    ),
     "patches, channels last": Form(
         "X{f32}[B 3 H W](where H % 16 = 0, W % 16 = 0) -> Y",
         "(setf x (reshape X B 3 (floordiv H 16) 16 (floordiv W 16) 16)) (return (reshape (transpose x 0 2 4 3 5 1) B (* (floordiv H 16) (floordiv W 16)) 768))",

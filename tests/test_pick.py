@@ -74,6 +74,21 @@ def test_few_sums_stay_side_by_side() -> None:
     assert "scatter" not in operators("(composite few ((I{i64}[N]) -> (Y)) (return (sum (cast i64 (= (unsqueeze I :axis 1) (iota 4))) :axis 0)))")
 
 
+@needs_cc
+@pytest.mark.parametrize("lies", ("X{f32}[N D]", "X{f32}[D N]"))
+def test_few_sums_of_rows_are_added_to_in_turn(lies: str) -> None:
+    """Sums of numbers that lie along what is summed stay side by side."""
+    term = "(aref X n d)" if lies.endswith("[N D]") else "(aref X d n)"
+    text = f"(composite few (({lies} I{{i64}}[N]) -> (Y{{f32}}[3 D])) (dotimes (s 3) (dotimes (n N) (if (= (aref I n) s) (dotimes (d D) (incf (aref Y s d) {term}))))))"
+    assert ("scatter" in operators(text)) == lies.endswith("[N D]")
+    rng = np.random.default_rng(SEED)
+    x, index = rng.standard_normal((41, 9)).astype(np.float32), rng.integers(-1, 5, 41)
+    expected = np.stack([x[index == s].sum(0) for s in range(3)])
+    np.testing.assert_allclose(
+        luminal.compile(text, runtime="clang")(x if lies.endswith("[N D]") else x.T.copy(), index), expected, rtol=1e-5, atol=1e-5
+    )
+
+
 def test_what_is_dear_is_not_computed_anew() -> None:
     text = "(composite dear ((X{f32}[N K] W{f32}[K V] I{i64}[N]) -> (Y)) (return (sum (where (= (unsqueeze I :axis 1) (iota V)) (matmul X W) 0) :axis 1)))"
     assert "gather" not in operators(text)

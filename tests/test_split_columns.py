@@ -29,6 +29,7 @@ SPLIT = {
     "sums": "((X{f32}[M N]) -> (C{f32}[N])) (return (sum X :axis 0))",
     "a vector times a matrix": "((p{f32}[M] X{f32}[M N]) -> (y{f32}[N])) (return (matmul p X))",
     "an epilogue": "((X{f32}[M N] b{f32}[N]) -> (C{f32}[N])) (return (+ b (exp (* 0.01 (mean X :axis 0)))))",
+    "every third row": "((X{f32}[M N]) -> (C{f32}[N])) (return (sum (slice X (0 M 3) _) :axis 0))",
     "two sums of one matrix": "((X{f32}[M N]) -> (S{f32}[N] Q{f32}[N])) (return (max X :axis 0) (sum (* X X) :axis 0))",
 }
 LEFT = {
@@ -66,6 +67,19 @@ def test_many_rows_are_summed_up_in_pieces(name: str) -> None:
 def test_what_is_left_as_it_is(name: str) -> None:
     whole = module(LEFT[name])
     assert split_columns(whole, SMALL, OPTIONS) is whole, show(split_columns(whole, SMALL, OPTIONS))
+
+
+@pytest.mark.parametrize("part", ["(1 M) _", "(1 (- M 1)) (2 N)", "(0 M 2) (1 N)"])
+def test_parts_of_a_matrix(part: str) -> None:
+    """Rows further on, some of them left out, and columns further on."""
+    text = f"((X{{f32}}[M N](where M > 2, N > 2)) -> C) (return (sum (slice X {part}) :axis 0))"
+    split = split_columns(module(text), SMALL, OPTIONS)
+    assert len(split.kernels) == 2, show(split)
+    graph = naive(text)
+    for seed, (m, n) in enumerate([(3, 3), (600, 70), (1200, 131), (4097, 66)]):
+        sizes = {"M": m, "N": n}
+        inputs = draw(graph, sizes, SEED + seed)
+        agree(outputs(legalize(split, TARGET, OPTIONS), inputs, sizes, seed), meaning(graph, inputs, sizes), graph, f"{part}, {sizes}")
 
 
 def test_who_shares_nothing_splits_nothing() -> None:

@@ -117,9 +117,12 @@ def _block(body: p.Block, stops: Mapping[str, Estimate], far: frozenset[str] = f
             case p.While() | p.Region():
                 result = _sum(result, _block(s.body, stops, far, loops))
             case p.If():
-                # the first branch is the interior, the second its border; a failed check is neither
-                fails = all(isinstance(t, p.Fail) for t in s.body)
-                result = _sum(result, _block(s.orelse if fails else s.body, stops, far, loops))
+                # the first branch is the interior, the second its border; a failed check is neither, and what sizes alone decide may be what few of them are done with
+                branches = [s.orelse if all(isinstance(t, p.Fail) for t in s.body) else s.body]
+                if s.orelse and s.condition.names.isdisjoint(stops):
+                    branches = [s.body, s.orelse]
+                found = [_block(b, stops, far, loops) for b in branches]
+                result = _sum(result, max(found, key=lambda e: max((len(m), c) for m, c in e.items())))
             case p.Multiply():
                 result = _sum(result, _times(_bound(_estimate(s.steps, stops), stops), {(): s.rows * s.columns / SIDE}))
             case _:

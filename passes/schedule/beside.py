@@ -12,6 +12,8 @@ from ...ir.walks import postorder, rewrite, substitute
 from . import roles
 from .affine import minus, stride
 
+APART = 16  # elements: each lane that is gathered brings a line that the next ones want too, or one that is nobody else's
+
 
 def taken_apart(address: Expr, axis: str) -> bool:
     """Whether an axis stands inside a term of an address, not as a factor of one."""
@@ -36,6 +38,12 @@ def bare(address: Expr, axis: str) -> Expr:
         return moving[0] if n.op == "min" and len(moving) == 1 else None
 
     return rewrite(address, rule)
+
+
+def some_apart(address: Expr, axis: str) -> bool:
+    """Whether neighbours along an axis are one to `APART` elements from each other, whatever the sizes: in the same few lines of memory."""
+    step = stride(address, axis)
+    return step is not None and 1 <= abs(step) <= APART
 
 
 def gathered(loop: Loop, addresses: list[Expr]) -> bool:

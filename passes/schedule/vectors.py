@@ -15,7 +15,7 @@ from ...ir.simplify import assuming, simplify
 from ...ir.target import PAGE
 from . import cost, roles
 from .affine import divides, inside, same_position, stride
-from .beside import bare, gathered, in_pieces, taken_apart
+from .beside import bare, gathered, in_pieces, some_apart, taken_apart
 from .chains import candidates as candidates_to_hold
 from .columns_inside import columns_inside, expanded, strips
 from .lines import aligned, chooses
@@ -23,6 +23,7 @@ from .parts import parted
 from .plan import Plan
 from .several_rows import several_rows
 from .side_by_side import rows_side_by_side
+from .spread import spread
 from .tables import candidates
 from .traffic import asked_ahead, prefetched, streamed, threads
 from .transpositions import squares
@@ -33,6 +34,7 @@ def vectors(plan: Plan) -> None:
     """Schedule a kernel for memory traffic.  What a step refuses stays as it is; the reason is noted."""
     tabulated(plan)
     parted(plan)
+    spread(plan)
     form = roles.shape(plan.kernel)
     known = inside(form.chain, plan.facts.known)
     # pieces of one position, (x // N)·N + x % N, are x
@@ -223,7 +225,7 @@ def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.MOST_ACCUMULA
     if width < 2 or (extent is not None and extent < width):
         return
     if roles.units(addresses, axis) < roles.moving(addresses, axis) - sum(in_pieces(a, axis, width) for a in addresses):
-        if loop.kind == "reduce" and gathered(loop, addresses):
+        if loop.kind == "reduce" and (gathered(loop, addresses) or all(some_apart(a, axis) for a in addresses if axis in a.names)):
             _fold(plan, axis, width, side_by_side)
         elif (
             loop.kind == "parallel"
@@ -348,7 +350,8 @@ def by_columns(plan: Plan) -> str | None:
     folded = {x.axis for x in all_loops(form.body)}
     often = [a for a in addresses if a.names & folded]
     along = [(_along(plan, x), x.axis) for x in roles.innermost(form.body)]
-    strided = sum(roles.moving(a, axis) - roles.units(a, axis) for a, axis in along)
+    # elements some apart are in the same few lines, rows are not
+    strided = sum(axis in e.names and not some_apart(e, axis) for a, axis in along for e in a)
     across = roles.moving(often, column) - roles.units(often, column)
     better = across < strided or (across == strided and roles.units(addresses, column) > sum(roles.units(a, axis) for a, axis in along))
     return column if better else None

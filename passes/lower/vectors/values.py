@@ -105,7 +105,8 @@ class Values:
             return self.every_other(n, first)
         if first is not None and (growth is None or first.skip is not None or not (first.stop.is_const or self.is_square(address))):
             raise Serial
-        if growth is None and first is None and (found := self.near(n, address)) is not None:
+        backwards = growth is not None and growth.is_const and growth.attr == -1
+        if (growth is None or backwards) and first is None and (found := self.near(n, address)) is not None:
             return found
         if growth is None:
             places = self.widen(address)

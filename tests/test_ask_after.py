@@ -1,0 +1,160 @@
+"""Products under a choice, as loops with an `if` write them: what they are multiplied as, beside float64 in NumPy, and that nothing shows which the choice leaves out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import luminal
+import numpy as np
+import pytest
+from compilers import needs_cc
+from luminal.compiler import Settings, compilations
+from luminal.ir.graph import Graph
+
+SEED = 11
+V3 = "x86-64-v3"
+Array = np.ndarray
+
+
+class Form(NamedTuple):
+    ports: str
+    condition: str
+    term: str
+    holds: Callable[..., Array]  # of the arrays, over [i, j, p]
+    product: Callable[..., Array]  # of the arrays, over [i, j, p]
+    ways: tuple[str, ...] = ("nest again", "masked")  # what the graph holds: a look at the sums, a tensor with the choice
+
+
+def at(*shape: int) -> tuple[Array, ...]:
+    return tuple(np.ogrid[tuple(slice(n) for n in shape)])
+
+
+def plain(a: Array, b: Array, *_: Array) -> Array:
+    return a[:, None, :] * b.T[None]
+
+
+def before(x: Array, axis: int) -> Array:
+    """Each position's neighbour before it; the first one's is never asked for."""
+    return np.roll(x, 1, axis)
+
+
+def cube(a: Array, b: Array) -> tuple[Array, ...]:
+    return at(a.shape[0], b.shape[1], a.shape[1])
+
+
+AB = "A{f32}[M K] B{f32}[K N]"
+TERM = "(* (aref A i p) (aref B p j))"
+FORMS = {
+    "a triangle": Form(AB, "(<= p i)", TERM, lambda a, b: np.less_equal(cube(a, b)[2], cube(a, b)[0]), plain),
+    "a triangle of the columns": Form(AB, "(< p j)", TERM, lambda a, b: np.less(cube(a, b)[2], cube(a, b)[1]), plain),
+    "every third": Form(AB, "(= (mod (+ p i) 3) 0)", TERM, lambda a, b: (cube(a, b)[0] + cube(a, b)[2]) % 3 == 0, plain),
+    "positive factors": Form(AB, "(> (aref A i p) 0)", TERM, lambda a, b: (a > 0)[:, None, :], plain),
+    "what is kept": Form(f"{AB} W{{bool}}[K]", "(aref W p)", TERM, lambda a, b, w: w[None, None, :], plain),
+    "the same class": Form(f"{AB} I{{i64}}[M] J{{i64}}[K]", "(= (aref I i) (aref J p))", TERM, lambda a, b, i, j: (i[:, None] == j)[:, None, :], plain),
+    "three factors": Form(f"{AB} S{{f32}}[K]", "(<= p i)", "(* (aref A i p) (aref S p) (aref B p j))", lambda a, b, s: np.less_equal(cube(a, b)[2], cube(a, b)[0]), lambda a, b, s: plain(a, b) * s),
+    "taken away": Form(AB, "(<= p i)", f"(- {TERM})", lambda a, b: np.less_equal(cube(a, b)[2], cube(a, b)[0]), lambda a, b: -plain(a, b)),
+    "a triangle of the result": Form(AB, "(<= j i)", TERM, lambda a, b: np.less_equal(cube(a, b)[1], cube(a, b)[0]), plain, ()),
+    "rows that count": Form(f"{AB} W{{bool}}[M]", "(aref W i)", TERM, lambda a, b, w: w[:, None, None], plain, ()),
+    "the row before": Form(AB, "(> p 0)", "(* (aref A i p) (aref B (- p 1) j))", lambda a, b: cube(a, b)[2] > 0, lambda a, b: plain(a, before(b, 0))),
+    "one of all axes": Form(AB, "(<= (+ j p) i)", TERM, lambda a, b: np.less_equal(cube(a, b)[1] + cube(a, b)[2], cube(a, b)[0]), plain, ()),
+}  # fmt: skip
+SIZES = ((0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 1, 1), (2, 7, 5), (33, 17, 19), (70, 90, 129))  # M, N, K
+
+
+def text_of(name: str) -> str:
+    form = FORMS[name]
+    loops = f"(dotimes (i M) (dotimes (j N) (dotimes (p K) (if {form.condition} (incf (aref C i j) {form.term})))))"
+    return f"(composite form (({form.ports}) -> (C{{f32}}[M N])) {loops})"
+
+
+def arrays_of(name: str, sizes: tuple[int, int, int], rng: np.random.Generator) -> list[Array]:
+    extents = dict(zip("MNK", sizes, strict=True))
+    found: list[Array] = []
+    for kind, axes in re.findall(r"\{(\w+)\}\[([\w ]+)\]", FORMS[name].ports):
+        shape = tuple(extents[e] for e in axes.split())
+        drawn = {"f32": rng.standard_normal(shape).astype(np.float32), "bool": rng.random(shape) < 0.5, "i64": rng.integers(0, 3, shape)}
+        found.append(drawn[kind])
+    return found
+
+
+def reference(name: str, arrays: list[Array]) -> Array:
+    form = FORMS[name]
+    wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in arrays]
+    with np.errstate(invalid="ignore"):
+        product = form.product(*wide)
+        return np.where(np.broadcast_to(form.holds(*wide), product.shape), product, 0).sum(2)
+
+
+def graph_of(text: str) -> Graph:
+    seen: list[Graph] = []
+    (found,) = compilations(
+        text, Settings(runtime="clang", target=V3), observer=lambda step: seen.append(step.ir) if step.name == "ask_after" else None
+    )
+    assert found.module.kernels
+    return seen[-1]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_what_is_multiplied(name: str) -> None:
+    nodes = graph_of(text_of(name)).nodes()
+    assert any(n.op == "nest" for n in nodes) == ("nest again" in FORMS[name].ways)
+    assert any(n.op == "contiguous" for n in nodes) == ("masked" in FORMS[name].ways)
+
+
+@needs_cc
+@pytest.mark.parametrize("name", FORMS)
+def test_values(name: str) -> None:
+    f, rng = luminal.compile(text_of(name), runtime="clang"), np.random.default_rng(SEED)
+    for sizes in SIZES:
+        arrays = arrays_of(name, sizes, rng)
+        np.testing.assert_allclose(f(*arrays), reference(name, arrays), rtol=2e-5, atol=2e-4, err_msg=f"{name} at {sizes}")
+
+
+@needs_cc
+@pytest.mark.parametrize("name", FORMS)
+def test_nothing_leaks(name: str) -> None:
+    """What the choice leaves out may be anything; what it does not shows."""
+    f, rng = luminal.compile(text_of(name), runtime="clang"), np.random.default_rng(SEED)
+    for bad in (np.inf, -np.inf, np.nan):
+        a, b, *others = arrays_of(name, (37, 53, 41), rng)
+        b[29], b[5, ::7], b[3, 50], a[8, 30], a[30, 2:4] = bad, bad, 0.0, bad, bad
+        arrays = [a, b, *others]
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_allclose(f(*arrays), reference(name, arrays), rtol=2e-5, atol=2e-4, err_msg=f"{name}, {bad}")
+
+
+@needs_cc
+def test_windows_over_an_edge() -> None:
+    """A convolution that asks in its loops whether a window stands over the edge is one with padding: no element is read nine times, and infinite taps do not meet what is beyond."""
+    loops = "(dotimes (n N) (dotimes (o O) (dotimes (i H) (dotimes (j V) (dotimes (c C) (dotimes (p 3) (dotimes (q 3) {}))))))))"
+    asked = "(if (and (<= 1 (+ i p)) (<= (+ i p) H) (<= 1 (+ j q)) (<= (+ j q) V)) (incf (aref Y n o i j) (* (aref X n c (- (+ i p) 1) (- (+ j q) 1)) (aref W o c p q))))"
+    text = f"(composite windows ((X{{f32}}[N C H V] W{{f32}}[O C 3 3]) -> (Y{{f32}}[N O H V])) {loops.format(asked)}"
+    assert not any(n.op == "contiguous" for n in graph_of(text).nodes())
+    f, rng = luminal.compile(text, runtime="clang"), np.random.default_rng(SEED)
+    for n, c, o, h, v in ((2, 3, 5, 7, 9), (1, 4, 33, 1, 1), (1, 1, 1, 6, 40), (0, 2, 2, 4, 4)):
+        x, w = rng.standard_normal((n, c, h, v)).astype(np.float32), rng.standard_normal((o, c, 3, 3)).astype(np.float32)
+        w[0, 0, 0, 0] = np.inf
+        expected = np.zeros((n, o, h, v))
+        for i, j, p, q in np.ndindex(h, v, 3, 3):
+            if 0 <= i + p - 1 < h and 0 <= j + q - 1 < v:
+                expected[:, :, i, j] += np.einsum("nc,oc->no", x[:, :, i + p - 1, j + q - 1].astype(np.float64), w[:, :, p, q])
+        np.testing.assert_allclose(f(x, w), expected, rtol=2e-5, atol=2e-4)
+
+
+@pytest.mark.parametrize("condition", ["(>= (aref I p) 0)", "(<= p i)"])
+def test_positions_of_data_are_asked_about(condition: str) -> None:
+    """Rows that data chooses are read where the choice wants them, and nowhere else."""
+    text = f"""(composite chosen ((A{{f32}}[M K] I{{i64}}[K] B{{f32}}[V N]) -> (C{{f32}}[M N]))
+      (dotimes (i M) (dotimes (j N) (dotimes (p K) (if {condition} (incf (aref C i j) (* (aref A i p) (aref B (aref I p) j))))))))"""
+    assert not any(n.op == "nest" and n.attr.nest is not None and n.attr.nest.name == "again" for n in graph_of(text).nodes())
+
+
+@needs_cc
+def test_integers() -> None:
+    """Nothing is looked at twice: 0 times an integer is 0."""
+    text = f"(composite form ((A{{i32}}[M K] B{{i32}}[K N]) -> (C{{i32}}[M N])) (dotimes (i M) (dotimes (j N) (dotimes (p K) (if (<= p i) (incf (aref C i j) {TERM}))))))"
+    assert not any(n.op == "nest" for n in graph_of(text).nodes())
+    a, b = (np.random.default_rng(SEED).integers(-9, 9, shape, np.int32) for shape in ((40, 21), (21, 30)))
+    np.testing.assert_array_equal(luminal.compile(text, runtime="clang")(a, b), np.tril(a) @ b)
