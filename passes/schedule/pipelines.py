@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import reduce
 
+from ...ir.bounds import Known
 from ...ir.dtypes import INDEX
-from ...ir.expr import ONE, TRUE, ZERO, Expr, both, const, load, minimum, mod, var, where
+from ...ir.expr import ONE, TRUE, ZERO, Expr, both, const, load, maximum, minimum, mod, var, where
 from ...ir.kernel import (
     Alloc,
     Block,
@@ -110,12 +111,14 @@ class _Pipeline:
     passes: list[_Pass]
     before: list[Stmt] = field(default_factory=list)  # all rows
     turn: list[Stmt] = field(default_factory=list)  # at the end of an iteration
+    own: set[str] = field(default_factory=set)  # buffers of the iterations
 
-    def run(self, known: object) -> Block:
+    def run(self, known: Known) -> Block:
         self.name_what_crosses()
         self.own_lets()
         self.keep_what_crosses()
         count = len(self.passes)
+        self.own = {s.buffer.name for s in statements((*self.before, *(t for p in self.passes for t in p.block))) if isinstance(s, Alloc)}
         heads: list[Stmt] = []
         behind: list[Stmt] = []
         lets: list[Stmt] = []
@@ -123,8 +126,10 @@ class _Pipeline:
         shifted = [self.shifted(k) for k in range(count)]
         for k, p in enumerate(shifted):
             name = fresh(f"{p.loop.axis}.n", self.taken)
-            active = self.active(k)
-            lets.append(Let(name, p.loop.stop if active is TRUE else where(active, p.loop.stop, ZERO)))
+            active, length = self.active(k), p.loop.stop
+            if not prove_le(ZERO, substitute(length, _meaning(p)), known):
+                length = maximum(ZERO, length)
+            lets.append(Let(name, length if active is TRUE else where(active, length, ZERO)))
             trips.append(var(name, INDEX))
         together = fresh(f"{self.loop.axis}.n", self.taken)
         lets.append(Let(together, reduce(minimum, trips)))
@@ -243,8 +248,10 @@ class _Pipeline:
         """Whether the reader of a row is never behind the writer of the next: each position has been read when the other comes there."""
         stores = [s for s in statements(writer.loop.body) if isinstance(s, Store) and s.buffer == name]
         lane, other = _lanes(writer.loop), _lanes(reader.loop)
-        length = constant_extent(lane) if lane else None
-        if length is None or other is None or constant_extent(other) != length or len(stores) != 1 or len(stores[0].index) != 1:
+        if lane is None or other is None or len(stores) != 1 or len(stores[0].index) != 1:
+            return False
+        length = constant_extent(lane)
+        if length is None or constant_extent(other) != length:
             return False
         (at,) = stores[0].index
         if (
@@ -286,11 +293,11 @@ class _Pipeline:
         return both(begun, left) or TRUE
 
     def guarded(self, block: Sequence[Stmt], k: int) -> Block:
-        """What a pass does for a row beside its loop, where it has one; what touches nothing but this iteration's own is done anyway."""
+        """What a pass does for a row beside its loop, where it has one; what touches nothing but the iterations' own is done anyway."""
         result: list[Stmt] = []
         held: list[Stmt] = []
         for s in block:
-            own = self.facts.buffers.keys().isdisjoint({n.attr for n in reads((s,))} | written((s,)))
+            own = {*(n.attr for n in reads((s,))), *written((s,))} <= self.own
             if isinstance(s, Let) and not own:
                 raise StepError(f"pipeline: `{s.name}` is read from memory, beyond the rows too")
             if own and held:

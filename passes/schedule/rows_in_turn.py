@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from ...ir.expr import ONE, ZERO, Expr, both, const
-from ...ir.kernel import If, Kernel, Loop, statements, written
+from collections.abc import Sequence
+
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, const
+from ...ir.kernel import Alloc, Block, If, Kernel, Loop, expressions, statements, written
+from ...ir.primops import OPS
 from ...ir.record import replace
 from ...ir.simplify import simplify
+from ...ir.text.expressions import show_expr
+from ...ir.walks import postorder
+from ..costs import TABLE, operation, read, write
 from . import cost, roles
 from .affine import upper
+from .chains import LONG
 from .plan import Plan
 from .traffic import streamed, threads
 from .tree import StepError, all_loops, reads
@@ -25,11 +32,16 @@ def in_turn(plan: Plan) -> tuple[Expr | None, Kernel] | None:
     except StepError as e:
         plan.note(f"passes over a row one after the other: {e}")
         return None
-    plan.note(*part.notes)
+    (row,) = (line.split()[1].removesuffix(".1") for line in part.kernel.schedule if line.startswith("pipeline "))
+    plan.note(
+        *part.notes,
+        f"{'' if condition is TRUE else f'where `{show_expr(condition)}`, '}the passes over a row of `{row}` run side by side, each on a row of its own: while one waits for memory, another computes",
+    )
     return condition, part.kernel
 
 
 def _long(plan: Plan) -> Expr | None:
+    """The condition under which rows come from memory and go back there; None where it never holds, or rows are no rows."""
     form = roles.shape(plan.kernel)
     least = cost.stream_bytes(plan.target)
     if not plan.alone or not least or not cost.first_lanes(plan.target) or not form.chain or form.chain[-1].start is not ZERO or by_columns(plan):
@@ -38,10 +50,14 @@ def _long(plan: Plan) -> Expr | None:
     if len(stored) != 1:
         return None
     held = plan.facts.buffers[stored[0]]
-    bounds = [const(least).le(held.elements * held.dtype.bytes)]
-    bounds += [s.condition for s in form.body if isinstance(s, If)]
-    found = simplify(both(*reversed(bounds)), plan.facts.known)
-    return None if found.is_const and not found.attr else found
+    known = [s.condition for s in form.body if isinstance(s, If) and s.condition.names <= plan.facts.sizes.keys()]
+    columns = dict.fromkeys(
+        x.stop for s in form.body for x in ((s,) if isinstance(s, Loop) else s.body if isinstance(s, If) else ()) if isinstance(x, Loop)
+    )
+    shortest = const(cost.TURNS_IN_TURN * cost.ACCUMULATORS * cost.lanes(plan.target, held.dtype))
+    bounds = [shortest.le(e) for e in columns if e.names <= plan.facts.sizes.keys()]
+    found = simplify(both(*known, *bounds, const(least).le(held.elements * held.dtype.bytes)) or TRUE, plan.facts.known)
+    return None if found is FALSE else found
 
 
 def _side_by_side(plan: Plan) -> None:
@@ -52,6 +68,7 @@ def _side_by_side(plan: Plan) -> None:
     loops = [s for s in form.body if isinstance(s, Loop)]
     if len(loops) < 2 or any(x.start is not ZERO or x.step is not ONE or all_loops(x.body) for x in loops):
         raise StepError("not every loop of a row is a pass over it")
+    _worth(plan, form.body, loops)
     first = next((b for n in reads((loops[0],)) if (b := n.attr) in plan.facts.buffers), "")
     vectors_inside(plan, side_by_side=cost.ACCUMULATORS, strips=cost.ACCUMULATORS)
     if any(x.kind not in ("vector", "unroll") for x in roles.innermost(plan.loop(row).body)):
@@ -60,6 +77,24 @@ def _side_by_side(plan: Plan) -> None:
     if first:
         plan.tried("prefetch", first, f"{loops[0].axis}.0", f"{row}.1", places=cost.PLACES_IN_TURN, cache=cost.NEXT_ROW_CACHE)
     plan.do("pipeline", f"{row}.1", *(f"{x.axis}.0" for x in loops))
+    kept = [upper(s.buffer.elements * s.buffer.dtype.bytes, plan.facts.known) for s in statements(plan.kernel.body) if isinstance(s, Alloc)]
+    if any(most is None or most > TABLE for most in kept):
+        raise StepError("several rows of what the passes share are more than the first cache holds")
     threads(plan)
     streamed(plan)
-    plan.note(f"the passes over `{row}` side by side, each on a row of its own, {cost.ROWS_IN_TURN} rows a block")
+
+
+def _worth(plan: Plan, body: Block, loops: Sequence[Loop]) -> None:
+    """One pass computes for so long that memory waits, and all of them together for less long than memory takes."""
+    each = [sum(operation(n.op) for n in _computed(x)) for x in loops]
+    buffers = plan.facts.buffers
+    loaded = {n.attr for n in reads(body)} & buffers.keys()
+    memory = sum(read(buffers[b].dtype) for b in loaded) + sum(write(buffers[b].dtype) for b in written(body) & buffers.keys())
+    if max(each) < LONG:
+        raise StepError("no pass computes for long")
+    if sum(each) * cost.COMPUTED_IN_TURN > memory:
+        raise StepError("the passes compute for longer than memory takes")
+
+
+def _computed(loop: Loop) -> set[Expr]:
+    return {n for s in statements((loop,)) for n in postorder(*expressions(s)) if n.op in OPS and n.dtype.is_float}

@@ -46,6 +46,8 @@ def by_length(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
                 return [(None, part.kernel)]
             parts.append((condition, part.kernel))
     turns = in_turn(plan)
+    if turns is not None and turns[0] is TRUE:
+        return [*parts, (None, turns[1])]
     if turns is not None:
         parts.append(turns)
     rest = Plan(plan.kernel, plan.facts, plan.target, plan.options, elsewhere=plan.elsewhere)
