@@ -56,6 +56,11 @@ CASES = {
     "vectors and a table": ("softmax", SOFTMAX, "pipeline i.1 p.0 q.0 j.0"),
     "four": (FOUR, "", "pipeline i p q r j"),
     "four in blocks": (FOUR, "split i 2", "pipeline i.1 p q r j"),
+    "a scalar that several passes change": (
+        FOUR.replace("let u: f32", "s[] = s[] + c[]\n    let u: f32").replace("e[j] / u", "e[j] / u + s[]"),
+        "split i 2",
+        "pipeline i.1 p q r j",
+    ),
     "the last two": (FOUR, "", "pipeline i r j"),
 }
 
@@ -127,7 +132,7 @@ def test_vectors_of_the_same_length_become_one() -> None:
         ("softmax", "split q 4 tail=cut\npipeline i p q.t j", "`q.t` does not run from 0"),
         (FOUR.replace("let u: f32 = c[] + t", "let u: f32 = S[i]"), "pipeline i p q r j", "`u` is read from memory"),
         (FOUR.replace("let a: i64 = i * 3 % 5", "let a: i64 = cast.i64(S[i])"), "pipeline i p q r j", "the position `a` is read from memory"),
-        (FOUR.replace("c[] add= e[r]", "s[] add= 1.0:f32\n      c[] add= e[r]"), "pipeline i p q r j", "`s` is written by several passes"),
+        (FOUR.replace("c[] add= e[r] *", "e[r] = 1.0:f32\n      c[] add= X[i, r] *"), "pipeline i p q r j", "`e` is written by several passes"),
         (FOUR.replace("f32[16] stack", "f32[16] register"), "pipeline i p q r j", "`e`, which is in registers"),
         (FOUR.replace("Z[i] =", "if first(i):\n      Z[i] ="), "pipeline i p q r j", "the first or the last of `i`"),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import reduce
 
@@ -30,7 +30,7 @@ from ...ir.record import changing, replace
 from ...ir.simplify import prove_le
 from ...ir.walks import postorder, rewrite, substitute
 from .affine import constant_extent, inside, stride
-from .tree import Facts, StepError, around, at_most, copy, fresh, less, names_taken, reads, replace_at, touched
+from .tree import Facts, StepError, around, at_most, copy, fresh, less, names_taken, reads, rename, replace_at, touched
 
 
 def pipeline(kernel: Kernel, facts: Facts, row: str, *axes: str) -> Kernel:
@@ -52,7 +52,7 @@ def pipeline(kernel: Kernel, facts: Facts, row: str, *axes: str) -> Kernel:
     One pass waits for memory, another computes, a third stores: in one loop they do so at the same time.  Where a pass has no row, before the first or behind the last, or is longer than the others, it goes on alone.
 
     `row` is a parallel loop in steps of 1, `axes` are two loops or more of its body in order, each from 0 in steps of 1.  A pass is such a loop, what comes before it, and what comes behind it for as long as it writes
-    what the loop has touched.  A scalar that a later pass reads is kept in one more for each row between; an array lies there as often, or once, where each position is read before it is written again.  Where every
+    what the loop has touched.  A scalar that later passes touch is one for each pass, and moves on with its row; an array lies there as often, or once, where each position is read before it is written again.  Where every
     pass ends in a vector of the same length, these become one too.  The operations of a row, and their order, stay the same.
     """
     path = around(kernel, row)
@@ -79,6 +79,12 @@ class _Pass:
     @property
     def block(self) -> Block:
         return (*self.before, self.loop, *self.after)
+
+    def change(self, how: Callable[[Block], Block]) -> None:
+        self.before[:], self.after[:] = how(tuple(self.before)), how(tuple(self.after))
+        (main,) = how((self.loop,))
+        assert isinstance(main, Loop)
+        self.loop = main
 
 
 def _cut(loop: Loop, axes: Sequence[str]) -> list[_Pass]:
@@ -168,11 +174,7 @@ class _Pipeline:
 
     def substitute(self, which: Iterable[int], mapping: Mapping[Expr, Expr]) -> None:
         for k in which:
-            p = self.passes[k]
-            p.before, p.after = list(substitute_block(tuple(p.before), mapping)), list(substitute_block(tuple(p.after), mapping))
-            (main,) = substitute_block((p.loop,), mapping)
-            assert isinstance(main, Loop)
-            p.loop = main
+            self.passes[k].change(lambda b: substitute_block(b, mapping))
 
     def own_lets(self) -> None:
         """Positions that later passes use, each works out for itself."""
@@ -189,7 +191,7 @@ class _Pipeline:
     def keep_what_crosses(self) -> None:
         for k, p in enumerate(self.passes):
             for s in [s for s in (*p.before, *p.after) if isinstance(s, Alloc)]:
-                name, users = s.buffer.name, self.users(s.buffer.name)
+                users = self.users(s.buffer.name)
                 if not users or users == [k]:
                     continue
                 if s in p.before:
@@ -200,30 +202,30 @@ class _Pipeline:
                 if first == last:
                     self.passes[first].before.insert(0, s)
                     continue
-                if any(name in written(q.block) for q in self.passes[first + 1 :]):
-                    raise StepError(f"pipeline: `{name}` is written by several passes")
                 if s.buffer.shape:
                     self.keep_array(s.buffer, first, last)
                 else:
                     self.keep_scalar(s.buffer, first, last)
 
     def keep_scalar(self, buffer: Buffer, first: int, last: int) -> None:
-        """One more for each row between: they move on at the end of an iteration."""
+        """One for each pass: what a row has come to moves on to the next at the end of an iteration."""
         self.passes[first].before.insert(0, Alloc(buffer))
-        names = [buffer.name]
+        before = buffer.name
         turn: list[Stmt] = []
         for k in range(first + 1, last + 1):
             was = replace(buffer, name=fresh(f"{buffer.name}.was", self.taken))
             self.before += [Alloc(was), Store(was.name, (), const(0, buffer.dtype))]
-            turn.insert(0, Store(was.name, (), load(names[-1], buffer.dtype)))
-            names.append(was.name)
-            self.substitute([k], {load(buffer.name, buffer.dtype): load(was.name, buffer.dtype)})
+            turn.insert(0, Store(was.name, (), load(before, buffer.dtype)))
+            before = was.name
+            self.passes[k].change(lambda b, name=was.name: rename(b, {buffer.name: name}))
         self.turn += turn
 
     def keep_array(self, buffer: Buffer, first: int, last: int) -> None:
         """Once, where what is read of a row is read before the next row is written there; else as often as there are rows."""
         if buffer.space == "register" or buffer.strides:
             raise StepError(f"pipeline: the passes share `{buffer.name}`, which is in registers or has strides")
+        if any(buffer.name in written(p.block) for p in self.passes[first + 1 :]):
+            raise StepError(f"pipeline: `{buffer.name}` is written by several passes")
         if last == first + 1 and self.follows(buffer.name, self.passes[first], self.passes[last]):
             self.before.append(Alloc(buffer))
             return
@@ -238,11 +240,7 @@ class _Pipeline:
             return (replace(s, index=(which, *s.index)),) if isinstance(s, Store) and s.buffer == buffer.name else None
 
         for p in self.passes[first : last + 1]:
-            before, main, after = (
-                map_block(map_expressions(b, lambda e: rewrite(e, rule)), own) for b in (tuple(p.before), (p.loop,), tuple(p.after))
-            )
-            assert isinstance(main[0], Loop)
-            p.before, p.loop, p.after = list(before), main[0], list(after)
+            p.change(lambda b: map_block(map_expressions(b, lambda e: rewrite(e, rule)), own))
 
     def follows(self, name: str, writer: _Pass, reader: _Pass) -> bool:
         """Whether the reader of a row is never behind the writer of the next: each position has been read when the other comes there."""
@@ -280,10 +278,9 @@ class _Pipeline:
     def shifted(self, k: int) -> _Pass:
         """A pass on its own row: k before the one that the first works on."""
         p = self.passes[k]
-        here = {var(self.loop.axis): var(self.loop.axis) - k}
-        (main,) = substitute_block((p.loop,), here)
-        assert isinstance(main, Loop)
-        return _Pass(list(substitute_block(tuple(p.before), here)), main, list(substitute_block(tuple(p.after), here)))
+        found = _Pass([*p.before], p.loop, [*p.after])
+        found.change(lambda b: substitute_block(b, {var(self.loop.axis): var(self.loop.axis) - k}))
+        return found
 
     def active(self, k: int) -> Expr:
         """Whether a pass has a row."""

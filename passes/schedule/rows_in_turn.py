@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, const
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, const, var
 from ...ir.kernel import Alloc, Block, If, Kernel, Loop, expressions, statements, written
 from ...ir.primops import OPS
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.text.expressions import show_expr
-from ...ir.walks import postorder
+from ...ir.walks import postorder, substitute
 from ..costs import TABLE, operation, read, write
 from . import cost, roles
 from .affine import upper
@@ -51,17 +51,33 @@ def _long(plan: Plan) -> Expr | None:
         return None
     held = plan.facts.buffers[stored[0]]
     known = [s.condition for s in form.body if isinstance(s, If) and s.condition.names <= plan.facts.sizes.keys()]
-    columns = dict.fromkeys(
-        x.stop for s in form.body for x in ((s,) if isinstance(s, Loop) else s.body if isinstance(s, If) else ()) if isinstance(x, Loop)
-    )
+    columns: dict[Expr, None] = {}
+    for x in (x for s in form.body for x in ((s,) if isinstance(s, Loop) else s.body if isinstance(s, If) else ()) if isinstance(x, Loop)):
+        if x.kind == "serial" and (tile := _tile(x)) is not None:
+            columns[tile[0]] = None
+            known.append(tile[0].le(tile[1]))
+        else:
+            columns[x.stop] = None
     shortest = const(cost.TURNS_IN_TURN * cost.ACCUMULATORS * cost.lanes(plan.target, held.dtype))
     bounds = [shortest.le(e) for e in columns if e.names <= plan.facts.sizes.keys()]
     found = simplify(both(*known, *bounds, const(least).le(held.elements * held.dtype.bytes)) or TRUE, plan.facts.known)
     return None if found is FALSE else found
 
 
+def _tile(along: Loop) -> tuple[Expr, Expr] | None:
+    """Of a loop over tiles of a row: how long the row is, and how long the first tile is at most."""
+    ends = {substitute(x.stop, {var(along.axis): ZERO}) for x in along.body if isinstance(x, Loop)}
+    end = ends.pop() if len(ends) == 1 else None
+    if end is None or end.op != "min" or sum(a.is_const for a in end.args) != 1:
+        return None
+    row, most = sorted(end.args, key=lambda a: a.is_const)
+    return row, most
+
+
 def _side_by_side(plan: Plan) -> None:
     plan.do("decide")
+    if any(isinstance(s, If) for s in roles.shape(plan.kernel).body):  # whether there is a tile at all
+        plan.do("decide")
     tabulated(plan)
     form = roles.shape(plan.kernel)
     row = form.axes[-1]
