@@ -145,7 +145,7 @@ def test_what_is_refused(text: str, script: str, message: str) -> None:
 
 # ---- where it is taken
 
-MACHINE = Target("clang", "machine", "machine", vector_bytes=32, vector_registers=16, l1=1 << 15, l2=1 << 19, l3=1 << 12, cores=2, threads=True)
+MACHINE = Target("clang", "machine", "machine", vector_bytes=32, vector_registers=16, l1=1 << 15, l2=1 << 19, l3=1 << 12, cores=1, threads=True)
 ROWS = """kernels rows v1
 size M
 size N max 512
@@ -166,8 +166,8 @@ kernel rows_0(X, Y):
 """
 
 
-def automatically(dtype: str, function: str, target: Target = MACHINE) -> Module:
-    m = read(ROWS.replace("{T}", dtype).replace("{f}", function))
+def automatically(dtype: str, function: str, target: Target = MACHINE, text: str = ROWS) -> Module:
+    m = read(text.replace("{T}", dtype).replace("{f}", function))
     assert isinstance(m, Module)
     result = schedule(m, target, Options())
     verify(result)
@@ -184,9 +184,19 @@ def test_it_is_taken_where_a_pass_computes_and_memory_takes_longer_than_all() ->
     assert not piped(automatically("f32", "abs"))  # nothing computes for long
     assert not piped(automatically("bf16", "exp"))  # memory does not take as long
     assert not piped(automatically("f32", "exp", replace(MACHINE, l3=0)))  # nothing goes past the caches
+    sum_of_two = (
+        ROWS.replace("in X: {T}[M, N]\n", "in X: {T}[M, N]\nin W: {T}[M, N]\n").replace("X[i, p]", "X[i, p] + W[i, p]").replace("(X, Y)", "(X, W, Y)")
+    )
+    sum_of_two = sum_of_two.replace("X[i, q]", "X[i, q] + W[i, q]").replace("X[i, j]", "X[i, j] + W[i, j]")
+    assert not piped(automatically("f32", "exp", text=sum_of_two))  # three rows would have to stay near
+
+
+def test_it_is_taken_for_rows_enough_that_are_neither_short_nor_leave_the_caches() -> None:
+    variants = [line for line in automatically("f32", "exp").kernels[0].schedule if line.startswith("variant")]
+    assert "variant 128 <= N & 256 <= M" in variants  # 512 columns at most are near, so many elements more than what goes past the caches
 
 
 def test_the_rows_that_are_piped_have_the_bits_that_they_had() -> None:
     apart, together = automatically("f32", "exp", replace(MACHINE, l3=0)), automatically("f32", "exp")
-    for rows, columns in ((2, 512), (5, 333), (67, 200)):
+    for rows, columns in ((256, 128), (257, 133)):
         assert results(apart, rows, columns)["Y"].tobytes() == results(together, rows, columns)["Y"].tobytes()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, const, var
-from ...ir.kernel import Alloc, Block, If, Kernel, Loop, expressions, statements, written
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, const, product, var
+from ...ir.kernel import Alloc, Block, If, Kernel, Loop, Store, expressions, statements, written
 from ...ir.primops import OPS
 from ...ir.record import replace
 from ...ir.simplify import simplify
@@ -59,7 +59,11 @@ def _long(plan: Plan) -> Expr | None:
         else:
             columns[x.stop] = None
     shortest = const(cost.TURNS_IN_TURN * cost.ACCUMULATORS * cost.lanes(plan.target, held.dtype))
-    bounds = [shortest.le(e) for e in columns if e.names <= plan.facts.sizes.keys()]
+    longest = const(plan.target.l2 // cost.NEXT_ROW // held.dtype.bytes)
+    bounds = [c for e in columns if e.names <= plan.facts.sizes.keys() for c in (shortest.le(e), e.le(longest))]
+    rows = product([x.stop for x in form.chain])
+    if rows.names <= plan.facts.sizes.keys():  # blocks for all threads
+        bounds.append(const(cost.ROWS_IN_TURN * cost.BLOCKS_IN_TURN * max(1, plan.target.cores)).le(rows))
     found = simplify(both(*known, *bounds, const(least).le(held.elements * held.dtype.bytes)) or TRUE, plan.facts.known)
     return None if found is FALSE else found
 
@@ -85,13 +89,16 @@ def _side_by_side(plan: Plan) -> None:
     if len(loops) < 2 or any(x.start is not ZERO or x.step is not ONE or all_loops(x.body) for x in loops):
         raise StepError("not every loop of a row is a pass over it")
     _worth(plan, form.body, loops)
-    first = next((b for n in reads((loops[0],)) if (b := n.attr) in plan.facts.buffers), "")
+    if (kept := _kept(plan, row, loops)) > cost.KEPT_IN_TURN:
+        raise StepError(f"{kept} rows between the passes would have to stay near")
+    first = {n.attr: x.axis for x in reversed(loops) for n in reads((x,)) if n.attr in plan.facts.buffers}  # the pass that comes to a row first
     vectors_inside(plan, side_by_side=cost.ACCUMULATORS, strips=cost.ACCUMULATORS)
     if any(x.kind not in ("vector", "unroll") for x in roles.innermost(plan.loop(row).body)):
         raise StepError("a loop of a row stays scalar")
     plan.do("split", row, cost.ROWS_IN_TURN)
-    if first:
-        plan.tried("prefetch", first, f"{loops[0].axis}.0", f"{row}.1", places=cost.PLACES_IN_TURN, cache=cost.NEXT_ROW_CACHE)
+    for buffer, axis in sorted(first.items()):
+        if not plan.tried("prefetch", buffer, f"{axis}.0", f"{row}.1", places=cost.PLACES_IN_TURN, cache=cost.NEXT_ROW_CACHE):
+            plan.note(f"`{axis}.0` asks for what the next iteration of `{row}.1` reads of `{buffer}`, in {cost.PLACES_IN_TURN} places at once")
     plan.do("pipeline", f"{row}.1", *(f"{x.axis}.0" for x in loops))
     kept = [upper(s.buffer.elements * s.buffer.dtype.bytes, plan.facts.known) for s in statements(plan.kernel.body) if isinstance(s, Alloc)]
     if any(most is None or most > TABLE for most in kept):
@@ -110,6 +117,19 @@ def _worth(plan: Plan, body: Block, loops: Sequence[Loop]) -> None:
         raise StepError("no pass computes for long")
     if sum(each) * cost.COMPUTED_IN_TURN > memory:
         raise StepError("the passes compute for longer than memory takes")
+
+
+def _kept(plan: Plan, row: str, loops: Sequence[Loop]) -> int:
+    """Rows that lie between passes: of what several of them touch, as many as there are passes from the first to the last."""
+    users: dict[str, list[int]] = {}
+    for k, x in enumerate(loops):
+        for n in reads(x.body):
+            if x.axis in n.names and (row in n.names or n.attr not in plan.facts.buffers):
+                users.setdefault(n.attr, []).append(k)
+        for s in statements(x.body):
+            if isinstance(s, Store) and s.buffer not in plan.facts.buffers and any(x.axis in e.names for e in s.index):
+                users.setdefault(s.buffer, []).append(k)
+    return sum(max(found) - min(found) for found in users.values())
 
 
 def _computed(loop: Loop) -> set[Expr]:
