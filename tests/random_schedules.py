@@ -54,6 +54,13 @@ def random_line(kernel: Kernel, rng: random.Random) -> str:
             return f"{name} {some}"
         case "fission":
             return f"fission {some}" + rng.choice(["", "", f" stores={buffer}"])
+        case "pipeline":
+            rows = [(s.axis, [x.axis for x in s.body if isinstance(x, Loop)]) for s in statements(kernel.body) if isinstance(s, Loop)]
+            several = [(row, passes) for row, passes in rows if len(passes) > 1]
+            if not several:
+                return f"pipeline {some}"
+            row, passes = rng.choice(several)
+            return f"pipeline {row} {' '.join(passes[rng.randint(0, len(passes) - 2) :])}"
         case "hold":
             return f"hold {axis()} {rng.choice(['exp', 'sin', 'mul', 'add'])} {rng.randint(0, 1)}"
         case "region":

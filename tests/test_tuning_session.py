@@ -85,6 +85,17 @@ def test_the_default_is_what_o2_makes_and_neighbours_are_schedules(name: str) ->
     assert good >= 3
 
 
+def test_a_variant_that_its_condition_decides_is_replayed_under_it() -> None:
+    rows = "(composite rows ((X{f32}[M N]) -> (Y{f32}[M N])) (return (softmax X)))"
+    c = compiled(rows)
+    sizes = {"M": 1 << 14, "N": 4000}
+    first = alternatives(c.elaborate(), c.target, c.options, sizes)[0]
+    assert any(line.startswith("pipeline ") for line in first.defaults[0])
+    assert first.cost(first.default_kernels) > 0
+    other = next(lines for what, lines in neighbours(first.defaults[0]) if what.startswith("split i "))
+    assert first.scheduled((other,)) != first.default_kernels
+
+
 def test_without_a_cascade_is_an_alternative() -> None:
     rows = "(composite rows ((X{f32}[M N]) -> (Y{f32}[M N])) (return (softmax X)))"
     c = compiled(rows, sizes={"M": 64, "N": 100_000})  # a row that leaves the cache

@@ -96,6 +96,14 @@ NEXT_ROW_CACHE = 2  # how near it comes: in the first cache it would take the pl
 # Of the first cache the part that a row may take where the next one comes there all the same, since rows share nothing: results, or what they are made of, have their places there too.  (4096²: softmax 0.92, logsumexp 0.95 to
 # 0.97, log_softmax 0.85 to 1.0 of the time, layer norm without scale and shift 0.86, rows divided by their norm 0.90; logsumexp of 1024 × 16384 0.96.  Where strangers share the cores, softmax 0.99 to 1.05.)
 ROWS_NEAR = 3
+# Passes over rows that come from memory, side by side: rows of a block, where before the first and behind the last a pass has none beside it; turns of the columns, with fewer what is done beside them weighs more (softmax of
+# 256 to 3000 columns 0.79 to 0.93, of 100 and 160 0.98, of 128 whose rows begin anywhere 1.6 of the time); places where the next row is asked for (with four, rows of 2048 take 0.93 and not 0.82 of the time, others as long).
+ROWS_IN_TURN, TURNS_IN_TURN, PLACES_IN_TURN = 64, 4, 2
+BLOCKS_IN_TURN = 4  # for each thread, at least: fewer are shared unevenly
+# Of what memory takes the part that they may compute for, or more of it: with more to compute than that, memory does not wait (softmax of f32 0.86 to 0.97, of f64 0.87 to 0.99, of bf16 1.0 to 1.03, of tanh 1.0 to 1.04 of the
+# time; where none computes for long, rows divided by their norm 0.93 to 1.02).
+COMPUTED_IN_TURN = 2
+KEPT_IN_TURN = 2  # rows that lie between the passes (softmax of the sum of two matrices, with three of them, 0.92 to 1.19 of the time)
 NEXT_ROW = 4  # of the second cache the part that a row may take which is asked for while another is worked on (layer norm: rows of a quarter of it 0.8 of the time, of a half 1.15)
 MATRIX_AHEAD = 32  # rows of a matrix that are asked for ahead of a register tile: of tiles of 64 floats, which read half of a row of 128 each, as many bytes as `NEAR` (from memory 16 rows take 1.15 to 1.2 × as long, 64 as long as 32; from the second cache 16 rows 0.98)
 CHUNK_ROWS = 8  # rows of results for which a matrix is read in chunks: some register tiles, and as many as a block of few rows has

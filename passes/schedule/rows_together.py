@@ -24,6 +24,7 @@ from ...ir.walks import substitute
 from . import cost, roles
 from .affine import upper
 from .plan import Plan
+from .rows_in_turn import in_turn
 from .traffic import threads
 from .tree import StepError, all_loops, reads
 from .vectors import by_columns, tabulated, vectors, vectors_inside
@@ -44,6 +45,11 @@ def by_length(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
             if condition is TRUE:
                 return [(None, part.kernel)]
             parts.append((condition, part.kernel))
+    turns = in_turn(plan)
+    if turns is not None and turns[0] is TRUE:
+        return [*parts, (None, turns[1])]
+    if turns is not None:
+        parts.append(turns)
     rest = Plan(plan.kernel, plan.facts, plan.target, plan.options, elsewhere=plan.elsewhere)
     vectors(rest)
     plan.note(*rest.notes)

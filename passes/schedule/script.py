@@ -63,6 +63,7 @@ STEPS: dict[str, Step] = {
     "peel": Step("guards.peel", "n", {"clamps": "i"}),
     "expand": Step("distribute.expand", "nn+"),
     "jam": Step("jams.jam", "n"),
+    "pipeline": Step("pipelines.pipeline", "nn+"),
     "fission": Step("distribute.fission", "n+", {"around": "l", "stores": "l"}),
     "sink": Step("distribute.sink", "n"),
     "once": Step("doubts.once", "nn"),

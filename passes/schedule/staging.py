@@ -87,6 +87,7 @@ def stage(
     taken = names_taken(kernel)
     new = {a: fresh(f"{a}.s", taken) for a in axes}
     inside = axes_inside(scope)
+    named = {s.name for s in statements(scope) if isinstance(s, Let)}
     shape: list[Expr] = []
     first: dict[str, Expr] = {}
     reached: dict[str, Loop] = {}
@@ -94,6 +95,8 @@ def stage(
         loop = _reached(kernel, a, inside - set(axes), facts)
         if loop.start.names & inside or loop.step is not ONE or a not in inside:
             raise StepError(f"stage: `{a}` does not start at a position known outside in steps of 1, or is not inside `{at or 'the kernel'}`")
+        if (loop.start.names | loop.stop.names) & named:
+            raise StepError(f"stage: where `{a}` begins or ends is named inside `{at or 'the kernel'}`")
         first[a] = loop.start
         loop = reached[a] = _from_zero(loop)
         bound = upper(loop.stop, facts.known) if constant_extent(loop) is None else None

@@ -26,7 +26,7 @@ from ...ir.target import Options, Target
 from ...ir.text.expressions import show_expr
 from ...passes.pipeline import PIPELINE, run_pipeline
 from ...passes.schedule import Facts, StepError, automatic, replay, unique
-from ...passes.schedule.variants import WORD, condition
+from ...passes.schedule.variants import KNOWING, WORD, condition
 from ..work import work_of
 from .estimate import Footprint, estimate, footprint, largest, within_limits
 from .space import Script
@@ -57,36 +57,46 @@ class Alternative:
     @cached_property
     def defaults(self) -> tuple[Script, ...]:
         """The part of each kernel's script that runs at the sizes."""
-        return tuple(self.active(k.schedule) for k in self.kernels)
+        return tuple(self.active(k.schedule)[1] for k in self.kernels)
 
     @cached_property
     def default_kernels(self) -> tuple[Kernel, ...]:
-        return tuple(self.replayed(k, lines) for k, lines in enumerate(self.defaults))
+        return tuple(self.replayed(k, lines, holds) for k, (holds, lines) in enumerate(self.active(x.schedule) for x in self.kernels))
 
     @cached_property
     def known(self) -> tuple[Footprint, ...]:
         """What the automatic schedule of each kernel keeps near, in whatever variant."""
-        return tuple(largest([footprint(self.replayed(k, lines)) for _, lines in parts(kernel.schedule)]) for k, kernel in enumerate(self.kernels))
+        return tuple(
+            largest([footprint(self.replayed(k, lines, self.condition(holds))) for holds, lines in parts(kernel.schedule)])
+            for k, kernel in enumerate(self.kernels)
+        )
 
-    def active(self, script: Script) -> Script:
+    def active(self, script: Script) -> tuple[Expr | None, Script]:
+        """The variant that runs at the sizes, with its condition."""
         for holds, lines in parts(script):
-            found = None if holds is None else condition(holds, self.facts)
+            found = self.condition(holds)
             if found is None or evaluate(found, self.sizes):
-                return lines
+                return found, lines
         raise CompilerBug("search", "a script whose last variant has a condition")
 
-    def replayed(self, k: int, lines: Script) -> Kernel:
-        return replay(unique(self.nests.kernels[k]), self.facts, lines)
+    def condition(self, text: str | None) -> Expr | None:
+        return None if text is None else condition(text, self.facts)
+
+    def replayed(self, k: int, lines: Script, holds: Expr | None) -> Kernel:
+        """The kernel by these steps, which may know what holds under them."""
+        facts = replace(self.facts, assumed=holds) if KNOWING in lines else self.facts
+        return replay(unique(self.nests.kernels[k]), facts, lines)
 
     def scheduled(self, scripts: tuple[Script, ...]) -> tuple[Kernel, ...]:
         """The kernels by these scripts, one each.  Refused."""
         made: list[Kernel] = []
+        guard = of_class(self.nests, self.sizes)
         for k, lines in enumerate(scripts):
             if lines == self.defaults[k]:
                 made.append(self.default_kernels[k])
                 continue
             try:
-                kernel = self.replayed(k, lines)
+                kernel = self.replayed(k, lines, guard)
             except (StepError, CompilerBug) as error:
                 raise Refused(str(error)) from None
             over = within_limits(footprint(kernel), self.known[k], self.target)
