@@ -27,9 +27,9 @@ align j Y
 reorder i.b j.h
 reorder i j
 tile i j 32 16
-split i.1 8 tail=cut
+split i.1 16 tail=cut
 reorder j.1 i.1.1
-split j.1 8 tail=cut
+split j.1 16 tail=cut
 reorder i.1.1 j.1.1
 unroll i.1.1
 vectorize j.1.1
@@ -147,4 +147,8 @@ def test_rows_that_take_turns_go_past_the_caches_in_whole_lines() -> None:
     anywhere, turns = sorted({line.rsplit(", ", 1)[1] for line in source("M N").splitlines() if " stream_f32x16(&" in line})
     assert anywhere == "1);"
     assert " <= " in turns and " && " in turns
+    short = luminal.compile(
+        "(composite turned ((X{bf16}[64 400000]) -> (Y{bf16}[400000 64])) (return (transpose X)))", runtime="clang", target="x86-64-v4"
+    ).source
+    assert "stream_bf16" not in short  # half a line of a row at a time
     assert "stream_f32x16(&" in source("4096 5001", "(exp X)", "4096 5001")  # each row from one end to the other
