@@ -11,7 +11,7 @@ from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import postorder, substitute
-from .affine import divides, inside, minus, stride
+from .affine import divides, inside, row_step, stride
 from .tree import Facts, StepError, all_loops, around, copy, find, fresh, names_taken, path_to, reads, replace_loop
 
 
@@ -53,6 +53,8 @@ def _whole(facts: Facts, store: Store, around_it: Sequence[Stmt], condition: Exp
     held = facts.buffers[store.buffer]
     path = [s for s in around_it if isinstance(s, Loop)]
     address = held.address(store.index)
+    if divides(address, [x.axis for x in path]):  # of a collapsed axis
+        address = simplify(address, inside(path, facts.known))
     for k, loop in enumerate(path):
         row = row_step(address, loop)
         own = any(s is cut[name] for name in address.names & cut.keys() for s in statements(loop.body))
@@ -64,12 +66,6 @@ def _whole(facts: Facts, store: Store, around_it: Sequence[Stmt], condition: Exp
         if steps:
             condition = _from_lines(condition, row, held)
     return simplify(condition, facts.known)
-
-
-def row_step(address: Expr, loop: Loop) -> Expr | None:
-    """How far an address moves from one iteration to the next; None where that is not the same for all."""
-    found = minus(substitute(address, {var(loop.axis): var(loop.axis) + 1}), address)
-    return None if loop.axis in found.names else found
 
 
 def _from_lines(condition: Expr, row: Expr | None, held: Buffer) -> Expr:

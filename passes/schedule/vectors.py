@@ -10,7 +10,7 @@ transposition    store and loads are consecutive along different axes: square ti
 from __future__ import annotations
 
 from ...ir.expr import ONE, ZERO, Expr, both, var
-from ...ir.kernel import Alloc, Block, Loop, Store, expressions, statements, written
+from ...ir.kernel import Alloc, Block, Loop, Store, written
 from ...ir.simplify import assuming, simplify
 from ...ir.target import PAGE
 from . import cost, roles
@@ -18,6 +18,7 @@ from .affine import divides, inside, same_position
 from .beside import bare, gathered, in_pieces, taken_apart
 from .chains import candidates as candidates_to_hold
 from .columns_inside import columns_inside, expanded, strips
+from .joined_axes import joined, positions_as_data
 from .lines import aligned, chooses
 from .parts import parted
 from .plan import Plan
@@ -80,6 +81,11 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
     if not form.chain:
         return
     over = turning(plan, form, addresses)
+    if over is not None:
+        joined(plan)
+        form = roles.shape(plan.kernel)
+        addresses = roles.positions(form, plan.facts)
+        over = turning(plan, form, addresses)
     if over is not None and squares(plan, *over, _width(plan, form.body)):
         return
     axis = along_stores(plan, form, addresses)
@@ -87,28 +93,13 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
     if order != form.axes and plan.tried("reorder", *order):
         return
     # as they are written: what is one position only when simplified would be divided again
-    if len(form.chain) > 1 and all(_identity(a, form) for a in roles.accesses(form.body, plan.facts.buffers)) and not _positions_as_data(form):
+    if len(form.chain) > 1 and all(_identity(a, form) for a in roles.accesses(form.body, plan.facts.buffers)) and not positions_as_data(form):
         for _ in form.chain[1:]:
             plan.do("collapse", *roles.shape(plan.kernel).axes[:2])
         axis = roles.shape(plan.kernel).axes[0]
         plan.note("all operands are consecutive over all axes: one long axis")
     strip(plan, axis, _width(plan, form.body))
     asked_ahead(plan, axis, sorted({n.attr for n in reads(form.body) if n.attr in plan.facts.buffers and n.names >= set(form.axes)}))
-
-
-def _positions_as_data(form: roles.Shape) -> bool:
-    """Whether a value is computed from a position itself: of a collapsed axis that would be a quotient or a remainder for each lane."""
-    axes = set(form.axes)
-    stack = [e for s in statements(form.body) for e in ((s.value,) if isinstance(s, Store) else expressions(s))]
-    seen = set(stack)
-    while stack:
-        n = stack.pop()
-        if n.op == "var" and n.attr in axes:
-            return True
-        fresh = [a for a in n.args if a not in seen and n.op != "load"]
-        stack += fresh
-        seen.update(fresh)
-    return False
 
 
 def _identity(address: Expr, form: roles.Shape) -> bool:

@@ -14,15 +14,17 @@ dear as two.  So it is with squares whose rows are less than a line, wherever ro
 
 from __future__ import annotations
 
-from ...ir.expr import FALSE, TRUE, ZERO, Expr, both, call, const, mod
+from ...ir.expr import FALSE, TRUE, ZERO, Expr, both, const, mod
 from ...ir.kernel import Kernel, Store
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.target import LINE
 from . import cost, roles
+from .affine import inside, row_step
+from .joined_axes import joined
 from .parts import parted
 from .plan import Plan
-from .streams import large, row_step
+from .streams import large
 from .traffic import streamed, threads
 from .transpositions import turned, turning
 from .tree import StepError, less, reads
@@ -31,7 +33,7 @@ from .vectors import strip, tabulated
 
 def by_lines(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
     """The kernel scheduled for results that are stored past the caches and whose rows begin anywhere, with the condition on the sizes (none where they are known to be so); nothing where there is no such result."""
-    found = _rows(plan)
+    found = _rows(plan) if plan.alone else None
     if found is None:
         return []
     condition, a, b, stored = found
@@ -47,9 +49,11 @@ def by_lines(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
 
 def _rows(plan: Plan) -> tuple[Expr, str, str, str] | None:
     """When rows are stored past the caches and squares would not store whole lines of them; the axis along which an operand is consecutive that the result is not, the one along which the result is, and the result."""
+    plan = Plan(plan.kernel, plan.facts, plan.target, plan.options)
+    joined(plan)
     form = roles.shape(plan.kernel)
     least = cost.stream_bytes(plan.target)
-    if not plan.alone or not least or not cost.first_lanes(plan.target) or len(form.chain) < 2 or len(form.body) != 1:
+    if not least or not cost.first_lanes(plan.target) or len(form.chain) < 2 or len(form.body) != 1:
         return None
     (store,) = form.body
     axes = turning(plan, form, roles.positions(form, plan.facts))
@@ -58,7 +62,7 @@ def _rows(plan: Plan) -> tuple[Expr, str, str, str] | None:
     a, b = axes
     held = plan.facts.buffers[store.buffer]
     line = LINE // held.dtype.bytes
-    parts = _parts_of_lines(plan, form, store, b)
+    parts = _parts_of_lines(plan, form, store, a)
     long = [plan.loop(b).stop, plan.loop(a).stop]
     if line < 2 or parts is None or any(not e.names <= plan.facts.sizes.keys() or e.buffers for e in long):
         return None
@@ -67,19 +71,14 @@ def _rows(plan: Plan) -> tuple[Expr, str, str, str] | None:
     return None if condition is FALSE else (condition, a, b, store.buffer)
 
 
-def _parts_of_lines(plan: Plan, form: roles.Shape, store: Store, b: str) -> Expr | None:
-    """When squares would store parts of lines: where rows do not begin at lines, or always, if a row of a square is less than one; None where the sizes do not say."""
+def _parts_of_lines(plan: Plan, form: roles.Shape, store: Store, a: str) -> Expr | None:
+    """When squares would store parts of lines: where rows along `a` do not all begin at the same place of a line, or always, if a row of a square is less than one; None where the sizes do not say."""
     held = plan.facts.buffers[store.buffer]
     if _side(plan, form) * held.dtype.bytes < LINE:
         return TRUE
-    found: Expr | None = None
-    for x in form.chain:
-        step = row_step(held.address(store.index), x) if x.axis != b else ZERO
-        if step is None or not step.names <= plan.facts.sizes.keys():
-            return None
-        odd = less(ZERO, mod(step, const(LINE // held.dtype.bytes)))
-        found = odd if found is None else call("bit_or", found, odd)
-    return found
+    address = simplify(held.address(store.index), inside(form.chain, plan.facts.known))
+    step = next(row_step(address, x) for x in form.chain if x.axis == a)
+    return less(ZERO, mod(step, const(LINE // held.dtype.bytes))) if step is not None and step.names <= plan.facts.sizes.keys() else None
 
 
 def _side(plan: Plan, form: roles.Shape) -> int:
@@ -92,6 +91,7 @@ def _in_line_tiles(plan: Plan, a: str, b: str, stored: str) -> None:
     plan.do("decide")
     tabulated(plan)
     parted(plan)
+    joined(plan)
     form = roles.shape(plan.kernel)
     held = plan.facts.buffers[stored]
     width, side = cost.lanes(plan.target, roles.widest(form.body)), _side(plan, form)
