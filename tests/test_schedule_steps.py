@@ -159,6 +159,12 @@ GOOD = {
     ),
     "tabulate, with lanes beyond the end": ("softmax_short", "tabulate q j\nsplit q 8 tail=pad\nrfactor q.1\nvectorize q.1"),
     "align a collapsed axis": ("pointwise", "collapse i j\nalign i_j Y\nsplit i_j 8 tail=cut\nvectorize i_j.1"),
+    "line_tiles": ("transpose", "line_tiles j 32 Y"),
+    "line_tiles, rows kept and stored": (
+        "transpose",
+        "split i 8\nline_tiles j 16 Y\nreorder j.0 i.1\nunswitch i.1\nsplit i.1 4\nstage X i.1.1 j.1 at=i.1.0 space=stack\nsplit j.1 4 tail=cut\nvectorize j.1.1\n"
+        "split i.1.b 4\nstage X i.1.b.1 j.1.b at=i.1.b.0 space=stack\nalign j.1.b Y\nsplit j.1.b 4 tail=cut\nvectorize j.1.b.1\nstream_store Y least=100",
+    ),
     "stream_store": ("pointwise", "split j 4 tail=cut\nvectorize j.1\nstream_store Y least=100"),
     "prefetch": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 i"),
     "prefetch of the same loop": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 q.0 trips=4"),
@@ -278,6 +284,10 @@ REFUSED = {
     "tabulate loops of two blocks": ("softmax_short", "tabulate i q", "two loops or more of one block"),
     "tabulate different values": ("softmax_short", "tabulate p q", "share no value"),
     "tabulate a part": ("softmax_short", "split q 4 tail=cut\ntabulate q.0 j", "no plain loop"),
+    "line_tiles of half a line": ("transpose", "line_tiles j 24 Y", "are whole lines"),
+    "line_tiles across": ("transpose", "line_tiles i 16 Y", "are whole lines"),
+    "line_tiles of what is local": ("gemm", "line_tiles j 16 acc", "is local"),
+    "line_tiles of a part": ("transpose", "split j 4 tail=cut\nline_tiles j.t 16 Y", "no parallel loop from 0"),
     "stream what is read": ("gemm", "stream_store C", "reads `C` again"),
     "stream what is not stored": ("gemm", "stream_store A", "does not store `A`"),
     "stream what is local": ("gemm", "stream_store acc", "is local"),

@@ -31,6 +31,12 @@ def stride(e: Expr, axis: str) -> int | None:
     return found
 
 
+def row_step(address: Expr, loop: Loop) -> Expr | None:
+    """How far an address moves from one iteration to the next; None where that is not the same for all."""
+    found = minus(substitute(address, {var(loop.axis): var(loop.axis) + 1}), address)
+    return None if loop.axis in found.names else found
+
+
 def in_steps(e: Expr, loop: Loop, length: int, known: Known) -> bool:
     """Whether `e` stays as it is over `length` consecutive iterations of a loop from 0, from each multiple of `length` on: p // 32 for 16 of p."""
     if not e.kinds & DIVIDES:

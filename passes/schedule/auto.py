@@ -165,7 +165,10 @@ def _apart(plan: Plan) -> bool:
 
 def _vectors(plan: Plan) -> bool:
     from .rows_together import by_length
+    from .whole_lines import by_lines
 
-    parts = by_length(plan)
+    parts = by_lines(plan)
+    if not parts or parts[-1][0] is not None:
+        parts += by_length(plan)
     plan.kernel = variants.choose(plan.kernel, parts) if len(parts) > 1 else parts[0][1]
     return True

@@ -130,6 +130,8 @@ SQUARE = 32  # side of a transposition's tile, element by element: 32 lines of o
 # The same where blocks are turned over in registers, along loads × along stores: every line is touched once, so what counts is that rows are read for pages on end, and that the
 # two lines of a row that are stored in a tile are stored one after the other (4096², aligned: 4096×32 70 GB/s where a copy is 110; 4096×16 36, 4096×48 52, 1024×32 63).
 PANELS = (4096, 32)
+LINES_OF_TILE = 4  # of a row that begins anywhere, which are stored one after the other
+LINES_READ = 32  # of each row of what is turned over in such a tile
 LINES_AHEAD = 2  # of each row of such a block: the prefetchers of machines do not follow so many rows
 
 

@@ -29,9 +29,12 @@ def aligned(plan: Plan, axis: str) -> str | None:
     if prove(less(held.elements * held.dtype.bytes, least), plan.facts.known):  # it is never streamed
         return None
     saved = plan.kernel
+    if plan.tried("align", axis, stored[0], least=least):
+        return None
+    cut = plan.kernel
     refused = plan.tried("stream_store", stored[0], least=least)
-    plan.kernel = saved
-    if refused or plan.tried("align", axis, stored[0], least=least):
+    plan.kernel = saved if refused else cut
+    if refused:
         return None
     plan.note(f"along `{axis}` lines of `{stored[0]}` are stored whole")
     return plan.added(saved)[0]

@@ -13,7 +13,7 @@ from ...ir.expr import ONE, ZERO, Expr, var
 from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Store, expressions, statements
 from ...ir.polynomial import poly
 from ...ir.simplify import simplify
-from .affine import stride
+from .affine import divides, inside, stride
 from .tree import Facts, loads_in, local_buffers
 
 
@@ -51,6 +51,12 @@ def accesses(block: Block, buffers: Mapping[str, Buffer]) -> list[Expr]:
         if isinstance(s, Store) and s.buffer in buffers:
             found.append(buffers[s.buffer].address(s.index))
     return found
+
+
+def positions(form: Shape, facts: Facts) -> list[Expr]:
+    """The same of a kernel's body; pieces of one position, (x // N)·N + x % N, are x."""
+    known = inside(form.chain, facts.known)
+    return [simplify(a, known) if divides(a, form.axes) else a for a in accesses(form.body, facts.buffers)]
 
 
 def units(addresses: Iterable[Expr], axis: str) -> int:

@@ -90,6 +90,7 @@ STEPS: dict[str, Step] = {
     "screen": Step("dots.screen", "n", {"lanes": "l"}),
     "tensorize": Step("tensors.tensorize", "nn"),
     "align": Step("streams.align", "nn", {"least": "i"}),
+    "line_tiles": Step("line_tiles.line_tiles", "nin"),
     "stream_store": Step("streams.stream_store", "n", {"least": "i"}),
     "prefetch": Step(
         "prefetches.prefetch",

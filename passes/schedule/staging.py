@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...ir.bounds import Known
 from ...ir.expr import ONE, ZERO, Expr, both, call, const, load, make, maximum, var, where
 from ...ir.kernel import (
     Alloc,
@@ -25,10 +26,12 @@ from ...ir.kernel import (
 from ...ir.record import replace
 from ...ir.simplify import assuming, prove_le, simplify
 from ...ir.walks import postorder, rewrite, substitute
-from .affine import constant_extent, extreme, inside, upper
+from .affine import constant_extent, extreme, upper
+from .affine import inside as inside_of
 from .tree import (
     Facts,
     StepError,
+    around,
     children,
     find,
     fresh,
@@ -89,10 +92,11 @@ def stage(
     inside = axes_inside(scope)
     named = {s.name for s in statements(scope) if isinstance(s, Let)}
     shape: list[Expr] = []
+    around_copy = inside_of(around(kernel, at) if at else (), facts.known)
     first: dict[str, Expr] = {}
     reached: dict[str, Loop] = {}
     for a in axes:
-        loop = _reached(kernel, a, inside - set(axes), facts)
+        loop = _reached(kernel, _of_any_rest(find(kernel, a), inside, around_copy), inside - set(axes), facts)
         if loop.start.names & inside or loop.step is not ONE or a not in inside:
             raise StepError(f"stage: `{a}` does not start at a position known outside in steps of 1, or is not inside `{at or 'the kernel'}`")
         if (loop.start.names | loop.stop.names) & named:
@@ -113,9 +117,9 @@ def stage(
             raise StepError(f"stage: the extent of `{loop.axis}` depends on {', '.join(sorted(bad))}")
         copying = (Loop(new[loop.axis], ZERO, substitute(loop.stop, to_new), copying, "parallel"),)
     for s, outer in walk_paths((top,)):
-        around = {x.axis for x in outer if isinstance(x, Loop)}
-        if any(value in postorder(e) for e in expressions(s) if buffer in e.buffers) and not set(axes) <= around:
-            raise StepError(f"stage: what is staged is also read outside {', '.join(sorted(set(axes) - around))}")
+        over = {x.axis for x in outer if isinstance(x, Loop)}
+        if any(value in postorder(e) for e in expressions(s) if buffer in e.buffers) and not set(axes) <= over:
+            raise StepError(f"stage: what is staged is also read outside {', '.join(sorted(set(axes) - over))}")
     replacement = {value: load(packed.name, value.dtype, *(var(a) - first[a] for a in axes))}
     used = map_expressions((top,), lambda e: substitute(e, replacement) if buffer in e.buffers else e)
     changed = replace_in(scope, top, (Alloc(packed), *copying, *used))
@@ -127,18 +131,29 @@ def _from_zero(loop: Loop) -> Loop:
     return loop if loop.start is ZERO else replace(loop, start=ZERO, stop=maximum(loop.stop - loop.start, ZERO))
 
 
-def _reached(kernel: Kernel, axis: str, others: set[str], facts: Facts) -> Loop:
-    """The loop over an axis, over all positions that it has for some iteration of the loops among `others` that its bounds depend on."""
-    loop = find(kernel, axis)
+def _reached(kernel: Kernel, loop: Loop, others: set[str], facts: Facts) -> Loop:
+    """A loop over all positions that it has for some iteration of the loops among `others` that its bounds depend on."""
     for name in sorted((loop.start.names | loop.stop.names) & others):
-        around = find(kernel, name)
-        if around.start.names & others or around.stop.names & others or around.step is not ONE:
+        outer = find(kernel, name)
+        if outer.start.names & others or outer.stop.names & others or outer.step is not ONE:
             continue
-        low, high = around.start, around.stop - 1
+        low, high = outer.start, outer.stop - 1
         start, stop = extreme(loop.start, name, low, high, largest=False), extreme(loop.stop, name, low, high, largest=True)
         if start is not None and stop is not None:
             loop = replace(loop, start=simplify(start, facts.known), stop=simplify(stop, facts.known))
     return loop
+
+
+def _of_any_rest(loop: Loop, inside: set[str], known: Known) -> Loop:
+    """A loop whose bounds move with what is left over of a division by a constant, x % 16 for an x that loops inside the nest decide, over all positions that it has for any of these rests."""
+
+    def widest(bound: Expr, largest: bool) -> Expr:
+        for n in [n for n in postorder(bound) if n.op == "mod" and n.args[1].is_const and n.args[1].attr > 0 and n.names & inside]:
+            found = extreme(substitute(bound, {n: var("rest", n.dtype)}), "rest", ZERO, n.args[1], largest)
+            bound = bound if found is None else simplify(found, known)
+        return bound
+
+    return replace(loop, start=widest(loop.start, False), stop=widest(loop.stop, True))
 
 
 def axes_inside(scope: Block) -> set[str]:
@@ -187,7 +202,7 @@ def staged_value(
 def _there(e: Expr, kernel: Kernel, s: Stmt, facts: Facts) -> bool:
     """Whether everything that a value reads in a statement lies in its buffer wherever the loops are.  What a padded loop reads at the last element in place of those beyond the end lies in it."""
     path = path_to(kernel.body, lambda t: t is s)
-    known = assuming(inside(path, facts.known), both(*_conditions(path)))
+    known = assuming(inside_of(path, facts.known), both(*_conditions(path)))
 
     def within(at: Expr, extent: Expr) -> bool:
         if at.op == "min" and simplify(extent - 1) in at.args:

@@ -6,11 +6,27 @@ the stores and begin at a line; blocks of a tile that share the lines that are s
 
 from __future__ import annotations
 
-from ...ir.kernel import Loop
+from ...ir.expr import Expr
+from ...ir.kernel import Loop, Store, statements
 from . import cost, roles
+from .affine import stride
 from .lines import aligned
 from .plan import Plan
 from .tree import StepError, reads
+
+
+def turning(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> tuple[str, str] | None:
+    """The axis along which operands are consecutive that the result is not, and the one along which it is; None where there are no such operands."""
+    b = along_stores(plan, form, addresses)
+    strided = [x for x in addresses if b in x.names and stride(x, b) != 1]
+    across = [x for x in form.axes if x != b and roles.units(strided, x) > 0]
+    return (across[-1], b) if across else None
+
+
+def along_stores(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> str:
+    """The axis along which what is stored is consecutive, or most of all that a kernel touches."""
+    stores = [plan.facts.buffers[s.buffer].address(s.index) for s in statements(form.body) if isinstance(s, Store) and s.buffer in plan.facts.buffers]
+    return roles.vector_axis(form.axes, stores) or roles.vector_axis(form.axes, addresses) or form.axes[-1]
 
 
 def squares(plan: Plan, a: str, b: str, width: int) -> bool:
@@ -27,7 +43,7 @@ def squares(plan: Plan, a: str, b: str, width: int) -> bool:
     plan.do("tile", a, b, *sides)
     plan.note(f"operands are consecutive along `{a}` and along `{b}`: tiles of {sides[0]}×{sides[1]} keep both in a near cache")
     if side > 1:
-        _turned(plan, f"{a}.1", f"{b}.1", side)
+        turned(plan, f"{a}.1", f"{b}.1", side)
     if len(order) == 2:  # in case the first has few tiles
         plan.do("collapse", f"{a}.0", f"{b}.0")
     nests = [s.axis for s in plan.kernel.body if isinstance(s, Loop)]
@@ -48,9 +64,9 @@ def lines_first(plan: Plan, a: str, b: str) -> None:
     plan.do("reorder", a, b)
 
 
-def _turned(plan: Plan, a: str, b: str, side: int) -> None:
+def turned(plan: Plan, a: str, b: str, side: int, ahead: str = "") -> None:
     """Square blocks inside a tile, one after the other along `b`, so that neighbouring lines are stored together: rows unrolled, columns a vector; what the vectors would gather is then loaded
-    along `a` and turned over.
+    along `a` and turned over.  `ahead` is the loop from block to block along `a`, if another than the one that is made here.
     """
     saved = plan.kernel
     try:
@@ -69,7 +85,7 @@ def _turned(plan: Plan, a: str, b: str, side: int) -> None:
         if short is not None and cost.first_lanes(plan.target):
             _few(plan, short, side)
         for buffer in dict.fromkeys(n.attr for n in reads(plan.loop(f"{b}.1").body)):
-            plan.tried("prefetch", buffer, f"{b}.0", f"{a}.0", trips=cost.LINES_AHEAD, cache=cost.NEXT_ROW_CACHE)
+            plan.tried("prefetch", buffer, f"{b}.0", ahead or f"{a}.0", trips=cost.LINES_AHEAD, cache=cost.NEXT_ROW_CACHE)
         plan.note(f"blocks of {side}×{side} are turned over in registers")
     except StepError as e:
         plan.kernel = saved

@@ -10,14 +10,15 @@ transposition    store and loads are consecutive along different axes: square ti
 from __future__ import annotations
 
 from ...ir.expr import ONE, ZERO, Expr, both, var
-from ...ir.kernel import Alloc, Block, Loop, Store, expressions, statements, written
+from ...ir.kernel import Alloc, Block, Loop, Store, written
 from ...ir.simplify import assuming, simplify
 from ...ir.target import PAGE
 from . import cost, roles
-from .affine import divides, inside, same_position, stride
+from .affine import divides, inside, same_position
 from .beside import bare, gathered, in_pieces, some_apart, taken_apart
 from .chains import candidates as candidates_to_hold
 from .columns_inside import columns_inside, expanded, strips
+from .joined_axes import joined, positions_as_data
 from .lines import aligned, chooses
 from .parts import parted
 from .plan import Plan
@@ -26,7 +27,7 @@ from .side_by_side import rows_side_by_side
 from .spread import spread
 from .tables import candidates
 from .traffic import asked_ahead, prefetched, streamed, threads
-from .transpositions import squares
+from .transpositions import along_stores, squares, turning
 from .tree import StepError, all_loops, around, find, reads
 
 
@@ -36,9 +37,7 @@ def vectors(plan: Plan) -> None:
     parted(plan)
     spread(plan)
     form = roles.shape(plan.kernel)
-    known = inside(form.chain, plan.facts.known)
-    # pieces of one position, (x // N)·N + x % N, are x
-    addresses = [simplify(a, known) if divides(a, form.axes) else a for a in roles.accesses(form.body, plan.facts.buffers)]
+    addresses = roles.positions(form, plan.facts)
     inner = roles.innermost(form.body)
     if not inner:
         _pointwise(plan, form, addresses)
@@ -83,38 +82,26 @@ def tabulated(plan: Plan) -> None:
 def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
     if not form.chain:
         return
-    stores = [plan.facts.buffers[s.buffer].address(s.index) for s in statements(form.body) if isinstance(s, Store) and s.buffer in plan.facts.buffers]
-    axis = roles.vector_axis(form.axes, stores) or roles.vector_axis(form.axes, addresses) or form.axes[-1]
-    strided = [a for a in addresses if axis in a.names and stride(a, axis) != 1]
-    across = [a for a in form.axes if a != axis and roles.units(strided, a) > 0]
-    order = (*(a for a in form.axes if a != axis), axis)
-    if across and squares(plan, across[-1], axis, _width(plan, form.body)):
+    over = turning(plan, form, addresses)
+    if over is not None:
+        joined(plan)
+        form = roles.shape(plan.kernel)
+        addresses = roles.positions(form, plan.facts)
+        over = turning(plan, form, addresses)
+    if over is not None and squares(plan, *over, _width(plan, form.body)):
         return
+    axis = along_stores(plan, form, addresses)
+    order = (*(a for a in form.axes if a != axis), axis)
     if order != form.axes and plan.tried("reorder", *order):
         return
     # as they are written: what is one position only when simplified would be divided again
-    if len(form.chain) > 1 and all(_identity(a, form) for a in roles.accesses(form.body, plan.facts.buffers)) and not _positions_as_data(form):
+    if len(form.chain) > 1 and all(_identity(a, form) for a in roles.accesses(form.body, plan.facts.buffers)) and not positions_as_data(form):
         for _ in form.chain[1:]:
             plan.do("collapse", *roles.shape(plan.kernel).axes[:2])
         axis = roles.shape(plan.kernel).axes[0]
         plan.note("all operands are consecutive over all axes: one long axis")
-    _strip(plan, axis, _width(plan, form.body))
+    strip(plan, axis, _width(plan, form.body))
     asked_ahead(plan, axis, sorted({n.attr for n in reads(form.body) if n.attr in plan.facts.buffers and n.names >= set(form.axes)}))
-
-
-def _positions_as_data(form: roles.Shape) -> bool:
-    """Whether a value is computed from a position itself: of a collapsed axis that would be a quotient or a remainder for each lane."""
-    axes = set(form.axes)
-    stack = [e for s in statements(form.body) for e in ((s.value,) if isinstance(s, Store) else expressions(s))]
-    seen = set(stack)
-    while stack:
-        n = stack.pop()
-        if n.op == "var" and n.attr in axes:
-            return True
-        fresh = [a for a in n.args if a not in seen and n.op != "load"]
-        stack += fresh
-        seen.update(fresh)
-    return False
 
 
 def _identity(address: Expr, form: roles.Shape) -> bool:
@@ -127,7 +114,7 @@ def _identity(address: Expr, form: roles.Shape) -> bool:
     return same_position(address, expected)
 
 
-def _strip(plan: Plan, axis: str, width: int, side_by_side: int = 1) -> None:
+def strip(plan: Plan, axis: str, width: int, side_by_side: int = 1) -> None:
     """Vectors along a parallel loop, so many in an iteration, and a scalar tail."""
     extent = plan.extent(axis)
     if width < 2 or (extent is not None and extent < width):
@@ -236,7 +223,7 @@ def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.MOST_ACCUMULA
     elif loop.kind == "parallel":
         most = plan.at_most(axis)
         # what such a loop asks for of the next row is worked out once for several vectors (RMS norm of 4096² 1.15, layer norm of rows of 2048 in the second cache 1.1 to 1.2 times as fast)
-        _strip(plan, axis, width, strips if most is None or most * plan.target.vector_bytes > width * PAGE else 1)
+        strip(plan, axis, width, strips if most is None or most * plan.target.vector_bytes > width * PAGE else 1)
     elif loop.kind == "reduce":
         if not plan.tried("search", axis, cost.SEARCHED):
             plan.note(f"`{axis}` looks for a first position, {cost.SEARCHED} at a time, up to where it is")
@@ -396,7 +383,7 @@ def _rows(plan: Plan, axis: str, width: int) -> None:
     path = around(plan.kernel, axis)
     outer = path[-2] if len(path) > 1 else None
     if not isinstance(outer, Loop) or outer.kind != "reduce" or len(outer.body) != 1 or (plan.extent(outer.axis) or cost.ROWS) < cost.ROWS:
-        _strip(plan, axis, width)
+        strip(plan, axis, width)
         return
     row = outer.axis
     plan.do("split", row, cost.ROWS, tail="cut")
@@ -408,4 +395,4 @@ def _rows(plan: Plan, axis: str, width: int) -> None:
     rest = find(plan.kernel, f"{row}.t").body if plan.has(f"{row}.t") else ()
     for s in rest:
         if isinstance(s, Loop):
-            _strip(plan, s.axis, width)
+            strip(plan, s.axis, width)
