@@ -90,7 +90,9 @@ def test_scheduled(name: str) -> None:
     for old, new in zip(legal.kernels, done.kernels, strict=True):
         again = replay(unique(old), Facts.of(legal), new.schedule)
         assert again.body == new.body and again.schedule == new.schedule
-        assert sum(line.startswith("variant") for line in new.schedule) in ((2, 3, 4) if _split(old) else (0,))  # rows that are short besides, and rows that are piped
+        assert sum(line.startswith("variant") for line in new.schedule) in (
+            (2, 3, 4) if _split(old) else (0,)
+        )  # rows that are short besides, and rows that are piped
         assert any(isinstance(s, Loop) and s.kind == "vector" for s in statements(new.body))
     names = {s.name for s in graph.sizes}
     for seed, length in enumerate((129,)):

@@ -13,6 +13,7 @@ from ...ir.kernel import (
     Alloc,
     Block,
     Buffer,
+    Check,
     If,
     Kernel,
     Let,
@@ -267,9 +268,8 @@ class _Pipeline:
         begin = substitute(at, {var(writer.loop.axis): ZERO, var(lane.axis): ZERO})
         for n in (n for n in reads((reader.loop,)) if n.attr == name):
             here = n.args[0]
-            if stride(here, reader.loop.axis) != length or not not_before(
-                substitute(here, {var(reader.loop.axis): ZERO, var(other.axis): ZERO}), begin
-            ):
+            first = substitute(here, {var(reader.loop.axis): ZERO, var(other.axis): ZERO})
+            if stride(here, other.axis) != 1 or stride(here, reader.loop.axis) != length or not not_before(first, begin):
                 return False
         return all(not_before(n.args[0], reader.loop.stop * length + begin) for n in reads(tuple(reader.after)) if n.attr == name)
 
@@ -294,7 +294,7 @@ class _Pipeline:
         result: list[Stmt] = []
         held: list[Stmt] = []
         for s in block:
-            own = {*(n.attr for n in reads((s,))), *written((s,))} <= self.own
+            own = {*(n.attr for n in reads((s,))), *written((s,))} <= self.own and not any(isinstance(t, Check) for t in statements((s,)))
             if isinstance(s, Let) and not own:
                 raise StepError(f"pipeline: `{s.name}` is read from memory, beyond the rows too")
             if own and held:

@@ -52,7 +52,10 @@ def _long(plan: Plan) -> Expr | None:
     held = plan.facts.buffers[stored[0]]
     known = [s.condition for s in form.body if isinstance(s, If) and s.condition.names <= plan.facts.sizes.keys()]
     columns: dict[Expr, None] = {}
-    for x in (x for s in form.body for x in ((s,) if isinstance(s, Loop) else s.body if isinstance(s, If) else ()) if isinstance(x, Loop)):
+    passes = [x for s in form.body for x in ((s,) if isinstance(s, Loop) else s.body if isinstance(s, If) else ()) if isinstance(x, Loop)]
+    if len(passes) < 2:
+        return None
+    for x in passes:
         if x.kind == "serial" and (tile := _tile(x)) is not None:
             columns[tile[0]] = None
             known.append(tile[0].le(tile[1]))
