@@ -91,6 +91,10 @@ GOOD = {
     "stage": ("gemm", "split p 4\nsplit i 4 tail=pad\nstage A p.0 p.1 i.1 at=i.0"),
     "stage once": ("gemm", "stage B j p"),
     "stage in another order": ("gemm", "stage B j p order=p,j name=T space=shared align=32"),
+    "stage as long as an axis is": (
+        "transpose",
+        "split i 4\nstage X i.1 j at=i.0 exact=j\ncollapse i.1 j\nsplit i.1_j 8 tail=cut\nvectorize i.1_j.1\nparallel i.0\nregion",
+    ),
     "stage a prologue": ("prologue", "stage A p at=i"),
     "spill": ("gemm", "split j 8 tail=pad\nexpand acc j.1\nfission j.1\nspill acc j.1.c\nspill acc j.1"),
     "spill turned": (

@@ -132,6 +132,8 @@ SQUARE = 32  # side of a transposition's tile, element by element: 32 lines of o
 PANELS = (4096, 32)
 LINES_OF_TILE = 4  # of a row that begins anywhere, which are stored one after the other
 LINES_READ = 32  # of each row of what is turned over in such a tile
+SHORT_ROW = 16  # lines, below which such rows are stored several as one where they lie one behind the other
+LINES_OF_RUN = 4  # of each row of what is turned over in them
 LINES_AHEAD = 2  # of each row of such a block: the prefetchers of machines do not follow so many rows
 
 

@@ -69,7 +69,7 @@ STEPS: dict[str, Step] = {
     "once": Step("doubts.once", "nn"),
     "join": Step("joins.join", "nn"),
     "ride": Step("rides.ride", "nn"),
-    "stage": Step("staging.stage", "nn+", {"at": "n", "space": "n", "order": "l", "name": "n", "align": "i"}),
+    "stage": Step("staging.stage", "nn+", {"at": "n", "space": "n", "order": "l", "name": "n", "align": "i", "exact": "l"}),
     "window": Step("windows.window", "nn+", {"at": "n", "multiple": "l", "lanes": "i", "space": "n", "name": "n", "align": "i", "last": "n"}),
     "spill": Step("staging.spill", "nn", {"turned": "i"}),
     "compute_at": Step("producers.compute_at", "nn"),

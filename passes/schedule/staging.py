@@ -60,6 +60,7 @@ def stage(
     order: tuple[str, ...] = (),
     name: str = "",
     align: int = 64,
+    exact: tuple[str, ...] = (),
 ) -> Kernel:
     """Copy what a nest reads of a buffer, in the layout in which it reads it.
 
@@ -73,7 +74,7 @@ def stage(
                                                             … A.packed[p, i] …
 
     `axes` are the loops over which the copy extends, in its memory order; `at` is the loop whose iterations each make a copy (none: once, before everything);
-    `order` is the order of the copying loops, if another.  What is staged is the largest subexpression that reads `buffer` and depends, inside `at`, on the axes
+    `order` is the order of the copying loops, if another; the copy is as long as the `exact` ones are, others may have a constant bound.  What is staged is the largest subexpression that reads `buffer` and depends, inside `at`, on the axes
     alone: casts, guards of padded axes and any other pointwise prologue are done once, while copying.  The kernel does not write what is staged, unless that is
     local and written before: outside of the nest in front of which the copy stands; there is one such subexpression inside `at`, and all its uses are inside the axes; memory that all threads share is not allocated inside a region; the bounds of the axes depend on nothing inside `at` but on earlier axes, or are monotone in other
     loops: then the copy holds what any of their iterations reads.
@@ -103,7 +104,7 @@ def stage(
             raise StepError(f"stage: where `{a}` begins or ends is named inside `{at or 'the kernel'}`")
         first[a] = loop.start
         loop = reached[a] = _from_zero(loop)
-        bound = upper(loop.stop, facts.known) if constant_extent(loop) is None else None
+        bound = upper(loop.stop, facts.known) if constant_extent(loop) is None and a not in exact else None
         if bound is None and loop.stop.names & inside:
             raise StepError(f"stage: the extent of `{a}` is not known outside {', '.join(sorted(loop.stop.names & inside))}")
         shape.append(loop.stop if bound is None else ZERO + bound)

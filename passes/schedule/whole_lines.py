@@ -10,9 +10,13 @@
 What a square stores of such a row is the end of one line and the beginning of the next: through the caches each is read before it is written, and evicted between its two halves, for rows are pages apart; past the caches half a line is as
 dear as two.  So it is with squares whose rows are less than a line, wherever rows begin: shorter vectors than lines, elements of less than 4 bytes.  Tiles overlap by a line in what they read, which is still near.  (Emerald Rapids, two threads,
 4100² floats 34 → 5 ms, where a copy takes 3; 5000² 38 → 7.5; bf16 of 4096² 39 → 4.6, bytes of 8192² 159 → 9.5; with AVX2 4096² floats 28 → 5.)
+
+Short rows that lie one behind the other are one long row, which is kept as it lies and stored from its first whole line to its last (100 columns of 100000 floats 0.4 to 0.66 of the time of squares, 30 of 200000 0.25 to 0.6).
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from ...ir.expr import FALSE, TRUE, ZERO, Expr, both, const, mod
 from ...ir.kernel import Kernel, Store
@@ -20,7 +24,7 @@ from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.target import LINE
 from . import cost, roles
-from .affine import inside, row_step
+from .affine import inside, row_step, same_position
 from .joined_axes import joined
 from .parts import parted
 from .plan import Plan
@@ -31,26 +35,52 @@ from .tree import StepError, less, reads
 from .vectors import strip, tabulated
 
 
+class Turned(NamedTuple):
+    """A result that is turned over."""
+
+    a: str  # along which an operand is consecutive that the result is not
+    b: str  # along which the result is
+    stored: str
+    line: int  # elements of a line
+    condition: Expr  # it goes past the caches, and squares would store parts of lines
+    follow: bool  # its rows lie one behind the other
+
+
 def by_lines(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
-    """The kernel scheduled for results that are stored past the caches and whose rows begin anywhere, with the condition on the sizes (none where they are known to be so); nothing where there is no such result."""
-    found = _rows(plan) if plan.alone else None
+    """The kernel scheduled for results that are stored past the caches and that squares would store in parts of lines, with the conditions on the sizes (none where they are known to hold); nothing where there is no such result."""
+    found = _turned(plan) if plan.alone else None
     if found is None:
         return []
-    condition, a, b, stored = found
-    part = Plan(plan.kernel, replace(plan.facts, assumed=condition), plan.target, plan.options)
-    try:
-        _in_line_tiles(part, a, b, stored)
-    except StepError as e:
-        plan.note(f"rows that do not begin at lines are stored as others are: {e}")
-        return []
-    plan.note(*part.notes)
-    return [(None if condition is TRUE else condition, part.kernel)]
+    parts: list[tuple[Expr | None, Kernel]] = []
+    length, short = _bare(plan).loop(found.b).stop, const(cost.SHORT_ROW * found.line)
+    ways = [(_in_runs, less(length, short))] if found.follow else []
+    for way, bound in (*ways, (_in_line_tiles, const(2 * cost.LINES_OF_TILE * found.line).le(length))):
+        condition = simplify(both(found.condition, bound) or TRUE, plan.facts.known)
+        if condition is FALSE:
+            continue
+        part = Plan(plan.kernel, replace(plan.facts, assumed=condition), plan.target, plan.options)
+        try:
+            way(part, found)
+        except StepError as e:
+            plan.note(f"not {way.__name__.strip('_')}: {e}")
+            continue
+        plan.note(*part.notes)
+        parts.append((None if condition is TRUE else condition, part.kernel))
+        if condition is TRUE:
+            break
+    return parts
 
 
-def _rows(plan: Plan) -> tuple[Expr, str, str, str] | None:
-    """When rows are stored past the caches and squares would not store whole lines of them; the axis along which an operand is consecutive that the result is not, the one along which the result is, and the result."""
-    plan = Plan(plan.kernel, plan.facts, plan.target, plan.options)
-    joined(plan)
+def _bare(plan: Plan) -> Plan:
+    """A plan of the same kernel with the loops that all ways go by."""
+    found = Plan(plan.kernel, plan.facts, plan.target, plan.options)
+    joined(found)
+    return found
+
+
+def _turned(plan: Plan) -> Turned | None:
+    """The result that a kernel turns over, if that may be large."""
+    plan = _bare(plan)
     form = roles.shape(plan.kernel)
     least = cost.stream_bytes(plan.target)
     if not least or not cost.first_lanes(plan.target) or len(form.chain) < 2 or len(form.body) != 1:
@@ -63,12 +93,14 @@ def _rows(plan: Plan) -> tuple[Expr, str, str, str] | None:
     held = plan.facts.buffers[store.buffer]
     line = LINE // held.dtype.bytes
     parts = _parts_of_lines(plan, form, store, a)
-    long = [plan.loop(b).stop, plan.loop(a).stop]
+    long = [plan.loop(a).stop, plan.loop(b).stop]
     if line < 2 or parts is None or any(not e.names <= plan.facts.sizes.keys() or e.buffers for e in long):
         return None
-    condition = both(large(plan.facts, store.buffer, least), parts, const(2 * cost.LINES_OF_TILE * line).le(long[0]), const(cost.TURNED).le(long[1]))
+    condition = both(large(plan.facts, store.buffer, least), parts, *(const(cost.TURNED).le(e) for e in long))
     condition = simplify(condition or TRUE, plan.facts.known)
-    return None if condition is FALSE else (condition, a, b, store.buffer)
+    step = row_step(simplify(held.address(store.index), inside(form.chain, plan.facts.known)), plan.loop(a))
+    follow = step is not None and same_position(step, plan.loop(b).stop)
+    return None if condition is FALSE else Turned(a, b, store.buffer, line, condition, follow)
 
 
 def _parts_of_lines(plan: Plan, form: roles.Shape, store: Store, a: str) -> Expr | None:
@@ -86,45 +118,65 @@ def _side(plan: Plan, form: roles.Shape) -> int:
     return min(cost.lanes(plan.target, roles.widest(form.body)), cost.TURNED)
 
 
-def _in_line_tiles(plan: Plan, a: str, b: str, stored: str) -> None:
-    """The steps."""
+def _ordered(plan: Plan, over: Turned) -> tuple[tuple[str, ...], int, int]:
+    """The loops in the order (others, a, b): the others, and how wide vectors and squares are."""
     plan.do("decide")
     tabulated(plan)
     parted(plan)
     joined(plan)
     form = roles.shape(plan.kernel)
-    held = plan.facts.buffers[stored]
     width, side = cost.lanes(plan.target, roles.widest(form.body)), _side(plan, form)
     if side < 2:
         raise StepError("their elements are no lanes")
-    others = tuple(x for x in form.axes if x not in (a, b))
-    if (order := (*others, a, b)) != form.axes:
+    others = tuple(x for x in form.axes if x not in (over.a, over.b))
+    if (order := (*others, over.a, over.b)) != form.axes:
         plan.do("reorder", *order)
-    plan.do("split", a, cost.LINES_READ * LINE // held.dtype.bytes)
+    return others, width, side
+
+
+def _in_line_tiles(plan: Plan, over: Turned) -> None:
+    """Long rows: tiles of some lines of each."""
+    others, width, side = _ordered(plan, over)
+    a, b = over.a, over.b
+    plan.do("split", a, cost.LINES_READ * over.line)
     rows, row = f"{a}.1", f"{b}.1"
-    plan.do("line_tiles", b, cost.LINES_OF_TILE * LINE // held.dtype.bytes, stored)
+    plan.do("line_tiles", b, cost.LINES_OF_TILE * over.line, over.stored)
     plan.do("reorder", f"{b}.0", rows)
     before = plan.kernel
     plan.do("unswitch", rows)
     other, *_ = plan.added(before)
-    _packed(plan, rows, row, side, width)
-    _packed(plan, other, f"{row}.b", side, width)
+    for x, y in ((rows, row), (other, f"{row}.b")):
+        earlier = plan.kernel
+        plan.do("split", x, side)
+        block, inner = plan.added(earlier)[:2]
+        _kept(plan, inner, y, side, at=block, ahead=block, space="stack")
+        strip(plan, y, width)
     if len(others) == 0:
         plan.do("collapse", f"{a}.0", f"{b}.0")
     threads(plan)
     streamed(plan)
-    plan.note(f"rows of `{stored}` that begin anywhere are stored in whole lines: tiles along `{b}` begin where lines do")
+    plan.note(f"rows of `{over.stored}` that begin anywhere are stored in whole lines: tiles along `{b}` begin where lines do")
 
 
-def _packed(plan: Plan, rows: str, row: str, side: int, width: int) -> None:
-    """Some rows of a tile at a time: what turns over in squares that are kept, and each row stored from there."""
+def _in_runs(plan: Plan, over: Turned) -> None:
+    """Short rows that lie one behind the other: some of them together are one long row."""
+    _, width, side = _ordered(plan, over)
+    a, b = over.a, over.b
+    plan.do("split", a, cost.LINES_OF_RUN * over.line)
+    _kept(plan, f"{a}.1", b, side, at=f"{a}.0", exact=b)
     earlier = plan.kernel
-    plan.do("split", rows, side)
-    block, rows = plan.added(earlier)[:2]
+    plan.do("collapse", f"{a}.1", b)
+    strip(plan, plan.added(earlier)[0], width)
+    threads(plan)
+    streamed(plan)
+    plan.note(f"short rows of `{over.stored}` are stored as one, as they lie")
+
+
+def _kept(plan: Plan, rows: str, row: str, side: int, ahead: str = "", **options: str) -> None:
+    """What is read is turned over in squares, and kept."""
     for buffer in dict.fromkeys(n.attr for n in reads(plan.loop(row).body) if n.attr in plan.facts.buffers and {rows, row} <= n.names):
         if any(n.attr == buffer for n in reads(plan.loop(row).body)):
             before = plan.kernel
-            plan.do("stage", buffer, rows, row, at=block, space="stack")
+            plan.do("stage", buffer, rows, row, **options)
             *_, along_loads, along_row = plan.copying(plan.newest(before), before)
-            turned(plan, along_loads, along_row, side, ahead=block)
-    strip(plan, row, width)
+            turned(plan, along_loads, along_row, side, ahead=ahead)
