@@ -1,4 +1,4 @@
-"""Values as accumulations: x + e, x - e, fma(a, b, x), a choice between two of them, all seen as “x, with this combined into it”."""
+"""Values as accumulations: x + e, x - e, fma(a, b, x), a choice between two of them, e where it is larger than x, all seen as “x, with this combined into it”."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ def _peel(n: Expr, found: dict[Expr, Found | None]) -> Found | None:
     own = [k for k, a in enumerate(n.args) if a in found]
     if n.op == "where" and own == [1, 2]:
         return _choice(n.args[0], found[n.args[1]], found[n.args[2]])
+    if n.op == "where" and own == [0, 2] and found[n.args[2]] == ("", n.args[2]):
+        return _extreme(*n.args)
     if len(own) != 1:
         return None
     (k,) = own
@@ -51,6 +53,14 @@ def _peel(n: Expr, found: dict[Expr, Found | None]) -> Found | None:
     if n.op == "fma" and k == 2:
         return _onto(inner, "add", call("mul", *others))
     return None
+
+
+def _extreme(condition: Expr, e: Expr, x: Expr) -> Found | None:
+    """where(x < e, e, x): the larger one, but that what is no number is never taken."""
+    if condition.op not in ("less_than", "less_equal") or {*condition.args} != {x, e} or not (e.dtype.is_float or e.dtype.is_integer):
+        return None
+    combiner = "max" if condition.args[0] is x else "min"
+    return combiner, call("where", call("isnan", e), identity_of(combiner, e.dtype), e) if e.dtype.is_float else e
 
 
 def _onto(inner: Found, combiner: str, term: Expr) -> Found | None:

@@ -36,6 +36,7 @@ from ..ir.simplify import prove, simplify
 from ..ir.walks import postorder, rewrite, substitute
 from .accumulations import combined, mentions, peeled
 from .domains import NotTensor, Trip, box
+from .last_extreme import at_last, last_stores
 from .loop_records import Event, Read, Scan, Sum, Test, Unknown, stamped, unstamped
 from .recurrences import recurrences
 
@@ -69,6 +70,7 @@ class Events:
             if self._env[b.name] is not first[b.name]:
                 self.events.append(Event(b.name, (), self._env[b.name], "", (), None, self._span(nest.body, b.name), stores))
         recurrences(self)
+        last_stores(self)
         checked = {r.buffer for t in self.tests for r in self.reads_of(t.condition)}
         self.live = self._used({b.name for b in nest.results} | checked)
 
@@ -236,7 +238,7 @@ class Events:
         after = {name: self._env[name] for name in written}
         self._env, self._loops = outer, loops
         self._counters(trip, entry, after, lost)
-        for name in list(entry):
+        for name in sorted(entry, key=lambda name: peeled(after[name], entry[name]) is None):  # what hangs on an extreme is said when that is
             self._close(name, entry[name], after[name], trip, lost, first, span)
 
     def _counters(self, trip: Trip, entry: dict[str, Expr], after: dict[str, Expr], lost: str) -> None:
@@ -263,7 +265,7 @@ class Events:
         if lost or found is None or self.is_unknown(found[1]):
             carried = f"the value of {name} is carried from one iteration to the next"
             self.defined[p] = Unknown(lost or carried, span, (v, before))
-            left = None if lost or mentions(v, p) else self._last(v, before, trip, first)
+            left = None if lost else self._selected(v, p, before, trip) if mentions(v, p) else self._last(v, before, trip, first)
             self._env[name] = (
                 self.unknown(p.dtype, lost or f"the value of {name} is what the last iteration leaves", span, v, before) if left is None else left
             )
@@ -281,6 +283,13 @@ class Events:
         total = self.fresh(p.dtype)
         self.defined[total] = Sum(combiner, p.dtype, loops, body, self._guard, self._loops)
         self._env[name] = combined(combiner, before, total)
+
+    def _selected(self, v: Expr, p: Expr, before: Expr, trip: Trip) -> Expr | None:
+        """What was set when the last extreme was found, if that is when it is set."""
+        if v.op != "where" or v.args[2] is not p or mentions(v.args[1], p):
+            return None
+        found = at_last(self, v.args[0], v.args[1], trip)
+        return None if found is None else call("where", *found, before)
 
     def _last(self, v: Expr, before: Expr, trip: Trip, first: int) -> Expr | None:
         """The value of the last trip, where no event of the loop changes what it reads."""

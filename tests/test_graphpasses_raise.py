@@ -17,7 +17,6 @@ STAY = {
     "histogram": "where H is stored is data",
     "the last one wins": "Y[0] is stored again by later iterations of a loop",
     "data bounds": "the bounds of the loop over j are data",
-    "argmax": "the value of best is carried from one iteration to the next",
     "lu": "A[i, k] is read where another iteration stores A[i, j]",
     "permuted accumulation": "two iterations may store the same element: Y[i * 7 % N]",
 }
