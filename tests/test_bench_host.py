@@ -167,7 +167,7 @@ def test_a_block_has_the_better_pace_of_its_ends() -> None:
         def seconds(self) -> float:
             return next(took)
 
-    assert least_disturbed(Contender(print), Method(blocks=1, runs=1, seconds=0.0, pause=0.0), Cores(print, 1, 1.0)).pace == 1.5
+    assert least_disturbed(Contender(print), Method(blocks=1, runs=1, seconds=0.0, pause=0.0, again=0), Cores(print, 1, 1.0)).pace == 1.5
 
 
 def test_what_the_cores_lost_is_told() -> None:
