@@ -38,6 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
+from functools import cached_property
 from operator import is_
 from typing import Any
 
@@ -80,14 +81,19 @@ class Buffer:
     strides: tuple[Expr, ...] = ()  # in elements; () is row-major
     align: int = 0  # bytes; 0 = element alignment
 
+    @cached_property
+    def steps(self) -> tuple[Expr, ...]:
+        """How many elements each axis moves by."""
+        return self.strides or tuple([product(self.shape[k:]) for k in range(1, len(self.shape) + 1)])
+
     def stride(self, k: int) -> Expr:
-        return self.strides[k] if self.strides else product(self.shape[k + 1 :])
+        return self.steps[k]
 
     def address(self, index: tuple[Expr, ...]) -> Expr:
         """The flat position (in elements) of a logical index."""
         result = ZERO
-        for k, e in enumerate(index):
-            result = add(result, mul(e, self.stride(k)))
+        for e, step in zip(index, self.steps, strict=True):
+            result = add(result, mul(e, step))
         return result
 
     @property
@@ -344,7 +350,8 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr], names: Mapping
                 same = buffer is s.buffer and index == s.index and value is s.value and stream is s.stream
                 return s if same else Store(buffer, index, value, s.combiner, s.span, stream)
             case Loop():
-                axis, start, stop, step, body = names.get(s.axis, s.axis), change(s.start), change(s.stop), change(s.step), walk(s.body)
+                axis, body = names.get(s.axis, s.axis), walk(s.body)
+                start, stop, step = [e if e.is_const else change(e) for e in (s.start, s.stop, s.step)]
                 same = body is s.body and axis is s.axis and start is s.start and stop is s.stop and step is s.step
                 return s if same else Loop(axis, start, stop, body, s.kind, step, s.span)
             case Let():

@@ -85,7 +85,8 @@ class Knowledge:
         return known
 
     def _inner(self, more: Mapping[str, Range | tuple[End, End, int]], within: Self | None) -> Self:
-        outer = self._without(frozenset(more.keys() & self.ranges.keys()))
+        again = more.keys() & self.ranges.keys()
+        outer = self._without(frozenset(again)) if again else self
         added = {n: _range(r) for n, r in more.items()}
         result = outer._copy()
         result.ranges = {**outer.ranges, **added}
@@ -116,8 +117,6 @@ class Knowledge:
 
     def _without(self, names: frozenset[str]) -> Self:
         """Without what mentions these names."""
-        if not names:
-            return self
 
         def free(e: End) -> bool:
             return not isinstance(e, Expr) or names.isdisjoint(e.names)
@@ -239,14 +238,14 @@ class Knowledge:
             else:
                 new = {n: r for n, r in k.ranges.items() if base is None or base.ranges.get(n) is not r}
             olds = list(points()) if base is None else base._points or []
+            others: list[Point] = []
+            if base is not None and len(olds) < FEW and any(n not in base.ranges for n in new):
+                others = [old.copy(HIGH if old.taste == LOW else LOW) for old in olds]
             k._points = []
-            for old in olds:
+            for n, old in enumerate([*olds, *others]):
                 p = k._extended(old, base, new)
-                if p is not None:
+                if p is not None and (n < len(olds) or all(p.names != q.names for q in k._points)):
                     k._points.append(p)
-            if base is not None and len(k._points) < FEW and any(n not in base.ranges for n in new):
-                others = [p for p in (k._extended(old, base, new, HIGH if old.taste == LOW else LOW) for old in olds) if p is not None]
-                k._points += [p for p in others if all(p.names != q.names for q in k._points)]
             if base is not None and olds and not k._points:
                 bounding = k._bounding()
                 found = (p for p in (k._chosen(start, bounding) for start in (*points(), *alike())) if p is not None)
@@ -292,13 +291,9 @@ class Knowledge:
         agrees = all((value := point.at(f)) is not None and value >= 0 for f in self.facts)
         return point if agrees and all(point.of(z) == 0 for z in self.zeros) else None
 
-    def _extended(self, old: Point, base: Knowledge | None, new: Mapping[str, Range], taste: int | None = None) -> Point | None:
-        """A point of `base` with values for the names that are new here, of its own taste or of another one; None where what is new here rules it out."""
+    def _extended(self, point: Point, base: Knowledge | None, new: Mapping[str, Range]) -> Point | None:
+        """A point of `base` with values for the names that are new here; None where what is new here rules it out.  It stays the same point: a name of this scope means nothing outside."""
         known: Mapping[str, Range] = {} if base is None else base.ranges
-        met = {n for n in new if n in old.names and n not in known}  # these had some value, for lack of a better one
-        if met and base is not None and base._mentions(met):
-            return None
-        point = old.without(met) if met else old
         for n, r in new.items():
             low, high = r.min, r.max
             if isinstance(low, Expr) or isinstance(high, Expr) or r.exactly is not None:
@@ -306,11 +301,15 @@ class Knowledge:
                 if ends is None:
                     return None
                 low, high = ends
-            if n in known:
-                fits = point.admits(n, low, high, r.multiple)
+            if n not in point.names:
+                fits = point.choose(n, low, high, r.multiple)
             else:
-                point = old.copy(taste) if point is old else point
-                fits = n not in point.names and point.choose(n, low, high, r.multiple)
+                fits = point.admits(n, low, high, r.multiple)
+                if not fits and n not in known:  # what it was elsewhere, or for lack of a better value
+                    if base is not None and base._mentions({n}):
+                        return None
+                    point = point.without({n})
+                    fits = point.choose(n, low, high, r.multiple)
             if not fits:
                 return None
         for f in self.facts[0 if base is None else len(base.facts) :]:
@@ -437,8 +436,10 @@ def _range(r: Range | tuple[End, End, int] | Size) -> Range:
     found = r if isinstance(r, Range) else Range(r.min, r.max, r.multiple) if isinstance(r, Size) else Range(*r)
     low, high = found.min, found.max
     if isinstance(low, Expr) and low.is_const:
-        found = found._replace(min=low.attr)
-    return found._replace(max=high.attr) if isinstance(high, Expr) and high.is_const else found
+        low = low.attr
+    if isinstance(high, Expr) and high.is_const:
+        high = high.attr
+    return found if low is found.min and high is found.max else Range(low, high, found.multiple, found.exactly)
 
 
 def _within(r: Range, point: Point) -> tuple[int | None, int | None] | None:

@@ -251,7 +251,9 @@ def linear(p: Poly, a: Expr) -> tuple[Poly, Poly] | None:
 
 def order(m: Monomial) -> tuple[int, list[str]]:
     """Terms of higher degree first, the constant last."""
-    return (-len(m), [a.key or key(a) for a in m])
+    if len(m) == 1:  # most of them
+        return -1, [m[0].key or key(m[0])]
+    return -len(m), [a.key or key(a) for a in m]
 
 
 def expr(p: Poly) -> Expr:

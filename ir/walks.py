@@ -138,14 +138,10 @@ def substitute(root: Expr, mapping: Mapping[Expr, Expr]) -> Expr:
 
 def substitution(mapping: Mapping[Expr, Expr]) -> Callable[[Expr], Expr]:
     """The function that replaces leaves (or whole subexpressions) simultaneously; for many expressions, what they share is done once."""
-    named, loaded, everywhere = _NO_NAMES, _NO_NAMES, False
-    for k in mapping:
-        if k.names:
-            named = named | k.names if named else k.names
-        elif k.buffers:
-            loaded = loaded | k.buffers
-        else:
-            everywhere = True
+    named = _NO_NAMES.union(*[k.names for k in mapping])
+    unnamed = [k for k in mapping if not k.names]
+    loaded = _NO_NAMES.union(*[k.buffers for k in unnamed])
+    everywhere = not all(k.buffers for k in unnamed)
     done = dict(mapping)
 
     def change(root: Expr) -> Expr:

@@ -117,7 +117,7 @@ def points() -> Iterable[Point]:
         Point(1009, 130, HIGH),
         Point(5003, -210, LOW),
         Point(3 << 12, 1 << 12, MIDDLE),
-        Point(7, 4001, TURNS),
+        Point(33, 8, TURNS),
         Point(61, 2003, TURNS),
     )
 

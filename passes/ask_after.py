@@ -10,6 +10,7 @@
 
 Loops pass over what is masked, `if (<= p i)`: the term is *not added*, so an infinite b must not show where the choice leaves it out.  A sum that is finite holds no 0 · ∞ and no 0 · NaN: what the choice
 would have left out was zeros, of which the factor that has the choice's axes holds as many as there are.  So S is a contraction like any other, in register tiles and panels, and the rows of it are looked at once.
+A choice between several products is in `chosen_products.py`, the loops that take a sum again in `taken_again.py`.
 Of integers nothing need be asked, and a choice that is the same all along the sum stands around it.  What a cascade is made of has the same from `nest_guarded.py`, tile by tile.
 
 Conditions: two operands that are each used again along an axis that the other has (else each element is read once, and a choice costs nothing beside that); the choice is one of the axes of
@@ -18,25 +19,18 @@ a factor, which is read at each position of them once, so that it is as large wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ..ir.bounds import Known
+from ..ir.conditions import conjuncts
 from ..ir.dtypes import bool_
-from ..ir.expr import ZERO, Expr, axis, both, call, ceildiv, const, load, minimum, var, where
-from ..ir.graph import Attr, Graph, Node, View, const_node, elementwise, identity, make, postorder, reduce_node, scalar
-from ..ir.kernel import Alloc, Block, Buffer, If, Loop, Nest, Store, substitute_block
-from ..ir.primops import OPS
-from ..ir.record import record
-from ..ir.renaming import Names
-from ..ir.simplify import assuming, prove_le
+from ..ir.expr import axis, both
+from ..ir.graph import Graph, Node, View, const_node, elementwise, identity, make, postorder, reduce_node
+from ..ir.simplify import assuming
 from ..ir.target import Options, Target
-from ..ir.walks import leaves, substitute
-from .reading import factors, reads_of
+from .chosen_products import Choice, axes_of, chosen_products, product_of, reused, there
+from .reading import factors
+from .rules.pattern import same_view
 from .separate import is_zero
-
-OPERATORS = 32  # that the value of a term is made of, at most: it is written out once more
-ROWS = 16  # of sums that are looked at together: of 8 sums each, one by one took ten times as long
-LETTERS, REDUCED = "ijklmno", "pqrstuvw"
+from .taken_again import taken_again
 
 
 def ask_after(ir: Graph, target: Target, options: Options) -> Graph:
@@ -57,51 +51,56 @@ def ask_after(ir: Graph, target: Target, options: Options) -> Graph:
     return ir if all(m is n for m, (_, n) in zip(outputs, ir.outputs, strict=True)) else ir.with_outputs(outputs)
 
 
-@record
-class _Choice:
-    """A sum of products under a choice."""
-
-    node: Node
-    test: View
-    factors: tuple[View, ...]
-    negative: bool
-
-    @property
-    def zero(self) -> View:
-        return scalar(const_node(0.0 if self.node.dtype.is_float else 0, self.node.dtype))
-
-    def extents(self, axes: list[int]) -> tuple[Expr, ...]:
-        every = (*self.node.shape, *self.node.attr.extents)
-        return tuple(every[a] for a in axes)
-
-
 def _bare(n: Node, known: Known, taken: set[str], options: Options) -> Node:
     """The value of a sum without the choice around what it adds up; the node itself where it is something else."""
     found = _choice(n)
-    if found is None or (options.strict and len(found.factors) > 2):
+    if found is None:
+        return n if options.strict else chosen_products(n, known, taken, lambda m: _bare(m, known, taken, options))
+    if options.strict and len(found.factors) > 2:
         return n
-    used = _axes(found.test)
+    used = axes_of(found.test)
     if all(a < n.rank for a in used):
-        if not all(_there(f, found, known) for f in found.factors):
+        if not all(there(f, found, known) for f in found.factors):
             return n
-        value = reduce_node("add", n.shape, n.attr.extents, _product(found, found.factors), n.span)
+        value = reduce_node("add", n.shape, n.attr.extents, product_of(found, found.factors), n.span)
         return elementwise("where", n.shape, found.test, identity(value), found.zero, span=n.span)
-    for k, factor in enumerate(found.factors):
+    own = [k for k, factor in enumerate(found.factors) if _left_out(factor, found)]
+    for k in (*own, *(k for k in range(len(found.factors)) if k not in own)):
+        factor = found.factors[k]
         others = (*found.factors[:k], *found.factors[k + 1 :])
-        if not used <= _axes(factor) or not _reused(found, _axes(factor), others) or not all(_there(f, found, known) for f in others):
+        if not used <= axes_of(factor) or not reused(found, axes_of(factor), others) or not all(there(f, found, known) for f in others):
             continue
-        masked = _masked(factor, found, known)
+        masked = factor if k in own else _masked(factor, found, known)
         if masked is not None:
-            value = _product(found, (*found.factors[:k], masked, *found.factors[k + 1 :]))
+            value = product_of(found, (*found.factors[:k], masked, *found.factors[k + 1 :]))
             bare = reduce_node("add", n.shape, n.attr.extents, value, n.span)
-            return bare if n.dtype.is_integer else _again(n, bare, taken)
+            return bare if n.dtype.is_integer else taken_again(n, bare, taken)
     return n
 
 
-def _masked(factor: View, found: _Choice, known: Known) -> View | None:
+def _left_out(factor: View, found: Choice) -> bool:
+    """Whether a factor is 0 wherever the choice leaves it out as it stands: it is read by an index that is behind the end there."""
+    node = factor.node
+    if node.op != "gather" or factor.domain is not None or node.args[0].domain is None or node.args[0].fill != 0:
+        return False
+    outside = conjuncts(node.args[0].domain)
+    for k, (at, extent) in enumerate(zip(node.args[1:], node.attr.extents, strict=True)):
+        if at.node.op != "where" or at.domain is not None or axis(k).lt(extent - 1) not in outside:
+            continue
+        test, _, otherwise = (a.through({axis(j): e for j, e in enumerate(at.index)}) for a in at.node.args)
+        if (
+            otherwise.node.op == "iota"
+            and otherwise.node.attr.expr is extent - 1
+            and same_view(test.through({axis(j): e for j, e in enumerate(factor.index)}), found.test)
+        ):
+            return True
+    return False
+
+
+def _masked(factor: View, found: Choice, known: Known) -> View | None:
     """A factor with the choice around it: a tensor as large as itself where it is read at each position once; a view where positions alone decide, as of windows that stand over an edge."""
     axes = [e.attr for e in factor.index if e.op == "axis"]  # in the order in which it lies in memory
-    if factor.domain is None and len(factor.index) == len(axes) == len(set(axes)) and _there(factor, found, known):
+    if factor.domain is None and len(factor.index) == len(axes) == len(set(axes)) and there(factor, found, known):
         inside = {axis(a): axis(j) for j, a in enumerate(axes)}
         masked = elementwise("where", found.extents(axes), found.test.through(inside), factor.through(inside), found.zero, span=found.node.span)
         # what lies in memory as it is multiplied may be read in place: 8 of 256 × 256 by 256 × 64, 1.4 of PyTorch's speed, 0.43 where panels are packed and masked meanwhile
@@ -112,19 +111,7 @@ def _masked(factor: View, found: _Choice, known: Known) -> View | None:
     return None
 
 
-def _there(v: View, found: _Choice, known: Known) -> bool:
-    """Whether all that a factor is made of is there also where the choice leaves it out."""
-    inside = known.with_domain((*found.node.shape, *found.node.attr.extents))
-    for r in reads_of(v):
-        within = assuming(inside, r.domain)
-        if r.node.op == "gather" or not all(
-            prove_le(ZERO, e, within) and prove_le(e, n - 1, within) for e, n in zip(r.index, r.node.shape, strict=True)
-        ):
-            return False
-    return True
-
-
-def _choice(n: Node) -> _Choice | None:
+def _choice(n: Node) -> Choice | None:
     """The sum as one of products under a choice that are worth register tiles."""
     if n.op != "reduce" or n.attr.combiner != "add" or n.rank < 2 or not (n.dtype.is_float or n.dtype.is_integer):
         return None
@@ -139,110 +126,5 @@ def _choice(n: Node) -> _Choice | None:
     negative = product.node.op == "neg" and product.domain is None
     if negative:
         product = product.node.args[0].through({axis(k): e for k, e in enumerate(product.index)})
-    found = _Choice(n, test, tuple(factors(product)), negative)
-    return found if any(_reused(found, _axes(f), found.factors) for f in found.factors) else None
-
-
-def _axes(v: View) -> set[int]:
-    return {a.attr for e in (*v.index, *(() if v.domain is None else (v.domain,))) for a in leaves(e, "axis")}
-
-
-def _reused(found: _Choice, axes: set[int], others: Iterable[View]) -> bool:
-    """Whether an operand with these axes, and another, are each used again along an axis that the other one has."""
-    kept = {a for a, e in enumerate(found.node.shape) if not e.is_const or e.attr > 1}
-    return any(axes & kept - b and b & kept - axes for b in map(_axes, others))
-
-
-def _product(found: _Choice, of: tuple[View, ...]) -> View:
-    shape = (*found.node.shape, *found.node.attr.extents)
-    value = of[0]
-    for f in of[1:]:
-        value = identity(elementwise("mul", shape, value, f, span=found.node.span))
-    return identity(elementwise("neg", shape, value, span=found.node.span)) if found.negative else value
-
-
-# ---- where it is not finite
-
-
-def _again(n: Node, bare: Node, taken: set[str]) -> Node:
-    """The bare sum, some rows of which are looked at together, in loops that stay loops."""
-    names = Names(taken)
-    sums = Buffer(names.fresh("sums"), n.dtype, n.shape)
-    term = _Term(names)
-    outer = [names.fresh(*LETTERS) for _ in n.shape]
-    inner = [names.fresh(*REDUCED) for _ in n.attr.extents]
-    value = term.value(n.args[0], tuple(map(var, (*outer, *inner))))
-    if value is None:
-        return n
-    at = tuple(map(var, outer))
-    doubt, again = (Buffer(names.fresh(name), n.dtype, (), "register") for name in ("doubt", "again"))
-    zero = const(0.0, n.dtype)
-
-    def nothing(*place: Expr) -> Expr:
-        return call("mul", load(sums.name, n.dtype, *place), zero)  # 0, or NaN
-
-    def nested(loops: Iterable[tuple[str, Expr]], body: Block, kind: str) -> Block:
-        for name, extent in reversed([*loops]):
-            body = (Loop(name, ZERO, extent, body, kind),)
-        return body
-
-    *around, row, column = outer
-    block, r, c = names.fresh("b"), names.fresh(*REDUCED), names.fresh(*REDUCED)
-    first = var(block) * ROWS
-    count = minimum(n.shape[-2] - first, ROWS)
-    sum_again = nested(zip(inner, n.attr.extents, strict=True), (Store(again.name, (), value, "add"),), "reduce")
-    anew = (Alloc(again), Store(again.name, (), zero), *sum_again, Store(sums.name, at, load(again.name, n.dtype)))
-    each = nested(((row, count), (column, n.shape[-1])), (If(call("not_equal", nothing(*at), zero), anew),), "parallel")
-    places = (*map(var, around), first + var(r), var(c))
-    look = nested(((r, count), (c, n.shape[-1])), (Store(doubt.name, (), nothing(*places), "add"),), "reduce")
-    body = (
-        Alloc(doubt),
-        Store(doubt.name, (), zero),
-        *look,
-        If(call("not_equal", load(doubt.name, n.dtype), zero), substitute_block(each, {var(row): first + var(row)})),
-    )
-    body = nested((*zip(around, n.shape[:-2], strict=True), (block, ceildiv(n.shape[-2], ROWS))), body, "parallel")
-    operands = (sums, *(Buffer(name, m.dtype, m.shape) for m, name in term.operands.items()))
-    nest = Nest("again", operands, (sums,), body)
-    return make("nest", n.dtype, n.shape, tuple(identity(m) for m in (bare, *term.operands)), Attr(nest=nest), n.span)
-
-
-class _Term:
-    """What is added up, as an expression in loops, and the tensors that it reads."""
-
-    def __init__(self, names: Names) -> None:
-        self.names, self.operands, self.left = names, dict[Node, str](), OPERATORS
-
-    def value(self, view: View, point: tuple[Expr, ...]) -> Expr | None:
-        """None where it is made of too much."""
-        mapping = {axis(k): e for k, e in enumerate(point)}
-        index = tuple(substitute(e, mapping) for e in view.index)
-        node = view.node
-        self.left -= 1
-        if self.left < 0:
-            return None
-        if node.op == "const":
-            value = const(node.attr.value, node.dtype)
-        elif node.op == "iota":
-            assert node.attr.expr is not None
-            value = substitute(node.attr.expr, {axis(k): e for k, e in enumerate(index)})
-        elif node.op in OPS:
-            operands: list[Expr] = []
-            for a in node.args:
-                e = self.value(a, index)
-                if e is None:
-                    return None
-                operands.append(e)
-            value = where(*operands) if node.op == "where" else call(node.op, *operands, to=node.dtype)
-        else:
-            value = load(self.operands.setdefault(node, "") or self._named(node), node.dtype, *index)
-        if view.domain is None:
-            return value
-        domain = substitute(view.domain, mapping)
-        if node.dtype is bool_ and not view.fill:
-            return both(domain, value)
-        return where(domain, value, const(view.fill, node.dtype))
-
-    def _named(self, node: Node) -> str:
-        name = self.operands[node] = self.names.fresh(node.attr.name or "operand")
-        return name
+    found = Choice(n, test, tuple(factors(product)), negative)
+    return found if any(reused(found, axes_of(f), found.factors) for f in found.factors) else None

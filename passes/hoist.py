@@ -199,7 +199,7 @@ def _inner(block: Block, found: dict[int, Inner]) -> Inner:
         elif isinstance(s, Assign):
             inside = Inner({}, frozenset((s.name,)), frozenset((s.name,)))
         if isinstance(s, (For, Define)):
-            inside = inside._replace(changing=inside.changing | {s.var if isinstance(s, For) else s.name})
+            inside = Inner(inside.expressions, inside.changing | {s.var if isinstance(s, For) else s.name}, inside.assigned)
         found[id(s)] = inside
         exprs.update(dict.fromkeys(expressions(s)))
         exprs.update(inside.expressions)

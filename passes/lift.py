@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
-from ..ir.dtypes import INDEX, bool_
+from ..ir.dtypes import INDEX, DType, bool_
 from ..ir.expr import ONE, TRUE, ZERO, Expr, Scalar, axis, both, call, const, in_range, maximum
-from ..ir.graph import Node, Shape, View, const_node, elementwise, gather_node, identity, iota_node, reduce_node, scan_node
+from ..ir.graph import Node, Shape, View, const_node, elementwise, gather_node, identity, iota_node, make, reduce_node, scan_node
 from ..ir.kernel import identity_of
 from ..ir.primops import COMBINERS
 from ..ir.record import record, replace
@@ -57,8 +57,13 @@ class Lift:
         self.boxes = boxes
         self.known = known  # where the expression at hand stands
         self.checked: set[Expr] = set()  # what the gathers check
+        self.asked: dict[tuple[tuple[Trip, ...], Expr], None] = {}  # the same as it was written, and the loops that it stands in
         self.frame: tuple[Trip, ...] = ()  # the loops that it stands in
+        self.term = False  # whether it is accumulated
         self.memo: dict[Expr, Operand] = {}  # of its parts
+        self.wanted: dict[Node, Operand] = {}  # where what is gathered is not 0
+        self.place: tuple[Expr, Expr | None] = (ZERO, None)  # it, and where its value is used
+        self.conditions: dict[Expr, Expr | None] | None = None  # under which each part is used, data and all, once that was asked
         self.values: dict[Expr, Operand] = {}  # of the variables that stand for definitions
 
     def inside(self, loops: Iterable[Trip]) -> Known:
@@ -75,23 +80,41 @@ class Lift:
                 x = replace(x, domain=both(x.domain, *(ONE.le(self.boxes[t.var]) for t in left)))
         return x.view(places(over) if mapping is None else mapping)
 
-    def lift(self, root: Expr, guard: Expr | None, loops: tuple[Trip, ...]) -> Operand:
-        """The operand that gives `root` inside of `loops` wherever `guard` holds; elsewhere it may give anything."""
+    def lift(self, root: Expr, guard: Expr | None, loops: tuple[Trip, ...], term: bool = False) -> Operand:
+        """The operand that gives `root` inside of `loops` wherever `guard` holds; elsewhere it may give anything.  `term`: it is accumulated."""
         for v in self.found.definitions(root):
             d = self.found.defined[v]
+            if isinstance(d, Sum) and d.around and self.runs_along(d):
+                raise NotTensor("a running value that is made anew for each row is only added up")
             if v not in self.values:
                 body = self.folded(d)
                 start = self.one_frame(d.start, d.guard, (*d.around, d.loop)) if isinstance(d, Scan) else None
-                operand = self.one_frame(body, d.guard, (*d.around, *d.loops))
+                operand = self.one_frame(body, d.guard, (*d.around, *d.loops), isinstance(d, Sum))
                 self.values[v] = self.scanned(d, operand, start) if start is not None and isinstance(d, Scan) else self.reduced(d, operand)
-        return self.one_frame(root, guard, loops)
+        return self.one_frame(root, guard, loops, term)
 
-    def one_frame(self, root: Expr, guard: Expr | None, loops: tuple[Trip, ...]) -> Operand:
+    def runs_along(self, d: Sum) -> bool:
+        """Whether what is added up is made of powers, a value that runs along the same loop and reads nothing along it, other ones for each iteration around: rows that are worked out side
+        by side keep them in registers, and a tensor would hold one for each term."""
+        own, around = {t.var for t in d.loops}, {t.var for t in d.around}
+        for s in (self.found.defined[v] for v in self.found.definitions(d.body)):
+            if isinstance(s, Scan) and s.loop.var in own:
+                used = set(postorder(s.body))
+                if s.loop.var not in used and used & around and not any(v in self.found.defined for v in used):
+                    return True
+        return False
+
+    def one_frame(self, root: Expr, guard: Expr | None, loops: tuple[Trip, ...], term: bool = False) -> Operand:
         """An expression in one place, where the definitions that it mentions are lifted."""
-        self.known, self.memo, self.frame = self.inside(loops), {}, loops
-        contexts = self.contexts(root, guard)
+        self.known, self.memo, self.frame, self.term = self.inside(loops), {}, loops, term
+        self.place, self.conditions = (root, guard), None
+        return self.lifted(root, guard)
+
+    def lifted(self, root: Expr, guard: Expr | None) -> Operand:
+        """An expression of the frame, whatever of it is not lifted yet."""
+        contexts = self.contexts(root, positional(guard), is_plain)
         for n in postorder(root):
-            if n in contexts:
+            if n in contexts and n not in self.memo:
                 self.memo[n] = self.one(n, contexts[n])
         return self.memo[root]
 
@@ -108,10 +131,10 @@ class Lift:
         short = both(*(c for c in (t.var.lt(t.count) for t in loops) if not prove(c, known)))
         return value if short is None else call("where", short, value, otherwise)
 
-    def contexts(self, root: Expr, guard: Expr | None) -> dict[Expr, Expr | None]:
-        """The subexpressions that become tensors, each with what is known where its value is used (None: nothing)."""
+    def contexts(self, root: Expr, guard: Expr | None, tells: Callable[[Expr], bool]) -> dict[Expr, Expr | None]:
+        """The subexpressions that become tensors, each with what is known where its value is used (None: nothing), as far as conditions are of the kind that `tells`."""
         order = list(postorder(root))
-        found: dict[Expr, Expr | None] = {root: positional(guard)}
+        found: dict[Expr, Expr | None] = {root: guard}
         for n in reversed(order):
             if n not in found or is_plain(n):
                 continue
@@ -119,8 +142,10 @@ class Lift:
                 if n.op == "load" and is_plain(a):
                     continue
                 here = found[n]
-                if n.op == "where" and k > 0 and is_plain(n.args[0]):
+                if n.op == "where" and k > 0 and tells(n.args[0]):
                     here = both(here, n.args[0] if k == 1 else call("bit_not", n.args[0]))
+                elif n.op == "bit_and" and n.dtype is bool_ and k == 1 and tells(n.args[0]):
+                    here = both(here, n.args[0])  # where the first does not hold, nobody asks for the second
                 found[a] = here if a not in found or found[a] is here else _either(found[a], here)
         return found
 
@@ -134,7 +159,10 @@ class Lift:
             return Operand(const_node(n.attr, n.dtype))
         if is_plain(n):
             return self.plain(simplify(n, assuming(self.known, context)))
-        return self.apply(n, [self.memo[a] for a in n.args])
+        operands = [self.memo[a] for a in n.args]
+        if n.op == "where" and is_zero(n.args[2]) and self.wanted.get(operands[1].node) == operands[0]:
+            return operands[1]  # 0 as it is where nobody wants it
+        return self.apply(n, operands)
 
     def plain(self, n: Expr) -> Operand:
         if n.dtype is bool_:
@@ -144,9 +172,12 @@ class Lift:
 
     def apply(self, n: Expr, operands: list[Operand]) -> Operand:
         """The operator of `n` on operands."""
+        return self.made(n.op, n.dtype, operands)
+
+    def made(self, op: str, dtype: DType, operands: list[Operand]) -> Operand:
         axes = self.axes({v for o in operands for v in o.variables})
         views = [self.view(o, axes) for o in operands]
-        return Operand(elementwise(n.op, self.shape(axes), *views, to=n.dtype), tuple(axes))
+        return Operand(elementwise(op, self.shape(axes), *views, to=dtype), tuple(axes))
 
     def folded_over(self, combiner: str, body: Operand, over: list[Expr]) -> Operand:
         axes = [v for v in self.axes(body.variables) if v not in over]
@@ -190,7 +221,7 @@ class Lift:
         if node.op == "const":
             return Operand(node)
         if not all(is_plain(e) for e in n.args):
-            return self.gather(n, node, shape, context)
+            return self.gather(n, node, shape)
         inside = in_range(n.args, shape)
         domain = None
         if not prove(inside, self.known):
@@ -201,17 +232,62 @@ class Lift:
         known = assuming(self.known, domain)
         return Operand(node, tuple(simplify(e, known) for e in n.args), domain, 0, self.frame if n.args else ())
 
-    def gather(self, n: Expr, node: Node, shape: Shape, context: Expr | None) -> Operand:
+    def gather(self, n: Expr, node: Node, shape: Shape) -> Operand:
         """A load at positions that are data; the node checks them."""
-        if context is not None:
-            raise NotTensor(f"{self.found.shown(unstamped(n.attr)[0], n.args)} is read at a position that is data, under a condition")
-        operands = []
+        guard = self.condition(n)
+        operands: list[Operand] = []
+        at: list[Operand] = []
         for e, extent in zip(n.args, shape, strict=True):
             operands.append(self.plain(e) if is_plain(e) else self.memo[e])
-            self.checked |= {simplify(ZERO.le(e), self.known), simplify(e.lt(extent), self.known)}
-        axes = self.axes({v for o in operands for v in o.variables})
-        views = tuple(self.view(o, axes) for o in operands)
-        return Operand(gather_node(identity(node), shape, views, self.shape(axes)), tuple(axes))
+            for c in (ZERO.le(e), e.lt(extent)):
+                if guard is None:
+                    self.checked.add(simplify(c, self.known))
+                self.asked[self.frame, c if guard is None else call("bit_or", call("bit_not", guard), c)] = None
+        if guard is None:
+            return self.gathered(node, shape, shape, operands)
+        own = {v for o in operands for v in o.variables}
+        if self.term and all(t.var in own or t.count is ONE for t in self.frame):
+            # each is read once: loops pass over what they do not want
+            raise NotTensor(f"{self.found.shown(unstamped(n.attr)[0], n.args)} is read at a position that is data, under a condition")
+        wanted = self.anywhere(self.lifted(guard, None), own)
+        extents: list[Expr] = []
+        for e, extent, operand in zip(n.args, shape, operands, strict=True):
+            inside = is_plain(e) and prove(in_range((e,), (extent,)), self.known)
+            extents.append(extent if inside else extent + 1)
+            at.append(operand if inside else self.behind(wanted, operand, extent))
+        found = self.gathered(node, shape, tuple(extents), at)
+        self.wanted[found.node] = wanted
+        return found
+
+    def condition(self, n: Expr) -> Expr | None:
+        """Under which a part of the frame's expression is used at all."""
+        if self.conditions is None:
+            self.conditions = self.contexts(*self.place, lambda _: True)
+        found = self.conditions.get(n)
+        return None if found is None else both(*(c for c in conjuncts(found) if not prove(c, self.known)))
+
+    def anywhere(self, condition: Operand, variables: set[Expr]) -> Operand:
+        """Over these variables: whether it holds for any of the others."""
+        others = [v for v in self.axes(condition.variables) if v not in variables]
+        if not others:
+            return condition
+        found = self.folded_over("or", condition, others)
+        node = make("contiguous", bool_, found.node.shape, (identity(found.node),))  # by itself it runs along memory, whatever reads it
+        return replace(found, node=node)
+
+    def behind(self, wanted: Operand, index: Operand, extent: Expr) -> Operand:
+        """An index where it is wanted, and elsewhere the position behind the last one, where zeros are; what is wanted from there, which is outside, is further outside."""
+        end, further = self.plain(extent), self.plain(extent + 1)
+        there = self.made("where", INDEX, [self.made("less_than", bool_, [index, end]), index, further])
+        return self.made("where", INDEX, [wanted, there, end])
+
+    def gathered(self, node: Node, shape: Shape, extents: Shape, at: list[Operand]) -> Operand:
+        """What lies at these positions; zeros behind the end, where there are more of them than the tensor has."""
+        axes = list(dict.fromkeys(v for o in at for v in self.axes(o.variables)))  # as they lie there: who makes it real copies rows
+        places = tuple(axis(k) for k in range(len(shape)))
+        domain = both(*(p.lt(n) for p, n, m in zip(places, shape, extents, strict=True) if n is not m))
+        views = tuple(self.view(o, axes) for o in at)
+        return Operand(gather_node(View(node, places, domain), extents, views, self.shape(axes)), tuple(axes))
 
     def axes(self, variables: set[Expr]) -> list[Expr]:
         return [v for v in self.order if v in variables]
@@ -229,6 +305,10 @@ def is_plain(e: Expr) -> bool:
     if e.is_const or e.dtype not in (INDEX, bool_) or not e.is_position:
         return e.is_const and e.dtype is INDEX
     return not any(n.op == "var" and n.attr.startswith("%") for n in postorder(e))
+
+
+def is_zero(e: Expr) -> bool:
+    return e.is_const and e.attr == 0 and not str(e.attr).startswith("-")
 
 
 def _either(a: Expr | None, b: Expr | None) -> Expr | None:

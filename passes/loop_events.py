@@ -24,9 +24,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ..ir.bounds import Known
-from ..ir.dtypes import INDEX, DType
+from ..ir.dtypes import INDEX, DType, bool_
 from ..ir.errors import NOWHERE, CompilerBug, Span
-from ..ir.expr import ONE, TRUE, Expr, both, call, ceildiv, load, maximum, var
+from ..ir.expr import FALSE, ONE, TRUE, Expr, both, call, ceildiv, load, maximum, var
 from ..ir.graph import Shape
 from ..ir.kernel import Alloc, Block, Check, If, Let, Loop, Nest, Store, While, statements
 from ..ir.polynomial import coefficient, degree, divided, plus, poly, times
@@ -35,6 +35,7 @@ from ..ir.record import replace
 from ..ir.simplify import prove, simplify
 from ..ir.walks import postorder, rewrite, substitute
 from .accumulations import combined, mentions, peeled
+from .branches import Before, in_both_branches
 from .domains import NotTensor, Trip, box
 from .last_extreme import at_last, last_stores
 from .loop_records import Event, Read, Scan, Sum, Test, Unknown, stamped, unstamped
@@ -55,7 +56,7 @@ class Events:
         self.tests: list[Test] = []
         self.loops: dict[Expr, Loop | While] = {}  # by the variable of their trips
         self.starts: dict[Expr, tuple[Expr, Expr]] = {}  # by the same: the loop variable's first value, and its step
-        self._loops: tuple[Trip, ...] = ()
+        self.around: tuple[Trip, ...] = ()  # the loops at hand
         self._guard: Expr | None = None
         self._env: dict[str, Expr] = {}
         self._variables = 0
@@ -101,22 +102,29 @@ class Events:
 
     def _load(self, buffer: str, dtype: DType, index: tuple[Expr, ...]) -> Expr:
         n = load(stamped(buffer, len(self.events)), dtype, *index)
-        self.loads.setdefault(n, {})[Read(buffer, len(self.events), index, self._loops, self._guard)] = None
+        self.loads.setdefault(n, {})[Read(buffer, len(self.events), index, self.around, self._guard)] = None
         return n
 
     def _value(self, e: Expr, span: Span = NOWHERE) -> Expr:
         """`e` with scalars and variables replaced, loads stamped and recorded."""
 
-        def leaf(n: Expr) -> Expr | None:
+        def meant(n: Expr) -> Expr | None:
             if n.op == "var" or (n.op == "load" and n.attr in self.scalars):
                 return self._env.get(n.attr, n)
             if n.op == "load":
                 return self._load(n.attr, n.dtype, self._place(n.attr, n.args))
             if n.op in ("first", "last"):
                 return self.unknown(n.dtype, "it asks for the first or the last iteration", span)
-            return None
+            return self._junction(n) if n.op == "where" and n.dtype is bool_ else None
 
-        return rewrite(e, leaf)
+        return rewrite(e, meant)
+
+    def _junction(self, n: Expr) -> Expr | None:
+        """`and` and `or` that are choices for the sake of what their second operand reads are none where that is a position."""
+        c, a, b = n.args
+        if self.is_data(n):
+            return None
+        return call("bit_and", c, a) if b is FALSE else call("bit_or", c, b) if a is TRUE else None
 
     def _place(self, buffer: str, index: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return (*(t.var for t in self.private.get(buffer, ())), *index)
@@ -140,7 +148,7 @@ class Events:
                     condition = self._value(s.condition, s.span)
                     if self._guard is not None:
                         condition = call("bit_or", call("bit_not", self._guard), condition)
-                    self.tests.append(Test(condition, s.code, self._loops, len(self.events), id(s), s.span))
+                    self.tests.append(Test(condition, s.code, self.around, len(self.events), id(s), s.span))
                 case While():
                     self._while(s)
                 case _:
@@ -153,12 +161,12 @@ class Events:
             self._env[b.name] = self.unknown(b.dtype, f"{b.name} is not set", NOWHERE)
             return
         extents: dict[Expr, Expr] = {}
-        for t in self._loops:
+        for t in self.around:
             try:
                 extents[t.var] = box(t, extents, self.known)
             except NotTensor:
                 extents[t.var] = t.count
-        self.private[b.name] = self._loops
+        self.private[b.name] = self.around
         self.arrays[b.name] = (b.dtype, (*(simplify(maximum(e, 0), self.known) for e in extents.values()), *b.shape))
 
     def _store(self, s: Store) -> None:
@@ -171,16 +179,19 @@ class Events:
             found = peeled(value, load(stamped(s.buffer, len(self.events)), value.dtype, *index))
             if found is not None and found[0]:
                 combiner, value = found
-        self.events.append(Event(s.buffer, index, value, combiner, self._loops, self._guard, s.span, (id(s),)))
+        self.events.append(Event(s.buffer, index, value, combiner, self.around, self._guard, s.span, (id(s),)))
 
     def _if(self, s: If) -> None:
         condition = self._value(s.condition)
-        before, ends = self._env, []
+        before, ends, events, so_far = self._env, [], [len(self.events)], Before(len(self.events), len(self.tests), self._variables)
         for holds, body in ((condition, s.body), (call("bit_not", condition), s.orelse)):
             self._env = dict(before)
             with self._guarded(holds):
                 self._block(body)
             ends.append(self._env)
+            events.append(len(self.events))
+        if events[0] < events[1] < events[2]:
+            in_both_branches(self, so_far, events[1], condition, self._guard)
         a, b = ends
         self._env = {name: a[name] if a[name] is b[name] else call("where", condition, a[name], b[name]) for name in before}
 
@@ -222,13 +233,13 @@ class Events:
 
     def _trips(self, s: Loop | While, trip: Trip, own: dict[str, Expr], body: Block, lost: str, condition: Expr = TRUE) -> None:
         """The body once, for every trip; then what it leaves in the scalars.  `lost`: why that cannot be said."""
-        outer, loops, span = self._env, self._loops, s.span if isinstance(s, Loop) else NOWHERE
+        outer, loops, span = self._env, self.around, s.span if isinstance(s, Loop) else NOWHERE
         written = [name for name in dict.fromkeys(b.buffer for b in statements(body) if isinstance(b, Store)) if name in outer]
         entry = {name: self.fresh(self.scalars[name]) for name in written}
         first = len(self.events)
         self.loops[trip.var] = s
         self._env = {**outer, **entry, **own}
-        self._loops = (*loops, trip)
+        self.around = (*loops, trip)
         tested = self._value(condition)
         if tested is not TRUE:
             known = self.defined[trip.count]
@@ -236,7 +247,7 @@ class Events:
             self.defined[trip.count] = replace(known, parts=(*known.parts, tested))
         self._block(body)
         after = {name: self._env[name] for name in written}
-        self._env, self._loops = outer, loops
+        self._env, self.around = outer, loops
         self._counters(trip, entry, after, lost)
         for name in sorted(entry, key=lambda name: peeled(after[name], entry[name]) is None):  # what hangs on an extreme is said when that is
             self._close(name, entry[name], after[name], trip, lost, first, span)
@@ -271,7 +282,7 @@ class Events:
             )
             return
         combiner, body = found
-        scan = Scan(combiner, p.dtype, trip, before, body, self._guard, self._loops, False)
+        scan = Scan(combiner, p.dtype, trip, before, body, self._guard, self.around, False)
         self.defined[p] = scan
         with_own = self.fresh(p.dtype)  # the value that the iteration leaves, where the whole of it is used
         self.defined[with_own] = replace(scan, inclusive=True)
@@ -281,7 +292,7 @@ class Events:
         if isinstance(inner, Sum) and inner.combiner == combiner:
             loops, body = (trip, *inner.loops), inner.body
         total = self.fresh(p.dtype)
-        self.defined[total] = Sum(combiner, p.dtype, loops, body, self._guard, self._loops)
+        self.defined[total] = Sum(combiner, p.dtype, loops, body, self._guard, self.around)
         self._env[name] = combined(combiner, before, total)
 
     def _selected(self, v: Expr, p: Expr, before: Expr, trip: Trip) -> Expr | None:
@@ -303,7 +314,7 @@ class Events:
             if n.op == "load":
                 moved = substitute(n, at)
                 places = self.loads.setdefault(moved, {})
-                places[Read(*unstamped(n.attr), moved.args, self._loops, both(self._guard, runs))] = None
+                places[Read(*unstamped(n.attr), moved.args, self.around, both(self._guard, runs))] = None
         return call("where", runs, substitute(v, at), before)
 
     # ---- what is known of it afterwards
@@ -337,7 +348,7 @@ class Events:
                     )
                 case Unknown():
                     self.defined[v] = replace(d, parts=tuple(map(of, d.parts)))
-        self._loops, self._guard = trips(self._loops), guard(self._guard)
+        self.around, self._guard = trips(self.around), guard(self._guard)
         self._env = {name: of(e) for name, e in self._env.items()}
 
     def definitions(self, *roots: Expr) -> list[Expr]:

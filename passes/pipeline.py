@@ -52,7 +52,7 @@ def _only_fast(ir: IR, target: Target, options: Options) -> bool:
 
 
 PIPELINE: tuple[Pass, ...] = (
-    Pass("raise_loops", "graph", "graph", "first: whatever is tensor algebra must look like it before anything matches on it"),
+    Pass("raise_loops", "graph", "graph", "first: whatever is tensor algebra must look like it before anything matches on it", when=_has("nest")),
     Pass("widen_scatters", "graph", "graph", "before simplify, which then merges its casts with those that are there", when=_has("scatter")),
     Pass("simplify", "graph", "graph", "before fusing, so that dead and repeated work is not counted as traffic"),
     Pass("shorten_filters", "graph", "graph", "on the simplified graph, which is what a run is judged by; only under --fast", when=_only_fast),

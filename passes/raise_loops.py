@@ -18,8 +18,6 @@ and then on its kernel.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..ir.bounds import Known
 from ..ir.expr import both
 from ..ir.graph import Attr, Graph, Node, View, make, rewrite
@@ -28,15 +26,12 @@ from ..ir.program import BAD_INDEX
 from ..ir.record import replace
 from ..ir.simplify import assuming
 from ..ir.target import Options, Target
-
-if TYPE_CHECKING:
-    from .dependence import Dependences
+from .dependence import Dependences
+from .tensor_form import tensor_form
 
 
 def raise_loops(ir: Graph, target: Target, options: Options) -> Graph:
     """See the head of this file."""
-    if not any(n.op == "nest" for n in ir.nodes()):
-        return ir
     pairs = _dependences(ir)
     return rewrite(tensor_algebra(ir, options, pairs), lambda n: _parallel(n, pairs, target, options))
 
@@ -63,15 +58,11 @@ def tensor_algebra(ir: Graph, options: Options, pairs: Dependences | None = None
 
 
 def _dependences(ir: Graph) -> Dependences:
-    from .dependence import Dependences
-
     return Dependences(assuming(Known(ir.size_info()), both(*ir.requires)))
 
 
 def _raised(node: Node, pairs: Dependences, inout: frozenset[str], options: Options) -> tuple[Node, ...]:
     """The nodes of all results of a nest: what is left of it are nests too."""
-    from .tensor_form import tensor_form
-
     nest = node.attr.nest
     assert nest is not None
     form = tensor_form(nest, tuple(a.node for a in node.args), pairs, inout, options)

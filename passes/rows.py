@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 from ..ir.expr import ONE, ZERO, Expr, var
-from ..ir.kernel import Block, Buffer, If, Kernel, Let, Loop, Module, Store, expressions, map_expressions, statements, written
+from ..ir.kernel import Block, Buffer, Check, If, Kernel, Let, Loop, Module, Store, expressions, map_expressions, statements, written
 from ..ir.record import record, replace
 from ..ir.renaming import Names, defined, unique_locals
 from ..ir.walks import postorder, rewrite
@@ -86,6 +86,11 @@ class Rows:
         added_to = {s.buffer for s in statements(self.kernel.body) if isinstance(s, Store) and s.combiner}
         return frozenset(loads | added_to) & self.accesses.keys()
 
+    @cached_property
+    def looks(self) -> bool:
+        """Whether it only looks at positions that data decides: what reads there comes behind it (`checks_first.py`)."""
+        return not self.written and any(isinstance(s, Check) for s in statements(self.kernel.body))
+
     def passes(self, other: Rows) -> bool:
         """Whether this may as well run after the other."""
         return self.written.isdisjoint(other.accesses) and self.read.isdisjoint(other.written)
@@ -143,7 +148,7 @@ def rows_of(ir: Module) -> list[Rows]:
 
 
 def joined(kernels: list[Rows], joint: Callable[[Rows, Rows], Rows | None]) -> list[Rows]:
-    """The kernels with those that `joint` makes one of joined: each with those before it, the nearest first."""
+    """The kernels with those that `joint` makes one of joined: each with those before it, the nearest first; one that looks at positions alone is before whatever it was before."""
     done: list[Rows] = []
     for current in kernels:
         place = len(done)
@@ -151,7 +156,9 @@ def joined(kernels: list[Rows], joint: Callable[[Rows, Rows], Rows | None]) -> l
         for k in reversed(range(place)):
             between = done[k + 1 : place]
             down = all(done[k].passes(other) for other in between)
-            if not down and not all(done[place].passes(other) for other in between):
+            if not down and not all(done[place].passes(other) and not other.looks for other in between):
+                continue
+            if done[k].looks or done[place].looks:
                 continue
             one = joint(done[k], done[place])
             if one is None:

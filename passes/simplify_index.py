@@ -126,5 +126,6 @@ def inside_loop(s: For, known: Known, runs: Expr | None = None) -> Known:
     if not s.step.is_const:
         return known
     up = s.step.attr > 0
-    range_ = Range(s.start, s.stop - 1, s.step.attr if s.start.is_const and s.start.attr == 0 else 1) if up else Range(s.stop + 1, s.start)
+    stop = s.stop.attr if s.stop.is_const else s.stop
+    range_ = Range(s.start, stop - 1, s.step.attr if s.start.is_const and s.start.attr == 0 else 1) if up else Range(stop + 1, s.start)
     return assuming(known, s.start.lt(s.stop) if runs is None else runs).with_ranges({s.var: range_}, within=known)

@@ -34,7 +34,7 @@ from .lift import Lift, Operand, places
 from .loop_events import Events
 from .loop_order import Order
 from .loop_records import Event, Scan, stamped
-from .stored_box import box_of, covering, whole
+from .stored_box import box_of, covering, in_turn, turn_of, whole
 
 if TYPE_CHECKING:
     from .loop_slices import Slice
@@ -94,6 +94,7 @@ class _Versions:
     options: Options
     history: dict[str, list[tuple[frozenset[int], Node]]] = field(default_factory=dict)  # events since the version before, and the version
     checked: set[Expr] = field(default_factory=set)  # by gathers
+    asked: dict[tuple[tuple[Trip, ...], Expr], None] = field(default_factory=dict)  # the same as it was written, and where
     kept: set[int] = field(default_factory=set)  # checks in the groups that stay loops
 
     def run(self) -> bool:
@@ -239,11 +240,19 @@ class _Versions:
             if test.check in self.kept or (self.options.unchecked and test.code == BAD_INDEX):
                 continue
             known = within(self.known, test.loops)
-            if any(c is not TRUE and c not in self.checked for c in conjuncts(simplify(test.condition, known))):
+            if any(c is not TRUE and c not in self.checked and not self._asks(c, test.loops) for c in conjuncts(simplify(test.condition, known))):
                 raise Stuck(
                     next((k for k in self.found.live if k >= test.after), self.found.live[-1]),
                     NotTensor("an index is checked while it runs", test.span),
                 )
+
+    def _asks(self, condition: Expr, loops: tuple[Trip, ...]) -> bool:
+        """Whether a gather asks for a condition of these loops, be it that it does so only where further loops run, as the condition may say itself."""
+        for inside, asked in self.asked:
+            known = within(self.known, (*loops, *(t for t in inside if t not in loops)))
+            if simplify(condition, known) is simplify(asked, known):
+                return True
+        return False
 
     # ---- one event
 
@@ -262,6 +271,7 @@ class _Versions:
             return self.recurrence(event, kept, lift, shape)
         value = self.value(written, reduced, lift, dtype, turn)
         self.checked |= lift.checked
+        self.asked.update(lift.asked)
         axes = [t.var for t in kept]
         old = self.head(event.buffer)
         covered = covering(event, axes, lift.boxes, shape, self.known)
@@ -274,6 +284,9 @@ class _Versions:
             old_value = lift.lift(_old(event, dtype), None, event.loops)
             value = lift.apply(call(COMBINERS[event.combiner].op, identity_of(event.combiner, dtype), const(1, dtype)), [old_value, value])
         self.inside(event, lift.inside(event.loops), shape)
+        turned = in_turn(event, axes, lift.boxes, shape, self.known)
+        if turned is not None and not self.changes_in_place(event.buffer, old):
+            return turn_of(event, turned[1], lift.view(value, axes, turned[0]), old, shape, self.known)
         always = self.inside(event, lift.inside(kept), shape, False)
         if covered is not None and not (always and self.changes_in_place(event.buffer, old)):
             runs = () if always else (ONE.le(lift.boxes[v]) for v in reduced)  # else there may be no such element
@@ -293,6 +306,7 @@ class _Versions:
         old = self.head(event.buffer)
         body = lift.lift(lift.folded(d), None, event.loops)
         self.checked |= lift.checked
+        self.asked.update(lift.asked)
         terms = box_of(event, lift.view(body, [t.var for t in kept], covered[0]), covered[1], old, shape)
         if d.body is load(stamped(event.buffer, self.found.events.index(event)), d.dtype, *event.index):
             terms = self._real(event.buffer, old)  # e is the element itself
@@ -313,7 +327,7 @@ class _Versions:
         if event.guard is not None:
             value = call("where", event.guard, value, otherwise)
         value = lift.masked(value, event.loops, (), otherwise)
-        result = lift.lift(value, None, event.loops)
+        result = lift.lift(value, None, event.loops, bool(event.combiner and reduced))
         if not (event.combiner and reduced):
             return result
         if self.options.strict and dtype.is_inexact and event.combiner in ("add", "mul"):

@@ -143,12 +143,47 @@ def test_windows_over_an_edge() -> None:
         np.testing.assert_allclose(f(x, w), expected, rtol=2e-5, atol=2e-4)
 
 
-@pytest.mark.parametrize("condition", ["(>= (aref I p) 0)", "(<= p i)"])
-def test_positions_of_data_are_asked_about(condition: str) -> None:
-    """Rows that data chooses are read where the choice wants them, and nowhere else."""
-    text = f"""(composite chosen ((A{{f32}}[M K] I{{i64}}[K] B{{f32}}[V N]) -> (C{{f32}}[M N]))
-      (dotimes (i M) (dotimes (j N) (dotimes (p K) (if {condition} (incf (aref C i j) (* (aref A i p) (aref B (aref I p) j))))))))"""
-    assert not any(n.op == "nest" and n.attr.nest is not None and n.attr.nest.name == "again" for n in graph_of(text).nodes())
+@needs_cc
+def test_windows_by_name() -> None:
+    """Rows and columns of a window that have names, asked about one after the other: the same padding."""
+    text = """(composite dilated ((X{f32}[C H W] K{f32}[O C 3 3]) -> (Y{f32}[O H W]))
+      (dotimes (o O) (dotimes (i H) (dotimes (j W) (dotimes (c C) (dotimes (p 3) (dotimes (q 3)
+        (let ((y (+ i (* 2 (- p 1)))) (x (+ j (* 2 (- q 1)))))
+          (if (and (>= y 0) (< y H) (>= x 0) (< x W)) (incf (aref Y o i j) (* (aref X c y x) (aref K o c p q)))))))))))) """
+    assert again(text)
+    f, rng = luminal.compile(text, runtime="clang"), np.random.default_rng(SEED)
+    for c, o, h, w in ((3, 5, 7, 9), (4, 33, 1, 2), (1, 1, 6, 40), (2, 2, 0, 4)):
+        x, k = rng.standard_normal((c, h, w)).astype(np.float32), rng.standard_normal((o, c, 3, 3)).astype(np.float32)
+        k[0, 0, 0, 0] = np.inf
+        expected = np.zeros((o, h, w))
+        for i, j, p, q in np.ndindex(h, w, 3, 3):
+            y, z = i + 2 * (p - 1), j + 2 * (q - 1)
+            if 0 <= y < h and 0 <= z < w:
+                expected[:, i, j] += k[:, :, p, q].astype(np.float64) @ x[:, y, z]
+        np.testing.assert_allclose(f(x, k), expected, rtol=2e-5, atol=2e-4)
+
+
+def again(text: str) -> bool:
+    return any(n.op == "nest" and n.attr.nest is not None and n.attr.nest.name == "again" for n in graph_of(text).nodes())
+
+
+CHOSEN = """(composite chosen ((A{{f32}}[M K] I{{i64}}[K] B{{f32}}[V N]) -> (C{{f32}}[M N]))
+  (dotimes (i M) (dotimes (j N) (dotimes (p K) (if {} (incf (aref C i j) (* (aref A i p) (aref B {} j))))))))"""
+
+
+@pytest.mark.parametrize(("condition", "masked"), [("(>= (aref I p) 0)", False), ("(<= p i)", True)])
+def test_rows_that_data_chooses(condition: str, masked: bool) -> None:
+    """They are copied, and multiplied as any others; where the choice alone says which are read, what it leaves out is 0 as it stands."""
+    text = CHOSEN.format(condition, "(aref I p)")
+    assert again(text)
+    assert any(n.op == "contiguous" and n.args[0].node.op == "where" for n in graph_of(text).nodes()) == masked
+
+
+def test_rows_for_every_term_are_no_operand() -> None:
+    """What has all axes of the sum is not made real."""
+    text = """(composite chosen ((A{f32}[M K] B{f32}[K N] I{i64}[M K N] T{f32}[V]) -> (C{f32}[M N]))
+      (dotimes (i M) (dotimes (j N) (dotimes (p K) (if (<= p i) (incf (aref C i j) (* (aref A i p) (aref B p j) (aref T (aref I i p j)))))))))"""
+    assert not again(text)
 
 
 @needs_cc

@@ -10,7 +10,7 @@ import pytest
 from compilers import needs_cc
 from luminal.ir.evaluate import evaluate
 from luminal.ir.expr import const
-from luminal.ir.kernel import Kernel, Loop, Prefetch, Stmt, statements
+from luminal.ir.kernel import If, Kernel, Loop, Prefetch, Stmt, statements
 from luminal.ir.target import Options
 from luminal.passes.cascade import cascade
 from luminal.passes.make_nests import make_nests
@@ -47,7 +47,7 @@ def test_strips_of_columns_go_by_a_chunk_before_the_next_is_read() -> None:
     around = next(s for s in statements(kernel.body) if isinstance(s, Loop) and s.axis == chunk)
     strips = next(s for s in statements(around.body) if isinstance(s, Loop) and s.stop is const(2))
     loop = next(s for s in statements(strips.body) if isinstance(s, Loop) and s.axis == deep)
-    hints = [s for s in statements(loop.body) if isinstance(s, Prefetch)]
+    hints = [s for s in statements(loop.body) if isinstance(s, Prefetch) and s.cache == 1]
     asked = [
         128 * evaluate(h.index[1], at | dict.fromkeys(h.index[1].names - at.keys(), 0)) + evaluate(h.index[2], at) + evaluate(h.ahead, at)
         for o in (0, 1)
@@ -62,10 +62,11 @@ def test_the_tiles_ask_for_each_line_of_the_next_chunk_once() -> None:
     kernel = planned(GROUPED.replace(" A ", " 8 ").replace(" E]", " 64]"))
     chunk, tile, deep = next(line for line in kernel.schedule if line.startswith("prefetch_chunk V ")).split()[:1:-1]
     loop = next(s for s in statements(kernel.body) if isinstance(s, Loop) and s.axis == deep)
-    hints = [s for s in statements(loop.body) if isinstance(s, Prefetch)]
+    hints = [s for s in statements(loop.body) if isinstance(s, Prefetch) and s.cache == 1]
     rows = 32
     asked = [
-        64 * (evaluate(h.index[1], at | dict.fromkeys(h.index[1].names - at.keys(), 0))) + evaluate(h.ahead, at)
+        64 * (evaluate(h.index[1], at | dict.fromkeys(h.index[1].names - at.keys(), 0)))
+        + evaluate(h.ahead, at | dict.fromkeys(h.ahead.names - at.keys(), 0))
         for t in (0, 1)
         for p in range(rows)
         for at in ({chunk: 1, tile: t, deep: p},)
@@ -132,3 +133,22 @@ def test_the_results_of_rows_around_a_block(target: str) -> None:
         assert np.isnan(found[0, 2]).all() and np.isnan(expected[0, 2]).all()
         found[0, 2] = expected[0, 2] = 0
         assert np.abs(found - expected).max() < 1e-4, (g, a, m, d, e)
+
+
+def test_large_operands_are_asked_for_further_ahead_too() -> None:
+    """Into the second cache, by loops of their own: small ones lie in the last cache, and their loops ask no question."""
+    for rows in (4, 8):
+        kernel = planned(GROUPED.replace(" A ", f" {rows} ").replace(" D", " 128").replace(" E]", " 128]"))
+        for buffer in "KV":
+            far = [line for line in kernel.schedule if line.startswith("prefetch") and line.split()[1] == buffer and "cache=2" in line]
+            assert far and all("least=" in line for line in far), kernel.schedule
+
+        def hints(block: tuple[Stmt, ...], cache: int) -> int:
+            return sum(isinstance(s, Prefetch) and s.cache == cache for s in statements(block))
+
+        choices = [s for s in statements(kernel.body) if isinstance(s, If) and len(s.body) == len(s.orelse) == 1 and hints(s.body, 2)]
+        assert choices
+        for s in choices:
+            assert hints(s.body, 1) == hints(s.body, 2) == hints(s.orelse, 1) and not hints(s.orelse, 2)
+    fixed = planned(GROUPED.replace("G ", "1 ").replace(" A ", " 8 ").replace(" M ", " 2048 ").replace(" D", " 64").replace(" E]", " 64]"))
+    assert not any("cache=2" in line for line in fixed.schedule)

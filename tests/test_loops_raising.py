@@ -33,7 +33,7 @@ CASES = {
         "((X{f32}[M N]) -> (Y{f32}[M N] Z{f32}[M N])) (dotimes (i M) (set s 1.0) (dotimes (j N) (setf (aref Y i j) s) (incf s (aref X i j)) (setf (aref Z i j) s)))",
         "scan", kernels=2,
     ),
-    "a counter": Case("((X{f32}[N]) -> (Y{f32}[(* 2 N)])) (dotimes (once 1) (set at 1) (dotimes (i N) (setf (aref Y at) (aref X i)) (incf at 2)))", "update", kernels=2),
+    "a counter": Case("((X{f32}[N]) -> (Y{f32}[(* 2 N)])) (dotimes (once 1) (set at 1) (dotimes (i N) (setf (aref Y at) (aref X i)) (incf at 2)))", "where contiguous"),
     "an inner part": Case("((X{f32}[N]) -> (Y{f32}[N])) (loop (i 1 (- N 1)) (setf (aref Y i) (+ (aref X (- i 1)) (aref X (+ i 1)))))", "contiguous add"),
     "the inner part of a copy": Case(
         "((X{f32}[N]) -> (Y{f32}[N])) (dotimes (i N) (setf (aref Y i) (aref X i))) (loop (i 1 (- N 1)) (mulcf (aref Y i) 2))", "where mul"

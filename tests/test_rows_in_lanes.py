@@ -6,13 +6,15 @@ import luminal
 import numpy as np
 import pytest
 from compilers import needs_cc
+from luminal.ir.bounds import Known
 from luminal.ir.dtypes import f32
-from luminal.ir.expr import ZERO, call, const, load, var
+from luminal.ir.expr import ZERO, call, const, floordiv, load, var
 from luminal.ir.program import Array, For, StoreTo, expressions, statements
 from luminal.ir.target import Target
 from luminal.ir.walks import postorder
 from luminal.passes.lower.names import Names
 from luminal.passes.lower.vectors import vectorise
+from luminal.passes.schedule.affine import upper_of_rest
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 
@@ -123,3 +125,13 @@ def test_another_product():
         wide = [x.astype(np.float64) for x in (q, k, v)]
         expected = attention(*wide, lambda q, k: -np.abs(q[:, :, None] - k[:, None]).sum(-1))
         np.testing.assert_allclose(f(q, k, v), expected, rtol=0, atol=2e-4, err_msg=f"G={g} A={a} D={d} M={m} E={e}, seed {SEED}")
+
+
+def test_what_larger_pieces_leave_is_few_smaller_ones():
+    """Of up to eight rows that a tile of eight leaves, one of four is left at most: what is copied for it has a constant place, allocated once for each thread."""
+    known, n = Known({"n": (0, None, 1)}), var("n")
+    quarters, eighths = (floordiv(n, const(k)) for k in (4, 8))
+    assert upper_of_rest(quarters - eighths * 2, known) == 1
+    assert upper_of_rest(floordiv(n, const(2)) - eighths * 4, known) == 3
+    assert upper_of_rest(floordiv(n - eighths * 8, const(4)), known) == 1
+    assert upper_of_rest(quarters - floordiv(n, const(6)), known) is None

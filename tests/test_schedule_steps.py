@@ -114,6 +114,8 @@ GOOD = {
     "short of what a cut leaves": ("gemm", "split j 8 tail=cut\nshort j.t 4"),
     "short of several": ("convolution_padded", "short r 1"),
     "share": ("gemm", "share i 3\nshare j 2 multiple=4\nreorder i.0 j.0 i.1 j.1"),
+    "share from a first position": ("transpose", "split i 3 tail=cut\nshare i.t 2 whole=2"),
+    "share in whole parts": ("gemm", "share i 8 multiple=2 whole=4\nshare j 6 whole=3\nreorder i.0 j.0 i.1 j.1"),
     "share tiles": ("gemm", "split i 4 tail=pad\nshare i.0 2 multiple=2\nparallel i.0.0"),
     "deal": ("gemm", "deal i 3\ndeal j 1"),
     "deal and sieve": ("upsampled", "deal k 3\nsieve q\ndeal l 2\nsieve r"),
@@ -166,8 +168,13 @@ GOOD = {
     "line_tiles": ("transpose", "line_tiles j 32 Y"),
     "line_tiles, rows kept and stored": (
         "transpose",
-        "split i 8\nline_tiles j 16 Y\nreorder j.0 i.1\nunswitch i.1\nsplit i.1 4\nstage X i.1.1 j.1 at=i.1.0 space=stack\nsplit j.1 4 tail=cut\nvectorize j.1.1\n"
-        "split i.1.b 4\nstage X i.1.b.1 j.1.b at=i.1.b.0 space=stack\nalign j.1.b Y\nsplit j.1.b 4 tail=cut\nvectorize j.1.b.1\nstream_store Y least=100",
+        "split i 8\nline_tiles j 16 Y\nreorder j.0 i.1\nsplit i.1 4\nstage X i.1.1 j.1 at=i.1.0 space=stack\neven i.1.1 j.1\nsplit j.1 4 tail=perfect\nvectorize j.1.1\n"
+        "align j.1.b Y\nsplit j.1.b 4 tail=cut\nvectorize j.1.b.1\nstream_store Y least=100",
+    ),
+    "even": ("transpose", "line_tiles j 32 Y\nreorder j.0 i\neven i j.1"),
+    "peel, with guards that stay": (
+        "transpose",
+        "split i 4 tail=pad\nreorder j i.1\nsplit j 8 tail=clamp\nreorder i.1 j.1\npeel j.0 clamps=1 fixed=1",
     ),
     "stream_store": ("pointwise", "split j 4 tail=cut\nvectorize j.1\nstream_store Y least=100"),
     "prefetch": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 i"),
@@ -252,6 +259,7 @@ REFUSED = {
     "short of a scan": ("running_sum", "short j 4", "no reduction or parallel loop"),
     "share a reduction": ("gemm", "share p 4", "not parallel"),
     "share blocks of nothing": ("gemm", "share i 0", "blocks of 0"),
+    "share blocks of other parts": ("gemm", "share i 6 whole=4", "each of whole 4"),
     "deal what is in order": ("running_sum", "deal j 2", "not parallel"),
     "deal into nothing": ("gemm", "deal i 0", "0 classes"),
     "sieve what counts everywhere": ("gemm", "sieve p", "every so-many-th position"),
@@ -292,6 +300,9 @@ REFUSED = {
     "line_tiles across": ("transpose", "line_tiles i 16 Y", "are whole lines"),
     "line_tiles of what is local": ("gemm", "line_tiles j 16 acc", "is local"),
     "line_tiles of a part": ("transpose", "split j 4 tail=cut\nline_tiles j.t 16 Y", "no parallel loop from 0"),
+    "even of one bound": ("transpose", "even i j", "could be of one length"),
+    "even of what is apart": ("transpose", "line_tiles j 16 Y\neven j.1 i", "is not all that"),
+    "even of tiles": ("transpose", "line_tiles j 16 Y\neven j.0 j.1", "changes inside"),
     "stream what is read": ("gemm", "stream_store C", "reads `C` again"),
     "stream what is not stored": ("gemm", "stream_store A", "does not store `A`"),
     "stream what is local": ("gemm", "stream_store acc", "is local"),

@@ -22,7 +22,7 @@ SEED = 3
 N = 16
 BASE = var("b")
 SHAPES = [(0, 5), (1, 1), (16, 16), (15, 17), (33, 50), (64, 48), (100, 31)]
-TILES = [(33, 1025), (1057, 18), (31, 1023)]  # around the borders of tiles, compiled only
+TILES = [(33, 1025), (1057, 18), (31, 1023), (300, 1040), (270, 130), (140, 260)]  # around the borders of tiles, compiled only
 TEXT = """
 (composite turned ((X{T}[M N] Z{T}[N M] U{T}[M 3 N]) -> (A{T}[N M] B{T}[N M] C{T}[N 3 M]))
   (return (transpose X) (max (transpose X) Z) (transpose U (2 1 0))))

@@ -145,7 +145,7 @@ def test_points_are_carried_into_scopes() -> None:
     assert NEST._points, "those of the scope around are remembered"
     assert known._find_points() == found
     around = NEST.base
-    assert around is not None and all(p.names.keys() == {"N", "M", "i"} for p in around._find_points()), "those have not changed"
+    assert around is not None and all(p.names.keys() >= {"N", "M", "i"} for p in around._find_points()), "that is still what those agree with"
 
 
 def test_a_point_that_a_condition_rules_out_is_dropped() -> None:
@@ -216,10 +216,16 @@ def test_where_one_size_is_a_multiple_of_another_there_are_points_of_equal_sizes
 
 
 def test_where_an_end_has_no_value_there_is_no_point() -> None:
-    assert Known({"i": (0, var("nobody"), 1)})._find_points() == []
-    assert Known({"i": (var("nobody"), 9, 1)})._find_points() == []
-    assert not Known({"i": (0, var("nobody"), 1)}).refuted(pl.poly(i - 5))
+    data = load("A", INDEX, ZERO)
+    assert Known({"i": (0, data, 1)})._find_points() == []
+    assert Known({"i": (data, 9, 1)})._find_points() == []
+    assert not Known({"i": (0, data, 1)}).refuted(pl.poly(i - 5))
     assert Known({"i": (None, 9, 1)}).refuted(pl.poly(i - 9)) and Known({"i": (2, None, 1)}).refuted(pl.poly(i * -1 + 5000))
+
+
+def test_an_end_of_which_nothing_is_known_has_some_value() -> None:
+    found = Known({"i": (0, var("anybody"), 1)})._find_points()
+    assert found and all(0 <= p.names["i"] <= p.names["anybody"] for p in found)
 
 
 def test_only_what_is_negative_refutes() -> None:

@@ -37,7 +37,7 @@ def function(kernel: k.Kernel, name: str, module: k.Module, target: Target, know
     body = straighten(body, known)
     body = tiles(body) if on_tiles else body
     # vectors first: what a fork is worth is counted in the operations that are left
-    body = folds(transposes(vectorise(body, target, names), names), names)
+    body = folds(transposes(vectorise(body, target, names, flat.kinds), names), names)
     body = words(body) if flat.kinds & MERGES else body
     body = threads(body, target.threads and not target.gpu)
     body = registers(body) if on_tiles else body

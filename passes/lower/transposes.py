@@ -4,12 +4,13 @@
                                                       array turned: f32x16[16] register
                                                       for k in 0 .. 16 unroll:
                                                         block[k] = vload.16 X[x + k * N]
-                                                      for k in 0 .. 8 unroll:
-                                                        turned[k * 2] = zip_low(block[k], block[k + 8])
-                                                        turned[k * 2 + 1] = zip_high(block[k], block[k + 8])
-    for i in 0 .. 16 unroll:                          … three times more, there and back
-      Y[y + i * M] =                             →    for i in 0 .. 16 unroll:
-          gather.16 X[x + i + ramp * N]                 Y[y + i * M] = block[i]
+                                                      for stage in 0 .. 2 unroll:
+                                                        for k in 0 .. 8 unroll:
+    for i in 0 .. 16 unroll:                              turned[k * 2] = zip_low(block[k], block[k + 8])
+      Y[y + i * M] =                             →        turned[k * 2 + 1] = zip_high(block[k], block[k + 8])
+          gather.16 X[x + i + ramp * N]                 … and back
+                                                      for i in 0 .. 16 unroll:
+                                                        Y[y + i * M] = block[i]
 
 Zipping rows k and k + n/2 rotates the bits of (row, lane) by one; after log2 n times rows and lanes have changed places.  The loop has as many trips as the vector has
 lanes, runs from 0 and holds no other; the gathered address moves by one element with the loop (or, where neighbours are put together as words, by one word) and by a fixed number of
@@ -22,9 +23,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ...ir.conditions import conjuncts
 from ...ir.dtypes import DType
-from ...ir.expr import GATHERS, ONE, ZERO, Expr, const, load, make, minimum, var, vload, zip_halves
-from ...ir.program import Array, Assign, Block, Define, For, If, Stmt, StoreTo, expressions, kinds_in, map_block, map_expressions, statements
+from ...ir.expr import GATHERS, ONE, ZERO, Expr, both, const, load, make, minimum, var, vload, zip_halves
+from ...ir.program import Array, Assign, Block, Define, For, If, Stmt, StoreTo, expressions, kinds_in, map_expressions, map_loops, statements
 from ...ir.record import replace
 from ...ir.walks import substitute
 from .affine import difference, slope
@@ -36,7 +38,7 @@ MOST = 16  # rows: more fit in the registers of no machine
 
 def transposes(body: Block, names: Names) -> Block:
     """The body with such blocks loaded along the other axis."""
-    return map_block(body, lambda s: _turned(s, names) if isinstance(s, For) else None)
+    return map_loops(body, lambda s: _turned(s, names))
 
 
 def _turned(loop: For, names: Names) -> Block | None:
@@ -46,9 +48,12 @@ def _turned(loop: For, names: Names) -> Block | None:
     lanes = loop.stop.attr
     if not 2 <= lanes <= MOST or lanes & (lanes - 1):
         return None
-    if len(loop.body) == 1 and isinstance(s := loop.body[0], If) and not s.orelse and loop.var not in s.condition.names and not s.condition.buffers:
-        inner = _turned(replace(loop, body=s.body), names)
-        return None if inner is None else (replace(s, body=inner),)
+    if len(loop.body) == 1 and isinstance(s := loop.body[0], If) and not s.orelse and not s.condition.buffers:
+        parts = conjuncts(s.condition)
+        if (outside := both(*(c for c in parts if loop.var not in c.names))) is not None:
+            guard = both(*(c for c in parts if loop.var in c.names))
+            inner = _turned(replace(loop, body=s.body if guard is None else (If(guard, s.body),)), names)
+            return None if inner is None else (If(outside, inner),)
     i = var(loop.var)
     inside, count = _first_rows(loop.body, i)
     if not kinds_in(inside) & GATHERS:
@@ -154,9 +159,13 @@ def _block(rows: Rows, vector: DType, names: Names, count: Expr | None) -> tuple
     first = StoreTo(here, row, read if rows.parts == 1 else make("bitcast", vector, (read,)))
     result: list[Stmt] = [Array(here, vector, lanes, "register"), Array(there, vector, lanes, "register")]
     result.append(For(k, ZERO, const(lanes), (first,), pragma="unroll"))
-    for _ in range(lanes.bit_length() - 1):
+
+    def zipped(here: str, there: str) -> Stmt:
         a, b = load(here, vector, row), load(here, vector, row + half)
         pair = (StoreTo(there, row * 2, zip_halves(a, b, high=False)), StoreTo(there, row * 2 + 1, zip_halves(a, b, high=True)))
-        result.append(For(k, ZERO, half, pair, pragma="unroll"))
-        here, there = there, here
-    return here, result
+        return For(k, ZERO, half, pair, pragma="unroll")
+
+    twice, once = divmod(lanes.bit_length() - 1, 2)
+    there_and_back = (zipped(here, there), zipped(there, here))
+    result += [For(names.fresh("stage"), ZERO, const(twice), there_and_back, pragma="unroll")] if twice > 1 else there_and_back * twice
+    return (there, [*result, zipped(here, there)]) if once else (here, result)

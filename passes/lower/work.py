@@ -21,6 +21,7 @@ FORK = 200_000
 USUAL = 256  # an extent: what is done so many times as often is most of the work
 MEMORY = 12  # operations that a vector is worth which each iteration moves anew, from or to some cache
 FAR = 8  # such operations of a load at a position that data decides: it may be in no near cache, and nobody asks for it ahead of time
+RAGGED = 16  # trips of a loop of which data says how often it runs
 EPSILON = 1e-9  # what divisions may be off by, so that a quotient that is whole counts as whole
 MOST = 1e60  # more than any amount of work; products of extents may be as large as they like
 CALL = 110  # of one number, by libm
@@ -107,6 +108,8 @@ def _block(body: p.Block, stops: Mapping[str, Estimate], far: frozenset[str] = f
                 stop = _bound(_estimate(s.stop, stops), stops)
                 step = s.step.attr if s.step.is_const else 1
                 trips = stop if s.start is ZERO else _sum(stop, _bound(_estimate(s.start, stops), stops), -1)
+                if any(e.buffers or far & e.names for e in (s.start, s.stop)):
+                    trips = {(): RAGGED}
                 if step != 1:
                     trips = {m: c / step for m, c in trips.items()}
                 result = _sum(result, _times(trips, _block(s.body, {**stops, s.var: stop}, far, loops | {s.var})))
@@ -114,7 +117,9 @@ def _block(body: p.Block, stops: Mapping[str, Estimate], far: frozenset[str] = f
                 stops = {**stops, s.name: _bound(_estimate(s.value, stops), stops)}
                 if s.value.buffers or far & s.value.names:
                     far = far | {s.name}
-            case p.While() | p.Region():
+            case p.While():
+                result = _sum(result, _times({(): RAGGED}, _block(s.body, stops, far, loops)))
+            case p.Region():
                 result = _sum(result, _block(s.body, stops, far, loops))
             case p.If():
                 # the first branch is the interior, the second its border; a failed check is neither, and what sizes alone decide may be what few of them are done with

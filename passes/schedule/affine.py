@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from ...ir import polynomial as pl
 from ...ir.bounds import Known, Range
@@ -33,7 +33,13 @@ def stride(e: Expr, axis: str) -> int | None:
 
 def row_step(address: Expr, loop: Loop) -> Expr | None:
     """How far an address moves from one iteration to the next; None where that is not the same for all."""
-    found = minus(substitute(address, {var(loop.axis): var(loop.axis) + 1}), address)
+    if loop.axis not in address.names:
+        return ZERO
+    here = var(loop.axis)
+    linear = pl.linear(pl.poly(address), here)
+    if linear is not None and not any(loop.axis in a.names for part in linear for m in part for a in m):
+        return pl.expr(linear[0])
+    found = minus(substitute(address, {here: here + 1}), address)
     return None if loop.axis in found.names else found
 
 
@@ -82,6 +88,14 @@ def extreme(e: Expr, axis: str, low: Expr, high: Expr, largest: bool) -> Expr | 
     return None if any(a is None for a in args) else call(e.op, *(a for a in args if a is not None))
 
 
+def of_any_rest(bound: Expr, axes: Set[str], known: Known, largest: bool) -> Expr:
+    """The largest (or smallest) value of a bound for any rest of a division by a constant, x % 16, of an x that these axes decide; the end, 16, counts as one: lengths stay round."""
+    for n in [n for n in postorder(bound) if n.op == "mod" and n.args[1].is_const and n.args[1].attr > 0 and n.names & axes]:
+        found = extreme(substitute(bound, {n: var("rest", n.dtype)}), "rest", ZERO, n.args[1], largest)
+        bound = bound if found is None else simplify(found, known)
+    return bound
+
+
 def _natural(e: Expr) -> bool:
     """Whether an expression is a product of sizes and of what is no less than 0 (a quotient by 0 is 0, whatever is divided)."""
     return e.op == "size" or (e.is_const and e.attr >= 0) or (e.op == "mul" and all(map(_natural, e.args)))
@@ -91,6 +105,21 @@ def upper(e: Expr, known: Known) -> int | None:
     """A constant that `e` never exceeds."""
     low = known.least(pl.scaled(pl.poly(e), -1))
     return None if low is None or -low >= UNBOUNDED else -low
+
+
+def upper_of_rest(e: Expr, known: Known) -> int | None:
+    """The same for how many pieces there are of what larger pieces leave: x // 4 - x // 8 · 2 is at most 1, as x // 4 is no more than x // 8 · 2 + 1."""
+    e = simplify(e, known)
+    quotients = [n for n in postorder(e) if n.op == "floordiv" and n.args[1].is_const and n.args[1].attr > 0]
+    for n in quotients:
+        for m in quotients:
+            (x, a), (y, b) = n.args, m.args
+            if x is y and a.attr < b.attr and b.attr % a.attr == 0 and (stride(substitute(e, {n: var("quotient")}), "quotient") or 0) > 0:
+                times = b.attr // a.attr
+                found = upper(substitute(e, {n: m * times + (times - 1)}), known)
+                if found is not None:
+                    return found
+    return None
 
 
 def divides(e: Expr, axes: Iterable[str]) -> bool:

@@ -42,11 +42,11 @@ def columns_inside(plan: Plan, x: Loop) -> bool:
     if x.kind not in ("reduce", "serial") or around is None or around.kind != "parallel" or around.axis in roles.shape(plan.kernel).axes:
         return False
     kept = {n: b for n, b in local_buffers(plan.kernel).items() if b.space == "private"}  # memory of a row, or what a loop in order carries on
-    addresses = roles.accesses(x.body, {**plan.facts.buffers, **kept})
+    addresses = roles.seen_through(roles.accesses(x.body, {**plan.facts.buffers, **kept}), x.body)
     strided = [roles.moving(addresses, a) - roles.units(addresses, a) for a in (around.axis, x.axis)]
     if roles.units(addresses, around.axis) <= roles.units(addresses, x.axis) and strided[0] >= strided[1]:
         return False
-    width = cost.lanes(plan.target, roles.widest(around.body))
+    width = cost.lanes(plan.target, roles.widest(around.body, around.axis))
     extent = plan.extent(around.axis)
     if width < 2 or (extent is not None and extent < width):
         return False
@@ -103,6 +103,7 @@ def _streamed(plan: Plan, column: str, deep: str, matrices: tuple[str, ...], fac
             rows = max(1, cost.NEAR // (wide * plan.facts.buffers[matrix].dtype.bytes))
             if not plan.tried("prefetch", matrix, x.axis, x.axis, trips=rows):
                 plan.note(f"`{x.axis}` asks for what it reads of `{matrix}` {rows} rows later")
+                plan.tried("prefetch", matrix, x.axis, x.axis, trips=cost.NEXT_FAR // cost.NEAR * rows, cache=2, least=cost.FAR_LEAST)
 
 
 def _together(plan: Plan, rows: str, column: Loop, matrices: tuple[str, ...], factors: list[int], pad: bool) -> None:

@@ -110,6 +110,10 @@ CHUNK_ROWS = 8  # rows of results for which a matrix is read in chunks: some reg
 CHUNK = 32  # rows of such a chunk: two of 128 floats are in the first cache (eight queries, two threads, against tile by tile: 64 floats 1.14 to 1.18, 128 floats 1.06 to 1.17 times as fast; with 64 rows these 0.99 to 1.08)
 POINTERS = 8  # rows that are read side by side: their addresses, and those of what is asked for, are in registers (16 of them: 1.15 × the time, from the second cache)
 NEAR = 8192  # bytes ahead that is asked for of what a loop reads once, from one end to the other, in pieces: as much as a core needs on its way for 60 GB/s (with 4096 0.85 of it); twice that leaves the first cache too soon
+# Bytes ahead that are asked for into the second cache beside, and chunks of `CHUNK` rows, where a buffer has so many bytes: memory answers later than the last cache, and the first cache has few lines on their way
+# at a time.  (Two threads, a cache of 8192 positions, 128 floats deep, in busy hours: four queries of eight heads by hand 1.15 to 1.45 times as fast, with 16 KiB as fast as with 64, in a calm hour no faster; one query of eight heads 1.08,
+# of 32 heads 1.1.  Buffers of 16 MB, which came from the last cache: 0.94.)
+NEXT_FAR, FAR_CHUNKS, FAR_LEAST = 32768, 3, 24 << 20
 HELD = 256  # values between two loops that each compute a part of them: in the first cache, and many times the work of starting a loop
 LONG = 1 << 15  # elements of a row that two threads share sooner than one reads them
 WHOLE_ROWS = (
@@ -131,9 +135,15 @@ SQUARE = 32  # side of a transposition's tile, element by element: 32 lines of o
 # two lines of a row that are stored in a tile are stored one after the other (4096², aligned: 4096×32 70 GB/s where a copy is 110; 4096×16 36, 4096×48 52, 1024×32 63).
 PANELS = (4096, 32)
 LINES_OF_TILE = 4  # of a row that begins anywhere, which are stored one after the other
-LINES_READ = 32  # of each row of what is turned over in such a tile
+LINES_READ = 24  # of each row of what is turned over in such a tile, at most: of 16 lines 5000² floats take 1.05 times as long
 SHORT_ROW = 16  # lines, below which such rows are stored several as one where they lie one behind the other
 LINES_OF_RUN = 4  # of each row of what is turned over in them
+# Lines of a row that stays in the caches, from which on it is stored in such tiles too: stores of parts of lines take twice as long there (1000² floats 16 bytes past a line 1.6, 1500² 1.5, 300² 1.4 times as fast, 200² 0.6)
+LONG_ROW = 16
+NEAR_PANELS = (
+    128,
+    128,
+)  # tiles of shorter rows that stay there (64 × 3136 floats 2.6 to 2.8, 100 × 3249 3, 32 × 3136 1.2 to 1.4 times as fast as by the panels above)
 LINES_AHEAD = 2  # of each row of such a block: the prefetchers of machines do not follow so many rows
 
 
@@ -230,9 +240,11 @@ def short_row(target: Target, widest: int, reductions: int) -> int:
 
 
 def rows_in_lanes(width: int) -> tuple[tuple[int, int], ...]:
-    """Tiles of sums with rows in the lanes of a vector, (vectors, rows of each): a quarter of the lanes or so, so that few of them are put together, and pieces that are loaded repeated take no shuffle.  Two
-    vectors of rows share each piece: with one, there are as many loads as multiplications (four queries from the second cache 1.1 times as fast so, from memory 0.96)."""
-    return ((2, 1 << (width.bit_length() - 1) // 2),)
+    """Tiles of sums with rows in the lanes of a vector, (vectors, rows of each): a quarter of the lanes or so, so that few of them are put together, and pieces that are loaded repeated take no shuffle; then
+    half as many.  Two vectors of rows share each piece: with one, there are as many loads as multiplications.
+    """
+    rows = 1 << (width.bit_length() - 1) // 2
+    return tuple((2, n) for n in (rows, rows // 2) if n > 1)
 
 
 def tiles_of_scores(target: Target, width: int) -> tuple[tuple[int, int], ...]:

@@ -217,7 +217,7 @@ def _holds_everywhere(guard: Expr, last_value: dict[str, int], inner: set[str], 
     return at_most(pl.expr(left), pl.expr(right)) if mentioned else None
 
 
-def peel(kernel: Kernel, facts: Facts, axis: str, *, clamps: int = 0) -> Kernel:
+def peel(kernel: Kernel, facts: Facts, axis: str, *, clamps: int = 0, fixed: int = 0) -> Kernel:
     """The iterations of a loop that need its guards, after those that do not.
 
         for p.0 in 0 .. ceil(K / 16) reduce:                  for p.0 in 0 .. K // 16 reduce:
@@ -228,7 +228,7 @@ def peel(kernel: Kernel, facts: Facts, axis: str, *, clamps: int = 0) -> Kernel:
                                                                   acc[p.1.b] += where(16·p.0.b + p.1.b < K, …, 0)
 
     The guards are comparisons `e < S` with e linear in the axis, growing with it, and in axes of constant extent inside of it; S depends on none of them.  With clamps=1, positions
-    `min(e, S - 1)` become `e` in the first part.
+    `min(e, S - 1)` become `e` in the first part; with fixed=1, where guards that do not move with the axis fail for some of the loops inside of it, the first part has no iteration.
     """
     loop = find(kernel, axis)
     if loop.start is not ZERO or loop.step is not ONE:
@@ -239,17 +239,21 @@ def peel(kernel: Kernel, facts: Facts, axis: str, *, clamps: int = 0) -> Kernel:
     named = {s.axis if isinstance(s, Loop) else s.name for s in statements(loop.body) if isinstance(s, (Loop, Let))}
     inside: dict[Expr, Expr] = {}  # guard, or position that is kept from running over -> what it is in the first part
     ends: dict[Expr, None] = {}
+    others: dict[Expr, None] = {}
     for s in statements(loop.body):
         for n in (n for e in expressions(s) for n in postorder(e)):
             for guard, value in _guards(n, {axis, *last_value} if clamps else set()):
                 if (until := _holds_until(guard, axis, last_value, named)) is not None:
                     inside[n], ends[until] = value, None
+                elif fixed and axis not in guard.names and (holds := _holds_everywhere(guard, last_value, named, False)) is not None:
+                    inside[n], others[holds] = value, None
     if not inside:
         raise StepError(f"peel: no guard of `{axis}` holds up to an iteration of it")
     end = loop.stop
     for e in ends:
         end = e if at_least(end - e, 0, facts.known) else minimum(end, e)
     end = simple(end if at_least(end, 0, facts.known) else maximum(ZERO, end))
+    end = end if (condition := both(*others)) is None else where(condition, end, ZERO)
     whole = map_expressions(loop.body, lambda e: simple(substitute(e, inside)))
     (rest,) = copy((replace(loop, start=end),), names_taken(kernel))
     return replace_loop(kernel, axis, lambda _: (replace(loop, stop=end, body=_drop_true(whole)), rest))

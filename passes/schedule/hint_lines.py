@@ -5,20 +5,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.bounds import Known
-from ...ir.expr import ONE, ZERO, Expr, const, floordiv, var
-from ...ir.kernel import Block, Buffer, If, Kernel, Loop, Prefetch, expressions, statements, with_body
+from ...ir.expr import ONE, TRUE, ZERO, Expr, const, floordiv, var
+from ...ir.kernel import Block, Buffer, If, Kernel, Loop, Prefetch, Stmt, expressions, statements, with_body
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import substitute
 from .affine import constant_extent, minus, same_position, stride
-from .tree import StepError, fresh, loads_in, names_taken
+from .tree import StepError, bound_names, copy, fresh, loads_in, names_taken, replace_loop
 
 
-def in_pieces(kernel: Kernel, loop: Loop, held: Buffer, ahead: Expr, known: Known) -> Block:
+def unhinted(loop: Loop) -> Loop:
+    """The loop without what only asks for memory, as another step has left there."""
+
+    def hints(s: Stmt) -> bool:
+        found = list(statements((s,)))
+        return any(isinstance(t, Prefetch) for t in found) and all(isinstance(t, (Prefetch, Loop, If)) for t in found)
+
+    return replace(loop, body=tuple(s for s in loop.body if not hints(s)))
+
+
+def asking(kernel: Kernel, axis: str, hints: Block, condition: Expr) -> Kernel:
+    """The loop with hints before its body.  Under a condition on the sizes it stands twice: asked in each iteration, that would cost more than the hints."""
+    taken = names_taken(kernel) | set(bound_names(hints))
+
+    def both_ways(x: Loop) -> Block:
+        with_hints = with_body(x, (*hints, *x.body))
+        return (with_hints,) if condition is TRUE else (If(condition, (with_hints,), copy((x,), taken)),)
+
+    return replace_loop(kernel, axis, both_ways)
+
+
+def in_pieces(kernel: Kernel, loop: Loop, held: Buffer, ahead: Expr, known: Known, cache: int) -> Block:
     """The hints where the loops inside read lines piece by piece: for what is read in one line, one for each iteration of those loops that take more than a line, unrolled.  Of an `if`, what its condition holds for counts."""
     nest: list[Loop] = []
-    block = loop.body
+    block = unhinted(loop).body
     while len(block) == 1 and isinstance(found := block[0], (Loop, If)):
         nest += [found] if isinstance(found, Loop) else []
         block = found.body
@@ -32,10 +53,10 @@ def in_pieces(kernel: Kernel, loop: Loop, held: Buffer, ahead: Expr, known: Know
         between = [minus(starts[n], starts[m]) for m in asked]
         if not any(d.is_const and abs(d.attr) < LINE // held.dtype.bytes for d in between):
             asked.append(n)
-    return tuple(hint for n in asked for hint in _lines(loop, nest, held, n, ahead, taken, known))
+    return tuple(hint for n in asked for hint in _lines(loop, nest, held, n, ahead, taken, known, cache))
 
 
-def _lines(loop: Loop, nest: Sequence[Loop], held: Buffer, read: Expr, ahead: Expr, taken: set[str], known: Known) -> Block:
+def _lines(loop: Loop, nest: Sequence[Loop], held: Buffer, read: Expr, ahead: Expr, taken: set[str], known: Known, cache: int) -> Block:
     """The hints for one of these reads."""
     line = LINE // held.dtype.bytes
     at: dict[Expr, Expr] = {}
@@ -52,7 +73,7 @@ def _lines(loop: Loop, nest: Sequence[Loop], held: Buffer, read: Expr, ahead: Ex
             at[var(x.axis)] = var(lines[-1].axis)
     if line == LINE // held.dtype.bytes:
         raise StepError(f"prefetch: `{loop.axis}` reads no consecutive elements of `{held.name}`")
-    hints: Block = (Prefetch(held.name, tuple(substitute(e, at) for e in read.args), ahead),)
+    hints: Block = (Prefetch(held.name, tuple(substitute(e, at) for e in read.args), ahead, cache),)
     for x in reversed(lines):
         hints = (with_body(x, hints),)
     return in_order(hints, loop, held, known)

@@ -152,26 +152,36 @@ def part(kernel: Kernel, facts: Facts, axis: str, count: int = 0) -> Kernel:
     return replace_loop(kernel, axis, lambda _: (whole,))
 
 
-def share(kernel: Kernel, facts: Facts, axis: str, most: int, multiple: int = 1) -> Kernel:
+def share(kernel: Kernel, facts: Facts, axis: str, most: int, multiple: int = 1, whole: int = 1) -> Kernel:
     """Cut an axis in blocks of nearly equal length, at most so long, and so many that their number is a multiple.
 
         for i in 0 .. N:          for i.0 in 0 .. n:                                                          with n = max(1, ceil(N / 8))·2
           S(i)             →        for i.1 in 0 .. min(4, (i.0 + 1)·N // n - i.0·N // n):                    (share i 4 multiple=2)
                                       S(i.0·N // n + i.1)
 
-    A few blocks of full length and a short one are shared unevenly.  The loop runs from 0 in steps of 1 and is parallel.
+        for i in 0 .. N:          for i.0 in 0 .. ceil(N / L):                                                with L = ceil(N / 4n)·4
+          S(i)             →        for i.1 in 0 .. min(L, N - i.0·L):                                        (share i 8 multiple=2 whole=4)
+                                      S(i.0·L + i.1)
+
+    A few blocks of full length and a short one are shared unevenly.  With `whole`, all but the last are as long as a multiple of that, of which `most` is one.  The loop runs in steps of 1 and is parallel.
     """
     loop = _plain(find(kernel, axis), "share")
-    if loop.kind != "parallel" or loop.start is not ZERO:
-        raise StepError(f"share: `{axis}` is not parallel, or does not run from 0")
-    if most < 1 or multiple < 1:
-        raise StepError(f"share: blocks of {most}, a multiple of {multiple}")
+    if loop.kind != "parallel":
+        raise StepError(f"share: `{axis}` is not parallel")
+    if most < 1 or multiple < 1 or whole < 1 or most % whole:
+        raise StepError(f"share: blocks of {most}, a multiple of {multiple} of them, each of whole {whole}")
     taken = names_taken(kernel)
     outer, inner = fresh(f"{axis}.0", taken), fresh(f"{axis}.1", taken)
-    count = simplify(maximum(ONE, ceildiv(loop.stop, most * multiple)) * multiple, facts.known)
-    first, behind = (floordiv((var(outer) + k) * loop.stop, count) for k in (0, 1))
-    main = Loop(inner, ZERO, minimum(const(most), behind - first), _at(loop.body, (loop, first + var(inner))), loop.kind, span=loop.span)
-    return replace_loop(kernel, axis, lambda _: (Loop(outer, ZERO, count, (main,), loop.kind, span=loop.span),))
+    all_ = extent(loop)
+    count = simplify(maximum(ONE, ceildiv(all_, most * multiple)) * multiple, facts.known)
+    if whole > 1:
+        length = simplify(maximum(ONE, ceildiv(all_, count * whole)) * whole, facts.known)
+        first, stop, blocks = var(outer) * length, minimum(length, all_ - var(outer) * length), ceildiv(all_, length)
+    else:
+        first, behind = (floordiv((var(outer) + k) * all_, count) for k in (0, 1))
+        stop, blocks = minimum(const(most), behind - first), count
+    main = Loop(inner, ZERO, stop, _at(loop.body, (loop, loop.start + (first + var(inner)))), loop.kind, span=loop.span)
+    return replace_loop(kernel, axis, lambda _: (Loop(outer, ZERO, blocks, (main,), loop.kind, span=loop.span),))
 
 
 def _neutral(loop: Loop) -> Block:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from ...ir.expr import ONE, ZERO, ceildiv, const, floordiv, mod, var
+from ...ir.bounds import Known
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, ceildiv, const, mod, product, var
 from ...ir.kernel import Block, Kernel, Let, Loop, Prefetch, expressions, statements, with_body
 from ...ir.record import replace
+from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import substitute
-from .affine import constant_extent, minus, same_position, stride, upper
+from .affine import constant_extent, inside, minus, same_position, stride, upper
+from .hint_lines import asking
+from .streams import large
 from .tree import Facts, StepError, all_loops, around, find, fresh, loads_in, local_buffers, names_taken, replace_loop
 
 
@@ -55,19 +59,27 @@ def prefetch_panel(kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: 
     return replace_loop(kernel, depth, lambda x: (with_body(x, (hint, *x.body)),))
 
 
-def prefetch_chunk(kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: str, chunk: str) -> Kernel:
+def prefetch_chunk(
+    kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: str, chunk: str, chunks: int = 1, cache: int = 1, least: int = 0
+) -> Kernel:
     """Ask, while the loop over `chunk` is at some rows of an operand, for its next rows: some lines of them in each iteration of `depth`, each iteration of `tile` for as many.
 
         for p.0 in 0 .. N / 64:                      for p.0 in 0 .. N / 64:
           for i.0 in 0 .. 2:                           for i.0 in 0 .. 2:
             for p.1 in 0 .. 64:               →          for p.1 in 0 .. 64:
-              for k in 0 .. 64 vector:                     prefetch two lines of the next 64 rows: of row (64·i.0 + p.1) // 2, the first or the second half
+              for k in 0 .. 64 vector:                     prefetch two lines of the next 64 rows, those number 2 · (64·i.0 + p.1) and the next
                 … V[64·p.0 + p.1, k] …                     for k in 0 .. 64 vector:
                                                              … V[64·p.0 + p.1, k] …
 
     A hint changes no value.  What is read inside `depth` is one row for each of its iterations, consecutive along a vector of whole lines, and the same in every iteration of `tile`, of which there is a
     constant number.  Behind the last rows it is asked for what there need not be.
+
+    Rows that are read from one end to the other, by one strip or a loop over strips, are asked for in the order of addresses; of others each iteration asks for its part of a row, that of its strip.
+
+    With `chunks`, for the rows of so many chunks later; with `cache=2`, they come no nearer than the second cache; with `least`, memory is asked only where the buffer has so many bytes or more.
     """
+    if chunks < 1 or cache not in (1, 2):
+        raise StepError(f"prefetch_chunk: `chunks` is 1 or more, `cache` 1 or 2, not {chunks} and {cache}")
     loops = [s for s in around(kernel, depth) if isinstance(s, Loop)]
     names = [x.axis for x in loops]
     if chunk not in names or tile not in names[names.index(chunk) :] or buffer not in facts.buffers:
@@ -86,11 +98,28 @@ def prefetch_chunk(kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: 
         raise StepError(f"prefetch_chunk: `{depth}` reads no rows of `{buffer}`, {rows} for each of `{chunk}`, or others for each of `{tile}`")
     each = -(-lines // min(lines, tiles))
     parts = -(-lines // each)
-    turn = mod(var(tile), const(parts)) * rows + var(depth)
-    ahead = panel + row * minus(floordiv(turn, const(parts)), var(depth)) + mod(turn, const(parts)) * (each * line)
-    start = tuple(substitute(i, {var(vector.axis): ZERO}) for i in read.args)
-    hints = tuple(Prefetch(buffer, start, ahead + k * line) for k in range(each))
-    return replace_loop(kernel, depth, lambda x: (with_body(x, (*hints, *x.body)),))
+    part, first = mod(var(tile), const(parts)), {var(vector.axis): ZERO}
+    strips = [x for x in loops[names.index(tile) + 1 : -1] if x.axis in address.names]
+    if parts * each == lines and _whole_rows(address, row, strips, lines * line, inside(loops, facts.known)):
+        count, turn = product([x.stop for x in strips]), product([var(x.axis) for x in strips]) if strips else ZERO
+        first |= {var(x): ZERO for x in (depth, *(x.axis for x in strips))}
+        ahead = panel * chunks + ((part * count + turn) * rows + var(depth)) * (each * line)
+    else:
+        ahead = panel * chunks + part * (each * line)
+    start = tuple(substitute(i, first) for i in read.args)
+    hints: Block = tuple(Prefetch(buffer, start, ahead + k * line, cache) for k in range(each))
+    enough = large(facts, buffer, least)
+    if enough is FALSE:
+        raise StepError(f"prefetch_chunk: `{buffer}` never has {least} bytes")
+    return asking(kernel, depth, hints, enough)
+
+
+def _whole_rows(address: Expr, row: Expr, strips: list[Loop], lanes: int, known: Known) -> bool:
+    """Whether strips of so many elements, those of one loop or a single one, are all of a row, but for what is less than another."""
+    if len(strips) > 1 or any(x.start is not ZERO or x.step is not ONE or stride(address, x.axis) != lanes for x in strips):
+        return False
+    rest = row - product([x.stop for x in strips]) * lanes
+    return simplify(ZERO.le(rest), known) is TRUE and simplify(rest.lt(lanes), known) is TRUE
 
 
 def prefetch_rows(kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: str) -> Kernel:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import field
 
 from ...ir.expr import Expr, var
-from ...ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Region, Store, While
+from ...ir.kernel import Alloc, Kernel, Let, Loop
 from ...ir.places import homes_in, path_of
 from ...ir.record import changing, replace
 from ...ir.target import Options, Target
 from ...ir.walks import substitute
 from .affine import constant_extent, upper
 from .script import taken
-from .tree import Facts, StepError, added, find
+from .tree import Facts, StepError, added, find, storing
 
 
 @changing
@@ -89,22 +89,7 @@ class Plan:
 
     def around_store(self, buffer: str) -> list[tuple[Loop, ...]]:
         """For each statement that stores into `buffer`: the loops around it, outermost first."""
-        found: list[tuple[Loop, ...]] = []
-
-        def walk(block: Block, loops: tuple[Loop, ...]) -> None:
-            for s in block:
-                if isinstance(s, Store) and s.buffer == buffer:
-                    found.append(loops)
-                elif isinstance(s, Loop):
-                    walk(s.body, (*loops, s))
-                elif isinstance(s, If):
-                    walk(s.body, loops)
-                    walk(s.orelse, loops)
-                elif isinstance(s, (Region, While)):
-                    walk(s.body, loops)
-
-        walk(self.kernel.body, ())
-        return found
+        return [loops for _, loops in storing(self.kernel.body, buffer)]
 
     def added(self, before: Kernel) -> list[str]:
         """The axes that `before` did not have, outer before inner, in order."""

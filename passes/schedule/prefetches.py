@@ -13,7 +13,7 @@ from ...ir.simplify import simplify
 from ...ir.target import LINE, PAGE
 from ...ir.walks import postorder, substitute, substitution
 from .affine import constant_extent, divides, extent, inside, minus, same_position, stride, upper
-from .hint_lines import in_order, in_pieces
+from .hint_lines import asking, in_order, in_pieces, unhinted
 from .streams import large
 from .tree import Facts, StepError, around, children, find, fresh, loads_in, names_taken, replace_loop
 
@@ -101,7 +101,7 @@ def prefetch(
 
     With `cache=2`, it comes no nearer than the second cache: what the row that is worked on holds of the first stays there.
 
-    With `least`, memory is asked only where the buffer has so many bytes or more: one that the caches hold needs no hints, which take the place of loads.
+    With `least`, memory is asked only where the buffer has so many bytes or more: one that the caches hold needs no hints, which take the place of loads.  Beside `near` the loop then stands twice.
     """
     if cache not in (1, 2):
         raise StepError(f"prefetch: `cache` is 1 or 2, not {cache}")
@@ -113,7 +113,7 @@ def prefetch(
     if buffer not in facts.buffers:
         raise StepError(f"prefetch: `{buffer}` is local, or no buffer")
     held = facts.buffers[buffer]
-    block, inner, outer = _vectors(loop)
+    block, inner, outer = _vectors(unhinted(loop))
     if block is None or inner is None or constant_extent(inner) is None or constant_extent(block) is None:
         raise StepError(f"prefetch: no vector loop inside `{axis}`")
     around_it = [*(x for x in path if isinstance(x, Loop)), block, *(() if inner is block else (inner,))]
@@ -130,9 +130,12 @@ def prefetch(
         block, inner = inner, block
         read = next((n for n in found if stride(address_of(n), block.axis) == 1), None)
     several = inner is block and len({n for n in found if stride(address_of(n), block.axis) == 1}) > 1  # rows side by side
-    if (read is None or several) and near and not (bytes or least or most or over or places > 1 or cache > 1):
-        hints = in_pieces(kernel, loop, held, const(near // held.dtype.bytes), known)
-        return replace_loop(kernel, axis, lambda x: (with_body(x, (*hints, *x.body)),))
+    enough = large(facts, buffer, least)
+    if enough is FALSE:
+        raise StepError(f"prefetch: `{buffer}` never has {least} bytes")
+    if (read is None or several) and near and not (bytes or most or over or places > 1):
+        hints = in_pieces(kernel, loop, held, const(near // held.dtype.bytes), known, cache)
+        return asking(kernel, axis, hints, enough)
     if read is None:
         raise StepError(f"prefetch: `{block.axis}` reads no consecutive elements of `{buffer}`")
     lanes = constant_extent(block) or 0
@@ -175,15 +178,14 @@ def prefetch(
                 hints = in_order(hints, loop, held, known)
         return hints
 
-    enough = large(facts, buffer, least)
-    if enough is FALSE:
-        raise StepError(f"prefetch: `{buffer}` never has {least} bytes")
     within = simplify(ahead.le(const(most // held.dtype.bytes)), known) if most else TRUE
     beyond = simplify(const(over // held.dtype.bytes).lt(ahead), known) if over else TRUE
     if FALSE in (within, beyond):
         raise StepError(f"prefetch: the next iteration of `{row}` is never so far ahead")
     lines = LINE // (lanes * held.dtype.bytes)  # iterations that read one, where a vector is less
     new = mod(var(axis), const(lines)).eq(ZERO) if near and lines > 1 and stride(address_of(read), axis) == lanes else TRUE
+    if (near or (axis == row and cache > 1)) and enough is not TRUE:
+        return asking(kernel, axis, hints_at(starts) if new is TRUE else (If(new, hints_at(starts)),), enough)
     condition = both(enough, beyond, within, new) or TRUE
     for asks, starts in shares:
         hints = hints_at(starts) if condition is TRUE else (If(condition, hints_at(starts)),)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from ...ir.dtypes import DType
+from ...ir.dtypes import INDEX, DType
 from ...ir.expr import ONE, ZERO, Expr, var
 from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Store, expressions, statements
 from ...ir.polynomial import poly
 from ...ir.simplify import simplify
+from ...ir.walks import substitute
 from .affine import divides, inside, stride
 from .tree import Facts, loads_in, local_buffers
 
@@ -53,6 +54,15 @@ def accesses(block: Block, buffers: Mapping[str, Buffer]) -> list[Expr]:
     return found
 
 
+def seen_through(addresses: Iterable[Expr], block: Block) -> list[Expr]:
+    """Addresses with what the names in them, that the block gives, stand for: rows that data chooses move with the loop in which they are chosen."""
+    values: dict[Expr, Expr] = {}
+    for s in statements(block):
+        if isinstance(s, Let) and s.value.dtype is INDEX:
+            values[var(s.name)] = substitute(s.value, values)
+    return [substitute(a, values) for a in addresses] if values else list(addresses)
+
+
 def positions(form: Shape, facts: Facts) -> list[Expr]:
     """The same of a kernel's body; pieces of one position, (x // N)·N + x % N, are x."""
     known = inside(form.chain, facts.known)
@@ -69,12 +79,17 @@ def moving(addresses: Iterable[Expr], axis: str) -> int:
     return sum(axis in a.names for a in addresses)
 
 
-def widest(block: Block) -> DType | None:
-    """The largest dtype that the block loads or stores (the first of them)."""
-    found = [n.dtype for s in statements(block) for n in loads_in(*expressions(s))] + [
-        s.value.dtype for s in statements(block) if isinstance(s, Store)
-    ]
-    return max(found, key=lambda d: d.bits, default=None)
+def widest(block: Block, along: str = "") -> DType | None:
+    """The largest dtype that the block loads or stores (the first of them); not what is the same all `along` an axis, as the index of a row."""
+    moving, loaded, stored = {along}, list[DType](), list[DType]()
+    for s in statements(block):
+        found = loads_in(*expressions(s))
+        loaded += [n.dtype for n in found if not along or not n.names.isdisjoint(moving)]
+        if isinstance(s, Let) and not s.value.names.isdisjoint(moving):
+            moving.add(s.name)
+        if isinstance(s, Store):
+            stored.append(s.value.dtype)
+    return max((*loaded, *stored), key=lambda d: d.bits, default=None)
 
 
 class Contraction(NamedTuple):

@@ -19,7 +19,7 @@ from ...ir.expr import ZERO
 from ...ir.kernel import Alloc, Loop, Store, expressions, statements
 from ...ir.places import homes_in
 from ...ir.record import changing
-from .cost import NEAR, POINTERS, lanes, rows_in_lanes
+from .cost import FAR_LEAST, NEAR, NEXT_FAR, POINTERS, lanes, rows_in_lanes
 from .plan import Plan
 from .side_by_side import completed
 from .tree import all_loops, find, loads_in, path_to
@@ -75,7 +75,7 @@ class RowsInLanes:
         outer, each = self._split(row.axis, min(POINTERS, width // blocks))
         group, neighbour = self._split(each, width // rows)
         piece, lane = self._split(deep.axis, width // rows, "cut")
-        plan.do("stage", mine, around, block, piece, r, lane, at=self.home)
+        plan.do("stage", mine, around, piece, block, r, lane, at=self.home)
         plan.do("reorder", outer, group, block, r, neighbour)
         plan.do("rfactor", lane)
         line, _ = self._split(piece, rows, "cut")
@@ -94,6 +94,7 @@ class RowsInLanes:
                 self._piece(sums, *(x.axis for x in nest))
         if not plan.tried("prefetch", moving, line, outer, near=NEAR):
             plan.note(f"`{line}` asks for what stands {NEAR >> 10} KiB behind what it reads of `{moving}`")
+            plan.tried("prefetch", moving, line, outer, near=NEXT_FAR, cache=2, least=FAR_LEAST)
         plan.note(
             f"{blocks * rows} rows of `{above}`, {rows} in the lanes of a vector: what `{moving}` holds is read {width // rows} elements at a time"
         )
@@ -128,6 +129,6 @@ class RowsInLanes:
             unrolled = (group, block, row, neighbour)
         else:  # what is left of the reduction
             plan.do("reorder", inner.axis, group, block, row, neighbour)
-            unrolled = ()
+            unrolled = (group, block, row, neighbour)
         for axis in reversed(unrolled):
             plan.do("unroll", axis)

@@ -26,7 +26,7 @@ from ...ir.kernel import (
 from ...ir.record import replace
 from ...ir.simplify import assuming, prove_le, simplify
 from ...ir.walks import postorder, rewrite, substitute
-from .affine import constant_extent, extreme, upper
+from .affine import constant_extent, extreme, of_any_rest, upper, upper_of_rest
 from .affine import inside as inside_of
 from .tree import (
     Facts,
@@ -105,6 +105,8 @@ def stage(
         first[a] = loop.start
         loop = reached[a] = _from_zero(loop)
         bound = upper(loop.stop, facts.known) if constant_extent(loop) is None and a not in exact else None
+        if bound is None and a not in exact and not loop.stop.names <= facts.sizes.keys():
+            bound = upper_of_rest(loop.stop, facts.known)
         if bound is None and loop.stop.names & inside:
             raise StepError(f"stage: the extent of `{a}` is not known outside {', '.join(sorted(loop.stop.names & inside))}")
         shape.append(loop.stop if bound is None else ZERO + bound)
@@ -147,14 +149,7 @@ def _reached(kernel: Kernel, loop: Loop, others: set[str], facts: Facts) -> Loop
 
 def _of_any_rest(loop: Loop, inside: set[str], known: Known) -> Loop:
     """A loop whose bounds move with what is left over of a division by a constant, x % 16 for an x that loops inside the nest decide, over all positions that it has for any of these rests."""
-
-    def widest(bound: Expr, largest: bool) -> Expr:
-        for n in [n for n in postorder(bound) if n.op == "mod" and n.args[1].is_const and n.args[1].attr > 0 and n.names & inside]:
-            found = extreme(substitute(bound, {n: var("rest", n.dtype)}), "rest", ZERO, n.args[1], largest)
-            bound = bound if found is None else simplify(found, known)
-        return bound
-
-    return replace(loop, start=widest(loop.start, False), stop=widest(loop.stop, True))
+    return replace(loop, start=of_any_rest(loop.start, inside, known, largest=False), stop=of_any_rest(loop.stop, inside, known, largest=True))
 
 
 def axes_inside(scope: Block) -> set[str]:

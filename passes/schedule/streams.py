@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from ...ir.dtypes import INDEX
 from ...ir.expr import FALSE, TRUE, ZERO, Expr, call, const, minimum, mod, to_line, var, where
-from ...ir.kernel import Block, Buffer, Kernel, Let, Loop, Stmt, Store, map_block, statements, substitute_block
+from ...ir.kernel import Block, Buffer, Kernel, Let, Loop, Stmt, Store, expressions, map_block, statements, substitute_block
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import postorder, substitute
 from .affine import divides, inside, row_step, stride
-from .tree import Facts, StepError, all_loops, around, copy, find, fresh, names_taken, path_to, reads, replace_loop
+from .tree import Facts, StepError, all_loops, around, copy, find, fresh, names_taken, replace_loop, storing
 
 
 def stream_store(kernel: Kernel, facts: Facts, buffer: str, least: int = 0) -> Kernel:
@@ -28,16 +28,16 @@ def stream_store(kernel: Kernel, facts: Facts, buffer: str, least: int = 0) -> K
     """
     if buffer not in facts.buffers:
         raise StepError(f"stream_store: `{buffer}` is local, or no buffer")
-    stores = [s for s in statements(kernel.body) if isinstance(s, Store) and s.buffer == buffer]
+    stores = storing(kernel.body, buffer)
     if not stores:
         raise StepError(f"stream_store: the kernel does not store `{buffer}`")
-    if any(s.combiner for s in stores) or any(n.attr == buffer for n in reads(kernel.body)):
+    if any(s.combiner for s, _ in stores) or any(buffer in e.buffers for s in statements(kernel.body) for e in expressions(s)):
         raise StepError(f"stream_store: the kernel reads `{buffer}` again")
     condition = large(facts, buffer, least)
     if condition is FALSE:
         raise StepError(f"stream_store: `{buffer}` never has {least} bytes")
     cut = {s.name: s for s in statements(kernel.body) if isinstance(s, Let) and to_line(buffer) in postorder(s.value)}
-    conditions = {id(s): _whole(facts, s, path_to(kernel.body, lambda t, s=s: t is s), condition, cut) for s in stores}
+    conditions = {id(s): _whole(facts, s, loops, condition, cut) for s, loops in stores}
     if all(c is FALSE for c in conditions.values()):
         raise StepError(f"stream_store: half a line of `{buffer}` at a time")
 
@@ -48,17 +48,16 @@ def stream_store(kernel: Kernel, facts: Facts, buffer: str, least: int = 0) -> K
     return kernel.with_body(map_block(kernel.body, one))
 
 
-def _whole(facts: Facts, store: Store, around_it: Sequence[Stmt], condition: Expr, cut: Mapping[str, Let]) -> Expr:
+def _whole(facts: Facts, store: Store, path: Sequence[Loop], condition: Expr, cut: Mapping[str, Let]) -> Expr:
     """The condition, and that rows begin at lines where a loop goes from row to row inside of one that moves on in a row by whole lines; but where each row begins, by a name of `cut`, at a line of its own."""
     held = facts.buffers[store.buffer]
-    path = [s for s in around_it if isinstance(s, Loop)]
     address = held.address(store.index)
     if divides(address, [x.axis for x in path]):  # of a collapsed axis
         address = simplify(address, inside(path, facts.known))
+    begins = address.names.union(*(x.start.names for x in path if x.axis in address.names))
     for k, loop in enumerate(path):
-        row = row_step(address, loop)
-        own = any(s is cut[name] for name in address.names & cut.keys() for s in statements(loop.body))
-        if loop.kind == "vector" or own or row is None:
+        row = row_step(address, loop) if loop.kind != "vector" else None
+        if row is None or any(s is cut[name] for name in begins & cut.keys() for s in statements(loop.body)):
             continue
         steps = [m for x in path[:k] if (m := abs(stride(address, x.axis) or 0)) and (not row.is_const or m < abs(row.attr))]
         if path[-1].kind == "vector" and any(m * held.dtype.bytes % LINE for m in steps):

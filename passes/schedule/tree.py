@@ -158,7 +158,8 @@ def _spliced(block: Block, old: Stmt, new: Block) -> Block:
 
 def replace_in(block: Block, old: Stmt, new: Block) -> Block:
     """The block with the one statement that *is* `old` (identity) replaced."""
-    return replace_at(block, path_to(block, lambda s: s is old), new)
+    path = (old,) if any(s is old for s in block) else path_to(block, lambda s: s is old)
+    return replace_at(block, path, new)
 
 
 def replace_loop(kernel: Kernel, axis: str, change: Callable[[Loop], Block]) -> Kernel:
@@ -235,6 +236,24 @@ def reads(block: Block) -> list[Expr]:
     return loads_in(*(e for s in statements(block) for e in expressions(s)))
 
 
+def storing(block: Block, buffer: str) -> list[tuple[Store, tuple[Loop, ...]]]:
+    """The statements that store into a buffer, each with the loops around it, outermost first."""
+    found: list[tuple[Store, tuple[Loop, ...]]] = []
+
+    def walk(block: Block, loops: tuple[Loop, ...]) -> None:
+        for s in block:
+            if isinstance(s, Store):
+                if s.buffer == buffer:
+                    found.append((s, loops))
+            elif isinstance(s, Loop):
+                walk(s.body, (*loops, s))
+            elif isinstance(s, (If, While, Region)):
+                walk(inner(s), loops)
+
+    walk(block, ())
+    return found
+
+
 def touched(block: Block) -> set[str]:
     return written(block).union(*[e.buffers for s in statements(block) for e in expressions(s)])
 
@@ -286,14 +305,15 @@ def rename(block: Block, names: Mapping[str, str], mentions: frozenset[str] = BO
         return block
 
     done: dict[Expr, Expr] = {}  # statements share most of what they are made of
+    old = frozenset(names)
 
     def changed(e: Expr) -> Expr:
-        if e.names.isdisjoint(names) and e.buffers.isdisjoint(names):
-            return e
+        if e in done or (old.isdisjoint(e.names) and old.isdisjoint(e.buffers)):
+            return done.get(e, e)
         for n in postorder(e):
             if n in done:
                 continue
-            if n.names.isdisjoint(names) and n.buffers.isdisjoint(names):
+            if old.isdisjoint(n.names) and old.isdisjoint(n.buffers):
                 done[n] = n
                 continue
             args = tuple([done[a] for a in n.args])
@@ -389,7 +409,10 @@ def at_most(a: Expr, b: Expr | int) -> Expr:
 
 def walk_paths(block: Block, outer: tuple[Stmt, ...] = ()) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
     """Every statement with what encloses it, outer before inner."""
-    for s in block:
-        yield s, outer
-        for body in children(s):
-            yield from walk_paths(body, (*outer, s))
+    waiting = [(s, outer) for s in reversed(block)]
+    while waiting:
+        s, path = waiting.pop()
+        yield s, path
+        if isinstance(s, (Loop, If, While, Region)):
+            inside = (*path, s)
+            waiting += [(t, inside) for t in reversed(inner(s))]

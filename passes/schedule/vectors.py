@@ -59,12 +59,12 @@ def vectors_inside(plan: Plan, loops: list[Loop] | None = None, side_by_side: in
     for x in roles.innermost(plan.kernel.body) if loops is None else loops:
         if columns_inside(plan, x):
             continue
-        for rest in rows_side_by_side(plan, x, _width(plan, x.body)):
+        for rest in rows_side_by_side(plan, x, _width(plan, x.body, x.axis)):
             vectors_along(plan, rest, side_by_side if rest is x else 1, strips)
 
 
-def _width(plan: Plan, body: Block) -> int:
-    return cost.lanes(plan.target, roles.widest(body))
+def _width(plan: Plan, body: Block, along: str = "") -> int:
+    return cost.lanes(plan.target, roles.widest(body, along))
 
 
 def tabulated(plan: Plan) -> None:
@@ -100,7 +100,7 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
             plan.do("collapse", *roles.shape(plan.kernel).axes[:2])
         axis = roles.shape(plan.kernel).axes[0]
         plan.note("all operands are consecutive over all axes: one long axis")
-    strip(plan, axis, _width(plan, form.body))
+    strip(plan, axis, _width(plan, form.body, axis))
     asked_ahead(plan, axis, sorted({n.attr for n in reads(form.body) if n.attr in plan.facts.buffers and n.names >= set(form.axes)}))
 
 
@@ -206,7 +206,7 @@ def _up_to_the_end(plan: Plan, axis: str, width: int) -> None:
 
 def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.MOST_ACCUMULATORS, strips: int = 1) -> None:
     """Vectors along an innermost loop inside a row."""
-    axis, width = loop.axis, _width(plan, loop.body)
+    axis, width = loop.axis, _width(plan, loop.body, loop.axis)
     extent = plan.extent(axis)
     addresses = _along(plan, loop)
     if width < 2 or (extent is not None and extent < width):
@@ -228,7 +228,7 @@ def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.MOST_ACCUMULA
         if not plan.tried("search", axis, cost.SEARCHED):
             plan.note(f"`{axis}` looks for a first position, {cost.SEARCHED} at a time, up to where it is")
             axis = f"{axis}.1"
-            width = _width(plan, plan.loop(axis).body)
+            width = _width(plan, plan.loop(axis).body, axis)
         _fold(plan, axis, width, side_by_side)
 
 
@@ -330,13 +330,13 @@ def _one_axis(plan: Plan, loop: Loop) -> str:
 def by_columns(plan: Plan) -> str | None:
     """The kept axis along which fewer vectors are gathered than along the innermost loops, or as many and more are consecutive; what only a row touches, once, is gathered at little cost."""
     form = roles.shape(plan.kernel)
-    addresses = roles.accesses(form.body, plan.facts.buffers)
+    addresses = roles.seen_through(roles.accesses(form.body, plan.facts.buffers), form.body)
     column = roles.vector_axis(form.axes, addresses)
     if column is None:
         return None
     folded = {x.axis for x in all_loops(form.body)}
     often = [a for a in addresses if a.names & folded]
-    along = [(_along(plan, x), x.axis) for x in roles.innermost(form.body)]
+    along = [(roles.seen_through(_along(plan, x), x.body), x.axis) for x in roles.innermost(form.body)]
     # elements some apart are in the same few lines, rows are not
     strided = sum(axis in e.names and not some_apart(e, axis) for a, axis in along for e in a)
     across = roles.moving(often, column) - roles.units(often, column)
@@ -347,7 +347,7 @@ def by_columns(plan: Plan) -> str | None:
 def _column(plan: Plan, axis: str) -> bool:
     """The consecutive axis is kept: vectors of accumulators, the reduction outside of them.  False, and nothing done, where the nest has no such form."""
     form = roles.shape(plan.kernel)
-    width = _width(plan, form.body)
+    width = _width(plan, form.body, axis)
     extent = plan.extent(axis)
     if width < 2 or (extent is not None and extent < width):
         return False

@@ -1,4 +1,4 @@
-"""The plan for large results that are turned over and whose rows do not begin at lines of the cache: tiles that are moved to where lines begin, row by row.
+"""The plan for results that are turned over and whose rows do not begin at lines of the cache, or that stay in the caches: tiles that are moved to where lines begin, row by row.
 
     for i.1.0:                                            i: rows of the result, along which the operand is consecutive; j: along a row of the result
       for i.s in 0 .. 16, j.s in 0 .. 144:                  in squares that are turned over in registers
@@ -12,13 +12,16 @@ dear as two.  So it is with squares whose rows are less than a line, wherever ro
 4100² floats 34 → 5 ms, where a copy takes 3; 5000² 38 → 7.5; bf16 of 4096² 39 → 4.6, bytes of 8192² 159 → 9.5; with AVX2 4096² floats 28 → 5.)
 
 Short rows that lie one behind the other are one long row, which is kept as it lies and stored from its first whole line to its last (100 columns of 100000 floats 0.4 to 0.66 of the time of squares, 30 of 200000 0.25 to 0.6).
+
+What stays in the caches has tiles of its own: long rows the same ones, since a store that lies in two lines costs as much as two there too, and NumPy's arrays begin 16 bytes past a line; others small ones, without hints.  (Two threads, arrays
+16 bytes past a line: 512² floats 77 → 39 µs, 1000² 450 → 250, 1500² 860 → 550; bf16 64 → 26, 122 → 101, 433 → 312; bytes 37 → 13, 95 → 38, 230 → 139; an image of 64 × 56² floats to channels last and back 67 → 27.)
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...ir.expr import FALSE, TRUE, ZERO, Expr, both, const, mod
+from ...ir.expr import FALSE, TRUE, ZERO, Expr, both, call, const, mod
 from ...ir.kernel import Kernel, Store
 from ...ir.record import replace
 from ...ir.simplify import simplify
@@ -42,20 +45,28 @@ class Turned(NamedTuple):
     b: str  # along which the result is
     stored: str
     line: int  # elements of a line
-    condition: Expr  # it goes past the caches, and squares would store parts of lines
+    wide: Expr  # it has room for squares
+    large: Expr  # it goes past the caches
+    parts: Expr  # squares would store parts of lines
     follow: bool  # its rows lie one behind the other
 
 
 def by_lines(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
-    """The kernel scheduled for results that are stored past the caches and that squares would store in parts of lines, with the conditions on the sizes (none where they are known to hold); nothing where there is no such result."""
+    """The kernel scheduled for results that squares would store in parts of lines, or that stay in the caches, with the conditions on the sizes (none where they are known to hold); nothing where there is no such result."""
     found = _turned(plan) if plan.alone else None
     if found is None:
         return []
+    length, near = _bare(plan).loop(found.b).stop, call("bit_not", found.large)
+    past = both(found.large, found.parts)
+    short, long, some = (const(n * found.line) for n in (cost.SHORT_ROW, cost.LONG_ROW, 2 * cost.LINES_OF_TILE))
+    # stores of less than a line seldom lie in two
+    in_tiles = past if found.parts is TRUE else call("bit_or", _all(past), _all(near, long.le(length)))
+    ways = [(_in_line_tiles, _all(found.wide, some.le(length), in_tiles)), (_in_near_tiles, near)]
+    if found.follow:
+        ways.insert(0, (_in_runs, _all(found.wide, past, less(length, short))))
     parts: list[tuple[Expr | None, Kernel]] = []
-    length, short = _bare(plan).loop(found.b).stop, const(cost.SHORT_ROW * found.line)
-    ways = [(_in_runs, less(length, short))] if found.follow else []
-    for way, bound in (*ways, (_in_line_tiles, const(2 * cost.LINES_OF_TILE * found.line).le(length))):
-        condition = simplify(both(found.condition, bound) or TRUE, plan.facts.known)
+    for way, bounds in ways:
+        condition = simplify(bounds, plan.facts.known)
         if condition is FALSE:
             continue
         part = Plan(plan.kernel, replace(plan.facts, assumed=condition), plan.target, plan.options)
@@ -69,6 +80,10 @@ def by_lines(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
         if condition is TRUE:
             break
     return parts
+
+
+def _all(*conditions: Expr | None) -> Expr:
+    return both(*conditions) or TRUE
 
 
 def _bare(plan: Plan) -> Plan:
@@ -96,11 +111,10 @@ def _turned(plan: Plan) -> Turned | None:
     long = [plan.loop(a).stop, plan.loop(b).stop]
     if line < 2 or parts is None or any(not e.names <= plan.facts.sizes.keys() or e.buffers for e in long):
         return None
-    condition = both(large(plan.facts, store.buffer, least), parts, *(const(cost.TURNED).le(e) for e in long))
-    condition = simplify(condition or TRUE, plan.facts.known)
+    wide = simplify(_all(*(const(cost.TURNED).le(e) for e in long)), plan.facts.known)
     step = row_step(simplify(held.address(store.index), inside(form.chain, plan.facts.known)), plan.loop(a))
     follow = step is not None and same_position(step, plan.loop(b).stop)
-    return None if condition is FALSE else Turned(a, b, store.buffer, line, condition, follow)
+    return None if wide is FALSE else Turned(a, b, store.buffer, line, wide, large(plan.facts, store.buffer, least), parts, follow)
 
 
 def _parts_of_lines(plan: Plan, form: roles.Shape, store: Store, a: str) -> Expr | None:
@@ -138,24 +152,35 @@ def _in_line_tiles(plan: Plan, over: Turned) -> None:
     """Long rows: tiles of some lines of each."""
     others, width, side = _ordered(plan, over)
     a, b = over.a, over.b
-    plan.do("split", a, cost.LINES_READ * over.line)
+    plan.do("share", a, cost.LINES_READ * over.line, whole=over.line)
     rows, row = f"{a}.1", f"{b}.1"
     plan.do("line_tiles", b, cost.LINES_OF_TILE * over.line, over.stored)
     plan.do("reorder", f"{b}.0", rows)
+    plan.do("split", rows, side)
+    block = f"{rows}.0"
+    _kept(plan, f"{rows}.1", row, side, at=block, ahead=block, space="stack")
     before = plan.kernel
-    plan.do("unswitch", rows)
-    other, *_ = plan.added(before)
-    for x, y in ((rows, row), (other, f"{row}.b")):
-        earlier = plan.kernel
-        plan.do("split", x, side)
-        block, inner = plan.added(earlier)[:2]
-        _kept(plan, inner, y, side, at=block, ahead=block, space="stack")
-        strip(plan, y, width)
+    plan.do("even", f"{rows}.1", row)
+    strip(plan, plan.added(before)[-1], width)
+    plan.do("split", row, width, tail="perfect")
+    plan.do("vectorize", f"{row}.1")
     if len(others) == 0:
-        plan.do("collapse", f"{a}.0", f"{b}.0")
+        plan.do("collapse", f"{a}.0", f"{b}.0", named=1)
     threads(plan)
     streamed(plan)
     plan.note(f"rows of `{over.stored}` that begin anywhere are stored in whole lines: tiles along `{b}` begin where lines do")
+
+
+def _in_near_tiles(plan: Plan, over: Turned) -> None:
+    """What stays in the caches: squares of tiles of which neither what is read nor what is stored leaves the first cache before its lines are complete, and nothing is asked for ahead."""
+    others, _, side = _ordered(plan, over)
+    a, b = over.a, over.b
+    plan.do("tile", a, b, *cost.NEAR_PANELS)
+    turned(plan, f"{a}.1", f"{b}.1", side, ahead="")
+    if len(others) == 0:
+        plan.do("collapse", f"{a}.0", f"{b}.0", named=1)
+    threads(plan)
+    plan.note(f"what is near is turned over in tiles of {cost.NEAR_PANELS[0]}×{cost.NEAR_PANELS[1]}")
 
 
 def _in_runs(plan: Plan, over: Turned) -> None:
@@ -172,11 +197,11 @@ def _in_runs(plan: Plan, over: Turned) -> None:
     plan.note(f"short rows of `{over.stored}` are stored as one, as they lie")
 
 
-def _kept(plan: Plan, rows: str, row: str, side: int, ahead: str = "", **options: str) -> None:
+def _kept(plan: Plan, rows: str, row: str, side: int, ahead: str | None = None, **options: str) -> None:
     """What is read is turned over in squares, and kept."""
     for buffer in dict.fromkeys(n.attr for n in reads(plan.loop(row).body) if n.attr in plan.facts.buffers and {rows, row} <= n.names):
         if any(n.attr == buffer for n in reads(plan.loop(row).body)):
             before = plan.kernel
             plan.do("stage", buffer, rows, row, **options)
             *_, along_loads, along_row = plan.copying(plan.newest(before), before)
-            turned(plan, along_loads, along_row, side, ahead=ahead)
+            turned(plan, along_loads, along_row, side, ahead=ahead or f"{along_loads}.0")

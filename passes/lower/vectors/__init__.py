@@ -13,7 +13,7 @@ store computes with long functions is computed on vectors before (`scattered.py`
 from __future__ import annotations
 
 from ....ir.bounds import Known, Range
-from ....ir.expr import DIVIDES, ZERO, Expr, const, var
+from ....ir.expr import DIVIDES, LONG, ZERO, Expr, const, var
 from ....ir.program import Array, Block, For, If, Region, Stmt, While, expressions, kinds_in, map_expressions, with_body
 from ....ir.program import statements as statements_of
 from ....ir.record import replace
@@ -32,9 +32,9 @@ from .values import Values
 _NOTHING = Known({})  # of variables
 
 
-def vectorise(body: Block, target: Target, names: Names) -> Block:
-    """The body without `vector` loops; on a target without vectors they are plain loops."""
-    body = apart(body, names) if target.vector_bytes else body
+def vectorise(body: Block, target: Target, names: Names, kinds: int = LONG) -> Block:
+    """The body without `vector` loops; on a target without vectors they are plain loops.  `kinds`: of the operators in what is stored and named."""
+    body = apart(body, names) if target.vector_bytes and kinds & LONG else body
     arrays = Arrays(touched_by_scalars(body))
     return arrays.of_vectors(_Walk(target, arrays, names).block(body))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....ir.dtypes import DType
 from ....ir.expr import INDEX, Expr
-from ....ir.program import Assign, Block, For, StoreTo, expressions, statements
+from ....ir.program import Assign, Block, Define, For, StoreTo, expressions, statements
 from ....ir.target import Target
 from ..affine import difference
 from .axis import Serial, loads_of
@@ -16,7 +16,7 @@ def lane_count(s: For, target: Target) -> tuple[int, int]:
     Raises Serial where no vector has as many.
     """
     extent = difference(s.stop, s.start)
-    widest = max((d.bits for d in data_types(s.body)), default=0)
+    widest = max((d.bits for d in data_types(s.body, s.var)), default=0)
     if not extent.is_const or not widest or not s.step.is_const or s.step.attr != 1:
         raise Serial
     lanes = target.vector_bytes * 8 // widest
@@ -27,14 +27,17 @@ def lane_count(s: For, target: Target) -> tuple[int, int]:
     return lanes, extent.attr // lanes
 
 
-def data_types(body: Block) -> list[DType]:
+def data_types(body: Block, along: str) -> list[DType]:
     """The dtypes that the statements load, store and compute with on the way: a cast through a wider dtype needs vectors of that.
 
-    Positions do not count, neither in addresses nor as data: what they become does.
+    Positions do not count, neither in addresses nor as data: what they become does.  Nor does a position that is loaded and the same for all lanes, as the index of a row.
     """
     found: list[DType] = []
+    moving = {along}
     for s in statements(body):
-        found += [n.dtype for n in loads_of(*expressions(s))]
+        if isinstance(s, Define) and s.value is not None and not s.value.names.isdisjoint(moving):
+            moving.add(s.name)
+        found += [n.dtype for n in loads_of(*expressions(s)) if n.dtype is not INDEX or not n.names.isdisjoint(moving)]
         if isinstance(s, (StoreTo, Assign)):
             found.append(s.value.dtype)
             found += computed_types(s.value)
