@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from luminal.ir.expr import size
 from luminal.ir.interpret.kernel import run
-from luminal.ir.kernel import Alloc, Loop, Module, statements
+from luminal.ir.kernel import Alloc, Loop, Module, statements, written
 from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read, show
 from luminal.ir.verify import verify
 from luminal.passes.schedule import Facts, StepError, replay, schedule, unique
+from luminal.passes.schedule.tree import reads
 from scheduling import module
 
 # A scalar and an array that two later passes read, a position and a value that are named for them, and what is stored between passes.
@@ -131,11 +132,45 @@ def test_an_array_that_is_read_before_it_is_written_again_lies_there_once() -> N
     assert arrays(scheduled(kernels(FOUR), "pipeline i p q r j")) == {"e": 2}
 
 
-def test_vectors_of_the_same_length_become_one() -> None:
+def test_vectors_of_the_same_length_become_one_behind_what_they_read() -> None:
     m = scheduled(kernels("softmax"), f"{SOFTMAX}\npipeline i.1 p.0 q.0 j.0")
     one = next(s for s in statements(m.kernels[0].body) if isinstance(s, Loop) and s.axis == "p.0")
-    assert [type(s) for s in one.body] == [Loop]
     assert one.kind == "serial"
+    *held, first, then = one.body
+    assert isinstance(first, Loop) and isinstance(then, Loop) and first.kind == then.kind == "vector"
+    assert {n.attr for n in reads(first.body)} == {"X", "q.table"}  # of two rows the one, of a third the other
+    now = {s.buffer.name for s in held if isinstance(s, Alloc)}
+    assert len(now) == 3 and written(first.body) == now
+    assert {n.attr for n in reads(then.body) if then.axis in n.names} == now
+
+
+IN_PLACE = """kernels scaled v1
+size M
+size N max 16
+inout Y: f32[M, N]
+kernel scaled_0(Y):
+  for i in 0 .. M parallel:
+    alloc m: f32[] register
+    m[] = 0.0:f32
+    for p in 0 .. N reduce:
+      m[] add= Y[i, p]
+    for j in 0 .. N parallel:
+      Y[i, j] = Y[i, j] / m[]
+"""
+
+
+def test_what_an_iteration_has_stored_is_read_behind_that() -> None:
+    m = kernels(IN_PLACE)
+    before = f"{VECTORS.format('p')}\nsplit j 4 tail=cut\nvectorize j.1"
+    together = scheduled(m, f"{before}\npipeline i p.0 j.0")
+    one = next(s for s in statements(together.kernels[0].body) if isinstance(s, Loop) and s.axis == "p.0")
+    first, then = (s for s in one.body if isinstance(s, Loop))
+    assert [len([n for n in reads(x.body) if n.attr == "Y"]) for x in (first, then)] == [1, 1]
+    values = np.random.default_rng(5).standard_normal((5, 9)).astype(np.float32)
+    found = [values.copy(), values.copy()]
+    for module_, y in zip((scheduled(m, before), together), found, strict=True):
+        assert run(module_, {"Y": y}, {"M": 5, "N": 9}) == 0
+    assert found[0].tobytes() == found[1].tobytes()
 
 
 @pytest.mark.parametrize(

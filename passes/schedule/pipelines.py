@@ -54,7 +54,7 @@ def pipeline(kernel: Kernel, facts: Facts, row: str, *axes: str) -> Kernel:
 
     `row` is a parallel loop in steps of 1, `axes` are two loops or more of its body in order, each from 0 in steps of 1.  A pass is such a loop, what comes before it, and what comes behind it for as long as it writes
     what the loop has touched.  A scalar that later passes touch is one for each pass, and moves on with its row; an array lies there as often, or once, where each position is read before it is written again.  Where every
-    pass ends in a vector of the same length, these become one too.  The operations of a row, and their order, stay the same.
+    pass ends in a vector of the same length, these become one too, behind what they read.  The operations of a row, and their order, stay the same.
     """
     path = around(kernel, row)
     loop = path[-1]
@@ -312,7 +312,30 @@ class _Pipeline:
             return tuple(s for b in bodies for s in b)
         lane = lanes[-1]
         inner = tuple(s for x in lanes for s in substitute_block(x.body, {var(x.axis): var(lane.axis)}))
-        return (*(s for b in bodies for s in b[:-1]), replace(lane, body=inner))
+        first, inner = self.read_first(inner, lane)
+        return (*(s for b in bodies for s in b[:-1]), *first, replace(lane, body=inner))
+
+    def read_first(self, block: Block, lane: Loop) -> tuple[Block, Block]:
+        """What the vectors of an iteration read from memory, and the rest: a load waits for an earlier store whose address ends in the same 12 bits, as those of two large arrays do (softmax of 4096² on Zen 4, two
+        threads: 6.2 → 3.15 ms by gcc, 4.1 → 3.17 by clang; one pass after the other 4.6 and 3.95)."""
+        registers = {s.buffer.name for s in statements((self.loop,)) if isinstance(s, Alloc) and s.buffer.space == "register"}
+        named = {s.name for s in block if isinstance(s, Let)}
+        values: dict[Expr, Expr] = {}
+        result: list[Stmt] = []
+        stores: list[Store] = []
+        changed: set[str] = set()
+        own = fresh(lane.axis, self.taken)
+        for s in block:
+            for n in reads((s,)):
+                if n not in values and n.attr not in registers | changed and lane.axis in n.names and n.names.isdisjoint(named):
+                    held = Buffer(fresh(f"{n.attr}.now", self.taken), n.dtype, (lane.stop,), "register")
+                    result.append(Alloc(held))
+                    stores.append(Store(held.name, (var(own),), substitute(n, {var(lane.axis): var(own)})))
+                    values[n] = load(held.name, held.dtype, var(lane.axis))
+            changed |= written((s,))
+        if not stores:
+            return (), block
+        return (*result, replace(lane, axis=own, body=tuple(stores))), map_expressions(block, lambda e: substitute(e, values))
 
 
 def _lanes(loop: Loop) -> Loop | None:
