@@ -17,7 +17,7 @@
                 | "while" expr ["max" expr] ":" block
                 | "region" ":" block                                       run by every thread of one team
                 | "barrier"                                                the threads of the region wait for one another
-                | "prefetch" NAME "[" expr, … "]" "ahead" expr ["cache" INT]    a hint: what stands so many elements behind the position, in memory or beyond its end, is read soon; into the second cache
+                | "prefetch" NAME "[" expr, … "]" "ahead" expr ["cache" INT] ["write"]    a hint: what stands so many elements behind the position, in memory or beyond its end, is read (or stored into) soon; into the second cache
                 | "check" expr "code" INT                                  leave with this error code where the condition is false
 
 KIND of an axis: serial (the default) · elastic (in order; iterations beyond the bounds, as far as other iterations of the loops around have them, would change nothing; nor would those of the loops inside whose bounds move with the same loops) · parallel (iterations independent: any order, any thread) · reduce (accumulations only: any order up to rounding) ·
@@ -170,6 +170,7 @@ class Prefetch:
     index: tuple[Expr, ...]
     ahead: Expr  # elements
     cache: int = 1  # into which it is to come: the first, or only as near as the second
+    write: bool = False  # it is going to be stored into
 
 
 Stmt = Loop | Let | Alloc | Store | If | While | Region | Barrier | Check | Prefetch

@@ -17,7 +17,7 @@
                 | "if" expr ":" block ["else" ":" block] | "while" expr ":" block
                 | "region" ["serial_if" expr] ":" block | "barrier"
                 | "call" NAME "(" (expr | NAME), … ")"                     a name of a buffer is passed by pointer
-                | "prefetch" NAME "[" expr "]" ["cache" INT]               a hint: this element is read soon; there need not be one
+                | "prefetch" NAME "[" expr "]" ["cache" INT] ["write"]     a hint: this element is read (or stored into) soon; there need not be one
                 | "multiply" NAME INT "by" INT ["anew"] "into" tile "from" tile "and" tile "over" expr    an instruction on tiles: see `Multiply`
                 | "tiles" ("begin" | "end")                                a thread's tile registers: `multiply` stands between the two
                 | "fail" INT                                               leave with an error code; inside a parallel loop it sets the sticky flag instead
@@ -157,6 +157,7 @@ class Prefetch:
     buffer: str
     address: Expr
     cache: int = 1  # into which it is to come: the first, or only as near as the second
+    write: bool = False  # it is going to be stored into
 
 
 @record

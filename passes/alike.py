@@ -79,7 +79,9 @@ class _Renaming:
         if isinstance(s, Region) and isinstance(t, Region):
             return self.blocks(s.body, t.body)
         if isinstance(s, Prefetch) and isinstance(t, Prefetch):
-            return s.cache == t.cache and self.names(s.buffer, t.buffer) and self.exprs((*s.index, s.ahead), (*t.index, t.ahead))
+            return (
+                (s.cache, s.write) == (t.cache, t.write) and self.names(s.buffer, t.buffer) and self.exprs((*s.index, s.ahead), (*t.index, t.ahead))
+            )
         if isinstance(s, Check) and isinstance(t, Check):
             return s.code == t.code and self.exprs((s.condition,), (t.condition,))
         return isinstance(s, Barrier) and isinstance(t, Barrier)

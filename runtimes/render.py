@@ -369,7 +369,7 @@ class Renderer:
     def _prefetch(self, s: Prefetch, frame: _Frame) -> tuple[Any, ...]:
         e = self.expressions
         info = e.buffer(s.buffer)
-        return {"buffer": info.text, "address": e.text(s.address), "bytes": info.dtype.bytes, "cache": s.cache}, {}, None
+        return {"buffer": info.text, "address": e.text(s.address), "bytes": info.dtype.bytes, "cache": s.cache, "write": s.write}, {}, None
 
     def _multiply(self, s: Multiply, frame: _Frame) -> tuple[Any, ...]:
         e = self.expressions

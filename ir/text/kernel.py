@@ -64,7 +64,7 @@ def _show_statement(s: Stmt) -> str:
             return "barrier"
         case Prefetch():
             cache = f" cache {s.cache}" if s.cache > 1 else ""
-            return f"prefetch {word(s.buffer)}{show_list(s.index)} ahead {show_expr(s.ahead)}{cache}"
+            return f"prefetch {word(s.buffer)}{show_list(s.index)} ahead {show_expr(s.ahead)}{cache}{' write' if s.write else ''}"
         case Check():
             return f"check {show_expr(s.condition)} code {s.code}"
 
@@ -163,7 +163,7 @@ def _read_statement(source: Source, line: Line, scope: Scope) -> Stmt:
             index = expression_list(line, scope)
             line.expect("ahead")
             ahead = expression(line, scope)
-            return Prefetch(name, index, ahead, line.integer() if line.accept("cache") else 1)
+            return Prefetch(name, index, ahead, line.integer() if line.accept("cache") else 1, line.accept("write"))
         case _:
             condition = expression(line, scope)
             line.expect("code")

@@ -109,7 +109,7 @@ def _show_statement(s: Stmt) -> str:
             return "barrier"
         case Prefetch():
             cache = f" cache {s.cache}" if s.cache > 1 else ""
-            return f"prefetch {word(s.buffer)}[{show_expr(s.address)}]{cache}"
+            return f"prefetch {word(s.buffer)}[{show_expr(s.address)}]{cache}{' write' if s.write else ''}"
         case Multiply():
             tiles = [f"{word(name)}{show_list(at)}" for name, *at in ((s.buffer, s.address, s.row), s.left, s.right)]
             anew = " anew" if s.anew else ""
@@ -226,7 +226,7 @@ def _read_statement(source: Source, line: Line, scope: Scope) -> Stmt:
         case "prefetch":
             name, address = _element(line, scope)
             line.expect("]")
-            return Prefetch(name, address, line.integer() if line.accept("cache") else 1)
+            return Prefetch(name, address, line.integer() if line.accept("cache") else 1, line.accept("write"))
         case "multiply":
             return _read_multiply(line, scope)
         case "tiles":

@@ -170,7 +170,7 @@ class Flattener:
                 return (p.Barrier(),)
             case k.Prefetch():
                 place = scope.places[s.buffer]
-                return (p.Prefetch(place.name, place.buffer.address(tuple(map(scope.flat, s.index))) + scope.flat(s.ahead), s.cache),)
+                return (p.Prefetch(place.name, place.buffer.address(tuple(map(scope.flat, s.index))) + scope.flat(s.ahead), s.cache, s.write),)
             case k.Check():
                 self.checks = True
                 return (p.If(call("bit_not", scope.flat(s.condition)), (p.Fail(s.code),)),)

@@ -36,8 +36,11 @@ def aligned(plan: Plan, axis: str) -> str | None:
     plan.kernel = saved if refused else cut
     if refused:
         return None
+    head = plan.added(saved)[0]
     plan.note(f"along `{axis}` lines of `{stored[0]}` are stored whole")
-    return plan.added(saved)[0]
+    if not plan.tried("prefetch_end", stored[0], axis, least=least):
+        plan.note(f"the line that a row of `{stored[0]}` ends in is asked for before the row is worked on")
+    return head
 
 
 def chooses(loop: Loop) -> bool:

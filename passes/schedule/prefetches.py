@@ -208,12 +208,18 @@ def as_long(kernel: Kernel, axis: str, row: str) -> list[str]:
 
 
 def _behind(kernel: Kernel, loop: Loop, row: str) -> list[Loop]:
+    """The loops behind one in its block, and behind an `if` in the row that it stands in."""
     path = [s for s in around(kernel, loop.axis)[:-1] if isinstance(s, Loop)]
     block = path[-1].body if any(x.axis == row for x in path) else ()
-    block = next((s.body if loop in s.body else s.orelse for s in block if isinstance(s, If) and (loop in s.body or loop in s.orelse)), block)
-    later = [s for s in block[block.index(loop) + 1 :] if isinstance(s, Loop)] if loop in block else []
-    near = _aligned(block, {})
-    return [x for x in later if x.start is ZERO and x.step is ONE and same_position(substitute(x.stop, near), loop.stop)]
+    choice = next((s for s in block if isinstance(s, If) and (loop in s.body or loop in s.orelse)), None)
+    later: list[Stmt] = []
+    if choice is not None:
+        own = choice.body if loop in choice.body else choice.orelse
+        later += own[own.index(loop) + 1 :]
+    begin: Stmt = loop if choice is None else choice
+    later += block[block.index(begin) + 1 :] if begin in block else ()
+    near = _aligned((*block, *later), {})
+    return [x for x in later if isinstance(x, Loop) and x.start is ZERO and x.step is ONE and same_position(substitute(x.stop, near), loop.stop)]
 
 
 def _spread(loops: Sequence[Loop], hints: int, places: int) -> list[tuple[Loop, list[Expr]]]:

@@ -101,6 +101,7 @@ STEPS: dict[str, Step] = {
     "prefetch_panel": Step("panels_ahead.prefetch_panel", "nnnn"),
     "prefetch_chunk": Step("panels_ahead.prefetch_chunk", "nnnn", {"chunks": "i", "cache": "i", "least": "i"}),
     "prefetch_rows": Step("panels_ahead.prefetch_rows", "nnn"),
+    "prefetch_end": Step("streams.prefetch_end", "nn", {"least": "i"}),
     "region": Step("team.region", "n?", {"queue": "n"}),
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ...ir.dtypes import INDEX
 from ...ir.expr import FALSE, TRUE, ZERO, Expr, call, const, minimum, mod, to_line, var, where
-from ...ir.kernel import Block, Buffer, Kernel, Let, Loop, Stmt, Store, expressions, map_block, statements, substitute_block
+from ...ir.kernel import Block, Buffer, If, Kernel, Let, Loop, Prefetch, Stmt, Store, expressions, map_block, statements, substitute_block, with_body
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.target import LINE
@@ -114,6 +114,38 @@ def align(kernel: Kernel, facts: Facts, axis: str, buffer: str, least: int = 0) 
     begin, head = fresh(f"{axis}.a", taken), fresh(f"{axis}.h", taken)
     first = Loop(head, loop.start, var(begin, INDEX), copy(substitute_block(loop.body, {var(axis): var(head)}), taken), loop.kind, span=loop.span)
     return replace_loop(kernel, axis, lambda x: (Let(begin, minimum(loop.stop, loop.start + before)), first, replace(x, start=var(begin, INDEX))))
+
+
+def prefetch_end(kernel: Kernel, facts: Facts, buffer: str, axis: str, least: int = 0) -> Kernel:
+    """Ask, before anything of a row is worked on, for the line that the row ends in, to be stored into.
+
+        for i in 0 .. M:                       for i in 0 .. M:
+          …                             →        prefetch Y[i, N - 1] ahead 0 write
+          for j in 0 .. N parallel:              …
+            Y[i, j] = …                          for j in 0 .. N parallel:
+                                                   Y[i, j] = …
+
+    A hint changes no value.  Where rows do not begin at lines, the end of one and the begin of the next share a line, which is no whole one for either: it is read before it is stored into, and what is to go past the
+    caches waits behind it.  The loop over `axis` stores into `buffer` in one place, and where its last iteration does is known outside of the row.  With `least`, from so many bytes of it on.
+    """
+    path = around(kernel, axis)
+    loop, row = path[-1], next((s for s in reversed(path[:-1]) if isinstance(s, Loop)), None)
+    assert isinstance(loop, Loop)
+    stored = {s.index for s in statements(loop.body) if isinstance(s, Store) and s.buffer == buffer}
+    if row is None or buffer not in facts.buffers or len(stored) != 1:
+        raise StepError(f"prefetch_end: `{axis}` is no loop along the rows of `{buffer}`")
+    last = tuple(substitute(e, {var(axis): loop.stop - 1}) for e in stored.pop())
+    inner = {s.axis if isinstance(s, Loop) else s.name for s in statements(row.body) if isinstance(s, (Loop, Let))}
+    if any(e.buffers or e.names & inner for e in last):
+        raise StepError(f"prefetch_end: where a row of `{buffer}` ends is only known inside `{row.axis}`")
+    if any(isinstance(s, Prefetch) and s.write and s.buffer == buffer and s.index == last for s in statements(row.body)):
+        raise StepError(f"prefetch_end: `{row.axis}` asks for where a row of `{buffer}` ends already")
+    condition = large(facts, buffer, least)
+    if condition is FALSE:
+        raise StepError(f"prefetch_end: `{buffer}` never has {least} bytes")
+    hint: Block = (Prefetch(buffer, last, ZERO, write=True),)
+    hint = hint if condition is TRUE else (If(condition, hint),)
+    return replace_loop(kernel, row.axis, lambda x: (with_body(x, (*hint, *x.body)),))
 
 
 def large(facts: Facts, buffer: str, least: int) -> Expr:

@@ -29,11 +29,20 @@ def threads(plan: Plan) -> None:
 
 def prefetched(plan: Plan) -> None:
     """The next row comes from memory while this one is worked on in the cache."""
-    for buffer, axis, row, again, under in list(prefetches.candidates(plan.kernel, plan.facts)):
+    found = list(prefetches.candidates(plan.kernel, plan.facts))
+    asked: set[tuple[str, str]] = set()  # a buffer, and the loop that asks for its share already
+    for buffer, axis, row, again, under in found:
+        if (buffer, axis) in asked:
+            continue
         note = f"`{axis}` asks for what the next iteration of `{row}` reads of `{buffer}`"
         if again:  # a short row is there before the last loop begins
             if not plan.tried("prefetch", buffer, axis, row, most=PAGE):
                 plan.note(f"{note}, where that is within a page")
+            readers = {c.axis for c in found if c.buffer == buffer and c.row == row}
+            last = next((x for x in prefetches.as_long(plan.kernel, axis, row) if x in readers), None)
+            if last and _in_places(plan, buffer, axis, row, PAGE, then=last):
+                asked.add((buffer, last))
+                plan.note(f"{note}, in {cost.PLACES} places at once, and `{last}` for half of it")
             continue
         width = next((plan.extent(x.axis) or 1 for x in plan.loop(axis).body if isinstance(x, Loop) and x.kind == "vector"), 1)
         # where to ask is worked out for each line: a fifth of the time of a short row
