@@ -191,3 +191,12 @@ def test_rows_that_take_turns_go_past_the_caches_in_whole_lines() -> None:
     ).source
     assert "stream_bf16" not in short  # a part of a line of a row at a time
     assert "stream_f32x16(&" in source("4096 5001", "(exp X)", "4096 5001")  # each row from one end to the other
+
+
+def test_a_small_first_cache_is_asked_for_nothing_that_several_rows_read() -> None:
+    """What comes from memory comes to the second cache, and what the caches hold is not asked for."""
+    text = "(composite vecmat ((x{f32}[K] B{f32}[K N]) -> (y{f32}[N])) (return (matmul x B)))"
+    for source in ("(composite matvec ((A{f32}[M N] x{f32}[N]) -> (y{f32}[M])) (return (matmul A x)))", text):
+        f = luminal.compile(source, runtime="clang", target="x86-64-v3")
+        hints = [line for line in f.source.splitlines() if "__builtin_prefetch" in line]
+        assert hints and all(line.endswith("0, 2);") for line in hints)
