@@ -34,6 +34,29 @@ reorder i.1.1 j.1.1
 unroll i.1.1
 vectorize j.1.1
 prefetch X j.1.0 i.1.0 trips=2"""
+READ_IN_LINES = """reorder j i
+align j Y
+reorder i.b j.h
+reorder i j
+align i X trips=33
+tile i j 32 16
+split i.1 16 tail=pad
+reorder j.1 i.1.1
+split j.1 16 tail=clamp
+reorder i.1.1 j.1.1
+unroll i.1.1
+vectorize j.1.1
+split i.h 16 tail=pad
+reorder j.b i.h.1
+split j.b 16 tail=clamp
+reorder i.h.1 j.b.1
+unroll i.h.1
+vectorize j.b.1
+reorder j.b.0 i.h.0
+collapse j.b.0 i.h.0 named=1
+parallel i.b
+parallel j.b.0_i.h.0
+parallel i.0"""
 IN_LINES = """split i 32
 line_tiles j 32 Y
 reorder j.0 i.1
@@ -89,6 +112,7 @@ FORMS = {
     "in_turn": (TEXT.format(name="in_turn", shape="[M N]", code="(return (/ (sqrt (abs X)) 4))", steps=IN_TURN), lambda x: np.sqrt(np.abs(x)) / 4),
     "in_lines": (TEXT.format(name="in_lines", shape="[N M]", code="(return (transpose X))", steps=IN_LINES), np.transpose),
     "in_runs": (TEXT.format(name="in_runs", shape="[N M]", code="(return (transpose X))", steps=IN_RUNS), np.transpose),
+    "read_in_lines": (TEXT.format(name="read_in_lines", shape="[N M]", code="(return (transpose X))", steps=READ_IN_LINES), np.transpose),
     "turned": (TEXT.format(name="turned", shape="[N M]", code="(return (transpose X))", steps=TURNED), np.transpose),
 }
 
@@ -109,8 +133,10 @@ def test_wherever_the_memory_begins(name: str) -> None:
     assert "(uintptr_t)Y & 63" in f.source
     rng = np.random.default_rng(SEED)
     for m, n in [(1, 1), (3, 15), (5, 16), (17, 33), (40, 70), (64, 48), (130, 37)]:
-        x = rng.standard_normal((m, n)).astype(np.float32)
+        values = rng.standard_normal((m, n)).astype(np.float32)
         for offset in range(16):
+            x, _ = placed((m, n), offset * 7 % 16)
+            x[...] = values
             y, room = placed(expected(x).shape, offset)
             f(x, Y=y)
             np.testing.assert_array_equal(y, expected(x), err_msg=f"{m}×{n}, {offset} floats past a line, seed {SEED}")
@@ -165,3 +191,12 @@ def test_rows_that_take_turns_go_past_the_caches_in_whole_lines() -> None:
     ).source
     assert "stream_bf16" not in short  # a part of a line of a row at a time
     assert "stream_f32x16(&" in source("4096 5001", "(exp X)", "4096 5001")  # each row from one end to the other
+
+
+def test_a_small_first_cache_is_asked_for_nothing_that_several_rows_read() -> None:
+    """What comes from memory comes to the second cache, and what the caches hold is not asked for."""
+    text = "(composite vecmat ((x{f32}[K] B{f32}[K N]) -> (y{f32}[N])) (return (matmul x B)))"
+    for source in ("(composite matvec ((A{f32}[M N] x{f32}[N]) -> (y{f32}[M])) (return (matmul A x)))", text):
+        f = luminal.compile(source, runtime="clang", target="x86-64-v3")
+        hints = [line for line in f.source.splitlines() if "__builtin_prefetch" in line]
+        assert hints and all(line.endswith("0, 2);") for line in hints)

@@ -165,6 +165,8 @@ GOOD = {
     ),
     "tabulate, with lanes beyond the end": ("softmax_short", "tabulate q j\nsplit q 8 tail=pad\nrfactor q.1\nvectorize q.1"),
     "align a collapsed axis": ("pointwise", "collapse i j\nalign i_j Y\nsplit i_j 8 tail=cut\nvectorize i_j.1"),
+    "align what is read": ("transpose", "align i X"),
+    "align what is read, of long rows": ("transpose", "align i X least=100 trips=20\nsplit i 8 tail=pad"),
     "line_tiles": ("transpose", "line_tiles j 32 Y"),
     "line_tiles, rows kept and stored": (
         "transpose",

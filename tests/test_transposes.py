@@ -152,3 +152,24 @@ def test_the_rest_of_a_row_is_turned_over_too():
     for shape in ((28, 28, 64), (3, 15, 33), (2, 1, 16), (1, 31, 48)):
         x = np.random.default_rng(SEED).standard_normal(shape).astype(np.float32)
         np.testing.assert_array_equal(f(x), x.transpose(2, 0, 1), err_msg=f"{shape}")
+
+
+@needs_cc
+@pytest.mark.parametrize("shape", [(1040, 1024), (1072, 1040), (2, 528, 1024)])
+def test_what_is_large_is_read_and_stored_in_whole_lines(shape):
+    """Wherever either begins: what is before the first line and after the last one is turned over in blocks as well."""
+    axes = ("A B", "B A") if len(shape) == 2 else ("L A B", "L B A")
+    order = (1, 0) if len(shape) == 2 else (0, 2, 1)
+    text = f"(composite swapped ((X{{f32}}[{axes[0]}]) -> (Y{{f32}}[{axes[1]}])) (return (transpose X ({' '.join(map(str, order))}))))"
+    f = luminal.compile(text, target="x86-64-v4", runtime="clang")
+    assert "(uintptr_t)X & 63" in f.source and "(uintptr_t)Y & 63" in f.source
+    count = int(np.prod(shape))
+    rooms = [np.full(count + 32, 7, np.float32) for _ in range(2)]
+    values = np.random.default_rng(SEED).standard_normal(shape).astype(np.float32)
+    for read, stored in ((0, 0), (4, 4), (1, 15), (15, 2)):
+        x, y = (room[-room.ctypes.data % 64 // 4 + past :][:count] for room, past in zip(rooms, (read, stored), strict=True))
+        x[...] = values.ravel()
+        f(x.reshape(shape), Y=y.reshape(values.transpose(order).shape))
+        np.testing.assert_array_equal(
+            y.reshape(values.transpose(order).shape), values.transpose(order), err_msg=f"{shape}, {read} and {stored} floats past a line, seed {SEED}"
+        )

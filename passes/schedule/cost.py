@@ -125,6 +125,7 @@ SIDE_BY_SIDE = 128  # rows with accumulators each, of reductions that jump betwe
 BLOCKS = 8  # of so many rows, at least: fewer are shared unevenly
 TOGETHER = 3  # of the first cache the part that rows may take which are worked off together (softmax and norms of 1000 floats 1.05 to 1.08, of 1500 0.87 to 0.92 times as fast): results, what all rows share and what is asked for have their places there too
 ROWS = 4  # of such a reduction that are read side by side
+WIDE_FIRST = 48 << 10  # bytes of a first cache that has room for what several rows ask for, beside what they share
 TURNS_AHEAD = 4  # turns of a loop over several rows that are asked for: the prefetchers of machines follow fewer streams, and none across a page
 BLOCK_ROWS = 64  # rows of a block that one thread takes: more amortise nothing (a panel of columns comes from the caches anyway), fewer blocks are shared unevenly
 THREADS = 256  # of a GPU block
@@ -140,6 +141,8 @@ SHORT_ROW = 16  # lines, below which such rows are stored several as one where t
 LINES_OF_RUN = 4  # of each row of what is turned over in them
 # Lines of a row that stays in the caches, from which on it is stored in such tiles too: stores of parts of lines take twice as long there (1000² floats 16 bytes past a line 1.6, 1500² 1.5, 300² 1.4 times as fast, 200² 0.6)
 LONG_ROW = 16
+# Lines of a row from which on what is read of it begins at a line too: before the first and after the last are blocks that are not full (Zen 4, 4096² floats 0.76 of the time, 30000 × 512 1.06).
+ALIGNED_ROW = 64
 NEAR_PANELS = (
     128,
     128,
@@ -222,6 +225,22 @@ def panels_ahead(target: Target) -> bool:
 def stream_bytes(target: Target) -> int:
     """From how many bytes on a result is stored past the caches: half of the last one, since what it is made of wants to stay there too, and no more than our cores have of it.  0: never, where whole lines are no vectors."""
     return min(target.l3 // 2, SHARE * target.cores) if target.vector_bytes >= 16 else 0
+
+
+class Streams(NamedTuple):
+    """Rows of a reduction that are read side by side, and how many bytes ahead each is asked for, in the second cache, where a buffer has `least` bytes (0: as machines with a wide first cache do)."""
+
+    rows: int
+    bytes: int
+    least: int
+
+
+def streams(target: Target) -> Streams:
+    """A first cache of less than `WIDE_FIRST` has no room for what several rows ask for: what comes from memory is asked for in the second one, what the caches hold not at all, and more rows go by each sum.  (Zen 4, 32 KiB,
+    two threads, f32: a matrix times a vector of 4096² 0.75 to 0.89, 4100² 0.75, 30000 × 500 0.82, 1000² and 1500² 0.89, 2048² 0.97 of the time of `TURNS_AHEAD` turns in the first cache; a vector times a matrix of 4096² 0.75 to 1.02
+    with eight rows, 0.96 to 1.0 with four, of 2048² 0.98, of 1000² 1.03; asked for although it is in the last cache, 2048² takes 1.1.)
+    """
+    return Streams(ROWS, 0, 0) if target.l1 >= WIDE_FIRST else Streams(2 * ROWS, AHEAD // 4, FAR_LEAST)
 
 
 def first_lanes(target: Target) -> bool:

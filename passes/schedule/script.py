@@ -89,7 +89,7 @@ STEPS: dict[str, Step] = {
     "offset": Step("dots.offset", "nn"),
     "screen": Step("dots.screen", "n", {"lanes": "l"}),
     "tensorize": Step("tensors.tensorize", "nn"),
-    "align": Step("streams.align", "nn", {"least": "i"}),
+    "align": Step("streams.align", "nn", {"least": "i", "trips": "i"}),
     "line_tiles": Step("line_tiles.line_tiles", "nin"),
     "even": Step("line_tiles.even", "nn"),
     "stream_store": Step("streams.stream_store", "n", {"least": "i"}),

@@ -38,7 +38,7 @@ def several_rows(plan: Plan) -> bool:
     inside = [s for s in outer[0].body if isinstance(s, Loop)]
     if len(inside) != 1 or inside[0].kind != "vector" or not any(row in n.names for n in moved) or all(row in n.names for n in moved):
         return False
-    saved = plan.kernel
+    saved, ahead = plan.kernel, cost.streams(plan.target)
     try:
         plan.do("split", row, most, tail="cut")
         for s in plan.loop(f"{row}.1").body:
@@ -52,7 +52,9 @@ def several_rows(plan: Plan) -> bool:
         for x in pieces:  # sums stay in registers, and are folded side by side
             plan.do("unroll", x)
         for buffer in dict.fromkeys(n.attr for n in moved if row in n.names):
-            plan.tried("prefetch", buffer, piece, axis, trips=cost.TURNS_AHEAD)
+            turn = (plan.extent(inside[0].axis) or 1) * plan.facts.buffers[buffer].dtype.bytes
+            far = {"trips": max(1, ahead.bytes // turn), "least": ahead.least, "cache": cost.NEXT_ROW_CACHE}
+            plan.tried("prefetch", buffer, piece, axis, **(far if ahead.bytes else {"trips": cost.TURNS_AHEAD}))
     except StepError as e:
         plan.kernel = saved
         plan.note(f"rows of `{row}` one by one: {e}")

@@ -12,7 +12,7 @@ from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import postorder, substitute
 from .affine import divides, inside, row_step, stride
-from .tree import Facts, StepError, all_loops, around, copy, find, fresh, names_taken, replace_loop, storing
+from .tree import Facts, StepError, all_loops, around, copy, find, fresh, names_taken, reads, replace_loop, storing
 
 
 def stream_store(kernel: Kernel, facts: Facts, buffer: str, least: int = 0) -> Kernel:
@@ -72,8 +72,8 @@ def _from_lines(condition: Expr, row: Expr | None, held: Buffer) -> Expr:
     return condition if row is None else call("bit_and", condition, mod(row, const(LINE // held.dtype.bytes)).eq(0))
 
 
-def align(kernel: Kernel, facts: Facts, axis: str, buffer: str, least: int = 0) -> Kernel:
-    """Begin a loop where what it stores begins a line of the cache; what is before that becomes a loop of its own.
+def align(kernel: Kernel, facts: Facts, axis: str, buffer: str, least: int = 0, trips: int = 0) -> Kernel:
+    """Begin a loop where what it stores, or else reads, begins a line of the cache; what is before that becomes a loop of its own.
 
         for i in 0 .. M parallel:              for i in 0 .. M parallel:
           for j in 0 .. N parallel:              let j.a = min(N, (to_line(Y) - i·N) % 16)
@@ -82,8 +82,8 @@ def align(kernel: Kernel, facts: Facts, axis: str, buffer: str, least: int = 0) 
                                                  for j in j.a .. N parallel:
                                                    Y[i, j] = X[i, j]
 
-    From `least` bytes of `buffer` on: where a result goes past the caches, half a line costs as much as two.  malloc and NumPy begin 16 bytes past a line.  A hint as to where to cut: wherever the
-    memory begins, the same is stored.  `axis` is parallel, in steps of 1, and consecutive elements of the buffer are stored along it; loops between them count from their start.
+    From `least` bytes of `buffer` on: where a result goes past the caches, half a line costs as much as two.  malloc and NumPy begin 16 bytes past a line.  With `trips`, loops that have fewer of them begin where
+    they did: a short one would be two short ones.  A hint as to where to cut: wherever the memory begins, the same is stored.  `axis` is parallel, in steps of 1, and consecutive elements of the buffer are stored along it, or read where it is not stored; loops between them count from their start.
     """
     path = around(kernel, axis)
     loop = find(kernel, axis)
@@ -93,12 +93,15 @@ def align(kernel: Kernel, facts: Facts, axis: str, buffer: str, least: int = 0) 
         raise StepError(f"align: `{buffer}` is local, or no buffer")
     held = facts.buffers[buffer]
     known = inside(path, facts.known)  # a collapsed axis stores at (x // N)·N + x % N, which is x
-    stored = [held.address(s.index) for s in statements(loop.body) if isinstance(s, Store) and s.buffer == buffer]
-    addresses = (simplify(a, known) if divides(a, [axis]) else a for a in stored)
+    stored = [s.index for s in statements(loop.body) if isinstance(s, Store) and s.buffer == buffer]
+    touched = [held.address(index) for index in stored or [n.args for n in reads(loop.body) if n.attr == buffer]]
+    addresses = (simplify(a, known) if divides(a, [axis]) else a for a in touched)
     address = next((a for a in addresses if stride(a, axis) == 1), None)
     if address is None or LINE % held.dtype.bytes or held.dtype.bytes == LINE:
-        raise StepError(f"align: along `{axis}` no lines of `{buffer}` are stored")
+        raise StepError(f"align: along `{axis}` no lines of `{buffer}` are stored or read")
     condition = large(facts, buffer, least)
+    if trips:
+        condition = call("bit_and", condition, const(trips).le(loop.stop - loop.start))
     for x in all_loops(loop.body):  # rows that take turns
         condition = _from_lines(condition, row_step(address, x), held)
     condition = simplify(condition, facts.known)
@@ -107,7 +110,7 @@ def align(kernel: Kernel, facts: Facts, axis: str, buffer: str, least: int = 0) 
     if address.buffers or address.names & {*(x.axis for x in all_loops(loop.body)), *(s.name for s in statements(loop.body) if isinstance(s, Let))}:
         raise StepError(f"align: where `{buffer}` is stored is only known inside `{axis}`")
     if condition is FALSE:
-        raise StepError(f"align: `{buffer}` never has {least} bytes, or its rows do not begin at lines")
+        raise StepError(f"align: `{buffer}` never has {least} bytes, its rows do not begin at lines, or are short")
     before = to_line(buffer) - address
     before = mod(before if condition is TRUE else where(condition, before, ZERO), const(LINE // held.dtype.bytes))
     taken = names_taken(kernel)

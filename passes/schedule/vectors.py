@@ -380,18 +380,23 @@ def _column(plan: Plan, axis: str) -> bool:
 
 def _rows(plan: Plan, axis: str, width: int) -> None:
     """Vectors along `axis`; where a reduction runs around it, several of its rows at once: so many streams of memory, and accumulators that are loaded once for all."""
+    streams = cost.streams(plan.target)
     path = around(plan.kernel, axis)
     outer = path[-2] if len(path) > 1 else None
-    if not isinstance(outer, Loop) or outer.kind != "reduce" or len(outer.body) != 1 or (plan.extent(outer.axis) or cost.ROWS) < cost.ROWS:
+    if not isinstance(outer, Loop) or outer.kind != "reduce" or len(outer.body) != 1 or (plan.extent(outer.axis) or streams.rows) < streams.rows:
         strip(plan, axis, width)
         return
     row = outer.axis
-    plan.do("split", row, cost.ROWS, tail="cut")
+    plan.do("split", row, streams.rows, tail="cut")
     plan.do("reorder", axis, f"{row}.1")
     plan.do("split", axis, width, tail="cut")
     plan.do("reorder", f"{row}.1", f"{axis}.1")
     plan.do("unroll", f"{row}.1")
     plan.do("vectorize", f"{axis}.1")
+    for n in reads(plan.loop(f"{axis}.0").body) if streams.bytes else ():
+        if n.attr in plan.facts.buffers and {f"{row}.1", f"{axis}.1"} <= n.names:
+            trips = streams.bytes // (width * plan.facts.buffers[n.attr].dtype.bytes)
+            plan.tried("prefetch", n.attr, f"{axis}.0", f"{axis}.0", trips=max(1, trips), least=streams.least, cache=cost.NEXT_ROW_CACHE)
     rest = find(plan.kernel, f"{row}.t").body if plan.has(f"{row}.t") else ()
     for s in rest:
         if isinstance(s, Loop):
