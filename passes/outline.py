@@ -27,7 +27,7 @@ Where a loop stands for two, and its iterations ask for quotient and remainder a
 from __future__ import annotations
 
 from ..ir.dtypes import INDEX
-from ..ir.expr import ONE, ZERO, Expr, ceildiv, floordiv, maximum, minimum, mod, product, size, var
+from ..ir.expr import FALSE, ONE, ZERO, Expr, ceildiv, floordiv, maximum, minimum, mod, product, size, var
 from ..ir.positions import Known, is_natural, is_position, of_loop, of_value
 from ..ir.program import (
     Array,
@@ -91,17 +91,22 @@ def _statement(s: Stmt, f: Function, names: Names, pieces: list[Function], value
     match s:
         case For(pragma="parallel") if s.serial_if is not None and _short(s.body):
             loop = replace(s, serial_if=None)
-            return (If(s.serial_if, (replace(loop, pragma=""),), (loop,)),)
+            return _either(s.serial_if, (replace(loop, pragma=""),), loop)
         case For(pragma="parallel") if s.serial_if is not None and (piece := _piece(s, f, names, values, known)) is not None:
             function, alone, team = piece
             pieces.append(function)
-            return (If(s.serial_if, alone, (team,)),)
+            return _either(s.serial_if, alone, team)
         case For() | While():
             return (with_body(s, _block(s.body, f, names, pieces, values, known)),)
         case If():
             return (If(s.condition, _block(s.body, f, names, pieces, values, known), _block(s.orelse, f, names, pieces, values, known)),)
         case _:
             return (s,)
+
+
+def _either(condition: Expr, alone: Block, team: For) -> Block:
+    """As one thread runs it under the condition, which under those around may never hold, else as a team does."""
+    return (team,) if condition is FALSE else (If(condition, alone, (team,)),)
 
 
 def _short(block: Block) -> bool:
