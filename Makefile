@@ -66,6 +66,8 @@ clean:
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
+	@# where Python is told to write none (PYTHONDONTWRITEBYTECODE, as container images do), every command would compile all that it imports
+	$(BIN)/python -m compileall -q -x '/\.' .
 
 $(VENV)/demo: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install -q -e '.$(if $(CC_EXTRA),[$(CC_EXTRA)],)'

@@ -184,7 +184,7 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -
     position = (dtype is INDEX or dtype is bool_) and op not in _NO_POSITIONS
     kinds = _KINDS.get(op, 0) if op != "vload" or len(args) == 1 else PARTIAL
     if args:
-        names = buffers = _NO_NAMES
+        names, buffers = args[0].names, args[0].buffers
         for a in args:
             kinds |= a.kinds
             if not a.is_position:

@@ -143,10 +143,11 @@ class NestBody:
     def placed(self, *exprs: Expr | None) -> Scope:
         """The outermost scope in which all names of the expressions are defined."""
         deepest = self.root
-        for n in postorder(*(e for e in exprs if e is not None)):
-            scope = self.where.get(n.attr) if n.op in ("var", "load") else None
-            if scope is not None and scope.depth > deepest.depth:
-                deepest = scope
+        for e in exprs:
+            for name in () if e is None else (*e.names, *e.buffers):
+                scope = self.where.get(name)
+                if scope is not None and scope.depth > deepest.depth:
+                    deepest = scope
         return deepest
 
     # ---- statements

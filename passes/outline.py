@@ -27,7 +27,7 @@ Where a loop stands for two, and its iterations ask for quotient and remainder a
 from __future__ import annotations
 
 from ..ir.dtypes import INDEX
-from ..ir.expr import ONE, ZERO, Expr, ceildiv, floordiv, maximum, minimum, mod, product, size, var
+from ..ir.expr import FALSE, ONE, ZERO, Expr, ceildiv, floordiv, maximum, minimum, mod, product, size, var
 from ..ir.positions import Known, is_natural, is_position, of_loop, of_value
 from ..ir.program import (
     Array,
@@ -91,17 +91,22 @@ def _statement(s: Stmt, f: Function, names: Names, pieces: list[Function], value
     match s:
         case For(pragma="parallel") if s.serial_if is not None and _short(s.body):
             loop = replace(s, serial_if=None)
-            return (If(s.serial_if, (replace(loop, pragma=""),), (loop,)),)
+            return _either(s.serial_if, (replace(loop, pragma=""),), loop)
         case For(pragma="parallel") if s.serial_if is not None and (piece := _piece(s, f, names, values, known)) is not None:
             function, alone, team = piece
             pieces.append(function)
-            return (If(s.serial_if, alone, (team,)),)
+            return _either(s.serial_if, alone, team)
         case For() | While():
             return (with_body(s, _block(s.body, f, names, pieces, values, known)),)
         case If():
             return (If(s.condition, _block(s.body, f, names, pieces, values, known), _block(s.orelse, f, names, pieces, values, known)),)
         case _:
             return (s,)
+
+
+def _either(condition: Expr, alone: Block, team: For) -> Block:
+    """As one thread runs it under the condition, which under those around may never hold, else as a team does."""
+    return (team,) if condition is FALSE else (If(condition, alone, (team,)),)
 
 
 def _short(block: Block) -> bool:
@@ -115,25 +120,27 @@ def _short(block: Block) -> bool:
 
 def _piece(loop: For, f: Function, names: Names, values: dict[str, Expr], known: dict[str, Known]) -> tuple[Function, Block, For] | None:
     """Some iterations as a function, the loop as one thread runs it and as a team does; None where the function would need more than pointers, sizes and values."""
-    if any(isinstance(s, (Fail, Region, Scratch, Call)) for s in statements(loop.body)):
+    within = list(statements(loop.body))
+    if any(isinstance(s, (Fail, Region, Scratch, Call)) for s in within):
         return None
     outer, inner = "", loop
-    roots = [e for s in statements(loop.body) for e in expressions(s)]
+    roots = [e for s in within for e in expressions(s)]
     extents = _extents(loop, roots, values, known)
     if extents is not None:
         outer, part = (names.fresh(f"{loop.var}_{k}") for k in range(2))
         known.update(dict.fromkeys((outer, part), Known(position=True, natural=True)))
         positions = dict(zip(_parts(loop, extents[1]), (var(outer), var(part)), strict=True))
         inner = For(part, ZERO, extents[1], map_expressions(loop.body, substitution(positions)))
-        roots = [e for s in statements(inner.body) for e in expressions(s)]
+        within = list(statements(inner.body))
+        roots = [e for s in within for e in expressions(s)]
     first, stop = names.fresh("begin"), names.fresh("end")
     known[first], known[stop] = known[inner.var], Known(position=is_position(inner.stop, lambda v: known.get(v.attr, Known())))
     body: Block = (For(inner.var, var(first), var(stop), inner.body, inner.step),)
-    within = list(statements(body))
-    own = {s.var if isinstance(s, For) else s.name for s in within if isinstance(s, (For, Define, Array))}
+    own = {inner.var, *(s.var if isinstance(s, For) else s.name for s in within if isinstance(s, (For, Define, Array)))}
     pointers = {p.name: p for p in f.params if p.pointer}
-    nodes = postorder(*expressions(body[0]), *roots)
-    buffers = {b for n in nodes for b in (*n.buffers, *((n.attr,) if n.op == "to_line" else ()))}.union(*map(named, within))
+    roots = [*expressions(body[0]), *roots]
+    nodes = postorder(*roots)
+    buffers = {n.attr for n in nodes if n.op == "to_line"}.union(*[e.buffers for e in roots], *map(named, within))
     if not buffers - own <= pointers.keys() or any(isinstance(s, Assign) and s.name not in own for s in within):
         return None
     taken = {n.attr: n.dtype for n in nodes if n.op == "var" and n.attr not in own}

@@ -18,7 +18,7 @@ from ..ir.program import Block, Define, For, If, Program, Region, Stmt, While, m
 from ..ir.record import replace
 from ..ir.simplify import assuming, prove_le, simplify
 from ..ir.target import Options, Target
-from ..ir.walks import substitute
+from ..ir.walks import leaves, substitute
 from .whole_vectors import whole_vectors
 
 ONE_TRIP = ("", "unroll")  # loops that may become their body: one that is divided among threads has a meaning beyond its trips
@@ -67,8 +67,8 @@ def _range(e: Expr, known: Known) -> Range:
 
 
 def _is_fixed(e: Expr, known: Known) -> bool:
-    """Built of sizes, loop variables and lets of such: the same wherever it stands."""
-    return not e.buffers and e.names <= known.ranges.keys()
+    """Built of sizes, loop variables, lets of such and where memory begins: the same wherever it stands."""
+    return not e.buffers and e.names - {n.attr for n in leaves(e, "to_line")} <= known.ranges.keys()
 
 
 def _statement(s: Stmt, known: Known) -> Block:

@@ -44,6 +44,12 @@ def test_iterations_are_a_range() -> None:
     assert alone[:begin] + alone[begin + 2 :] == team[:begin] + team[begin + 2 :]
 
 
+def test_what_one_thread_never_does_is_not_written() -> None:
+    """Where the sizes under which there is a loop are worth a team, nobody asks."""
+    source = luminal.compile("softmax", target="x86-64-v3").source  # its passes side by side are for many rows from memory
+    assert "#pragma omp parallel" in source and not re.search(r"if \((0|false)\)", source)
+
+
 def test_two_loops_divide_nothing() -> None:
     """What stands for two loops is two, for one thread and for the part that each of a team has of them."""
     source = emitted("Q")

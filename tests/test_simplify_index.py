@@ -57,6 +57,22 @@ def test_a_guard_that_the_loops_imply_goes() -> None:
     )
 
 
+def test_where_lines_begin_is_a_position_like_others() -> None:
+    """As many elements as there are before a line are no more than all."""
+    simplified(
+        """
+        let h: i64 = min(M, to_line(y) % 16)
+        for i in 0 .. M - max(0, (M - h) // 8) * 8 - h:
+          y[h + i] = x[h + i]
+        """,
+        """
+        let h: i64 = min(to_line(y) % 16, M)
+        for i in 0 .. (M - h) // 8 * -8 + M - h:
+          y[h + i] = x[h + i]
+        """,
+    )
+
+
 def test_a_guard_that_they_do_not_imply_stays() -> None:
     text = """
         for i in 0 .. (M + 7) // 8:
