@@ -12,7 +12,7 @@
 
 By its columns alone such a sum is shared unevenly where they are few, and each thread jumps from row to row; piece by piece a thread reads whole rows, memory from one end to the other.
 
-It is done to kernels that `join_columns` would call *by columns* and leaves alone: one reduction, into scalars, over the rows of a matrix, or of a part of it.  It pays where a row of sums stays in the first cache and is
+It is done to kernels that `join_columns` would call *by columns* and leaves alone: one reduction, into scalars, over the rows of a matrix, or of a part of it.  It pays where a row of sums stays in the second cache and is
 some vectors long, the matrix does not fit in the second, and there are some pieces; the sizes decide at run time.  L = 64·ceil(M / 4096): up to 64 pieces, which are added up in their order, so the bits are the same for any
 number of threads; --strict forbids it for float sums and products.
 """
@@ -33,6 +33,9 @@ from .join_columns import CHUNK, LEAST, Member, by_columns, combined, either, ow
 from .rows import around, rows_of
 
 PIECES = 64  # enough to be shared evenly by as many threads as read memory at its full speed
+# Of the second cache the part that a row of sums may take.  (Zen 4, 1 MiB, two threads, against tiles of columns, of which the last leaves one thread alone: 4096 × 4100 floats 2.1, 4100 × 5000 1.7, 4096 × 8192 1.3, 3000 × 30000
+# 1.4 times as fast, 1000 × 6000, which the last cache holds, 0.95.)
+SUMS = 8
 NARROW = 256  # bytes of a row of which the beginning and the end are not most of the work (300000 × 13 floats: 1.2 times as long in pieces)
 
 
@@ -85,13 +88,13 @@ def _step(e: Expr, axis: str) -> int | None:
 
 
 def _fits(m: Member, target: Target) -> Expr:
-    """The condition under which a row of sums stays in the first cache, what is read does not fit in the second, and there are pieces enough."""
+    """The condition under which a row of sums stays in the second cache, what is read does not fit in the second, and there are pieces enough."""
     assert m.sum is not None
     row = product(tuple(x.stop for x in m.kept))
     sums = sum(s.value.dtype.bytes for s in m.sum.body if isinstance(s, Store))
     read = min(m.rows.buffers[name].dtype.bytes for name in _matrices(m))
     enough = both(const(CHUNK * LEAST).le(m.axis.stop), const(NARROW // read).le(row))
-    return both(enough, (row * sums).le(const(target.l1 // 2)), const(target.l2).le(m.axis.stop * row * read)) or TRUE
+    return both(enough, (row * sums).le(const(target.l2 // SUMS)), const(target.l2).le(m.axis.stop * row * read)) or TRUE
 
 
 def _split(m: Member, fits: Expr, others: Sequence[str]) -> tuple[list[Kernel], list[Buffer]]:

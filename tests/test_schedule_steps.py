@@ -311,6 +311,7 @@ REFUSED = {
     "stream what is always small": ("softmax_short", "stream_store Y least=100000", "never has"),
     "prefetch near what is not read": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch Y j.0 j.0 near=64", "reads no consecutive elements"),
     "prefetch what is always small": ("softmax_short", "split j 4 tail=cut\nvectorize j.1\nprefetch X j.0 i least=100000", "never has"),
+    "prefetch of rows that are only known inside": ("chosen_rows", "split j 4 tail=cut\nvectorize j.1\nprefetch X j.0 j.0 trips=4", "only known inside `j.0`"),
     "prefetch in places of what lies elsewhere": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 q.0 places=4 near=64", "from its begin"),
     "prefetch shared with a loop before": ("softmax", f"{HALVES}\nprefetch X j.0 i places=4 then=q.0", "no loop `q.0` behind"),
     "prefetch shared with a shorter loop": (

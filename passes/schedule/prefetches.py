@@ -138,6 +138,8 @@ def prefetch(
         return asking(kernel, axis, hints, enough)
     if read is None:
         raise StepError(f"prefetch: `{block.axis}` reads no consecutive elements of `{buffer}`")
+    if not read.names.isdisjoint(s.name for s in statements(loop.body) if isinstance(s, Let)):
+        raise StepError(f"prefetch: where `{buffer}` is read is only known inside `{axis}`")
     lanes = constant_extent(block) or 0
     before: Block = ()
     if bytes:
