@@ -9,6 +9,7 @@ from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 from luminal.ir.kernel import Kernel, Loop
 from luminal.passes.schedule import Facts, replay, unique
+from luminal.passes.schedule.tree import bound_names
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 
@@ -31,6 +32,17 @@ def test_each_nest_has_loops_of_its_own() -> None:
     assert any("turned over in registers" in n for n in kernel.notes), kernel.notes
     assert sum(line.startswith("fission") for line in kernel.schedule) == 2
     assert all(line.split()[1].count("_") for line in kernel.schedule if line.startswith("parallel")), kernel.schedule
+    assert replay(unique(before), facts, kernel.schedule).body == kernel.body
+
+
+def test_nests_that_are_turned_over_share_no_names() -> None:
+    """Each is scheduled by itself, and so named that the steps of all are those of the whole kernel: what begins before a line is a nest more."""
+    text = """(composite halves ((B{u8}[N K 18]<2 1 0>) -> (Y{i32}[N K 32]))
+      (setf byte (slice B _ _ (2 18))) (return (- (cast i32 (concat (logand byte 15) (ash byte -4) :axis -1)) 8)))"""
+    before, kernel, facts = scheduled(text)
+    names = bound_names(kernel.body)
+    assert len(set(names)) == len(names)
+    assert sum(line.startswith("align") for line in kernel.schedule) == 4, kernel.schedule
     assert replay(unique(before), facts, kernel.schedule).body == kernel.body
 
 

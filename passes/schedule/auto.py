@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...ir.expr import FALSE, ONE, TRUE, Expr, both
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both
 from ...ir.instructions import TILES
-from ...ir.kernel import Kernel, Let, Loop, Stmt
+from ...ir.kernel import Kernel, Let, Loop, Stmt, map_block
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.target import Options, Target
@@ -15,7 +15,7 @@ from .cost import FEWEST_ON_TILES
 from .in_place import stays_in_place
 from .plan import Plan
 from .roles import shape
-from .tree import Facts, StepError, reads
+from .tree import Facts, StepError, bound_names, reads
 
 
 def automatic(
@@ -94,21 +94,20 @@ def _sharing(kernel: Kernel, facts: Facts, target: Target, options: Options) -> 
 
 
 def _one_by_one(kernel: Kernel, facts: Facts, target: Target, options: Options) -> Kernel:
-    """Parallel loops that stand one after the other, scheduled as kernels of their own."""
+    """Parallel loops that stand one after the other, scheduled as kernels of their own, none of which gives a name that another has: the steps can be replayed on all of them."""
     nests = [s for s in kernel.body if not isinstance(s, Let)]
     if len(nests) < 2 or not all(isinstance(s, Loop) and s.kind == "parallel" for s in nests):
         return automatic(kernel, facts, target, options, branch=True)
-    body: list[Stmt] = []
-    before: list[Stmt] = []
+    body: list[Stmt] = list(kernel.body)
     steps, notes = list(kernel.schedule), list(kernel.notes)
-    for s in kernel.body:
-        if isinstance(s, Let):
-            before.append(s)
-            body.append(s)
-            continue
+    for s in nests:
+        place = next(k for k, t in enumerate(body) if t is s)
+        before = tuple(t for t in body[:place] if isinstance(t, Let))
+        others = set(bound_names((*body[:place], *body[place + 1 :]))) - set(bound_names((*before, s)))
+        taken = tuple(Let(name, ZERO) for name in sorted(others))
         elsewhere = frozenset(n.attr for t in nests if t is not s for n in reads((t,)))
-        alone = automatic(replace(kernel, body=(*before, s), schedule=(), notes=()), facts, target, options, elsewhere, branch=True)
-        body += [t for t in alone.body if t not in before]
+        alone = automatic(replace(kernel, body=(*before, *taken, s), schedule=(), notes=()), facts, target, options, elsewhere, branch=True)
+        body[place : place + 1] = map_block(alone.body, lambda t, gone={*before, *taken}: () if isinstance(t, Let) and t in gone else None)
         steps += alone.schedule
         notes += alone.notes
     return replace(kernel, body=tuple(body), schedule=tuple(steps), notes=tuple(notes))
