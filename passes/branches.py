@@ -82,6 +82,3 @@ class _Stamps:
                     places.update((replace(r, after=min(r.after, self.first), index=new.args), None) for r in self.found.loads[n])
             done[n] = new
         return done[e]
-
-
-__all__ = ["Before", "in_both_branches"]

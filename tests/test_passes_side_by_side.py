@@ -144,6 +144,18 @@ def test_vectors_of_the_same_length_become_one_behind_what_they_read() -> None:
     assert {n.attr for n in reads(then.body) if then.axis in n.names} == now
 
 
+def test_what_some_lanes_read_is_read_where_it_was() -> None:
+    """There need be nothing at the positions of the others."""
+    text = show(kernels("softmax")).replace("m[] max= X[i, p]", "m[] max= where(1 <= p, X[i, p - 1], 0.0:f32)")
+    apart, together = (scheduled(kernels(text), script) for script in (SOFTMAX, f"{SOFTMAX}\npipeline i.1 p.0 q.0 j.0"))
+    one = next(s for s in statements(together.kernels[0].body) if isinstance(s, Loop) and s.axis == "p.0")
+    first, then = (s for s in one.body if isinstance(s, Loop))
+    assert [n.attr for n in reads(first.body)] == ["q.table", "X"]
+    assert any(n.attr == "X" for n in reads(then.body))
+    for rows, columns in ((0, 3), (1, 1), (3, 9), (4, 16)):
+        assert results(apart, rows, columns)["Y"].tobytes() == results(together, rows, columns)["Y"].tobytes()
+
+
 IN_PLACE = """kernels scaled v1
 size M
 size N max 16

@@ -45,10 +45,10 @@ def aligned(plan: Plan, axis: str) -> str | None:
 
 def chooses(loop: Loop) -> bool:
     """Whether some loads of the loop are performed in some iterations only: such lanes are not the first ones."""
-    return any(not _loads(e, always=False) <= _loads(e, always=True) for s in statements(loop.body) for e in expressions(s))
+    return any(not performed(e, always=False) <= performed(e, always=True) for s in statements(loop.body) for e in expressions(s))
 
 
-def _loads(e: Expr, always: bool) -> set[Expr]:
+def performed(e: Expr, always: bool) -> set[Expr]:
     """The loads of an expression; `always`: those that are performed whatever its `where`s choose."""
     if not e.buffers:
         return set()
