@@ -76,7 +76,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m luminal.bench", description="every workload beside its peers")
     parser.add_argument("--only", action="append", default=[], metavar="WORD", help="workloads whose name or family holds this word")
     parser.add_argument("--table", default=str(TABLE), metavar="FILE", help="another table of workloads")
-    parser.add_argument("--peers", default="numpy,torch", help="numpy, torch, inductor, flex; or none")
+    parser.add_argument("--peers", default="numpy,torch", help="numpy, torch, inductor, flex, tinygrad; or none")
     parser.add_argument("--blocks", type=int, default=3)
     parser.add_argument("--patience", type=float, default=10.0, metavar="SECONDS", help="for how long a row whose blocks are uneven has more of them")
     parser.add_argument("--runs", type=int, default=10)

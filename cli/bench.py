@@ -33,7 +33,7 @@ Binding = tuple[dict[str, int], dict[str, Any]]  # sizes, and scalar ports
     default="numpy,torch",
     show_default=True,
     metavar="NAME,...",
-    help="numpy, torch, inductor (torch.compile), flex (its flex_attention); or none.",
+    help="numpy, torch, inductor (torch.compile), flex (its flex_attention), tinygrad; or none.",
 )
 @click.option("-r", "--runtime", default="clang", metavar="NAME|DIR", help="clang, an installed one, or a folder.")
 @click.option("--target", metavar="NAME", help="Which machine of the runtime; default: this one.")

@@ -6,8 +6,10 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from time import sleep
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -86,6 +88,40 @@ def test_a_peer_that_is_not_there_is_a_line(capsys: pytest.CaptureFixture[str], 
 
 
 @needs_cc
+def test_kernels_of_tinygrad_are_searched_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in of its interface: the search of a real one takes a minute."""
+    settings: list[dict[str, int]] = []
+
+    class Tensor:
+        def __init__(self, array: Any, device: str = "CPU") -> None:
+            self.array = array
+
+        def __matmul__(self, other: Tensor) -> Tensor:
+            return Tensor(self.array @ other.array)
+
+        def realize(self) -> Tensor:
+            return self
+
+        def numpy(self) -> Any:
+            return self.array
+
+    def context(**of: int) -> AbstractContextManager[None]:
+        settings.append(of)
+        return nullcontext()
+
+    device = {"CPU": SimpleNamespace(synchronize=lambda: None)}
+    library = {"tinygrad": SimpleNamespace(Tensor=Tensor, TinyJit=lambda f: f, Device=device), "tinygrad.helpers": SimpleNamespace(Context=context)}
+    monkeypatch.setattr(peers, "find_spec", lambda name: name)
+    monkeypatch.setattr(peers, "import_module", library.__getitem__)
+    status, out, _ = run(capsys, "matmul", "--sizes", "batch=2,M=5,N=4,K=3", "--peers", "tinygrad", "--json", *QUICK)
+    assert status == 0 and json.loads(out)["results"][0]["best_peer"] == "tinygrad" and settings[0]["BEAM"] == 4
+    status, out, _ = run(
+        capsys, "relu", "--sizes", "batch=9", "--peers", "tinygrad", "--json", *QUICK
+    )  # it is asked for what stands in its table alone
+    assert status == 0 and json.loads(out)["results"][0]["best_peer"] is None
+
+
+@needs_cc
 def test_what_is_wrong_is_not_timed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(subject: Any, sizes: dict[str, int], **_: Any) -> Result:
         return Result("relu", "clang", sizes, "mismatch", "Y[0] is 1, not 2")
@@ -110,7 +146,7 @@ def test_a_peer_that_computes_something_else_is_not_timed(capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["gemm", "--peers", "numpi"], "no such peer; there are numpy, torch, inductor, flex, or none"),
+        (["gemm", "--peers", "numpi"], "no such peer; there are numpy, torch, inductor, flex, tinygrad, or none"),
         (["gemm", "--sizes", "M=4,N=4"], "--sizes: gemm also needs K"),
         (["gemm", "--sizes", "M=4,N=4,K=4,Q=1"], "--sizes: gemm has no size or scalar Q"),
         (["gemm", "--sizes", "M=x"], "--sizes: M=x: expected a number"),

@@ -85,4 +85,9 @@ FLEX: dict[str, tuple[str, ...]] = {
     "softcap_attention": ("bent = lambda s, b, h, i, j: cap * torch.tanh(s / cap); flex_attention(Q[None], K[None], V[None], score_mod=bent)[0]",),
 }
 
-FORMS = {"numpy": NUMPY, "torch": TORCH, "flex": FLEX}
+TINYGRAD: dict[str, tuple[str, ...]] = {
+    "matmul": ("product = searched(lambda a, b: a @ b); product(A, B); product(A, B)",),
+    "softmax": ("softmax = searched(lambda x: x.softmax(-1)); softmax(X); softmax(X)",),
+}
+
+FORMS = {"numpy": NUMPY, "torch": TORCH, "flex": FLEX, "tinygrad": TINYGRAD}

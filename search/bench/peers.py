@@ -1,6 +1,6 @@
 """Peers: other implementations of a composite, found by its name (`forms`) or made from its graph (`translate`), as calls over arrays of their own.
 
-A peer is a family (`numpy`, `torch`, `inductor`, and `flex`, torch's flex_attention through its compiler); a family that is not installed, or that has no call for something, is a line of the report and no error.
+A peer is a family (`numpy`, `torch`, `inductor`, `flex`, torch's flex_attention through its compiler, and `tinygrad`, whose kernels are searched for); a family that is not installed, or that has no call for something, is a line of the report and no error.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from .dialect import NUMPY, REFUSALS, TORCH, Dialect
 from .forms import FORMS
 from .translate import Translation, Untranslatable, translate
 
-FAMILIES = ("numpy", "torch", "inductor", "flex")
-NEEDS = {"numpy": "numpy", "torch": "torch", "inductor": "torch", "flex": "torch"}
+FAMILIES = ("numpy", "torch", "inductor", "flex", "tinygrad")
+NEEDS = {"numpy": "numpy", "torch": "torch", "inductor": "torch", "flex": "torch", "tinygrad": "tinygrad"}
+FORMS_ALONE = ("flex", "tinygrad")  # nothing is made for them from a graph
 
 
 @dataclass
@@ -75,12 +76,9 @@ def candidates(family: str, work: Work) -> Found:
     if not installed(family):
         return Found([], [f"{family}: not installed (pip install {NEEDS[family]})"])
     texts = (*work.forms.get(family, ()), *FORMS.get(family, {}).get(work.name, ()))
-    if family == "flex" and not texts:
+    if family in FORMS_ALONE and not texts:
         return Found([], [])
-    if family == "numpy":
-        library: _Library = _Numpy(work.threads)
-    else:
-        library = _Flex(work.threads) if family == "flex" else _Torch(work.threads)
+    library = {"numpy": _Numpy, "flex": _Flex, "tinygrad": _Tinygrad}.get(family, _Torch)(work.threads)
     unknown = [p.dtype.name for p in work.graph.ports if p.dtype.name not in library.dialect.dtypes]
     if unknown:
         return Found([], [f"{family}: no arrays of {unknown[0]}"])
@@ -89,8 +87,8 @@ def candidates(family: str, work: Work) -> Found:
         return Found([direct], notes)
     refused: list[str] = []
     peers = [p for p in (_named(library, text, work, refused) for text in texts) if p is not None]
-    if family == "flex":  # there is no other form of it
-        return Found(peers, [] if peers else [f"flex_attention: {why}" for why in refused[:1]])
+    if family in FORMS_ALONE:
+        return Found(peers, [] if peers else [f"{library.name}: {why}" for why in refused[:1]])
     try:
         peers.append(
             _compiled(library, work) if family == "inductor" else _translated(library, work, "numpy" if family == "numpy" else "torch (eager)")
@@ -185,6 +183,42 @@ class _Flex(_Torch):
             "flex_attention": self.module.compile(flex.flex_attention, dynamic=False),
             "create_block_mask": flex.create_block_mask,
         }
+
+
+class _Tinygrad(_Library):
+    """tinygrad's kernels of its CPU device, the best that its beam search of width 4 finds: it compiles and times some hundred for each, which takes minutes.
+
+    It needs a `clang` on the path, or in CC.  Results are its own buffers, the same in each call.
+    """
+
+    dialect = NUMPY
+    name = "tinygrad"
+
+    def __init__(self, threads: int) -> None:
+        self.module = import_module("tinygrad")
+        self.settings = {"BEAM": 4, "NUM_CPU_THREADS": threads}
+
+    def names(self) -> dict[str, Any]:
+        return {"searched": self.searched}
+
+    def searched(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function` captured, searched for in the first calls, and waited for."""
+        jit = self.module.TinyJit(lambda *tensors: function(*tensors).realize())
+        helpers = import_module("tinygrad.helpers")
+
+        def call(*tensors: Any) -> Any:
+            with helpers.Context(**self.settings):
+                result = jit(*tensors)
+                self.module.Device["CPU"].synchronize()
+            return result
+
+        return call
+
+    def to_library(self, array: Any) -> Any:
+        return self.module.Tensor(array, device="CPU").realize()
+
+    def from_library(self, array: Any) -> Any:
+        return array.numpy()
 
 
 # ---- kinds of peers
