@@ -45,7 +45,14 @@ def in_chunks(plan: Plan, row: str, column: Loop, deep: Loop, factors: list[int]
         for x in all_loops(plan.loop(f"{row}.1.0").body):
             if x.kind == "reduce" and not plan.tried("prefetch_chunk", matrices[0], x.axis, f"{row}.1.0", f"{deep.axis}.0"):
                 plan.tried(
-                    "prefetch_chunk", matrices[0], x.axis, f"{row}.1.0", f"{deep.axis}.0", chunks=cost.FAR_CHUNKS, cache=2, least=cost.FAR_LEAST
+                    "prefetch_chunk",
+                    matrices[0],
+                    x.axis,
+                    f"{row}.1.0",
+                    f"{deep.axis}.0",
+                    chunks=cost.FAR_CHUNKS,
+                    cache=2,
+                    least=cost.far_least(plan.target),
                 )
                 plan.note(f"while one chunk of `{matrices[0]}` is worked on, `{x.axis}` asks for the next")
     except StepError as e:
