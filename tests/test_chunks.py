@@ -49,6 +49,15 @@ def test_what_the_last_cache_does_not_hold_is_asked_for_further_ahead() -> None:
         assert all(f"least={l3 // 4}" in line for line in far)
 
 
+@pytest.mark.parametrize(("l1", "columns", "rows"), [(48 << 10, 128, 32), (32 << 10, 128, 16), (32 << 10, 64, 32), (32 << 10, 0, 32)])
+def test_two_chunks_are_in_the_first_cache(l1: int, columns: int, rows: int) -> None:
+    """The one that is read and the next, beside what they are weighted with."""
+    text = GROUPED.replace(" A ", " 8 ").replace(" E]", f" {columns}]" if columns else " E]")
+    steps = planned(text, replace(WIDE, l1=l1)).schedule
+    deep = next(line for line in steps if line.startswith("prefetch_chunk V ")).split()[-1].split(".")[0]
+    assert f"split {deep} {rows}" in steps
+
+
 def test_strips_of_columns_go_by_a_chunk_before_the_next_is_read() -> None:
     """One tile of rows and two strips: the loop over chunks stands around both, and each asks for its part of the next chunk."""
     kernel = planned(GROUPED.replace(" A ", " 4 ").replace(" E]", " 128]"))

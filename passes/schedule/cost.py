@@ -108,6 +108,7 @@ NEXT_ROW = 4  # of the second cache the part that a row may take which is asked 
 MATRIX_AHEAD = 32  # rows of a matrix that are asked for ahead of a register tile: of tiles of 64 floats, which read half of a row of 128 each, as many bytes as `NEAR` (from memory 16 rows take 1.15 to 1.2 × as long, 64 as long as 32; from the second cache 16 rows 0.98)
 CHUNK_ROWS = 8  # rows of results for which a matrix is read in chunks: some register tiles, and as many as a block of few rows has
 CHUNK = 32  # rows of such a chunk: two of 128 floats are in the first cache (eight queries, two threads, against tile by tile: 64 floats 1.14 to 1.18, 128 floats 1.06 to 1.17 times as fast; with 64 rows these 0.99 to 1.08)
+CHUNK_PART = 3 / 4  # of the first cache that two chunks may take, the one that is read and the next
 POINTERS = 8  # rows that are read side by side: their addresses, and those of what is asked for, are in registers (16 of them: 1.15 × the time, from the second cache)
 NEAR = 8192  # bytes ahead that is asked for of what a loop reads once, from one end to the other, in pieces: as much as a core needs on its way for 60 GB/s (with 4096 0.85 of it); twice that leaves the first cache too soon
 # Bytes ahead that are asked for into the second cache beside, and chunks of `CHUNK` rows, where a buffer comes from memory (`far_least`): that answers later than the last cache, and the first cache has few lines on
@@ -250,6 +251,13 @@ def far_least(target: Target) -> int:
     queries 64 floats deep 0.91, four 128 deep 0.57, one 0.63 of the time without; 16.8 MB 0.97, 1.01 and 1.0; Golden Cove, 105 MiB, buffers of 16 MB 1.06.)
     """
     return target.l3 // FAR_PART
+
+
+def chunk(target: Target, row: int) -> int:
+    """Rows of a chunk of so many bytes each: half as many where two chunks are as large as the first cache.  (Zen 4, 32 KiB, two threads, four queries 128 floats deep, 67 MB of memory in a calm hour 0.90 to 0.97 of the time, in the second
+    cache 1.0; eight queries 64 deep by 16 rows 1.03.)
+    """
+    return CHUNK if 2 * CHUNK * row <= target.l1 * CHUNK_PART else CHUNK // 2
 
 
 def first_lanes(target: Target) -> bool:
