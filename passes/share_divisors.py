@@ -8,6 +8,12 @@ With r = 1 / y rounded, q = x r rounded and the exact rest q y - x, the sum q - 
 floating-point division when the divisor is known in advance, 2004): three operations that do not wait for the machine's divider.  That holds where no number overflows and the quotient is none of the denormal ones:
 of y the range above sees to it (NaN says that it is left to the divider, and so are negative numbers, whose quotients of 0 would get the wrong sign), of x / y the instruction does, vector by vector.
 
+A product that is divided by a literal is multiplied by less, where one factor is made of sizes, so that its quotient is no denormal number: two results are rounded either way.
+
+    let t: f32 = rsqrt(f32(D))                        let t: f32 = rsqrt(f32(D))
+    for j in 0 .. N:                                  for j in 0 .. N:
+      Y[j] = X[j] * broadcast.16(t) / 50.0      →       Y[j] = X[j] * broadcast.16(t / 50.0)
+
 Only where the target has the instruction (`ir/instructions.py`), for divisors that are not loaded (no pass moves a load out of a loop) and do not change in the loop just around; `hoist` then computes the
 reciprocal before it.  The divisor may be a literal, unless it is a power of two, of which a C compiler makes a product.
 """
@@ -15,6 +21,8 @@ reciprocal before it.  The divisor may be a literal, unless it is a power of two
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Mapping
 
 from ..ir.dtypes import f32, f64
 from ..ir.expr import QUOTIENTS, Expr, both, broadcast, call, const, make, where
@@ -42,6 +50,8 @@ from ..ir.record import replace
 from ..ir.target import Options, Target
 from ..ir.walks import rewrite
 
+Values = Mapping[str, Expr]
+
 RANGES = {
     f32: (2.0**-60, 2.0**60),
     f64: (2.0**-800, 2.0**800),
@@ -52,9 +62,19 @@ def share_divisors(program: Program, target: Target, options: Options) -> Progra
     """See the head of this file."""
     if QUOTIENT.name not in target.instructions:
         return program
-    return replace(
-        program, functions=tuple(replace(f, body=_block(f.body, None, target.vector_bytes)) if _divides(f) else f for f in program.functions)
-    )
+    return replace(program, functions=tuple(_function(f, target.vector_bytes) if _divides(f) else f for f in program.functions))
+
+
+def _function(f: Function, width: int) -> Function:
+    return replace(f, body=_block(f.body, None, width, _values(f)))
+
+
+def _values(f: Function) -> Values:
+    """What names stand for that have one value."""
+    defined = [s for s in statements(f.body) if isinstance(s, Define)]
+    twice = {name for name, times in Counter(s.name for s in defined).items() if times > 1}
+    twice |= {s.name for s in statements(f.body) if isinstance(s, Assign)}
+    return {s.name: s.value for s in defined if s.value is not None and s.name not in twice}
 
 
 def _divides(f: Function) -> bool:
@@ -62,23 +82,23 @@ def _divides(f: Function) -> bool:
     return bool(kinds_in(f.body) & QUOTIENTS)
 
 
-def _block(block: Block, changing: frozenset[str] | None, width: int) -> Block:
+def _block(block: Block, changing: frozenset[str] | None, width: int, values: Values) -> Block:
     """`changing`: the names that have another value in another iteration of the loop just around; None outside of loops."""
-    return tuple(_statement(s, changing, width) for s in block)
+    return tuple(_statement(s, changing, width, values) for s in block)
 
 
-def _statement(s: Stmt, changing: frozenset[str] | None, width: int) -> Stmt:
+def _statement(s: Stmt, changing: frozenset[str] | None, width: int, values: Values) -> Stmt:
     match s:
         case For() | While() if not kinds_in(s.body) & QUOTIENTS:
             return s
         case For() | While():
-            return with_body(s, _block(s.body, changed_in(s), width))
+            return with_body(s, _block(s.body, changed_in(s), width, values))
         case Region():
-            return with_body(s, _block(s.body, changing, width))
+            return with_body(s, _block(s.body, changing, width, values))
         case If():
-            return If(s.condition, _block(s.body, changing, width), _block(s.orelse, changing, width))
+            return If(s.condition, _block(s.body, changing, width, values), _block(s.orelse, changing, width, values))
         case Define() | Assign() | StoreTo() if changing is not None:
-            return with_expressions(s, lambda e: rewrite(e, lambda n: _quotient(n, changing, width)) if e.kinds & QUOTIENTS else e)
+            return with_expressions(s, lambda e: rewrite(e, lambda n: _quotient(n, changing, width, values)) if e.kinds & QUOTIENTS else e)
         case _:
             return s
 
@@ -89,14 +109,29 @@ def changed_in(loop: For | While) -> frozenset[str]:
     return frozenset(found | {loop.var} if isinstance(loop, For) else found)
 
 
-def _quotient(n: Expr, changing: frozenset[str], width: int) -> Expr | None:
+def _quotient(n: Expr, changing: frozenset[str], width: int, values: Values) -> Expr | None:
     if n.op != "div" or n.dtype.bytes != width or n.dtype.element not in RANGES or n.args[1].op != "broadcast":
         return None
     x, y = n.args[0], n.args[1].args[0]
     if y.buffers or not changing.isdisjoint(y.names):
         return None
+    if y.is_const and x.op == "mul":
+        for factor, other in (x.args, x.args[::-1]):
+            if factor.op == "broadcast" and changing.isdisjoint(factor.names) and not factor.buffers and _divisible(factor, y, values):
+                return call("mul", other, broadcast(call("div", factor.args[0], y), n.dtype.lanes))
     inverse = _inverse(y)
     return None if inverse is None else make("ins", n.dtype, (x, n.args[1], broadcast(inverse, n.dtype.lanes)), QUOTIENT.name)
+
+
+def _divisible(factor: Expr, y: Expr, values: Values) -> bool:
+    """Whether the quotient is a normal number, 0 or infinite: the factor is 0 or infinite or between 2^-64 and 2^64, as are integers, their roots, and what these are of in turn."""
+    if not 1 <= float(y.attr) <= RANGES[y.dtype][1]:
+        return False
+    while factor.op in ("broadcast", "sqrt", "rsqrt") or (factor.op == "var" and factor.attr in values):
+        factor = values[factor.attr] if factor.op == "var" else factor.args[0]
+    if factor.op == "const":
+        return factor.attr == 0 or 2.0**-64 <= abs(factor.attr) <= 2.0**64
+    return factor.op == "cast" and factor.args[0].dtype.element.is_integer
 
 
 def _inverse(y: Expr) -> Expr | None:

@@ -50,7 +50,7 @@ from . import ConfigKey, Description
 from .spelling import parse
 
 FORMS = (
-    "vload", "load_first", "load_between", "gather", "vstore", "store_first", "stream", "broadcast", "ramp", "extract", "fold", "zip_low", "zip_high", "unzip", "pick", "select", "load_if",
+    "vload", "load_first", "load_between", "gather", "vstore", "store_first", "stream", "broadcast", "ramp", "extract", "fold", "zip_low", "zip_high", "unzip", "pick", "repeat", "select", "load_if",
     "gather_if", "mask",
     "cast_saturate", "cast_small", "cast_to_bool",
 )  # fmt: skip

@@ -183,6 +183,14 @@ class Expressions:
         return Text(f"{text} != 0", 9) if x.mask else Text(text, POSTFIX)
 
     def _pick(self, e: Expr, args: list[Text]) -> Text:
+        narrow = e.args[0].dtype.lanes
+        if (
+            e.args[0] is e.args[1]
+            and e.dtype.lanes > narrow
+            and e.attr == tuple(k % narrow for k in range(e.dtype.lanes))
+            and "repeat" in self._spell
+        ):
+            return self._fill("repeat", (args[0],), e.dtype, e.args[0].dtype)
         return self._fill("pick", tuple(args), e.dtype, e.args[0].dtype, attr=", ".join(map(str, e.attr)))
 
     def _fold(self, e: Expr, args: list[Text]) -> Text:

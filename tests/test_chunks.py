@@ -11,7 +11,7 @@ from compilers import needs_cc
 from luminal.ir.evaluate import evaluate
 from luminal.ir.expr import const
 from luminal.ir.kernel import If, Kernel, Loop, Prefetch, Stmt, statements
-from luminal.ir.target import Options
+from luminal.ir.target import Options, Target
 from luminal.passes.cascade import cascade
 from luminal.passes.make_nests import make_nests
 from luminal.passes.schedule import schedule
@@ -25,10 +25,10 @@ GROUPED = """(composite grouped ((Q{f32}[G A D] K{f32}[G M D] V{f32}[G M E]) -> 
   (return (einsum "gaj,gje->gae" (softmax s :axis -1) V)))"""
 
 
-def planned(text: str) -> Kernel:
+def planned(text: str, target: Target = WIDE) -> Kernel:
     options = Options()
-    graph = cascade(simplify(composite(text), WIDE, options), WIDE, options)
-    return schedule(make_nests(graph, WIDE, options), WIDE, options).kernels[0]
+    graph = cascade(simplify(composite(text), target, options), target, options)
+    return schedule(make_nests(graph, target, options), target, options).kernels[0]
 
 
 def test_eight_rows_go_by_a_chunk_before_the_next_is_read() -> None:
@@ -38,6 +38,24 @@ def test_eight_rows_go_by_a_chunk_before_the_next_is_read() -> None:
     assert any(line.startswith("prefetch_chunk V ") for line in steps)
     for few in (4, 7):
         assert not any(line.startswith("prefetch_chunk") for line in planned(GROUPED.replace(" A ", f" {few} ").replace(" E]", " 64]")).schedule)
+
+
+def test_what_the_last_cache_does_not_hold_is_asked_for_further_ahead() -> None:
+    """How much that is, is a matter of the machine: a quarter of its last cache, for there are two such buffers, and others on the machine."""
+    for l3 in (8 << 20, 32 << 20):
+        steps = planned(GROUPED.replace(" A ", " 8 "), replace(WIDE, l3=l3)).schedule
+        far = [line for line in steps if "cache=2" in line]
+        assert any(line.startswith("prefetch K ") for line in far) and any(line.startswith("prefetch_chunk V ") for line in far)
+        assert all(f"least={l3 // 4}" in line for line in far)
+
+
+@pytest.mark.parametrize(("l1", "columns", "rows"), [(48 << 10, 128, 32), (32 << 10, 128, 16), (32 << 10, 64, 32), (32 << 10, 0, 32)])
+def test_two_chunks_are_in_the_first_cache(l1: int, columns: int, rows: int) -> None:
+    """The one that is read and the next, beside what they are weighted with."""
+    text = GROUPED.replace(" A ", " 8 ").replace(" E]", f" {columns}]" if columns else " E]")
+    steps = planned(text, replace(WIDE, l1=l1)).schedule
+    deep = next(line for line in steps if line.startswith("prefetch_chunk V ")).split()[-1].split(".")[0]
+    assert f"split {deep} {rows}" in steps
 
 
 def test_strips_of_columns_go_by_a_chunk_before_the_next_is_read() -> None:

@@ -148,6 +148,17 @@ def test_no_flag_behind_it_turns_joining_on_again(family):
     assert flags.index(level) < flags.index("-fno-slp-vectorize")
 
 
+@pytest.mark.parametrize(
+    ("family", "target", "vector", "tuned"),
+    [("gcc", "native", 64, True), ("gcc", "native", 32, False), ("gcc", "x86-64-v4", 64, False), ("clang", "native", 64, False)],
+)
+def test_gcc_does_not_load_again_for_each_row(family, target, vector, tuned):
+    """By the costs of a machine that it knows: those that it takes for an unknown one make loads free."""
+    runtime = find("clang")
+    found = runtime.flags(Compiler(("cc",), family, ""), runtime.target(target, {"OMP": False, "VECTOR": vector}, True))
+    assert ("-mtune=skylake-avx512" in found) == tuned
+
+
 def copies_program():
     """Two pieces of memory of the call's own, of one size: what is given back together is what the C library returns to the system."""
     step = lambda to, value: For("i", ZERO, N, (StoreTo(to, i, value),))  # noqa: E731

@@ -5,7 +5,7 @@ from __future__ import annotations
 import luminal
 import numpy as np
 import pytest
-from compilers import needs_cc
+from compilers import FAMILIES, needs_cc
 from luminal.ir.bounds import Known
 from luminal.ir.dtypes import f32
 from luminal.ir.expr import ZERO, call, const, floordiv, load, var
@@ -114,6 +114,18 @@ def test_queries_that_share_keys(dtype, vector, bound):
         q, k, v = (x.astype(dtype.replace("f", "float")) for x in drawn((g, a, d), (g, m, d), (g, m, e)))
         expected = attention(*(x.astype(np.float64) for x in (q, k, v)), lambda q, k: np.einsum("gad,gjd->gaj", q, k) / np.sqrt(q.shape[-1]))
         np.testing.assert_allclose(f(q, k, v), expected, rtol=0, atol=bound, err_msg=f"G={g} A={a} D={d} M={m} E={e}, seed {SEED}")
+
+
+@needs_cc
+@pytest.mark.parametrize("family", [f for f in ("clang", "gcc") if f in FAMILIES])
+def test_a_piece_is_loaded_repeated(family):
+    """By an instruction of the machine with gcc too, which else stores the piece and loads a vector from there."""
+    f = luminal.compile(GROUPED, dtype={"T": "f32"}, sizes={"A": 8, "D": 64}, config={"VECTOR": 64, "CC": FAMILIES[family]})
+    (helper,) = (part for part in f.source.split("\n\n") if " repeat_f32x4_f32x16(" in part.partition("\n")[0])
+    assert "__builtin_ia32_broadcastf32x4_512(" in helper
+    q, k, v = drawn((2, 8, 64), (2, 100, 64), (2, 100, 40))
+    expected = attention(*(x.astype(np.float64) for x in (q, k, v)), lambda q, k: np.einsum("gad,gjd->gaj", q, k) / 8)
+    np.testing.assert_allclose(f(q, k, v), expected, rtol=0, atol=8e-6)
 
 
 @needs_cc

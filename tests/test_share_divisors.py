@@ -54,6 +54,36 @@ def test_where_it_stands(text: str, settings: dict, shared: bool, divided: bool)
     assert (found[0] > 0, found[1] > 0) == (shared, divided)
 
 
+@pytest.mark.parametrize(
+    ("text", "divided"),
+    [
+        ("(composite scaled ((X{T}[M N]) -> (Y{T}[M N])) (return (/ (* X (rsqrt N)) 50)))", False),
+        ("(composite scaled ((X{T}[M N]) -> (Y{T}[M N])) (return (/ (* (sqrt (* M N)) X) 3)))", False),
+        ("(composite scaled ((X{T}[M N]) -> (Y{T}[M N])) (return (/ (* X 7) 3)))", False),
+        ("(composite scaled ((X{T}[M N]) -> (Y{T}[M N])) (return (/ (* X (rsqrt N)) 0.3)))", True),  # of what overflows before the division
+        (
+            "(composite scaled ((X{T}[M N] s{T}[M]) -> (Y{T}[M N])) (return (/ (* X (unsqueeze s :axis 1)) 50)))",
+            True,
+        ),  # a quotient that may be denormal
+        ("(composite scaled ((X{T}[M N]) -> (Y{T}[M N])) (return (/ (* X X) 50)))", True),
+    ],
+)
+def test_a_factor_made_of_sizes_is_divided_itself(text: str, divided: bool) -> None:
+    instructions, divisions = quotients(text)
+    assert divisions == 0 and (instructions > 0) == divided
+
+
+@needs_cc
+def test_the_factor_is_divided_before_the_product() -> None:
+    """Two roundings, at any number of elements, none at all included."""
+    f = luminal.compile("(composite scaled ((X{f32}[M N]) -> (Y{f32}[M N])) (return (/ (* X (rsqrt N)) 50)))", target="native")
+    x = np.random.default_rng(SEED).standard_normal((3, 1000)).astype(np.float32)
+    for n in (1, 15, 16, 17, 1000):
+        expected = x[:, :n].astype(np.float64) / np.sqrt(n) / 50
+        np.testing.assert_allclose(f(np.ascontiguousarray(x[:, :n])), expected, rtol=3 * 2.0**-24)
+    assert f(np.zeros((2, 0), np.float32)).shape == (2, 0)
+
+
 def test_the_reciprocal_is_computed_before_the_loop() -> None:
     (found,) = compilations(BY_SUM, Settings(runtime="clang", target=V4))
     for s in (s for f in found.program.functions for s in statements(f.body)):

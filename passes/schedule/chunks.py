@@ -32,10 +32,12 @@ def in_chunks(plan: Plan, row: str, column: Loop, deep: Loop, factors: list[int]
         return row
     if rows == together and columns is not None and columns <= factors[0]:
         return row
+    wide = columns or factors[0] * (2 if rows == together else 1)  # one tile of rows goes by chunks for the sake of its second strip
+    chunk = cost.chunk(plan.target, wide * plan.facts.buffers[matrices[0]].dtype.bytes)
     saved = plan.kernel
     try:
         plan.do("split", row, rows, tail="cut")
-        plan.do("split", deep.axis, cost.CHUNK)
+        plan.do("split", deep.axis, chunk)
         into = next(s.buffer for s in column.body if isinstance(s, Store) and s.index)
         if plan.tried("accumulate", f"{deep.axis}.0", outside=f"{row}.1", into=into):
             plan.do("accumulate", f"{deep.axis}.0", outside=f"{row}.1", space="private")
@@ -45,12 +47,19 @@ def in_chunks(plan: Plan, row: str, column: Loop, deep: Loop, factors: list[int]
         for x in all_loops(plan.loop(f"{row}.1.0").body):
             if x.kind == "reduce" and not plan.tried("prefetch_chunk", matrices[0], x.axis, f"{row}.1.0", f"{deep.axis}.0"):
                 plan.tried(
-                    "prefetch_chunk", matrices[0], x.axis, f"{row}.1.0", f"{deep.axis}.0", chunks=cost.FAR_CHUNKS, cache=2, least=cost.FAR_LEAST
+                    "prefetch_chunk",
+                    matrices[0],
+                    x.axis,
+                    f"{row}.1.0",
+                    f"{deep.axis}.0",
+                    chunks=cost.FAR_CHUNKS,
+                    cache=2,
+                    least=cost.far_least(plan.target),
                 )
                 plan.note(f"while one chunk of `{matrices[0]}` is worked on, `{x.axis}` asks for the next")
     except StepError as e:
         plan.kernel = saved
         plan.note(f"`{column.axis}` is not read in chunks: {e}")
         return row
-    plan.note(f"{rows} rows of `{row}` share chunks of {cost.CHUNK} rows of `{matrices[0]}`")
+    plan.note(f"{rows} rows of `{row}` share chunks of {chunk} rows of `{matrices[0]}`")
     return f"{row}.t" if plan.has(f"{row}.t") else ""

@@ -108,12 +108,15 @@ NEXT_ROW = 4  # of the second cache the part that a row may take which is asked 
 MATRIX_AHEAD = 32  # rows of a matrix that are asked for ahead of a register tile: of tiles of 64 floats, which read half of a row of 128 each, as many bytes as `NEAR` (from memory 16 rows take 1.15 to 1.2 × as long, 64 as long as 32; from the second cache 16 rows 0.98)
 CHUNK_ROWS = 8  # rows of results for which a matrix is read in chunks: some register tiles, and as many as a block of few rows has
 CHUNK = 32  # rows of such a chunk: two of 128 floats are in the first cache (eight queries, two threads, against tile by tile: 64 floats 1.14 to 1.18, 128 floats 1.06 to 1.17 times as fast; with 64 rows these 0.99 to 1.08)
+CHUNK_PART = 3 / 4  # of the first cache that two chunks may take, the one that is read and the next
 POINTERS = 8  # rows that are read side by side: their addresses, and those of what is asked for, are in registers (16 of them: 1.15 × the time, from the second cache)
 NEAR = 8192  # bytes ahead that is asked for of what a loop reads once, from one end to the other, in pieces: as much as a core needs on its way for 60 GB/s (with 4096 0.85 of it); twice that leaves the first cache too soon
-# Bytes ahead that are asked for into the second cache beside, and chunks of `CHUNK` rows, where a buffer has so many bytes: memory answers later than the last cache, and the first cache has few lines on their way
-# at a time.  (Two threads, a cache of 8192 positions, 128 floats deep, in busy hours: four queries of eight heads by hand 1.15 to 1.45 times as fast, with 16 KiB as fast as with 64, in a calm hour no faster; one query of eight heads 1.08,
-# of 32 heads 1.1.  Buffers of 16 MB, which came from the last cache: 0.94.)
-NEXT_FAR, FAR_CHUNKS, FAR_LEAST = 32768, 3, 24 << 20
+# Bytes ahead that are asked for into the second cache beside, and chunks of `CHUNK` rows, where a buffer comes from memory (`far_least`): that answers later than the last cache, and the first cache has few lines on
+# their way at a time.  (Two threads, a cache of 8192 positions, 128 floats deep, in busy hours: four queries of eight heads by hand 1.15 to 1.45 times as fast, with 16 KiB as fast as with 64, in a calm hour no faster;
+# one query of eight heads 1.08, of 32 heads 1.1.)
+NEXT_FAR, FAR_CHUNKS = 32768, 3
+FAR_LEAST = 24 << 20  # bytes of a matrix from which on the rows of a sum are asked for from memory
+FAR_PART = 4  # of the last cache the part that such a buffer has at least
 HELD = 256  # values between two loops that each compute a part of them: in the first cache, and many times the work of starting a loop
 LONG = 1 << 15  # elements of a row that two threads share sooner than one reads them
 WHOLE_ROWS = (
@@ -241,6 +244,20 @@ def streams(target: Target) -> Streams:
     with eight rows, 0.96 to 1.0 with four, of 2048² 0.98, of 1000² 1.03; asked for although it is in the last cache, 2048² takes 1.1.)
     """
     return Streams(ROWS, 0, 0) if target.l1 >= WIDE_FIRST else Streams(2 * ROWS, AHEAD // 4, FAR_LEAST)
+
+
+def far_least(target: Target) -> int:
+    """Bytes of a buffer from which on it is taken to come from memory: others are read beside it, and the last cache serves more than one core.  (Zen 4, 32 MiB, two threads, keys and values of eight heads together: 33.6 MB, eight
+    queries 64 floats deep 0.91, four 128 deep 0.57, one 0.63 of the time without; 16.8 MB 0.97, 1.01 and 1.0; Golden Cove, 105 MiB, buffers of 16 MB 1.06.)
+    """
+    return target.l3 // FAR_PART
+
+
+def chunk(target: Target, row: int) -> int:
+    """Rows of a chunk of so many bytes each: half as many where two chunks are as large as the first cache.  (Zen 4, 32 KiB, two threads, four queries 128 floats deep, 67 MB of memory in a calm hour 0.90 to 0.97 of the time, in the second
+    cache 1.0; eight queries 64 deep by 16 rows 1.03.)
+    """
+    return CHUNK if 2 * CHUNK * row <= target.l1 * CHUNK_PART else CHUNK // 2
 
 
 def first_lanes(target: Target) -> bool:

@@ -66,7 +66,7 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
         for buffer in moving:
             if not plan.tried("prefetch", buffer, f"{along}.0", f"{row}.0", near=cost.NEAR):
                 plan.note(f"`{along}.0` asks for what stands {cost.NEAR >> 10} KiB behind what it reads of `{buffer}`")
-                plan.tried("prefetch", buffer, f"{along}.0", f"{row}.0", near=cost.NEXT_FAR, cache=2, least=cost.FAR_LEAST)
+                plan.tried("prefetch", buffer, f"{along}.0", f"{row}.0", near=cost.NEXT_FAR, cache=2, least=cost.far_least(plan.target))
     return roles.innermost(find(plan.kernel, f"{row}.t").body) if plan.has(f"{row}.t") else []
 
 
