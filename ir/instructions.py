@@ -149,7 +149,7 @@ class ExpInside(NamedTuple):
 
 
 class PlusExp(NamedTuple):
-    """A number and e^x; as one of many terms, with a relative error of 2^-28 |x| more, which is less than that of the sum."""
+    """A number and e^x; as one of many terms, with a relative error of 2^-24 and 2^-28 |x| more, which is less than that of the sum."""
 
     name: str
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from luminal.compiler import Settings, compilations
 from luminal.ir.evaluate import evaluate
 from luminal.ir.kernel import Loop, Prefetch, statements
 from luminal.passes.schedule import Facts, replay, unique
@@ -35,3 +36,11 @@ def test_hints_that_two_loops_share_ask_for_each_line_of_a_row_once(width: int) 
         asked.append([evaluate(h.index[1], {"N": length, axis: k}) for k in range(length // width) for h in hints])
     assert len(asked[0]) == len(asked[1])
     assert sorted(asked[0] + asked[1]) == list(range(0, length, 16))
+
+
+def test_tiles_of_a_long_axis_ask_for_what_stands_behind_them() -> None:
+    """By a constant, in each of their lines: what comes next is an address that is known anyway."""
+    (compilation,) = compilations("logsumexp", Settings(runtime="clang", target="x86-64-v4"))
+    (tiles,) = (s for s in statements(compilation.module.kernels[0].body) if isinstance(s, Loop) and s.axis == "p")
+    hints = [s for s in statements(tiles.body) if isinstance(s, Prefetch)]
+    assert hints and all(h.ahead.is_const and h.cache == 2 for h in hints)

@@ -44,6 +44,10 @@ def prefetched(plan: Plan) -> None:
                 asked.add((buffer, last))
                 plan.note(f"{note}, in {cost.PLACES} places at once, and `{last}` for half of it")
             continue
+        # tiles of an axis lie one behind the other: what comes next is known as an address, whatever the lengths
+        if plan.loop(row).kind == "serial" and not plan.tried("prefetch", buffer, axis, row, near=cost.NEXT_FAR, cache=cost.NEXT_ROW_CACHE):
+            plan.note(f"`{axis}` asks for what stands {cost.NEXT_FAR >> 10} KiB behind what it reads of `{buffer}`")
+            continue
         width = next((plan.extent(x.axis) or 1 for x in plan.loop(axis).body if isinstance(x, Loop) and x.kind == "vector"), 1)
         # where to ask is worked out for each line: a fifth of the time of a short row
         dear = width * plan.facts.buffers[buffer].dtype.bytes <= LINE
