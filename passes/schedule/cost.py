@@ -113,7 +113,7 @@ NEAR = 8192  # bytes ahead that is asked for of what a loop reads once, from one
 # Bytes ahead that are asked for into the second cache beside, and chunks of `CHUNK` rows, where a buffer has so many bytes: memory answers later than the last cache, and the first cache has few lines on their way
 # at a time.  (Two threads, a cache of 8192 positions, 128 floats deep, in busy hours: four queries of eight heads by hand 1.15 to 1.45 times as fast, with 16 KiB as fast as with 64, in a calm hour no faster; one query of eight heads 1.08,
 # of 32 heads 1.1.  Buffers of 16 MB, which came from the last cache: 0.94.)  Tiles of a long axis ask so far ahead too (Zen 4, against the next tile in four places at once: logsumexp of 4096² 0.78 to 0.86, of 10^7 0.84 to 0.92,
-# layer norm of 200 × 100000 0.93, log_softmax of 1000 × 20000 0.9 to 1.0, of 4096² 1.03 of the time; 16 KiB ahead logsumexp of 4096² 0.87 to 0.94, 8 KiB 1.1 to 1.2).
+# layer norm of 200 × 100000 0.93, log_softmax of 1000 × 20000 0.86 to 0.99, of 4096², whose rows are read again, 0.96 to 1.08 of the time; 16 KiB ahead logsumexp of 4096² 0.87 to 0.94, 8 KiB 1.1 to 1.2).
 NEXT_FAR, FAR_CHUNKS, FAR_LEAST = 32768, 3, 24 << 20
 HELD = 256  # values between two loops that each compute a part of them: in the first cache, and many times the work of starting a loop
 LONG = 1 << 15  # elements of a row that two threads share sooner than one reads them
