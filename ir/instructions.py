@@ -18,6 +18,7 @@ What is rounded to bf16 anyway needs no more digits (`passes/schedule/rough.py`)
 
     ins.weight:f32(x, least)        0 where x < least, else e^x, for x <= 0 (NaN stays)
     ins.exp_inside:f32(x)           e^x, for |x| <= 87 (NaN stays)
+    ins.exp_near:f32(x, k)          e^x 2^k, for |x| <= 4 and a whole k of no more than 100 (NaN stays)
 
     ins.plus_exp:f32x16(a, x)       a + e^x
     ins.sum_exp:f32x16(a, x)        a + e^x, one of `MANY` terms of a sum at least
@@ -148,8 +149,19 @@ class ExpInside(NamedTuple):
         return np.exp(x)
 
 
+class ExpNear(NamedTuple):
+    """e^x 2^k of an x between -`NEAR` and `NEAR` and a whole k between -`SHIFT` and `SHIFT`."""
+
+    name: str
+
+    def meaning(self, x: Any, k: Any) -> Any:
+        import numpy as np
+
+        return np.multiply(np.exp(x), np.exp2(k))
+
+
 class PlusExp(NamedTuple):
-    """A number and e^x; as one of many terms, with a relative error of 2^-28 |x| more, which is less than that of the sum."""
+    """A number and e^x; as one of many terms, with a relative error of 2^-24 and 2^-28 |x| more, which is less than that of the sum."""
 
     name: str
 
@@ -205,6 +217,8 @@ ROUNDED = Rounded("rounded")
 WEIGHT = Weight("weight")
 INSIDE = 87.0
 EXP_INSIDE = ExpInside("exp_inside")
+NEAR, SHIFT = 4.0, 100
+EXP_NEAR = ExpNear("exp_near")
 PLUS_EXP = PlusExp("plus_exp")
 SUM_EXP = PlusExp("sum_exp")
 MANY = 16
@@ -214,8 +228,8 @@ ACCUMULATES = {
     LARGER.name: "max",
     SMALLER.name: "min",
 }  # and `INSTRUCTIONS` sums: the combiner that the first operand, where it changes nothing, makes of them
-LANE_BY_LANE: dict[str, RoughExp | Rounded | Weight | ExpInside | PlusExp | Choice] = {
-    i.name: i for i in (ROUGH_EXP, ROUNDED, WEIGHT, EXP_INSIDE, PLUS_EXP, SUM_EXP, LARGER, SMALLER)
+LANE_BY_LANE: dict[str, RoughExp | Rounded | Weight | ExpInside | ExpNear | PlusExp | Choice] = {
+    i.name: i for i in (ROUGH_EXP, ROUNDED, WEIGHT, EXP_INSIDE, EXP_NEAR, PLUS_EXP, SUM_EXP, LARGER, SMALLER)
 }  # beside `INSTRUCTIONS`, those that kernels may hold
 TILES: dict[str, Tile] = {
     t.name: t

@@ -14,7 +14,7 @@ from luminal.ir.dtypes import f32, i64
 from luminal.ir.expr import ZERO, Expr, broadcast, call, const, load, make, size, var
 from luminal.ir.float_ranges import ANY, Range, float_range
 from luminal.ir.graph import Port, Size
-from luminal.ir.instructions import EXP_INSIDE, INSIDE, PLUS_EXP, SUM_EXP, WEIGHT
+from luminal.ir.instructions import EXP_INSIDE, EXP_NEAR, INSIDE, NEAR, PLUS_EXP, SUM_EXP, WEIGHT
 from luminal.ir.interpret.meaning import VALUE
 from luminal.ir.program import Call, For, Function, Param, Program, StoreTo, expressions, statements
 from luminal.ir.walks import postorder
@@ -104,7 +104,7 @@ def exponentials(form: str, target: str) -> set[str]:
     text = f"(composite spared ((X{{f32}}[M N] Z{{f32}}[M N]) -> (Y{{f32}}[M N])) (return {form}))"
     (found,) = compilations(text, Settings(runtime="clang", target=target))
     nodes = [n for f in found.program.functions for s in statements(f.body) for e in expressions(s) for n in postorder(e) if n.dtype.lanes > 1]
-    return {n.attr if n.op == "ins" else n.op for n in nodes} & {"exp", EXP_INSIDE.name, PLUS_EXP.name, SUM_EXP.name, WEIGHT.name}
+    return {n.attr if n.op == "ins" else n.op for n in nodes} & {"exp", EXP_INSIDE.name, EXP_NEAR.name, PLUS_EXP.name, SUM_EXP.name, WEIGHT.name}
 
 
 V4, V3 = "x86-64-v4", "x86-64-v3"
@@ -115,9 +115,11 @@ V4, V3 = "x86-64-v4", "x86-64-v3"
     [
         ("(exp X)", V4, "exp"),
         ("(exp (* 2 (abs X)))", V4, "exp"),
-        ("(/ (exp (sin (+ (* 2 X) 1))) 2)", V4, EXP_INSIDE.name),  # through an array between two loops
+        ("(/ (exp (sin (+ (* 2 X) 1))) 2)", V4, EXP_NEAR.name),  # through an array between two loops
         ("(/ (exp (sin (+ (* 2 X) 1))) 2)", V3, EXP_INSIDE.name),
         ("(exp (clip X -50 50))", V4, EXP_INSIDE.name),
+        ("(/ (exp (clip X -50 50)) 2)", V4, EXP_INSIDE.name),
+        ("(exp (clip X -4 4))", V4, EXP_NEAR.name),
         ("(exp (clip X -90 50))", V4, "exp"),
         ("(exp (* -0.5 (* X X)))", V4, WEIGHT.name),
         ("(exp (* -0.5 (* X X)))", V3, "exp"),  # no instruction scales: asking is little of it
@@ -185,6 +187,44 @@ def test_same_bits(march: str, family: str, tmp_path) -> None:
         assert missing.sum() == 8192 and np.isnan(found[name][missing]).all()
         same = where & ~missing
         assert np.array_equal(found[name][same].view(np.uint32), found["exp"][same].view(np.uint32)), name
+
+
+@pytest.mark.parametrize(
+    ("form", "exponents"),
+    [
+        ("(exp (sin X))", {0}),
+        ("(/ (exp (sin X)) 2)", {-1}),
+        ("(* (exp (sin X)) 8)", {3}),
+        ("(/ (exp (sin X)) 3)", {0}),
+        ("(/ 2 (exp (sin X)))", {0}),
+        ("(* Z (* 4 (exp (sin X))))", {2}),
+        ("(+ (/ (exp (sin X)) 2) (* Z (exp (sin X))))", {0}),  # which is there anyway
+    ],
+)
+def test_powers_of_two_join_an_exponential_near_0(form: str, exponents: set[int]) -> None:
+    text = f"(composite near ((X{{f32}}[M N] Z{{f32}}[M N]) -> (Y{{f32}}[M N])) (return {form}))"
+    (found,) = compilations(text, Settings(runtime="clang", target=V4))
+    nodes = [n for f in found.program.functions for s in statements(f.body) for e in expressions(s) for n in postorder(e)]
+    assert {n.args[1].args[0].attr for n in nodes if n.op == "ins" and n.attr == EXP_NEAR.name} == exponents
+
+
+@needs_cc
+@pytest.mark.parametrize(("march", "family"), MACHINES)
+def test_exponentials_near_0(march: str, family: str, tmp_path) -> None:
+    """Within two of the last places, as those of any number; NaN stays."""
+    x = vector("X", march)
+    given = np.concatenate([np.random.default_rng(SEED).uniform(-NEAR, NEAR, 1 << 17), np.resize([np.nan, 0.0, -0.0, NEAR, -NEAR], 1024)]).astype(
+        np.float32
+    )
+    shifts = (0, -1, 5, -100, 100)
+    calls = {str(k): make("ins", x.dtype, (x, broadcast(const(float(k), f32), x.dtype.lanes)), EXP_NEAR.name) for k in shifts}
+    found = computed(calls, {"X": given}, march, family, tmp_path / "near.so")
+    real = ~np.isnan(given)
+    exact = np.exp(given[real].astype(np.float64))
+    place = np.spacing(exact.astype(np.float32)).astype(np.float64)
+    for k in shifts:
+        assert np.isnan(found[str(k)][~real]).all()
+        assert (np.abs(found[str(k)][real] * 2.0**-k - exact) <= 2 * place).all(), k
 
 
 @needs_cc

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from luminal.compiler import Settings, compilations
 from luminal.ir.evaluate import evaluate
 from luminal.ir.kernel import Loop, Prefetch, statements
-from luminal.passes.schedule import Facts, replay, unique
-from scheduling import HALVES, module
+from luminal.ir.record import replace
+from luminal.passes.schedule import Facts, cost, replay, unique
+from scheduling import CPU, HALVES, module
 
 
 @pytest.mark.parametrize("width", [4, 16, 32, 64])
@@ -22,10 +24,10 @@ def test_hints_in_places_ask_for_each_line_of_a_row_once(width: int) -> None:
     assert all(part == {0, 1, 2, 3} for part in parts)
 
 
-@pytest.mark.parametrize("width", [32, 64])
-def test_hints_that_two_loops_share_ask_for_each_line_of_a_row_once(width: int) -> None:
+@pytest.mark.parametrize(("width", "places"), [(32, 4), (64, 4), (32, 1), (64, 1)])
+def test_hints_that_two_loops_share_ask_for_each_line_of_a_row_once(width: int, places: int) -> None:
     before = module("softmax")
-    script = f"{HALVES.replace('32', str(width))}\nprefetch X q.0 i places=4 then=j.0"
+    script = f"{HALVES.replace('32', str(width))}\nprefetch X q.0 i places={places} then=j.0"
     kernel = replay(unique(before.kernels[0]), Facts.of(before), script)
     length = 1024
     asked: list[list[object]] = []
@@ -35,3 +37,16 @@ def test_hints_that_two_loops_share_ask_for_each_line_of_a_row_once(width: int) 
         asked.append([evaluate(h.index[1], {"N": length, axis: k}) for k in range(length // width) for h in hints])
     assert len(asked[0]) == len(asked[1])
     assert sorted(asked[0] + asked[1]) == list(range(0, length, 16))
+    assert places > 1 or asked[0] + asked[1] == list(range(0, length, 16))
+
+
+def test_machines_with_a_small_first_cache_ask_for_the_next_row_in_order() -> None:
+    assert [cost.places(replace(CPU, l1=size << 10)) for size in (32, 48)] == [1, 4]
+
+
+def test_tiles_of_a_long_axis_ask_for_what_stands_behind_them() -> None:
+    """By a constant, in each of their lines: what comes next is an address that is known anyway."""
+    (compilation,) = compilations("logsumexp", Settings(runtime="clang", target="x86-64-v4"))
+    (tiles,) = (s for s in statements(compilation.module.kernels[0].body) if isinstance(s, Loop) and s.axis == "p")
+    hints = [s for s in statements(tiles.body) if isinstance(s, Prefetch)]
+    assert hints and all(h.ahead.is_const and h.cache == 2 for h in hints)

@@ -319,7 +319,6 @@ REFUSED = {
         "split q 16 tail=cut\nvectorize q.1\nsplit j 4 tail=cut\nvectorize j.1\nprefetch X q.0 i places=4 then=j.0",
         "runs as long",
     ),
-    "prefetch shared in one place": ("softmax", f"{HALVES}\nprefetch X q.0 i then=j.0", "in several places"),
     "prefetch shared, an odd number of lines": (
         "softmax",
         f"{HALVES.replace('32', '16')}\nprefetch X q.0 i places=4 then=j.0",

@@ -56,8 +56,8 @@ def prefetch(
               … X[i, j * 16 + k] …                 for k in 0 .. 16 vector:
                                                      … X[i, j * 16 + k] …
 
-    With `then`, a later loop of the row that runs as long asks for the second half of each part: memory brings lines at a steady pace, so a loop that asks for all of them waits for that, and the next one
-    has nothing on its way.
+    With `then`, a later loop of the row that runs as long asks for the second half of each part (with one place, of the row): memory brings lines at a steady pace, so a loop that asks for all of them
+    waits for that, and the next one has nothing on its way.
 
         for j in 0 .. N // 16:                  for j in 0 .. N // 16:
           for k in 0 .. 16 vector:                prefetch X[i, (the lines of the first halves)] ahead N
@@ -160,16 +160,15 @@ def prefetch(
     starts: list[Expr] = [const(k) for k in range(0, lanes, each)]
     later = _as_long(kernel, then, loop, row) if then else None
     shares: list[tuple[Loop, list[Expr]]] = [(loop, starts)]
-    if places > 1:
+    spread = places > 1 or bool(then)
+    if spread:
         if bytes or near or inner is not block or loop.start is not ZERO or loop.step is not ONE or stride(address_of(read), axis) != lanes:
             raise StepError(f"prefetch: `{axis}` reads no row of `{buffer}` from its begin to its end")
         at_most = upper(loop.stop * lanes * held.dtype.bytes, facts.known)
         if at_most is not None and at_most <= PAGE:
             raise StepError(f"prefetch: what `{axis}` reads of `{buffer}` is no more than a page")
         shares = [(x, [line * each for line in lines]) for x, lines in _spread([loop] if later is None else [loop, later], len(starts), places)]
-    elif then:
-        raise StepError("prefetch: `then` shares what is asked for in several places")
-    where = {var(axis): ZERO} if places > 1 else {}
+    where = {var(axis): ZERO} if spread else {}
 
     def hints_at(starts: Sequence[Expr]) -> Block:
         hints: Block = tuple(Prefetch(buffer, tuple(substitute(e, {**where, var(block.axis): at}) for e in read.args), ahead, cache) for at in starts)

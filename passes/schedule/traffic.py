@@ -30,6 +30,8 @@ def threads(plan: Plan) -> None:
 def prefetched(plan: Plan) -> None:
     """The next row comes from memory while this one is worked on in the cache."""
     found = list(prefetches.candidates(plan.kernel, plan.facts))
+    places = cost.places(plan.target)
+    spread = f", in {places} places at once" if places > 1 else ""
     asked: set[tuple[str, str]] = set()  # a buffer, and the loop that asks for its share already
     for buffer, axis, row, again, under in found:
         if (buffer, axis) in asked:
@@ -42,16 +44,20 @@ def prefetched(plan: Plan) -> None:
             last = next((x for x in prefetches.as_long(plan.kernel, axis, row) if x in readers), None)
             if last and _in_places(plan, buffer, axis, row, PAGE, then=last):
                 asked.add((buffer, last))
-                plan.note(f"{note}, in {cost.PLACES} places at once, and `{last}` for half of it")
+                plan.note(f"{note}{spread}, and `{last}` for half of it")
+            continue
+        # tiles of an axis lie one behind the other: what comes next is known as an address, whatever the lengths
+        if plan.loop(row).kind == "serial" and not plan.tried("prefetch", buffer, axis, row, near=cost.NEXT_FAR, cache=cost.NEXT_ROW_CACHE):
+            plan.note(f"`{axis}` asks for what stands {cost.NEXT_FAR >> 10} KiB behind what it reads of `{buffer}`")
             continue
         width = next((plan.extent(x.axis) or 1 for x in plan.loop(axis).body if isinstance(x, Loop) and x.kind == "vector"), 1)
         # where to ask is worked out for each line: a fifth of the time of a short row
         dear = width * plan.facts.buffers[buffer].dtype.bytes <= LINE
         later = next(iter(prefetches.as_long(plan.kernel, axis, row)), None)
         if later and not under and _in_places(plan, buffer, axis, row, then=later):
-            plan.note(f"{note}, in {cost.PLACES} places at once, and `{later}` for half of it")
+            plan.note(f"{note}{spread}, and `{later}` for half of it")
         elif (not dear or under) and _in_places(plan, buffer, axis, row, PAGE if under else 0):
-            plan.note(f"{note}, in {cost.PLACES} places at once")
+            plan.note(f"{note}{spread}")
         elif not plan.tried("prefetch", buffer, axis, row):
             plan.note(note)
     for buffer, axis, row in list(prefetches.decided(plan.kernel, plan.facts)):
@@ -66,7 +72,7 @@ def _in_places(plan: Plan, buffer: str, axis: str, row: str, over: int = 0, **mo
     near = (
         most > max(over, PAGE)
         and not others
-        and not plan.tried("prefetch", buffer, axis, row, places=cost.PLACES, most=most, **({"over": over} if over else {}), **more)
+        and not plan.tried("prefetch", buffer, axis, row, places=cost.places(plan.target), most=most, **({"over": over} if over else {}), **more)
     )
     over = max(over, most) if near else over
     far = not plan.tried(
@@ -74,7 +80,7 @@ def _in_places(plan: Plan, buffer: str, axis: str, row: str, over: int = 0, **mo
         buffer,
         axis,
         row,
-        places=cost.PLACES,
+        places=cost.places(plan.target),
         most=plan.target.l2 // cost.NEXT_ROW,
         **({"over": over} if over else {}),
         **more,
