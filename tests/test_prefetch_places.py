@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from luminal.ir.evaluate import evaluate
 from luminal.ir.kernel import Loop, Prefetch, statements
-from luminal.passes.schedule import Facts, replay, unique
+from luminal.passes.schedule import Facts, StepError, replay, unique
 from scheduling import HALVES, module
 
 
@@ -35,3 +35,20 @@ def test_hints_that_two_loops_share_ask_for_each_line_of_a_row_once(width: int) 
         asked.append([evaluate(h.index[1], {"N": length, axis: k}) for k in range(length // width) for h in hints])
     assert len(asked[0]) == len(asked[1])
     assert sorted(asked[0] + asked[1]) == list(range(0, length, 16))
+
+
+def test_the_last_trips_of_a_row_ask_for_what_the_next_tile_reads_first() -> None:
+    before = module("transpose")
+    tiles = "tile i j 64 16\nsplit i.1 16 tail=cut\nreorder j.1 i.1.1\nsplit j.1 16 tail=cut\nreorder i.1.1 j.1.1\nunroll i.1.1\nvectorize j.1.1"
+    kernel = replay(unique(before.kernels[0]), Facts.of(before), f"{tiles}\nprefetch X j.1.0 i.1.0 trips=2 on=j.0")
+    hint = next(s for s in statements(kernel.body) if isinstance(s, Prefetch))
+    ahead = [evaluate(hint.ahead, {"M": 320, "N": 640, "i.0": 1, "j.0": 3, "i.1.0": k}) for k in range(4)]
+    assert ahead == [32, 32, 16 * 640 - 32, 16 * 640 - 32]
+
+
+@pytest.mark.parametrize(("on", "reason"), [("i.1.1", "no loop around"), ("j.1.0", "no loop around"), ("i.1.0", "no loop around")])
+def test_hints_that_go_on_want_a_loop_around_the_row(on: str, reason: str) -> None:
+    before = module("transpose")
+    tiles = "tile i j 64 16\nsplit i.1 16 tail=cut\nreorder j.1 i.1.1\nsplit j.1 16 tail=cut\nreorder i.1.1 j.1.1\nunroll i.1.1\nvectorize j.1.1"
+    with pytest.raises(StepError, match=reason):
+        replay(unique(before.kernels[0]), Facts.of(before), f"{tiles}\nprefetch X j.1.0 i.1.0 trips=2 on={on}")
