@@ -7,7 +7,7 @@ from luminal.compiler import Settings, compilations
 from luminal.ir.evaluate import evaluate
 from luminal.ir.kernel import Loop, Prefetch, statements
 from luminal.ir.record import replace
-from luminal.passes.schedule import Facts, cost, replay, unique
+from luminal.passes.schedule import Facts, StepError, cost, replay, unique
 from scheduling import CPU, HALVES, module
 
 
@@ -50,3 +50,20 @@ def test_tiles_of_a_long_axis_ask_for_what_stands_behind_them() -> None:
     (tiles,) = (s for s in statements(compilation.module.kernels[0].body) if isinstance(s, Loop) and s.axis == "p")
     hints = [s for s in statements(tiles.body) if isinstance(s, Prefetch)]
     assert hints and all(h.ahead.is_const and h.cache == 2 for h in hints)
+
+
+def test_the_last_trips_of_a_row_ask_for_what_the_next_tile_reads_first() -> None:
+    before = module("transpose")
+    tiles = "tile i j 64 16\nsplit i.1 16 tail=cut\nreorder j.1 i.1.1\nsplit j.1 16 tail=cut\nreorder i.1.1 j.1.1\nunroll i.1.1\nvectorize j.1.1"
+    kernel = replay(unique(before.kernels[0]), Facts.of(before), f"{tiles}\nprefetch X j.1.0 i.1.0 trips=2 on=j.0")
+    hint = next(s for s in statements(kernel.body) if isinstance(s, Prefetch))
+    ahead = [evaluate(hint.ahead, {"M": 320, "N": 640, "i.0": 1, "j.0": 3, "i.1.0": k}) for k in range(4)]
+    assert ahead == [32, 32, 16 * 640 - 32, 16 * 640 - 32]
+
+
+@pytest.mark.parametrize(("on", "reason"), [("i.1.1", "no loop around"), ("j.1.0", "no loop around"), ("i.1.0", "no loop around")])
+def test_hints_that_go_on_want_a_loop_around_the_row(on: str, reason: str) -> None:
+    before = module("transpose")
+    tiles = "tile i j 64 16\nsplit i.1 16 tail=cut\nreorder j.1 i.1.1\nsplit j.1 16 tail=cut\nreorder i.1.1 j.1.1\nunroll i.1.1\nvectorize j.1.1"
+    with pytest.raises(StepError, match=reason):
+        replay(unique(before.kernels[0]), Facts.of(before), f"{tiles}\nprefetch X j.1.0 i.1.0 trips=2 on={on}")

@@ -33,7 +33,7 @@ from .affine import difference, slope
 from .names import Names
 from .words import parts
 
-MOST = 16  # rows: more fit in the registers of no machine
+MOST = 32  # rows: more fit in the registers of no machine
 
 
 def transposes(body: Block, names: Names) -> Block:

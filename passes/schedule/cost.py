@@ -136,9 +136,10 @@ THREADS = 256  # of a GPU block
 TILE = 16  # side of a GPU block over two axes
 TURNED = 16  # side of a square block that is turned over in registers, at most: the rows fit in as many registers
 SQUARE = 32  # side of a transposition's tile, element by element: 32 lines of one operand, 32 of the other, in the first cache
-# The same where blocks are turned over in registers, along loads × along stores: every line is touched once, so what counts is that rows are read for pages on end, and that the
-# two lines of a row that are stored in a tile are stored one after the other (4096², aligned: 4096×32 70 GB/s where a copy is 110; 4096×16 36, 4096×48 52, 1024×32 63).
-PANELS = (4096, 32)
+# The same where blocks are turned over in registers, in lines, along loads × along stores: rows of which few lie side by side are read for half a page, and of what is stored four lines one behind the other; the next tile goes
+# on along the stores, so that the same pages are written (Zen 4, 4096² floats by hand, of a copy of 85 GB/s: 32 × 4 lines 0.84, 64 × 4 0.75, 16 × 4 0.78, 32 × 2 0.69, all of a row × 2 0.68, × 4 0.70).  Twice as many rows do
+# not fit in the second cache where their distance is a power of two.
+PANELS = (32, 4)
 LINES_OF_TILE = 4  # of a row that begins anywhere, which are stored one after the other
 LINES_READ = 24  # of each row of what is turned over in such a tile, at most: of 16 lines 5000² floats take 1.05 times as long
 SHORT_ROW = 16  # lines, below which such rows are stored several as one where they lie one behind the other
@@ -152,6 +153,7 @@ NEAR_PANELS = (
     128,
 )  # tiles of shorter rows that stay there (64 × 3136 floats 2.6 to 2.8, 100 × 3249 3, 32 × 3136 1.2 to 1.4 times as fast as by the panels above)
 LINES_AHEAD = 2  # of each row of such a block: the prefetchers of machines do not follow so many rows
+LINES_ON = 4  # the same where hints go on to the next tile
 
 
 class InPlace(NamedTuple):
@@ -322,6 +324,11 @@ def _power_below(x: int, least: int, most: int) -> int:
     while power * 2 <= min(x, most):
         power *= 2
     return power
+
+
+def square(target: Target, width: int) -> int:
+    """The side of a block of so many lanes that is turned over in registers: as many rows as a vector has lanes where there are registers for them, since only whole vectors are whole lines."""
+    return width if width <= target.vector_registers else min(width, TURNED)
 
 
 def lanes(target: Target, dtype: DType | None) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from ...ir.dtypes import INDEX
-from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, const, floordiv, maximum, minimum, mod, var
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, const, floordiv, maximum, minimum, mod, var, where
 from ...ir.kernel import Block, If, Kernel, Let, Loop, Prefetch, Stmt, expressions, statements, substitute_block, with_body, written
 from ...ir.simplify import simplify
 from ...ir.target import LINE, PAGE
@@ -34,6 +34,7 @@ def prefetch(
     most: int = 0,
     over: int = 0,
     then: str = "",
+    on: str = "",
     cache: int = 1,
 ) -> Kernel:
     """Ask, in each iteration of a loop, for what the next iteration of a loop around it (or the one so many `trips` on), or of itself, reads of a buffer there.
@@ -65,6 +66,15 @@ def prefetch(
         for l in 0 .. N // 16:                  for l in 0 .. N // 16:
           …                                       prefetch X[i, (the lines of the second halves)] ahead N
                                                   …
+
+    With `on`, a loop around `row`, the last trips of `row` ask for what the next iteration of that loop reads first, where without they would ask for what lies behind the end of its rows.
+
+        for t in 0 .. T:                                for t in 0 .. T:
+          for i in 0 .. 32:                               for i in 0 .. 32:
+            for j in 0 .. 4:                                for j in 0 .. 4:
+              for k in 0 .. 16 vector:           →            prefetch X[t·64 + j, i * 16] ahead where(i + 4 < 32, 64, 64·N - 28·16)
+                … X[t·64 + j, i * 16 + k] …                   for k in 0 .. 16 vector:
+                                                                …
 
     With `most`, nothing is asked for that lies more than so many bytes ahead: a longer row leaves the caches before it is read.  With `over`, only what lies more than so many ahead.
 
@@ -156,6 +166,8 @@ def prefetch(
             raise StepError(f"prefetch: the next iteration of `{row}` is not always as far")
         if ahead is ZERO:
             raise StepError(f"prefetch: every iteration of `{row}` reads the same")
+        if on:
+            ahead = _going_on(path, find(kernel, row), on, trips, ahead, lambda e: minus(substitute(address, {var(on): e}), address))
     each = min(lanes, max(1, LINE // held.dtype.bytes))
     starts: list[Expr] = [const(k) for k in range(0, lanes, each)]
     later = _as_long(kernel, then, loop, row) if then else None
@@ -168,10 +180,12 @@ def prefetch(
         if at_most is not None and at_most <= PAGE:
             raise StepError(f"prefetch: what `{axis}` reads of `{buffer}` is no more than a page")
         shares = [(x, [line * each for line in lines]) for x, lines in _spread([loop] if later is None else [loop, later], len(starts), places)]
-    where = {var(axis): ZERO} if spread else {}
+    from_begin = {var(axis): ZERO} if spread else {}
 
     def hints_at(starts: Sequence[Expr]) -> Block:
-        hints: Block = tuple(Prefetch(buffer, tuple(substitute(e, {**where, var(block.axis): at}) for e in read.args), ahead, cache) for at in starts)
+        hints: Block = tuple(
+            Prefetch(buffer, tuple(substitute(e, {**from_begin, var(block.axis): at}) for e in read.args), ahead, cache) for at in starts
+        )
         if inner.axis in read.names and inner is not block:
             line = fresh(f"{inner.axis}.p", names_taken(kernel))
             hints = (Loop(line, ZERO, inner.stop, substitute_block(hints, {var(inner.axis): var(line)}), "unroll"),)
@@ -193,6 +207,18 @@ def prefetch(
         first = before if asks is loop else ()
         kernel = replace_loop(kernel, asks.axis, lambda x, first=first, hints=hints: (*first, with_body(x, (*hints, *x.body))))
     return kernel
+
+
+def _going_on(path: Sequence[Stmt], row: Loop, on: str, trips: int, ahead: Expr, further: Callable[[Expr], Expr]) -> Expr:
+    """How far ahead that is where the last trips of a row are followed by the first ones of the next iteration of a loop around it."""
+    outer = next((s for s in path[: [s is row for s in path].index(True)] if isinstance(s, Loop) and s.axis == on), None)
+    if outer is None or row.start is not ZERO or row.step is not ONE:
+        raise StepError(f"prefetch: `{on}` is no loop around `{row.axis}`, or that does not begin at 0 in steps of 1")
+    next_one = further(var(on) + outer.step)
+    if on in next_one.names or next_one.buffers or next_one is ZERO:
+        raise StepError(f"prefetch: the next iteration of `{on}` is not always as far")
+    each = floordiv(ahead, const(trips))
+    return where((var(row.axis) + trips).lt(row.stop), ahead, next_one + ahead - each * row.stop)
 
 
 def _as_long(kernel: Kernel, axis: str, loop: Loop, row: str) -> Loop:

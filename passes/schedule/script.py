@@ -96,7 +96,7 @@ STEPS: dict[str, Step] = {
     "prefetch": Step(
         "prefetches.prefetch",
         "nnn",
-        {"trips": "i", "bytes": "i", "near": "i", "least": "i", "places": "i", "most": "i", "over": "i", "then": "n", "cache": "i"},
+        {"trips": "i", "bytes": "i", "near": "i", "least": "i", "places": "i", "most": "i", "over": "i", "then": "n", "on": "n", "cache": "i"},
     ),
     "prefetch_panel": Step("panels_ahead.prefetch_panel", "nnnn"),
     "prefetch_chunk": Step("panels_ahead.prefetch_chunk", "nnnn", {"chunks": "i", "cache": "i", "least": "i"}),

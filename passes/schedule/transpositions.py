@@ -1,7 +1,8 @@
 """The plan for two axes that different operands are consecutive along: tiles for the caches, and in them square blocks that are turned over in registers.
 
-What bounds it is how memory takes single lines: stored 16 KiB apart, one by one, 64 MiB take 3.8 ms, in twos 2.1 ms, where all that is read takes 2.1 ms and a copy 2.3 ms.  So tiles are two lines wide along
-the stores and begin at a line, of what is read as well; blocks of a tile that share the lines that are stored follow each other, and what is read is asked for ahead, into the second cache: rows whose distance is a power of two have one set of the first.
+What bounds it is how memory takes single lines: stored 16 KiB apart, one by one, 64 MiB take 3.8 ms, in twos 2.1 ms, where all that is read takes 2.1 ms and a copy 2.3 ms.  So tiles are some lines wide along
+the stores and begin at a line, of what is read as well; blocks of a tile that share the lines that are stored follow each other, and tiles too, so that few pages are written at a time.  What is read is asked for ahead, at the end of a tile's rows that of
+the next tile, into the second cache: rows whose distance is a power of two have one set of the first.
 """
 
 from __future__ import annotations
@@ -37,15 +38,17 @@ def squares(plan: Plan, a: str, b: str, width: int) -> bool:
     order = (*others, a, b)
     if order != form.axes and plan.tried("reorder", *order):
         return False
-    side = min(width, cost.TURNED)
-    sides = (cost.SQUARE, cost.SQUARE) if side < 2 else cost.PANELS
+    side = cost.square(plan.target, width)
+    widest = roles.widest(form.body)
+    line = LINE // widest.bytes if widest is not None and side > 1 else 1
+    sides = (cost.SQUARE, cost.SQUARE) if side < 2 else (cost.PANELS[0] * line, cost.PANELS[1] * line)
     heads = lines_first(plan, a, b) if side > 1 else []
     plan.do("share", a, sides[0], whole=side)  # where one of two were short, one thread had most of the work (4096 × 4352 floats 8.0 → 4.3 ms)
     plan.do("split", b, sides[1])
     plan.do("reorder", f"{a}.0", f"{b}.0", f"{a}.1", f"{b}.1")
     plan.note(f"operands are consecutive along `{a}` and along `{b}`: tiles of {sides[0]}×{sides[1]} keep both in a near cache")
     if side > 1:
-        turned(plan, f"{a}.1", f"{b}.1", side, ahead=f"{a}.1.0")
+        turned(plan, f"{a}.1", f"{b}.1", side, ahead=f"{a}.1.0", on=f"{b}.0")
     for rows, columns in heads:
         _in_blocks(plan, rows, columns, side)
     if len(order) == 2:  # in case the first has few tiles
@@ -105,10 +108,10 @@ def _cut(plan: Plan, a: str, b: str, side: int) -> None:
     plan.do("reorder", f"{a}.1", f"{b}.1")
 
 
-def turned(plan: Plan, a: str, b: str, side: int, ahead: str) -> None:
+def turned(plan: Plan, a: str, b: str, side: int, ahead: str, on: str = "") -> None:
     """Square blocks inside a tile, one after the other along `b`, so that neighbouring lines are stored together: rows unrolled, columns a vector; what the vectors would gather is then loaded
     along `a` and turned over.  What is left over along either is a block too: the first lanes of each row are loaded, the last row again for those that are not there, and of as many rows as there are the first
-    lanes are stored (element by element, rows of 28 elements took 1.2 and rows of 14 1.5 times as long).  `ahead` is the loop from block to block along `a` whose next blocks are asked for, if one is.
+    lanes are stored (element by element, rows of 28 elements took 1.2 and rows of 14 1.5 times as long).  `ahead` is the loop from block to block along `a` whose next blocks are asked for, if one is, and `on` the one from tile to tile.
     """
     saved = plan.kernel
     try:
@@ -118,7 +121,7 @@ def turned(plan: Plan, a: str, b: str, side: int, ahead: str) -> None:
             _in_lanes(plan, *plan.added(before)[1:])
         _in_lanes(plan, f"{a}.1", f"{b}.1")
         for buffer in dict.fromkeys(n.attr for n in reads(plan.loop(f"{b}.1").body)) if ahead else ():
-            plan.tried("prefetch", buffer, f"{b}.0", ahead, trips=cost.LINES_AHEAD, cache=cost.NEXT_ROW_CACHE)
+            plan.tried("prefetch", buffer, f"{b}.0", ahead, trips=cost.LINES_ON if on else cost.LINES_AHEAD, on=on, cache=cost.NEXT_ROW_CACHE)
         plan.note(f"blocks of {side}×{side} are turned over in registers")
     except StepError as e:
         plan.kernel = saved
