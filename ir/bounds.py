@@ -167,7 +167,7 @@ class Known(Knowledge):
     def _by_elimination(self, p: Poly, depth: int, used: tuple[int, ...]) -> bool:
         """Replace one atom by its extreme; the first that can be is taken (its extreme is attained, so nothing is lost), but for divisions and branches."""
         atoms = pl.atoms(p)
-        for a in sorted(atoms, key=self.elimination_order) if len(atoms) > 1 else atoms:
+        for a in self._in_order(atoms) if len(atoms) > 1 else atoms:
             linear = pl.linear(p, a)
             if linear is None:
                 continue
@@ -183,6 +183,21 @@ class Known(Knowledge):
             if goals:
                 return False
         return False
+
+    def _in_order(self, atoms: list[Expr]) -> list[Expr]:
+        """As `elimination_order` has them, but for variables that a compound atom bounds: q <= ceil(N / 16) - 4·(N // 64) goes before N // 64, which then cancels."""
+        found = sorted(atoms, key=self.elimination_order)
+        compound = [a for a in found if a.args]
+        if compound and len(compound) < len(found):
+            bounded = [a for a in found[len(compound) :] if self._bounded_by(a, compound)]
+            if bounded:
+                return [*bounded, *(a for a in found if a not in bounded)]
+        return found
+
+    def _bounded_by(self, a: Expr, compound: list[Expr]) -> bool:
+        """Whether the range of a variable ends at one of these atoms, none of which is made of it."""
+        ends = [m for end in self.ends(a) if end is not None for m in end]
+        return any(x in m for m in ends for x in compound) and all(a.names.isdisjoint(x.names) for x in compound)
 
     def _sign(self, c: Poly) -> int:
         """1 for c >= 0, -1 for c <= 0, 0 for unknown."""
