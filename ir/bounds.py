@@ -185,19 +185,15 @@ class Known(Knowledge):
         return False
 
     def _in_order(self, atoms: list[Expr]) -> list[Expr]:
-        """As `elimination_order` has them, but for variables that a compound atom bounds: q <= ceil(N / 16) - 4·(N // 64) goes before N // 64, which then cancels."""
+        """As `elimination_order` has them, but for variables that a compound atom bounds, which is not made of them: q <= ceil(N / 16) - 4·(N // 64) goes before N // 64, which then cancels."""
         found = sorted(atoms, key=self.elimination_order)
         compound = [a for a in found if a.args]
         if compound and len(compound) < len(found):
-            bounded = [a for a in found[len(compound) :] if self._bounded_by(a, compound)]
+            leaves = found[len(compound) :]
+            bounded = [a for a in leaves if not self.limits(a).isdisjoint(compound) and all(a.names.isdisjoint(x.names) for x in compound)]
             if bounded:
                 return [*bounded, *(a for a in found if a not in bounded)]
         return found
-
-    def _bounded_by(self, a: Expr, compound: list[Expr]) -> bool:
-        """Whether the range of a variable ends at one of these atoms, none of which is made of it."""
-        ends = [m for end in self.ends(a) if end is not None for m in end]
-        return any(x in m for m in ends for x in compound) and all(a.names.isdisjoint(x.names) for x in compound)
 
     def _sign(self, c: Poly) -> int:
         """1 for c >= 0, -1 for c <= 0, 0 for unknown."""
