@@ -66,6 +66,7 @@ class Knowledge:
         self._multiples: dict[Expr, int] = {}
         self._ranks: dict[Expr, tuple[int, int, str]] = {}
         self._ends: dict[Expr, tuple[Poly | None, Poly | None]] = {}
+        self._limits: dict[Expr, frozenset[Expr]] = {}
 
     def _copy(self) -> Self:
         result = type(self).__new__(type(self))
@@ -344,6 +345,13 @@ class Knowledge:
         if found is None:
             r = self.range(a)
             found = self._ends[a] = (None if r.min is None else _end(r.min), None if r.max is None else _end(r.max))
+        return found
+
+    def limits(self, a: Expr) -> frozenset[Expr]:
+        """The compound atoms in the ends of a leaf."""
+        found = self._limits.get(a)
+        if found is None:
+            found = self._limits[a] = frozenset([x for end in self.ends(a) if end is not None for m in end for x in m if x.args])
         return found
 
     def multiple(self, p: Poly) -> int:

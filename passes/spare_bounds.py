@@ -21,6 +21,7 @@ A name and an array of the function's own lie between all that they are ever giv
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Set
 from math import frexp
 from operator import is_
 
@@ -28,7 +29,22 @@ from ..ir.dtypes import f32
 from ..ir.expr import LONG, Expr, broadcast, const, make
 from ..ir.float_ranges import ANY, Range, float_range
 from ..ir.instructions import EXP_INSIDE, EXP_NEAR, INSIDE, MANY, NEAR, PLUS_EXP, SHIFT, SUM_EXP, WEIGHT
-from ..ir.program import Array, Assign, Call, Define, Function, Multiply, Program, StoreTo, expressions, kinds_in, map_expressions, named, statements
+from ..ir.program import (
+    Array,
+    Assign,
+    Block,
+    Call,
+    Define,
+    Function,
+    Multiply,
+    Program,
+    StoreTo,
+    expressions,
+    kinds_in,
+    map_expressions,
+    named,
+    statements,
+)
 from ..ir.record import replace
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, rewrite
@@ -50,8 +66,7 @@ def _function(f: Function, target: Target) -> Function:
     if not any(n.op == "exp" and n.dtype.lanes > 1 for n in postorder(*values)):
         return f
     held, done = _Held(f), dict[Expr, Expr]()
-    folds = (n for n in postorder(*values) if n.op == "fold" and n.attr == "add")
-    folded = frozenset(n.attr for n in postorder(*folds) if n.op == "load")
+    folded = _folded(f.body, values)
 
     def changed(e: Expr) -> Expr:
         if not e.kinds & LONG:
@@ -64,6 +79,22 @@ def _function(f: Function, target: Target) -> Function:
     return replace(f, body=map_expressions(f.body, changed))
 
 
+def _folded(body: Block, values: list[Expr]) -> set[str]:
+    """The arrays whose lanes are added up in the end, by themselves or in the sums of another one that begin with theirs."""
+    folds = (n for n in postorder(*values) if n.op == "fold" and n.attr == "add")
+    found = {n.attr for n in postorder(*folds) if n.op == "load"}
+    for s in reversed(list(statements(body))):
+        if isinstance(s, StoreTo) and s.buffer in found:
+            stack = [s.value]
+            while stack:
+                n = stack.pop()
+                if n.op == "add":
+                    stack += n.args
+                elif n.op == "load":
+                    found.add(n.attr)
+    return found
+
+
 def _added_up(e: Expr, target: Target) -> frozenset[Expr]:
     """The arguments of those exponentials in an expression that are used once, by a sum."""
     if not {PLUS_EXP.name, SUM_EXP.name} <= target.instructions or not any(n.op == "add" for n in postorder(e)):
@@ -73,7 +104,7 @@ def _added_up(e: Expr, target: Target) -> frozenset[Expr]:
     return frozenset(a.args[0] for a in sums if a.op == "exp" and uses[a] == 1)
 
 
-def _sum(n: Expr, added: frozenset[Expr], folded: frozenset[str]) -> Expr | None:
+def _sum(n: Expr, added: frozenset[Expr], folded: Set[str]) -> Expr | None:
     if n.op != "add" or not added:
         return None
     for a, x in (n.args, n.args[::-1]):

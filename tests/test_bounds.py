@@ -415,6 +415,16 @@ def test_inner_names_are_put_at_their_ends_first() -> None:
     assert bounds(k - N, known)[1] == -1 and bounds(i - k, known)[0] == 0 and bounds(j - k, known)[1] == 0
 
 
+def test_what_ends_at_a_quotient_goes_before_it() -> None:
+    """Vectors of a tail: the last of them has an element, and a quotient that both sides have cancels; not where the quotient is of the variable itself."""
+    whole = N // 64
+    known = Known({"N": (0, None, 1)}).with_ranges({"q": (0, (N + 15) // 16 - whole * 4 - 1, 1)})
+    q = var("q")
+    assert holds(N - whole * 64 - q * 16 - 1, known) and not holds(N - whole * 64 - q * 16 - 2, known)
+    own = Known({"N": (0, None, 1)}).with_ranges({"i": (0, whole, 1)})
+    assert holds(N - i * 64, own) and holds(whole - i + i // 2 - i // 2, own) and holds(N - i // 3, own)
+
+
 @pytest.mark.parametrize("kind", ["Size", "tuple", "Range"])
 def test_ranges_are_given_in_three_ways(kind: str) -> None:
     given_as = {"Size": Size("N", 2, 9, 2), "tuple": (2, 9, 2), "Range": Range(2, 9, 2)}[kind]

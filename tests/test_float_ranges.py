@@ -136,6 +136,11 @@ def test_where_bounds_are_spared(form: str, target: str, named: str) -> None:
     assert exponentials(form, target) == {named}
 
 
+def test_terms_of_a_long_sum() -> None:
+    """What is left over of a row goes on from the sums of whole vectors, whose lanes are added up with it."""
+    assert exponentials("(+ X (sum (exp Z) :axis 1 :keepdims t))", V4) == {SUM_EXP.name, "exp"}
+
+
 MACHINES = [(march, family) for march in ("native", "x86-64-v3", "x86-64") for family in ("gcc", "clang") if family in FAMILIES]
 
 

@@ -191,6 +191,14 @@ GOOD = {
     "prefetch what memory chooses": ("table", "split j 8 tail=cut\nvectorize j.1\nprefetch W j.0 i bytes=64"),
     "prefetch through a guard": ("table", "split j 8 tail=pad\nvectorize j.1\nprefetch W j.0 i bytes=64"),
     "rfactor": ("row_sum", "split p 8 tail=cut\nrfactor p.1\nvectorize p.1"),
+    "rfactor of a tail": (
+        "row_sum",
+        "split p 8 tail=cut\nrfactor p.1\nvectorize p.1\nsplit p.t 4 tail=pad\nrfactor p.t.1 into=p.1.c\nvectorize p.t.1",
+    ),
+    "rfactor of the tail of a tail": (
+        "row_sum",
+        "split p 8 tail=cut\nrfactor p.1\nsplit p.t 4 tail=cut\nrfactor p.t.1 into=p.1.c\nsplit p.t.t 2 tail=pad\nrfactor p.t.t.1 into=p.t.1.c",
+    ),
     "rfactor of what may be empty": ("row_sum", "split p 8 tail=cut\nsplit p.t 2 tail=cut\nrfactor p.t.1 skip=1\nvectorize p.t.1"),
     "split_reduction": ("total_sum", "split_reduction p 4"),
     "split_reduction of a long axis": ("total_sum", "collapse p q\nsplit_reduction p_q 3 least=2"),
@@ -334,6 +342,17 @@ REFUSED = {
     "prefetch what is local": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch s j.0 i", "is local"),
     "prefetch what is not read": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch Y j.0 i", "reads no consecutive elements"),
     "rfactor of unknown length": ("row_sum", "rfactor p", "no reduction of constant extent"),
+    "rfactor into what combines nothing": ("row_sum", "split p 8 tail=cut\nsplit p.t 4 tail=cut\nrfactor p.t.1 into=p.0", "does more than combine"),
+    "rfactor into fewer lanes": (
+        "row_sum",
+        "split p 4 tail=cut\nrfactor p.1\nsplit p.t 8 tail=pad\nrfactor p.t.1 into=p.1.c",
+        "combines no multiple of 8 results",
+    ),
+    "rfactor into what stands elsewhere": (
+        "row_sum",
+        "split p 8 tail=cut\nrfactor p.1\nsplit p.t 4 tail=cut\nrfactor p.t.1\nsplit p.t.t 2 tail=pad\nrfactor p.t.t.1 into=p.1.c",
+        "does not stand right behind",
+    ),
     "split_reduction in a loop": ("row_sum", "split_reduction p 4", "inside a loop that is not serial"),
     "split_reduction of a parallel loop": ("pointwise", "split_reduction i 4", "no reduction loop"),
     "split_reduction into nothing": ("total_sum", "split_reduction p 0", "0 chunks"),
@@ -400,11 +419,10 @@ def test_a_step_is_refused_where_what_is_updated_is_no_longer_seen_to_be_safe() 
     )
     assert isinstance(before, Module)
     kernel, facts = unique(before.kernels[0]), Facts.of(before)
-    for line in ("short p 1", "split p 4 tail=cut"):
-        for step in (apply, replay):
-            with pytest.raises(StepError, match=r"iterations of i \(parallel\) store U\[.*\] and read U\["):
-                step(kernel, facts, line)
-    for line in ("split p 4", "split i 4 tail=cut"):  # no two loops over what is updated
+    for step in (apply, replay):
+        with pytest.raises(StepError, match=r"iterations of i \(parallel\) store U\[.*\] and read U\["):
+            step(kernel, facts, "short p 1")
+    for line in ("split p 4", "split i 4 tail=cut", "split p 4 tail=cut"):  # no two loops over what is updated, or none over the same of it
         assert apply(kernel, facts, line) == replay(kernel, facts, line)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import zip_longest
+
 from ...ir.dtypes import DType
 from ...ir.expr import ONE, ZERO, Expr, call, ceildiv, const, first, last, load, maximum, minimum, var, where
 from ...ir.kernel import (
@@ -21,11 +24,12 @@ from ...ir.kernel import (
     with_body,
     written,
 )
+from ...ir.places import inner
 from ...ir.primops import COMBINERS
 from ...ir.record import replace
 from ...ir.simplify import prove_equal
 from .affine import at_least, constant_extent, minus, stride, upper
-from .tree import Facts, StepError, around, fresh, less, loads_in, local_buffers, names_taken, reads, replace_in, replace_loop, touched
+from .tree import Facts, StepError, around, find, fresh, less, loads_in, local_buffers, names_taken, reads, replace_in, replace_loop, touched
 
 
 def identity(combiner: str, dtype: DType) -> Expr:
@@ -244,7 +248,7 @@ def _at_last(axis: str, finish: Block, keep: Store) -> Block:
     return finish if isinstance(only, Store) and replace(only, span=keep.span) == keep else (If(last(axis), finish, (keep,)),)
 
 
-def rfactor(kernel: Kernel, facts: Facts, axis: str, skip: int = 0) -> Kernel:
+def rfactor(kernel: Kernel, facts: Facts, axis: str, skip: int = 0, into: str = "") -> Kernel:
     """Accumulate each iteration of an inner loop by itself, and combine the results once at the end: then the loop is parallel (and can be a vector).
 
                                                     alloc m.lanes: f32[16] register
@@ -258,6 +262,17 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str, skip: int = 0) -> Kernel:
 
     The loop is a reduction of constant extent that holds only lets, accumulations into places that do not depend on it, and what it stores or accumulates, but does not read, at its own position; reduction
     loops directly around it are taken along.  With skip=1 all this stands behind an `if` on their having an iteration: what is often an empty tail costs no fold then.  --strict forbids it for float sums and products.
+
+    With `into`, a loop that combines such results right before it, it goes on from these, and all are combined once: a tail and what it is the tail of.
+
+                                                      alloc m.lanes.b: f32[8] register
+                                                      for j.t.1.b in 0 .. 8 parallel:
+        for j.1.c in 0 .. 16 reduce:                    m.lanes.b[j.t.1.b] = max(m.lanes[j.t.1.b], m.lanes[j.t.1.b + 8])
+          m[] max= m.lanes[j.1.c]                     for j.t.0 reduce:
+        for j.t.0 reduce:                      →        for j.t.1 in 0 .. 8 parallel:
+          for j.t.1 in 0 .. 8 reduce:                     m.lanes.b[j.t.1] max= X[j.t.0, j.t.1]
+            m[] max= X[j.t.0, j.t.1]                  for j.t.1.c in 0 .. 8 reduce:
+                                                        m[] max= m.lanes.b[j.t.1.c]
     """
     path = around(kernel, axis)
     loop = path[-1]
@@ -299,12 +314,45 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str, skip: int = 0) -> Kernel:
     new_loop = replace(loop, body=map_block(loop.body, each), kind="parallel")
     start, finish = fresh(axis, taken), fresh(axis, taken)
     head = tuple(Alloc(b) for b, _ in lanes.values())
-    begin = Loop(start, ZERO, loop.stop, tuple(Store(b.name, (var(start),), identity(c, b.dtype)) for b, c in lanes.values()), "parallel")
+    from_ = _combined(kernel, find(kernel, into), lanes, var(start)) if into else {b.name: identity(c, b.dtype) for b, c in lanes.values()}
+    begin = Loop(start, ZERO, loop.stop, tuple(Store(name, (var(start),), value) for name, value in from_.items()), "parallel")
     fold = tuple(Store(name, at, load(b.name, b.dtype, var(finish)), c) for (name, at), (b, c) in lanes.items())
     end = Loop(finish, ZERO, loop.stop, fold, "reduce")
     main = replace_in((top,), loop, (new_loop,))
     new: Block = (*head, begin, *main, end)
+    if into:
+        return _in_place_of(kernel, find(kernel, into), top, new)
     return replace_loop(kernel, top.axis, lambda _: (If(less(top.start, top.stop), new),) if skip else new)
+
+
+def _in_place_of(kernel: Kernel, first: Loop, second: Loop, new: Block) -> Kernel:
+    """The kernel with these statements for two loops, of which the second stands right behind the first."""
+    outer = around(kernel, first.axis)[:-1]
+    block = inner(outer[-1]) if outer else kernel.body
+    place = next(k for k, s in enumerate(block) if s is first)
+    if len(block) == place + 1 or block[place + 1] is not second:
+        raise StepError(f"rfactor: `{second.axis}` does not stand right behind `{first.axis}`")
+    return kernel.with_body(replace_in(replace_in(kernel.body, second, ()), first, new))
+
+
+def _combined(kernel: Kernel, fold: Loop, lanes: Mapping[tuple[str, tuple[Expr, ...]], tuple[Buffer, str]], lane: Expr) -> dict[str, Expr]:
+    """What each of these lanes goes on from: the results that a loop combines for the same place, as many of them as fall to one lane."""
+    found: dict[str, Expr] = {}
+    local, length = local_buffers(kernel), constant_extent(fold)
+    for s in fold.body:
+        buffer, combiner = lanes.get((s.buffer, s.index), (None, "")) if isinstance(s, Store) else (None, "")
+        if buffer is None or not isinstance(s, Store) or s.combiner != combiner or s.value.op != "load" or s.value.args != (var(fold.axis),):
+            raise StepError(f"rfactor: `{fold.axis}` does more than combine what goes on here")
+        count = buffer.shape[0].attr
+        if length is None or length % count or local[s.value.attr].space != "register":
+            raise StepError(f"rfactor: `{fold.axis}` combines no multiple of {count} results in registers")
+        parts = [load(s.value.attr, s.value.dtype, lane + k) for k in range(0, length, count)]
+        while len(parts) > 1:
+            parts = [a if b is None else call(COMBINERS[combiner].op, a, b) for a, b in zip_longest(parts[::2], parts[1::2])]
+        found[buffer.name] = parts[0]
+    if len(found) < len(lanes):
+        raise StepError(f"rfactor: `{fold.axis}` combines less than what goes on here")
+    return found
 
 
 def _at_own_place(s: Store, axis: str) -> bool:

@@ -77,7 +77,7 @@ STEPS: dict[str, Step] = {
     "keep": Step("chains.keep", "n"),
     "tabulate": Step("tables.tabulate", "n+"),
     "accumulate": Step("reductions.accumulate", "n", {"into": "n", "outside": "n", "space": "n"}),
-    "rfactor": Step("reductions.rfactor", "n", {"skip": "i"}),
+    "rfactor": Step("reductions.rfactor", "n", {"skip": "i", "into": "n"}),
     "split_reduction": Step("reductions.split_reduction", "ni", {"least": "i"}),
     "search": Step("searches.search", "ni"),
     "narrow": Step("narrow.narrow", "n"),

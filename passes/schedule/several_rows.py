@@ -28,12 +28,12 @@ def several_rows(plan: Plan) -> bool:
     if (
         not form.chain
         or form.chain[-1].start is not ZERO
-        or len(outer) != 1
+        or len(outer) not in (1, 2)  # whole vectors, and what they leave over
         or most < 2
         or any(not isinstance(s, Let) for s in plan.kernel.body[:-1])
     ):
         return False
-    axis, row = outer[0].axis, form.axes[-1]
+    axis, row, along = outer[0].axis, form.axes[-1], [x.axis for x in outer]
     moved = [n for n in reads(outer[0].body) if n.attr in plan.facts.buffers and axis in n.names]
     inside = [s for s in outer[0].body if isinstance(s, Loop)]
     if len(inside) != 1 or inside[0].kind != "vector" or not any(row in n.names for n in moved) or all(row in n.names for n in moved):
@@ -45,16 +45,17 @@ def several_rows(plan: Plan) -> bool:
             if isinstance(s, Alloc):
                 plan.do("expand", s.buffer.name, f"{row}.1")
         earlier = plan.kernel
-        plan.do("fission", f"{row}.1", around=axis)
+        plan.do("fission", f"{row}.1", around=",".join(along))
         pieces = [f"{row}.1", *plan.added(earlier)]
-        piece = next(x for x in pieces if any(isinstance(s, Loop) and s.axis == axis for s in plan.loop(x).body))
-        plan.do("reorder", axis, piece)
+        held = {s.axis: x for x in pieces for s in plan.loop(x).body if isinstance(s, Loop) and s.axis in along}
+        for x in along:
+            plan.do("reorder", x, held[x])
         for x in pieces:  # sums stay in registers, and are folded side by side
             plan.do("unroll", x)
         for buffer in dict.fromkeys(n.attr for n in moved if row in n.names):
             turn = (plan.extent(inside[0].axis) or 1) * plan.facts.buffers[buffer].dtype.bytes
             far = {"trips": max(1, ahead.bytes // turn), "least": ahead.least, "cache": cost.NEXT_ROW_CACHE}
-            plan.tried("prefetch", buffer, piece, axis, **(far if ahead.bytes else {"trips": cost.TURNS_AHEAD}))
+            plan.tried("prefetch", buffer, held[axis], axis, **(far if ahead.bytes else {"trips": cost.TURNS_AHEAD}))
     except StepError as e:
         plan.kernel = saved
         plan.note(f"rows of `{row}` one by one: {e}")

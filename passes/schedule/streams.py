@@ -36,7 +36,7 @@ def stream_store(kernel: Kernel, facts: Facts, buffer: str, least: int = 0) -> K
     condition = large(facts, buffer, least)
     if condition is FALSE:
         raise StepError(f"stream_store: `{buffer}` never has {least} bytes")
-    cut = {s.name: s for s in statements(kernel.body) if isinstance(s, Let) and to_line(buffer) in postorder(s.value)}
+    cut = {s.name: s for s in statements(kernel.body) if isinstance(s, Let) and buffer in s.value.names and to_line(buffer) in postorder(s.value)}
     conditions = {id(s): _whole(facts, s, loops, condition, cut) for s, loops in stores}
     if all(c is FALSE for c in conditions.values()):
         raise StepError(f"stream_store: half a line of `{buffer}` at a time")
@@ -54,12 +54,13 @@ def _whole(facts: Facts, store: Store, path: Sequence[Loop], condition: Expr, cu
     address = held.address(store.index)
     if divides(address, [x.axis for x in path]):  # of a collapsed axis
         address = simplify(address, inside(path, facts.known))
-    begins = address.names.union(*(x.start.names for x in path if x.axis in address.names))
+    begins = address.names.union(*(x.start.names for x in path if x.axis in address.names)) & cut.keys() if cut else ()
+    moves = [(x, abs(stride(address, x.axis) or 0)) for x in path[:-1]]
     for k, loop in enumerate(path):
-        row = row_step(address, loop) if loop.kind != "vector" else None
-        if row is None or any(s is cut[name] for name in begins & cut.keys() for s in statements(loop.body)):
+        row = row_step(address, loop) if loop.kind != "vector" and any(m for _, m in moves[:k]) else None
+        if row is None or any(s is cut[name] for name in begins for s in statements(loop.body)):
             continue
-        steps = [m for x in path[:k] if (m := abs(stride(address, x.axis) or 0)) and (not row.is_const or m < abs(row.attr))]
+        steps = [m for _, m in moves[:k] if m and (not row.is_const or m < abs(row.attr))]
         if path[-1].kind == "vector" and any(m * held.dtype.bytes % LINE for m in steps):
             return FALSE
         if steps:

@@ -268,11 +268,13 @@ def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:
     try:
         masked = cost.first_lanes(plan.target) and not chooses(plan.loop(axis))
         inside = masked and _in_reduction(plan, axis)
+        combining = ""
         while lanes >= width:
             plan.do("split", axis, lanes, tail="pad" if inside or (masked and lanes == width) else "cut")
             earlier = plan.kernel
-            plan.do("rfactor", f"{axis}.1", skip="" if lanes > width or inside or extent is not None else 1)
+            plan.do("rfactor", f"{axis}.1", skip="" if combining or lanes > width or inside or extent is not None else 1, into=combining)
             new = plan.added(earlier)
+            combining = new[-1] if new else combining
             for name in (*new, f"{axis}.1"):
                 plan.do("vectorize", name)
             if short and masked:
