@@ -115,10 +115,12 @@ def test_kernels_of_tinygrad_are_searched_for(capsys: pytest.CaptureFixture[str]
     monkeypatch.setattr(peers, "import_module", library.__getitem__)
     status, out, _ = run(capsys, "matmul", "--sizes", "batch=2,M=5,N=4,K=3", "--peers", "tinygrad", "--json", *QUICK)
     assert status == 0 and json.loads(out)["results"][0]["best_peer"] == "tinygrad" and settings[0]["BEAM"] == 4
-    status, out, _ = run(
-        capsys, "relu", "--sizes", "batch=9", "--peers", "tinygrad", "--json", *QUICK
-    )  # it is asked for what stands in its table alone
+    # it is asked for what stands in its table alone
+    status, out, _ = run(capsys, "relu", "--sizes", "batch=9", "--peers", "tinygrad", "--json", *QUICK)
     assert status == 0 and json.loads(out)["results"][0]["best_peer"] is None
+    monkeypatch.setattr(Tensor, "realize", lambda self: open("/nowhere/clang"))  # noqa: SIM115
+    status, out, _ = run(capsys, "matmul", "--sizes", "batch=2,M=5,N=4,K=3", "--peers", "tinygrad", "--json", *QUICK)
+    assert status == 0 and any(n.startswith("tinygrad: [Errno 2] No such file") for n in json.loads(out)["results"][0]["notes"])
 
 
 @needs_cc

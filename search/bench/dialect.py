@@ -80,7 +80,17 @@ TORCH = Dialect(
 )  # fmt: skip
 
 # Errors that a library may give for what it was not made for; each means that there is no such peer.
-REFUSALS: tuple[type[Exception], ...] = (TypeError, ValueError, RuntimeError, NotImplementedError, AttributeError, IndexError, KeyError, MemoryError)
+REFUSALS: tuple[type[Exception], ...] = (
+    TypeError,
+    ValueError,
+    RuntimeError,
+    NotImplementedError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    MemoryError,
+    OSError,
+)
 
 
 def constant(dialect: Dialect, module: Any, value: Any, dtype: str) -> Any:

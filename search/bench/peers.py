@@ -226,7 +226,11 @@ class _Tinygrad(_Library):
 
 def _named(library: _Library, text: str, work: Work, refused: list[str]) -> Peer | None:
     """An expression of `forms`; None where it speaks of a name that is not there, leaves out a port that is read, or does not run (then `refused` gets why)."""
-    arrays = library.arrays(work)
+    try:
+        arrays = library.arrays(work)
+    except REFUSALS as why:
+        refused.append(_line(why))
+        return None
     scalars = {p.name: work.inputs[p.name] for p in work.graph.ports if p.role == "scalar"}
     names = {**library.names(), **work.sizes, **work.parameters, **arrays, **scalars}
     spoken = _loaded(text)
