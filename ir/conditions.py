@@ -28,14 +28,11 @@ def compare(op: str, a: Expr, b: Expr, known: Known) -> Expr:
 
 def at_least_zero(p: Poly, known: Known) -> Expr:
     """p >= 0 as an expression."""
+    while (whole := _undivided(p, known)) is not None:
+        p = whole
     decided = known.decided(p)
     if decided is not None:
         return TRUE if decided else FALSE
-    for m, c in p.items():
-        if len(m) == 1 and m[0].op == "floordiv" and abs(c) == 1:
-            x, d = (pl.poly(arg) for arg in m[0].args)
-            if pl.is_constant(d) and known.positive(d):
-                return at_least_zero(_undivided(pl.plus(p, {m: c}, -1), x, d, c), known)
     g = pl.content(p)
     p = {m: c // g for m, c in p.items()}
     offset = p.get((), 0)
@@ -54,23 +51,25 @@ def at_least_zero(p: Poly, known: Known) -> Expr:
 def holds(p: Poly, known: Known) -> bool:
     """Whether p >= 0 is proven, which is less to ask than what it is."""
     while not known.nonnegative(p):
-        for m, c in p.items():
-            if len(m) == 1 and m[0].op == "floordiv" and abs(c) == 1:
-                x, d = (pl.poly(arg) for arg in m[0].args)
-                if pl.is_constant(d) and known.positive(d):
-                    p = _undivided(pl.plus(p, {m: c}, -1), x, d, c)
-                    break
-        else:
+        whole = _undivided(p, known)
+        if whole is None:
             return False
+        p = whole
     return True
 
 
-def _undivided(rest: Poly, x: Poly, d: Poly, c: int) -> Poly:
-    """x // d + r >= 0 ⇔ x + d·r >= 0;   r - x // d >= 0 ⇔ d·r + d - 1 - x >= 0     (d > 0)"""
-    scaled = pl.times(rest, d)
-    if c > 0:
-        return pl.plus(x, scaled)
-    return pl.plus(pl.plus(pl.plus(scaled, d), pl.constant(-1)), x, -1)
+def _undivided(p: Poly, known: Known) -> Poly | None:
+    """x // d + r >= 0 → x + d·r >= 0;   r - x // d >= 0 → d·r + d - 1 - x >= 0     (d > 0); None where there is no such quotient.
+
+    Both say the same, and the prover finds of the one what it finds of the other.
+    """
+    for m, c in p.items():
+        if len(m) == 1 and m[0].op == "floordiv" and abs(c) == 1:
+            x, d = (pl.poly(arg) for arg in m[0].args)
+            if pl.is_constant(d) and known.positive(d):
+                scaled = pl.times(pl.plus(p, {m: c}, -1), d)
+                return pl.plus(x, scaled) if c > 0 else pl.plus(pl.plus(pl.plus(scaled, d), pl.constant(-1)), x, -1)
+    return None
 
 
 def _equality(op: str, p: Poly, known: Known) -> Expr:
