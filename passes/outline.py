@@ -163,10 +163,11 @@ def _piece(loop: For, f: Function, names: Names, values: dict[str, Expr], known:
 
     alone = call({first: inner.start, stop: inner.stop})
     here = var(loop.var)
-    if loop.start is not ZERO or loop.step is not ONE:
+    if loop.step is not ONE:
         return function, alone, replace(loop, body=call({first: here, stop: here + 1}), serial_if=None)
     end = names.fresh("end")
-    team = call({first: here, stop: var(end)})
+    team = call({first: here + loop.start, stop: var(end) + loop.start})
+    loop = loop if loop.start is ZERO else replace(loop, start=ZERO, stop=loop.stop - loop.start)
     if extents is not None:
         before = var(outer) * extents[1]
         alone = (For(outer, ZERO, extents[0], alone),)

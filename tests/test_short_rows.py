@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cascades import OPTIONS, after, before, check_one_pass, nests
 from compilers import needs_cc
-from luminal.ir.kernel import Alloc, If, Kernel, statements
+from luminal.ir.kernel import Alloc, If, Kernel, Loop, statements
 from luminal.ir.target import Target
 from luminal.passes.legalize import legalize
 from luminal.passes.schedule import schedule
@@ -105,3 +105,25 @@ def test_softmax_at_the_border(n: int) -> None:
     e = np.exp(x[0].astype(np.float64) - x[0].max())
     np.testing.assert_allclose(got[0], e / e.sum(), rtol=1e-5)
     assert np.isnan(got[1:]).all()
+
+
+@pytest.mark.parametrize("name", [*SHARING, *ALONE])
+def test_what_is_left_over_of_rows_together_stands_once(name: str) -> None:
+    """The last part, which works off any row by itself, begins where the rows that are worked off together end."""
+    kernel = scheduled({**SHARING, **ALONE}[name], replace(CPU, vector_bytes=32))
+    loops = [s for s in statements(kernel.body) if isinstance(s, Loop)]
+    together = any(line.startswith("jam i") for line in kernel.schedule)  # the rows are one loop
+    assert [s.axis for s in loops if str(s.start).endswith(".done")] == (["i"] if together else [])
+    assert together or name in ("another axis", "of three axes")
+    assert not any(s.axis.startswith("i.t") for s in loops)
+
+
+@needs_cc
+def test_rows_that_are_left_over() -> None:
+    f = luminal.compile("softmax", runtime="clang")
+    rng = np.random.default_rng(5)
+    for rows in (0, 1, 3, 4, 5, 7, 8, 11, 203):
+        for n in (1, 5, 70, 680, 700):
+            x = rng.standard_normal((rows, n)).astype(np.float32)
+            e = np.exp(x - x.max(1, keepdims=True))
+            np.testing.assert_allclose(f(x), e / e.sum(1, keepdims=True), rtol=1e-5, err_msg=f"{rows}×{n}")

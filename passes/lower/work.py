@@ -13,6 +13,7 @@ from ...ir import program as p
 from ...ir.dtypes import INDEX
 from ...ir.expr import TRUE, ZERO, Expr, product, size, total, var
 from ...ir.instructions import SIDE, WEIGHT
+from ...ir.record import replace
 from ...ir.walks import postorder
 
 # Operations, most of them on vectors, that take longer than waking the threads does.  (Golden Cove, by two threads, f32: calls one right after the other, a microsecond: products 48³ 0.8, 56³ 1.1, 64³ 1.3 ×, sums of 100 rows
@@ -24,6 +25,7 @@ FAR = 8  # such operations of a load at a position that data decides: it may be 
 RAGGED = 16  # trips of a loop of which data says how often it runs
 EPSILON = 1e-9  # what divisions may be off by, so that a quotient that is whole counts as whole
 MOST = 1e60  # more than any amount of work; products of extents may be as large as they like
+LEFT = "what is left"  # no name: the trips of a loop that begins where others have left off
 CALL = 110  # of one number, by libm
 COSTS = {
     "exp": 40, "exp2": 40, "expm1": 150, "log": 60, "log2": 65, "log1p": 130, "pow": 1100,
@@ -42,12 +44,17 @@ def little_work(body: p.Block, names: Mapping[str, Expr]) -> Expr | None:
     pieces = {name: found for name, value in names.items() if (found := _pieces(value, known)) is not None}
     lengths = {length for _, length in pieces.values()}
     kept: dict[str, Estimate] = {name: {(name,): 1} for name in known if name in pieces or name in lengths}
+    asked: dict[str, Expr] = {name: var(name) for name in pieces}
+    loop = body[0] if len(body) == 1 else None
+    if isinstance(loop, p.For) and loop.start.op == "var" and loop.start.attr in names:  # what is left may be nothing, whatever there was
+        kept[LEFT], asked[LEFT] = {(LEFT,): 1}, loop.stop - loop.start
+        body = (replace(loop, start=ZERO, stop=var(LEFT)),)
     work = _bound(_joined(_block(body, {**known, **kept}), pieces), {name: known[name] for name in known if name in lengths})
     leading = _leading(work)
     if not leading:
         return TRUE if sum(work.values()) < FORK else None
     least = min(leading.values())
-    amount = total(product(var(n) if n in pieces else size(n) for n in m) * ceil(c / least - EPSILON) for m, c in leading.items())
+    amount = total(product(asked.get(n) or size(n) for n in m) * ceil(c / least - EPSILON) for m, c in leading.items())
     return amount.lt(max(1, int(FORK / least + EPSILON)))
 
 

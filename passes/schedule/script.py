@@ -188,4 +188,4 @@ def replay(kernel: Kernel, facts: Facts, script: str | Iterable[str]) -> Kernel:
         parts[-1] = (parts[-1][0], current)
         current = variants.choose(common, parts)
     stays_in_place(kernel, current, facts)
-    return current
+    return variants.handed_over(current)

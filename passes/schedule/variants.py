@@ -19,14 +19,15 @@ from collections.abc import Sequence
 
 from ...ir.dtypes import bool_
 from ...ir.errors import SourceError
-from ...ir.expr import ONE, TRUE, ZERO, Expr, first, last, var
-from ...ir.kernel import Block, If, Kernel, Loop, Stmt, map_block, map_expressions
+from ...ir.expr import ENDS, ONE, TRUE, ZERO, Expr, first, last, var, where
+from ...ir.kernel import Block, If, Kernel, Let, Loop, Stmt, expressions, map_block, map_expressions, statements
+from ...ir.places import homes_in
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.text.expressions import show_expr
 from ...ir.walks import substitute
 from .affine import upper
-from .tree import Facts, StepError, copy, less
+from .tree import Facts, StepError, copy, fresh, less
 
 WORD = "variant"
 KNOWING = "decide"
@@ -105,6 +106,64 @@ def choose(kernel: Kernel, parts: Sequence[tuple[Expr | None, Kernel]]) -> Kerne
     for c, k in parts:
         steps += [WORD if c is None else f"{WORD} {show_expr(c)}", *k.schedule[len(kernel.schedule) :]]
     return replace(kernel, body=body, schedule=(*kernel.schedule, *steps))
+
+
+def handed_over(kernel: Kernel) -> Kernel:
+    """What a part leaves over of the rows that it works off several at a time is the last part's, which works them off one by one, so that this stands once.
+
+    if N <= 682:                                          if N <= 682:
+      for i.0 in 0 .. M // 4 parallel: …                    for i.0 in 0 .. M // 4 parallel: …
+      for i.t in M // 4 * 4 .. M: S(i.t)            →     let i.done = where(N <= 682, M // 4 * 4, 0)
+    else:                                                 for i in i.done .. M parallel: S(i)
+      for i in 0 .. M parallel: S(i)
+
+    The last part is one parallel loop, the other is what `split … tail=cut` has made of it; what other parts do is done.
+    """
+    if not any(line.split()[0] == WORD for line in kernel.schedule):
+        return kernel
+    return kernel.with_body(_handed_over(kernel.body, kernel))
+
+
+def _handed_over(body: Block, kernel: Kernel) -> Block:
+    s = body[0] if len(body) == 1 else None
+    if not isinstance(s, If):
+        return body
+    row = _last_row(s.orelse)
+    rest = None if row is None else _left_over(s.body, row, kernel.schedule)
+    if row is None or rest is None:
+        return (If(s.condition, s.body, _handed_over(s.orelse, kernel)),)
+    done = var(fresh(f"{row.axis}.done", {*homes_in(kernel), *kernel.buffers}))
+    others, begin = _without_last(s.orelse, row.stop)
+    loop = Loop(row.axis, done, row.stop, row.body, row.kind, span=row.span)
+    return If(s.condition, s.body[:-1], others), Let(done.attr, where(s.condition, rest.start, begin)), loop
+
+
+def _last_row(block: Block) -> Loop | None:
+    """The loop that the last part is, if it is one over all rows."""
+    s = block[0] if len(block) == 1 else None
+    if isinstance(s, If):
+        return _last_row(s.orelse)
+    if not isinstance(s, Loop) or s.kind != "parallel" or s.start is not ZERO or s.step is not ONE:
+        return None
+    return None if any(e.kinds & ENDS for t in statements(s.body) for e in expressions(t)) else s
+
+
+def _left_over(part: Block, row: Loop, schedule: Sequence[str]) -> Loop | None:
+    """The loop over the last rows of a part that works off several at a time, as `split … tail=cut` leaves it."""
+    main, rest = part if len(part) == 2 else (None, None)
+    cut = any(line.startswith(f"split {row.axis} ") and line.endswith(" tail=cut") for line in schedule)
+    if not cut or not isinstance(main, Loop) or not isinstance(rest, Loop) or rest.stop is not row.stop or rest.step is not ONE:
+        return None
+    return rest if main.axis.startswith(f"{row.axis}.0") and rest.axis.startswith(f"{row.axis}.t") else None
+
+
+def _without_last(block: Block, all_: Expr) -> tuple[Block, Expr]:
+    """The parts before the last, and where its rows begin after them: there are none left where one of them runs."""
+    (s,) = block
+    if not isinstance(s, If):
+        return (), ZERO
+    others, begin = _without_last(s.orelse, all_)
+    return (If(s.condition, s.body, others),), where(s.condition, all_, begin)
 
 
 def parts_of(chosen: Kernel, before: Kernel) -> list[tuple[Expr | None, Kernel]]:
