@@ -78,6 +78,9 @@ def multiplied(target: Target) -> frozenset[DType]:
 
 def why_not(graph: Graph, target: Target) -> tuple[str, ...]:
     """What keeps reductions of this graph, which depend on one another over one axis or read the same scores, from being one pass; a sentence each."""
+    reductions = {n for n in graph.nodes() if n.op in ("reduce", "nest")}
+    if any(n.op == "cascade" and {a.node for a in n.args[: state_count(n)]} == reductions for n in graph.nodes()):
+        return ()  # all of them are one pass
     graph = rewrite(
         graph, lambda n: n.args[0].node if n.op == "cascade" and state_count(n) == 1 else None
     )  # a reduction alone, as others may depend on it
