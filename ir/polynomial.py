@@ -11,7 +11,7 @@ from hashlib import blake2b
 from math import gcd
 
 from .dtypes import INDEX
-from .expr import ZERO, Expr, const, make
+from .expr import Expr, const, make
 from .walks import postorder
 
 Monomial = tuple[Expr, ...]
@@ -258,6 +258,8 @@ def order(m: Monomial) -> tuple[int, list[str]]:
 
 def expr(p: Poly) -> Expr:
     """The canonical expression of a polynomial: ((a·b)·c + …) + constant, terms in a fixed order."""
+    if not p or (len(p) == 1 and () in p):  # a third of them
+        return const(p.get((), 0))
     if len(p) > 1:
         p = {m: p[m] for m in sorted(p, key=order)}
     result: Expr | None = None
@@ -270,8 +272,7 @@ def expr(p: Poly) -> Expr:
         elif p[m] != 1:
             term = make("mul", INDEX, (term, const(p[m])))
         result = term if result is None else make("add", INDEX, (result, term))
-    if result is None:
-        return ZERO
+    assert result is not None
     result.canonical = result.op in _LINEAR
     if result.canonical and result.poly is None and all(len(m) <= MOST_FACTORS for m in p):
         result.poly = p

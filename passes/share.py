@@ -157,7 +157,7 @@ class _Plan:
 def _unfolded(s: Stmt, fresh: Temporaries) -> Block:
     """The statement, its choices written as `if` where it would print the same loads many times."""
     roots = expressions(s)
-    if not kinds_in((s,)) & CHOOSES or not any(is_lazy(n) for n in postorder(*roots)):
+    if not any(e.kinds & CHOOSES for e in roots) or not any(is_lazy(n) for n in postorder(*roots)):
         return (s,)
     printed: dict[Expr, int] = {}
     for n in postorder(*roots):
