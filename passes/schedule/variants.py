@@ -10,7 +10,7 @@
 A kernel that is nothing but an `if` on the sizes has its variants already: the part with the `if`'s own condition, and each before it with that and more, takes the steps of what stands under it, the
 parts after that one those of what stands under its `else`.
 
-Steps before the first `variant` are taken once, before the parts part ways.  The last part has no condition.
+Steps before the first `variant` are taken once, before the parts part ways.  The last part has no condition; what others leave over of their rows it does too.
 """
 
 from __future__ import annotations
