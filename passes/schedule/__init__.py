@@ -13,7 +13,6 @@ from .again import again
 from .auto import automatic
 from .script import STEPS, apply, parse, replay
 from .tree import Facts, StepError, unique
-from .variants import handed_over
 
 
 def schedule(ir: Module, target: Target, options: Options) -> Module:
@@ -31,7 +30,7 @@ def schedule(ir: Module, target: Target, options: Options) -> Module:
             return kernel
         kernel = unique(kernel)
         same = (k for plain, scheduled in done if (k := again(kernel, plain, scheduled, ir, target.gpu)) is not None)
-        done.append((kernel, next(same, None) or handed_over(automatic(kernel, facts, target, options))))
+        done.append((kernel, next(same, None) or automatic(kernel, facts, target, options)))
         return done[-1][1]
 
     return ir.with_kernels(tuple(map(one, ir.kernels)))

@@ -18,10 +18,15 @@ from .roles import shape
 from .tree import Facts, StepError, bound_names, reads
 
 
-def automatic(
+def automatic(kernel: Kernel, facts: Facts, target: Target, options: Options) -> Kernel:
+    """The kernel scheduled for the target, its script in `schedule`, the reasons in `notes`."""
+    return variants.handed_over(_scheduled(kernel, facts, target, options))
+
+
+def _scheduled(
     kernel: Kernel, facts: Facts, target: Target, options: Options, elsewhere: frozenset[str] | None = None, branch: bool = False
 ) -> Kernel:
-    """The kernel scheduled for the target, its script in `schedule`, the reasons in `notes`.
+    """The same, each variant with all of its rows.
 
     A plan that a step refuses is dropped whole, and the next simpler one is tried; the unscheduled kernel is always right.  `elsewhere`: where
     the kernel is one of several nests, what the others read.  `branch`: it stands under an `if` on the sizes, where there is no place for another one.
@@ -97,7 +102,7 @@ def _one_by_one(kernel: Kernel, facts: Facts, target: Target, options: Options) 
     """Parallel loops that stand one after the other, scheduled as kernels of their own, none of which gives a name that another has: the steps can be replayed on all of them."""
     nests = [s for s in kernel.body if not isinstance(s, Let)]
     if len(nests) < 2 or not all(isinstance(s, Loop) and s.kind == "parallel" for s in nests):
-        return automatic(kernel, facts, target, options, branch=True)
+        return _scheduled(kernel, facts, target, options, branch=True)
     body: list[Stmt] = list(kernel.body)
     steps, notes = list(kernel.schedule), list(kernel.notes)
     for s in nests:
@@ -106,7 +111,7 @@ def _one_by_one(kernel: Kernel, facts: Facts, target: Target, options: Options) 
         others = set(bound_names((*body[:place], *body[place + 1 :]))) - set(bound_names((*before, s)))
         taken = tuple(Let(name, ZERO) for name in sorted(others))
         elsewhere = frozenset(n.attr for t in nests if t is not s for n in reads((t,)))
-        alone = automatic(replace(kernel, body=(*before, *taken, s), schedule=(), notes=()), facts, target, options, elsewhere, branch=True)
+        alone = _scheduled(replace(kernel, body=(*before, *taken, s), schedule=(), notes=()), facts, target, options, elsewhere, branch=True)
         body[place : place + 1] = map_block(alone.body, lambda t, gone={*before, *taken}: () if isinstance(t, Let) and t in gone else None)
         steps += alone.schedule
         notes += alone.notes
