@@ -224,7 +224,10 @@ def scores_of(n: Node) -> dict[Key, tuple[int, ...]]:
             return {}
         at = view.index.index(along)
         found[view.node, (at,)] = tuple(e.attr for e in view.index if e is not along)
-    return found if len({frozenset(rows) for rows in found.values()}) == 1 else {}
+    most = frozenset(max(found.values(), key=len, default=()))
+    if any(not most.issuperset(rows) for rows in found.values()):
+        return {}
+    return {key: rows for key, rows in found.items() if most == frozenset(rows)}  # what fewer rows read along the axis is a vector as any other
 
 
 class _Sharing:
@@ -246,7 +249,7 @@ class _Sharing:
                 self.join(n, by_key)
         self.users, self.values = users(self.graph), nominal(self.graph.size_info())
         self.outputs = {n for _, n in self.graph.outputs}
-        for key, readers in by_key.items():
+        for key, readers in sorted(by_key.items(), key=lambda item: -len(item[1])):  # those of the most readers make all other scores of these too
             if not any(n in self.group for n in readers) and self.worth(key, readers):
                 self.fresh(key, readers)
 

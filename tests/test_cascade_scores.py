@@ -42,6 +42,13 @@ SHARED: dict[str, tuple[str, int]] = {
         f'(({QKV}) -> (O{{f32}}[H N E])) {SCORES} (setf p (sigmoid s)) (return (/ (einsum "hij,hje->hie" p V) (+ 1e-3 (sum p :axis -1 :keepdims t))))',
         1,
     ),
+    "gradients by keys and values": (  # two products, one of them with two kinds of scores and a sum for each column
+        f"""(({QKV} G{{f32}}[H N E] W{{f32}}[H M E] L{{f32}}[H M]) -> (A{{f32}}[H N D] O{{f32}}[H N E])) {SCORES}
+        (setf p (exp (- s (unsqueeze L :axis 1)))) (setf c (unsqueeze (sum (* V W) :axis -1) :axis 1))
+        (setf t (* p (- (einsum "hie,hje->hij" G W) c)))
+        (return (einsum "hij,hjd->hid" t K) (einsum "hij,hje->hie" p V))""",
+        2,
+    ),
     "linear, written as a square": (
         '((Q{f32}[H N D] K{f32}[H M D] V{f32}[H M E]) -> (O{f32}[H N E])) (setf s (einsum "hid,hjd->hij" (exp Q) (exp K))) '
         '(return (/ (einsum "hij,hje->hie" s V) (sum s :axis -1 :keepdims t)))',
