@@ -197,9 +197,22 @@ class Values(Scope):
                     extent = s[k]
                 elif not self.same(extent, s[k]):
                     listed = " and ".join(show_shape(s) for s in shapes)
-                    raise BuildError("E0310", f"shapes {listed} do not broadcast: {show(extent)} and {show(s[k])} are not provably equal at axis {k}")
+                    what = f"shapes {listed} do not broadcast: {show(extent)} and {show(s[k])} are not provably equal at axis {k}"
+                    raise BuildError("E0310", what, *self.with_an_axis_more(shapes))
             result.append(extent)
         return tuple(result)
+
+    def with_an_axis_more(self, shapes: Sequence[Shape]) -> tuple[str, ...]:
+        """A help where a shape broadcasts once it has an axis of 1 more: statistics of rows that lost their axis, positions of rows beside those of columns."""
+        few, many = sorted(shapes, key=len) if len(shapes) == 2 else ((), ())
+        if len(few) == len(many) == 1:
+            return ("where each element of one meets each of the other, one of them is a column: (unsqueeze … :axis 1)",)
+        if len(few) + 1 != len(many):
+            return ()
+        for k in range(len(few), -1, -1):
+            if all(ONE in pair or self.same(*pair) for pair in zip((*few[:k], ONE, *few[k:]), many, strict=True)):
+                return (f"(unsqueeze … :axis {k}) gives {show_shape(few)} the axis that it lacks, or :keepdims t where it was reduced",)
+        return ()
 
     def expand(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
         """Broadcast to `shape`, aligned at the last axis; -1 keeps an extent; E0310, E0313."""

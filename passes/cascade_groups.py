@@ -66,7 +66,42 @@ def groups(graph: Graph, corrected: Mapping[Node, Corrected], target: Target, re
     if not target.gpu:  # there, a thread's tile of scores would be local memory, which is no cache
         _Sharing(graph, nodes, group, reasons).add()
         _meeting(graph, nodes, group)
+    _in_order(group, reasons)
     return group
+
+
+def _in_order(group: dict[Node, Group], reasons: list[str]) -> None:
+    """Leave no two cascades that need results of each other: one of them stays reductions."""
+    needed = {g: _needs(g, group) for g in dict.fromkeys(group.values())}
+    for g in needed:
+        seen, stack = set(), [*needed[g]]
+        while stack:
+            other = stack.pop()
+            if other not in seen:
+                seen.add(other)
+                stack += needed[other]
+        if g in seen:
+            reasons.append("no cascade: two passes over different axes would need results of each other")
+            needed[g] = set()
+            for n in g.states:
+                del group[n]
+
+
+def _needs(g: Group, group: Mapping[Node, Group]) -> set[Group]:
+    """The other cascades whose results the states of `g` are made of, those aside that are needed for these."""
+    found: set[Group] = set()
+    seen, stack = set(g.states), [a.node for n in g.states for a in n.args]
+    while stack:
+        n = stack.pop()
+        if n in seen:
+            continue
+        seen.add(n)
+        other = group.get(n, g)
+        if other is g:
+            stack += [a.node for a in n.args]
+        else:
+            found.add(other)
+    return found
 
 
 def _of_corrected(nodes: list[Node], corrected: Mapping[Node, Corrected], target: Target, reasons: list[str]) -> dict[Node, Group]:
@@ -189,7 +224,10 @@ def scores_of(n: Node) -> dict[Key, tuple[int, ...]]:
             return {}
         at = view.index.index(along)
         found[view.node, (at,)] = tuple(e.attr for e in view.index if e is not along)
-    return found if len({frozenset(rows) for rows in found.values()}) == 1 else {}
+    most = frozenset(max(found.values(), key=len, default=()))
+    if any(not most.issuperset(rows) for rows in found.values()):
+        return {}
+    return {key: rows for key, rows in found.items() if most == frozenset(rows)}  # what fewer rows read along the axis is a vector as any other
 
 
 class _Sharing:
@@ -211,7 +249,7 @@ class _Sharing:
                 self.join(n, by_key)
         self.users, self.values = users(self.graph), nominal(self.graph.size_info())
         self.outputs = {n for _, n in self.graph.outputs}
-        for key, readers in by_key.items():
+        for key, readers in sorted(by_key.items(), key=lambda item: -len(item[1])):  # those of the most readers make all other scores of these too
             if not any(n in self.group for n in readers) and self.worth(key, readers):
                 self.fresh(key, readers)
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..ir.dtypes import i32
-from ..ir.expr import Expr, both, const, load, var, where
+from ..ir.expr import Expr, both, call, const, load, var, where
 from ..ir.kernel import Alloc, Block, Buffer, Check, If, Kernel, Let, Loop, Module, Stmt, Store, expressions, statements, written
 from ..ir.record import replace
 from ..ir.target import Options, Target
@@ -29,6 +29,7 @@ class _Found(NamedTuple):
     loops: tuple[Loop, ...]  # that its positions depend on, outermost first
     others: tuple[Loop, ...]  # the rest of those around it
     condition: Expr  # over the variables of the loops
+    sizes: Expr | None  # under which the loops run at all, where a branch on sizes is around them
 
 
 def checks_first(ir: Module, target: Target, options: Options) -> Module:
@@ -38,7 +39,7 @@ def checks_first(ir: Module, target: Target, options: Options) -> Module:
     done: list[Kernel] = []  # of which nothing has been written since
     for kernel in ir.kernels:
         changed = written(kernel.body)
-        found = [f for f in _checks(kernel.body, (), (), changed) if f.others or any(x.kind == "reduce" for x in f.loops)]
+        found = [f for f in _checks(kernel.body, (), (), changed, None) if f.others or any(x.kind == "reduce" for x in f.loops)]
         for f in found:
             looked = _kernel(f, f"{kernel.name}_positions{len(kernels)}", kernel.buffers)
             if not any(k.body == looked.body for k in done):
@@ -50,14 +51,19 @@ def checks_first(ir: Module, target: Target, options: Options) -> Module:
     return ir if len(kernels) == len(ir.kernels) else ir.with_kernels(tuple(kernels))
 
 
-def _checks(block: Block, loops: tuple[Loop, ...], lets: tuple[Let, ...], changed: set[str]) -> Iterator[_Found]:
+def _checks(block: Block, loops: tuple[Loop, ...], lets: tuple[Let, ...], changed: set[str], sizes: Expr | None) -> Iterator[_Found]:
     """Those of which every iteration of the loops around them is sure to come to, and which depend on nothing that the kernel writes."""
     for s in block:
         match s:
             case Let():
                 lets = (*lets, s)
-            case Loop() if not s.start.buffers and not s.stop.buffers:
-                yield from _checks(s.body, (*loops, s), lets, changed)
+            case Loop():
+                start, stop = (substitute(e, _values(lets)) for e in (s.start, s.stop))
+                if not start.buffers and not stop.buffers:
+                    yield from _checks(s.body, (*loops, replace(s, start=start, stop=stop)), lets, changed, sizes)
+            case If() if not loops and not s.condition.buffers and s.condition.names.isdisjoint(x.name for x in lets):
+                yield from _checks(s.body, loops, lets, changed, both(sizes, s.condition))
+                yield from _checks(s.orelse, loops, lets, changed, both(sizes, call("bit_not", s.condition)))
             case Check():
                 condition = substitute(s.condition, _values(lets))
                 wanted: set[str] = set(condition.names)
@@ -67,19 +73,29 @@ def _checks(block: Block, loops: tuple[Loop, ...], lets: tuple[Let, ...], change
                 inside = tuple(x for x in loops if x.axis in wanted)
                 named = wanted & {x.name for x in lets}
                 if condition.buffers and condition.buffers.isdisjoint(changed) and not named:
-                    yield _Found(s, inside, tuple(x for x in loops if x.axis not in wanted), condition)
+                    yield _Found(s, inside, tuple(x for x in loops if x.axis not in wanted), condition, sizes)
             case _:
                 pass
 
 
 def _without(block: Block, moved: set[int]) -> Block:
     """The block without these checks; what only a loop behind one of them needs is named inside of that loop, where nests are perfect again."""
-    body = tuple(replace(s, body=_without(s.body, moved)) if isinstance(s, Loop) else s for s in block if id(s) not in moved)
+    body = tuple(_inside(s, moved) for s in block if id(s) not in moved)
     *lets, last = body or (None,)
     if len(body) == len(block) or not isinstance(last, Loop) or not all(isinstance(s, Let) for s in lets):
         return body
     names = {s.name for s in lets if isinstance(s, Let)}
     return body if names & (last.start.names | last.stop.names) else (replace(last, body=(*(s for s in lets if s is not None), *last.body)),)
+
+
+def _inside(s: Stmt, moved: set[int]) -> Stmt:
+    match s:
+        case Loop():
+            return replace(s, body=_without(s.body, moved))
+        case If():
+            return replace(s, body=_without(s.body, moved), orelse=_without(s.orelse, moved))
+        case _:
+            return s
 
 
 def _values(lets: tuple[Let, ...]) -> dict[Expr, Expr]:
@@ -96,7 +112,7 @@ def _kernel(f: _Found, name: str, buffers: tuple[str, ...]) -> Kernel:
     for x in reversed(f.loops):
         start, stop = (substitute(e, places) for e in (x.start, x.stop))
         inner = (replace(x, axis=places[var(x.axis)].attr, start=start, stop=stop, body=inner, kind="reduce"),)
-    runs = both(*(x.start.lt(x.stop) for x in f.others if not x.stop.is_const))
+    runs = both(f.sizes, *(x.start.lt(x.stop) for x in f.others if not x.stop.is_const))
     body: list[Stmt] = [Alloc(bad), Store(bad.name, (), const(0, i32)), *(inner if runs is None else (If(runs, inner),))]
     body.append(Check(load(bad.name, i32).eq(const(0, i32)), f.check.code, f.check.span))
     return Kernel(name, buffers, tuple(body))  # those that it does not touch are taken off the list

@@ -121,6 +121,9 @@ class _Planner:
         self.results: dict[tuple[View, ...], list[Node]] = {}  # of each cascade
         self.states: set[Node] = set()
         self.tiled: set[tuple[Node, int]] = set()  # kernels that hold a cascade of products
+        self.shared: dict[
+            tuple[tuple[Expr, Expr], ...], set[Expr]
+        ] = {}  # loops along a cascade: the rows that share what they multiply its weights with
         for n in self.uses:
             if n.op == "cascade":
                 self.results.setdefault(n.args, []).append(n)
@@ -162,16 +165,19 @@ class _Planner:
         beside = products and any(u.root in self.tiled for u in uses)  # each wants blocks of rows of its own
         if products:
             self.tiled.update(u.root for u in uses)
-        if not beside and len(placed) == 1 and not ordered and not any(u.covered for u in uses) and not any(n in self.outputs for n in results):
+        alone = beside or ordered or any(n in self.outputs or n in self.apart for n in results)
+        if not alone and len(placed) == 1 and not any(u.covered for u in uses):
             ((around, reducing),) = placed.values()
             fits = self.trips(around) <= points(results[0].attr.extents, self.values)
             use = next(iter(uses))
             if fits and not reducing and (around or not any(u.spread for u in uses)) and self.unguarded(use, len(around), results[0].attr.extents):
+                self.reductions.setdefault(use.root, {})[results[0]] = len(around)
                 self.inside_cascade(results[0], use)
                 return []
         loops = self.fresh(results[0].attr.extents)
         self.inside_cascade(results[0], _Use((results[0], 0), tuple(v for v, _ in loops), loops, len(loops), bool(loops)))
-        return [] if not beside and self.side_by_side(results, uses) else [n for n in results if n not in self.outputs]
+        apart = beside or any(n in self.apart for n in results)
+        return [] if not apart and self.side_by_side(results, uses) else [n for n in results if n not in self.outputs]
 
     def side_by_side(self, results: list[Node], uses: dict[_Use, None]) -> bool:
         """Whether the real nodes that use a cascade do so each at its own row, and need nothing of one another: then one kernel makes them all (`make_nests`).
@@ -207,23 +213,29 @@ class _Planner:
         for k, view in enumerate(n.args[: state_count(n)]):
             places, extents = state_axes(n, k)
             further = self.fresh(extents) if view.node.op == "reduce" else ()  # a nest walks its operand once
+            if further:
+                within = {axis(a) for a, j in enumerate(places) if j >= len(use.index)}
+                rows = {e.attr for missing in self.missing(view.node) if within - missing for e in missing - within}
+                self.shared.setdefault(along, set()).update(v for a in rows for v in leaves(use.index[places[a]], "var"))
             point = (*use.index, *(v for v, _ in further))
             index = (*(point[j] for j in places if j < len(point)), *(v for v, _ in along))
             self.reading(view.node, 0, replace(use, index=index, loops=(*around, *along, *further), parallel=len(around) + len(along), kept=True))
 
     def beside_contractions(self) -> list[Node]:
-        """Reductions that are computed in fewer loops than a contraction in the same kernel; of contractions in as many, each in tiles, all but the last."""
+        """Reductions, and cascades, that are computed in fewer loops than a contraction in the same kernel (that is not in their own tiles); of contractions in as many, each in tiles, all but the last."""
         found = []
         for root, inside in self.reductions.items():
-            deep = max((depth for n, depth in inside.items() if self.is_contraction(n)), default=0)
-            found += [n for n, depth in inside.items() if depth < deep]
+            depths = {n: depth for n, depth in inside.items() if self.is_contraction(n)}
+            deep = max(depths.values(), default=0)
+            outside = max((depth for n, depth in depths.items() if n not in self.in_tiles.get(root, ())), default=0)
+            found += [n for n, depth in inside.items() if depth < (outside if n.op == "cascade" else deep)]
             *others, _ = [None, *(n for n, depth in inside.items() if depth == deep and n not in self.in_tiles.get(root, ()) and self.wants_tiles(n))]
             found += [n for n in others if n is not None]
         return found
 
     def wants_tiles(self, n: Node) -> bool:
         """Whether each of two operands of what is summed is used again along an axis that the other varies with, and the work is worth a tensor in memory."""
-        missing = self.missing(n)
+        missing = self.missing(n) if n.op == "reduce" else []
         both_ways = any(a - b and b - a for a in missing for b in missing)
         return both_ways and points(n.attr.extents, self.values) * (1 + self.operations[n.args[0].node]) > write(n.dtype) + read(n.dtype)
 
@@ -278,7 +290,7 @@ class _Planner:
         if self.is_contraction(n) and any(_in_order(u) for u in self.uses[n]):
             return True
         ((around, reducing),) = placed.values()
-        if self.trips(around) > points(n.shape, self.values):
+        if self.trips(around) > points(n.shape, self.values) or any(self.crosswise(n, u) for u in self.uses[n]):
             return True
         spread = any(u.spread for u in self.uses[n])
         return (spread and not around) or (reducing and (self.is_contraction(n) or self.lies_across(n)))
@@ -291,9 +303,18 @@ class _Planner:
         depth = max((k + 1 for k, (v, _) in enumerate(use.loops) if v in mentioned), default=0)
         return use.loops[:depth], depth > use.parallel
 
+    def crosswise(self, n: Node, use: _Use) -> bool:
+        """Whether scores are a product whose columns other rows share than those of the product with them (heads that are mixed): no block of rows would be a tile of both."""
+        loops, rows = next(((along, rows) for along, rows in self.shared.items() if use.kept and set(along) <= set(use.loops)), ((), ()))
+        if not rows or not self.wants_tiles(n):
+            return False
+        along = {axis(a) for a, e in enumerate(use.index) if any(e is v for v, _ in loops)}
+        columns = (missing for missing in self.missing(n) if along - missing)
+        return not any(v in rows for missing in columns for e in missing for v in leaves(use.index[e.attr], "var"))
+
     def is_contraction(self, n: Node) -> bool:
         """Some operand of what is summed does not vary along every kept axis, so its elements are used again."""
-        return any(self.missing(n))
+        return n.op == "reduce" and any(self.missing(n))
 
     def missing(self, n: Node) -> list[set[Expr]]:
         """For each operand of what is summed: the kept axes along which it does not vary."""

@@ -19,6 +19,7 @@ from ..ir.graph import Node, Shape, View, const_node, elementwise, identity, mak
 from ..ir.primops import OPS
 from ..ir.record import record, replace
 from ..ir.walks import leaves
+from .reading import reads_of
 from .rules.pattern import same_view, through
 from .walk import Walk
 
@@ -85,7 +86,7 @@ def moves(view: View, varying: Axes) -> bool:
 
 
 def keeps_in_range(view: View, inverse: bool) -> bool:
-    """Whether an extreme stands in what a factor divides by (`inverse`: the factor as a whole does)."""
+    """Whether an extreme stands in what a factor divides by (`inverse`: the factor as a whole does), but in no exponent, as in the sum of a softmax with one term more."""
     stack, seen = [(view.node, inverse)], set()
     while stack:
         n, below = stack.pop()
@@ -95,7 +96,7 @@ def keeps_in_range(view: View, inverse: bool) -> bool:
         if n.op == "reduce":
             if below and n.attr.combiner in ("max", "min"):
                 return True
-        elif n.op in OPS and n.dtype.is_float:  # what only decides is no factor
+        elif n.op in OPS and n.op not in EXPONENTIALS and n.dtype.is_float:  # what only decides is no factor
             stack.extend((a.node, below != (n.op == "recip" or (n.op == "div" and k == 1))) for k, a in enumerate(n.args))
     return False
 
@@ -178,21 +179,43 @@ class Body:
         return (None if rest is None else _through(a, rest)), [replace(f, view=_through(a, f.view)) for f in factors]
 
     def _pull_exponent(self, node: Node, varying: Axes) -> Walk:
-        """exp(x − m − log l) = exp(x − m) · 1/l: R terms leave an exponent, but for extremes, which keep it from overflowing."""
+        """exp(x − m − log l) = exp(x − m) · 1/l: R terms leave an exponent, but for extremes, which keep it from overflowing.
+
+        Of the larger of two extremes only that over this axis is R: exp(x − max(m, n)) = exp(x − m) · exp(m − max(m, n))."""
         rest, terms = yield self.pull_terms(node.args[0], varying, node.shape)
         moving = [t for t in terms if not is_extreme(t.view)]
-        if rest is None or not moving or len(moving) == len(terms):
+        own = {t: self._own(t) for t in terms if is_extreme(t.view)}
+        if rest is None or not (moving or any(own.values())) or not own:
             return identity(node), []
-        for t in terms:
-            if is_extreme(t.view):
-                rest = identity(elementwise("add" if t.sign > 0 else "sub", node.shape, rest, t.view))
         factors = []
+        for t, mine in own.items():
+            anchor = t.view if mine is None else guarded(_through(t.view, mine), self.nothing, self.infinite)
+            rest = identity(elementwise("add" if t.sign > 0 else "sub", node.shape, rest, anchor))
+            if mine is not None:
+                whole = t.view.node
+                below = elementwise("sub", whole.shape, *((identity(whole), mine) if t.sign > 0 else (mine, identity(whole))))
+                factors.append(Pulled(View(elementwise(node.op, whole.shape, identity(below)), t.view.index), False))
         for t in moving:
             if t.view.domain is None and t.view.node.op == _LOGARITHM[node.op]:
                 factors.append(Pulled(_through(t.view, t.view.node.args[0]), t.sign < 0))
             else:
                 factors.append(Pulled(View(elementwise(node.op, t.view.node.shape, identity(t.view.node)), t.view.index), t.sign < 0))
         return identity(elementwise(node.op, node.shape, rest, span=node.span)), factors
+
+    def _own(self, t: Term) -> View | None:
+        """The one earlier extreme in an extreme of that and of other reductions, over its domain; None where nothing else is reduced there, or more than one is earlier."""
+        found: list[View] = []
+        others = False
+        stack = [] if t.view.domain is not None or t.view.node in self.earlier else [identity(t.view.node)]
+        while stack:
+            v = stack.pop()
+            if v.node in self.earlier:
+                found.append(v)
+            elif v.node.op == ("max" if t.sign < 0 else "min") and v.domain is None:
+                stack += [_through(v, a) for a in v.node.args]
+            else:
+                others = others or any(r.node.op == "reduce" for r in reads_of(v))
+        return found[0] if others and len(found) == 1 else None
 
     def pull_terms(self, view: View, varying: Axes, shape: Shape) -> Walk:
         """(rest, terms), over a domain of this shape: what is read is the sum of `rest` (None is 0) and of R terms that do not vary."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import luminal
 import numpy as np
 import pytest
-from cascades import PLACES, SEED, after, before, check_one_pass, nests
+from cascades import PLACES, SEED, after, before, check_one_pass, inputs_of, nests
 from compilers import needs_cc
 from luminal.ir.text import show
+from luminal.passes.cascade import why_not
+from running import TARGET, agree, meaning
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 
@@ -37,7 +39,29 @@ def loops(condition: str) -> str:
 
 
 WEIGHTS = "(setf e (where keep (exp (- s (max s :axis -1 :keepdims t))) 0)) (setf l (sum e :axis -1 :keepdims t))"
+SECOND = '(setf t (einsum "hid,hjd->hij" Q R)) (setf m (max (max s :axis -1 :keepdims t) (max t :axis -1 :keepdims t))) (setf a (exp (- s m))) (setf b (exp (- t m)))'
+SECOND_PORTS = " R{f32}[H L D] W{f32}[H L E]"
 WRITTEN: dict[str, tuple[str, int]] = {
+    "one term more, divided by before the product": (
+        attention(f"(setf m (max (max s :axis -1 :keepdims t) 0)) (setf e (exp (- s m))) (setf p (/ e (+ (exp (- m)) (sum e :axis -1 :keepdims t)))) (return {VALUES})"),
+        1,
+    ),
+    "two memories under one maximum": (
+        attention(
+            f"""{SECOND} (setf z (+ (sum a :axis -1 :keepdims t) (sum b :axis -1 :keepdims t)))
+            (return (/ (+ (einsum "hij,hje->hie" a V) (einsum "hij,hje->hie" b W)) z))""",
+            SECOND_PORTS,
+        ),
+        2,
+    ),
+    "the same, masked, divided before the product": (
+        attention(
+            f"""(setf s (+ s X)) {SECOND} (setf z (+ (sum a :axis -1 :keepdims t) (sum b :axis -1 :keepdims t)))
+            (return (+ (einsum "hij,hje->hie" (/ a z) V) (einsum "hij,hje->hie" (/ b z) W)))""",
+            f"{SECOND_PORTS} X{{f32}}[N M]",
+        ),
+        2,
+    ),
     "a row that may be empty": (
         attention(f"(setf keep (< (unsqueeze A :axis 1) B)) (setf s (where keep s -1e9)) {WEIGHTS} (setf p (where (> l 0) (/ e l) 0)) (return {VALUES})", " A{f32}[N] B{f32}[M]"),
         1,
@@ -60,7 +84,7 @@ WRITTEN: dict[str, tuple[str, int]] = {
 @pytest.mark.parametrize("name", WRITTEN)
 def test_one_pass(name: str) -> None:
     text, kernels = WRITTEN[name]
-    check_one_pass(name, text, kernels, masked=False)
+    check_one_pass(name, text, kernels, masked="X{f32}" in text)
 
 
 def test_what_depends_on_no_reduction_is_summed_by_itself() -> None:
@@ -88,6 +112,22 @@ def test_two_cascades_of_products_are_two_kernels() -> None:
       (return (+ (einsum "hij,hje->hie" a V) (einsum "hij,hje->hie" b W)))"""
     found = after(before(text))
     assert len(nests(found).kernels) == 2
+
+
+def test_two_passes_that_would_need_each_other() -> None:
+    """The sums of each memory are weighed by the other's: one of them stays reductions, each finished before what needs it."""
+    text = attention(
+        """(setf t (einsum "hid,hjd->hij" Q R))
+        (setf a (exp (- s (max s :axis -1 :keepdims t)))) (setf b (exp (- t (max t :axis -1 :keepdims t))))
+        (setf v (* (unsqueeze (sum b :axis -1) :axis -1) a)) (setf w (* (unsqueeze (sum a :axis -1) :axis -1) b))
+        (return (+ (einsum "hij,hje->hie" v V) (einsum "hij,hje->hie" w W)))""",
+        SECOND_PORTS,
+    )
+    graph = before(text)
+    sizes = {"H": 2, "N": 3, "D": 2, "M": 65, "L": 5, "E": 2}
+    inputs = inputs_of(graph, sizes, 0)
+    agree(meaning(after(graph), inputs, sizes), meaning(graph, inputs, sizes), graph, "weighed by one another")
+    assert any("need results of each other" in reason for reason in why_not(graph, TARGET))
 
 
 def softmax(s: np.ndarray) -> np.ndarray:

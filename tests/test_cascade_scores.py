@@ -42,6 +42,13 @@ SHARED: dict[str, tuple[str, int]] = {
         f'(({QKV}) -> (O{{f32}}[H N E])) {SCORES} (setf p (sigmoid s)) (return (/ (einsum "hij,hje->hie" p V) (+ 1e-3 (sum p :axis -1 :keepdims t))))',
         1,
     ),
+    "gradients by keys and values": (  # two products, one of them with two kinds of scores and a sum for each column
+        f"""(({QKV} G{{f32}}[H N E] W{{f32}}[H M E] L{{f32}}[H M]) -> (A{{f32}}[H N D] O{{f32}}[H N E])) {SCORES}
+        (setf p (exp (- s (unsqueeze L :axis 1)))) (setf c (unsqueeze (sum (* V W) :axis -1) :axis 1))
+        (setf t (* p (- (einsum "hie,hje->hij" G W) c)))
+        (return (einsum "hij,hjd->hid" t K) (einsum "hij,hje->hie" p V))""",
+        2,
+    ),
     "linear, written as a square": (
         '((Q{f32}[H N D] K{f32}[H M D] V{f32}[H M E]) -> (O{f32}[H N E])) (setf s (einsum "hid,hjd->hij" (exp Q) (exp K))) '
         '(return (/ (einsum "hij,hje->hie" s V) (sum s :axis -1 :keepdims t)))',
@@ -240,3 +247,18 @@ def test_compiled() -> None:
         p = np.exp(s)
         assert np.abs(o - p / p.sum(-1, keepdims=True) @ v).max() < 3e-6
         assert np.abs(lse - np.log(p.sum(-1))).max() < 3e-6
+
+
+def test_scores_whose_columns_other_rows_share_are_in_memory() -> None:
+    """Heads that are mixed: each column of the stored scores is for all heads, each row of V for all queries of one."""
+    text = f"""(({QKV} W{{f32}}[H H]) -> (O{{f32}}[H N E])) {SCORES}
+      (return (einsum "hij,hje->hie" (softmax (einsum "gh,hij->gij" W s) :axis -1) V))"""
+    assert len(nests(after(before(text))).kernels) == 3
+
+
+def test_statistics_beside_a_contraction_are_a_kernel() -> None:
+    """A softmax over experts weighs what each of them gives: in one kernel with the product that would have no tiles."""
+    text = """((X{f32}[R D] G{f32}[R E] W{f32}[E D F]) -> (Y{f32}[R E F]))
+      (return (* (unsqueeze (softmax G :axis -1) :axis -1) (einsum "rd,edf->ref" X W)))"""
+    statistics, product = nests(after(before(text))).kernels
+    assert "X" not in statistics.buffers and {"X", "W", "Y"} <= set(product.buffers)

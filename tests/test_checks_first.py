@@ -33,3 +33,18 @@ def test_what_has_been_written_since_is_looked_at_again() -> None:
         assert found.index(looking[-1]) == len(found) - 2 if between else found.index(looking[0]) == 0
         assert not any(isinstance(s, Check) for k in found if k not in looking for s in statements(k.body))
         assert all(any(isinstance(s, If) for s in k.body) for k in looking), "asked only where the rows are there"
+
+
+def test_checks_in_a_branch_on_sizes_are_made_where_it_is_taken() -> None:
+    """Bounds that are named before the loops are no other loops' business."""
+    gathering = _gathering("a")
+    (rows,) = gathering.body
+    assert isinstance(rows, Loop)
+    chunks = (Let("half", call("floordiv", N, const(2))), Loop("i", ZERO, var("half"), rows.body, "parallel"))
+    few = P.lt(const(9))
+    module = Module("m", (), (), (), (Kernel("a", gathering.buffers, (If(few, chunks, gathering.body),)),))
+    *looking, left = checks_first(module, TARGET, Options()).kernels
+    assert not any(isinstance(s, Check) for s in statements(left.body))
+    asked = [s.condition for k in looking for s in k.body if isinstance(s, If)]
+    there = (call("bit_and", few, ZERO.lt(call("floordiv", N, const(2)))), call("bit_and", call("bit_not", few), ZERO.lt(N)))
+    assert set(asked) == set(there)
