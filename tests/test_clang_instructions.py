@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 from compilers import FAMILIES
-from luminal.ir.dtypes import f32, f64, i64, u32
+from luminal.ir.dtypes import f32, f64, i32, i64, u32
 from luminal.ir.expr import ZERO, call, const, make, size, var
 from luminal.ir.graph import Port, Size
 from luminal.ir.primops import OPS
@@ -49,3 +49,13 @@ def test_one_instruction(name, d, machine, bytes_, family, tmp_path):
 def test_a_literal_divides_by_products(family, tmp_path):
     text = assembly(tmp_path, "floordiv", u32, family, "x86-64-v3", 32, divisor=3)
     assert not (found := LANE_BY_LANE.search(text)), found
+
+
+@pytest.mark.parametrize("family", [f for f in ("clang", "gcc") if f in FAMILIES])
+@pytest.mark.parametrize(("machine", "bytes_"), [("x86-64-v3", 32), ("x86-64-v4", 64)])
+@pytest.mark.parametrize(("name", "d", "wanted"), [("min", i32, "vpminsd"), ("max", u32, "vpmaxud"), ("min", i64, "vpminsq|blend")])
+def test_a_choice_is_one_instruction(name, d, wanted, machine, bytes_, family, tmp_path):
+    """Beside a comparison, perhaps; bits are not put together."""
+    text = assembly(tmp_path, name, d, family, machine, bytes_)
+    assert re.search(wanted, text)
+    assert not (found := re.search(r"\bv?p?(xor|and|andn|or|ternlog)[dq]?\b.*[yz]mm", text)), found

@@ -10,6 +10,8 @@ import luminal
 import numpy as np
 import pytest
 from compilers import needs_cc
+from luminal.compiler import Settings, compilations
+from luminal.ir.kernel import Alloc, statements
 
 SEED = 11
 pytestmark = [needs_cc, pytest.mark.usefixtures("plain_c")]
@@ -30,6 +32,30 @@ def test_against_numpy(dtype: str) -> None:
         expected = (x.sum(), x.max(), x.sum(0), (x * x).sum(), x.sum(1))  # small integers: exact in any order
         for found, wanted in zip(f(x), expected, strict=True):
             np.testing.assert_array_equal(found, wanted, err_msg=f"{dtype} {shape}, seed {SEED}")
+
+
+V3 = "x86-64-v3"
+MIDDLE = "(composite middle ((X{T}[A B C D]) -> (Y{T}[A D] Z{T}[A D])) (return (sum X :axis (1 2)) (max X :axis (1 2))))"
+
+
+def accumulators(sizes: dict[str, int]) -> set[int]:
+    """How many elements each array of sums has."""
+    (found,) = compilations(MIDDLE, Settings(runtime="clang", target=V3, sizes=sizes))
+    return {s.buffer.shape[0].attr for k in found.module.kernels for s in statements(k.body) if isinstance(s, Alloc)}
+
+
+def test_a_few_columns_are_accumulated_in_registers() -> None:
+    """One vector of 8, two or four, the last of them in part: no column is added up by itself."""
+    *few, more = sorted(accumulators({}))
+    assert few == [8, 16, 32] and more > 32
+    assert [accumulators({"D": columns}) for columns in (8, 9, 16, 20, 32)] == [{8}, {16}, {16}, {32}, {32}]
+    known = luminal.compile(MIDDLE, config={"MARCH": V3}, sizes={"D": 21})
+    f = luminal.compile(MIDDLE, config={"MARCH": V3})
+    for columns in (0, 1, 7, 8, 9, 16, 17, 21, 31, 32, 33, 70):
+        x = np.random.default_rng(SEED).integers(-4, 5, (3, 5, 9, columns)).astype(np.float32)
+        for y, z in (f(x), known(x)) if columns == 21 else (f(x),):
+            np.testing.assert_array_equal(y, x.sum((1, 2)), err_msg=f"{columns}, seed {SEED}")
+            np.testing.assert_array_equal(z, x.max((1, 2)), err_msg=f"{columns}, seed {SEED}")
 
 
 CHILD = f"""

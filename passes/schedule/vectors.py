@@ -360,6 +360,8 @@ def _column(plan: Plan, axis: str) -> bool:
             plan.do("reorder", *order)
         columns = cost.columns(plan.target, [s.buffer.dtype for s in form.body if isinstance(s, Alloc)], shared=len(form.axes) == 1)
         if once and (extent is None or extent > columns):
+            if extent is None and len(order) > 1 and cost.first_lanes(plan.target):
+                _in_registers(plan, axis, width)
             plan.do("split", axis, columns)
             for piece in expanded(plan, f"{axis}.1"):
                 _rows(plan, piece, width)
@@ -367,9 +369,12 @@ def _column(plan: Plan, axis: str) -> bool:
             plan.do("parallel", roles.shape(plan.kernel).axes[0])
             return True
         factor = width * cost.ACCUMULATORS
-        while extent is not None and extent < factor:
-            factor //= 2
-        strips(plan, axis, factor, *([width] if factor > width else []))
+        if once and extent is not None and extent <= factor and cost.first_lanes(plan.target):
+            strips(plan, axis, width << (-(-extent // width) - 1).bit_length(), pad=True)
+        else:
+            while extent is not None and extent < factor:
+                factor //= 2
+            strips(plan, axis, factor, *([width] if factor > width else []))
     except StepError as e:
         plan.kernel = saved
         plan.note(f"`{axis}` is consecutive, but: {e}")
@@ -378,6 +383,18 @@ def _column(plan: Plan, axis: str) -> bool:
     for x in outer[:1] or [s.axis for s in plan.kernel.body if isinstance(s, Loop) and s.kind == "parallel"]:
         plan.do("parallel", x)
     return True
+
+
+def _in_registers(plan: Plan, axis: str, width: int) -> None:
+    """Where all of a kept axis is in a few vectors, these are the accumulators: such rows are too short for what begins and ends each, and for elements that are no vector."""
+    pieces: list[tuple[str, int]] = []
+    for n in (cost.ACCUMULATORS, cost.ACCUMULATORS // 2, 1):
+        before = plan.kernel
+        plan.do("short", axis, n * width)
+        axis = plan.added(before)[0]
+        pieces.append((axis, n * width))
+    for piece, lanes in pieces:
+        strips(plan, piece, lanes, pad=True)
 
 
 def _rows(plan: Plan, axis: str, width: int) -> None:
