@@ -1,9 +1,9 @@
 """Short loops of a nest, written out: what small matrices, networks and butterflies keep in elements at known positions stands in variables, and is a value of its row.
 
-    for n: for s in 0 .. 2:                      for n: y0 = X[n, 0], y1 = X[n, 1], …
-             Y[n, s] = Y[n, s] + Y[n, s + 1]  →         y0 = y0 + y1
-                                                        y1 = y1 + y2
-                                                        Y[n, 0] = y0, Y[n, 1] = y1
+for n: for s in 0 .. 2:                      for n: y0 = X[n, 0], y1 = X[n, 1], …
+         Y[n, s] = Y[n, s] + Y[n, s + 1]  →         y0 = y0 + y1
+                                                    y1 = y1 + y2
+                                                    Y[n, 0] = y0, Y[n, 1] = y1
 """
 
 from __future__ import annotations
@@ -12,7 +12,24 @@ from collections.abc import Collection, Iterator
 
 from ..ir.bounds import Known
 from ..ir.expr import FALSE, TRUE, ZERO, Expr, const, load, var
-from ..ir.kernel import Alloc, Block, Buffer, Check, If, Let, Loop, Nest, Stmt, Store, While, expressions, map_expressions, statements, substitute_block, with_body
+from ..ir.kernel import (
+    Alloc,
+    Block,
+    Buffer,
+    Check,
+    If,
+    Let,
+    Loop,
+    Nest,
+    Stmt,
+    Store,
+    While,
+    expressions,
+    map_expressions,
+    statements,
+    substitute_block,
+    with_body,
+)
 from ..ir.record import replace
 from ..ir.renaming import Names, defined, unique_locals
 from ..ir.simplify import simplify
@@ -101,7 +118,9 @@ class _Variables:
 
     def row(self, body: Block) -> Block:
         inside = set(defined(body))
-        found: dict[str, dict[tuple[Expr, ...], bool]] = {}  # of each array the positions, and whether the first access of all that there is is made always
+        found: dict[
+            str, dict[tuple[Expr, ...], bool]
+        ] = {}  # of each array the positions, and whether the first access of all that there is is made always
         for s, sure in _in_order(body):
             for buffer, index, certain in _accesses(s):
                 found.setdefault(buffer, {}).setdefault(index, sure and certain)
