@@ -16,12 +16,14 @@ from . import polynomial as pl
 from .bounds import Known, Range, fact
 from .conditions import BOOLEAN, CHAINS, compare, conjuncts, holds, parts_of
 from .dtypes import INDEX, bool_
-from .expr import FALSE, TRUE, ZERO, Expr, call, make
+from .expr import FALSE, TRUE, ZERO, Expr, call, const, make
 from .graph import Size
 from .polynomial import Poly
 
 KnownLike = Known | Mapping[str, "Range | tuple[Expr | int | None, Expr | int | None, int] | Size"]
 _LINEAR = frozenset({"add", "sub", "mul", "neg"})
+_SHIFTS = {"shift_left": "mul", "shift_right": "floordiv"}  # by a number that is known they are a product and a quotient
+SHORT = 32  # such a number
 
 
 def simplify(e: Expr, known: KnownLike | None = None) -> Expr:
@@ -164,6 +166,9 @@ def _step(n: Expr, args: tuple[Expr, ...], known: Known) -> Expr:
         return pl.expr(regrouped((divide if n.op == "floordiv" else remainder)(x, d, known), known))
     if n.dtype is INDEX and n.op in ("min", "max"):
         return extreme(n.op, args, known)
+    if n.dtype is INDEX and n.op in _SHIFTS and args[1].is_const and 0 <= args[1].attr < SHORT:
+        op = _SHIFTS[n.op]
+        return _step(make(op, INDEX, args), (args[0], const(1 << args[1].attr)), known)
     if n.op in ("less_than", "less_equal", "equal", "not_equal") and args[0].dtype is INDEX:
         return compare(n.op, args[0], args[1], known)
     return n if args == n.args else make(n.op, n.dtype, args, n.attr)

@@ -20,14 +20,14 @@ from __future__ import annotations
 
 from ..ir.bounds import Known
 from ..ir.expr import both
-from ..ir.graph import Attr, Graph, Node, View, make, rewrite
+from ..ir.graph import Attr, Graph, Node, View, make, postorder, rewrite
 from ..ir.kernel import Check, Nest, map_block
 from ..ir.program import BAD_INDEX
 from ..ir.record import replace
 from ..ir.simplify import assuming
 from ..ir.target import Options, Target
 from .dependence import Dependences
-from .tensor_form import tensor_form
+from .tensor_form import Form, tensor_form
 
 
 def raise_loops(ir: Graph, target: Target, options: Options) -> Graph:
@@ -65,11 +65,24 @@ def _raised(node: Node, pairs: Dependences, inout: frozenset[str], options: Opti
     """The nodes of all results of a nest: what is left of it are nests too."""
     nest = node.attr.nest
     assert nest is not None
-    form = tensor_form(nest, tuple(a.node for a in node.args), pairs, inout, options)
+    operands = tuple(a.node for a in node.args)
+    form = tensor_form(nest, operands, pairs, inout, options)
+    if _has_loops(form, operands):
+        from .written_out import written_out
+
+        rows = written_out(nest, pairs.known)
+        if rows is not None and not _has_loops(again := tensor_form(rows, operands, pairs, inout, options), operands):
+            return again.nodes
     if form.nodes:
         return form.nodes
     whole = replace(nest, notes=form.notes)
     return tuple(make("nest", b.dtype, b.shape, node.args, Attr(nest=whole, result=k), node.span) for k, b in enumerate(nest.results))
+
+
+def _has_loops(form: Form, operands: tuple[Node, ...]) -> bool:
+    """Whether loops are left between the operands and the results."""
+    before = set(postorder(*operands))
+    return not form.nodes or any(n.op == "nest" and n not in before for n in postorder(*form.nodes))
 
 
 def _parallel(node: Node, pairs: Dependences, target: Target, options: Options) -> Node | None:

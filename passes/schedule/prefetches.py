@@ -76,6 +76,8 @@ def prefetch(
                 … X[t·64 + j, i * 16 + k] …                   for k in 0 .. 16 vector:
                                                                 …
 
+    Of iterations of a loop between `row` and `axis` that read one line, a vector each, the first asks.
+
     With `most`, nothing is asked for that lies more than so many bytes ahead: a longer row leaves the caches before it is read.  With `over`, only what lies more than so many ahead.
 
     With `near`, what lies so many bytes behind each line that is read is asked for: where a loop goes through memory from one end to the other, whatever the lengths of its rows, that is what it reads
@@ -199,6 +201,10 @@ def prefetch(
         raise StepError(f"prefetch: the next iteration of `{row}` is never so far ahead")
     lines = LINE // (lanes * held.dtype.bytes)  # iterations that read one, where a vector is less
     new = mod(var(axis), const(lines)).eq(ZERO) if near and lines > 1 and stride(address_of(read), axis) == lanes else TRUE
+    if lines > 1 and not (near or bytes):
+        for x in path[[isinstance(s, Loop) and s.axis == row for s in path].index(True) + 1 : -1]:
+            if isinstance(x, Loop) and x.start is ZERO and x.step is ONE and stride(address_of(read), x.axis) == lanes:
+                new = mod(var(x.axis), const(lines)).eq(ZERO)
     if (near or (axis == row and cache > 1)) and enough is not TRUE:
         return asking(kernel, axis, hints_at(starts) if new is TRUE else (If(new, hints_at(starts)),), enough)
     condition = both(enough, beyond, within, new) or TRUE

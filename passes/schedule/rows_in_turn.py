@@ -44,7 +44,15 @@ def _long(plan: Plan) -> Expr | None:
     """The condition under which rows come from memory and go back there; None where it never holds, or rows are no rows."""
     form = roles.shape(plan.kernel)
     least = cost.stream_bytes(plan.target)
-    if not plan.alone or not least or not cost.first_lanes(plan.target) or not form.chain or form.chain[-1].start is not ZERO or by_columns(plan):
+    if (
+        not plan.alone
+        or not least
+        or plan.target.vector_registers < cost.REGISTERS_IN_TURN
+        or not cost.first_lanes(plan.target)
+        or not form.chain
+        or form.chain[-1].start is not ZERO
+        or by_columns(plan)
+    ):
         return None
     stored = sorted(written(form.body) & plan.facts.buffers.keys())
     if len(stored) != 1:

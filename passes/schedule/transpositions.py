@@ -16,6 +16,8 @@ from .lines import aligned
 from .plan import Plan
 from .tree import StepError, reads
 
+HALVES = 2  # of a line that rows of a square are, at least: such squares are turned over one after the other, as many as make lines of both
+
 
 def turning(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> tuple[str, str] | None:
     """The axis along which operands are consecutive that the result is not, and the one along which it is; None where there are no such operands."""
@@ -43,11 +45,20 @@ def squares(plan: Plan, a: str, b: str, width: int) -> bool:
     line = LINE // widest.bytes if widest is not None and side > 1 else 1
     sides = (cost.SQUARE, cost.SQUARE) if side < 2 else (cost.PANELS[0] * line, cost.PANELS[1] * line)
     heads = lines_first(plan, a, b) if side > 1 else []
-    plan.do("share", a, sides[0], whole=side)  # where one of two were short, one thread had most of the work (4096 × 4352 floats 8.0 → 4.3 ms)
+    halves = 1 < side < line <= HALVES * side
+    plan.do(
+        "share", a, sides[0], whole=line if halves else side
+    )  # where one of two were short, one thread had most of the work (4096 × 4352 floats 8.0 → 4.3 ms)
     plan.do("split", b, sides[1])
     plan.do("reorder", f"{a}.0", f"{b}.0", f"{a}.1", f"{b}.1")
     plan.note(f"operands are consecutive along `{a}` and along `{b}`: tiles of {sides[0]}×{sides[1]} keep both in a near cache")
-    if side > 1:
+    if halves:
+        for x in (a, b):
+            plan.do("split", f"{x}.1", line)
+        plan.do("reorder", f"{a}.1.0", f"{b}.1.0", f"{a}.1.1", f"{b}.1.1")
+        turned(plan, f"{a}.1.1", f"{b}.1.1", side, ahead=f"{a}.1.0", on=f"{b}.0")
+        plan.note(f"{line}×{line} of them after one another, so that lines are read and stored whole")
+    elif side > 1:
         turned(plan, f"{a}.1", f"{b}.1", side, ahead=f"{a}.1.0", on=f"{b}.0")
     for rows, columns in heads:
         _in_blocks(plan, rows, columns, side)
@@ -121,7 +132,15 @@ def turned(plan: Plan, a: str, b: str, side: int, ahead: str, on: str = "") -> N
             _in_lanes(plan, *plan.added(before)[1:])
         _in_lanes(plan, f"{a}.1", f"{b}.1")
         for buffer in dict.fromkeys(n.attr for n in reads(plan.loop(f"{b}.1").body)) if ahead else ():
-            plan.tried("prefetch", buffer, f"{b}.0", ahead, trips=cost.LINES_ON if on else cost.LINES_AHEAD, on=on, cache=cost.NEXT_ROW_CACHE)
+            plan.tried(
+                "prefetch",
+                buffer,
+                f"{b}.0",
+                ahead,
+                trips=cost.LINES_ON if on and f"{a}.0" == ahead else cost.LINES_AHEAD,
+                on=on,
+                cache=cost.NEXT_ROW_CACHE,
+            )
         plan.note(f"blocks of {side}×{side} are turned over in registers")
     except StepError as e:
         plan.kernel = saved

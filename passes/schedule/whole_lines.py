@@ -33,7 +33,7 @@ from .parts import parted
 from .plan import Plan
 from .streams import large
 from .traffic import streamed, threads
-from .transpositions import turned, turning
+from .transpositions import HALVES, turned, turning
 from .tree import StepError, less, reads
 from .vectors import strip, tabulated
 
@@ -125,7 +125,7 @@ def _turned(plan: Plan) -> Turned | None:
 def _parts_of_lines(plan: Plan, form: roles.Shape, store: Store, a: str) -> Expr | None:
     """When squares would store parts of lines: where rows along `a` do not all begin at the same place of a line, or always, if a row of a square is less than one; None where the sizes do not say."""
     held = plan.facts.buffers[store.buffer]
-    if cost.square(plan.target, cost.lanes(plan.target, roles.widest(form.body))) * held.dtype.bytes < LINE:
+    if cost.square(plan.target, cost.lanes(plan.target, roles.widest(form.body))) * held.dtype.bytes * HALVES < LINE:
         return TRUE
     address = simplify(held.address(store.index), inside(form.chain, plan.facts.known))
     step = next(row_step(address, x) for x in form.chain if x.axis == a)
