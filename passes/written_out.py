@@ -79,12 +79,14 @@ class _Writing:
                 ends = [simplify(e, self.known) for e in (s.start, s.stop, s.step)]
                 if kept or not all(e.is_const for e in ends) or ends[2] is ZERO:
                     return (with_body(s, self.block(s.body, max(kept - 1, 0))),)
-                self.loops += 1
                 result: Block = ()
                 for k in range(*[e.attr for e in ends]):
                     result += self.block(substitute_block(s.body, {var(s.axis): const(k)}), 0)
+                    if any(isinstance(t, Loop | While) for t in result):  # of unknown trips: work for kernels, once for all iterations
+                        return (s,)
                     if self.left < 0:
                         break
+                self.loops += 1
                 return result
             case If():
                 condition = simplify(s.condition, self.known)

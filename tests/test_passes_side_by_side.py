@@ -208,7 +208,7 @@ def test_what_is_refused(text: str, script: str, message: str) -> None:
 
 # ---- where it is taken
 
-MACHINE = Target("clang", "machine", "machine", vector_bytes=32, vector_registers=16, l1=1 << 15, l2=1 << 19, l3=1 << 12, cores=1, threads=True)
+MACHINE = Target("clang", "machine", "machine", vector_bytes=32, vector_registers=32, l1=1 << 15, l2=1 << 19, l3=1 << 12, cores=1, threads=True)
 ROWS = """kernels rows v1
 size M
 size N max 512
@@ -247,6 +247,7 @@ def test_it_is_taken_where_a_pass_computes_and_memory_takes_longer_than_all() ->
     assert not piped(automatically("f32", "abs"))  # nothing computes for long
     assert not piped(automatically("bf16", "exp"))  # memory does not take as long
     assert not piped(automatically("f32", "exp", replace(MACHINE, l3=0)))  # nothing goes past the caches
+    assert not piped(automatically("f32", "exp", replace(MACHINE, vector_registers=16)))  # three rows have no room in registers
     sum_of_two = (
         ROWS.replace("in X: {T}[M, N]\n", "in X: {T}[M, N]\nin W: {T}[M, N]\n").replace("X[i, p]", "X[i, p] + W[i, p]").replace("(X, Y)", "(X, W, Y)")
     )

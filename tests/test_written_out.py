@@ -108,3 +108,9 @@ def test_elements_that_may_be_the_same_stay_in_memory():
         for k in range(2):
             y[n, i[n]] = y[n, k] + x[n, k]
     np.testing.assert_array_equal(luminal.compile(text)(x, i), y)
+
+
+def test_loops_of_unknown_trips_keep_the_loops_around_them() -> None:
+    """Ten products are one kernel that runs ten times, not ten."""
+    text = "(composite power ((A{f32}[N N]) -> (v{f32}[N])) (setf x (ones N)) (dotimes (k 10) (setf x (matmul A x))) (return x))"
+    assert any("stay loops" in note for _, note in luminal.compile(text).compilation.notes)

@@ -98,7 +98,7 @@ NEXT_ROW_CACHE = 2  # how near it comes: in the first cache it would take the pl
 ROWS_NEAR = 3
 # Passes over rows that come from memory, side by side: rows of a block, where before the first and behind the last a pass has none beside it; turns of the columns, with fewer what is done beside them weighs more (softmax of
 # 256 to 3000 columns 0.79 to 0.93, of 100 and 160 0.98, of 128 whose rows begin anywhere 1.6 of the time); places where the next row is asked for (with four, rows of 2048 take 0.93 and not 0.82 of the time, others as long).
-REGISTERS_IN_TURN = 32  # that hold vectors of all passes at once; with 16 of AVX2 computing is what takes time (softmax of 4096² floats 1.16 times as long so by clang, 1.28 by gcc)
+REGISTERS_IN_TURN = 32  # at least, for passes side by side: AVX2 with 16 is slower so, why was not looked into (Zen 4, softmax of 4096² floats 1.16 times as long so by clang, 1.28 by gcc)
 ROWS_IN_TURN, TURNS_IN_TURN, PLACES_IN_TURN = 64, 4, 2
 BLOCKS_IN_TURN = 4  # for each thread, at least: fewer are shared unevenly
 # Of what memory takes the part that they may compute for, or more of it: with more to compute than that, memory does not wait (softmax of f32 0.86 to 0.97, of f64 0.87 to 0.99, of bf16 1.0 to 1.03, of tanh 1.0 to 1.04 of the

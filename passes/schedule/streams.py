@@ -14,7 +14,7 @@ from ...ir.walks import postorder, substitute
 from .affine import divides, inside, row_step, stride
 from .tree import Facts, StepError, all_loops, around, copy, find, fresh, names_taken, reads, replace_loop, storing
 
-OPEN_LINES = 8  # that are stored in halves one after the other: machines put together a dozen (Zen 4, 4096² floats turned over in squares of 8: 5.8 ms through the caches, 3.3 so)
+OPEN_LINES = 8  # that are stored in halves one after the other: by hand, Zen 4, 4096² floats turned over in squares of 8, 5.8 ms through the caches, 3.3 so; not measured on others
 
 
 def stream_store(kernel: Kernel, facts: Facts, buffer: str, least: int = 0) -> Kernel:
