@@ -6,12 +6,16 @@ import luminal
 import numpy as np
 import pytest
 from compilers import needs_cc
+from luminal.compiler import Settings, compilations
 from luminal.ir.bounds import Known
 from luminal.ir.dtypes import f32, u8, u32
 from luminal.ir.expr import ZERO, broadcast, call, const, gather, ramp, var
 from luminal.ir.interpret.program import zip_halves
+from luminal.ir.kernel import If, Prefetch
+from luminal.ir.kernel import statements as kernel_statements
 from luminal.ir.program import For, StoreTo, expressions, statements
 from luminal.ir.simplify import simplify
+from luminal.ir.text.expressions import show_expr
 from luminal.ir.walks import postorder, substitute
 from luminal.passes.lower.names import Names
 from luminal.passes.lower.transposes import transposes
@@ -152,6 +156,25 @@ def test_the_rest_of_a_row_is_turned_over_too():
     for shape in ((28, 28, 64), (3, 15, 33), (2, 1, 16), (1, 31, 48)):
         x = np.random.default_rng(SEED).standard_normal(shape).astype(np.float32)
         np.testing.assert_array_equal(f(x), x.transpose(2, 0, 1), err_msg=f"{shape}")
+
+
+@needs_cc
+def test_squares_of_half_a_line_make_lines_of_both():
+    """AVX2: four squares of 8 × 8 one after the other are 16 × 16, stored past the caches in halves of 8 lines at once, and the first of two vectors of a line asks for the next."""
+    (found,) = compilations("transpose", Settings(runtime="clang", target="x86-64-v3"))
+    (kernel,) = found.module.kernels
+    squares = list(kernel.schedule[max(k for k, line in enumerate(kernel.schedule) if line.startswith("split j.1 16")) :])
+    order = ["split k.1 16", "reorder j.1.0 k.1.0 j.1.1 k.1.1", "split j.1.1 8 tail=pad", "split k.1.1 8 tail=clamp"]
+    assert [line for line in squares if line in order] == order
+    assert any(line.startswith("stream_store Y") for line in squares)
+    assert any(
+        isinstance(s, If) and "% 2 == 0" in show_expr(s.condition) and any(isinstance(x, Prefetch) for x in kernel_statements(s.body))
+        for s in kernel_statements(kernel.body)
+    )
+    f = luminal.compile("transpose", target="x86-64-v3", runtime="clang")
+    for shape in ((1024, 2048), (1040, 2064), (1031, 2049)):
+        x = np.random.default_rng(SEED).standard_normal(shape).astype(np.float32)
+        np.testing.assert_array_equal(f(x), x.T, err_msg=f"{shape}, seed {SEED}")
 
 
 @needs_cc
