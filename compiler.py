@@ -9,9 +9,10 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import field
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .inputs import LEVELS, OPS_FOLDER, Unit, entries, open_input
 from .ir.errors import LuminalError, SourceError, UsageError
@@ -28,6 +29,20 @@ if TYPE_CHECKING:
     from .kept_compilation import Kept
     from .runtimes import Rendered, Runtime
     from .tuning import Tuned
+
+F = TypeVar("F", bound=Callable[..., Any])
+_ONE = RLock()
+
+
+def one_at_a_time(f: F) -> F:
+    """One thread after the other: nodes that are equal are one, and two threads that make the same node at once would have two."""
+
+    @wraps(f)
+    def alone(*args: Any, **named: Any) -> Any:
+        with _ONE:
+            return f(*args, **named)
+
+    return cast("F", alone)
 
 
 @record
@@ -78,6 +93,7 @@ class Compilation:
     No `composite` is the one that the settings name.  With `keeps` and no observer, what the same text came to before is taken, and what comes out is kept (see `kept_compilation.py`).
     """
 
+    @one_at_a_time
     def __init__(
         self,
         unit: Unit,
@@ -161,6 +177,7 @@ class Compilation:
             self.levels["tuned"] = tuned(self, watch)
         return self.levels["tuned"]
 
+    @one_at_a_time
     def elaborate(self) -> Graph:
         """The graph as the composite's text gives it, before any pass."""
         if "source_graph" not in self.levels:
@@ -207,6 +224,7 @@ class Compilation:
         given = tuple(name for name in optional if fold(name) not in absent)
         return dsl.Instance(dtypes=s.dtype, parameters=s.parameters, sizes=s.sizes, ranks=s.ranks, given=given, assume=s.assume)
 
+    @one_at_a_time
     def opinion(self) -> Graph | None:
         """The second opinion that the composite's `[test] code` holds, as a graph of the same ports.  None where there is none."""
         from . import dsl
@@ -258,6 +276,7 @@ class Compilation:
 
         return frozenset(self.kept.leading) if self.kept is not None else leading_ports(self.composite)
 
+    @one_at_a_time
     def run(self, stop_after: str | None = None, stop_level: str | None = None) -> Any:
         """Run the pipeline (to the end, to a pass, or to the last pass that gives a level) and return the IR."""
         from .passes.pipeline import PIPELINE, run_pipeline
@@ -310,6 +329,7 @@ class Compilation:
                 self._remember()
         return found
 
+    @one_at_a_time
     def level(self, level: str) -> Any:
         """A level as all passes leave it."""
         if LEVELS.index(self.start) > LEVELS.index(level):
@@ -340,6 +360,7 @@ class Compilation:
             remember(self._key, self, dict.fromkeys((*(self.kept.levels if self.kept is not None else ()), *self._wanted)))
 
     @property
+    @one_at_a_time
     def rendered(self) -> Rendered:
         if "rendered" not in self.levels and self.kept is not None:
             from .runtimes import Rendered

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 import timeit
 from pathlib import Path
 from typing import Any
@@ -291,3 +293,33 @@ def test_a_size_that_is_a_keyword_is_part_of_the_plan() -> None:
     x = normal(24)
     for n in (3, 4, 3, 4, 6):
         np.testing.assert_array_equal(fold(x, N=n, M=24 // n), x.reshape(24 // n, n))
+
+
+THREADS = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from luminal.compiler import Settings, compilations
+
+sys.setswitchinterval(1e-6)
+NAMES = ("softmax", "logsumexp", "rms_norm", "gelu")
+seen = []
+
+
+def source(name):
+    (found,) = compilations(name, Settings(runtime="clang", target="x86-64-v3"), observer=lambda step: seen.append(name))
+    return found.rendered.source
+
+
+alone = [source(name) for name in NAMES]
+seen.clear()
+with ThreadPoolExecutor(4) as pool:
+    assert list(pool.map(source, NAMES)) == alone
+passes = [name for k, name in enumerate(seen) if k == 0 or seen[k - 1] != name]
+assert len(passes) <= 3 * len(NAMES), passes  # elaborated, rewritten, rendered: none in the midst of another's
+"""
+
+
+def test_threads_compile_one_after_the_other() -> None:
+    """Equal nodes are one: two threads in the passes at once would make two of one, and other text."""
+    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
