@@ -121,9 +121,8 @@ class _Planner:
         self.results: dict[tuple[View, ...], list[Node]] = {}  # of each cascade
         self.states: set[Node] = set()
         self.tiled: set[tuple[Node, int]] = set()  # kernels that hold a cascade of products
-        self.shared: dict[
-            tuple[tuple[Expr, Expr], ...], set[Expr]
-        ] = {}  # loops along a cascade: the rows that share what they multiply its weights with
+        # loops along a cascade: the rows that share what they multiply its weights with
+        self.shared: dict[tuple[tuple[Expr, Expr], ...], set[Expr]] = {}
         for n in self.uses:
             if n.op == "cascade":
                 self.results.setdefault(n.args, []).append(n)

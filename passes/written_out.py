@@ -120,9 +120,8 @@ class _Variables:
 
     def row(self, body: Block) -> Block:
         inside = set(defined(body))
-        found: dict[
-            str, dict[tuple[Expr, ...], bool]
-        ] = {}  # of each array the positions, and whether the first access of all that there is is made always
+        # of each array the positions, and whether the first access of all that there is is made always
+        found: dict[str, dict[tuple[Expr, ...], bool]] = {}
         for s, sure in _in_order(body):
             for buffer, index, certain in _accesses(s):
                 found.setdefault(buffer, {}).setdefault(index, sure and certain)
@@ -152,7 +151,7 @@ class _Variables:
             if isinstance(s, Alloc) and any(s.buffer.name == buffer for buffer, _ in place):
                 continue
             fresh = {s.buffer: s.index} if isinstance(s, Store) and not s.combiner else {}
-            read = {(n.attr, n.args) for t in statements((s,)) for e in expressions(t) for n in leaves_of(e)}
+            read = {(n.attr, n.args) for t in statements((s,)) for e in expressions(t) for n in _elements(e)}
             for t in statements((s,)):
                 for buffer, index, _ in _accesses(t):
                     name = place.get((buffer, index))
@@ -169,7 +168,8 @@ class _Variables:
         return tuple(result)
 
 
-def leaves_of(e: Expr) -> list[Expr]:
+def _elements(e: Expr) -> list[Expr]:
+    """What is read of arrays, not of variables."""
     return [n for n in postorder(e) if n.op == "load" and n.args]
 
 
@@ -186,7 +186,7 @@ def _accesses(s: Stmt) -> Iterator[tuple[str, tuple[Expr, ...], bool]]:
     """The elements that a statement itself reads and stores: buffer, index, and whether it always does."""
     certain = set(always(*expressions(s)))
     for e in expressions(s):
-        for n in leaves_of(e):
+        for n in _elements(e):
             yield n.attr, n.args, n in certain
     if isinstance(s, Store) and s.index:
         yield s.buffer, s.index, True

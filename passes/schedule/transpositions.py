@@ -46,9 +46,8 @@ def squares(plan: Plan, a: str, b: str, width: int) -> bool:
     sides = (cost.SQUARE, cost.SQUARE) if side < 2 else (cost.PANELS[0] * line, cost.PANELS[1] * line)
     heads = lines_first(plan, a, b) if side > 1 else []
     halves = 1 < side < line <= HALVES * side
-    plan.do(
-        "share", a, sides[0], whole=line if halves else side
-    )  # where one of two were short, one thread had most of the work (4096 × 4352 floats 8.0 → 4.3 ms)
+    # where one of two were short, one thread had most of the work (4096 × 4352 floats 8.0 → 4.3 ms)
+    plan.do("share", a, sides[0], whole=line if halves else side)
     plan.do("split", b, sides[1])
     plan.do("reorder", f"{a}.0", f"{b}.0", f"{a}.1", f"{b}.1")
     plan.note(f"operands are consecutive along `{a}` and along `{b}`: tiles of {sides[0]}×{sides[1]} keep both in a near cache")
