@@ -51,6 +51,10 @@ TORCH: dict[str, tuple[str, ...]] = {
     ),
     "attention": (f"{_ATTENTION}, is_causal=causal)[0]", f"{_ATTENTION})[0]"),
     "causal_attention": (f"{_ATTENTION}, is_causal=True)[0]",),
+    "softcap_attention": (
+        "S, empty = torch.empty(batch, N, M), torch.empty(()); torch.bmm(torch.softmax("
+        "torch.baddbmm(empty, Q, K.mT, beta=0, alpha=D**-0.5 / cap, out=S).tanh_().mul_(cap), -1, out=S), V, out=O)",
+    ),
     "masked_attention": (f"{_ATTENTION}, attn_mask=B[None])[0]",),
     "biased_attention": (f"{_ATTENTION}, attn_mask=B[None])[0]",),
     "argmax": ("torch.argmax(X, axis, out=Y)",),
