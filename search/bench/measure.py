@@ -153,16 +153,17 @@ def measure(bench: Bench, sizes: dict[str, int], scalars: Mapping[str, Any], chi
     for family in bench.families:
         found = candidates(family, work)
         notes += found.notes
+        right: dict[str, list[Peer]] = {}  # by name: the expressions of one library
         for peer in found.peers:
-            if peer.name in [p.name for p in peers]:  # an earlier expression of the same library is right already
-                continue
             wrong, seconds = difference(graph, peer, expected)
             if not wrong and seconds > max(PATIENCE, 20 * quick):
                 wrong = f"takes {seconds:.1f} s"
-            if wrong:
+            if not wrong:
+                right.setdefault(peer.name, []).append(peer)
+            elif peer.name not in right:
                 notes.append(f"{peer.name}: {wrong}, not timed")
-            else:
-                peers.append(peer)
+        for forms in right.values():  # the fastest stands for its library
+            peers.append(min(forms, key=lambda p: block(p.contender, QUICK)) if len(forms) > 1 else forms[0])
     for peer in peers:
         peer.reset()
     contenders = {peer.name: in_c(bench, peer) if quick < SMALL else peer.contender for peer in peers}
