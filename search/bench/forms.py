@@ -9,12 +9,17 @@ from __future__ import annotations
 
 # four axes: with fewer, torch takes a slower road
 _ATTENTION = "functional.scaled_dot_product_attention(Q[None], K[None], V[None]"
+# in two products and memory of its own, faster where queries are few
+_APART = (
+    "S, empty = scratch(Q, batch, N, M), scratch(Q); "
+    "torch.bmm(torch.softmax(torch.baddbmm(empty, Q, K.mT, beta=0, alpha=D**-0.5, out=S), -1, out=S), V, out=O)"
+)
 
 TORCH: dict[str, tuple[str, ...]] = {
     "softmax": ("torch.softmax(X, axis, out=Y)", "torch.softmax(X, -1, out=Y)"),
     "log_softmax": ("torch.ops.aten._log_softmax.out(X, axis, False, out=Y)",),
     "logsumexp": (
-        "T = torch.empty_like(X); X[..., 0] - torch.ops.aten._log_softmax.out(X, -1, False, out=T)[..., 0]",
+        "T = scratch(X, *X.shape); X[..., 0] - torch.ops.aten._log_softmax.out(X, -1, False, out=T)[..., 0]",
         "torch.logsumexp(X, axis, out=Y)",
         "torch.logsumexp(X, -1, out=Y)",
     ),
@@ -59,10 +64,10 @@ TORCH: dict[str, tuple[str, ...]] = {
         "functional.conv_transpose2d(X, K, Bias, stride, padding, output_padding, groups, dilation)",
         "functional.conv_transpose2d(X, K, None, stride, padding, output_padding, groups, dilation)",
     ),
-    "attention": (f"{_ATTENTION}, is_causal=causal)[0]", f"{_ATTENTION})[0]"),
+    "attention": (f"{_ATTENTION}, is_causal=causal)[0]", f"{_ATTENTION})[0]", _APART),
     "causal_attention": (f"{_ATTENTION}, is_causal=True)[0]",),
     "softcap_attention": (
-        "S, empty = torch.empty(batch, N, M), torch.empty(()); torch.bmm(torch.softmax("
+        "S, empty = scratch(Q, batch, N, M), scratch(Q); torch.bmm(torch.softmax("
         "torch.baddbmm(empty, Q, K.mT, beta=0, alpha=D**-0.5 / cap, out=S).tanh_().mul_(cap), -1, out=S), V, out=O)",
     ),
     "masked_attention": (f"{_ATTENTION}, attn_mask=B[None])[0]",),
@@ -70,7 +75,7 @@ TORCH: dict[str, tuple[str, ...]] = {
     "argmax": ("torch.argmax(X, axis, out=Y)",),
     "argmin": ("torch.argmin(X, axis, out=Y)",),
     "var": (
-        "T = torch.empty_like(X); torch.linalg.vector_norm(torch.sub(X, X.mean(axis, keepdim=True), out=T), dim=axis).square_().div_(X.shape[axis])",
+        "T = scratch(X, *X.shape); torch.linalg.vector_norm(torch.sub(X, X.mean(axis, keepdim=True), out=T), dim=axis).square_().div_(X.shape[axis])",
         "torch.var(X, axis, correction=0, out=Y)",
     ),
     "std": ("torch.std(X, axis, correction=0, out=Y)",),

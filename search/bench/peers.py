@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
+from math import prod
 from typing import Any
 
 import numpy
@@ -21,7 +22,7 @@ from . import blas
 from .blocks import Contender
 from .dialect import NUMPY, REFUSALS, TORCH, Dialect
 from .forms import FORMS
-from .translate import Translation, Untranslatable, translate
+from .translate import LARGEST, Translation, Untranslatable, translate
 
 FAMILIES = ("numpy", "torch", "inductor", "flex", "tinygrad")
 NEEDS = {"numpy": "numpy", "torch": "torch", "inductor": "torch", "flex": "torch", "tinygrad": "tinygrad"}
@@ -158,7 +159,13 @@ class _Torch(_Library):
         self.module.set_grad_enabled(False)
 
     def names(self) -> dict[str, Any]:
-        return {"torch": self.module, "functional": self.module.nn.functional}
+        return {"torch": self.module, "functional": self.module.nn.functional, "scratch": self.scratch}
+
+    def scratch(self, like: Any, *shape: int) -> Any:
+        """Memory for what stands between two calls, of the dtype of `like`; ValueError where it is so much that nobody would write it so."""
+        if prod(shape) * like.element_size() > LARGEST:
+            raise ValueError(f"a tensor between its operators has {prod(shape) * like.element_size() / 1e6:.0f} MB")
+        return like.new_empty(shape)
 
     def to_library(self, array: Any) -> Any:
         if array.dtype.name == "bfloat16":
