@@ -155,7 +155,7 @@ class Knowledge:
             return self
         together = _multiplied(facts[0]) if len(facts) == 1 and not zeros else ()
         if len(together) > 1:  # says next to nothing of what does not hold all of these names
-            result.outer, result.inner = self, frozenset(together[:1])
+            result.outer, result.inner = self, frozenset(together[-1:])
         return result
 
     def with_domain(self, shape: Iterable[Expr]) -> Self:
