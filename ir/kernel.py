@@ -36,7 +36,7 @@ A *Nest* is a piece of the same language before scheduling: the body of a compos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import cached_property
 from operator import is_
@@ -110,6 +110,7 @@ class Loop:
     kind: str = "serial"
     step: Expr = ONE  # never 0; negative counts down: start, start+step, … while > stop
     span: Span = field(default=NOWHERE, compare=False)
+    within: tuple[Stmt, ...] | None = field(default=None, init=False, repr=False, compare=False)  # of `statements`
 
 
 @record
@@ -138,6 +139,7 @@ class If:
     condition: Expr
     body: Block
     orelse: Block = ()
+    within: tuple[Stmt, ...] | None = field(default=None, init=False, repr=False, compare=False)  # of `statements`
 
 
 @record
@@ -145,11 +147,13 @@ class While:
     condition: Expr
     body: Block
     limit: Expr | None = None  # at most this many trips
+    within: tuple[Stmt, ...] | None = field(default=None, init=False, repr=False, compare=False)  # of `statements`
 
 
 @record
 class Region:
     body: Block
+    within: tuple[Stmt, ...] | None = field(default=None, init=False, repr=False, compare=False)  # of `statements`
 
 
 @record
@@ -296,18 +300,21 @@ def with_body(s: Loop | While | Region, body: Block) -> Stmt:
     return While(s.condition, body, s.limit) if isinstance(s, While) else Region(body)
 
 
-def statements(block: Block) -> Iterator[Stmt]:
-    """Every statement, outer before inner, in order."""
-    stack = list(reversed(block))
-    while stack:
-        s = stack.pop()
-        yield s
+def statements(block: Block) -> list[Stmt]:
+    """Every statement, outer before inner, in order.  One that holds others remembers them: most of a tree stays when a part of it changes."""
+    found: list[Stmt] = []
+    for s in block:
+        found.append(s)
         kind = type(s)
-        if kind is Loop or kind is While or kind is Region:
-            stack += s.body[::-1]  # pyright: ignore[reportAttributeAccessIssue]
-        elif kind is If:
-            stack += s.orelse[::-1]  # pyright: ignore[reportAttributeAccessIssue]
-            stack += s.body[::-1]  # pyright: ignore[reportAttributeAccessIssue]
+        if kind is Loop or kind is If or kind is While or kind is Region:
+            found += s.within or _within(s)  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
+    return found
+
+
+def _within(s: Loop | If | While | Region) -> tuple[Stmt, ...]:
+    found = tuple(statements((*s.body, *s.orelse) if isinstance(s, If) else s.body))
+    object.__setattr__(s, "within", found)
+    return found
 
 
 def written(block: Block) -> set[str]:

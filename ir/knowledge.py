@@ -151,7 +151,12 @@ class Knowledge:
         result = self._copy()
         result.zeros, result.base, result.outer = (*self.zeros, *zeros), self, None
         result._forget()
-        return result if result._learn(facts) or zeros else self
+        if not result._learn(facts) and not zeros:
+            return self
+        together = _multiplied(facts[0]) if len(facts) == 1 and not zeros else ()
+        if len(together) > 1:  # says next to nothing of what does not hold all of these names
+            result.outer, result.inner = self, frozenset(together[-1:])
+        return result
 
     def with_domain(self, shape: Iterable[Expr]) -> Self:
         """Also the positions $0, $1, … of a domain that is not empty."""
@@ -471,3 +476,9 @@ def _not_empty(r: Range) -> Poly:
 
 def _end(e: Expr | int) -> Poly:
     return pl.poly(e) if isinstance(e, Expr) else pl.constant(e)
+
+
+def _multiplied(f: Poly) -> tuple[str, ...]:
+    """The names whose product, and nothing else, a polynomial compares with a number."""
+    terms = [m for m in f if m]
+    return tuple([pl.name(a) for a in terms[0]]) if len(terms) == 1 and not any(a.args for a in terms[0]) else ()

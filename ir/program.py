@@ -37,7 +37,7 @@ A name in `array` whose elements are vectors is indexed by vector, not by lane. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import field
 from operator import is_
 
@@ -115,6 +115,7 @@ class For:
     serial_if: Expr | None = None  # parallel only: run by one thread where this holds (too little work to fork)
     end: str = ""  # parallel only, from 0 in steps of 1: the body is for all iterations from `var` to this, as many as a thread has
     times: int = 0  # unroll only: so many iterations side by side; 0: all of them
+    within: tuple[Stmt, ...] | None = field(default=None, init=False, repr=False, compare=False)  # of `statements`
 
 
 @record
@@ -122,18 +123,21 @@ class If:
     condition: Expr
     body: Block
     orelse: Block = ()
+    within: tuple[Stmt, ...] | None = field(default=None, init=False, repr=False, compare=False)  # of `statements`
 
 
 @record
 class While:
     condition: Expr
     body: Block
+    within: tuple[Stmt, ...] | None = field(default=None, init=False, repr=False, compare=False)  # of `statements`
 
 
 @record
 class Region:
     body: Block
     serial_if: Expr | None = None  # run by one thread where this holds (too little work to fork)
+    within: tuple[Stmt, ...] | None = field(default=None, init=False, repr=False, compare=False)  # of `statements`
 
 
 @record
@@ -242,18 +246,21 @@ def with_body(s: For | While | Region, body: Block) -> Stmt:
     return While(s.condition, body) if isinstance(s, While) else Region(body, s.serial_if)
 
 
-def statements(block: Block) -> Iterator[Stmt]:
-    """Every statement, outer before inner, in order."""
-    stack = list(reversed(block))
-    while stack:
-        s = stack.pop()
-        yield s
+def statements(block: Block) -> list[Stmt]:
+    """Every statement, outer before inner, in order.  One that holds others remembers them: most of a tree stays when a part of it changes."""
+    found: list[Stmt] = []
+    for s in block:
+        found.append(s)
         kind = type(s)
-        if kind is For or kind is While or kind is Region:
-            stack += s.body[::-1]  # pyright: ignore[reportAttributeAccessIssue]
-        elif kind is If:
-            stack += s.orelse[::-1]  # pyright: ignore[reportAttributeAccessIssue]
-            stack += s.body[::-1]  # pyright: ignore[reportAttributeAccessIssue]
+        if kind is For or kind is If or kind is While or kind is Region:
+            found += s.within or _within(s)  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
+    return found
+
+
+def _within(s: For | If | While | Region) -> tuple[Stmt, ...]:
+    found = tuple(statements((*s.body, *s.orelse) if isinstance(s, If) else s.body))
+    object.__setattr__(s, "within", found)
+    return found
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:

@@ -29,7 +29,7 @@ def marked(nest: Nest, pairs: Dependences) -> Nest:
 
 def _accumulates(loop: Loop) -> bool:
     """Whether all that the iterations of a loop in order do is to accumulate, into places that they share and do not read: `for p: acc[] add= e(p)`."""
-    inside = list(statements(loop.body))
+    inside = statements(loop.body)
     if loop.kind != "serial" or loop.step is not ONE or not all(isinstance(s, (Let, Store, Loop, If)) for s in inside):
         return False
     stores = [s for s in inside if isinstance(s, Store)]

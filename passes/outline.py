@@ -111,7 +111,7 @@ def _either(condition: Expr, alone: Block, team: For) -> Block:
 
 def _short(block: Block) -> bool:
     """A few statements that run once, and hints."""
-    inner = list(statements(block))
+    inner = statements(block)
     return len(inner) <= SHORT and all(
         isinstance(s, (Define, Assign, StoreTo, Prefetch)) or (isinstance(s, If) and all(isinstance(t, Prefetch) for t in (*s.body, *s.orelse)))
         for s in inner
@@ -120,7 +120,7 @@ def _short(block: Block) -> bool:
 
 def _piece(loop: For, f: Function, names: Names, values: dict[str, Expr], known: dict[str, Known]) -> tuple[Function, Block, For] | None:
     """Some iterations as a function, the loop as one thread runs it and as a team does; None where the function would need more than pointers, sizes and values."""
-    within = list(statements(loop.body))
+    within = statements(loop.body)
     if any(isinstance(s, (Fail, Region, Scratch, Call)) for s in within):
         return None
     outer, inner = "", loop
@@ -131,7 +131,7 @@ def _piece(loop: For, f: Function, names: Names, values: dict[str, Expr], known:
         known.update(dict.fromkeys((outer, part), Known(position=True, natural=True)))
         positions = dict(zip(_parts(loop, extents[1]), (var(outer), var(part)), strict=True))
         inner = For(part, ZERO, extents[1], map_expressions(loop.body, substitution(positions)))
-        within = list(statements(inner.body))
+        within = statements(inner.body)
         roots = [e for s in within for e in expressions(s)]
     first, stop = names.fresh("begin"), names.fresh("end")
     known[first], known[stop] = known[inner.var], Known(position=is_position(inner.stop, lambda v: known.get(v.attr, Known())))

@@ -83,7 +83,7 @@ def _folded(body: Block, values: list[Expr]) -> set[str]:
     """The arrays whose lanes are added up in the end, by themselves or in the sums of another one that begin with theirs."""
     folds = (n for n in postorder(*values) if n.op == "fold" and n.attr == "add")
     found = {n.attr for n in postorder(*folds) if n.op == "load"}
-    for s in reversed(list(statements(body))):
+    for s in reversed(statements(body)):
         if isinstance(s, StoreTo) and s.buffer in found:
             stack = [s.value]
             while stack:

@@ -8,7 +8,7 @@ from luminal.ir.bounds import Known, Range
 from luminal.ir.conditions import BOOLEAN
 from luminal.ir.expr import FALSE, TRUE, ZERO, Expr, call, const, minimum, size, var
 from luminal.ir.graph import Size
-from luminal.ir.simplify import simplify
+from luminal.ir.simplify import assuming, prove, simplify
 
 N, M, i, j = size("N"), size("M"), var("i"), var("j")
 
@@ -104,3 +104,18 @@ def test_a_second_proof_of_the_same_steps_is_short() -> None:
     here._proofs.clear()
     assert here.nonnegative(goal)
     assert here._fuel > spent
+
+
+def test_a_product_of_sizes_is_asked_by_what_holds_all_of_it() -> None:
+    here = Known({"N": Size("N"), "M": Size("M"), "K": Size("K")})
+    inside = assuming(here, const(1000).le(N * M))
+    (which,) = inside.inner
+    held, other = (N, M) if which == "N" else (M, N)
+    assert inside.home(held // 16) is inside
+    assert inside.home(other // 16) is here
+    assert simplify(other // 16, inside) in here.memo.values()
+    assert prove(const(999).lt(N * M), inside)  # the whole product is
+    assert prove(const(1000).le(N * M), inside.with_ranges({"i": Range(ZERO, other - 1)}, within=inside))
+    assert not prove(const(1000).le(N * M), here)
+    assert assuming(here, both(const(1000).le(N * M), M.lt(8))).outer is None  # the other condition says more
+    assert assuming(here, const(8).le(M)).outer is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from luminal.compiler import Settings, compilations
 from luminal.ir.expr import ONE, ZERO, size, var
-from luminal.ir.kernel import Alloc, Buffer, If, Kernel, Loop, Store
+from luminal.ir.kernel import Alloc, Buffer, If, Kernel, Let, Loop, Store
 from luminal.ir.places import homes_in, path_of, settle
 from luminal.passes.schedule import plan, replay
 from luminal.passes.schedule.tree import Facts, added, fresh, loop_around
@@ -76,6 +76,7 @@ def test_the_automatic_scheduler_carries_them(name: str, monkeypatch: pytest.Mon
 
     def checked(k: Kernel, facts: Facts, line: str) -> Kernel:
         after = taken(k, facts, line)
+        assert not any(isinstance(s, Let) and s.value is ZERO for s in k.body), "names of other nests are no statements of this one"
         if after.homes is not None:
             carried[0] += 1
             assert after.homes == walked(after), line
@@ -84,7 +85,7 @@ def test_the_automatic_scheduler_carries_them(name: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(plan, "taken", checked)
     (compilation,) = compilations(name, Settings(target="x86-64-v3"))
     steps = sum(len(k.schedule) for k in compilation.module.kernels)
-    assert carried[0] > steps / 2
+    assert carried[0] > steps * 0.9
 
 
 def test_a_name_that_is_taken_gets_the_first_free_ending() -> None:

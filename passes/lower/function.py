@@ -43,7 +43,7 @@ def function(kernel: k.Kernel, name: str, module: k.Module, target: Target, know
     body = registers(body) if on_tiles else body
     body = protect(body, target.gpu) if flat.checks else body
 
-    stmts = list(p.statements(body))
+    stmts = p.statements(body)
     roots = [*blocks, *block, *[e for s in stmts for e in p.expressions(s)]]
     mentioned = frozenset().union(*[e.names for e in roots])
     written = {p.stored(s) for s in stmts}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both
+from ...ir.expr import FALSE, ONE, TRUE, Expr, both
 from ...ir.instructions import TILES
 from ...ir.kernel import Kernel, Let, Loop, Stmt, map_block
 from ...ir.record import replace
@@ -108,11 +108,13 @@ def _one_by_one(kernel: Kernel, facts: Facts, target: Target, options: Options) 
     for s in nests:
         place = next(k for k, t in enumerate(body) if t is s)
         before = tuple(t for t in body[:place] if isinstance(t, Let))
+        # what others introduce is taken, as the names of buffers are
         others = set(bound_names((*body[:place], *body[place + 1 :]))) - set(bound_names((*before, s)))
-        taken = tuple(Let(name, ZERO) for name in sorted(others))
+        taken = (*kernel.buffers, *sorted(others))
         elsewhere = frozenset(n.attr for t in nests if t is not s for n in reads((t,)))
-        alone = _scheduled(replace(kernel, body=(*before, *taken, s), schedule=(), notes=()), facts, target, options, elsewhere, branch=True)
-        body[place : place + 1] = map_block(alone.body, lambda t, gone={*before, *taken}: () if isinstance(t, Let) and t in gone else None)
+        nest = replace(kernel, buffers=taken, body=(*before, s), schedule=(), notes=())
+        alone = _scheduled(nest, facts, target, options, elsewhere, branch=True)
+        body[place : place + 1] = map_block(alone.body, lambda t, gone={*before}: () if isinstance(t, Let) and t in gone else None)
         steps += alone.schedule
         notes += alone.notes
     return replace(kernel, body=tuple(body), schedule=tuple(steps), notes=tuple(notes))

@@ -33,7 +33,7 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
         raise StepError(
             f"expand: `{buffer}` is allocated inside {', '.join(enclosing) or 'no loop'}, not inside {', '.join(missing) or '(give axes)'}"
         )
-    top = next(k for k, s in enumerate(path) if isinstance(s, Loop) and s.axis in axes)
+    top, first = next((k, s.axis) for k, s in enumerate(path) if isinstance(s, Loop) and s.axis in axes)
     loops: dict[str, Loop] = {}
     for s in path[top:-1]:
         if isinstance(s, Loop):
@@ -56,7 +56,7 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
     space = old.space if all(e.is_const for e in shape) or old.space not in ("register", "stack") else "private"
     new = replace(old, shape=(*shape, *old.shape), space=space)
     changed = prefixed(replace_at((path[top],), path[top:], ()), buffer, tuple(position))
-    return kernel.with_body(replace_at(kernel.body, path[: top + 1], (Alloc(new), *changed)))
+    return replace_loop(kernel, first, lambda _: (Alloc(new), *changed))
 
 
 def prefixed(block: Block, buffer: str, prefix: Shape) -> Block:

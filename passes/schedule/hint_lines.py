@@ -19,7 +19,7 @@ def unhinted(loop: Loop) -> Loop:
     """The loop without what only asks for memory, as another step has left there."""
 
     def hints(s: Stmt) -> bool:
-        found = list(statements((s,)))
+        found = statements((s,))
         return any(isinstance(t, Prefetch) for t in found) and all(isinstance(t, (Prefetch, Loop, If)) for t in found)
 
     return replace(loop, body=tuple(s for s in loop.body if not hints(s)))

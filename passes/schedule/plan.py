@@ -81,11 +81,12 @@ class Plan:
 
     def at_most(self, axis: str) -> int | None:
         """The most iterations that a loop from 0 has, also where it stops at a name of the kernel's."""
+        stop = self.loop(axis).stop
         names: dict[Expr, Expr] = {}
-        for s in self.kernel.body:
+        for s in self.kernel.body if not stop.is_const else ():
             if isinstance(s, Let):
                 names[var(s.name)] = substitute(s.value, names)
-        return upper(substitute(self.loop(axis).stop, names), self.facts.known)
+        return upper(substitute(stop, names), self.facts.known)
 
     def around_store(self, buffer: str) -> list[tuple[Loop, ...]]:
         """For each statement that stores into `buffer`: the loops around it, outermost first."""

@@ -29,7 +29,22 @@ from ...ir.primops import COMBINERS
 from ...ir.record import replace
 from ...ir.simplify import prove_equal
 from .affine import at_least, constant_extent, minus, stride, upper
-from .tree import Facts, StepError, around, find, fresh, less, loads_in, local_buffers, names_taken, reads, replace_in, replace_loop, touched
+from .tree import (
+    Facts,
+    StepError,
+    around,
+    find,
+    fresh,
+    less,
+    loads_in,
+    local_buffers,
+    names_taken,
+    reads,
+    replace_at,
+    replace_in,
+    replace_loop,
+    touched,
+)
 
 
 def identity(combiner: str, dtype: DType) -> Expr:
@@ -279,11 +294,11 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str, skip: int = 0, into: str = 
     assert isinstance(loop, Loop)
     if loop.kind != "reduce" or loop.start is not ZERO or constant_extent(loop) is None:
         raise StepError(f"rfactor: `{axis}` is no reduction of constant extent from 0")
-    top = loop
+    top, chain = loop, (loop,)
     for s in reversed(path[:-1]):
         if not isinstance(s, Loop) or s.kind != "reduce" or len(s.body) != 1:
             break
-        top = s
+        top, chain = s, (s, *chain)
     inner_axes = {s.axis for s in statements((top,)) if isinstance(s, Loop)}
     taken = names_taken(kernel)
     lanes: dict[tuple[str, tuple[Expr, ...]], tuple[Buffer, str]] = {}
@@ -318,7 +333,7 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str, skip: int = 0, into: str = 
     begin = Loop(start, ZERO, loop.stop, tuple(Store(name, (var(start),), value) for name, value in from_.items()), "parallel")
     fold = tuple(Store(name, at, load(b.name, b.dtype, var(finish)), c) for (name, at), (b, c) in lanes.items())
     end = Loop(finish, ZERO, loop.stop, fold, "reduce")
-    main = replace_in((top,), loop, (new_loop,))
+    main = replace_at((top,), chain, (new_loop,))
     new: Block = (*head, begin, *main, end)
     if into:
         return _in_place_of(kernel, find(kernel, into), top, new)
@@ -332,6 +347,8 @@ def _in_place_of(kernel: Kernel, first: Loop, second: Loop, new: Block) -> Kerne
     place = next(k for k, s in enumerate(block) if s is first)
     if len(block) == place + 1 or block[place + 1] is not second:
         raise StepError(f"rfactor: `{second.axis}` does not stand right behind `{first.axis}`")
+    if outer and isinstance(outer[-1], Loop):
+        return replace_loop(kernel, outer[-1].axis, lambda x: (with_body(x, (*block[:place], *new, *block[place + 2 :])),))
     return kernel.with_body(replace_in(replace_in(kernel.body, second, ()), first, new))
 
 

@@ -120,8 +120,10 @@ def stage(
             raise StepError(f"stage: the extent of `{loop.axis}` depends on {', '.join(sorted(bad))}")
         copying = (Loop(new[loop.axis], ZERO, substitute(loop.stop, to_new), copying, "parallel"),)
     for s, outer in walk_paths((top,)):
+        if not any(value in postorder(e) for e in expressions(s) if buffer in e.buffers):
+            continue
         over = {x.axis for x in outer if isinstance(x, Loop)}
-        if any(value in postorder(e) for e in expressions(s) if buffer in e.buffers) and not set(axes) <= over:
+        if not set(axes) <= over:
             raise StepError(f"stage: what is staged is also read outside {', '.join(sorted(set(axes) - over))}")
     replacement = {value: load(packed.name, value.dtype, *(var(a) - first[a] for a in axes))}
     used = map_expressions((top,), lambda e: substitute(e, replacement) if buffer in e.buffers else e)
@@ -176,6 +178,8 @@ def staged_value(
     for top in scope:
         changed = everywhere - (local - written((top,)) if buffer in local else set())
         for s, outer in walk_paths((top,)):
+            if not any(buffer in e.buffers for e in expressions(s)):
+                continue
             conditions = _conditions((*outer, s))
             if not set(axes) <= {x.axis for x in outer if isinstance(x, Loop)} or not all(map(movable, conditions)):
                 continue

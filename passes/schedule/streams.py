@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from ...ir.dtypes import INDEX
 from ...ir.expr import FALSE, TRUE, ZERO, Expr, call, const, minimum, mod, to_line, var, where
 from ...ir.kernel import Block, Buffer, If, Kernel, Let, Loop, Prefetch, Stmt, Store, expressions, map_block, statements, substitute_block, with_body
+from ...ir.places import homes_in
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.target import LINE
@@ -48,7 +49,7 @@ def stream_store(kernel: Kernel, facts: Facts, buffer: str, least: int = 0) -> K
         found = conditions.get(id(s), FALSE)
         return (replace(s, stream=found),) if isinstance(s, Store) and found is not FALSE else None
 
-    return kernel.with_body(map_block(kernel.body, one))
+    return kernel.with_body(map_block(kernel.body, one), homes_in(kernel))
 
 
 def _whole(facts: Facts, store: Store, path: Sequence[Loop], condition: Expr, cut: Mapping[str, Let]) -> Expr:
