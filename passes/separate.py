@@ -36,11 +36,15 @@ class Mixed(Exception):
 class Pulled:
     """An R factor of a product, over the domain of the body; divided by where `inverse`.  Casts between floats that stood around it are left out.
 
-    With `where` it is a condition: the product is 0 but where it holds (True), or does not hold (False)."""
+    With `where` it is a condition: the product is 0 but where it holds (True), or does not hold (False).  Where not all of the conditions `under` which it stood hold, nothing is multiplied by it."""
 
     view: View
     inverse: bool
     where: bool | None = None
+    under: tuple[View, ...] = ()
+
+    def through(self, outer: View) -> Pulled:
+        return replace(self, view=_through(outer, self.view), under=tuple(_through(outer, c) for c in self.under))
 
 
 @record
@@ -52,21 +56,22 @@ class Term:
     scales: tuple[Pulled, ...]
 
     def through(self, outer: View) -> Term:
-        return Term(_through(outer, self.view), self.sign, tuple(Pulled(_through(outer, s.view), s.inverse) for s in self.scales))
+        return Term(_through(outer, self.view), self.sign, tuple(s.through(outer) for s in self.scales))
 
 
 @record
 class Exponent:
-    """The R terms of one exponential factor, and the X terms beside them."""
+    """The R terms of one exponential factor, the X terms beside them, and the conditions but where all of which hold it is left out."""
 
     base: str
     moving: tuple[Term, ...]
     fixed: tuple[Term, ...]
+    under: tuple[View, ...] = ()
 
     def through(self, outer: View, inverse: bool) -> Exponent:
         sign = -1 if inverse else 1
         terms = [tuple(Term(t.view, t.sign * sign, t.scales).through(outer) for t in ts) for ts in (self.moving, self.fixed)]
-        return Exponent(self.base, *terms)
+        return Exponent(self.base, terms[0], terms[1], () if inverse else tuple(_through(outer, c) for c in self.under))
 
 
 def varying_in(view: View, varying: Axes) -> Axes:
@@ -144,7 +149,7 @@ class Body:
                 ):
                     rest, found = a, []
                 rests.append(rest)
-                found = [replace(f, inverse=f.inverse != inverse) for f in found]
+                found = [replace(f, inverse=f.inverse != inverse, under=() if inverse else f.under) for f in found]
                 factors = [*found, *factors] if chosen else [*factors, *found]
             return (self._product(node, rests) if factors else identity(node)), factors
         if node.op in EXPONENTIALS:
@@ -160,7 +165,8 @@ class Body:
                 rest, factors = yield self.pull_operand(node.args[1], varying)
                 if factors:
                     one = scalar(const_node(1.0, node.dtype)) if rest is None else rest
-                    return identity(elementwise("where", node.shape, condition, one, node.args[2], span=node.span)), factors
+                    rest = identity(elementwise("where", node.shape, condition, one, node.args[2], span=node.span))
+                    return rest, [replace(f, under=(*f.under, condition)) for f in factors]
         elif not moves(condition, varying):
             for holds, chosen, other in ((True, *node.args[1:]), (False, *node.args[:0:-1])):
                 if is_zero(other):
@@ -176,7 +182,7 @@ class Body:
         if a.domain is not None:
             return a, []
         rest, factors = yield self.pull(a.node, varying_in(a, varying))
-        return (None if rest is None else _through(a, rest)), [replace(f, view=_through(a, f.view)) for f in factors]
+        return (None if rest is None else _through(a, rest)), [f.through(a) for f in factors]
 
     def _pull_exponent(self, node: Node, varying: Axes) -> Walk:
         """exp(x − m − log l) = exp(x − m) · 1/l: R terms leave an exponent, but for extremes, which keep it from overflowing.
@@ -306,6 +312,8 @@ class Body:
                 found += [e.through(a, inverse) for e in exponents]
                 a = View(inner, a.index)
             args.append(a)
+        if masked:
+            found = [replace(e, under=(*e.under, node.args[0])) for e in found]
         return make(node.op, node.dtype, node.shape, tuple(args), node.attr, node.span), found
 
     def _has_exponential(self, node: Node) -> bool:
