@@ -177,12 +177,14 @@ class Redirected:
             index = tuple(axis(rows.index(a) if a in rows else len(rows) + others.index(a)) for a in range(n.rank))
             states.append(View((yield self.visit(n, group)), index))
             state = self.states.get(n)
+            if state is not None and not set(state.earlier) <= set(group.states):
+                state = None  # what it depends on is finished before, and does not move
             if state is not None and state.selection is not None:
                 pair = state.selection.corrections(group.rows, rows, n)
                 factors.append(identity((yield self.visit(pair[0], group))))
                 additions.append(identity((yield self.visit(pair[1], group))))
                 continue
-            c = _correction(n, self.states[n], rows, group, self.infinite) if n in self.states and self.states[n].exponents else _constant(1, n.dtype)
+            c = _correction(n, state, rows, group, self.infinite) if state is not None and state.exponents else _constant(1, n.dtype)
             c = yield self.visit(c, group)
             factors.append(identity(c))
             if state is None or state.moments is None:
