@@ -21,6 +21,7 @@ float sums, so --strict leaves it out.  (The rule is that of "online" softmax, M
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from ..ir.bounds import Known
@@ -34,6 +35,7 @@ from ..ir.graph import (
     elementwise,
     identity,
     iota_node,
+    postorder,
     reduce_node,
     rewrite,
     scalar,
@@ -54,7 +56,7 @@ from .moments import moments
 from .reading import reads_of
 from .rules.pattern import same_view, through
 from .selections import selection
-from .separate import EXPONENTIALS, Body, Exponent, Mixed, Pulled, Term, beside, guarded_extremes, unguarded, varying_in
+from .separate import EXPONENTIALS, Body, Exponent, Mixed, Pulled, Term, beside, guarded_extremes, moves, unguarded, varying_in
 from .walk import run
 
 
@@ -115,6 +117,26 @@ def earlier_reductions(n: Node) -> dict[Node, tuple[int, ...] | None]:
     return found
 
 
+def made_of(n: Node, earlier: Collection[Node]) -> list[Node]:
+    """Reductions over other axes that the summed products of `n` have as a factor or a term, the same all along its axis, and that need some of these: they are finished before, unless they leave the sum.
+
+    None that stands in an exponent: outside of it, it could overflow."""
+    if n.attr.combiner != "add" or not earlier:
+        return []
+    varying = frozenset(axis(n.rank + k) for k in range(len(n.attr.extents)))
+    fixed = dict.fromkeys(v.node for v in pointwise_reads(n) if v.node.op == "reduce" and v.node not in earlier and not moves(v, varying))
+    found = [r for r in fixed if not set(earlier).isdisjoint(postorder(r))]
+    exponents: set[Node] = set()
+    stack = [n.args[0].node] if found else []
+    while stack:
+        m = stack.pop()
+        if m.op in EXPONENTIALS:
+            exponents.update(postorder(m))
+        elif m.op in OPS:
+            stack.extend(a.node for a in m.args)
+    return [r for r in found if r not in exponents]
+
+
 def logarithm_of_quotient(n: Node) -> Node | None:
     """log (exp x / l) → x − log l: the logarithm of a softmax as an exponent has it.  More than the quotient, it stays finite where that is 0."""
     quotient = n.args[0]
@@ -149,7 +171,8 @@ class Finder:
         if self.selected(n, earlier) or not n.dtype.is_float:
             return n
         n = masked_exponents(n, earlier, self.known) if n.attr.combiner == "add" else n
-        body = Body(frozenset(earlier))
+        made = made_of(n, earlier)
+        body = Body(frozenset({*earlier, *made}))
         varying = frozenset(axis(n.rank + k) for k in range(len(n.attr.extents)))
         factors: list[Pulled] = []
         if n.attr.combiner == "add" and n.args[0].domain is None:
@@ -161,8 +184,10 @@ class Finder:
             if rest is not None and terms:  # max (x − r) = max x − r, in floats too: rounding keeps the order
                 return self.with_terms(reduce_node(n.attr.combiner, n.shape, n.attr.extents, rest, n.span), terms)
         try:
-            n = self.separated(n, varying)
-            result = self.or_nan(n)
+            result = self.distributed(n, body) if any(v.node in made for v in pointwise_reads(n)) else None
+            if result is None:
+                n = self.separated(n, varying)
+                result = self.or_nan(n)
         except Mixed as reason:
             result = self.distributed(n, body)
             if result is None:
@@ -176,7 +201,7 @@ class Finder:
         return as_dtype(n.dtype, result)
 
     def distributed(self, n: Node, body: Body) -> Node | None:
-        """Σ (x − y) · v as Σ x · v − Σ y · v, where each sum is then separable; None where one is not."""
+        """Σ (x − y) · v as Σ x · v − Σ y · v, where each sum is then separable (or y leaves its own); None where one is not."""
         found = run(body.addends(n.args[0], n.shape + n.attr.extents)) if n.attr.combiner == "add" else ()
         if len(found) < 2:
             return None

@@ -248,9 +248,9 @@ class Body:
         return (left[0] if left else None), found
 
     def addends(self, view: View, shape: Shape) -> Walk:
-        """The value over this domain as terms (sign, view), where one factor of a product is a sum that holds R, and no other factor does; else itself alone.
+        """The value over this domain as terms (sign, view), where one factor of a product is a sum that holds R, and no other is; else itself alone.
 
-        A product of two such sums stays: its terms would cancel, where the sums are small."""
+        A product of two such sums stays: its terms would cancel, where the sums are small.  So does one of exponentials and a difference to an extreme, which is exact as it stands."""
         node = view.node
         if view.domain is not None or not self.has_r(node):
             return [(1, view)]
@@ -261,13 +261,30 @@ class Body:
         place = {"mul": None, "div": 0, "neg": 0, "cast": 0, "where": 1}.get(node.op, -1)
         with_r = [k for k, a in enumerate(args) if self.has_r(a.node)]
         plain = node.op != "where" or is_zero(args[2])
-        if len(with_r) != 1 or place not in (None, with_r[0]) or not plain or not node.dtype.is_float:
+        if place not in (None, *with_r) or (place is not None and len(with_r) > 1) or not plain or not node.dtype.is_float:
             return [(1, view)]
-        (k,) = with_r
-        terms = yield self.addends(args[k], shape)
-        if len(terms) == 1:
+        sums: dict[int, list[tuple[int, View]]] = {}
+        for k in with_r:
+            terms = yield self.addends(args[k], shape)
+            if len(terms) > 1:
+                sums[k] = terms
+        if len(sums) != 1 or (len(with_r) > 1 and any(self._of_extremes(v.node) for terms in sums.values() for _, v in terms)):
             return [(1, view)]
+        ((k, terms),) = sums.items()
         return [(sign, identity(make(node.op, node.dtype, shape, (*args[:k], v, *args[k + 1 :]), node.attr, node.span))) for sign, v in terms]
+
+    def _of_extremes(self, node: Node) -> bool:
+        """Whether an earlier extreme stands in a value, but in no exponent."""
+        stack, seen = [node], set()
+        while stack:
+            n = stack.pop()
+            if n in seen or not self.has_r(n) or n.op in EXPONENTIALS:
+                continue
+            seen.add(n)
+            if n.op == "reduce" and n.attr.combiner in ("max", "min"):
+                return True
+            stack.extend(a.node for a in n.args if n.op in OPS)
+        return False
 
     def _product(self, node: Node, rests: list[View | None]) -> View | None:
         if node.op == "mul":
