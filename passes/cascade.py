@@ -21,10 +21,11 @@ float sums, so --strict leaves it out.  (The rule is that of "online" softmax, M
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from ..ir.bounds import Known
-from ..ir.dtypes import INDEX, DType
+from ..ir.dtypes import INDEX, DType, bool_
 from ..ir.expr import ONE, ZERO, axis, both
 from ..ir.graph import (
     Graph,
@@ -34,6 +35,7 @@ from ..ir.graph import (
     elementwise,
     identity,
     iota_node,
+    postorder,
     reduce_node,
     rewrite,
     scalar,
@@ -47,13 +49,14 @@ from ..ir.walks import leaves
 from .cascade_folds import with_folds
 from .cascade_groups import groups, pointwise_reads
 from .cascade_nodes import Redirected, State, as_dtype, view_as, wide
+from .kept_terms import kept_terms
 from .masked_exponents import masked_exponents
 from .masked_rows import leaves_out
 from .moments import moments
 from .reading import reads_of
-from .rules.pattern import through
+from .rules.pattern import same_view, through
 from .selections import selection
-from .separate import Body, Exponent, Mixed, Pulled, Term, beside, guarded_extremes, unguarded, varying_in
+from .separate import EXPONENTIALS, Body, Exponent, Mixed, Pulled, Term, beside, guarded_extremes, moves, unguarded, varying_in
 from .walk import run
 
 
@@ -114,6 +117,26 @@ def earlier_reductions(n: Node) -> dict[Node, tuple[int, ...] | None]:
     return found
 
 
+def made_of(n: Node, earlier: Collection[Node]) -> list[Node]:
+    """Reductions over other axes that the summed products of `n` have as a factor or a term, the same all along its axis, and that need some of these: they are finished before, unless they leave the sum.
+
+    None that stands in an exponent: outside of it, it could overflow."""
+    if n.attr.combiner != "add" or not earlier:
+        return []
+    varying = frozenset(axis(n.rank + k) for k in range(len(n.attr.extents)))
+    fixed = dict.fromkeys(v.node for v in pointwise_reads(n) if v.node.op == "reduce" and v.node not in earlier and not moves(v, varying))
+    found = [r for r in fixed if not set(earlier).isdisjoint(postorder(r))]
+    exponents: set[Node] = set()
+    stack = [n.args[0].node] if found else []
+    while stack:
+        m = stack.pop()
+        if m.op in EXPONENTIALS:
+            exponents.update(postorder(m))
+        elif m.op in OPS:
+            stack.extend(a.node for a in m.args)
+    return [r for r in found if r not in exponents]
+
+
 def logarithm_of_quotient(n: Node) -> Node | None:
     """log (exp x / l) → x − log l: the logarithm of a softmax as an exponent has it.  More than the quotient, it stays finite where that is 0."""
     quotient = n.args[0]
@@ -148,7 +171,8 @@ class Finder:
         if self.selected(n, earlier) or not n.dtype.is_float:
             return n
         n = masked_exponents(n, earlier, self.known) if n.attr.combiner == "add" else n
-        body = Body(frozenset(earlier))
+        made = made_of(n, earlier)
+        body = Body(frozenset({*earlier, *made}))
         varying = frozenset(axis(n.rank + k) for k in range(len(n.attr.extents)))
         factors: list[Pulled] = []
         if n.attr.combiner == "add" and n.args[0].domain is None:
@@ -160,8 +184,10 @@ class Finder:
             if rest is not None and terms:  # max (x − r) = max x − r, in floats too: rounding keeps the order
                 return self.with_terms(reduce_node(n.attr.combiner, n.shape, n.attr.extents, rest, n.span), terms)
         try:
-            n = self.separated(n, varying)
-            result = self.or_nan(n)
+            result = self.distributed(n, body) if any(v.node in made for v in pointwise_reads(n)) else None
+            if result is None:
+                n = self.separated(n, varying)
+                result = self.or_nan(n)
         except Mixed as reason:
             result = self.distributed(n, body)
             if result is None:
@@ -169,13 +195,13 @@ class Finder:
                 self.reasons.append(f"no cascade: {reason}{place}")
                 result = n
         for f in factors:
-            result = self.with_factor(as_dtype(wide(n.dtype), result), f)
+            result = self.with_factor(as_dtype(wide(n.dtype), result), n, f)
         if factors:
             result = self.or_nothing(result, n)
         return as_dtype(n.dtype, result)
 
     def distributed(self, n: Node, body: Body) -> Node | None:
-        """Σ (x − y) · v as Σ x · v − Σ y · v, where each sum is then separable; None where one is not."""
+        """Σ (x − y) · v as Σ x · v − Σ y · v, where each sum is then separable (or y leaves its own); None where one is not."""
         found = run(body.addends(n.args[0], n.shape + n.attr.extents)) if n.attr.combiner == "add" else ()
         if len(found) < 2:
             return None
@@ -217,11 +243,60 @@ class Finder:
             self.states[n] = State(n, tuple(earlier), place, (), selection=found)
         return found is not None
 
-    def with_factor(self, n: Node, f: Pulled) -> Node:
+    def with_factor(self, n: Node, summed: Node, f: Pulled) -> Node:
+        """`n`, which is made of the sum `summed`, with a factor of its terms."""
         if f.where is None:
-            return elementwise("div" if f.inverse else "mul", n.shape, identity(n), view_as(n.dtype, f.view), span=n.span)
+            factor, kept = view_as(n.dtype, f.view), self.kept(summed, f)
+            if kept is not None:
+                factor = self.where_kept(n, kept, factor)
+            return elementwise("div" if f.inverse else "mul", n.shape, identity(n), factor, span=n.span)
         zero = scalar(const_node(0.0, n.dtype))
         return elementwise("where", n.shape, f.view, *((identity(n), zero) if f.where else (zero, identity(n))), span=n.span)
+
+    def kept(self, summed: Node, f: Pulled) -> View | None:
+        """What is 0, or does not hold, where no term of a sum is multiplied by a factor; None where some term of each row is."""
+        state = self.states.get(f.view.node)
+        if state is not None and state.selection is None and f.view.domain is None:
+            axes = (*f.view.index, *(axis(summed.rank + k) for k in range(len(summed.attr.extents))))
+            under = {c.through({axis(k): e for k, e in enumerate(axes)}) for e in state.exponents for c in e.under}
+            if under == set(f.under) and self.counts(state):
+                return f.view
+        return kept_terms(summed, f.under, self.states[summed].places if summed in self.states else (), self.known)
+
+    def counts(self, state: State) -> bool:
+        """Whether a sum of exponentials is 0 only where no term is kept, since the largest is 1."""
+        body = state.node.args[0].node
+        return (
+            body.op == "where"
+            and body.args[1].node.op in EXPONENTIALS
+            and all(self.of_kept(t, e, state.node) for e in state.exponents for t in e.moving)
+        )
+
+    def of_kept(self, t: Term, e: Exponent, n: Node) -> bool:
+        """Whether the extreme that an exponent is relative to is that of the terms which are kept: then it is NaN only where one of them is."""
+        extreme = unguarded(t.view)
+        if extreme.node.op != "reduce" or extreme.domain is not None:
+            return False
+        places = {axis(k): x for k, x in enumerate((*extreme.index, *(axis(n.rank + k) for k in range(len(n.attr.extents)))))}
+        body = extreme.node.args[0].through(places)
+        if body.domain is not None or body.node.op != "where":
+            return False
+        test, _, fill = (a.through({axis(k): x for k, x in enumerate(body.index)}) for a in body.node.args)
+        return (
+            any(same_view(test, c) for c in e.under)
+            and fill.node.op == "const"
+            and fill.node.attr.value == (float("-inf") if t.sign < 0 else float("inf"))
+        )
+
+    def where_kept(self, n: Node, kept: View, factor: View) -> View:
+        """A factor, or 1 where nothing is kept: of the rows alone where it has no other axes."""
+        zero = const_node(False if kept.dtype is bool_ else 0.0, kept.dtype)
+        none = elementwise("equal", kept.node.shape, identity(kept.node), scalar(zero))
+        own = {e: axis(k) for k, e in enumerate(kept.index)}
+        one = scalar(const_node(1.0, n.dtype))
+        if factor.domain is None and own.keys() >= {a for e in factor.index for a in leaves(e, "axis")}:
+            return View(elementwise("where", kept.node.shape, identity(none), one, factor.through(own)), kept.index)
+        return identity(elementwise("where", n.shape, View(none, kept.index), one, factor))
 
     def with_terms(self, n: Node, terms: list[Term]) -> Node:
         result = n
@@ -293,7 +368,10 @@ class Finder:
                 self.anchored(t, e, n)
         new = reduce_node("add", n.shape, n.attr.extents, View(node, body.index), n.span)
         if lenient is None:
-            self.states[new] = State(new, tuple(earlier), place, exponents, leaves_out(body.node))
+            under = () if all(self.of_kept(t, e, new) for e in exponents for t in e.moving) else (c for e in exponents for c in e.under)
+            kept = kept_terms(new, under, place, self.known)
+            rows = kept.node if kept is not None and kept.node.rank == len(place) else None
+            self.states[new] = State(new, tuple(earlier), place, exponents, leaves_out(body.node), kept=rows)
             return new
         sums = moments(new, lenient)
         for order, m in sums.sums.items():

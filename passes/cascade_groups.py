@@ -129,7 +129,8 @@ def _of_corrected(nodes: list[Node], corrected: Mapping[Node, Corrected], target
             continue
         for helper in s.helpers:
             if helper not in g.states:
-                g.add(helper, tuple(s.places[j] for j in g.places[first]))
+                g.add(helper, tuple(sorted(rows).index(a) for a in rows))
+            group.setdefault(helper, g)
         g.add(n, rows)
         group[n] = g
     if not target.gpu:  # there, neighbouring threads read neighbouring columns

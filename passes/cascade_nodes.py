@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ir.dtypes import DType, f32
+from ..ir.dtypes import DType, bool_, f32
 from ..ir.expr import axis
 from ..ir.graph import (
     Graph,
@@ -24,6 +24,7 @@ from ..ir.graph import (
     identity,
     make,
     operand_domain,
+    previous_node,
     scalar,
 )
 from ..ir.primops import OPS
@@ -54,13 +55,15 @@ class State:
     moments: Moments | None = None  # where the body is a polynomial in earlier ones too
     order: Order = ()
     selection: Selection | None = None
+    kept: Node | None = None  # whether the choices around its terms keep any, over the rows in the order of its own axes
 
     @property
     def helpers(self) -> tuple[Node, ...]:
-        """What is summed for the sake of this one alone."""
+        """What is summed for the sake of this one, over its rows in the order of its own axes."""
+        kept = () if self.kept is None else (self.kept,)
         if self.moments is None or any(self.order):
-            return ()
-        return tuple(m for order, m in self.moments.sums.items() if any(order))
+            return kept
+        return (*kept, *(m for order, m in self.moments.sums.items() if any(order)))
 
 
 def wide(d: DType) -> DType:
@@ -73,7 +76,7 @@ def as_dtype(d: DType, n: Node) -> Node:
 
 
 def _constant(value: int, d: DType) -> Node:
-    return const_node(float(value) if d.is_float else value, d)
+    return const_node(float(value) if d.is_float else bool(value) if d is bool_ else value, d)
 
 
 def view_as(d: DType, v: View) -> View:
@@ -174,12 +177,14 @@ class Redirected:
             index = tuple(axis(rows.index(a) if a in rows else len(rows) + others.index(a)) for a in range(n.rank))
             states.append(View((yield self.visit(n, group)), index))
             state = self.states.get(n)
+            if state is not None and not set(state.earlier) <= set(group.states):
+                state = None  # what it depends on is finished before, and does not move
             if state is not None and state.selection is not None:
                 pair = state.selection.corrections(group.rows, rows, n)
                 factors.append(identity((yield self.visit(pair[0], group))))
                 additions.append(identity((yield self.visit(pair[1], group))))
                 continue
-            c = _correction(n, self.states[n], rows, group, self.infinite) if n in self.states and self.states[n].exponents else _constant(1, n.dtype)
+            c = _correction(n, state, rows, group, self.infinite) if state is not None and state.exponents else _constant(1, n.dtype)
             c = yield self.visit(c, group)
             factors.append(identity(c))
             if state is None or state.moments is None:
@@ -221,4 +226,8 @@ def _correction(n: Node, state: State, rows: tuple[int, ...], group: Group, infi
         same = identity(elementwise("equal", group.rows, View(before(last.node, frozenset(state.earlier)), last.index), last))
         stays = same if stays is None else identity(elementwise("bit_and", group.rows, stays, same))
     assert stays is not None
+    if state.kept is not None:  # nothing was kept before
+        some = View(previous_node(state.kept), tuple(axis(rows.index(a)) for a in sorted(rows)))
+        nothing = identity(elementwise("equal", group.rows, some, scalar(const_node(False, some.dtype))))
+        stays = identity(elementwise("bit_or", group.rows, stays, nothing))
     return elementwise("where", group.rows, stays, scalar(const_node(1.0, result.dtype)), result)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ALONG = var("%along")  # stands for the position along the axis of a cascade while accesses are looked at
 
 INF = float("inf")
-IDENTITY = {"add": 0.0, "max": -INF, "min": INF}
+IDENTITY = {"add": 0.0, "max": -INF, "min": INF, "or": 0.0}
 
 # What is known of a value: a number (of a condition True or False), or None.  Only what fills lead to: infinities, zeros and what is made of them.
 Value = float | None
@@ -109,8 +109,9 @@ def gives_nothing(state: Node, masked: Node) -> bool:
         return False
     fill = masked.args[2].node.attr.value
     value: dict[Node, Value] = {}
+    test = masked.args[0].node if masked.args[0].is_identity and masked.args[0].node.shape == masked.shape else None  # which does not hold
     for n in postorder(state.args[0].node):
-        value[n] = fill if n is masked else _value(n, [value[a.node] if a.domain is None else None for a in n.args])
+        value[n] = fill if n is masked else 0.0 if n is test else _value(n, [value[a.node] if a.domain is None else None for a in n.args])
     result = value[state.args[0].node]
     return state.args[0].domain is None and result is not None and result == IDENTITY.get(state.attr.combiner)
 

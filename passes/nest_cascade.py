@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..ir.expr import ZERO, Expr, call, ceildiv, const, floordiv, load, maximum, minimum, var
 from ..ir.graph import Node, View, postorder, previous_node, reduced_extents, state_axes, state_count
-from ..ir.kernel import Alloc, Buffer, Let, Nest
+from ..ir.kernel import Alloc, Buffer, If, Let, Nest
 from ..ir.primops import COMBINERS, OPS
 from ..ir.record import record
 from ..ir.simplify import simplify
@@ -246,6 +246,7 @@ class CascadeLoops(KeptValues):
             further = self.clamped(at, extents)
             inside = body.current
             part = body.accumulator(inside, state.dtype, state.attr.combiner)
+            wanted = body.branch(inside.known) if state.attr.combiner == "or" else inside
             padded = self.padded and not extents
             inner = body.enter(self.rounded((self.length,), STEP)[0] if padded else self.length, "reduce", REDUCED_AXES)
             along = self.seed(start, inner, padded)
@@ -254,7 +255,10 @@ class CascadeLoops(KeptValues):
             if padded:
                 value = self.within(start, inner, value, state)
             body.store(part, (), value, state.attr.combiner)
-            body.leave(inside)
+            body.leave(wanted)
+            if wanted is not inside:  # what holds already holds
+                body.forget(inside, frozenset())
+                inside.body.append(If(call("bit_not", load(self.names[k], state.dtype, *at)), tuple(wanted.body)))
             if bare is not None:
                 yield unless_finite(self, part, k, further, start)
             new = self.combined(k, at, part)

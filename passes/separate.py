@@ -36,11 +36,15 @@ class Mixed(Exception):
 class Pulled:
     """An R factor of a product, over the domain of the body; divided by where `inverse`.  Casts between floats that stood around it are left out.
 
-    With `where` it is a condition: the product is 0 but where it holds (True), or does not hold (False)."""
+    With `where` it is a condition: the product is 0 but where it holds (True), or does not hold (False).  Where not all of the conditions `under` which it stood hold, nothing is multiplied by it."""
 
     view: View
     inverse: bool
     where: bool | None = None
+    under: tuple[View, ...] = ()
+
+    def through(self, outer: View) -> Pulled:
+        return replace(self, view=_through(outer, self.view), under=tuple(_through(outer, c) for c in self.under))
 
 
 @record
@@ -52,21 +56,22 @@ class Term:
     scales: tuple[Pulled, ...]
 
     def through(self, outer: View) -> Term:
-        return Term(_through(outer, self.view), self.sign, tuple(Pulled(_through(outer, s.view), s.inverse) for s in self.scales))
+        return Term(_through(outer, self.view), self.sign, tuple(s.through(outer) for s in self.scales))
 
 
 @record
 class Exponent:
-    """The R terms of one exponential factor, and the X terms beside them."""
+    """The R terms of one exponential factor, the X terms beside them, and the conditions but where all of which hold it is left out."""
 
     base: str
     moving: tuple[Term, ...]
     fixed: tuple[Term, ...]
+    under: tuple[View, ...] = ()
 
     def through(self, outer: View, inverse: bool) -> Exponent:
         sign = -1 if inverse else 1
         terms = [tuple(Term(t.view, t.sign * sign, t.scales).through(outer) for t in ts) for ts in (self.moving, self.fixed)]
-        return Exponent(self.base, *terms)
+        return Exponent(self.base, terms[0], terms[1], () if inverse else tuple(_through(outer, c) for c in self.under))
 
 
 def varying_in(view: View, varying: Axes) -> Axes:
@@ -144,7 +149,7 @@ class Body:
                 ):
                     rest, found = a, []
                 rests.append(rest)
-                found = [replace(f, inverse=f.inverse != inverse) for f in found]
+                found = [replace(f, inverse=f.inverse != inverse, under=() if inverse else f.under) for f in found]
                 factors = [*found, *factors] if chosen else [*factors, *found]
             return (self._product(node, rests) if factors else identity(node)), factors
         if node.op in EXPONENTIALS:
@@ -160,7 +165,8 @@ class Body:
                 rest, factors = yield self.pull_operand(node.args[1], varying)
                 if factors:
                     one = scalar(const_node(1.0, node.dtype)) if rest is None else rest
-                    return identity(elementwise("where", node.shape, condition, one, node.args[2], span=node.span)), factors
+                    rest = identity(elementwise("where", node.shape, condition, one, node.args[2], span=node.span))
+                    return rest, [replace(f, under=(*f.under, condition)) for f in factors]
         elif not moves(condition, varying):
             for holds, chosen, other in ((True, *node.args[1:]), (False, *node.args[:0:-1])):
                 if is_zero(other):
@@ -176,7 +182,7 @@ class Body:
         if a.domain is not None:
             return a, []
         rest, factors = yield self.pull(a.node, varying_in(a, varying))
-        return (None if rest is None else _through(a, rest)), [replace(f, view=_through(a, f.view)) for f in factors]
+        return (None if rest is None else _through(a, rest)), [f.through(a) for f in factors]
 
     def _pull_exponent(self, node: Node, varying: Axes) -> Walk:
         """exp(x − m − log l) = exp(x − m) · 1/l: R terms leave an exponent, but for extremes, which keep it from overflowing.
@@ -242,9 +248,9 @@ class Body:
         return (left[0] if left else None), found
 
     def addends(self, view: View, shape: Shape) -> Walk:
-        """The value over this domain as terms (sign, view), where one factor of a product is a sum that holds R, and no other factor does; else itself alone.
+        """The value over this domain as terms (sign, view), where one factor of a product is a sum that holds R, and no other is; else itself alone.
 
-        A product of two such sums stays: its terms would cancel, where the sums are small."""
+        A product of two such sums stays: its terms would cancel, where the sums are small.  So does one of exponentials and a difference to an extreme, which is exact as it stands."""
         node = view.node
         if view.domain is not None or not self.has_r(node):
             return [(1, view)]
@@ -255,13 +261,30 @@ class Body:
         place = {"mul": None, "div": 0, "neg": 0, "cast": 0, "where": 1}.get(node.op, -1)
         with_r = [k for k, a in enumerate(args) if self.has_r(a.node)]
         plain = node.op != "where" or is_zero(args[2])
-        if len(with_r) != 1 or place not in (None, with_r[0]) or not plain or not node.dtype.is_float:
+        if place not in (None, *with_r) or (place is not None and len(with_r) > 1) or not plain or not node.dtype.is_float:
             return [(1, view)]
-        (k,) = with_r
-        terms = yield self.addends(args[k], shape)
-        if len(terms) == 1:
+        sums: dict[int, list[tuple[int, View]]] = {}
+        for k in with_r:
+            terms = yield self.addends(args[k], shape)
+            if len(terms) > 1:
+                sums[k] = terms
+        if len(sums) != 1 or (len(with_r) > 1 and any(self._of_extremes(v.node) for terms in sums.values() for _, v in terms)):
             return [(1, view)]
+        ((k, terms),) = sums.items()
         return [(sign, identity(make(node.op, node.dtype, shape, (*args[:k], v, *args[k + 1 :]), node.attr, node.span))) for sign, v in terms]
+
+    def _of_extremes(self, node: Node) -> bool:
+        """Whether an earlier extreme stands in a value, but in no exponent."""
+        stack, seen = [node], set()
+        while stack:
+            n = stack.pop()
+            if n in seen or not self.has_r(n) or n.op in EXPONENTIALS:
+                continue
+            seen.add(n)
+            if n.op == "reduce" and n.attr.combiner in ("max", "min"):
+                return True
+            stack.extend(a.node for a in n.args if n.op in OPS)
+        return False
 
     def _product(self, node: Node, rests: list[View | None]) -> View | None:
         if node.op == "mul":
@@ -306,6 +329,8 @@ class Body:
                 found += [e.through(a, inverse) for e in exponents]
                 a = View(inner, a.index)
             args.append(a)
+        if masked:
+            found = [replace(e, under=(*e.under, node.args[0])) for e in found]
         return make(node.op, node.dtype, node.shape, tuple(args), node.attr, node.span), found
 
     def _has_exponential(self, node: Node) -> bool:

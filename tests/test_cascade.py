@@ -3,7 +3,7 @@
 import luminal
 import numpy as np
 import pytest
-from cascades import OPTIONS, PLACES, SEED, after, attention, before, check_one_pass, naive
+from cascades import OPTIONS, PLACES, QKV, SEED, after, attention, before, check_one_pass, naive, nests
 from compilers import needs_cc
 from luminal.ir.kernel import Loop, statements
 from luminal.ir.target import Options
@@ -17,6 +17,15 @@ from luminal.passes.simplify import simplify
 from running import TARGET, agree, draw, meaning, outputs
 
 pytestmark = pytest.mark.usefixtures("plain_c")
+
+
+def gradient(mean: str, scores: str = "", of: str = "{}") -> str:
+    """What attention's gradient by its output, G, is by Q: dS = P ∘ (G Vᵀ - the mean of that), dS K / √D."""
+    return f"""(({QKV.replace("{T}", "{f32}")} G{{f32}}[H N E]) -> (dQ{{f32}}[H N D]))
+      (setf s (* (einsum "hid,hjd->hij" Q K) (rsqrt D))) {scores}
+      (setf p (softmax s :axis -1)) (setf g (einsum "hie,hje->hij" G V))
+      (return (* (einsum "hij,hjd->hid" (* p {of.format(f"(- g {mean})")}) K) (rsqrt D)))"""
+
 
 # name -> (composite, kernels)
 ONE_PASS: dict[str, tuple[str, int]] = {
@@ -57,6 +66,9 @@ ONE_PASS: dict[str, tuple[str, int]] = {
         attention(f"{PLACES} (setf s (* 30 (tanh (/ s 30)))) (setf s (where (and (<= j i) (< (- i j) 5)) s -inf))", t="f16"),
         1,
     ),
+    "gradient by queries": (gradient("(sum (* p g) :axis -1 :keepdims t)"), 1),
+    "gradient by queries, causal": (gradient("(sum (* p g) :axis -1 :keepdims t)", f"{PLACES} (setf s (where (<= j (+ i (- M N))) s -inf))"), 1),
+    "gradient by queries, of the output": (gradient('(sum (* G (einsum "hij,hje->hie" p V)) :axis -1 :keepdims t)'), 3),
     "bf16, biased": (attention("(setf s (+ s B))", " B{bf16}[N M]", t="bf16"), 1),
     "f16 with casts": (
         '((Q{f16}[H N D] K{f16}[H M D] V{f16}[H M E]) -> (O{f16}[H N E])) (setf s (* (einsum "hid,hjd->hij" (cast f32 Q) (cast f32 K)) (rsqrt D))) '
@@ -142,6 +154,21 @@ NOT_SEPARABLE = {
 def test_one_pass_means_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("luminal.passes.nest_cascade.LONG_TILE", 64)  # so that small tensors have several tiles
     check_one_pass(name, *ONE_PASS[name])
+
+
+def test_what_is_finished_before_does_not_move() -> None:
+    """Two cascades: the second needs what the first gives in the end, also the maximum that its own exponents are relative to."""
+    text = gradient('(sum (* G (einsum "hij,hje->hie" p V)) :axis -1 :keepdims t)', of="(tanh {})")
+    graph, found = naive(text), after(before(text))
+    assert len({n.args for n in found.nodes() if n.op == "cascade"}) == 2
+    legal = legalize(nests(found), TARGET, OPTIONS)
+    for seed, m in enumerate((0, 1, 65, 129)):
+        sizes = {"H": 1, "N": 3, "M": m, "D": 2, "E": 3}
+        print(f"seed {seed}, sizes {sizes}")
+        inputs = draw(graph, sizes, seed)
+        want = meaning(graph, inputs, sizes)
+        agree(meaning(found, inputs, sizes), want, graph, f"the graph, seed {seed}")
+        agree(outputs(legal, inputs, sizes, seed), want, graph, f"the nests, seed {seed}")
 
 
 def test_a_cascade_that_is_read_where_nothing_proves_it_inside() -> None:

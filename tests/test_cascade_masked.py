@@ -58,6 +58,62 @@ def test_means_the_same(name: str) -> None:
             agree(outputs(legal, inputs, sizes, seed), want, graph, f"{name}, the nests, seed {seed}")
 
 
+SOFTMAX = "(setf p (exp (- s (max s :axis -1 :keepdims t)))) (setf l (sum p :axis -1 :keepdims t))"
+TIMES_V = '(einsum "hij,hje->hie" {} V)'
+LOOPS = """(make-array s f32 (N M))
+      (dotimes (i N)
+        (dotimes (j M) (if (aref W i j) (dotimes (d D) (incf (aref s i j) (* (aref Q i d) (aref K j d))))) (incf (aref s i j) (aref X i j)))
+        (set m -inf)
+        (set l 0.0)
+        (dotimes (j M) (if (aref W i j) (maxf m (aref s i j))))
+        (dotimes (j M) (if (aref W i j) (incf l (exp (- (aref s i j) m)))))
+        (dotimes (j M) (if (aref W i j) (dotimes (e E) (incf (aref O i e) (* (/ (exp (- (aref s i j) m)) l) (aref V j e)))))))"""
+OF_V = " V{f32}[H M E] W{bool}[N M]"
+# name -> (composite, whether what is kept has to be asked for)
+KEPT = {
+    "weights": (rows("O{f32}[H N E]", f"{SOFTMAX} (return {TIMES_V.format('(where W (/ p l) 0)')})", OF_V), True),
+    "weights of scores that are masked too": (
+        rows("O{f32}[H N E]", f"(setf s (where W s -inf)) {SOFTMAX} (return {TIMES_V.format('(where W (/ p l) 0)')})", OF_V), True
+    ),
+    "a sum": (rows("O{f32}[H N]", f"{SOFTMAX} (return (sum (where W (/ p l) 0) :axis -1))", " W{bool}[N M]"), True),
+    "not divided": (rows("O{f32}[H N E]", f"{SOFTMAX} (return {TIMES_V.format('(where W p 0)')})", OF_V), True),
+    "a reciprocal under two choices": (
+        rows("O{f32}[H N]", f"{SOFTMAX} (return (sum (where W (where (< X 1) (* p (recip l)) 0) 0) :axis -1))", " W{bool}[N M]"), True
+    ),
+    "no exponentials": (
+        rows("O{f32}[H N]", "(setf r (rsqrt (sum (* s s) :axis -1 :keepdims t))) (return (sum (where W (* s r) 0) :axis -1))", " W{bool}[N M]"), True
+    ),
+    "positions, which may leave nothing": (
+        rows("O{f32}[H N E]", f"{PLACES} {SOFTMAX} (return {TIMES_V.format('(where (< j (- i 2)) (/ p l) 0)')})", " V{f32}[H M E]"), True
+    ),
+    "positions, which leave something": (
+        rows("O{f32}[H N E]", f"{PLACES} {SOFTMAX} (return {TIMES_V.format('(where (<= j (+ i 2)) (/ p l) 0)')})", " V{f32}[H M E]"), False
+    ),
+    "loops": (f"((Q{{f32}}[N D] K{{f32}}[M D] X{{f32}}[N M] V{{f32}}[M E] W{{bool}}[N M]) -> (O{{f32}}[N E])) {LOOPS}", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_is_left_of_nothing(name: str) -> None:
+    """Rows of which a choice around the quotient drops everything are 0, whatever the scores and what they are divided by; where it keeps anything they are what the composite says."""
+    text, asked = KEPT[name]
+    graph, found = naive(text), after(before(text))
+    assert any(n.op == "reduce" and n.attr.combiner == "or" for n in found.nodes()) == asked
+    legal = legalize(nests(found), TARGET, OPTIONS)
+    for seed, (n, m) in enumerate([(9, 4), (9, 129), (10, 65)]):
+        sizes = {s.name: {"N": n, "M": m, "H": 1, "D": 2, "E": 2}[s.name] for s in graph.sizes}
+        print(f"seed {seed}, sizes {sizes}")
+        inputs = inputs_of(graph, sizes, 3 * seed)
+        inputs["X"][:6:2], inputs["X"][1:7:2] = np.array([[np.nan], [-np.inf], [np.inf]]), np.array([[np.nan], [-np.inf], [np.inf]])
+        inputs["X"][6:8, -1] = np.nan
+        if "W" in inputs:
+            inputs["W"][:8], inputs["W"][1:8:2, m // 2] = False, True
+        with np.errstate(all="ignore"):
+            want = meaning(graph, inputs, sizes)
+            agree(meaning(found, inputs, sizes), want, graph, f"{name}, the graph, seed {seed}")
+            agree(outputs(legal, inputs, sizes, seed), want, graph, f"{name}, the nests, seed {seed}")
+
+
 @needs_cc
 def test_a_factor_of_zero_is_no_mask() -> None:
     """What a `where` leaves out is not read where a whole tile is left out; a product with 0 is a product everywhere."""
