@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from itertools import combinations
+from itertools import combinations, groupby
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from ..compiler import LEVELS, Compilation, Settings, Step, compilations
 from ..ir.errors import Diagnostic, SourceError, UsageError
 from . import diagnostics
 from .dependencies import write_rule
-from .parse import parse_bindings, parse_config, parse_pairs, parse_value
+from .parse import Bindings, parse_bindings, parse_config, parse_pairs, parse_value
 from .progress import stage
 from .streams import standard_input
 
@@ -46,7 +46,13 @@ MAX_PRESENCES = 8  # sets of optional ports that `--test` tries
 )
 @click.option("--dtype", "dtypes", multiple=True, metavar="T=f16", help="Bind a type variable.")
 @click.option("--without", multiple=True, metavar="B", help="Compile for this optional port being absent.")
-@click.option("--test", "test", metavar='["M=100, N=100"]', help="Build, run in a child process, compare with the reference.")
+@click.option(
+    "--test",
+    "tests",
+    multiple=True,
+    metavar='["M=100, N=100"]',
+    help="Build, run in a child process, compare with the reference. Again: other sizes, in turn.",
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the drawn inputs.")
 @click.option("--input", "given", multiple=True, metavar="A=FILE.npy", help="An input of the test run.")
 @click.option("--output", "kept", multiple=True, metavar="C=FILE.npy", help="Keep an output of the test run.")
@@ -120,9 +126,13 @@ def compile_(**options: Any) -> int:
                 and len(found) + len(options["inputs"]) > 2
             ):
                 raise UsageError(f"-o {options['output']}: one file for more than one composite; name a folder")
-            for compilation, chosen in (with_parameters(c, options) for c in found):
-                status = max(status, one(compilation, chosen, emitted, report))
-                warn(compilation.warnings, options, report)
+            for composite in found:
+                asked = with_parameters(composite, options["tests"])
+                if len(asked) > 1 and (emitted or options["output"]):
+                    raise UsageError(f"what is written is one compilation, and --test binds parameters of {composite.name} in more ways than one")
+                for compilation, tried in asked:
+                    status = max(status, one(compilation, tried, options, emitted, report))
+                    warn(compilation.warnings, options, report)
         except SourceError as error:
             warn(error.diagnostics, options, report)
             status = max(status, error.exit_status)
@@ -132,15 +142,14 @@ def compile_(**options: Any) -> int:
     return status
 
 
-def with_parameters(compilation: Compilation, options: dict[str, Any]) -> tuple[Compilation, dict[str, Any]]:
-    """`--test` may bind parameters too, which are fixed as by `-D`; what is left of it stays with the options."""
-    names = [p.name for p in compilation.composite.parameters] if options["test"] and compilation.composite else []
-    bound = parse_bindings(options["test"]) if names else {}
-    given = {k: v for k, v in bound.items() if k in names}
-    if not given:
-        return compilation, options
-    rest = ", ".join(f"{k}={v}" for k, v in bound.items() if k not in given)
-    return compilation.changed(sizes={**compilation.settings.sizes, **given}), {**options, "test": rest}
+def with_parameters(compilation: Compilation, tests: tuple[str, ...]) -> list[tuple[Compilation, list[Bindings]]]:
+    """Each compilation that the tests ask for, with what they try on it, in turn: `--test` may bind parameters too, which are fixed as by `-D`."""
+    names = [p.name for p in compilation.composite.parameters] if compilation.composite else []
+    found: list[tuple[Compilation, list[Bindings]]] = []
+    for fixed, tests_of in groupby(map(parse_bindings, tests), key=lambda bound: {k: v for k, v in bound.items() if k in names}):
+        of = compilation.changed(sizes={**compilation.settings.sizes, **fixed}) if fixed else compilation
+        found.append((of, [{k: v for k, v in bound.items() if k not in names} for bound in tests_of]))
+    return found or [(compilation, [])]
 
 
 def warn(found: list[Diagnostic], options: dict[str, Any], report: dict[str, Any]) -> None:
@@ -155,7 +164,7 @@ def warn(found: list[Diagnostic], options: dict[str, Any], report: dict[str, Any
 
 def consistent(options: dict[str, Any]) -> None:
     """UsageError for options that contradict one another, or that would be without effect."""
-    if options["test"] is None:
+    if not options["tests"]:
         for option, given in (("--input", options["given"]), ("--output", options["kept"]), ("--device", options["device"])):
             if given:
                 raise UsageError(f"{option} is for a test run: it needs --test")
@@ -178,12 +187,12 @@ def consistent(options: dict[str, Any]) -> None:
 
 def settings_of(options: dict[str, Any]) -> Settings:
     config = parse_config(options["config"])
-    keeps = options["test"] is None
+    keeps = not options["tests"]
     return Settings(
         runtime=options["runtime"], target=options["target"], config=config, O=options["level"], strict=options["strict"], fast=options["fast"], unchecked=options["unchecked"],
         sizes=parse_pairs(options["defines"], "-D", parse_value), dtype=parse_pairs(options["dtypes"], "--dtype", str), include=options["include"],
         assume=options["assume"], without=options["without"], entry=options["entry"], prefix=options["prefix"], portable=keeps, timeout=options["timeout"], device=options["device"],
-        at=parse_bindings(options["test"]) if options["test"] else {}, budget=min(SEARCH, options["timeout"]),
+        at=parse_bindings(options["tests"][0]) if options["tests"] else {}, budget=min(SEARCH, options["timeout"]),
     )  # fmt: skip
 
 
@@ -225,7 +234,7 @@ def observer(options: dict[str, Any]) -> Any:
     return observe
 
 
-def one(compilation: Compilation, options: dict[str, Any], emitted: list[str], report: dict[str, Any]) -> int:
+def one(compilation: Compilation, tried: list[Bindings], options: dict[str, Any], emitted: list[str], report: dict[str, Any]) -> int:
     """One composite: stop early, emit, write, test, as asked.  Gives the exit status."""
     from ..products import emit, write_products
 
@@ -246,7 +255,7 @@ def one(compilation: Compilation, options: dict[str, Any], emitted: list[str], r
             products = write_products(compilation, Path(options["output"]), log, notes)
         elif emitted:
             products = emit_levels(compilation, emitted, options["output"], log)
-        elif options["test"] is None and not options["print_after"]:
+        elif not tried and not options["print_after"]:
             products = write_products(compilation, Path("."), log, notes)
     for note in notes:
         click.echo(f"luminal: note: {note}", err=True)
@@ -263,13 +272,13 @@ def one(compilation: Compilation, options: dict[str, Any], emitted: list[str], r
         for kernel, note in compilation.notes:
             click.echo(f"{kernel}: {note}", err=True)
     status = 0
-    if options["test"] is None:
+    if not tried:
         compilation.rendered  # noqa: B018 - whatever was asked for, all passes run, so that they can be watched
     else:
         from .testing import test
 
         for variant in presences(compilation):
-            status = max(status, test(variant, options, report, log))
+            status = max(status, test(variant, tried, options, report, log))
     if options["verbose"]:
         for command in log:
             click.echo(command, err=True)

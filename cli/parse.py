@@ -8,6 +8,8 @@ from typing import Any
 
 from ..ir.errors import UsageError
 
+Bindings = dict[str, int | float]  # sizes, scalars and parameters by their names
+
 _PAIR = re.compile(r"""\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*("[^"]*"|'[^']*'|\[[^]]*\]|\([^)]*\)|[^,\s"']+)\s*(?:,|;|$|(?=\s))""")
 
 
@@ -25,9 +27,9 @@ def split_pairs(text: str, what: str) -> list[tuple[str, str]]:
     return pairs
 
 
-def parse_bindings(text: str, option: str = "--test") -> dict[str, int | float]:
+def parse_bindings(text: str, option: str = "--test") -> Bindings:
     """`--test`, `--sizes`: sizes and scalar values.  Integers are strict (`3D` is an error); a value with a point or an exponent is a float."""
-    found: dict[str, int | float] = {}
+    found: Bindings = {}
     for key, value in split_pairs(text, option):
         if key in found:
             raise UsageError(f"{option}: {key} is bound twice")

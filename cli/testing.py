@@ -14,7 +14,7 @@ from ..ir.errors import UsageError
 from ..ir.evaluate import evaluate
 from ..ir.expr import Expr
 from ..ir.graph import Size
-from .parse import parse_bindings
+from .parse import Bindings
 from .progress import stage
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 MOST = 1 << 44  # elements of one tensor
 
 
-def test(compilation: Compilation, options: dict[str, Any], report: dict[str, Any], log: list[str]) -> int:
-    """Run every binding; print one row per output; give the exit status (0, 3, or 124 where the only failure is a time limit)."""
+def test(compilation: Compilation, tried: list[Bindings], options: dict[str, Any], report: dict[str, Any], log: list[str]) -> int:
+    """Run every binding of each that is tried; print one row per output; give the exit status (0, 3, or 124 where the only failure is a time limit)."""
     from ..search.child import Child
     from ..search.trial import run
 
@@ -32,7 +32,7 @@ def test(compilation: Compilation, options: dict[str, Any], report: dict[str, An
         subject = subject_of(compilation, log)
     results: list[Result] = []
     with Child(compilation.runtime.environment(compilation.target)) as child:
-        for sizes, scalars in bindings(compilation, parse_bindings(options["test"])):
+        for sizes, scalars in (b for given in tried for b in bindings(compilation, given)):
             given = {**scalars, **inputs_of(options["given"])}
             save = {name: Path(path) for name, path in pairs(options["kept"], "--output")}
             unknown = [n for n in (*given, *save) if n not in {p.name for p in subject.graph.ports}]
@@ -67,7 +67,7 @@ def subject_of(compilation: Compilation, log: list[str]) -> Any:
     )  # fmt: skip
 
 
-def bindings(compilation: Compilation, given: dict[str, int | float], option: str = "--test") -> list[tuple[dict[str, int], dict[str, Any]]]:
+def bindings(compilation: Compilation, given: Bindings, option: str = "--test") -> list[tuple[dict[str, int], dict[str, Any]]]:
     """The bindings to try: the one on the command line; else the composite's own `[test] sizes`; else small odd ones.  Sizes that break a precondition are an error."""
     graph = compilation.elaborate()
     names = [s.name for s in graph.sizes]

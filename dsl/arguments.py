@@ -83,6 +83,7 @@ def bind(evaluator: Evaluator, form: List, operator: Operator) -> tuple[list[Any
                 f"`{operator.name}` takes {'at least ' * bool(operands and operands[-1].many)}{wanted}, found {len(positional)}",
                 form.place,
                 f"expected: {operator.signature}",
+                *_as_one_list(operator, positional),
             )
         problems.finish()
     found: list[Any] = []
@@ -98,6 +99,16 @@ def bind(evaluator: Evaluator, form: List, operator: Operator) -> tuple[list[Any
             values[name] = read(evaluator, value, operator.keywords[name])
     problems.finish()
     return found, values
+
+
+def _as_one_list(operator: Operator, positional: list[Form]) -> tuple[str, ...]:
+    """For `(zeros S D)`: extents that stand side by side where one shape is meant."""
+    beyond = len(positional) - len(operator.operands)
+    if beyond <= 0 or not operator.operands or operator.operands[0].kind != "shape":
+        return ()
+    extents, rest = positional[: beyond + 1], positional[beyond + 1 :]
+    words = [operator.name, f"({' '.join(f.source_text for f in extents)})", *(f.source_text for f in rest)]
+    return (f"help: the shape is one list: {shorten('(' + ' '.join(words) + ')')}",)
 
 
 class Problems:

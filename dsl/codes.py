@@ -32,7 +32,7 @@ CODES: dict[str, Code] = {
     ),
     "E0104": _code(
         "not a number",
-        "A word that starts with a digit must be a whole number: an integer of at most 64 bits (3, -1), or a float (0.5, 1e-5).  `3D` is neither.",
+        "A word that starts with a digit must be a whole number: an integer of at most 64 bits (3, -1; #xFF or 0xFF in hexadecimal, with o or b octal or binary), or a float (0.5, 1e-5).  `3D` is neither.",
     ),
     "E0105": _code(
         "a word or sign that has no place here",
@@ -101,6 +101,10 @@ CODES: dict[str, Code] = {
     "E0303": _code(
         "an operator that does not take this dtype",
         "`/` of integers is either (floordiv a b) or a division of floats, (/ (cast f32 a) (cast f32 b)); a condition is bool.",
+    ),
+    "E0304": _code(
+        "a number that the dtype does not hold",
+        "A plain integer takes the dtype of what stands beside it: (+ X 300) with an X of u8 says nothing.  (cast u8 300) is 44: a conversion that is asked for wraps.",
     ),
     "E0306": _code("an extent that no memory holds", "Literal extents are from 0 to 2^48, and so is their product."),
     "E0307": _code("a precondition that cannot hold", "The `where` of a composite, or of one that it calls, is refuted by the sizes at hand."),

@@ -93,6 +93,12 @@ def shorten(name: str, limit: int = 60) -> str:
     return name if len(name) <= limit else name[: limit - 1] + "…"
 
 
+ELSEWHERE = {  # operators of other languages, as they are called here
+    "+=": "incf", "-=": "decf", "*=": "mulcf", "++": "incf", "--": "decf", "==": "=", "!=": "/=", "%": "mod", "//": "floordiv", "**": "pow", "@": "matmul",
+    "&&": "and", "||": "or", "!": "not", "&": "logand", "|": "logor", "^": "logxor", "<<": "ash", ">>": "ash",
+}  # fmt: skip
+
+
 def nearest(name: str, candidates: Iterable[str]) -> tuple[str, ...]:
     """A note with the nearest known name, or nothing."""
     from difflib import get_close_matches
@@ -101,5 +107,7 @@ def nearest(name: str, candidates: Iterable[str]) -> tuple[str, ...]:
     if len(name) > 200:
         return ()
     folded = {c.lower().replace("-", "_"): c for c in known}
+    if ELSEWHERE.get(name) in known:
+        return (f"help: did you mean `{ELSEWHERE[name]}`?",)
     close = get_close_matches(name.lower().replace("-", "_"), folded, n=1, cutoff=0.6)
     return (f"help: did you mean `{folded[close[0]]}`?",) if close else ()

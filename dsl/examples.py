@@ -52,6 +52,7 @@ EXAMPLES: dict[str, str] = {
     "E0301": "(composite f ((A{f32}[N] B{f16}[N]) -> (Y{f32}[N]))\n  (return (+ A B)))\n",
     "E0302": "(composite f ((A{i32}[N]) -> (Y{i32}[N]))\n  (return (* A 0.5)))\n",
     "E0303": "(composite f ((A{i32}[N] B{i32}[N]) -> (Y{i32}[N]))\n  (return (/ A B)))\n",
+    "E0304": "(composite f ((X{u8}[N]) -> (Y{u8}[N]))\n  (return (+ X 300)))\n",
     "E0306": "(composite f ((A{f32}[1000000000000000000]) -> (Y{f32}[]))\n  (return (sum A)))\n",
     "E0307": "(composite halves ((X{T}[N](where N % 2 = 0)) -> (Y{T}[N]))\n  (return X))\n\n"
     "(composite f ((A{f32}[3]) -> (Y{f32}[3]))\n  (return (halves A)))\n",

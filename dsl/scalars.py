@@ -16,6 +16,7 @@ from ..ir.expr import ZERO, Expr, call, cast, const, floordiv, make, maximum, mi
 from ..ir.primops import OPS, accepts
 from ..ir.record import record
 from ..ir.tensor import BuildError
+from ..ir.values import held
 from ..ir.walks import leaves, postorder
 from .operators import UNARY
 
@@ -33,8 +34,8 @@ class Scalar:
         return f32 if self.weak == "float" else self.expr.dtype
 
 
-def retype(x: Scalar, to: DType) -> Expr:
-    """The number in this dtype; E0301, E0302 where it cannot be converted silently."""
+def retype(x: Scalar, to: DType, asked: bool = False) -> Expr:
+    """The number in this dtype; E0301, E0302, E0304 where it cannot be converted silently."""
     if not x.weak:
         if x.expr.dtype is not to:
             raise BuildError("E0301", f"{to} is expected here, found {x.expr.dtype}", f"help: (cast {to} …)")
@@ -48,7 +49,7 @@ def retype(x: Scalar, to: DType) -> Expr:
         raise BuildError("E0302", f"a float literal beside {to}", f"help: (cast f32 …) of the {to}, or (cast {to} …) of the float")
     if x.weak == "float":
         return _remade(x.expr, to)
-    return const(x.expr.attr, to) if x.expr.is_const else cast(to, x.expr)
+    return const(held(x.expr.attr, to, asked), to) if x.expr.is_const else cast(to, x.expr)
 
 
 def _remade(root: Expr, to: DType) -> Expr:
@@ -214,7 +215,7 @@ def choose(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
 def cast_to(x: Scalar, to: DType) -> Scalar:
     """A conversion that the user asked for."""
     if x.weak and (x.weak == "int" or to.is_inexact) and to is not bool_:
-        return Scalar(retype(x, to))
+        return Scalar(retype(x, to, asked=True))
     if x.dtype.is_complex and not to.is_complex:
         if to is bool_:
             return apply("not_equal", [x, Scalar(ZERO, "int")], "cast")

@@ -106,17 +106,34 @@ class List(Form):
 
 
 _INTEGER = re.compile(r"[+-]?\d+")
+_RADIX = re.compile(r"([+-]?)0([xob])([0-9a-f]+)|#([xob])([+-]?)([0-9a-f]+)", re.I)  # as in C and Python, as in Common Lisp
+_BASES = {"x": 16, "o": 8, "b": 2}
 _FLOAT = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?")
-_NUMBER_LIKE = re.compile(r"[+-]?\.?\d")
+_NUMBER_LIKE = re.compile(r"[+-]?\.?\d|#[xobXOB]")
 _COMPARISON = re.compile(r"[<>=%]")  # `8=0` in a constraint is taken apart there
 _ESCAPES = {"n": "\n", "t": "\t"}
 
 
+def _integer(word: str) -> int | None:
+    """What an integer literal stands for, anything too large where it is very long; None for another word."""
+    digits, base = word, 10
+    if not _INTEGER.fullmatch(word):
+        match = _RADIX.fullmatch(word)
+        if match is None:
+            return None
+        digits, base = (match[1] or match[5] or "") + (match[3] or match[6]), _BASES[(match[2] or match[4]).lower()]
+    try:
+        return int(digits, base) if len(digits) <= 65 else 1 << 64
+    except ValueError:  # `0b12`
+        return None
+
+
 def atom(place: Place, word: str) -> Form:
     """The meaning of one word."""
-    if _INTEGER.fullmatch(word):
-        if len(word) <= 20 and -(1 << 63) <= int(word) < (1 << 64):
-            return Number(place, int(word))
+    integer = _integer(word)
+    if integer is not None:
+        if -(1 << 63) <= integer < (1 << 64):
+            return Number(place, integer)
         raise error("E0104", f"the integer {shorten(word)} does not fit into 64 bits", place)
     if _FLOAT.fullmatch(word):
         value = float(word)
@@ -128,7 +145,7 @@ def atom(place: Place, word: str) -> Form:
             "E0104",
             f"`{shorten(word)}` is not a number",
             place,
-            "expected: an integer such as 3 or -1, or a float such as 0.5 or 1e-5; names start with a letter",
+            "expected: an integer such as 3, -1, #xFF or 0xFF, or a float such as 0.5 or 1e-5; names start with a letter",
         )
     if len(word) > MAX_NAME:
         raise error("E0106", f"a name of {len(word)} characters; at most {MAX_NAME} are allowed", place)

@@ -26,7 +26,7 @@ Range = tuple[Int | None, Int | None, Int | None]  # start, stop, step as in Pyt
 class BuildError(LuminalError):
     """A user's mistake found while a graph is built.  Who knows the place (the dsl) makes a diagnostic of it.
 
-    Codes: E0301 dtypes differ · E0302 a float literal beside integers · E0303 the operator does not take this dtype · E0310 shapes do not broadcast ·
+    Codes: E0301 dtypes differ · E0302 a float literal beside integers · E0303 the operator does not take this dtype · E0304 a number that the dtype does not hold · E0310 shapes do not broadcast ·
     E0311 two sizes are not provably equal · E0312 no such axis · E0313 wrong rank · E0314 not a permutation · E0315 reshape · E0316 einsum ·
     E0317 slice, pad, split and other extents · E0318 an index is no integer · E0319 an index is outside · E0320 not known at compile time.
     """

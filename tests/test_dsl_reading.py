@@ -34,6 +34,7 @@ def test_forms() -> None:
         ("X<1 0>y", ["Symbol X<1", "Symbol 0>y"]),
         ("X <1, 0 :strided>y <> <1", ["Symbol X", "Order (1, 0) True", "Symbol y", "Order () False", "Symbol <1"]),
         ('\'a"b\\n\\""c;d\n#|e|#f#|g|#', ["Symbol a", 'String b\n"', "Symbol c", "Symbol f#|g|#"]),
+        ("#xFf 0xfF -0X80 #x-80 #b101 0b101 #o17 0o17 017 #y1", [*(f"Number {n}" for n in (255, 255, -128, -128, 5, 5, 15, 15, 17)), "Symbol #y1"]),
         ("(a,[b]{})", ["( Symbol a, Comma, [ Symbol b, { "]),
     ],
 )

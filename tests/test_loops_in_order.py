@@ -30,6 +30,29 @@ TOTALS = """(composite totals ((X{f32}[N]) -> (Y{f32}[N]))
     (dotimes (i N) (incf s (aref X i)) (setf (aref Y i) (* s (+ k (aref Y i)))))))"""
 
 
+THRESHOLD = """(composite threshold ((X{f32}[N D](where D > 0)) -> (Y{f32}[N] Z{f32}[N]))
+  (dotimes (n N)
+    (let ((tau -1.0))
+      (dotimes (k 5)
+        (let ((count 0.0) (total 0.0) (below inf))
+          (dotimes (d D)
+            (if (> (aref X n d) tau)
+              (progn (incf count) (incf total (aref X n d)) (minf below (aref X n d)))
+              (decf total 0.25)))
+          (setf (aref Z n) below)
+          (set tau (/ (- total 1) (max 1 count)))))
+      (setf (aref Y n) tau))))"""
+
+
+def threshold(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    tau = np.full(len(x), -1.0)
+    for _ in range(5):
+        above = x > tau[:, None]
+        least = np.where(above, x, np.inf).min(1)
+        tau = (np.where(above, x, -0.25).sum(1) - 1) / np.maximum(above.sum(1), 1)
+    return tau, least
+
+
 def power(a: np.ndarray) -> np.ndarray:
     x = np.ones(len(a))
     for _ in range(10):
@@ -58,6 +81,23 @@ def test_what_only_accumulates_is_a_reduction() -> None:
     assert loops["p"] == loops["p_2"] == "reduce"
     assert loops["k"] == "serial"
     assert "reduce" not in {s.kind for k in after(TOTALS, "make_nests").kernels for s in statements(k.body) if isinstance(s, Loop)}
+
+
+def test_what_an_if_adds_is_a_choice() -> None:
+    """In lanes side by side, with nothing of what the choice leaves out."""
+    scheduled = show(after(THRESHOLD, "schedule"))
+    assert "stays scalar" not in scheduled and 'schedule "rfactor' in scheduled
+
+
+@needs_cc
+@pytest.mark.parametrize("strict", [False, True])
+def test_what_an_if_leaves_out(strict: bool) -> None:
+    f, rng = luminal.compile(THRESHOLD, runtime="clang", strict=strict), np.random.default_rng(7)
+    for n, d in ((1, 1), (3, 17), (2, 64), (5, 131)):
+        x = rng.integers(-8, 9, (n, d)).astype(np.float32) / 4  # sums of these are exact, so no element changes sides
+        x[-1, -1] = -np.inf
+        for found, expected in zip(f(x), threshold(x.astype(np.float64)), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-5, err_msg=f"seed 7, {n} x {d}")
 
 
 def test_sums_keep_their_order_where_that_is_asked_for() -> None:
