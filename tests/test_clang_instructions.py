@@ -92,3 +92,20 @@ def test_extremes_of_scalars(dtype, family, tmp_path):
     subprocess.run([*compiler.command, *runtime.flags(compiler, target), "-S", "-o", "one.s", "one.c"], cwd=tmp_path, check=True, capture_output=True)
     text = (tmp_path / "one.s").read_text()
     assert re.search(r"v(max|blendv|cmp\w*)p[sd]\b.*ymm", text)
+
+
+@pytest.mark.skipif("gcc" not in FAMILIES, reason="no gcc")
+def test_wide_conversions_are_those_of_registers(tmp_path):
+    """Two of them, put together: of 128 bytes gcc makes as many moves as there are lanes."""
+    wide = i64.vector(16)
+    value = call("cast", make("vload", wide, (i,), "X"), to=i32.vector(16))
+    loop = For("i", ZERO, N, (StoreTo("O", i, value),), const(16))
+    params = (Param("X", i64, True, True), Param("O", i32, True), Param("N", i64))
+    ports = (Port("X", i64, (N,), "in"), Port("O", i32, (N,), "out"))
+    program = Program("one", (Size("N", multiple=16),), ports, (Function("k", params, (loop,)),), (Call("k", ("X", "O", N)),))
+    runtime, compiler = find("clang"), find_compiler(FAMILIES["gcc"])
+    target = runtime.target("x86-64-v4", {"CC": FAMILIES["gcc"], "OMP": False}, False)
+    (tmp_path / "one.c").write_text(runtime.render(program, target, "lm_").source)
+    subprocess.run([*compiler.command, *runtime.flags(compiler, target), "-S", "-o", "one.s", "one.c"], cwd=tmp_path, check=True, capture_output=True)
+    text = (tmp_path / "one.s").read_text()
+    assert len(re.findall(r"vpmovqd", text)) == 2
