@@ -10,6 +10,8 @@
                                                              for i1 in 1 .. M parallel:
                                                                Y[i1] = X[i1 - 1]
 
+A short axis inside of others that is cut at each position is no loop any more: its positions are values of their row.
+
 What only every other position reads, or every third, ends at no cut.  Where it may be read everywhere, it is, before the choice: so lanes side by side have one form.
 
     for i in 0 .. 2*M - 2 parallel:                          for i in 0 .. 2*M - 2 parallel:
@@ -18,7 +20,8 @@ What only every other position reads, or every third, ends at no cut.  Where it 
                                                                Y[i] = where(i % 2 <= 0, x, x1)
 
 Only in kernels without reductions: a contraction wants one nest, whose tails its schedule masks.  A cut is a bound of the loop's variable that a condition of a
-`where` compares it with, or at which a remainder turns that it moves by one, free of other variables; more than MAX_PARTS parts are left to the mask.
+`where` compares it with, or at which a remainder turns that it moves by one, free of other variables; more than MAX_PARTS parts are left to the mask, counted for each
+part of an outermost loop of a known extent by itself: what is stacked of tensors that are each rolled another way has as many nests as tensors.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from ..ir.conditions import conjuncts
 from ..ir.dtypes import INDEX
 from ..ir.expr import ONE, ZERO, Expr, both, in_range, maximum, minimum, var
 from ..ir.graph import Shape
-from ..ir.kernel import Alloc, Block, Let, Loop, Stmt, Store, expressions, map_expressions, statements
+from ..ir.kernel import Alloc, Block, Let, Loop, Stmt, Store, expressions, map_expressions, statements, substitute_block
 from ..ir.polynomial import coefficient, degree, expr, is_constant, poly, scaled
 from ..ir.record import replace
 from ..ir.renaming import unique_locals
@@ -44,9 +47,14 @@ def split_borders(block: Block, known: Known, fresh: Callable[[str], str], shape
     """`fresh` gives the names of the axes of further parts; `shapes` are those of the memory that is read."""
     if any(isinstance(s, Alloc) or (isinstance(s, Loop) and s.kind != "parallel") for s in statements(block)):
         return block
-    split = tuple(t for s in block for t in _split(s, known, fresh))
-    parts = split if sum(isinstance(s, Loop) for s in statements(split)) <= MAX_PARTS * sum(isinstance(s, Loop) for s in statements(block)) else block
-    return _read_first(parts, known, fresh, shapes)
+    split = [_split(s, known, fresh) for s in block]
+    apart = [[(t,) for t in parts] if isinstance(s, Loop) and s.stop.is_const else [parts] for s, parts in zip(block, split, strict=True)]
+    few = all(_loops(part) <= MAX_PARTS * _loops((s,)) for s, parts in zip(block, apart, strict=True) for part in parts)
+    return _read_first(tuple(t for parts in split for t in parts) if few else block, known, fresh, shapes)
+
+
+def _loops(block: Block) -> int:
+    return sum(isinstance(s, Loop) for s in statements(block))
 
 
 def _read_first(block: Block, known: Known, fresh: Callable[[str], str], shapes: Mapping[str, Shape], axis: str = "") -> Block:
@@ -77,7 +85,7 @@ def _chosen(value: Expr, axis: str) -> list[Expr]:
     return list(found)
 
 
-def _split(s: Stmt, known: Known, fresh: Callable[[str], str]) -> Block:
+def _split(s: Stmt, known: Known, fresh: Callable[[str], str], outermost: bool = True) -> Block:
     if not isinstance(s, Loop) or s.step is not ONE or s.start is not ZERO:
         return (s,)
     cuts = _cuts(s, known)
@@ -93,8 +101,10 @@ def _split(s: Stmt, known: Known, fresh: Callable[[str], str]) -> Block:
         v = part.axis
         inside = assuming(known.with_ranges({v: (start, stop - 1, 1)}), both(var(v).lt(stop), var(v).lt(s.stop)))
         body = map_expressions(part.body, lambda e, inside=inside: simplify(e, inside)) if cuts else part.body
-        parts.append(replace(part, body=tuple(t for b in body for t in _split(b, inside, fresh))))
+        parts.append(replace(part, body=tuple(t for b in body for t in _split(b, inside, fresh, False))))
         start = at if prove_le(start, at, known) else simplify(maximum(start, at), known)
+    if not outermost and all(isinstance(part, Loop) and part.start.is_const and part.stop is part.start + 1 for part in parts):
+        return tuple(t for part in parts if isinstance(part, Loop) for t in substitute_block(part.body, {var(part.axis): part.start}))
     return tuple(parts)
 
 

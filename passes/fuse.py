@@ -86,6 +86,11 @@ def _planned(graph: Graph, gpu: bool) -> set[Node]:
         apart |= beside
 
 
+def _is_literal(n: Node) -> bool:
+    """A complex number that is known: where it is used, its components stand."""
+    return n.op == "complex" and all(a.node.op == "const" and a.domain is None for a in n.args)
+
+
 @record
 class _Use:
     """Where a value would be computed: in the kernel of `root`, at `index` (over the variables of `loops`), inside `loops`, outermost first."""
@@ -134,7 +139,7 @@ class _Planner:
             self.estimate(n)
         chosen: set[Node] = set()
         for n in reversed(nodes):
-            if n.op in LEAVES or n in self.states:
+            if n.op in LEAVES or n in self.states or _is_literal(n):
                 continue
             if n.op == "cascade":
                 if n is self.results[n.args][0]:  # the first of them in order: all users of all are known

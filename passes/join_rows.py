@@ -21,8 +21,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ir.expr import ZERO, Expr, call, load
-from ..ir.kernel import Alloc, Block, Buffer, If, Kernel, Loop, Module, Stmt, Store, While, expressions, map_block, map_expressions, statements
+from ..ir.expr import ZERO, Expr, call, load, var
+from ..ir.kernel import (
+    Alloc,
+    Block,
+    Buffer,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Module,
+    Stmt,
+    Store,
+    While,
+    expressions,
+    map_block,
+    map_expressions,
+    statements,
+)
 from ..ir.record import replace
 from ..ir.renaming import Names, defined
 from ..ir.target import Options, Target
@@ -70,8 +86,13 @@ def _handing_on(a: Rows, b: Rows) -> int:
         depth -= 1
     if depth and any(_deepest(r.inside(depth)) > AXES for r in (a, b)):
         return 0
-    inside = any(isinstance(s, Loop) for r in (a, b) if depth for s in statements(r.inside(depth)))
-    return depth if inside else 0
+    return depth if depth and any(_has_elements(r.inside(depth)) for r in (a, b)) else 0
+
+
+def _has_elements(block: Block) -> bool:
+    """Whether a row has several elements: a loop over them, or stores of one after the other, where they are few."""
+    stored = [s.buffer for s in statements(block) if isinstance(s, Store)]
+    return any(isinstance(s, Loop) for s in statements(block)) or len(set(stored)) < len(stored)
 
 
 def _deepest(block: Block) -> int:
@@ -130,14 +151,27 @@ def _with_own(rows: Rows, inside: list[Buffer]) -> Kernel:
     names = Names((*rows.kernel.buffers, *defined(rows.kernel.body)))
     own = {t.name: replace(t, name=names.fresh("row"), shape=t.shape[depth:], space="private" if t.shape[depth:] else "register") for t in inside}
 
+    named = _set_once(rows.chain[-1].body) & {name for name, b in own.items() if not b.shape}
+
     def read(e: Expr) -> Expr | None:
-        return load(own[e.attr].name, e.dtype, *e.args[depth:]) if e.op == "load" and e.attr in own else None
+        if e.op != "load" or e.attr not in own:
+            return None
+        return var(own[e.attr].name, e.dtype) if e.attr in named else load(own[e.attr].name, e.dtype, *e.args[depth:])
 
     def stored(s: Stmt) -> Block | None:
-        return (replace(s, buffer=own[s.buffer].name, index=s.index[depth:]),) if isinstance(s, Store) and s.buffer in own else None
+        if not isinstance(s, Store) or s.buffer not in own:
+            return None
+        return (Let(own[s.buffer].name, s.value) if s.buffer in named else replace(s, buffer=own[s.buffer].name, index=s.index[depth:]),)
 
     body = map_block(map_expressions(rows.chain[-1].body, lambda e: rewrite(e, read)), stored)
-    body = (*rows.before, *around(rows.chain, (*(Alloc(b) for b in own.values()), *body)))
+    body = (*rows.before, *around(rows.chain, (*(Alloc(b) for name, b in own.items() if name not in named), *body)))
     note = f"kernels that work off the same rows are one: a row of what was {len(own)} tensor{'s' * (len(own) > 1)} in memory stays in the cache"
     kept = rows.kernel.buffers if few else tuple(n for n in rows.kernel.buffers if n not in own)
     return replace(rows.kernel, buffers=kept, body=(If(*few, body),) if few else body, notes=(*rows.kernel.notes, note))
+
+
+def _set_once(block: Block) -> set[str]:
+    """What the block itself stores, and nothing inside of its statements: of a row's numbers, those that never change."""
+    once = [s.buffer for s in block if isinstance(s, Store) and not s.combiner]
+    stores = [s.buffer for s in statements(block) if isinstance(s, Store)]
+    return {name for name in once if stores.count(name) == 1}

@@ -2,7 +2,7 @@
 
     algebra       the table of `rules/algebra.py`: x · 1 → x, −(−x) → x, where(c, x, x) → x …
     casts         of a cast that lost nothing, or to the dtype that is there already
-    constants     operators on integer and bool literals are computed; masks that always or never hold are dropped
+    constants     operators on literals are computed; masks that always or never hold are dropped
     movement      `contiguous` becomes a view of what it copies (`fuse` decides afterwards what is real); reductions over axes of extent 1 too
 
 A node that turns out to be a view of another one is read through that view by its users.  Outputs and operands of nests stay nodes.
@@ -10,15 +10,19 @@ A node that turns out to be a view of another one is read through that view by i
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..ir.bounds import Known
-from ..ir.dtypes import DType, bool_
+from ..ir.constants import computed, single
+from ..ir.dtypes import DType, bool_, c64, f32
 from ..ir.evaluate import evaluate
 from ..ir.expr import FALSE, ONE, TRUE, ZERO, axis, both, call, const
-from ..ir.graph import Graph, Node, Shape, View, const_node, identity, make, operand_domain
+from ..ir.graph import Graph, Node, Shape, View, const_node, elementwise, identity, make, operand_domain
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_equal
 from ..ir.simplify import simplify as simplified
 from ..ir.target import Options, Target
+from ..ir.walks import substitute
 from .rules.algebra import ALGEBRA
 from .rules.pattern import Rule, build, match, parsed, same_value, through
 
@@ -70,15 +74,30 @@ class _Simplifier:
         new = through(view, source)
         if new is None:
             new = View(self.node(source, view.node.shape), view.index, view.domain, view.fill)
-        return self.tidied(new, shape)
+        return self.tidied(self.settled(new, shape), shape)
+
+    def settled(self, view: View, shape: Shape) -> View:
+        """What is read of a choice at positions that decide it, as one element of a tensor of which another one was stored: of the branch that stands there."""
+        while view.node.op == "where" and view.domain is None and (mask := view.node.args[0]).domain is not None and mask.node.op == "const":
+            positions = {axis(k): e for k, e in enumerate(view.index)}
+            here = simplified(substitute(mask.domain, positions), self.domain(shape))
+            if here is not TRUE and here is not FALSE:
+                break
+            chosen = mask.node.attr.value if here is TRUE else mask.fill
+            view = view.node.args[1 if chosen else 2].through(positions)
+        return view
+
+    def domain(self, shape: Shape) -> Known:
+        known = self.domains.get(shape)
+        if known is None:
+            known = self.domains[shape] = self.known.with_domain(shape)
+        return known
 
     def tidied(self, view: View, shape: Shape) -> View:
         """Positions simplified for the domain that they are read over, a mask that decides nothing dropped."""
         if view.is_identity:
             return view
-        known = self.domains.get(shape)
-        if known is None:
-            known = self.domains[shape] = self.known.with_domain(shape)
+        known = self.domain(shape)
         domain = None if view.domain is None else simplified(view.domain, known)
         if domain is FALSE:
             return View(const_node(const(view.fill, view.dtype).attr, view.dtype), ())
@@ -94,6 +113,8 @@ class _Simplifier:
             return self.by_rule(n) or _cast(n) or _folded(n)
         if n.op == "contiguous":
             return n.args[0]
+        if n.op == "iota" and n.attr.expr is not None and n.attr.expr.is_const:
+            return View(const_node(n.attr.expr.attr, n.dtype), ())
         if n.op == "reduce" and all(prove_equal(e, ONE, self.known) for e in n.attr.extents):
             mapping = {axis(n.rank + k): ZERO for k in range(len(n.attr.extents))}
             return self.tidied(n.args[0].through(mapping), n.shape)
@@ -145,14 +166,35 @@ def _holds(wide: DType, narrow: DType) -> bool:
 
 
 def _folded(n: Node) -> View | None:
-    """An operator on integer or bool literals, computed; wrapped to the dtype as the operator does."""
-    if not n.args or any(a.node.op != "const" or a.domain is not None or a.dtype.is_inexact for a in n.args) or n.dtype.is_inexact:
+    """An operator on literals, computed; wrapped or rounded to the dtype as the operator does."""
+    literals = [_literal(a) for a in n.args]
+    if not literals or None in literals:
         return None
-    if n.op not in _FOLDED:
+    if n.dtype.is_inexact:
+        value = computed(n.op, literals, n.dtype)
+        if value is None:
+            return None
+        if not isinstance(value, complex):
+            return View(const_node(value, n.dtype), ())
+        parts = [identity(const_node(x, c64.part)) for x in (value.real, value.imag)]
+        return View(elementwise("complex", (), *parts), ())
+    if n.op not in _FOLDED or any(a.dtype.is_inexact for a in n.args):
         return None
     values = [const(a.node.attr.value, a.dtype) for a in n.args]
     value = evaluate(call(n.op, *values, to=n.dtype), {})
     return View(const_node(_wrapped(value, n.dtype), n.dtype), ())
+
+
+def _literal(x: View) -> Any:
+    """The value that a view has everywhere, if that is written in the graph."""
+    if x.domain is not None:
+        return None
+    if x.node.op == "complex":
+        real, imag = [_literal(a) for a in x.node.args]
+        return None if real is None or imag is None else complex(real, imag)
+    if x.node.op != "const":
+        return None
+    return single(x.node.attr.value) if x.dtype is f32 else x.node.attr.value
 
 
 _FOLDED = frozenset(

@@ -66,6 +66,7 @@ class _Splitter:
         self.dtypes = dict(dtypes)
         self.paired = paired
         self.done: dict[Expr, Expr | Pair] = {}
+        self.literals: dict[str, Pair] = {}  # names of what is known: their components stand where they are used
         self.names = 0
 
     def block(self, block: Block) -> Block:
@@ -103,6 +104,9 @@ class _Splitter:
     def let(self, name: str, value: Expr | Pair) -> Block:
         if isinstance(value, Expr):
             return (Let(name, value),)
+        if all(x.is_const for x in value):
+            self.literals[name] = value
+            return ()
         return tuple(Let(f"{name}.{part}", x) for part, x in zip(PARTS, value, strict=True))
 
     def store(self, s: Store) -> Block:
@@ -165,7 +169,7 @@ class _Splitter:
                 return const(n.attr, c64.part), const(0.0, c64.part)
             case "var":
                 re, im = (make("var", c64.part, (), f"{n.attr}.{part}") for part in PARTS)
-                return re, im
+                return self.literals.get(n.attr, (re, im))
             case "load":
                 return self.element(n.attr, args)  # type: ignore[arg-type]
             case _:

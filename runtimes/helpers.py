@@ -61,6 +61,11 @@ class CType:
         return self._types.info(self.dtype.element.vector(self.lanes // 2))
 
     @property
+    def is_wide(self) -> bool:
+        """Whether it is wider than a register of the target, which holds a part of it."""
+        return self.is_vector and self.bytes > self._types.register_bytes
+
+    @property
     def words(self) -> CType:
         """The same bytes as integers of 64 bits, for vectors of 8 bytes or more."""
         return self._types.info(DTYPES["i64"].vector(self.bytes // 8))
@@ -88,10 +93,10 @@ class CType:
 
 
 class Types:
-    """The types that a source uses: scalars are spelled by `runtime.toml`, vectors by their dtype's name, each with one typedef."""
+    """The types that a source uses: scalars are spelled by `runtime.toml`, vectors by their dtype's name, each with one typedef.  `register_bytes` of the target's vectors."""
 
-    def __init__(self, spelled: dict[str, str]) -> None:
-        self._spelled = spelled
+    def __init__(self, spelled: dict[str, str], register_bytes: int = 0) -> None:
+        self._spelled, self.register_bytes = spelled, register_bytes
         self.vectors: dict[str, CType] = {}
         self.unaligned: dict[str, CType] = {}
 

@@ -97,12 +97,14 @@ class _Frame:
 class Renderer:
     """Everything that one source shares: types, helpers, names.  Use one a product."""
 
-    def __init__(self, description: Description, folders: tuple[Path, ...], program: Program, reserved: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, description: Description, folders: tuple[Path, ...], program: Program, reserved: frozenset[str] = frozenset(), register_bytes: int = 0
+    ) -> None:
         self.program = program
         self.environment = environment(folders)
         self.indent = " " * description.table.get("indent", 2)
         self.restrict = description.table.get("restrict", "restrict")
-        self.types = Types(description.dtypes)
+        self.types = Types(description.dtypes, register_bytes)
         self.helpers = Helpers(self.environment, folders, self.types)
         self.expressions = Expressions(description, self.types, self.helpers)
         self.names = Names(reserved)

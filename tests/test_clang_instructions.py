@@ -1,8 +1,11 @@
 """Lane by lane operators that machines have an instruction for are that instruction, whichever compiler: clang joins no lanes, so helpers tell it."""
 
+import itertools
 import re
 import subprocess
 
+import luminal
+import numpy as np
 import pytest
 from compilers import FAMILIES
 from luminal.ir.dtypes import f32, f64, i32, i64, u32
@@ -59,3 +62,50 @@ def test_a_choice_is_one_instruction(name, d, wanted, machine, bytes_, family, t
     text = assembly(tmp_path, name, d, family, machine, bytes_)
     assert re.search(wanted, text)
     assert not (found := re.search(r"\bv?p?(xor|and|andn|or|ternlog)[dq]?\b.*[yz]mm", text)), found
+
+
+NETWORK = """(composite network ((X{%s}[N 3]) -> (Y{%s}[N 3]))
+  (setf Y X)
+  (dotimes (r N)
+    (dotimes (s 3)
+      (loop (i (mod s 2) 2 2)
+        (set low (min (aref Y r i) (aref Y r (+ i 1))))
+        (setf (aref Y r (+ i 1)) (max (aref Y r i) (aref Y r (+ i 1))))
+        (setf (aref Y r i) low)))))"""
+
+
+@pytest.mark.parametrize("family", [f for f in ("clang", "gcc") if f in FAMILIES])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_extremes_of_scalars(dtype, family, tmp_path):
+    """A chain of extremes gives the reference's bits, NaN and both zeros too, and no branch, behind which no compiler would make vectors of the rows."""
+    code, kind = NETWORK % (dtype, dtype), np.dtype("float" + dtype[1:])
+    x = np.array(list(itertools.product([0.0, -0.0, np.nan, 1, -1, np.inf, -np.inf], repeat=3)), kind)
+    f = luminal.compile(code, target="x86-64-v3", config={"CC": FAMILIES[family]})
+    expected, found = luminal.compile(code, runtime="reference")(x), f(x)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    np.testing.assert_array_equal(
+        np.where(np.isnan(found), 0, found.view(f"i{kind.itemsize}")), np.where(np.isnan(found), 0, expected.view(f"i{kind.itemsize}"))
+    )
+    runtime, compiler = find("clang"), find_compiler(FAMILIES[family])
+    (tmp_path / "one.c").write_text(f.source)
+    target = runtime.target("x86-64-v3", {"CC": FAMILIES[family], "OMP": False}, False)
+    subprocess.run([*compiler.command, *runtime.flags(compiler, target), "-S", "-o", "one.s", "one.c"], cwd=tmp_path, check=True, capture_output=True)
+    text = (tmp_path / "one.s").read_text()
+    assert re.search(r"v(max|blendv|cmp\w*)p[sd]\b.*ymm", text)
+
+
+@pytest.mark.skipif("gcc" not in FAMILIES, reason="no gcc")
+def test_wide_conversions_are_those_of_registers(tmp_path):
+    """Two of them, put together: of 128 bytes gcc makes as many moves as there are lanes."""
+    wide = i64.vector(16)
+    value = call("cast", make("vload", wide, (i,), "X"), to=i32.vector(16))
+    loop = For("i", ZERO, N, (StoreTo("O", i, value),), const(16))
+    params = (Param("X", i64, True, True), Param("O", i32, True), Param("N", i64))
+    ports = (Port("X", i64, (N,), "in"), Port("O", i32, (N,), "out"))
+    program = Program("one", (Size("N", multiple=16),), ports, (Function("k", params, (loop,)),), (Call("k", ("X", "O", N)),))
+    runtime, compiler = find("clang"), find_compiler(FAMILIES["gcc"])
+    target = runtime.target("x86-64-v4", {"CC": FAMILIES["gcc"], "OMP": False}, False)
+    (tmp_path / "one.c").write_text(runtime.render(program, target, "lm_").source)
+    subprocess.run([*compiler.command, *runtime.flags(compiler, target), "-S", "-o", "one.s", "one.c"], cwd=tmp_path, check=True, capture_output=True)
+    text = (tmp_path / "one.s").read_text()
+    assert len(re.findall(r"vpmovqd", text)) == 2

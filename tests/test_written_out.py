@@ -3,6 +3,7 @@
 import luminal
 import numpy as np
 import pytest
+from compilers import FAMILIES
 
 BUTTERFLIES = """
 (composite butterflies ((X{f32}[N 8]) -> (Y{f32}[N 8]))
@@ -55,14 +56,35 @@ IN_PLACE = """
 """
 
 
+# A loop doubles what counts its trips; angles and bit-reversed positions are known in each.
+STAGES = """
+(composite stages ((X{c64}[N 8]) -> (Y{c64}[N 8]))
+  (dotimes (n N)
+    (dotimes (i 8)
+      (set place 0)
+      (set rest i)
+      (dotimes (t 3) (set place (+ (* 2 place) (mod rest 2))) (set rest (floordiv rest 2)))
+      (setf (aref Y n i) (aref X n place)))
+    (set half 1)
+    (while (< half 8) :max 5
+      (loop (start 0 8 (* 2 half))
+        (dotimes (j half)
+          (let ((i (+ start j)) (w (exp (complex 0 (/ (* -1.0 pi j) half)))))
+            (let ((u (aref Y n i)) (v (* w (aref Y n (+ i half)))))
+              (setf (aref Y n i) (+ u v))
+              (setf (aref Y n (+ i half)) (- u v))))))
+      (set half (* 2 half)))))
+"""
+
+
 def spd(n, k):
     a = np.random.default_rng(n).standard_normal((n, k, k)).astype(np.float32)
     return a @ a.transpose(0, 2, 1) + np.eye(k, dtype=np.float32)
 
 
-def raised(text):
+def raised(text, **options):
     """The compiled composite, in whose kernels no loop stayed a loop."""
-    f = luminal.compile(text)
+    f = luminal.compile(text, **options)
     assert not any("stay loops" in note for _, note in f.compilation.notes)
     return f
 
@@ -114,3 +136,95 @@ def test_loops_of_unknown_trips_keep_the_loops_around_them() -> None:
     """Ten products are one kernel that runs ten times, not ten."""
     text = "(composite power ((A{f32}[N N]) -> (v{f32}[N])) (setf x (ones N)) (dotimes (k 10) (setf x (matmul A x))) (return x))"
     assert any("stay loops" in note for _, note in luminal.compile(text).compilation.notes)
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 33])
+def test_rounds_that_a_scalar_counts(n):
+    x = np.random.default_rng(n).standard_normal((n, 16)).astype(np.float32).view(np.complex64)
+    f = raised(STAGES)
+    assert not any(name in f.source for name in ("cosf(", "sinf(", "expf("))
+    np.testing.assert_allclose(f(x), np.fft.fft(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [8, 12, 7])
+def test_the_transform_of_short_rows(n):
+    x = np.random.default_rng(n).standard_normal((5, 2 * n)).astype(np.float32).view(np.complex64)
+    f = raised(f"(composite short ((X{{c64}}[M {n}]) -> Y) (return (fft X)))")
+    np.testing.assert_allclose(f(x), np.fft.fft(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(set k 0) (while (< k 3) :max 2 (incf k)) (setf (aref Y n 0) k)", 2),  # no more than so many
+        ("(set k 0) (while (< k 3) :max 9 (incf k 2)) (setf (aref Y n 0) k)", 4),
+        ("(set k 5) (while (< k 3) (incf k)) (setf (aref Y n 0) k)", 5),
+        ("(set k 1) (dotimes (i 3) (if (> (aref X n) 0) (set k 7))) (setf (aref Y n (mod k 2)) k)", 7),  # of a branch that may be taken
+        ("(set k 1) (if (> (aref X n) 0) (set k 2) (set k 2)) (dotimes (i k) (incf (aref Y n i) k))", 2),
+        ("(set k 1) (dotimes (i 2) (set k (* k 3)) (setf (aref Y n 0) k))", 9),
+        ("(set k 8) (set t 0) (while (> k (aref X n)) :max 20 (decf k) (incf t)) (setf (aref Y n 0) t)", 7),  # data decides how often
+    ],
+)
+def test_scalars_in_rounds(text, expected):
+    f = luminal.compile(f"(composite rounds ((X{{i64}}[N]) -> (Y{{i64}}[N 2])) (dotimes (n N) {text}))")
+    assert expected in f(np.array([1, 1, 1]))[2].tolist()
+
+
+@pytest.mark.parametrize(("n", "family"), [(2, "clang"), (5, "clang"), (8, "clang"), (5, "gcc")])
+def test_elements_that_data_chooses_of_a_few(n, family):
+    """A merge of runs reads the one or the other: of short rows that is a choice between values."""
+    if family not in FAMILIES:
+        pytest.skip(f"no {family}")
+    f = raised(f"(composite sorted ((X{{f32}}[N {n}]) -> Y) (return (sort X)))", config={"CC": FAMILIES[family]})
+    x = np.random.default_rng(n).integers(-2, 3, (40, n)).astype(np.float32)
+    x[::3, 0] = np.nan
+    x[::4, -1] = -np.inf
+    np.testing.assert_array_equal(f(x), np.sort(x))
+
+
+def test_of_many_elements_data_chooses_in_memory():
+    f = luminal.compile("(composite sorted ((X{f32}[N 17]) -> Y) (return (sort X)))")
+    assert any("stay loops" in note for _, note in f.compilation.notes)
+    x = np.random.default_rng(17).standard_normal((3, 17)).astype(np.float32)
+    np.testing.assert_array_equal(f(x), np.sort(x))
+
+
+RUNS = """
+(composite runs ((X{f32}[N 5]) -> (Y{f32}[N 6]))
+  (dotimes (n N)
+    (set run 0)
+    (dotimes (i 5)
+      (if (> (aref X n i) 1) (incf run))
+      (incf (aref Y n run) (aref X n i))
+      (if (< (aref Y n run) 0) (setf (aref Y n run) 0.0)))))
+"""
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 33])
+def test_elements_that_data_chooses_are_stored(n):
+    """Sums of runs that begin where something is larger than 1: how many runs there are so far has ends, so no index is looked at."""
+    x = np.random.default_rng(n).integers(-2, 5, (n, 5)).astype(np.float32)
+    y = np.zeros((n, 6), np.float32)
+    for r in range(n):
+        run = 0
+        for i in range(5):
+            run += int(x[r, i] > 1)
+            y[r, run] = max(y[r, run] + x[r, i], 0)
+    np.testing.assert_array_equal(raised(RUNS)(x), y)
+
+
+def test_an_index_out_of_range_is_an_error_still():
+    text = """(composite counts ((X{i64}[N 5]) -> (Y{i64}[N 4]))
+      (dotimes (n N) (set last 0) (dotimes (i 5) (incf (aref Y n (aref X n i)) (+ 1 last)) (set last (aref Y n (aref X n i))))))"""
+    x = np.random.default_rng(4).integers(0, 4, (33, 5))
+    y = np.zeros((33, 4), np.int64)
+    for n in range(33):
+        last = 0
+        for i in range(5):
+            y[n, x[n, i]] += 1 + last
+            last = y[n, x[n, i]]
+    f = luminal.compile(text)
+    np.testing.assert_array_equal(f(x), y)
+    x[7, 3] = 4
+    with pytest.raises(ValueError, match="index out of range"):
+        f(x)

@@ -49,7 +49,7 @@ class _Emitter:
             f"{self.entry}_release",
             f"{prefix}strerror",
         }
-        self.renderer = r = Renderer(description, folders, program, taken)
+        self.renderer = r = Renderer(description, folders, program, taken, target.vector_bytes)
         self.functions = [r.function(f) for f in program.functions]
         self.params = parameters(program)
         self.names = r.open_scope(self.params)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import field
 
 from ....ir.expr import INDEX, Expr, const, var
-from ....ir.program import For
+from ....ir.program import Define, For, StoreTo, expressions
 from ....ir.record import changing
-from ....ir.walks import postorder, substitute
+from ....ir.walks import always, postorder, substitute
 from ..affine import slope
 
 ONE_STEP = const(1, INDEX)
@@ -29,6 +29,7 @@ class Axis:
     # of addresses, which accesses share and are asked about several times
     _slopes: dict[Expr, Expr | None] = field(default_factory=dict)
     _at_base: dict[Expr, Expr] = field(default_factory=dict)
+    _loaded: dict[str, dict[Expr, None]] | None = None
 
     def varies(self, e: Expr) -> bool:
         return self.loop.var in e.names or not (self.wide.isdisjoint(e.names) and self.wide.isdisjoint(e.buffers))
@@ -37,6 +38,17 @@ class Axis:
         if address not in self._slopes:  # what it mentions is wide from before on, or never
             self._slopes[address] = slope(address, var(self.loop.var), self.varies)
         return self._slopes[address]
+
+    def loaded(self) -> dict[str, dict[Expr, None]]:
+        """By buffer, the addresses that the loop's own statements load in any case."""
+        if self._loaded is None:
+            self._loaded = {}
+            for s in self.loop.body:
+                if isinstance(s, (Define, StoreTo)):
+                    for n in always(*expressions(s)):
+                        if n.op == "load":
+                            self._loaded.setdefault(n.attr, {})[n.args[0]] = None
+        return self._loaded
 
     def at_base(self, e: Expr) -> Expr:
         found = self._at_base.get(e)

@@ -11,6 +11,7 @@ from ....ir.program import Array, Assign, Block, Define, For, If, Stmt, StoreTo,
 from ....ir.record import changing, replace
 from ....ir.walks import postorder, substitute
 from .axis import ONE_STEP, Axis, Serial
+from .columns import rows, stored_rows
 from .guards import First, guard
 from .values import Values, in_memory
 
@@ -25,7 +26,8 @@ class Statements:
 
     def block(self, block: Block) -> Block:
         """Raises Serial where it has no vector form."""
-        done = [self.statement(s) for s in block]
+        rows = stored_rows(self.axis, block) if self.values.open is None else {}
+        done = [t for k, s in enumerate(block) for t in (self.rows(rows[k]) if k in rows else (self.statement(s),))]
         return tuple(t for s in done for t in (s.body if isinstance(s, If) and s.condition is TRUE else (s,)))
 
     def statement(self, s: Stmt) -> Stmt:
@@ -92,6 +94,14 @@ class Statements:
             raise Serial
         stream = None if first else s.stream  # a border is not worth it
         return replace(s, address=axis.at_base(s.address), value=values.vectors(s.value), count=first and first.stop, stream=stream)
+
+    def rows(self, stores: list[StoreTo]) -> Block:
+        """Rows of a few elements, put together of what is stored into their columns."""
+        if not stores:
+            return ()
+        at, lanes = self.axis.at_base(stores[0].address), self.axis.lanes
+        vectors = rows([self.values.vectors(s.value) for s in stores])
+        return tuple(replace(stores[0], address=at + k * lanes, value=v) for k, v in enumerate(vectors))
 
     def folded(self, target: Expr, value: Expr) -> Expr:
         """The value of `target = value` for all lanes at once, where `target` is one scalar: target ⊕ x accumulates a fold of x."""

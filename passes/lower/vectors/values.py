@@ -13,6 +13,7 @@ from ..positions import NARROWED, narrowed
 from ..words import parts
 from .arrays import Arrays
 from .axis import ONE_STEP, Axis, Serial, loads_of
+from .columns import column, is_row, row_start
 from .guards import First, any_lane, guard, guarded, inside, is_every_other
 
 MOST_STRETCHES = 4  # that one vector is put together of
@@ -105,6 +106,8 @@ class Values:
             return self.every_other(n, first)
         if first is not None and (growth is None or first.skip is not None or not (first.stop.is_const or self.is_square(address))):
             raise Serial
+        if first is None and (found := self.column(n, growth)) is not None:
+            return found
         backwards = growth is not None and growth.is_const and growth.attr == -1
         if (growth is None or backwards) and first is None and (found := self.near(n, address)) is not None:
             return found
@@ -147,6 +150,14 @@ class Values:
         counts = ((), ()) if first is None else ((first.stop * 2 - 1,), (first.stop * 2 - lanes,))
         a, b = (vload(n.attr, n.dtype, lanes, at + k, *count) for k, count in zip((0, lanes - 1), counts, strict=True))
         return unzip(a, b)
+
+    def column(self, n: Expr, growth: Expr | None) -> Expr | None:
+        """An element of each row, where rows are a few elements that lie one behind the other; None where they are more, or not all there."""
+        if not is_row(growth, n.dtype) or growth is None or (before := row_start(self.axis, n, growth.attr)) is None:
+            return None
+        start = self.axis.at_base(n.args[0]) - before
+        lanes = self.axis.lanes
+        return column([vload(n.attr, n.dtype, lanes, start + k * lanes) for k in range(growth.attr)], before)
 
     def near(self, n: Expr, address: Expr) -> Expr | None:
         """Elements whose places beside each other no variable decides (x // 2, x % 4): the stretches of memory that hold them, and of those their lanes.  None where there are many, or long ones."""
