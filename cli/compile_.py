@@ -144,7 +144,7 @@ def compile_(**options: Any) -> int:
 
 def with_parameters(compilation: Compilation, tests: tuple[str, ...]) -> list[tuple[Compilation, list[Bindings]]]:
     """Each compilation that the tests ask for, with what they try on it, in turn: `--test` may bind parameters too, which are fixed as by `-D`."""
-    names = [p.name for p in compilation.composite.parameters] if compilation.composite else []
+    names = [p.name for p in compilation.composite.parameters] if tests and compilation.composite else []  # what is kept reads no composite
     found: list[tuple[Compilation, list[Bindings]]] = []
     for fixed, tests_of in groupby(map(parse_bindings, tests), key=lambda bound: {k: v for k, v in bound.items() if k in names}):
         of = compilation.changed(sizes={**compilation.settings.sizes, **fixed}) if fixed else compilation
