@@ -297,6 +297,32 @@ def test_the_whole_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     assert ElementTree.parse(tmp_path / "bench.svg").getroot().tag.endswith("svg")
 
 
+@needs_cc
+def test_the_fastest_expression_of_a_library_stands_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, fast = "numpy.stack([X.sum() for _ in range(300)]).max()", "X.sum()"
+    small = tmp_path / "table.toml"
+    code = "(composite s ((X{T}[N]) -> (Y{T}[])) (return (sum X)))"
+    small.write_text(f'[[workload]]\nname = "sum"\nfamily = "one"\ncode = "{code}"\nsizes = ["N=100"]\nforms.numpy = ["{slow}", "{fast}"]\n')
+    words = ["bench", "--table", str(small), "--peers", "numpy", "--blocks", "1", "--runs", "1", "--out", str(tmp_path), "--date", "2000-01-01"]
+    monkeypatch.setattr(sys, "argv", words)
+    assert table.main() == 0
+    (row,) = json.loads((tmp_path / "2000-01-01-bench.json").read_text())["results"]
+    assert row["forms"]["numpy"] != slow
+
+
+def test_memory_between_calls_is_as_much_as_anybody_would_take() -> None:
+    class Floats:
+        def element_size(self) -> int:
+            return 4
+
+        def new_empty(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+            return shape
+
+    assert peers.scratch(Floats(), 8, 1024, 1024) == (8, 1024, 1024)
+    with pytest.raises(ValueError, match="8590 MB"):
+        peers.scratch(Floats(), 8, 16384, 16384)
+
+
 def test_bars() -> None:
     from luminal.bench.__main__ import Workload
 

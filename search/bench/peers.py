@@ -159,13 +159,7 @@ class _Torch(_Library):
         self.module.set_grad_enabled(False)
 
     def names(self) -> dict[str, Any]:
-        return {"torch": self.module, "functional": self.module.nn.functional, "scratch": self.scratch}
-
-    def scratch(self, like: Any, *shape: int) -> Any:
-        """Memory for what stands between two calls, of the dtype of `like`; ValueError where it is so much that nobody would write it so."""
-        if prod(shape) * like.element_size() > LARGEST:
-            raise ValueError(f"a tensor between its operators has {prod(shape) * like.element_size() / 1e6:.0f} MB")
-        return like.new_empty(shape)
+        return {"torch": self.module, "functional": self.module.nn.functional, "scratch": scratch}
 
     def to_library(self, array: Any) -> Any:
         if array.dtype.name == "bfloat16":
@@ -176,6 +170,14 @@ class _Torch(_Library):
         if array.dtype is self.module.bfloat16:
             return array.float().numpy()
         return array.numpy()
+
+
+def scratch(like: Any, *shape: int) -> Any:
+    """Memory for what stands between two calls of a form, of the dtype of `like`; ValueError where it is so much that nobody would write it so."""
+    size = prod(shape) * like.element_size()
+    if size > LARGEST:
+        raise ValueError(f"a tensor between its operators has {size / 1e6:.0f} MB")
+    return like.new_empty(shape)
 
 
 class _Flex(_Torch):
