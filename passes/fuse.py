@@ -37,6 +37,8 @@ STRUCTURAL = frozenset({"nest", "scatter", "update", "scan", "contiguous"})
 LEAVES = frozenset({"input", "const", "iota", "reached"})
 MAX_USES = 8
 IN_WORDS = frozenset(d for row in INSTRUCTIONS.values() for d in (row.left, row.right))
+SPREAD = 32  # of what positions decide, and vectors: a tensor of all rows by all columns would be the largest there is, and tiles that it masks whole would not be left out
+SHARE = 16  # how many times as many elements it has then as what it is made of
 REREAD = 4  # operations in a tile of a cascade that cost no more than reading their result again there, however many rows share it
 
 
@@ -264,7 +266,7 @@ class _Planner:
         return n in self.apart or self.reduction_wants_memory(n)
 
     def pointwise_wants_memory(self, n: Node) -> bool:
-        if self.operations[n] <= REREAD and all(u.kept for u in self.uses[n]):
+        if all(u.kept for u in self.uses[n]) and self.operations[n] <= (SPREAD if self.is_spread(n) else REREAD):
             return False
         if all(u.packed and not u.covered for u in self.uses[n]) and self.is_widened(n):
             return False
@@ -275,6 +277,10 @@ class _Planner:
         inlined = evaluations * self.operations[n] + len(roots) * own * self.reads[n]
         stored = own * (self.operations[n] + self.reads[n] + write(n.dtype) + len(roots) * read(n.dtype))
         return inlined > stored
+
+    def is_spread(self, n: Node) -> bool:
+        """Whether it is made of positions, and of tensors that together have a small part of its elements: a mask of rows by columns."""
+        return sum(points(m.shape, self.values) for m in self.sources[n]) * SHARE <= points(n.shape, self.values)
 
     def is_widened(self, n: Node) -> bool:
         """Whether few operations make a value of fewer bytes than it has itself out of elements that are narrower: weights of 8 bits, and their scales.  As an operand of a contraction it is made

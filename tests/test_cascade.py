@@ -66,6 +66,10 @@ ONE_PASS: dict[str, tuple[str, int]] = {
         attention(f"{PLACES} (setf s (* 30 (tanh (/ s 30)))) (setf s (where (and (<= j i) (< (- i j) 5)) s -inf))", t="f16"),
         1,
     ),
+    "stripes, and keys that a table leaves out": (
+        attention(f"{PLACES} (setf s (where (and (or (<= (abs (- i j)) 20) (= (mod j 7) 0)) (not off)) s -inf))", " off{bool}[M]"),
+        1,
+    ),
     "gradient by queries": (gradient("(sum (* p g) :axis -1 :keepdims t)"), 1),
     "gradient by queries, causal": (gradient("(sum (* p g) :axis -1 :keepdims t)", f"{PLACES} (setf s (where (<= j (+ i (- M N))) s -inf))"), 1),
     "gradient by queries, of the output": (gradient('(sum (* G (einsum "hij,hje->hie" p V)) :axis -1 :keepdims t)'), 3),
