@@ -90,9 +90,8 @@ def _apart(p: Poly) -> list[Poly]:
         if m[0].op == ("max" if c < 0 else "min"):
             return [plus(rest, a, c) for a in args]
         if m[0].op == "floordiv" and is_constant(args[1]) and args[1].get((), 0) > 0:
-            most = times(
-                poly(expr(rest) // abs(c)), args[1]
-            )  # c · (x // d) <= n: x <= d · (n // c) + d - 1;   c · (x // d) >= -n: x >= -d · (n // c)
+            # c · (x // d) <= n: x <= d · (n // c) + d - 1;   c · (x // d) >= -n: x >= -d · (n // c)
+            most = times(poly(expr(rest) // abs(c)), args[1])
             return [plus(most, args[0])] if c > 0 else [plus(plus(most, constant(args[1][()] - 1)), args[0], -1)]
     return []
 

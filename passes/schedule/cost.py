@@ -23,10 +23,8 @@ MOST_ACCUMULATORS = 8  # of a maximum that keeps NaN: an instruction more waits 
 TURNS = 8  # of so many, at least: before and after the loop each is a few instructions
 ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × adds a cycle, on machines of the last ten years
 STRIP = 8  # of them side by side along a kept axis where that many registers are free: rows are read a page's eighth at a time (decode 1.08 × of 4)
-COLUMNS_IN_LANES, BYTES_IN_LANES = (
-    16,
-    4,
-)  # elements of rows, one in each lane, that are put into columns, and bytes of each: about as many registers hold them; shorter ones are not permuted by one instruction
+COLUMNS_IN_LANES = 16  # elements of rows, one in each lane, that are put into columns: about as many registers hold them
+BYTES_IN_LANES = 4  # of such an element, at least: shorter ones are not permuted by one instruction
 SHORT = 64  # rows that are summed up: the pieces of them that a strip leaves are in the first cache when the next strip comes
 IN_FLIGHT = 10  # sums that two pipes want to be at work on at a time, each waiting four cycles for what was added last
 LOADED = 4  # registers that hold what is loaded for several sums, not the sums
