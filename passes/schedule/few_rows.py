@@ -20,12 +20,14 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ...ir.expr import ONE, TRUE, Expr, both, const, product, var
+from ...ir.expr import FALSE, ONE, TRUE, Expr, both, const, product, var
 from ...ir.kernel import Alloc, Kernel, Let, Loop, Store, statements
 from ...ir.simplify import simplify
 from . import cost, roles
 from .plan import Plan
 from .rows_together import by_length
+from .several_rows import several_rows, shares
+from .streams import large
 from .traffic import threads
 from .tree import StepError, reads
 from .variants import choose
@@ -55,6 +57,7 @@ def few_rows(plan: Plan) -> bool:
             if holds.is_const:
                 break
     else:
+        parts += _from_memory(plan)
         parts += by_length(plan)
     plan.kernel = choose(plan.kernel, parts) if len(parts) > 1 else parts[0][1]
     return True
@@ -113,6 +116,22 @@ def _side_by_side(plan: Plan, form: roles.Shape) -> bool:
     threads(plan)
     plan.note(f"{cost.SIDE_BY_SIDE} iterations of `{kept}` side by side inside `{outer.axis}`: memory is read in pieces of so many rows")
     return True
+
+
+def _from_memory(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
+    """Rows that share an operand and come from memory: more of them side by side, with fewer vectors each."""
+    buffer, ahead = shares(plan), cost.streams(plan.target)
+    if not buffer or not ahead.bytes:
+        return []
+    condition = simplify(large(plan.facts, buffer, ahead.least), plan.facts.known)
+    if condition is FALSE or not condition.names <= plan.facts.sizes.keys():
+        return []
+    part = Plan(plan.kernel, plan.facts, plan.target, plan.options)
+    vectors_inside(part, side_by_side=cost.ACCUMULATORS // 2)
+    if not several_rows(part, ahead.rows, cost.rows_ahead(plan.target)):
+        return []
+    plan.note(f"where `{buffer}` comes from memory:", *part.notes)
+    return [(condition, part.kernel)]
 
 
 def _neighbours(plan: Plan, a: str, b: str) -> bool:

@@ -9,6 +9,9 @@
                                                 …
 
 Each row is summed as it was alone.  Loads that straddle lines of the cache, as all do of memory that NumPy gave, are what bounds such a row otherwise: two for each vector, where memory is fast.
+
+What comes from memory is asked for in the order of addresses (`near`), so far ahead that the rows of the next iteration are in the second cache when it begins: prefetchers of machines follow one stream better than some side by side,
+and begin anew at each page.
 """
 
 from __future__ import annotations
@@ -20,11 +23,20 @@ from .plan import Plan
 from .tree import StepError, reads
 
 
-def several_rows(plan: Plan) -> bool:
-    """Work off rows together whose reduction is in vectors already; False, and nothing done, where they share no operand or hold more than reductions."""
+def shares(plan: Plan) -> str:
+    """A buffer of which a reduction that is in no vectors yet reads something for each row, while it reads another for all; "" where rows hold anything else."""
+    form = roles.shape(plan.kernel)
+    inner = [s for s in form.body if isinstance(s, Loop)]
+    if not form.chain or len(inner) != 1 or inner[0].kind != "reduce" or any(isinstance(s, Loop) for s in inner[0].body):
+        return ""
+    moved = {n.attr: form.axes[-1] in n.names for n in reads(inner[0].body) if n.attr in plan.facts.buffers and inner[0].axis in n.names}
+    return next((buffer for buffer, each in moved.items() if each), "") if not all(moved.values()) else ""
+
+
+def several_rows(plan: Plan, most: int, near: int = 0) -> bool:
+    """Work off so many rows together whose reduction is in vectors already, and ask for what they read so many bytes ahead; False, and nothing done, where they share no operand or hold more than reductions."""
     form = roles.shape(plan.kernel)
     outer = [s for s in form.body if isinstance(s, Loop) and s.kind == "reduce"]
-    most = cost.rows_together(plan.target)
     if (
         not form.chain
         or form.chain[-1].start is not ZERO
@@ -38,7 +50,7 @@ def several_rows(plan: Plan) -> bool:
     inside = [s for s in outer[0].body if isinstance(s, Loop)]
     if len(inside) != 1 or inside[0].kind != "vector" or not any(row in n.names for n in moved) or all(row in n.names for n in moved):
         return False
-    saved, ahead = plan.kernel, cost.streams(plan.target)
+    saved = plan.kernel
     try:
         plan.do("split", row, most, tail="cut")
         for s in plan.loop(f"{row}.1").body:
@@ -53,9 +65,10 @@ def several_rows(plan: Plan) -> bool:
         for x in pieces:  # sums stay in registers, and are folded side by side
             plan.do("unroll", x)
         for buffer in dict.fromkeys(n.attr for n in moved if row in n.names):
-            turn = (plan.extent(inside[0].axis) or 1) * plan.facts.buffers[buffer].dtype.bytes
-            far = {"trips": max(1, ahead.bytes // turn), "least": ahead.least, "cache": cost.NEXT_ROW_CACHE}
-            plan.tried("prefetch", buffer, held[axis], axis, **(far if ahead.bytes else {"trips": cost.TURNS_AHEAD}))
+            if near:
+                plan.do("prefetch", buffer, axis, axis, near=near, cache=cost.NEXT_ROW_CACHE)
+            elif not cost.streams(plan.target).bytes:
+                plan.tried("prefetch", buffer, held[axis], axis, trips=cost.TURNS_AHEAD)
     except StepError as e:
         plan.kernel = saved
         plan.note(f"rows of `{row}` one by one: {e}")

@@ -47,7 +47,7 @@ def vectors(plan: Plan) -> None:
             return
         again = form.chain and any(x.kind == "reduce" for x in inner)  # there are loops that read rows again, and may ask for the next
         vectors_inside(plan, inner if form.chain else chunks(plan), strips=cost.ACCUMULATORS if again else 1)
-    if several_rows(plan):
+    if several_rows(plan, cost.rows_together(plan.target)):
         return
     prefetched(plan)
     threads(plan)
