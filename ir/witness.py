@@ -113,12 +113,12 @@ class Point:
 def points() -> Iterable[Point]:
     """The kinds of points, without names yet."""
     return (
+        Point(131003, 3, HIGH),
         Point(0, 0, LOW),
-        Point(1009, 130, HIGH),
+        Point(33, -5, HIGH),
         Point(5003, -210, LOW),
-        Point(3 << 12, 1 << 12, MIDDLE),
-        Point(33, 8, TURNS),
-        Point(61, 2003, TURNS),
+        Point(33, 1 << 12, MIDDLE),
+        Point(250, 2003, TURNS),
     )
 
 

@@ -176,6 +176,8 @@ class NestBody:
         for n in order:
             for a in n.args:
                 uses[a] = uses.get(a, 0) + 1
+        if len(order) < DEPTH and not any(count > 1 and a.op in OPS for a, count in uses.items()):
+            return value  # as nearly all are
         done: dict[Expr, Expr] = {}
         depth: dict[Expr, int] = {}
         data: set[Expr] = set()  # depends on more than positions

@@ -12,19 +12,21 @@
         for e: a[e] = Σ over c of a.parts[i, c, e] · by[c]
 
 A sum that is relative to the states of its chunk is brought to the merged ones by the correction that the cascade has for a state that moves; then its combiner takes all of them together.  So
-everything that can be worked off tile by tile can be merged, and nothing here knows what it is.  (Of attention this makes flash-decoding: Dao, Haziza, Massa, Sizov, 2023.)
+everything that can be worked off tile by tile can be merged, and nothing here knows what it is.  States that nobody reads when all is merged are not, and what corrects one number alone is
+worked out where that is added up.  (Of attention this makes flash-decoding: Dao, Haziza, Massa, Sizov, 2023.)
 
 Chunks depend on sizes alone and are merged in their order, so the bits are the same for any number of threads.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..ir.bounds import Known
 from ..ir.expr import ONE, ZERO, Expr, axis, call, ceildiv, const, load, maximum, minimum, product, var, where
-from ..ir.graph import Node, View, previous_node, reduced_extents, state_axes, state_count
+from ..ir.graph import Node, View, postorder, previous_node, reduced_extents, state_axes, state_count
 from ..ir.kernel import Alloc, Buffer, If
 from ..ir.primops import OPS
 from ..ir.record import record, replace
@@ -139,28 +141,54 @@ def part_buffers(cascade: Node, split: Split, fresh: int) -> list[Buffer]:
 class MergeLoops(CascadeLoops):
     """A cascade at one point of its rows, from the states of its chunks."""
 
-    def __init__(self, body: NestBody, cascade: Node, rows: Point, split: Split, parts: list[Buffer]) -> None:
+    def __init__(self, body: NestBody, cascade: Node, rows: Point, split: Split, parts: list[Buffer], asked: set[int]) -> None:
         super().__init__(body, cascade, rows)
         self.split, self.parts = split, parts
+        self.asked = self.with_read(asked)
         self.corrections_kept: dict[Node, str] = {}  # buffers, by chunk
+
+    def with_read(self, asked: set[int]) -> set[int]:
+        """Some states, and those whose merged values they are merged by."""
+        found: set[int] = set()
+        seen: set[Node] = set()
+        stack = [self.states[k] for k in asked]
+        while stack:
+            n = stack.pop()
+            if n in seen:
+                continue
+            seen.add(n)
+            if n in self.states:
+                k = self.states.index(n)
+                found.add(k)
+                stack += [self.corrections[k].node, self.additions[k].node]
+            elif n.op in OPS:  # what a chunk has is read as it is
+                stack += [a.node for a in n.args]
+        return found
 
     def loops(self) -> Walk:
         body, outer, kept = self.body, self.body.current, dict(self.body.kept)
+        order = [k for k in self.order() if k in self.asked]
         if self.reached is not None:
             body.kept[self.reached, ()] = self.states[0].attr.extents[-1]
-        for k in self.order():
+        users = Counter(v.node for k in order for v in (self.corrections[k], self.additions[k]))
+        for k in order:
             state, extents = self.states[k], self.further[k][1]
             views = (self.corrections[k], self.additions[k])
+            nothing = (views[0].node.op == "const", is_zero(views[1]))
+            # what one number needs alone is worked out where it is added up
+            alone = [not extents and users[v.node] == 1 for v in views]
             moves: list[str | None] = []
-            for view, nothing in zip(views, (views[0].node.op == "const", is_zero(views[1])), strict=True):
-                moves.append(None if nothing else (yield self.kept_by_chunk(view)))
+            for view, none, own in zip(views, nothing, alone, strict=True):
+                moves.append(None if none or own else (yield self.kept_by_chunk(view)))
             self.start(k, state)
             with body.nest(extents) as at:
                 inside = body.current
                 part = body.accumulator(inside, state.dtype, state.attr.combiner) if extents else self.names[k]
                 chunk = self.chunks("reduce")
-                by, moved = (None if name is None else load(name, v.dtype, chunk) for name, v in zip(moves, views, strict=True))
-                body.store(part, (), self.corrected(k, self.part(k, chunk, at), by, moved), state.attr.combiner)
+                values: list[Expr | None] = []
+                for view, none, own, name in zip(views, nothing, alone, moves, strict=True):
+                    values.append(None if none else (yield self.at_chunk(view, chunk)) if own else load(str(name), view.dtype, chunk))
+                body.store(part, (), self.corrected(k, self.part(k, chunk, at), *values), state.attr.combiner)
                 body.leave(inside)
                 if extents:
                     body.store(self.names[k], at, load(part, state.dtype))
@@ -182,21 +210,27 @@ class MergeLoops(CascadeLoops):
         found = self.corrections_kept.get(view.node)
         if found is not None:
             return found
-        body, outer, kept, memo = self.body, self.body.current, self.body.kept, self.body.memo
+        body, outer = self.body, self.body.current
         name = self.corrections_kept[view.node] = body.names.fresh("by")
         outer.body.append(Alloc(Buffer(name, view.dtype, (const(CHUNKS),), "private")))
         body.where[name] = outer
         chunk = self.chunks("parallel")
+        body.store(name, (chunk,), (yield self.at_chunk(view, chunk)))
+        body.leave(outer)
+        return name
+
+    def at_chunk(self, view: View, chunk: Expr) -> Walk:
+        """A correction from the states of a chunk to the merged ones."""
+        body, kept, memo = self.body, self.body.kept, self.body.memo
         body.kept, body.memo = dict(kept), dict(memo)
         for state, node in self.before.items():
             body.kept[node, self.point(state)] = self.part(self.states.index(state), chunk, ())
         if self.reached is not None:
             extent = self.states[0].attr.extents[-1]
             body.kept[previous_node(self.reached), ()] = simplify(minimum(self.split.size, extent - chunk * self.split.size), body.current.known)
-        body.store(name, (chunk,), (yield body._read(view, self.rows, None)))
+        value = yield body._read(view, self.rows, None)
         body.kept, body.memo = kept, memo
-        body.leave(outer)
-        return name
+        return value
 
 
 def write_parts(body: NestBody, cascade: Node, split: Split, parts: list[Buffer]) -> None:
@@ -217,7 +251,8 @@ def write_results(
     body: NestBody, cascade: Node, split: Split, parts: list[Buffer], results: Mapping[Node, tuple[int, ...]], names: Mapping[Node, str]
 ) -> None:
     """What is made of the merged states: `results` has, for each, which of its axes the rows are.  Where they go along the axis too, each chunk is a piece of work again, which merges for itself."""
-    body.loops_of = lambda body, node, rows: MergeLoops(body, node, rows, split, parts)
+    asked = {n.attr.result for n in postorder(*results) if n.op == "cascade" and n.args == cascade.args}
+    body.loops_of = lambda body, node, rows: MergeLoops(body, node, rows, split, parts, asked)
     (extent,) = cascade.args[0].node.attr.extents
     along = {n: next((k for k, e in enumerate(n.shape) if e is extent and k not in places), None) for n, places in results.items()}
     numbers = not any(state_axes(cascade, k)[1] for k in range(state_count(cascade)))

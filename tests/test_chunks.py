@@ -8,13 +8,14 @@ import luminal
 import numpy as np
 import pytest
 from compilers import needs_cc
+from luminal.ir.dtypes import f32
 from luminal.ir.evaluate import evaluate
-from luminal.ir.expr import const
-from luminal.ir.kernel import If, Kernel, Loop, Prefetch, Stmt, statements
+from luminal.ir.expr import ZERO, const, load, size, var
+from luminal.ir.kernel import If, Kernel, Loop, Prefetch, Stmt, Store, statements
 from luminal.ir.target import Options, Target
 from luminal.passes.cascade import cascade
 from luminal.passes.make_nests import make_nests
-from luminal.passes.schedule import schedule
+from luminal.passes.schedule import hint_lines, schedule
 from luminal.passes.simplify import simplify
 from running import TARGET, composite
 
@@ -154,7 +155,8 @@ def test_the_results_of_rows_around_a_block(target: str) -> None:
 
 
 def test_large_operands_are_asked_for_further_ahead_too() -> None:
-    """Into the second cache, by loops of their own: small ones lie in the last cache, and their loops ask no question."""
+    """Into the second cache, where they have so many bytes: asked among the vectors of a register tile, and by short loops of their own, beside which those for small operands ask no question."""
+    asked = {True: 0, False: 0}  # by whether a loop stands twice
     for rows in (4, 8):
         kernel = planned(GROUPED.replace(" A ", f" {rows} ").replace(" D", " 128").replace(" E]", " 128]"))
         for buffer in "KV":
@@ -164,9 +166,38 @@ def test_large_operands_are_asked_for_further_ahead_too() -> None:
         def hints(block: tuple[Stmt, ...], cache: int) -> int:
             return sum(isinstance(s, Prefetch) and s.cache == cache for s in statements(block))
 
-        choices = [s for s in statements(kernel.body) if isinstance(s, If) and len(s.body) == len(s.orelse) == 1 and hints(s.body, 2)]
-        assert choices
+        choices = [s for s in statements(kernel.body) if isinstance(s, If) and hints(s.body, 2) and not s.condition.kinds]
         for s in choices:
-            assert hints(s.body, 1) == hints(s.body, 2) == hints(s.orelse, 1) and not hints(s.orelse, 2)
+            twice = bool(s.orelse)
+            asked[twice] += 1
+            if twice:
+                assert hints(s.body, 1) == hints(s.body, 2) == hints(s.orelse, 1) and not hints(s.orelse, 2)
+            else:
+                assert all(isinstance(t, (Prefetch, Loop, If)) for t in statements(s.body)) and not hints(s.body, 1)
+    assert asked[True] and asked[False]
     fixed = planned(GROUPED.replace("G ", "1 ").replace(" A ", " 8 ").replace(" M ", " 2048 ").replace(" D", " 64").replace(" E]", " 64]"))
     assert not any("cache=2" in line for line in fixed.schedule)
+
+
+def test_a_condition_stands_among_many_vectors_and_beside_few() -> None:
+    """The loop whose iterations store few vectors stands twice instead."""
+    for rows in (1, hint_lines.ASKED_AMONG):
+        tile = Loop(
+            "r", ZERO, const(rows), (Loop("k", ZERO, const(8), (Store("Y", (var("k"),), load("X", f32, var("k")), "add"),), "vector"),), "unroll"
+        )
+        whole = Kernel("f", ("X", "Y"), (Loop("p", ZERO, size("N"), (tile,), "serial"),))
+        (after,) = hint_lines.asking(whole, "p", (Prefetch("X", (ZERO,), var("p")),), size("N").le(9)).body
+        few = rows == 1
+        assert isinstance(after, If if few else Loop)
+        assert sum(isinstance(s, Loop) and s.axis.startswith("p") for s in statements((after,))) == (2 if few else 1)
+
+
+def test_no_tile_is_made_of_rows_that_are_fewer() -> None:
+    """What tiles of eight and of four rows leave is three rows at most: a tile of two, and one row alone."""
+    (above,) = {
+        line.split()[1]
+        for line in planned(GROUPED).schedule
+        if line.startswith("split ") and line.split()[2:] == ["8", "tail=cut"] and ".1.b" in line
+    }
+    cut = [line.split()[1:3] for line in planned(GROUPED).schedule if line.startswith(f"split {above}") and line.endswith("tail=cut")]
+    assert [n for axis, n in cut if axis.removeprefix(above).strip(".t") == ""] == ["8", "4", "2"]

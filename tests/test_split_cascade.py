@@ -16,7 +16,7 @@ from cascades import OPTIONS, SEED, after, before, inputs_of, naive, nests
 from compilers import needs_cc
 from luminal.ir.evaluate import evaluate
 from luminal.ir.expr import const, var
-from luminal.ir.kernel import If, Kernel, Let, Loop, Prefetch, statements
+from luminal.ir.kernel import Alloc, If, Kernel, Let, Loop, Prefetch, Store, statements
 from luminal.ir.program import Region
 from luminal.ir.program import statements as lines
 from luminal.ir.target import Target
@@ -287,3 +287,25 @@ def test_compiled_with_nothing_to_see() -> None:
     assert (found[0][2] == (x[2] == x[2].max())).all() and found[1][2] == x[2].max()
     assert np.isnan(found[0][3]).all() and found[1][3] == np.inf
     assert np.isnan(found[0][4]).all() and np.isnan(found[1][4])
+
+
+def test_only_what_is_asked_is_merged() -> None:
+    """Of a variance, the sum of differences is what others are corrected by, chunk by chunk; of a softmax, one sum needs the corrections, and works them out itself."""
+    for name in ("variance of a row alone", "a row alone"):
+        kernel = next(k for k in nests(after(before(FEW[name]))).kernels if _split(k))
+        choice = next(s for s in kernel.body if isinstance(s, If))
+        chunks = next(k for k, s in enumerate(choice.body) if isinstance(s, Loop))
+        merged = choice.body[chunks + 1 :]
+        assert len({s.buffer for s in statements(merged) if isinstance(s, Store) and s.combiner}) == 2
+        assert not any(isinstance(s, Alloc) and s.buffer.shape for s in statements(merged))
+
+
+def test_states_of_few_chunks_are_one_loop_of_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are a few vectors of them at most: none is cut off for being whole, and none asks for the next."""
+    monkeypatch.setattr("luminal.passes.split_cascade.CHUNKS", 64)
+    monkeypatch.setattr("luminal.passes.split_cascade.PIECES", 128)
+    for name in ("a row and its logarithm", "softmax, 0"):
+        done = schedule(legalize(nests(after(before(FEW[name]))), VECTORS, OPTIONS), VECTORS, OPTIONS)
+        steps = [line for k in done.kernels for line in k.schedule]
+        assert any(line.startswith("rfactor ") and line.endswith(" skip=1") for line in steps), steps
+        assert not any(line.startswith(("peel ", "prefetch temp")) for line in steps), steps

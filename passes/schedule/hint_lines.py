@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 from ...ir.bounds import Known
 from ...ir.expr import ONE, TRUE, ZERO, Expr, const, floordiv, var
-from ...ir.kernel import Block, Buffer, If, Kernel, Loop, Prefetch, Stmt, expressions, statements, with_body
+from ...ir.kernel import Block, Buffer, If, Kernel, Loop, Prefetch, Stmt, Store, expressions, statements, with_body
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import substitute
 from .affine import constant_extent, minus, same_position, stride
 from .tree import StepError, bound_names, copy, fresh, loads_in, names_taken, replace_loop
+
+ASKED_AMONG = 16  # vectors of an iteration, beside which a condition that holds for all iterations costs nothing
 
 
 def unhinted(loop: Loop) -> Loop:
@@ -26,14 +28,31 @@ def unhinted(loop: Loop) -> Loop:
 
 
 def asking(kernel: Kernel, axis: str, hints: Block, condition: Expr) -> Kernel:
-    """The loop with hints before its body.  Under a condition on the sizes it stands twice: asked in each iteration, that would cost more than the hints."""
+    """The loop with hints before its body.  Under a condition on the sizes a short body stands twice: asked in each iteration, that would cost more than the hints."""
     taken = names_taken(kernel) | set(bound_names(hints))
 
     def both_ways(x: Loop) -> Block:
         with_hints = with_body(x, (*hints, *x.body))
-        return (with_hints,) if condition is TRUE else (If(condition, (with_hints,), copy((x,), taken)),)
+        if condition is TRUE:
+            return (with_hints,)
+        if _vectors(unhinted(x).body) >= ASKED_AMONG:
+            return (with_body(x, (If(condition, hints), *x.body)),)
+        return (If(condition, (with_hints,), copy((x,), taken)),)
 
     return replace_loop(kernel, axis, both_ways)
+
+
+def _vectors(block: Block) -> int:
+    """How many vectors the statements of a block store, or elements: those of its unrolled loops are written out."""
+    found = 0
+    for s in block:
+        if isinstance(s, Store):
+            found += 1
+        elif isinstance(s, Loop):
+            found += _vectors(s.body) * ((constant_extent(s) or 1) if s.kind == "unroll" else 1)
+        elif isinstance(s, If):
+            found += _vectors(s.body)
+    return found
 
 
 def in_pieces(kernel: Kernel, loop: Loop, held: Buffer, ahead: Expr, known: Known, cache: int) -> Block:

@@ -23,6 +23,7 @@ class Plan:
     target: Target
     options: Options
     notes: list[str] = field(default_factory=list)
+    _most: dict[tuple[Expr, tuple[Expr, ...]], int | None] = field(default_factory=dict)  # of `at_most`
     elsewhere: frozenset[str] | None = None  # what other nests read that stand before or after this one in its kernel; None where there are none
 
     @property
@@ -82,11 +83,14 @@ class Plan:
     def at_most(self, axis: str) -> int | None:
         """The most iterations that a loop from 0 has, also where it stops at a name of the kernel's."""
         stop = self.loop(axis).stop
-        names: dict[Expr, Expr] = {}
-        for s in self.kernel.body if not stop.is_const else ():
-            if isinstance(s, Let):
+        lets = tuple([s for s in self.kernel.body if isinstance(s, Let)]) if not stop.is_const else ()
+        key = stop, tuple([s.value for s in lets])
+        if key not in self._most:
+            names: dict[Expr, Expr] = {}
+            for s in lets:
                 names[var(s.name)] = substitute(s.value, names)
-        return upper(substitute(stop, names), self.facts.known)
+            self._most[key] = upper(substitute(stop, names), self.facts.known)
+        return self._most[key]
 
     def around_store(self, buffer: str) -> list[tuple[Loop, ...]]:
         """For each statement that stores into `buffer`: the loops around it, outermost first."""

@@ -113,7 +113,7 @@ def prefetch(
 
     With `cache=2`, it comes no nearer than the second cache: what the row that is worked on holds of the first stays there.
 
-    With `least`, memory is asked only where the buffer has so many bytes or more: one that the caches hold needs no hints, which take the place of loads.  Beside `near` the loop then stands twice.
+    With `least`, memory is asked only where the buffer has so many bytes or more: one that the caches hold needs no hints, which take the place of loads.  Beside `near` a loop of few vectors then stands twice.
     """
     if cache not in (1, 2):
         raise StepError(f"prefetch: `cache` is 1 or 2, not {cache}")

@@ -35,6 +35,12 @@ class RowsInLanes:
     tiles: list[tuple[str, int, int]]
     rest: str
 
+    @property
+    def fewer(self) -> int:
+        """What is left is fewer rows than this."""
+        _, blocks, rows = self.tiles[-1]
+        return blocks * rows
+
     @staticmethod
     def of(plan: Plan, above: str, width: int) -> RowsInLanes | None:
         """Cut the loop over the rows in tiles; None (and an unchanged plan) where none are worth it."""

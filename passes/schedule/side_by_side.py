@@ -52,7 +52,8 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
             if tiles:
                 lanes = RowsInLanes.of(plan, above, width)
                 above = above if lanes is None else lanes.rest
-                sums = _tiled(plan, above, f"{row}.1", tiles) if above else []
+                few = tuple(t for t in tiles if lanes is None or t[0] < lanes.fewer)  # what is left of longer tiles is shorter
+                sums = _tiled(plan, above, f"{row}.1", few) if above else []
         for rows, along in sums:
             summed(plan, rows, along, width)
         if lanes is not None:

@@ -34,7 +34,7 @@ def prefetched(plan: Plan) -> None:
     spread = f", in {places} places at once" if places > 1 else ""
     asked: set[tuple[str, str]] = set()  # a buffer, and the loop that asks for its share already
     for buffer, axis, row, again, under in found:
-        if (buffer, axis) in asked:
+        if (buffer, axis) in asked or _few(plan, axis):
             continue
         note = f"`{axis}` asks for what the next iteration of `{row}` reads of `{buffer}`"
         if again:  # a short row is there before the last loop begins
@@ -63,6 +63,12 @@ def prefetched(plan: Plan) -> None:
     for buffer, axis, row in list(prefetches.decided(plan.kernel, plan.facts)):
         if not plan.tried("prefetch", buffer, axis, row, bytes=cost.AHEAD):
             plan.note(f"where `{row}` reads `{buffer}` is decided by memory: `{axis}` asks for a row {cost.AHEAD >> 10} KiB ahead")
+
+
+def _few(plan: Plan, axis: str) -> bool:
+    """Whether a loop is known to be short, though not how long it is, such as one over the states of some chunks."""
+    trips = plan.at_most(axis) if plan.extent(axis) is None else None
+    return trips is not None and trips <= cost.FEW_VECTORS
 
 
 def _in_places(plan: Plan, buffer: str, axis: str, row: str, over: int = 0, **more: str) -> bool:

@@ -144,6 +144,9 @@ def strip(plan: Plan, axis: str, width: int, side_by_side: int = 1) -> None:
     axis = _taken_in_turn(plan, axis, width)
     if not plan.has(axis):
         return
+    if (most := plan.at_most(axis)) is not None and extent is None and most <= cost.FEW_VECTORS * width and _last_lanes(plan, axis, width):
+        plan.note(f"vectors of {width} along `{axis}`")
+        return
     plan.do("split", axis, width * side_by_side, tail="cut")
     refused = plan.tried("vectorize", f"{axis}.1")
     plan.note(f"`{axis}` stays scalar: {refused}" if refused else f"vectors of {width} along `{axis}`")
@@ -184,10 +187,10 @@ def _in_reduction(plan: Plan, axis: str) -> bool:
     return any(isinstance(x, Loop) and x.kind == "reduce" and len(x.body) == 1 for x in outer)
 
 
-def _last_lanes(plan: Plan, axis: str, width: int) -> None:
-    """What is left of an axis that was cut in vectors, less than one: a vector of which the first lanes are there, where one instruction stores them."""
+def _last_lanes(plan: Plan, axis: str, width: int) -> bool:
+    """What is left of an axis that was cut in vectors, less than one: a vector of which the first lanes are there, where one instruction stores them.  Whether it is one."""
     if not plan.has(axis) or not cost.first_lanes(plan.target) or chooses(plan.loop(axis)):
-        return
+        return False
     saved = plan.kernel
     try:
         plan.do("split", axis, width, tail="pad")
@@ -195,6 +198,8 @@ def _last_lanes(plan: Plan, axis: str, width: int) -> None:
     except StepError as e:
         plan.kernel = saved
         plan.note(f"`{axis}` stays scalar: {e}")
+        return False
+    return True
 
 
 # ---- rows
@@ -276,7 +281,7 @@ def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:
     lanes = most_lanes = width * min(side_by_side, cost.accumulators(plan.target, [s.value.dtype for s in sums], width, slow, most))
     while extent is not None and extent < lanes:
         lanes //= 2
-    short = extent is None and most is not None and 2 * width < most <= 2 * lanes
+    short = extent is None and most is not None and cost.FEW_VECTORS * width < most <= 2 * lanes
     if extent is None and most is not None and most <= 2 * lanes:
         lanes = width  # a short loop: what several vectors save, putting them together costs
     try:
