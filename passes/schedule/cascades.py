@@ -10,6 +10,8 @@
         …
       for rows: the results
 
+Loops over *planes*, as those of heads that are mixed (`planes.py`), stay outside of the rows of a block: `for p in tiles: for planes: for rows, columns: a contraction`; panels are packed for each of them.
+
 A row that is computed alone streams everything that it reads from memory or from the second cache; a block of rows reads each panel once.  Nothing here knows what the loops
 compute: it is the layout of FlashAttention-2 (Dao, 2023) that comes out where they are those of attention.
 """
