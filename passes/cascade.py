@@ -47,7 +47,7 @@ from ..ir.simplify import assuming, prove_le
 from ..ir.target import Options, Target
 from ..ir.walks import leaves
 from .cascade_folds import with_folds
-from .cascade_groups import groups, pointwise_reads
+from .cascade_groups import groups
 from .cascade_nodes import Redirected, State, as_dtype, view_as, wide
 from .kept_terms import kept_terms
 from .masked_exponents import masked_exponents
@@ -55,6 +55,7 @@ from .masked_rows import leaves_out
 from .moments import moments
 from .reading import reads_of
 from .rules.pattern import same_view, through
+from .scores import pointwise_reads
 from .selections import selection
 from .separate import EXPONENTIALS, Body, Exponent, Mixed, Pulled, Term, beside, guarded_extremes, moves, unguarded, varying_in
 from .walk import run

@@ -13,9 +13,10 @@ from ..ir.graph import Graph, Node, View, identity, postorder, users
 from ..ir.kernel import Nest
 from ..ir.primops import OPS
 from ..ir.walks import leaves
-from .cascade_groups import Corrected, Group, Key, apart, private, scores_of, spread
+from .cascade_groups import Corrected, Group, apart
 from .folds import Order, copies, fold, order
 from .reading import reads_of
+from .scores import Key, private, scores_of, spread
 from .separate import unguarded
 
 

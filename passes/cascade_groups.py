@@ -13,20 +13,26 @@ share (a chain of matrix products, as in a feed-forward layer): that is two cont
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Protocol
 
-from ..ir.expr import ONE, axis
+from ..ir.bounds import Known
+from ..ir.expr import ONE, Expr, axis, const, product
 from ..ir.graph import Graph, Node, Shape, View, postorder, users
 from ..ir.primops import OPS
 from ..ir.record import changing
+from ..ir.simplify import prove_le
 from ..ir.target import Target
 from ..ir.walks import leaves
 from .costs import nominal, points
 from .reading import reads_of
+from .scores import Key, leaves_out, pointwise_reads, private, scores_of, spread
 from .separate import Exponent
 
+STORED = (
+    1 << 24
+)  # bytes of scores that are made once and stored, where that is known and they would be made twice else: they are in the last cache still
 WIDEST = 512  # positions of further axes on nominal sizes: what a row has summed so far is read and written once a tile, which costs less than its scores would up to here
 
 
@@ -200,40 +206,10 @@ def _needs_finished(n: Node, g: Group) -> bool:
 # ---- reductions of the same scores
 
 
-Key = tuple[Node, tuple[int, ...]]  # scores, and which of their axes is reduced
-
-
-def pointwise_reads(n: Node) -> Iterable[View]:
-    """What the body of a reduction reads: every view, over the domain of the body, that is no pointwise operator."""
-    return reads_of(n.args[0])
-
-
-def scores_of(n: Node) -> dict[Key, tuple[int, ...]]:
-    """The scores that a reduction over one axis reads, each with the axes of `n` at which its rows are read; nothing where some are read otherwise than row by row."""
-    if len(n.attr.extents) != 1 or not n.dtype.is_float:
-        return {}
-    found: dict[Key, tuple[int, ...]] = {}
-    along = axis(n.rank)
-    for view in pointwise_reads(n):
-        if view.node.op != "reduce" or along not in view.index:
-            continue
-        domain = n.shape + n.attr.extents
-        plain = all(e.op == "axis" for e in view.index) and len(set(view.index)) == len(view.index)
-        if not plain or any(
-            domain[e.attr] is not m for e, m in zip(view.index, view.node.shape, strict=True) if e is along or view.domain is not None
-        ):
-            return {}
-        at = view.index.index(along)
-        found[view.node, (at,)] = tuple(e.attr for e in view.index if e is not along)
-    most = frozenset(max(found.values(), key=len, default=()))
-    if any(not most.issuperset(rows) for rows in found.values()):
-        return {}
-    return {key: rows for key, rows in found.items() if most == frozenset(rows)}  # what fewer rows read along the axis is a vector as any other
-
-
 class _Sharing:
     def __init__(self, graph: Graph, nodes: list[Node], group: dict[Node, Group], reasons: list[str]) -> None:
         self.graph, self.nodes, self.group, self.reasons = graph, nodes, group, reasons
+        self.known = Known(graph.size_info())
         self.scores = {n: s for n in nodes if n.op == "reduce" and (s := scores_of(n))}
 
     def add(self) -> None:
@@ -251,8 +227,15 @@ class _Sharing:
         self.users, self.values = users(self.graph), nominal(self.graph.size_info())
         self.outputs = {n for _, n in self.graph.outputs}
         for key, readers in sorted(by_key.items(), key=lambda item: -len(item[1])):  # those of the most readers make all other scores of these too
-            if not any(n in self.group for n in readers) and self.worth(key, readers):
+            if any(n in self.group for n in readers) or self.mixed(key, readers, by_key):
+                continue
+            both = [k for k in by_key if k[0] is key[0] and not self.mixed(k, by_key[k], by_key)]  # in one direction and in the other
+            if all(self.worth(k, by_key[k]) for k in both) and self.again(key, readers, len(both)):
                 self.fresh(key, readers)
+
+    def mixed(self, key: Key, readers: list[Node], by_key: Mapping[Key, list[Node]]) -> bool:
+        """Whether these are planes of scores that are mixed (`planes.py`): what reads them is itself read along one of the rows."""
+        return all(any((n, (a,)) in by_key for a in self.scores[n][key]) for n in readers)
 
     def unite(self, key: Key, readers: list[Node]) -> None:
         """One cascade of several that make the same scores, where none needs another's results."""
@@ -284,7 +267,12 @@ class _Sharing:
 
     def worth(self, key: Key, readers: list[Node]) -> bool:
         """The scores are more than what they are made of, nobody else reads them, and no reader is a product with a matrix that all rows share."""
-        if not self.scores[readers[0]][key] or key[0] in self.group or not spread(key[0]) or not private(key[0], readers, self.users, self.outputs):
+        if (
+            not self.scores[readers[0]][key]
+            or key[0] in self.group
+            or not spread(key[0])
+            or not private(key[0], {n for n, found in self.scores.items() if any(k[0] is key[0] for k in found)}, self.users, self.outputs)
+        ):
             return False
         for n in readers:
             rows = self.scores[n][key]
@@ -304,11 +292,25 @@ class _Sharing:
                 return False
         return True
 
+    def again(self, key: Key, readers: list[Node], directions: int) -> bool:
+        """Whether scores that are made twice are worth that: for each direction in which they are read, or for the statistics before what is mixed.  They are where nobody knows that they are few, and where
+        tiles of them are left out."""
+        of = [v.node for v in pointwise_reads(key[0]) if v.node.op == "reduce" and spread(v.node)]
+        if directions == 1 and all(private(n, {key[0]}, self.users, self.outputs) for n in of):
+            return True
+        few = prove_le(product(key[0].shape), const(STORED // key[0].dtype.bytes), self.known)
+        if few and not any(leaves_out(n) for n in readers):
+            self.reasons.append(f"no cascade: scores that would be made twice, and are known to be no more than {STORED >> 20} MiB, are stored")
+            return False
+        return True
+
     def chain(self, n: Node, key: Key) -> bool:
         """Whether the scores, which nobody else reads, are multiplied as they are, but for scales of rows and of columns: (A B) C, where A (B C) would be the same and the brackets say what is small."""
         along, rows = axis(n.rank), {axis(a) for a in self.scores[n][key]}
         further = {axis(a) for a in range(n.rank)} - rows
         factors, bare = [n.args[0]], False
+        if not self.matrix_axes(n, rows) <= self.matrix_axes_of_scores(n, key):
+            return False  # other brackets would multiply each plane of the second by each of the third
         for view in factors:
             moving = {e for index in view.index for e in leaves(index, "axis")}
             if view.domain is not None:
@@ -324,6 +326,19 @@ class _Sharing:
                 return False  # a weight of each score
         return bare
 
+    def matrix_axes(self, n: Node, rows: set[Expr]) -> set[Expr]:
+        """The rows with which the matrix moves that scores are multiplied with."""
+        further = {axis(a) for a in range(n.rank)} - rows
+        matrix = (v for v in pointwise_reads(n) if any(further.intersection(leaves(e, "axis")) for e in v.index))
+        return rows.intersection(a for v in matrix for e in v.index for a in leaves(e, "axis"))
+
+    def matrix_axes_of_scores(self, n: Node, key: Key) -> set[Expr]:
+        """The rows with which that moves of which scores are made along the axis."""
+        score, (at,) = key
+        rows = dict(zip((axis(a) for a in range(score.rank) if a != at), map(axis, self.scores[n][key]), strict=True))
+        along = (v for v in pointwise_reads(score) if any(axis(at) in leaves(e, "axis") for e in v.index))
+        return {rows[a] for v in along for e in v.index for a in leaves(e, "axis") if a in rows}
+
     def batched(self, n: Node, key: Key) -> bool:
         """Whether the rows are of many batches, each with columns of its own: some axis of the rows that everything moves with, in the scores and in what they are multiplied with."""
         score, (at,) = key
@@ -334,8 +349,10 @@ class _Sharing:
         for view in pointwise_reads(n):
             if any(further.intersection(leaves(e, "axis")) for e in view.index):
                 common &= {k for k, a in enumerate(rows) if any(axis(a) in leaves(e, "axis") for e in view.index)}
+        # of scores that are mixed of others, those are no matrix, nor are statistics of their rows
+        mixed = any(v.node.op == "reduce" and axis(at) in v.index and spread(v.node) for v in pointwise_reads(score))
         for view in pointwise_reads(score):
-            if view.node.op not in ("const", "iota") and view.node.rank:
+            if view.node.op not in ("const", "iota") and view.node.rank and not (mixed and view.node.op in ("reduce", "cascade")):
                 common &= {k for k, a in enumerate(axes) if any(axis(a) in leaves(e, "axis") for e in view.index)}
         return bool(common)
 
@@ -367,27 +384,3 @@ def _meeting(graph: Graph, nodes: list[Node], group: dict[Node, Group]) -> None:
 def reduced(g: Group) -> Shape:
     """What the states of a cascade run along."""
     return g.states[0].attr.extents
-
-
-def spread(score: Node) -> bool:
-    """Whether each operand misses some axis of the scores: then they are a product, of more elements than its factors may have; else a statistic of rows, which is less than they are."""
-    axes = {axis(k) for k, e in enumerate(score.shape) if e is not ONE}
-    operands = [v for v in pointwise_reads(score) if v.node.op not in ("const", "iota")]
-    return all(not axes <= {a for e in v.index for a in leaves(e, "axis")} for v in operands)
-
-
-def private(score: Node, readers: Container[Node], used: Mapping[Node, list[tuple[Node, int]]], outputs: Container[Node]) -> bool:
-    """Whether a value is read, through pointwise operators, by these alone."""
-    stack, seen = [score], set()
-    while stack:
-        m = stack.pop()
-        if m in outputs:
-            return False
-        for user, _ in used[m]:
-            if user in seen or user in readers:
-                continue
-            seen.add(user)
-            if user.op not in OPS:
-                return False
-            stack.append(user)
-    return True

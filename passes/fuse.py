@@ -10,7 +10,7 @@ it were inlined: its *uses*, each in the kernel of a real node (the root), at an
                  weights of 8 bits times their scales are made where the contraction that they are for packs them
     reduction    inlined where its uses in one kernel are inside no more loops than it has points, so that it is computed once: the epilogue of a matmul,
                  the statistics of a row (softmax, layer norm); real where it would be computed again (a chain of matmuls), under a mask or a
-                 gather, by several kernels, outside of all parallel loops, or (a contraction, which wants tiles) inside another reduction or beside another contraction
+                 gather, by several kernels (but scores that are read in the tiles of cascades alone), outside of all parallel loops, or (a contraction, which wants tiles) inside another reduction or beside another contraction
     cascade      inlined, all its results together, on the same conditions; its states are always computed inside of it, and what they read too unless somebody else reads it;
                  several real nodes that use it each at its own row are made side by side in one kernel
     the others   `scan`, `scatter`, `update`, `nest` and outputs are real by themselves; inputs, constants and iotas never need to be
@@ -21,7 +21,7 @@ A node with more than MAX_USES different uses is real: a stencil of a stencil of
 from __future__ import annotations
 
 from ..ir.bounds import Known
-from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, var
+from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, const, var
 from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, postorder, reduced_extents, rewrite, state_axes, state_count, users
 from ..ir.instructions import INSTRUCTIONS
 from ..ir.primops import OPS
@@ -31,7 +31,9 @@ from ..ir.target import Options, Target
 from ..ir.walks import leaves, substitute
 from .choices import order
 from .costs import nominal, operation, points, read, write
+from .planes import Planes, made_of, planes
 from .reading import reads_of
+from .scores import spread
 
 STRUCTURAL = frozenset({"nest", "scatter", "update", "scan", "contiguous"})
 LEAVES = frozenset({"input", "const", "iota", "reached"})
@@ -39,6 +41,7 @@ MAX_USES = 8
 IN_WORDS = frozenset(d for row in INSTRUCTIONS.values() for d in (row.left, row.right))
 SPREAD = 32  # of what positions decide, and vectors: a tensor of all rows by all columns would be the largest there is, and tiles that it masks whole would not be left out
 SHARE = 16  # how many times as many elements it has then as what it is made of
+MIXED = 256  # planes of scores that are mixed, and rows that they are mixed for: with more, packed panels are worth a tensor of scores
 REREAD = 4  # operations in a tile of a cascade that cost no more than reading their result again there, however many rows share it
 
 
@@ -82,7 +85,7 @@ def _planned(graph: Graph, gpu: bool) -> set[Node]:
     while True:
         planner = _Planner(graph, apart, gpu)
         real = planner.real()
-        beside = frozenset(n for n in planner.beside_contractions() if n not in real)
+        beside = frozenset(n for n in (*planner.beside_contractions(), *planner.stored_planes(real)) if n not in real)
         if not beside:
             return real
         apart |= beside
@@ -134,6 +137,8 @@ class _Planner:
             if n.op == "cascade":
                 self.results.setdefault(n.args, []).append(n)
                 self.states.update(a.node for a in n.args[: state_count(n)])
+        self.planes = [] if gpu else [p for found in self.results.values() for p in self.mixed(found[0])]
+        self.in_planes = {n for p in self.planes for n in made_of(p.node)}
 
     def real(self) -> set[Node]:
         nodes = self.graph.nodes()
@@ -227,6 +232,20 @@ class _Planner:
             index = (*(point[j] for j in places if j < len(point)), *(v for v, _ in along))
             self.reading(view.node, 0, replace(use, index=index, loops=(*around, *along, *further), parallel=len(around) + len(along), kept=True))
 
+    def mixed(self, cascade: Node) -> list[Planes]:
+        """The planes of the scores that a cascade mixes (`planes.py`), where other rows are left for threads and blocks, and tiles of all planes are not known to leave the second cache."""
+        found = planes(cascade, lambda n: n.op in STRUCTURAL or n in self.outputs or n in self.apart)
+        rows = cascade.attr.extents
+        inside = {k for p in found for k in p.rows}
+        if all(e is ONE for k, e in enumerate(rows) if k not in inside):
+            return []
+        lengths = (e for p in found for e in (*p.mixed.attr.extents, *(rows[k] for k in p.rows)))
+        return [] if any(prove_le(const(MIXED + 1), e, self.known) for e in lengths) else found
+
+    def stored_planes(self, real: set[Node]) -> list[Node]:
+        """Mixed scores whose planes somebody else wants in memory: they are a tensor too."""
+        return [p.mixed for p in self.planes if p.mixed not in real and not made_of(p.node).isdisjoint(real)]
+
     def beside_contractions(self) -> list[Node]:
         """Reductions, and cascades, that are computed in fewer loops than a contraction in the same kernel (that is not in their own tiles); of contractions in as many, each in tiles, all but the last."""
         found = []
@@ -261,12 +280,14 @@ class _Planner:
             return False
         if len(uses) > MAX_USES:
             return True
+        if n in self.in_planes and all(u.kept and not u.covered for u in uses):
+            return n in self.apart
         if n.op != "reduce":
             return self.pointwise_wants_memory(n)
         return n in self.apart or self.reduction_wants_memory(n)
 
     def pointwise_wants_memory(self, n: Node) -> bool:
-        if all(u.kept for u in self.uses[n]) and self.operations[n] <= (SPREAD if self.is_spread(n) else REREAD):
+        if all(u.kept for u in self.uses[n]) and self.operations[n] <= (SPREAD if self.is_spread(n) or self.of_scores(n) else REREAD):
             return False
         if all(u.packed and not u.covered for u in self.uses[n]) and self.is_widened(n):
             return False
@@ -277,6 +298,10 @@ class _Planner:
         inlined = evaluations * self.operations[n] + len(roots) * own * self.reads[n]
         stored = own * (self.operations[n] + self.reads[n] + write(n.dtype) + len(roots) * read(n.dtype))
         return inlined > stored
+
+    def of_scores(self, n: Node) -> bool:
+        """Whether it is made of scores, which stay in the tiles of cascades if what is made of them does."""
+        return any(m.op == "reduce" and spread(m) for m in self.sources[n])
 
     def is_spread(self, n: Node) -> bool:
         """Whether it is made of positions, and of tensors that together have a small part of its elements: a mask of rows by columns."""
@@ -295,15 +320,20 @@ class _Planner:
 
     def reduction_wants_memory(self, n: Node) -> bool:
         placed = {(u.root, u.index): self.placed(u) for u in self.uses[n]}
-        if len(placed) > 1 or any(u.covered for u in self.uses[n]):
+        if (len(placed) > 1 and not self.made_again(n)) or any(u.covered for u in self.uses[n]):
             return True
         if self.is_contraction(n) and any(_in_order(u) for u in self.uses[n]):
             return True
-        ((around, reducing),) = placed.values()
-        if self.trips(around) > points(n.shape, self.values) or any(self.crosswise(n, u) for u in self.uses[n]):
+        own = points(n.shape, self.values)
+        if any(self.trips(around) > own for around, _ in placed.values()) or any(self.crosswise(n, u) for u in self.uses[n]):
             return True
         spread = any(u.spread for u in self.uses[n])
-        return (spread and not around) or (reducing and (self.is_contraction(n) or self.lies_across(n)))
+        return any((spread and not around) or (reducing and (self.is_contraction(n) or self.lies_across(n))) for around, reducing in placed.values())
+
+    def made_again(self, n: Node) -> bool:
+        """Whether scores that several cascades read, each at one place, are made in each: as a tensor they would be the largest there is, and tiles that one of them leaves out would be made too."""
+        once = {(u.root, u.index) for u in self.uses[n]}
+        return not self.gpu and all(u.kept for u in self.uses[n]) and len(once) == len({root for root, _ in once}) and spread(n)
 
     def placed(self, use: _Use) -> tuple[tuple[tuple[Expr, Expr], ...], bool]:
         """The loops around a value that is computed as far out as its index allows, and whether one of them reduces."""
@@ -316,7 +346,7 @@ class _Planner:
     def crosswise(self, n: Node, use: _Use) -> bool:
         """Whether scores are a product whose columns other rows share than those of the product with them (heads that are mixed): no block of rows would be a tile of both."""
         loops, rows = next(((along, rows) for along, rows in self.shared.items() if use.kept and set(along) <= set(use.loops)), ((), ()))
-        if not rows or not self.wants_tiles(n):
+        if not rows or not self.wants_tiles(n) or any(n is p.mixed for p in self.planes):
             return False
         along = {axis(a) for a, e in enumerate(use.index) if any(e is v for v, _ in loops)}
         columns = (missing for missing in self.missing(n) if along - missing)
@@ -385,7 +415,7 @@ class _Planner:
         around, _ = self.placed(use)
         use = replace(use, loops=around, parallel=min(use.parallel, len(around)))
         if n.op == "reduce":
-            self.reductions.setdefault(use.root, {})[n] = len(around)
+            self.reductions.setdefault(use.root, {})[n] = min(len(around), n.rank) if n in self.in_planes else len(around)
             if use.kept:
                 self.in_tiles.setdefault(use.root, set()).add(n)
             reduced = self.fresh(n.attr.extents)

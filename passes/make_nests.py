@@ -64,8 +64,9 @@ def _reasons(graph: Graph, target: Target) -> tuple[str, ...]:
     if not several_reductions(graph.nodes()):
         return ()
     from .cascade import why_not
+    from .scores import several_times
 
-    return why_not(graph, target)
+    return (*several_times(graph), *why_not(graph, target))
 
 
 class _Maker:
@@ -228,13 +229,22 @@ class _Maker:
         """Store every element, those that differ in a choice side by side; what is made of a cascade row by row, wherever the axes of its rows stand."""
         chosen = () if self.target.gpu else choice(node)  # there, every element is a thread's own
         rows = () if self.target.gpu else next(iter(self.rows.get(node, {}).values()), ())
-        axes = (*rows, *(a for a in range(node.rank) if a not in rows)) if not chosen else order(node)[: -len(chosen)]
+        inside = {rows[j] for j in self._mixing(node, body)}
+        axes = (
+            (*(a for a in rows if a not in inside), *inside, *(a for a in range(node.rank) if a not in rows))
+            if not chosen
+            else order(node)[: -len(chosen)]
+        )
         with body.nest(tuple(node.shape[a] for a in axes)) as found:
             at = dict(zip(axes, found, strict=True))
             for places in itertools.product(*(range(node.shape[a].attr) for a in chosen)):
                 at |= {a: const(k) for a, k in zip(chosen, places, strict=True)}
                 point = tuple(at[a] for a in range(node.rank))
                 body.store(name, point, body.value(node, point))
+
+    def _mixing(self, node: Node, body: NestBody) -> list[int]:
+        """Of the rows of the cascade that is computed where a node is: those whose loops stand inside it."""
+        return [j for args in self.rows.get(node, ()) for j in body.mixing(self.cascades[args])]
 
     def _short(self, node: Node) -> tuple[Node, Expr | None]:
         """The node without its cascade, and under which condition that is better; the node itself and None where it never is."""
@@ -257,7 +267,7 @@ class _Maker:
 
         for args in rows:
             cascade = self.cascades[args]
-            split = Split.of(cascade, self.known)
+            split = Split.of(cascade, self.known, self._mixing(group[0], self._body(*group)))
             if any(a.node.op == "nest" for a in args):
                 continue  # two halves of a loop cannot be merged
             if self.target.gpu or self.options.level < 2 or split.few is FALSE or len(reduced_extents(cascade.args[0].node)) != 1:
@@ -281,10 +291,11 @@ class _Maker:
         """What is made of one cascade, stored side by side inside the loops over its rows."""
         body = self._body(*group)
         (args,) = self.rows[group[0]]
-        extents = tuple(group[0].shape[k] for k in self.rows[group[0]][args])
+        outside = [j for j in range(len(self.rows[group[0]][args])) if j not in body.mixing(self.cascades[args])]
+        extents = tuple(group[0].shape[self.rows[group[0]][args][j]] for j in outside)
         with body.nest(extents) as rows:
             for n in group:
-                at = dict(zip(self.rows[n][args], rows, strict=True))
+                at = dict(zip((self.rows[n][args][j] for j in outside), rows, strict=True))
                 with body.nest(tuple(e for k, e in enumerate(n.shape) if k not in at)) as further:
                     inner = iter(further)
                     point = tuple(at[k] if k in at else next(inner) for k in range(n.rank))

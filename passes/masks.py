@@ -51,6 +51,8 @@ def bounds(c: CascadeLoops, extent: Expr) -> Walk:
         at = tuple(simplify(e, c.body.current.known) for e in index)
         for part in _positional(node.args[0]):
             condition = yield c.body._read(part, at, None)
+            if any(v.names & condition.names for v in c.mixed_rows):  # rows that each tile is worked off for
+                continue
             for p in (p for test in conjuncts(condition) for p in _at_least_zero(test)):
                 if degree(p, ALONG) != 1:
                     continue

@@ -71,11 +71,13 @@ class NestBody:
         self.where: dict[str, Scope] = {}  # the scope in which a loop variable, a `let` or an accumulator is defined
         self.memo: dict[tuple[Node, Point, Expr | None, Expr | None], Expr] = {}
         self.kept: dict[tuple[Node, Point], Expr] = {}  # values that are in a tile of a cascade now, computed wherever the tile's positions are
+        self.planes: dict[Node, Callable[[Point], Expr | None]] = {}  # the same of scores that are mixed: at any of their planes
         self.notes: list[str] = []  # for `--why`
         self.nothing = Known({})
         self.cascades: dict[tuple[tuple[View, ...], Point], CascadeLoops] = {}
         self.loops_of: Callable[[NestBody, Node, Point], CascadeLoops] | None = None  # None: as `nest_cascade` writes them
         self.asked: dict[tuple[View, ...], set[int]] = {}  # of a cascade: the states that somebody outside of it reads; not there: any of them
+        self.mixed: dict[tuple[View, ...], list[int]] = {}  # see `mixing`
         self.lets: dict[Expr, Expr] = {}  # value -> the name that it has in an outer scope
         self.shapes: dict[str, Shape] = {}
         self.inside: dict[Expr, list[Expr] | None] = {}  # load -> the guards under one of which its index is inside; None = always
@@ -86,11 +88,11 @@ class NestBody:
 
     # ---- scopes
 
-    def enter(self, extent: Expr, kind: str, letters: str, start: Expr = ZERO) -> Expr:
+    def enter(self, extent: Expr, kind: str, letters: str, start: Expr = ZERO, name: str = "") -> Expr:
         """Open a loop from `start` up to `extent` inside the current scope; gives its variable (of an extent of 1 there is no loop, and the position is 0)."""
         if extent is ONE and start is ZERO:
             return ZERO
-        name = self.names.fresh(*letters)
+        name = name or self.names.fresh(*letters)
         known = self.current.known.with_ranges({name: (start, extent - 1, 1)})
         self.current = self.where[name] = Scope(self.current, known, name, extent, kind, start)
         return var(name)
@@ -288,6 +290,8 @@ class NestBody:
     def _node(self, node: Node, point: Point, guard: Expr | None, assumed: Expr | None) -> Walk:
         key = (node, point, guard, assumed)
         found = self.kept.get((node, point)) or self.memo.get(key)
+        if found is None and node in self.planes:
+            found = self.planes[node](point)
         if found is None:
             name = self.home(node)
             found = (yield self._computed(node, point, guard, assumed)) if name is None else self._load(node, name, point, guard)
@@ -356,7 +360,8 @@ class NestBody:
         assert guard is None, "fuse makes what is read under a mask real"
         places, _ = state_axes(node, node.attr.result)
         at = dict(zip(places, point, strict=True))
-        rows = tuple(at[j] for j in range(len(node.attr.extents)))
+        mixing = self.mixing(node)
+        rows = tuple(ZERO if j in mixing else at[j] for j in range(len(node.attr.extents)))
         found = self.cascades.get((node.args, rows))
         if found is None:
             from .nest_cascade import CascadeLoops
@@ -366,6 +371,16 @@ class NestBody:
             yield found.loops()
             self.current = user
         return found.value(node.attr.result, point)
+
+    def mixing(self, cascade: Node) -> list[int]:
+        """The rows of a cascade for which the same scores are mixed: the loops over these stand inside that over tiles."""
+        if self.loops_of is not None:
+            return []
+        if cascade.args not in self.mixed:
+            from .planes import planes
+
+            self.mixed[cascade.args] = sorted({j for p in planes(cascade, lambda n: self.home(n) is not None) for j in p.rows})
+        return self.mixed[cascade.args]
 
     def _gather(self, node: Node, point: Point, guard: Expr | None) -> Walk:
         positions = []

@@ -18,7 +18,7 @@ from __future__ import annotations
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..ir.expr import ZERO, Expr, call, ceildiv, const, floordiv, load, maximum, minimum, var
+from ..ir.expr import ONE, ZERO, Expr, call, ceildiv, const, floordiv, load, maximum, minimum, var
 from ..ir.graph import Node, View, postorder, previous_node, reduced_extents, state_axes, state_count
 from ..ir.kernel import Alloc, Buffer, If, Let, Nest
 from ..ir.primops import COMBINERS, OPS
@@ -31,12 +31,12 @@ from .nest_fold import FoldLoops
 from .nest_guarded import unless_finite
 from .nest_kept import KeptValues, asked_of_nothing, faded
 from .nest_moments import CACHED, around_points, batches, is_zero, move_together
+from .nest_planes import STEP, KeptPlanes, TilesOfPlanes
 from .walk import Walk
 
 if TYPE_CHECKING:
     from .nest_body import NestBody, Point
 
-STEP = 32  # a tile that holds scores is worked off in multiples of this: vectors and register tiles without tails
 COLUMNS = 16  # and a further axis of a state in multiples of this: vectors of the widest machines
 CONVERTED_COLUMNS = 32  # the same where what is summed up is converted from smaller numbers, which instructions on tiles multiply
 TILE = 128  # positions of the axis: long enough that one correction a tile is nothing, short enough that tiles of a few dozen rows stay in the first caches
@@ -74,11 +74,18 @@ def _pointwise(made: list[Node]) -> list[Node]:
     return list(found)
 
 
-class CascadeLoops(KeptValues):
+class CascadeLoops(KeptValues, TilesOfPlanes):
     """One cascade at one point of its rows, written into the current scope of a kernel's body; of a chunk or of the whole axis."""
 
     def __init__(self, body: NestBody, cascade: Node, rows: Point, chunk: Chunk | None = None) -> None:
-        self.body, self.cascade, self.rows, self.chunk = body, cascade, rows, chunk
+        self.body, self.cascade, self.chunk = body, cascade, chunk
+        from .nest_body import OUTPUT_AXES
+
+        self.mixing = body.mixing(cascade)
+        # of scores that are mixed: the rows whose loops stand in each tile, by names that these have there
+        self.mixed_rows = tuple(ZERO if cascade.attr.extents[j] is ONE else var(body.names.fresh(*OUTPUT_AXES)) for j in self.mixing)
+        inside = iter(self.mixed_rows)
+        self.rows = tuple(next(inside) if j in self.mixing else e for j, e in enumerate(rows))
         count = state_count(cascade)
         self.states = [a.node for a in cascade.args[:count]]
         self.corrections, self.additions = cascade.args[count : 2 * count], cascade.args[2 * count :]
@@ -96,6 +103,7 @@ class CascadeLoops(KeptValues):
         self.reached = next((n for n in nodes if n.op == "reached"), None)
         self.wanted: list[tuple[Node, Point]] = []  # what some state wants to be kept, inner ones first
         self.staged: list[_Staged] = []
+        self.planes: list[KeptPlanes] = []
         self.readings: dict[int, list[tuple[Node, Point, bool]]] = {}  # see `reads`
         self.blocked = False  # whether several rows share each tile
         self.padded = False
@@ -112,11 +120,13 @@ class CascadeLoops(KeptValues):
         places, extents = self.further[k]
         rows = len(self.rows)
         at = dict(zip(places, point, strict=True))
-        return load(self.names[k], self.states[k].dtype, *(at[rows + j] for j in range(len(extents))))
+        return load(self.names[k], self.states[k].dtype, *(at[j] for j in self.mixing), *(at[rows + j] for j in range(len(extents))))
 
     def loops(self) -> Walk:
         body, outer = self.body, self.body.current
         order = self.order()
+        inside = zip(self.mixed_rows, self.mixed_extents, strict=True)
+        outer.known = outer.known.with_ranges({v.attr: (ZERO, e - 1, 1) for v, e in inside if v is not ZERO})
         wanted = dict.fromkeys(key for k in (*order, *(f.states[0] for f in self.folds)) for key in self.wants(k))
         ranks = {n: rank for rank, n in enumerate(postorder(*(node for node, _ in wanted)))}
         self.wanted = sorted(wanted, key=lambda key: ranks[key[0]])
@@ -141,7 +151,7 @@ class CascadeLoops(KeptValues):
 
     def tiles(self, order: list[int]) -> Walk:
         """The loop over tiles."""
-        from .nest_body import REDUCED_AXES
+        from .nest_body import OUTPUT_AXES, REDUCED_AXES
 
         body = self.body
         *before, extent = self.extents
@@ -176,8 +186,13 @@ class CascadeLoops(KeptValues):
         if self.reached is not None:
             body.kept[self.reached, ()] = simplify(minimum(extent, (tile + 1) * self.tile), body.current.known)
             body.kept[previous_node(self.reached), ()] = tile * self.tile
+        if self.mixing:
+            yield self.stage_planes((*position, start))
+        for v, e in zip(self.mixed_rows, self.mixed_extents, strict=True):
+            around.append(body.current)
+            body.enter(e, "parallel", OUTPUT_AXES, name=v.attr)
         for state, node in self.before.items():
-            body.kept[node, self.point(state)] = load(self.names[self.states.index(state)], state.dtype)
+            body.kept[node, self.point(state)] = load(self.names[self.states.index(state)], state.dtype, *self.mixed_rows)
         for batch in batches(self, order):
             if len(batch) == 1:
                 yield self.move(batch[0], self.states[batch[0]], (*position, start))
@@ -188,8 +203,8 @@ class CascadeLoops(KeptValues):
             yield f.move((*position, start))
         for k in order:
             if self.states[k] in self.read:
-                body.store(self.names[k], (), body.kept[self.states[k], self.point(self.states[k])])
-        body.kept = outside
+                body.store(self.names[k], self.mixed_rows, body.kept[self.states[k], self.point(self.states[k])])
+        body.kept, body.planes = outside, {}
         for scope in reversed(around):
             body.leave(scope)
 
@@ -215,8 +230,8 @@ class CascadeLoops(KeptValues):
 
         body, extents = self.body, self.further[k][1]
         body.where[self.names[k]] = body.current
-        shape = self.rounded(extents, self.columns(state))
-        body.current.body.append(Alloc(Buffer(self.names[k], state.dtype, shape, "private" if extents else "register")))
+        shape = (*self.mixed_extents, *self.rounded(extents, self.columns(state)))
+        body.current.body.append(Alloc(Buffer(self.names[k], state.dtype, shape, "private" if shape else "register")))
         with body.nest(shape) as at:
             body.store(self.names[k], at, identity_of(state.attr.combiner, state.dtype))
 
@@ -258,12 +273,12 @@ class CascadeLoops(KeptValues):
             body.leave(wanted)
             if wanted is not inside:  # what holds already holds
                 body.forget(inside, frozenset())
-                inside.body.append(If(call("bit_not", load(self.names[k], state.dtype, *at)), tuple(wanted.body)))
+                inside.body.append(If(call("bit_not", load(self.names[k], state.dtype, *self.mixed_rows, *at)), tuple(wanted.body)))
             if bare is not None:
                 yield unless_finite(self, part, k, further, start)
             new = self.combined(k, at, part)
             if state not in self.read:
-                body.store(self.names[k], at, new)
+                body.store(self.names[k], (*self.mixed_rows, *at), new)
         assert body.current is tile
         if state in self.read:
             body.kept[state, self.point(state)] = self.named("now", new)
@@ -275,8 +290,10 @@ class CascadeLoops(KeptValues):
     def keep(self, k: int, start: Point) -> Walk:
         """What state k wants to be kept and is not yet."""
         reached = {(node, index) for node, index, _ in self.reads(k)}
+        # rows of planes lie as far apart as sizes say: where that is no number, a tile of one plane is brought together
+        mixed = {p.node for p in self.planes if all(e.is_const for e in self.mixed_extents)}
         for node, index in self.wanted:
-            if (node, index) in reached and not any(s.node is node and s.index == index for s in self.staged):
+            if (node, index) in reached and node not in mixed and not any(s.node is node and s.index == index for s in self.staged):
                 yield self.stage(node, index, start)
 
     def correct(self, k: int) -> Walk:
@@ -293,7 +310,7 @@ class CascadeLoops(KeptValues):
         state, by, moved = self.states[k], self.corrections[k], self.additions[k]
         factor = self.body.kept[by.node, self.rows] if by.node.op != "const" else None
         addition = None if is_zero(moved) else self.body.kept[moved.node, self.rows]
-        result = self.corrected(k, load(self.names[k], state.dtype, *at), factor, addition)
+        result = self.corrected(k, load(self.names[k], state.dtype, *self.mixed_rows, *at), factor, addition)
         return call(COMBINERS[state.attr.combiner].op, result, load(part, state.dtype))
 
     def corrected(self, k: int, value: Expr, by: Expr | None, addition: Expr | None) -> Expr:
@@ -346,7 +363,8 @@ class CascadeLoops(KeptValues):
         body.where[name] = tile
         inner = body.enter(self.rounded((self.length,), STEP)[0], "parallel", OUTPUT_AXES)
         along = self.seed(start, inner, self.padded)
-        value = yield body._computed(node, self.filled(index, along), None, None)
+        computed = body._node if any(p.node is node for p in self.planes) else body._computed
+        value = yield computed(node, self.filled(index, along), None, None)
         if self.fades(node, index):
             value = faded(asked_of_nothing(node, value) if node.op == "where" else value, self.body.instructions)
         if (
@@ -387,6 +405,8 @@ class CascadeLoops(KeptValues):
         along = simplify(along, known)
         for s in self.staged:
             self.body.kept[s.node, self.filled(s.index, along)] = load(s.buffer, s.node.dtype, inner)
+        for p in self.planes:
+            self.body.planes[p.node] = lambda point, p=p: self.in_plane(p, point, along, inner)
         return along
 
     def filled(self, index: Point, along: Expr) -> Point:

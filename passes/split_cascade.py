@@ -21,7 +21,7 @@ Chunks depend on sizes alone and are merged in their order, so the bits are the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..ir.bounds import Known
@@ -62,12 +62,14 @@ class Split:
     count: Expr = ZERO
 
     @staticmethod
-    def of(cascade: Node, known: Known) -> Split:
-        rows, extent = product(cascade.attr.extents), product(reduced_extents(cascade.args[0].node))
+    def of(cascade: Node, known: Known, mixing: Sequence[int] = ()) -> Split:
+        """`mixing`: the rows that each tile is worked off for (`planes.py`)."""
+        extents = tuple(ONE if j in mixing else e for j, e in enumerate(cascade.attr.extents))
+        rows, extent = product(extents), product(reduced_extents(cascade.args[0].node))
         heavy = _heavy(cascade)
         least = HEAVY if heavy else LIGHT
         few = call("bit_and", rows.le(ROWS), const(2 * least).le(extent))
-        sharing, extents = _sharing(cascade), cascade.attr.extents
+        sharing = _sharing(cascade)
         outside = min(sharing, default=len(extents))
         if sharing:  # a block of few rows is not worth packing columns for, however many blocks there are, and however short they are
             few = call("bit_or", few, call("bit_and", product([extents[j] for j in sharing]).le(SHARING), ONE.le(extent)))
@@ -237,13 +239,17 @@ def write_parts(body: NestBody, cascade: Node, split: Split, parts: list[Buffer]
     """The states of each chunk, into `parts`."""
     memo = dict(body.memo)
     extents = cascade.attr.extents
-    with body.nest((*extents[: split.outside], split.count, *extents[split.outside :])) as point:
+    mixing = body.mixing(cascade)  # their loops stand inside
+    around = tuple(ONE if j in mixing else e for j, e in enumerate(extents))
+    with body.nest((*around[: split.outside], split.count, *around[split.outside :])) as point:
         rows, chunk = (*point[: split.outside], *point[split.outside + 1 :]), point[split.outside]
         loops = CascadeLoops(body, cascade, rows, Chunk(chunk * split.size, split.size, split.step))
         run(loops.loops())
         for k, b in enumerate(parts):
-            with body.nest(loops.further[k][1]) as at:
-                body.store(b.name, (*rows, chunk, *at), load(loops.names[k], b.dtype, *at))
+            with body.nest((*loops.mixed_extents, *loops.further[k][1])) as at:
+                inside, further = iter(at), at[len(mixing) :]
+                own = tuple(next(inside) if j in mixing else e for j, e in enumerate(rows))
+                body.store(b.name, (*own, chunk, *further), load(loops.names[k], b.dtype, *at))
     body.memo = memo  # a row alone is the same point later
 
 

@@ -249,13 +249,6 @@ def test_compiled() -> None:
         assert np.abs(lse - np.log(p.sum(-1))).max() < 3e-6
 
 
-def test_scores_whose_columns_other_rows_share_are_in_memory() -> None:
-    """Heads that are mixed: each column of the stored scores is for all heads, each row of V for all queries of one."""
-    text = f"""(({QKV} W{{f32}}[H H]) -> (O{{f32}}[H N E])) {SCORES}
-      (return (einsum "hij,hje->hie" (softmax (einsum "gh,hij->gij" W s) :axis -1) V))"""
-    assert len(nests(after(before(text))).kernels) == 3
-
-
 def test_statistics_beside_a_contraction_are_a_kernel() -> None:
     """A softmax over experts weighs what each of them gives: in one kernel with the product that would have no tiles."""
     text = """((X{f32}[R D] G{f32}[R E] W{f32}[E D F]) -> (Y{f32}[R E F]))

@@ -10,6 +10,8 @@
         …
       for rows: the results
 
+Loops over *planes*, as those of heads that are mixed (`planes.py`), stay outside of the rows of a block: `for p in tiles: for planes: for rows, columns: a contraction`; panels are packed for each of them.
+
 A row that is computed alone streams everything that it reads from memory or from the second cache; a block of rows reads each panel once.  Nothing here knows what the loops
 compute: it is the layout of FlashAttention-2 (Dao, 2023) that comes out where they are those of attention.
 """
@@ -29,6 +31,7 @@ from ...ir.walks import postorder
 from ..costs import operation
 from . import contractions, roles
 from .chains import LONG
+from .columns_inside import columns_inside
 from .cost import DIRECT_ROWS, Blocking, blocking, lanes, panels_ahead
 from .distribute import parts_of
 from .few_on_tiles import few_on_tiles
@@ -43,6 +46,7 @@ from .vectors import vectors_along, vectors_inside
 # Register tiles of a row block: a panel of columns is read once for each of them.  (Golden Cove, 14 rows each, 8·1024²·64: 2 take 0.95 of the time of 4, whose scores leave the first cache.)
 ROW_TILES = 4
 LEAST_ROW_TILES = 2
+PLANE_ROWS = 12  # of a block at least, where a tile is of several planes
 
 
 def cascade(plan: Plan) -> bool:
@@ -88,12 +92,28 @@ def _shared(plan: Plan) -> tuple[str, list[Contraction], tuple[str, ...]] | None
     if not form.chain or len(steps) != 1 or plan.target.vector_bytes == 0 or any(x.start is not ZERO for x in form.chain):
         return None
     (along,) = steps
-    nests = [n for s in along.body if isinstance(s, Loop) and (n := contraction_of(s, plan)) is not None]
+    nests = [n for s in along.body if isinstance(s, Loop) for n in _contractions(s, plan)]
     moving = _moving(nests, plan)
     rows = _rows(form.axes, moving)
     if nests and not rows:
         rows = tuple(a for a in form.axes if a not in moving)
     return (along.axis, nests, rows) if nests and rows else None
+
+
+def _contractions(loop: Loop, plan: Plan) -> list[Contraction]:
+    """What is a contraction: the loop, or in a loop over *planes*, such as heads that are mixed, those of each plane."""
+    found = contraction_of(loop, plan)
+    if found is not None:
+        return [found]
+    if loop.kind != "parallel" or loop.start is not ZERO:
+        return []
+    inside = [n for s in loop.body if isinstance(s, Loop) and (n := contraction_of(s, plan)) is not None]
+    return [n._replace(batch=(loop.axis,)) for n in inside]
+
+
+def sums_inside(loop: Loop) -> bool:
+    """Whether a loop holds a reduction for each of its positions."""
+    return loop.kind == "parallel" and any(isinstance(s, Loop) and s.kind == "reduce" for s in loop.body)
 
 
 def rows_of(plan: Plan) -> Expr | None:
@@ -216,13 +236,13 @@ class Cascade:
             self.tile(part, DIRECT_ROWS if on_tiles and not isinstance(part.instruction, Tile) else rows)
         outer = (batch, self.along) if batch else (self.along,)
         for t, nest in zip(self.tiles, self.nests, strict=True):
-            t.stage_columns(nest.column_operands, outer)
+            t.stage_columns(nest.column_operands, (*nest.batch, *outer))
         for t, instruction in zip(self.tiles, instructions, strict=True):
             if isinstance(instruction, Tile):
                 t.cut(SIDE)
         work = self.plan.collapsed((batch, f"{row}.0")) if batch else f"{row}.0"
         for t, nest, instruction in zip(self.tiles, self.nests, instructions, strict=True):
-            t.stage_rows(tuple(b for b in nest.row_operands if b in plan.facts.buffers), f"{t.row}.0", work)
+            t.stage_rows(tuple(b for b in nest.row_operands if b in plan.facts.buffers), f"{t.row}.0", work, outer=nest.batch)
             if isinstance(instruction, Tile) and not t.lies():  # words of what is kept for a tile
                 t.stage_rows(tuple(b for b in nest.row_operands if b not in plan.facts.buffers), f"{t.row}.0", self.along)
         for t, instruction in zip(self.tiles, instructions, strict=True):
@@ -264,7 +284,8 @@ class Cascade:
         """Register tiles of a row block: what is kept of a tile for its rows stays in the first cache, beside a panel of columns."""
         allocs = [s.buffer for s in statements(find(self.plan.kernel, self.along).body) if isinstance(s, Alloc)]
         kept = sum(b.dtype.bytes * math.prod(int(e.attr) for e in b.shape) for b in allocs if b.shape and all(e.is_const for e in b.shape))
-        return max(LEAST_ROW_TILES, min(ROW_TILES, self.plan.target.l1 * 2 // 3 // max(1, rows * kept)))
+        least = LEAST_ROW_TILES if not self.planes() else -(-PLANE_ROWS // rows)  # what is kept of those is in the second cache
+        return max(least, min(ROW_TILES, self.plan.target.l1 * 2 // 3 // max(1, rows * kept)))
 
     def order_rows(self) -> None:
         """Rows that decide which tiles are worked off go outside of the others: in a block they are neighbours, and so are the ends of their tiles."""
@@ -287,16 +308,34 @@ class Cascade:
         """The loop over the rows of a block goes inside the loop over tiles, and around each contraction of it and what stands between them; what is `kept` for the results of a row is for all rows."""
         plan = self.plan
         self.distribute(row, (self.along,))
-        inner = next(x.axis for x in all_loops(plan.kernel) if len(x.body) == 1 and isinstance(x.body[0], Loop) and x.body[0].axis == self.along)
+        inner = self.outside(self.along)
         plan.do("reorder", self.along, inner)
-        self.distribute(inner, tuple(n.column for n in self.nests))
+        planes = self.planes()
+        self.distribute(inner, (*planes, *(n.column for n in self.nests if not n.batch)))
+        for plane in planes:
+            inner = self.outside(plane)
+            plan.do("reorder", plane, inner)
+            mixes = tuple(s.axis for s in plan.loop(inner).body if isinstance(s, Loop) and sums_inside(s))
+            self.distribute(inner, mixes)
         for x in all_loops(plan.kernel):
             for s in x.body:
                 if isinstance(s, Alloc) and s.buffer.name in kept and not s.buffer.shape:
                     plan.do("expand", s.buffer.name, x.axis)
         for x in all_loops(plan.kernel):
-            if x.kind == "parallel" and (dear := _dear(x)) and not plan.tried("fission", x.axis, stores=",".join(dear)):
+            dear = _dear(x) if x.kind == "parallel" else []
+            for s in x.body if dear and planes else ():
+                if isinstance(s, Alloc) and s.buffer.shape:  # what a row keeps of a tile is used before and after
+                    plan.do("expand", s.buffer.name, x.axis)
+            if dear and not plan.tried("fission", x.axis, stores=",".join(dear)):
                 plan.note(f"{', '.join(dear)}: one value a row, computed for all rows of a block by vectors")
+
+    def planes(self) -> tuple[str, ...]:
+        """The loops inside that over tiles around contractions of all rows, one for each of their positions."""
+        return tuple(dict.fromkeys(p for n in self.nests for p in n.batch))
+
+    def outside(self, axis: str) -> str:
+        """The loop that holds this one alone."""
+        return next(x.axis for x in all_loops(self.plan.kernel) if len(x.body) == 1 and isinstance(x.body[0], Loop) and x.body[0].axis == axis)
 
     def distribute(self, axis: str, around: tuple[str, ...]) -> None:
         """Fission around some loops; what several parts use is kept for every row."""
@@ -307,7 +346,10 @@ class Cascade:
         for s in body:
             if isinstance(s, Alloc) and sum(s.buffer.name in touched(part) for part in parts) > 1:
                 plan.do("expand", s.buffer.name, axis)
-        plan.do("fission", axis, around=",".join(around))
+        if len(parts) > 1:
+            plan.do("fission", axis, around=",".join(around))
+        elif isinstance(body[0], Let) and isinstance(body[-1], Loop):
+            plan.do("sink", body[-1].axis)
 
     def tile(self, part: Part, rows: int) -> None:
         """Register tiles for one contraction: [row, column] → [row.0, column.0, row.1, column.1]."""
@@ -363,6 +405,8 @@ class Cascade:
                     plan.kernel = one
                     plan.note(f"`{b.axis}` adds up what `{a.axis}` keeps, in one loop")
         rough(plan)
+        for x in roles.innermost(plan.kernel.body) if self.planes() else ():
+            columns_inside(plan, x)
         self.folded()
         for x in roles.innermost(plan.kernel.body):
             if x.kind not in ("parallel", "reduce") or not plan.has(x.axis):

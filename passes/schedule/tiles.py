@@ -142,14 +142,14 @@ class RegisterTile:
         except StepError:
             plan.kernel = saved
 
-    def stage_rows(self, buffers: Sequence[str], tiles: str, at: str, order: str = "", along: bool = False) -> None:
-        """Panels of rows, [tiles, depth, row], one copy for each iteration of `at`.  `along`: copied as they lie, with borders asked for once a tile, for what is read once."""
+    def stage_rows(self, buffers: Sequence[str], tiles: str, at: str, order: str = "", along: bool = False, outer: tuple[str, ...] = ()) -> None:
+        """Panels of rows, [outer, tiles, depth, row], one copy for each iteration of `at`.  `along`: copied as they lie, with borders asked for once a tile, for what is read once."""
         for buffer in buffers:
             r, _ = self.compute()
             if self.reads(buffer, r):
                 before = self.plan.kernel
                 if self.piece:
-                    self.plan.do("stage", buffer, tiles, self.depth, r, self.piece, at=at)
+                    self.plan.do("stage", buffer, *outer, tiles, self.depth, r, self.piece, at=at)
                     packed = self.plan.newest(before)
                     if not turned(self.plan, packed, before, consecutive):
                         *_, deep, inner = self.plan.copying(packed, before)
@@ -160,7 +160,7 @@ class RegisterTile:
                             self.asked_ahead(buffer, deep)
                             self.once.append(packed)
                     continue
-                self.plan.do("stage", buffer, tiles, self.depth, r, at=at, order=order and f"{tiles},{r},{self.depth}")
+                self.plan.do("stage", buffer, *outer, tiles, self.depth, r, at=at, order=order and f"{tiles},{r},{self.depth}")
                 packed = self.plan.newest(before)
                 if order or not turned(self.plan, packed, before):
                     if self.words:
