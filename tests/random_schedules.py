@@ -48,8 +48,8 @@ def random_line(kernel: Kernel, rng: random.Random) -> str:
             return f"accumulate {axis()}" + rng.choice(["", f" into={buffer}"])
         case "stream_store":
             return f"stream_store {buffer}" + rng.choice(["", " least=40"])
-        case "prefetch":
-            return f"prefetch {buffer} {axis()} {axis()}"
+        case "prefetch" | "prefetch_block":
+            return f"{name} {buffer} {axis()} {axis()}"
         case "reorder" | "interior" | "tabulate":
             return f"{name} {some}"
         case "fission":

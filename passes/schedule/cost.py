@@ -238,10 +238,9 @@ def stream_bytes(target: Target) -> int:
 
 
 class Streams(NamedTuple):
-    """Rows of a reduction that are read side by side, and how many bytes ahead each is asked for, in the second cache, where a buffer has `least` bytes (0: as machines with a wide first cache do)."""
+    """Rows of a reduction that are read side by side, and from how many bytes of a buffer on they are asked for in the second cache, one after the other (0: as machines with a wide first cache do)."""
 
     rows: int
-    bytes: int
     least: int
 
 
@@ -253,10 +252,10 @@ def places(target: Target) -> int:
 
 def streams(target: Target) -> Streams:
     """A first cache of less than `WIDE_FIRST` has no room for what several rows ask for: what comes from memory is asked for in the second one, what the caches hold not at all, and more rows go by each sum.  (Zen 4, 32 KiB,
-    two threads, f32: a matrix times a vector of 4096² 0.75 to 0.89, 4100² 0.75, 30000 × 500 0.82, 1000² and 1500² 0.89, 2048² 0.97 of the time of `TURNS_AHEAD` turns in the first cache; a vector times a matrix of 4096² 0.75 to 1.02
-    with eight rows, 0.96 to 1.0 with four, of 2048² 0.98, of 1000² 1.03; asked for although it is in the last cache, 2048² takes 1.1.)
+    two threads, f32: a matrix times a vector of 1000² and 1500² 0.89, 2048² 0.97 of the time of `TURNS_AHEAD` turns in the first cache; a vector times a matrix of 2048² 0.98, of 1000² 1.03 with eight rows in place of four; asked for
+    although it is in the last cache, 2048² takes 1.1.  In the order of addresses, beside 2 KiB ahead of each row: a vector times a matrix of 30000 × 500 0.66, 4096² 0.87 to 1.0, 2048 × 8192 0.9 to 1.0, 500 × 32000 0.87.)
     """
-    return Streams(ROWS, 0, 0) if target.l1 >= WIDE_FIRST else Streams(2 * ROWS, AHEAD // 4, FAR_LEAST)
+    return Streams(ROWS, 0) if target.l1 >= WIDE_FIRST else Streams(2 * ROWS, FAR_LEAST)
 
 
 def far_least(target: Target) -> int:

@@ -121,7 +121,7 @@ def _side_by_side(plan: Plan, form: roles.Shape) -> bool:
 def _from_memory(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
     """Rows that share an operand and come from memory: more of them side by side, with fewer vectors each."""
     buffer, ahead = shares(plan), cost.streams(plan.target)
-    if not buffer or not ahead.bytes:
+    if not buffer or not ahead.least:
         return []
     condition = simplify(large(plan.facts, buffer, ahead.least), plan.facts.known)
     if condition is FALSE or not condition.names <= plan.facts.sizes.keys():

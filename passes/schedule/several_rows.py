@@ -67,7 +67,7 @@ def several_rows(plan: Plan, most: int, near: int = 0) -> bool:
         for buffer in dict.fromkeys(n.attr for n in moved if row in n.names):
             if near:
                 plan.do("prefetch", buffer, axis, axis, near=near, cache=cost.NEXT_ROW_CACHE)
-            elif not cost.streams(plan.target).bytes:
+            elif not cost.streams(plan.target).least:
                 plan.tried("prefetch", buffer, held[axis], axis, trips=cost.TURNS_AHEAD)
     except StepError as e:
         plan.kernel = saved

@@ -431,10 +431,9 @@ def _rows(plan: Plan, axis: str, width: int) -> None:
     plan.do("reorder", f"{row}.1", f"{axis}.1")
     plan.do("unroll", f"{row}.1")
     plan.do("vectorize", f"{axis}.1")
-    for n in reads(plan.loop(f"{axis}.0").body) if streams.bytes else ():
+    for n in reads(plan.loop(f"{axis}.0").body) if streams.least else ():
         if n.attr in plan.facts.buffers and {f"{row}.1", f"{axis}.1"} <= n.names:
-            trips = streams.bytes // (width * plan.facts.buffers[n.attr].dtype.bytes)
-            plan.tried("prefetch", n.attr, f"{axis}.0", f"{axis}.0", trips=max(1, trips), least=streams.least, cache=cost.NEXT_ROW_CACHE)
+            plan.tried("prefetch_block", n.attr, f"{axis}.0", f"{row}.0", least=streams.least, cache=cost.NEXT_ROW_CACHE)
     rest = find(plan.kernel, f"{row}.t").body if plan.has(f"{row}.t") else ()
     for s in rest:
         if isinstance(s, Loop):
