@@ -101,6 +101,13 @@ def test_a_matrix_from_memory_has_more_rows_side_by_side() -> None:
     assert any(line.startswith("prefetch_block A") for line in _script(VECMAT.replace("{T}", "{f32}"), "x86-64-v4"))
 
 
+def test_rows_that_data_chooses_are_not_asked_for_as_if_they_lay_one_behind_the_other() -> None:
+    paged = """(composite paged ((Q{f32}[H D] K{f32}[E S H D] V{f32}[E S H D] I{i32}[P]) -> (O{f32}[H D]))
+      (setf p (softmax (reshape (einsum "hd,pshd->hps" Q (gather K I :axis 0)) H (* P S))))
+      (return (einsum "hps,pshd->hd" (reshape p H P S) (gather V I :axis 0))))"""
+    assert not any(line.startswith("prefetch_block V") for line in _script(paged, "x86-64-v4"))
+
+
 @needs_cc
 @pytest.mark.parametrize("target", ["native", "x86-64-v3"])
 def test_products_of_a_matrix_from_memory(target: str) -> None:

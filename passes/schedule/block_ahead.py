@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir.expr import FALSE, ONE, ZERO, ceildiv, const, floordiv, var
-from ...ir.kernel import Kernel, Loop, Prefetch, expressions, statements
+from ...ir.kernel import Kernel, Let, Loop, Prefetch, expressions, statements
 from ...ir.target import LINE
 from ...ir.walks import substitute
 from .affine import constant_extent, minus, stride
@@ -43,6 +43,8 @@ def prefetch_block(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: st
     each = max(1, line // max(1, lanes))  # vectors of a line
     if read is None or stride(address, vector.axis) != 1 or stride(address, axis) != lanes or (lanes % line and line % lanes) or count % each:
         raise StepError(f"prefetch_block: `{axis}` reads no rows of `{buffer}`, one for each of `{rows.axis}`")
+    if not read.names.isdisjoint(s.name for s in statements(find(kernel, row).body) if isinstance(s, Let)):
+        raise StepError(f"prefetch_block: where `{buffer}` is read is only known inside `{row}`")
     ahead = minus(substitute(address, {var(row): var(row) + find(kernel, row).step}), address)
     if ahead is ZERO or ahead.buffers or any(x.axis in ahead.names for x in path):
         raise StepError(f"prefetch_block: the next iteration of `{row}` is not always as far")
