@@ -48,7 +48,7 @@ REREAD = 4  # operations in a tile of a cascade that cost no more than reading t
 def fuse(ir: Graph, target: Target, options: Options) -> Graph:
     if options.level == 0:
         ir = _without_cascades(ir)
-    real = _every_operator(ir) if options.level == 0 else _planned(ir, target.gpu)
+    real = _every_operator(ir) if options.level == 0 else _planned(ir, target)
     outputs = {n for _, n in ir.outputs}
     done: dict[Node, Node] = {}
     stored: dict[Node, Node] = {}  # what the users of a node read
@@ -78,12 +78,12 @@ def _every_operator(graph: Graph) -> set[Node]:
     return {n for n in found if n.op not in LEAVES | STRUCTURAL and not inside_a_reduction(n) and not stored_already(n)}
 
 
-def _planned(graph: Graph, gpu: bool) -> set[Node]:
+def _planned(graph: Graph, target: Target) -> set[Node]:
     """What is made real.  Statistics of a row, or another contraction, that would stand beside a contraction in one kernel are made real after all: a contraction wants to be
     alone with its tiles."""
     apart: frozenset[Node] = frozenset()
     while True:
-        planner = _Planner(graph, apart, gpu)
+        planner = _Planner(graph, apart, target)
         real = planner.real()
         beside = frozenset(n for n in (*planner.beside_contractions(), *planner.stored_planes(real)) if n not in real)
         if not beside:
@@ -116,8 +116,11 @@ def _in_order(use: _Use) -> bool:
 
 
 class _Planner:
-    def __init__(self, graph: Graph, apart: frozenset[Node], gpu: bool) -> None:
-        self.graph, self.apart, self.gpu = graph, apart, gpu
+    def __init__(self, graph: Graph, apart: frozenset[Node], target: Target) -> None:
+        self.graph, self.apart, self.gpu = graph, apart, target.gpu
+        self.in_words = {
+            d for row in INSTRUCTIONS.values() if row.name in target.instructions for d in (row.left, row.right)
+        }  # what this machine multiplies
         self.reductions: dict[tuple[Node, int], dict[Node, int]] = {}  # computed in the kernels of a root, and inside how many loops
         self.in_tiles: dict[tuple[Node, int], set[Node]] = {}  # those in a tile of a cascade
         self.values = nominal(graph.size_info())
@@ -289,7 +292,7 @@ class _Planner:
     def pointwise_wants_memory(self, n: Node) -> bool:
         if all(u.kept for u in self.uses[n]) and self.operations[n] <= (SPREAD if self.is_spread(n) or self.of_scores(n) else REREAD):
             return False
-        if all(u.packed and not u.covered for u in self.uses[n]) and self.is_widened(n):
+        if all(u.packed and not u.covered for u in self.uses[n]) and (self.is_widened(n) or self.is_computed_narrow(n)):
             return False
         own = points(n.shape, self.values)
         roots = dict.fromkeys(u.root for u in self.uses[n])
@@ -317,6 +320,17 @@ class _Planner:
         made_of = {m: points(m.shape, self.values) for m in self.sources[n]}
         narrow = any(count >= own and m.dtype.bytes < n.dtype.bytes for m, count in made_of.items())
         return narrow and sum(count * m.dtype.bytes for m, count in made_of.items()) < own * n.dtype.bytes
+
+    def is_computed_narrow(self, n: Node) -> bool:
+        """Whether it only widens what is computed in fewer bytes, of which machines multiply words (activations that are quantised): these are made real then, and widened where panels are packed."""
+        source = n.args[0]
+        return (
+            n.op == "cast"
+            and source.node.op in OPS
+            and source.domain is None
+            and source.node.dtype in self.in_words
+            and source.node.dtype.bytes < n.dtype.bytes
+        )
 
     def reduction_wants_memory(self, n: Node) -> bool:
         placed = {(u.root, u.index): self.placed(u) for u in self.uses[n]}

@@ -13,10 +13,11 @@ from luminal.ir.expr import const, make, var
 from luminal.ir.instructions import INSTRUCTIONS
 from luminal.ir.interpret.kernel import run
 from luminal.ir.kernel import Module
+from luminal.ir.target import Options
 from luminal.ir.text import read, show
-from luminal.passes.schedule import Facts, StepError, replay, unique
+from luminal.passes.schedule import Facts, StepError, replay, schedule, unique
 from luminal.runtimes.clang.driver import Driver
-from scheduling import BYTES, FLOATS
+from scheduling import BYTES, CPU, FLOATS
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 
@@ -172,7 +173,7 @@ def test_compiled(form: str, target: str, monkeypatch: pytest.MonkeyPatch) -> No
     kernel = luminal.compile(text, dtype={"L": left, "R": right}, target=target)
     assert "dot" in kernel.source
     rng = np.random.default_rng(3)
-    for m, n, k in ((1, 1, 1), (15, 33, 67), (70, 200, 2101)):
+    for m, n, k in ((1, 1, 1), (15, 33, 67), (70, 200, 2101), (7, 2, 64), (11, 37, 192)):
         extent = {"g": 2, "m": m, "n": n, "k": k}
         operands = []
         for names, dtype in zip(axes.partition("->")[0].split(","), (left, right), strict=True):
@@ -186,6 +187,48 @@ def test_compiled(form: str, target: str, monkeypatch: pytest.MonkeyPatch) -> No
         found = np.asarray(kernel(*operands)).astype(np.float64)
         bound = 0 if left != "bf16" else (k + 2) * 2.0**-24 * size + 2.0**-8 * abs(exact)
         assert (abs(found - exact) <= bound).all(), (form, m, n, k)
+
+
+QUANTISED = """(composite f ((X{f32}[M K] W{i8}[N K] S{f32}[N]) -> (Y{f32}[M N]))
+  (setf s (/ (max (abs X) :axis 1 :keepdims t) 127.0))
+  (setf p (einsum "mk,nk->mn" (cast i32 (cast i8 (round (/ X s)))) (cast i32 W)))
+  (return (* (cast f32 p) s S)))"""
+
+
+@needs_cc
+@pytest.mark.parametrize("target", ["native", "x86-64-v3"])
+def test_bytes_that_are_computed_are_stored_as_bytes(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Activations that are quantised on the way, by as many rows as take them as they lie and by more."""
+    resolved = Driver.target
+    monkeypatch.setattr(Driver, "target", lambda *given: replace(resolved(*given), instructions=frozenset(INSTRUCTIONS) - {"dot4_i8"}))
+    kernel = luminal.compile(QUANTISED, target=target)
+    assert "dot4" in kernel.source and "int8_t *restrict temp" in kernel.source
+    rng = np.random.default_rng(6)
+    for m, n, k in ((1, 1, 64), (6, 7, 128), (3, 5, 70), (150, 40, 192)):
+        x, w, s = rng.standard_normal((m, k)).astype(np.float32), rng.integers(-128, 128, (n, k)).astype(np.int8), rng.random(n).astype(np.float32)
+        scale = np.abs(x).max(1, keepdims=True) / np.float32(127)
+        exact = np.rint(x / scale).astype(np.int64) @ w.T.astype(np.int64) * scale.astype(np.float64) * s
+        np.testing.assert_allclose(np.asarray(kernel(x, w, s)), exact, rtol=1e-6)
+
+
+def test_few_rows_of_bytes_are_multiplied_as_they_lie() -> None:
+    """Columns along the reduction are copied for many rows alone."""
+    text = BYTES.replace("B: i8[K, N]", "B: i8[N, K]").replace("B[p, j]", "B[j, p]")
+    before = module(text)
+    target = replace(CPU, vector_bytes=64, vector_registers=32, l1=32 << 10, l2=1 << 20, instructions=frozenset({"dot4_u8_i8"}))
+    (kernel,) = schedule(before, target, Options()).kernels
+    parts = "\n".join(kernel.schedule).split("variant ")[1:]
+    assert parts[0].startswith("M <= 128 & K % 64 == 0\n") and "dot p dot4_u8_i8" in parts[0] and "stage" not in parts[0]
+    rng = np.random.default_rng(1)
+    for m, n, k in ((1, 1, 64), (2, 3, 128), (7, 9, 64), (0, 2, 64), (2, 0, 64), (5, 4, 0)):
+        start = {
+            "A": rng.integers(-128, 128, (m, k)).astype(np.int8),
+            "B": rng.integers(-128, 128, (n, k)).astype(np.int8),
+            "C": np.zeros((m, n), np.int32),
+        }
+        after = {name: a.copy() for name, a in start.items()}
+        assert run(before.with_kernels((kernel,)), after, {"M": m, "N": n, "K": k}, check=True, seed=2) == 0
+        assert (after["C"] == 2 * start["A"].astype(np.int32) @ start["B"].astype(np.int32).T).all()
 
 
 @needs_cc

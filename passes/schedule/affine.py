@@ -127,6 +127,11 @@ def divides(e: Expr, axes: Iterable[str]) -> bool:
     return bool(e.kinds & DIVIDES) and any(n.op in ("floordiv", "mod") and not n.names.isdisjoint(axes) for n in postorder(e))
 
 
+def taken_apart(address: Expr, axis: str) -> bool:
+    """Whether an axis stands inside a term of an address, not as a factor of one."""
+    return any(a.args and axis in a.names for a in pl.atoms(pl.poly(address)))
+
+
 def at_least(e: Expr, least: int, known: Known) -> bool:
     return prove_le(ZERO + least, e, known)
 

@@ -154,7 +154,9 @@ def _perfect(plan: Plan) -> None:
 
 def _few_rows(plan: Plan) -> bool:
     from .few_rows import few_rows
+    from .longer_rows import lengthened
 
+    lengthened(plan)
     return few_rows(plan)
 
 
@@ -170,9 +172,11 @@ def _apart(plan: Plan) -> bool:
 
 
 def _vectors(plan: Plan) -> bool:
+    from .longer_rows import lengthened
     from .rows_together import by_length
     from .whole_lines import by_lines
 
+    lengthened(plan)
     parts = by_lines(plan)
     if not parts or parts[-1][0] is not None:
         parts += by_length(plan)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ...ir import polynomial as pl
 from ...ir.bounds import Known
 from ...ir.expr import Expr, var
 from ...ir.kernel import Loop, expressions
@@ -10,14 +9,9 @@ from ...ir.primops import OPS
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, rewrite, substitute
 from . import roles
-from .affine import minus, stride
+from .affine import minus, stride, taken_apart
 
 APART = 16  # elements: each lane that is gathered brings a line that the next ones want too, or one that is nobody else's
-
-
-def taken_apart(address: Expr, axis: str) -> bool:
-    """Whether an axis stands inside a term of an address, not as a factor of one."""
-    return any(a.args and axis in a.names for a in pl.atoms(pl.poly(address)))
 
 
 def in_pieces(address: Expr, axis: str, width: int) -> bool:

@@ -21,9 +21,9 @@ from ...ir.kernel import Kernel
 from ...ir.record import changing, replace
 from ...ir.simplify import simplify
 from . import cost, dots, roles, sliding
-from .cost import FEW, FEW_OF_TILES, FEW_WORDS, PIECE_DEPTH, SCREENED, STRIP_WORK, Blocking, blocking, tile_blocking
+from .cost import DOTTED_BLOCKED, DOTTED_WORDS, FEW, FEW_OF_TILES, FEW_WORDS, PIECE_DEPTH, SCREENED, STRIP_WORK, Blocking, blocking, tile_blocking
 from .direct import direct, fewer_rows, in_place, more_rows, one_vector, shallow, streamed, tried_where
-from .dotted import dotted, turned
+from .dotted import dotted, dotted_words, in_vectors, signs, turned
 from .own_panels import own_panels
 from .plan import Plan
 from .roles import Contraction
@@ -79,8 +79,10 @@ def contract(plan: Plan) -> bool:
             if dot is None:
                 parts.add(lambda part: shallow(part, found, block))
             parts.add(lambda part: streamed(part, found, block, few))
-        if dot is None and not in_place(plan, found):
-            for blocks in (False, True):
+        if dot is not None and dot.result.is_integer:
+            parts.add(lambda part: dotted_words(part, found, dot, DOTTED_WORDS if tiles is None else DOTTED_BLOCKED))
+        if (dot is None or dot.result.is_integer) and not in_place(plan, found):
+            for blocks in (False, True) if dot is None else (False,):
                 parts.add(lambda part, blocks=blocks: dotted(part, found, blocks))
         if dot is None:
             parts.add(lambda part: own_panels(part, found, block))
@@ -218,7 +220,7 @@ class _Contract:
     def run(self) -> None:
         self.one_axis_each()
         if self.dot is not None:
-            self.signs(self.dot)
+            in_vectors(self.plan, signs(self.plan, self.dot, self.row, self.depth))
         self.block_reduction()
         self.tile()
         self.tiles.stage_columns(self.roles.column_operands, (self.batch,) if self.batch else (), self.at)
@@ -250,20 +252,6 @@ class _Contract:
             self.at = plan.collapsed(outer)
         else:
             self.depth = plan.collapsed(r.reduced)
-
-    def signs(self, dot: Dot) -> None:
-        """Where both operands have a sign and the instruction wants one without, the column operand is moved; what that adds depends on the row."""
-        plan = self.plan
-        _, _, a, b = dots.factors(plan.kernel, self.depth)
-        if a.dtype is not b.dtype or dot.left is dot.right:
-            return
-        earlier = plan.kernel
-        row_side = [f for f in (a, b) if self.row in f.element.names]
-        moved = b if row_side and row_side[0] is a else a
-        plan.do("offset", self.depth, min(moved.element.buffers))
-        from .vectors import vectors_inside
-
-        vectors_inside(plan, [plan.loop(x) for x in plan.added(earlier)[-1:]])
 
     def block_reduction(self) -> None:
         """Split the reduction where it may be longer than a block; the output holds the partial results if it can, else `tile` finds them a place."""

@@ -18,11 +18,15 @@ Few columns (a matrix times one vector, or a few, whose number is known at run t
 
 from __future__ import annotations
 
-from ...ir.expr import TRUE, Expr, both, call, const
+from ...ir.expr import TRUE, ZERO, Expr, both, call, const, mod
+from ...ir.instructions import Dot
 from ...ir.kernel import Block, Loop
+from ...ir.record import replace
+from ...ir.simplify import simplify
 from . import cost, roles
 from .affine import in_steps, stride
 from .direct import tried_where
+from .dots import factors
 from .plan import Plan
 from .roles import Contraction
 from .side_by_side import summed
@@ -46,6 +50,54 @@ def dotted(plan: Plan, found: Contraction, blocks: bool = False) -> Expr | None:
     return tried_where(plan, condition, reason, lambda: _tiles(plan, found, row, deep, width, blocks))
 
 
+def dotted_words(plan: Plan, found: Contraction, dot: Dot, most: int) -> Expr | None:
+    """The same of at most so many rows with an instruction that multiplies neighbours along the reduction, where that is whole vectors of words: a product of these is one vector of sums.
+
+    for p.0 reduce: lanes[i.1, j.1, 0 .. 16] = ins.dot4_u8_i8(lanes[…], words of X[4·i.0 + i.1, 64·p.0 …], words of W[4·j.0 + j.1, 64·p.0 …])
+    """
+    if len(found.rows) != 1 or len(found.reduced) != 1 or not cost.first_lanes(plan.target):
+        return None
+    (row,), (deep,) = found.rows, found.reduced
+    lanes = plan.target.lanes(dot.result)
+    addresses = roles.accesses(find(plan.kernel, deep).body, plan.facts.buffers)
+    if any(stride(a, deep) != 1 for a in addresses if deep in a.names):
+        return None
+    rows, depth = plan.loop(row).stop, plan.loop(deep).stop
+    whole = call("equal", mod(depth, const(lanes * dot.neighbours)), ZERO)
+    condition = both(call("less_equal", rows, const(most)), simplify(whole, plan.facts.known)) or TRUE
+    facts, plan.facts = plan.facts, replace(plan.facts, assumed=None if condition is TRUE else condition)
+
+    def steps() -> None:
+        plan.do("decide")
+        sums = signs(plan, dot, row, deep)
+        plan.do("dot", deep, dot.name)
+        _tiles(plan, found, row, deep, lanes, False, clamped=True)
+        in_vectors(plan, sums)  # now that all copies of what is reduced have names
+
+    reason = f"few rows: columns are read along the reduction as they lie, {dot.neighbours} neighbours at a time multiplied by {dot.name}"
+    done = tried_where(plan, condition, reason, steps)
+    plan.facts = facts
+    return done
+
+
+def signs(plan: Plan, dot: Dot, row: str, deep: str) -> list[str]:
+    """Where both operands have a sign and the instruction wants one without, the column operand is moved; what that adds depends on the row, and is the sums along these axes."""
+    _, _, a, b = factors(plan.kernel, deep)
+    if a.dtype is not b.dtype or dot.left is dot.right:
+        return []
+    earlier = plan.kernel
+    row_side = [f for f in (a, b) if row in f.element.names]
+    moved = b if row_side and row_side[0] is a else a
+    plan.do("offset", deep, min(moved.element.buffers))
+    return plan.added(earlier)[-1:]
+
+
+def in_vectors(plan: Plan, axes: list[str]) -> None:
+    from .vectors import vectors_inside
+
+    vectors_inside(plan, [plan.loop(x) for x in axes])
+
+
 def turned(plan: Plan, found: Contraction) -> Expr | None:
     """Schedule a contraction of few columns, whose rows lie along the reduction: the condition on the sizes; None (and an unchanged plan) where it is none."""
     width = cost.lanes(plan.target, roles.widest(find(plan.kernel, found.reduced[-1]).body))
@@ -67,7 +119,7 @@ def turned(plan: Plan, found: Contraction) -> Expr | None:
         plan.do("stage", buffer, row, deep, space="shared", order=f"{deep},{row}")
         for axis in plan.added(earlier):
             plan.do("serial", axis)
-        _tiles(plan, other, row, deep, width, False, few=True)
+        _tiles(plan, other, row, deep, width, False, few=True, clamped=True)
 
     return tried_where(plan, few or TRUE, "few columns: they are turned over, and rows are read along the reduction as they lie", steps)
 
@@ -77,8 +129,8 @@ def _reading(plan: Plan, body: Block) -> list[tuple[str, Expr]]:
     return [(n.attr, plan.facts.buffers[n.attr].address(n.args)) for n in reads(body) if n.attr in plan.facts.buffers]
 
 
-def _tiles(plan: Plan, found: Contraction, row: str, deep: str, width: int, blocks: bool, few: bool = False) -> None:
-    """`few`: few tiles for few rows, and the last columns again in place of a rest."""
+def _tiles(plan: Plan, found: Contraction, row: str, deep: str, width: int, blocks: bool, few: bool = False, clamped: bool = False) -> None:
+    """`few`: few tiles for few rows; `clamped`: the last columns again in place of a rest."""
     column, many = found.column, cost.rows_together(plan.target)
     order = (*found.batch, column, row)
     if roles.shape(plan.kernel).axes != order:
@@ -89,7 +141,7 @@ def _tiles(plan: Plan, found: Contraction, row: str, deep: str, width: int, bloc
         plan.do("split", deep, cost.DOTTED_DEPTH)
         plan.do("accumulate", f"{deep}.0", into=found.output, outside=row)
         outer, deep = (f"{deep}.0",), f"{deep}.1"
-    plan.do("split", column, many, tail="clamp" if few else "cut")
+    plan.do("split", column, many, tail="clamp" if clamped else "cut")
     plan.do("reorder", *outer, row, f"{column}.1")
     left, sums = row, []
     for rows in (2, 1) if few else (many, 1) if blocks else (many, many // 2, 1):  # what one tile leaves, the next takes

@@ -9,16 +9,16 @@ No machine divides vectors of integers, and of no lanes it is known that they li
 
 from __future__ import annotations
 
-from ...ir.expr import ONE, Expr, both
-from ...ir.kernel import Loop, expressions, statements, written
-from ...ir.simplify import assuming, simplify
+from ...ir.expr import ONE, Expr
+from ...ir.kernel import Loop, expressions, statements
+from ...ir.simplify import simplify
 from ...ir.walks import postorder
 from . import cost, roles
 from .affine import inside
 from .beside import in_pieces
 from .divisions import pieces
 from .plan import Plan
-from .tree import all_loops, around, reads
+from .tree import all_loops, around
 
 
 def parted(plan: Plan) -> None:
@@ -43,9 +43,7 @@ def parted(plan: Plan) -> None:
 
 def _stays_divided(plan: Plan, loop: Loop) -> bool:
     """Whether addresses, or what is computed, still divide the positions when all is simplified.  Of what is accessed, no extent is 0."""
-    touched = {n.attr for n in reads((loop,))} | written((loop,))
-    extents = both(*(ONE.le(e) for b in sorted(touched & plan.facts.buffers.keys()) for e in plan.facts.buffers[b].shape if not e.is_const))
-    known = assuming(inside(around(plan.kernel, loop.axis), plan.facts.known), extents)
+    known = roles.touching(loop.body, plan.facts, inside(around(plan.kernel, loop.axis), plan.facts.known))
     found: list[Expr] = [simplify(a, known) for a in roles.accesses(loop.body, plan.facts.buffers)]
     found += [n for s in statements(loop.body) for e in expressions(s) for n in postorder(e) if n.op == "cast" and n.args[0].is_position]
     width = cost.lanes(plan.target, roles.widest(loop.body))

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
+from ...ir.bounds import Known
 from ...ir.dtypes import INDEX, DType
-from ...ir.expr import ONE, ZERO, Expr, var
-from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Store, expressions, statements
+from ...ir.expr import ONE, ZERO, Expr, both, var
+from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Store, expressions, statements, written
 from ...ir.polynomial import poly
-from ...ir.simplify import simplify
+from ...ir.simplify import assuming, simplify
 from ...ir.walks import substitute
-from .affine import divides, inside, stride
-from .tree import Facts, loads_in, local_buffers
+from .affine import divides, inside, stride, taken_apart
+from .tree import Facts, around, loads_in, local_buffers, reads
 
 
 class Shape(NamedTuple):
@@ -65,8 +66,35 @@ def seen_through(addresses: Iterable[Expr], block: Block) -> list[Expr]:
 
 def positions(form: Shape, facts: Facts) -> list[Expr]:
     """The same of a kernel's body; pieces of one position, (x // N)·N + x % N, are x."""
-    known = inside(form.chain, facts.known)
-    return [simplify(a, known) if divides(a, form.axes) else a for a in accesses(form.body, facts.buffers)]
+    return _put_together(accesses(form.body, facts.buffers), form, facts)
+
+
+def along(kernel: Kernel, loop: Loop, facts: Facts) -> list[Expr]:
+    """What a loop accesses; what `collapse` leaves, and a reshape, (x // N)·N + x % N, is x."""
+    found = accesses(loop.body, facts.buffers)
+    if not any(taken_apart(a, loop.axis) for a in found):
+        return found
+    known = touching(loop.body, facts, inside(around(kernel, loop.axis), facts.known))
+    return [simplify(a, known) if taken_apart(a, loop.axis) else a for a in found]
+
+
+def stored(form: Shape, facts: Facts) -> list[Expr]:
+    """The same of what it stores."""
+    found = [facts.buffers[s.buffer].address(s.index) for s in statements(form.body) if isinstance(s, Store) and s.buffer in facts.buffers]
+    return _put_together(found, form, facts)
+
+
+def _put_together(addresses: list[Expr], form: Shape, facts: Facts) -> list[Expr]:
+    if not any(divides(a, form.axes) for a in addresses):
+        return addresses
+    known = touching(form.body, facts, inside(form.chain, facts.known))
+    return [simplify(a, known) if divides(a, form.axes) else a for a in addresses]
+
+
+def touching(block: Block, facts: Facts, known: Known) -> Known:
+    """What is known where a block touches an element: no extent of what it touches is 0."""
+    touched = {n.attr for n in reads(block)} | written(block)
+    return assuming(known, both(*(ONE.le(e) for b in sorted(touched & facts.buffers.keys()) for e in facts.buffers[b].shape if not e.is_const)))
 
 
 def units(addresses: Iterable[Expr], axis: str) -> int:

@@ -8,7 +8,7 @@ the next tile, into the second cache: rows whose distance is a power of two have
 from __future__ import annotations
 
 from ...ir.expr import Expr
-from ...ir.kernel import Loop, Store, statements
+from ...ir.kernel import Loop
 from ...ir.target import LINE
 from . import cost, roles
 from .affine import stride
@@ -29,8 +29,7 @@ def turning(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> tuple[str, 
 
 def along_stores(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> str:
     """The axis along which what is stored is consecutive, or most of all that a kernel touches."""
-    stores = [plan.facts.buffers[s.buffer].address(s.index) for s in statements(form.body) if isinstance(s, Store) and s.buffer in plan.facts.buffers]
-    return roles.vector_axis(form.axes, stores) or roles.vector_axis(form.axes, addresses) or form.axes[-1]
+    return roles.vector_axis(form.axes, roles.stored(form, plan.facts)) or roles.vector_axis(form.axes, addresses) or form.axes[-1]
 
 
 def squares(plan: Plan, a: str, b: str, width: int) -> bool:

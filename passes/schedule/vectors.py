@@ -9,13 +9,13 @@ transposition    store and loads are consecutive along different axes: square ti
 
 from __future__ import annotations
 
-from ...ir.expr import ONE, ZERO, Expr, both, var
-from ...ir.kernel import Alloc, Block, Buffer, Loop, Store, statements, written
-from ...ir.simplify import assuming, simplify
+from ...ir.expr import ZERO, Expr, var
+from ...ir.kernel import Alloc, Block, Buffer, Loop, Store, statements
+from ...ir.simplify import simplify
 from ...ir.target import PAGE
 from . import cost, roles
-from .affine import divides, inside, same_position, stride
-from .beside import bare, gathered, in_pieces, some_apart, taken_apart
+from .affine import divides, inside, same_position, stride, taken_apart
+from .beside import bare, gathered, in_pieces, some_apart
 from .chains import candidates as candidates_to_hold
 from .columns_inside import columns_inside, expanded, strips
 from .joined_axes import joined, positions_as_data
@@ -227,7 +227,7 @@ def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.MOST_ACCUMULA
     """Vectors along an innermost loop inside a row."""
     axis, width = loop.axis, _width(plan, loop.body, loop.axis)
     extent = plan.extent(axis)
-    addresses = _along(plan, loop)
+    addresses = roles.along(plan.kernel, loop, plan.facts)
     if width < 2 or (extent is not None and extent < width):
         return
     if roles.units(addresses, axis) < roles.moving(addresses, axis) - sum(in_pieces(a, axis, width) for a in addresses):
@@ -249,17 +249,6 @@ def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.MOST_ACCUMULA
             axis = f"{axis}.1"
             width = _width(plan, plan.loop(axis).body, axis)
         _fold(plan, axis, width, side_by_side)
-
-
-def _along(plan: Plan, loop: Loop) -> list[Expr]:
-    """What a loop accesses; what `collapse` leaves, and a reshape, (x // N)·N + x % N, is x: of what is accessed, no extent is 0."""
-    addresses = roles.accesses(loop.body, plan.facts.buffers)
-    if not any(taken_apart(a, loop.axis) for a in addresses):
-        return addresses
-    touched = {n.attr for n in reads((loop,))} | written((loop,))
-    extents = both(*(ONE.le(e) for b in sorted(touched & plan.facts.buffers.keys()) for e in plan.facts.buffers[b].shape if not e.is_const))
-    known = assuming(inside(around(plan.kernel, loop.axis), plan.facts.known), extents)
-    return [simplify(a, known) if taken_apart(a, loop.axis) else a for a in addresses]
 
 
 def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:
@@ -351,13 +340,13 @@ def _one_axis(plan: Plan, loop: Loop) -> str:
 def by_columns(plan: Plan) -> str | None:
     """The kept axis along which fewer vectors are gathered than along the innermost loops, or as many and more are consecutive; what only a row touches, once, is gathered at little cost."""
     form = roles.shape(plan.kernel)
-    addresses = roles.seen_through(roles.accesses(form.body, plan.facts.buffers), form.body)
+    addresses = roles.seen_through(roles.positions(form, plan.facts), form.body)
     column = roles.vector_axis(form.axes, addresses)
     if column is None:
         return None
     folded = {x.axis for x in all_loops(form.body)}
     often = [a for a in addresses if a.names & folded]
-    along = [(roles.seen_through(_along(plan, x), x.body), x.axis) for x in roles.innermost(form.body)]
+    along = [(roles.seen_through(roles.along(plan.kernel, x, plan.facts), x.body), x.axis) for x in roles.innermost(form.body)]
     # elements some apart are in the same few lines, rows are not
     strided = sum(axis in e.names and not some_apart(e, axis) for a, axis in along for e in a)
     across = roles.moving(often, column) - roles.units(often, column)
