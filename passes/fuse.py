@@ -140,7 +140,7 @@ class _Planner:
             if n.op == "cascade":
                 self.results.setdefault(n.args, []).append(n)
                 self.states.update(a.node for a in n.args[: state_count(n)])
-        self.planes = [] if gpu else [p for found in self.results.values() for p in self.mixed(found[0])]
+        self.planes = [] if self.gpu else [p for found in self.results.values() for p in self.mixed(found[0])]
         self.in_planes = {n for p in self.planes for n in made_of(p.node)}
 
     def real(self) -> set[Node]:
