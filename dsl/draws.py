@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..ir.expr import Expr, minimum
 from ..ir.graph import Node, View
 from ..ir.graph import postorder as nodes_of
-from ..ir.kernel import Nest, expressions, statements
+from ..ir.kernel import Alloc, Let, Nest, expressions, statements
 from ..ir.walks import postorder
 
 
@@ -45,10 +45,12 @@ def _port(view: View) -> str | None:
 
 
 def _nest_limits(nest: Nest) -> list[tuple[str, Expr]]:
-    """(buffer, extent) wherever an element of the buffer is, alone, an index along an axis of this extent."""
-    shapes = {b.name: b.shape for b in (*nest.operands, *nest.results)}
+    """(buffer, extent) wherever an element of the buffer is, alone or by a name, an index along an axis of this extent."""
+    body = list(statements(nest.body))
+    shapes = {b.name: b.shape for b in (*nest.operands, *nest.results, *(s.buffer for s in body if isinstance(s, Alloc)))}
+    named = {s.name: s.value for s in body if isinstance(s, Let)}
     found: list[tuple[str, Expr]] = []
-    for s in statements(nest.body):
+    for s in body:
         exprs = list(expressions(s))
         accesses = [(e.attr, e.args) for root in exprs for e in postorder(root) if e.op == "load"]
         name, at = getattr(s, "buffer", None), getattr(s, "index", None)
@@ -56,7 +58,12 @@ def _nest_limits(nest: Nest) -> list[tuple[str, Expr]]:
             accesses.append((name, at))
         for buffer, index in accesses:
             for e, extent in zip(index, shapes.get(buffer, ()), strict=False):
-                inner = e.args[0] if e.op == "cast" else e
+                inner = _plain(e)
+                inner = _plain(named.get(inner.attr, inner)) if inner.op == "var" else inner
                 if inner.op == "load":
                     found.append((inner.attr, extent))
     return found
+
+
+def _plain(e: Expr) -> Expr:
+    return e.args[0] if e.op == "cast" else e

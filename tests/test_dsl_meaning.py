@@ -151,6 +151,16 @@ def test_local_arrays_and_let() -> None:
     same(run(text, A=a), (2 * a[:, ::-1]) @ np.arange(4))
 
 
+def test_an_index_by_a_name_into_a_local_array_is_drawn_inside_it() -> None:
+    """What a scatter within loops becomes: the element has a name, and the array is of the loops."""
+    text = """(composite rounds ((r{f32}[V] at{i64}[E] from{i64}[E]) -> (r))
+      (dotimes (k 2)
+        (setf r (scatter (zeros V) at (gather r from) :combine add)))
+      (return r))"""
+    limits = {p.name: p.index_limit.attr for p in graph_of(text).ports if p.index_limit is not None}
+    assert limits == {"at": "V", "from": "V"}
+
+
 def test_indices_from_a_tensor_are_checked() -> None:
     text = "(composite f ((X{f32}[N D] I{int}[M]) -> (Y{f32}[M D])) (dotimes (i M) (dotimes (d D) (setf (aref Y i d) (aref X (aref I i) d)))))"
     x, i = draw(5, 2), np.array([4, 0, 0, 2], dtype=np.int32)

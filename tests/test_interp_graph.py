@@ -423,3 +423,15 @@ def test_nor_one_that_a_masked_view_reads(size, undecided):
     y = g.make("contiguous", f8e4m3, (N + 2,), (shifted,))
     r = evaluate(graph([x], y=y), {"x": np.ones(size, numpy_dtype(f8e4m3))}, {"N": size})["y"]
     assert r.ill.tolist() == undecided
+
+
+def test_the_largest_of_computed_elements_is_decided():
+    """An element equals the maximum of its row for certain where no other one can: which one it is, is judged.  Two that are nearer than their error leave it open."""
+    x = g.input_node(port("X", f32, M, N))
+    y = g.elementwise("exp", (M, N), *same(x))
+    top = g.reduce_node("max", (M,), (N,), g.identity(y))
+    first = g.elementwise("equal", (M, N), g.identity(y), g.View(top, (AX[0],)))
+    near = np.array([[0.0, 1.0, 2.0], [2.0, 2.0, 1.0], [2.0, np.nextafter(np.float32(2), np.float32(3)), 0.0]], np.float32)
+    expected = evaluate(graph([port("X", f32, M, N)], Y=first), {"X": near}, {"M": 3, "N": 3, "K": 0})["Y"]
+    assert expected.value[0].tolist() == [False, False, True]
+    assert expected.ill.tolist() == [[False] * 3, [True, True, False], [True, True, False]]

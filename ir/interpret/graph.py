@@ -21,6 +21,7 @@ from ..graph import Graph, Node, View
 from ..primops import OPS
 from .bounds import Error, constant, error
 from .contract import multiply, sum_of_products
+from .extremes import sole
 from .judge import Bounded, IndexFault, Verdict, judge
 from .meaning import Array, compute, from_numpy, identity, working
 from .nest import run_nest
@@ -214,7 +215,13 @@ class _Evaluator(Reads):
             errors.append(e)
         source = node.args[0].dtype
         value = np.asarray(compute(node.op, args, source, node.dtype))
-        return value, error(node.op, value, args, errors, source, node.dtype) if self.bounds else None
+        if not self.bounds:
+            return value, None
+        bound = error(node.op, value, args, errors, source, node.dtype)
+        if bound is not None and node.op == "equal" and source.is_float:
+            certain = sole(node, box, self.extents(node.shape), args, errors)
+            bound = bound if certain is None else np.where(certain, 0.0, bound)
+        return value, bound
 
     def reduce(self, node: Node, box: Box) -> Pull:
         shape = tuple(hi - lo for lo, hi in box)
