@@ -13,8 +13,8 @@
 By its columns alone such a sum is shared unevenly where they are few, and each thread jumps from row to row; piece by piece a thread reads whole rows, memory from one end to the other.
 
 It is done to kernels that `join_columns` would call *by columns* and leaves alone: one reduction, into scalars, over the rows of a matrix, or of a part of it.  It pays where a row of sums stays in the second cache and is
-some vectors long, the matrix does not fit in the second, and there are some pieces; the sizes decide at run time.  L = 64·ceil(M / 4096): up to 64 pieces, which are added up in their order, so the bits are the same for any
-number of threads; --strict forbids it for float sums and products.
+some vectors long, the matrix does not fit in the second, and there are some pieces; the sizes decide at run time.  L = 64·ceil(M / 1024): up to 16 pieces (more for a target of more than four cores), which are added up in their
+order, so the bits are the same for any number of threads; --strict forbids it for float sums and products.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from ..ir.target import Options, Target
 from .join_columns import CHUNK, LEAST, Member, by_columns, combined, either, own, parts_of
 from .rows import around, rows_of
 
-PIECES = 64  # enough to be shared evenly by as many threads as read memory at its full speed
+# Enough to be shared evenly by as many threads as read memory at its full speed, four for each core; each costs a row of sums that is cleared, stored and read again.  (Zen 4, two threads, memory at 100 GB/s, sixteen beside
+# sixty-four: 4096² floats 0.91 to 0.93, 2048 × 8192 0.91 to 0.97 of the time, 30000 × 500 as long.)
+LEAST_PIECES, MOST_PIECES = 16, 64
 # Of the second cache the part that a row of sums may take.  (Zen 4, 1 MiB, two threads, against tiles of columns, of which the last leaves one thread alone: 4096 × 4100 floats 2.1, 4100 × 5000 1.7, 4096 × 8192 1.3, 3000 × 30000
 # 1.4 times as fast, 1000 × 6000, which the last cache holds, 0.95.)
 SUMS = 8
@@ -50,7 +52,7 @@ def split_columns(ir: Module, target: Target, options: Options) -> Module:
         if member is None or fits is FALSE:
             kernels.append(rows.kernel)
             continue
-        found, parts = _split(member, fits, [b.name for b in temps])
+        found, parts = _split(member, fits, min(MOST_PIECES, max(LEAST_PIECES, 4 * target.cores)), [b.name for b in temps])
         kernels += found
         temps += parts
     if not temps:
@@ -97,13 +99,13 @@ def _fits(m: Member, target: Target) -> Expr:
     return both(enough, (row * sums).le(const(target.l2 // SUMS)), const(target.l2).le(m.axis.stop * row * read)) or TRUE
 
 
-def _split(m: Member, fits: Expr, others: Sequence[str]) -> tuple[list[Kernel], list[Buffer]]:
+def _split(m: Member, fits: Expr, pieces: int, others: Sequence[str]) -> tuple[list[Kernel], list[Buffer]]:
     """The kernel that sums up the pieces, the one that puts their sums together, and what is between them, by other names than what stands between those of `others`."""
     assert m.sum is not None
     kernel = m.rows.kernel
     names = Names((*m.rows.sizes, *m.rows.buffers, *defined(kernel.body), *others))
     chunk, row = names.fresh("c"), names.fresh("r")
-    length = maximum(const(CHUNK), ceildiv(m.axis.stop, CHUNK * PIECES) * CHUNK)
+    length = maximum(const(CHUNK), ceildiv(m.axis.stop, CHUNK * pieces) * CHUNK)
     count = ceildiv(m.axis.stop, length)
     stores = [s for s in m.sum.body if isinstance(s, Store)]
     parts = {s.buffer: parts_of(names, s, m, count) for s in stores}
@@ -120,9 +122,9 @@ def _split(m: Member, fits: Expr, others: Sequence[str]) -> tuple[list[Kernel], 
             lets.insert(0, s)
             wanted |= s.value.names
     nest = unique_locals(around(m.kept, (*lets, *start, piece, *finish)), names.fresh)
-    pieces = (*m.rows.before, Loop(chunk, ZERO, count, nest, "parallel"))
+    shared = (*m.rows.before, Loop(chunk, ZERO, count, nest, "parallel"))
     touched = (*kernel.buffers, *(b.name for b in parts.values()))  # and what it does not touch is taken off the list
-    note = f"up to {PIECES} pieces of the rows, whose sums are added up in their order: threads read whole rows"
-    first = Kernel(kernel.name, touched, either(fits, pieces, ()), notes=(*kernel.notes, note))
+    note = f"up to {pieces} pieces of the rows, whose sums are added up in their order: threads read whole rows"
+    first = Kernel(kernel.name, touched, either(fits, shared, ()), notes=(*kernel.notes, note))
     temps = [replace(b, shape=(call("where", fits, count, ZERO), *b.shape[1:])) if fits is not TRUE else b for b in parts.values()]
     return [first, combined(m, parts, count, fits, names)], temps

@@ -71,6 +71,7 @@ def test_each_line_of_the_next_rows_is_asked_for_once(rows: int, lanes: int) -> 
         ("prefetch_block Y j.b.0 i.0", "reads no rows of `Y`"),
         ("prefetch_block X j.b.0 i.0 cache=3", "`cache` is 1 or 2, not 3"),
         ("prefetch_block X i.0 i.0", "is not inside"),
+        ("prefetch_block X j.b.0 i.0 least=1 most=1", "never within 1"),
     ],
 )
 def test_what_it_refuses(script: str, message: str) -> None:
@@ -98,7 +99,10 @@ def test_a_matrix_from_memory_has_more_rows_side_by_side() -> None:
     assert any(line.startswith("variant") for line in small)
     fixed = _script(MATVEC.replace("{T}", "{f32}").replace("M N", "100 200").replace("[M]", "[100]").replace("[N]", "[200]"), "x86-64-v4")
     assert not any(line.startswith(("variant", "prefetch")) for line in fixed)  # the caches hold it
-    assert any(line.startswith("prefetch_block A") for line in _script(VECMAT.replace("{T}", "{f32}"), "x86-64-v4"))
+    hints = [line for line in _script(VECMAT.replace("{T}", "{f32}"), "x86-64-v4") if line.startswith("prefetch") and " A " in line]
+    assert (
+        [h.split()[0] for h in hints[:2]] == ["prefetch_block", "prefetch"] and "most=65536" in hints[0] and "trips=32" in hints[1]
+    )  # short rows, and long ones
 
 
 def test_rows_that_data_chooses_are_not_asked_for_as_if_they_lay_one_behind_the_other() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ...ir.expr import FALSE, ONE, ZERO, ceildiv, const, floordiv, var
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, both, ceildiv, const, floordiv, var
 from ...ir.kernel import Kernel, Let, Loop, Prefetch, expressions, statements
+from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import substitute
 from .affine import constant_extent, minus, stride
@@ -12,7 +13,7 @@ from .streams import large
 from .tree import Facts, StepError, around, find, fresh, loads_in, names_taken
 
 
-def prefetch_block(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, least: int = 0, cache: int = 1) -> Kernel:
+def prefetch_block(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, most: int = 0, least: int = 0, cache: int = 1) -> Kernel:
     """Ask, while some rows are read side by side, for those that the next iteration of `row` reads: all of the first, then all of the second.
 
         for i.0:                                   for i.0:
@@ -24,7 +25,8 @@ def prefetch_block(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: st
 
     A hint changes no value.  Inside `axis` stands the unrolled loop over rows, and in it a vector along which they are consecutive.  Prefetchers of machines follow one stream better than some side by side, and begin anew at each page.
 
-    With `least`, memory is asked only where the buffer has so many bytes or more (the loop then stands twice: asked inside of it, that costs a tenth); with `cache=2`, it comes no nearer than the second cache.
+    With `least`, memory is asked only where the buffer has so many bytes or more; with `most`, only where the next rows lie no more than so many bytes ahead: a long row is a stream that machines follow, and dividing
+    its positions costs more than that.  The loop then stands twice (asked inside of it, that costs a tenth).  With `cache=2`, it comes no nearer than the second cache.
     """
     if cache not in (1, 2):
         raise StepError(f"prefetch_block: `cache` is 1 or 2, not {cache}")
@@ -48,9 +50,10 @@ def prefetch_block(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: st
     ahead = minus(substitute(address, {var(row): var(row) + find(kernel, row).step}), address)
     if ahead is ZERO or ahead.buffers or any(x.axis in ahead.names for x in path):
         raise StepError(f"prefetch_block: the next iteration of `{row}` is not always as far")
-    enough = large(facts, buffer, least)
+    short = ahead.le(const(most // held.dtype.bytes)) if most else TRUE
+    enough = simplify(both(large(facts, buffer, least), short) or TRUE, facts.known)
     if enough is FALSE:
-        raise StepError(f"prefetch_block: `{buffer}` never has {least} bytes")
+        raise StepError(f"prefetch_block: `{buffer}` never has {least} bytes, or the next iteration of `{row}` is never within {most}")
     turns, k = ceildiv(loop.stop, const(count)), fresh(f"{rows.axis}.p", names_taken(kernel))
     asked_row = floordiv(var(axis), turns)
     at = {var(rows.axis): asked_row, var(axis): (var(axis) - asked_row * turns) * count + var(k) * each}

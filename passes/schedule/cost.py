@@ -135,6 +135,9 @@ BLOCKS = 8  # of so many rows, at least: fewer are shared unevenly
 TOGETHER = 3  # of the first cache the part that rows may take which are worked off together (softmax and norms of 1000 floats 1.05 to 1.08, of 1500 0.87 to 0.92 times as fast): results, what all rows share and what is asked for have their places there too
 ROWS = 4  # of such a reduction that are read side by side
 WIDE_FIRST = 48 << 10  # bytes of a first cache that has room for what several rows ask for, beside what they share
+# Rows of a sum that come from memory: where some are up to so many bytes in all, the next ones are asked for one after the other, longer ones side by side, so many bytes ahead.  (Zen 4, two threads, beside the latter: 30000 × 500
+# floats 0.65, 8000 × 2048 0.95 to 1.05, 4096² 1.0 to 1.08, 2048 × 8192 1.02 to 1.1 of the time.)
+BLOCK_AHEAD, SIDE_AHEAD = 1 << 16, 2048
 TURNS_AHEAD = 4  # turns of a loop over several rows that are asked for: the prefetchers of machines follow fewer streams, and none across a page
 BLOCK_ROWS = 64  # rows of a block that one thread takes: more amortise nothing (a panel of columns comes from the caches anyway), fewer blocks are shared unevenly
 THREADS = 256  # of a GPU block
@@ -254,7 +257,7 @@ def places(target: Target) -> int:
 def streams(target: Target) -> Streams:
     """A first cache of less than `WIDE_FIRST` has no room for what several rows ask for: what comes from memory is asked for in the second one, what the caches hold not at all, and more rows go by each sum.  (Zen 4, 32 KiB,
     two threads, f32: a matrix times a vector of 1000² and 1500² 0.89, 2048² 0.97 of the time of `TURNS_AHEAD` turns in the first cache; a vector times a matrix of 2048² 0.98, of 1000² 1.03 with eight rows in place of four; asked for
-    although it is in the last cache, 2048² takes 1.1.  In the order of addresses, beside 2 KiB ahead of each row: a vector times a matrix of 30000 × 500 0.66, 4096² 0.87 to 1.0, 2048 × 8192 0.9 to 1.0, 500 × 32000 0.87.)
+    although it is in the last cache, 2048² takes 1.1.)
     """
     return Streams(ROWS, 0) if target.l1 >= WIDE_FIRST else Streams(2 * ROWS, FAR_LEAST)
 

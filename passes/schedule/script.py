@@ -98,7 +98,7 @@ STEPS: dict[str, Step] = {
         "nnn",
         {"trips": "i", "bytes": "i", "near": "i", "least": "i", "places": "i", "most": "i", "over": "i", "then": "n", "on": "n", "cache": "i"},
     ),
-    "prefetch_block": Step("block_ahead.prefetch_block", "nnn", {"least": "i", "cache": "i"}),
+    "prefetch_block": Step("block_ahead.prefetch_block", "nnn", {"most": "i", "least": "i", "cache": "i"}),
     "prefetch_panel": Step("panels_ahead.prefetch_panel", "nnnn"),
     "prefetch_chunk": Step("panels_ahead.prefetch_chunk", "nnnn", {"chunks": "i", "cache": "i", "least": "i"}),
     "prefetch_rows": Step("panels_ahead.prefetch_rows", "nnn"),

@@ -405,6 +405,19 @@ def _in_registers(plan: Plan, axis: str, width: int) -> None:
         strips(plan, piece, lanes, pad=True)
 
 
+def _asked_ahead(plan: Plan, buffer: str, axis: str, row: str, width: int) -> None:
+    """What rows side by side read comes from memory before: short rows one after the other, long ones each a little ahead."""
+    far = {"least": cost.streams(plan.target).least, "cache": cost.NEXT_ROW_CACHE}
+    earlier = plan.kernel
+    if not plan.tried("prefetch_block", buffer, axis, row, most=cost.BLOCK_AHEAD, **far):
+        loops = [x for x in plan.added(earlier) if plan.loop(x).kind not in ("unroll", "vector")]
+        if not loops:
+            return
+        axis = loops[0]  # the same for long rows
+    trips = cost.SIDE_AHEAD // (width * plan.facts.buffers[buffer].dtype.bytes)
+    plan.tried("prefetch", buffer, axis, axis, trips=max(1, trips), **far)
+
+
 def _rows(plan: Plan, axis: str, width: int) -> None:
     """Vectors along `axis`; where a reduction runs around it, several of its rows at once: so many streams of memory, and accumulators that are loaded once for all."""
     streams = cost.streams(plan.target)
@@ -422,7 +435,7 @@ def _rows(plan: Plan, axis: str, width: int) -> None:
     plan.do("vectorize", f"{axis}.1")
     for n in reads(plan.loop(f"{axis}.0").body) if streams.least else ():
         if n.attr in plan.facts.buffers and {f"{row}.1", f"{axis}.1"} <= n.names:
-            plan.tried("prefetch_block", n.attr, f"{axis}.0", f"{row}.0", least=streams.least, cache=cost.NEXT_ROW_CACHE)
+            _asked_ahead(plan, n.attr, f"{axis}.0", f"{row}.0", width)
     rest = find(plan.kernel, f"{row}.t").body if plan.has(f"{row}.t") else ()
     for s in rest:
         if isinstance(s, Loop):
