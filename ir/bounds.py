@@ -3,6 +3,7 @@
 A proof shows that a polynomial is >= 0.  Its steps, each of which replaces the goal by one or more stronger goals:
 
     tighten     g·q + c >= 0                  ⇐ q + floor(c / g) >= 0             g divides every coefficient but the constant
+    loosen      p >= 0                        ⇐ p + g - 1 - c % g >= 0            g divides every term but the constant c, by what is known of its atoms (2·(i // 2) + 2 <= H, where H is even, follows from i < H)
     interval    p >= 0                        ⇐ the sum of the terms' least values is >= 0
     endpoint    c·v + r >= 0                  ⇐ c >= 0 and c·min(v) + r >= 0, or c <= 0 and c·max(v) + r >= 0, or both ends
     division    c·(x // d) + r >= 0           ⇐ c·(x - d + 1) + d·r + d - 1 >= 0 for c >= 0, c·x + d·r + d - 1 >= 0 for c <= 0      (d > 0)
@@ -136,6 +137,8 @@ class Known(Knowledge):
         self._fuel -= 1
         if self._fuel == LONG and self._hopeless():
             return False
+        if self.divisible:
+            p = self._loosened(p)
         g = pl.content(p)
         if g > 1:
             p = {m: c // g for m, c in p.items() if m or c // g}
@@ -153,6 +156,11 @@ class Known(Knowledge):
             if found or (self._fuel > 0 and not self._within):  # not what failed for lack of fuel, or of a side condition that is being looked for
                 self._tried[name] = found
         return found
+
+    def _loosened(self, p: Poly) -> Poly:
+        """The weakest goal that says the same: p is some multiples of g more or less than c % g, so it is >= 0 wherever it is more than c % g - g."""
+        g = self.multiple({m: c for m, c in p.items() if m})
+        return pl.plus(p, pl.constant((-1 - p.get((), 0)) % g)) if g > 1 else p
 
     def _by_facts(self, p: Poly, depth: int, used: tuple[int, ...]) -> bool:
         for k, f in enumerate(self.facts):

@@ -64,6 +64,7 @@ class Knowledge:
         self._order: dict[str, int] = {}
         self._intervals: dict[Expr, Interval] = {}
         self._multiples: dict[Expr, int] = {}
+        self._divisible: bool | None = None
         self._ranks: dict[Expr, tuple[int, int, str]] = {}
         self._ends: dict[Expr, tuple[Poly | None, Poly | None]] = {}
         self._limits: dict[Expr, frozenset[Expr]] = {}
@@ -358,6 +359,13 @@ class Knowledge:
         if found is None:
             found = self._limits[a] = frozenset([x for end in self.ends(a) if end is not None for m in end for x in m if x.args])
         return found
+
+    @property
+    def divisible(self) -> bool:
+        """Whether some name is known to be a multiple of a number."""
+        if self._divisible is None:
+            self._divisible = any([r.multiple > 1 for r in self.ranges.values()])
+        return self._divisible
 
     def multiple(self, p: Poly) -> int:
         """A number that divides p (0: p is 0)."""

@@ -27,7 +27,7 @@ from ..ir.target import Target
 from ..ir.walks import leaves
 from .costs import nominal, points
 from .reading import reads_of
-from .scores import Key, leaves_out, pointwise_reads, private, scores_of, spread
+from .scores import MANY, Key, leaves_out, pointwise_reads, private, scores_of, spread
 from .separate import Exponent
 
 STORED = (
@@ -230,7 +230,7 @@ class _Sharing:
             if any(n in self.group for n in readers) or self.mixed(key, readers, by_key):
                 continue
             both = [k for k in by_key if k[0] is key[0] and not self.mixed(k, by_key[k], by_key)]  # in one direction and in the other
-            if all(self.worth(k, by_key[k]) for k in both) and self.again(key, readers, len(both)):
+            if all(self.worth(k, by_key[k]) for k in both) and self.again(key, [n for k in both for n in by_key[k]], len(both)):
                 self.fresh(key, readers)
 
     def mixed(self, key: Key, readers: list[Node], by_key: Mapping[Key, list[Node]]) -> bool:
@@ -293,13 +293,19 @@ class _Sharing:
         return True
 
     def again(self, key: Key, readers: list[Node], directions: int) -> bool:
-        """Whether scores that are made twice are worth that: for each direction in which they are read, or for the statistics before what is mixed.  They are where nobody knows that they are few, and where
-        tiles of them are left out."""
-        of = [v.node for v in pointwise_reads(key[0]) if v.node.op == "reduce" and spread(v.node)]
-        if directions == 1 and all(private(n, {key[0]}, self.users, self.outputs) for n in of):
+        """Whether scores that are made twice are worth that: for each direction in which they are read, or for the statistics before what is mixed.  They are where products read them, which are as much work, and nobody knows
+        that they are few; where tiles of them are left out; and where they are known to be very many."""
+        score = key[0]
+        of = [v.node for v in pointwise_reads(score) if v.node.op == "reduce" and spread(v.node)]
+        if directions == 1 and all(private(n, {score}, self.users, self.outputs) for n in of):
             return True
-        few = prove_le(product(key[0].shape), const(STORED // key[0].dtype.bytes), self.known)
-        if few and not any(leaves_out(n) for n in readers):
+        size = product(score.shape)
+        if any(leaves_out(n) for n in readers) or prove_le(const(MANY // score.dtype.bytes), size, self.known):
+            return True
+        if not any(spread(n) for n in readers):  # twice the time
+            self.reasons.append("no cascade: scores that statistics alone read, in both directions, are stored")
+            return False
+        if prove_le(size, const(STORED // score.dtype.bytes), self.known):
             self.reasons.append(f"no cascade: scores that would be made twice, and are known to be no more than {STORED >> 20} MiB, are stored")
             return False
         return True

@@ -21,7 +21,7 @@ A node with more than MAX_USES different uses is real: a stencil of a stencil of
 from __future__ import annotations
 
 from ..ir.bounds import Known
-from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, const, var
+from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, const, product, var
 from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, postorder, reduced_extents, rewrite, state_axes, state_count, users
 from ..ir.instructions import INSTRUCTIONS
 from ..ir.primops import OPS
@@ -33,7 +33,7 @@ from .choices import order
 from .costs import nominal, operation, points, read, write
 from .planes import Planes, made_of, planes
 from .reading import reads_of
-from .scores import spread
+from .scores import MANY, pointwise_reads, spread
 
 STRUCTURAL = frozenset({"nest", "scatter", "update", "scan", "contiguous"})
 LEAVES = frozenset({"input", "const", "iota", "reached"})
@@ -141,6 +141,7 @@ class _Planner:
                 self.results.setdefault(n.args, []).append(n)
                 self.states.update(a.node for a in n.args[: state_count(n)])
         self.planes = [] if self.gpu else [p for found in self.results.values() for p in self.mixed(found[0])]
+        self.multiplied = {v.node for s in self.states if spread(s) for v in pointwise_reads(s)}
         self.in_planes = {n for p in self.planes for n in made_of(p.node)}
 
     def real(self) -> set[Node]:
@@ -345,9 +346,12 @@ class _Planner:
         return any((spread and not around) or (reducing and (self.is_contraction(n) or self.lies_across(n))) for around, reducing in placed.values())
 
     def made_again(self, n: Node) -> bool:
-        """Whether scores that several cascades read, each at one place, are made in each: as a tensor they would be the largest there is, and tiles that one of them leaves out would be made too."""
+        """Whether scores that several cascades read, each at one place, are made in each: as a tensor they would be the largest there is, and tiles that one of them leaves out would be made too.  Where no sum of products
+        takes them, that is twice the work (statistics of rows and of columns), so they are a tensor unless that is known to be very large."""
         once = {(u.root, u.index) for u in self.uses[n]}
-        return not self.gpu and all(u.kept for u in self.uses[n]) and len(once) == len({root for root, _ in once}) and spread(n)
+        if self.gpu or not all(u.kept for u in self.uses[n]) or len(once) != len({root for root, _ in once}) or not spread(n):
+            return False
+        return n in self.multiplied or prove_le(const(MANY // n.dtype.bytes), product(n.shape), self.known)
 
     def placed(self, use: _Use) -> tuple[tuple[tuple[Expr, Expr], ...], bool]:
         """The loops around a value that is computed as far out as its index allows, and whether one of them reduces."""

@@ -11,6 +11,7 @@ from ..ir.text.expressions import show_expr
 from ..ir.walks import leaves
 from .reading import reads_of
 
+MANY = 1 << 30  # bytes of scores that are never stored where they are known to be so many
 Key = tuple[Node, tuple[int, ...]]  # scores, and which of their axes is reduced
 
 

@@ -6,13 +6,15 @@ Linear goals over a triangular domain are compared with brute force in both dire
 from __future__ import annotations
 
 import itertools
+import random
 
 import numpy as np
 import pytest
 from luminal.ir import polynomial as pl
 from luminal.ir.bounds import Known, Range, bounds, fact
 from luminal.ir.dtypes import INDEX, i32
-from luminal.ir.expr import TRUE, Expr, axis, call, cast, ceildiv, const, first, load, maximum, minimum, size, total, var, where
+from luminal.ir.evaluate import evaluate
+from luminal.ir.expr import TRUE, Expr, axis, call, cast, ceildiv, const, first, floordiv, load, maximum, minimum, size, total, var, where
 from luminal.ir.graph import Size
 from luminal.ir.simplify import assuming, prove
 
@@ -140,12 +142,18 @@ def test_bounds_that_mention_each_other_say_nothing() -> None:
 
 STEP = Known({"N": (1, None, 1), "M": (0, None, 1), "i": (0, N - 1, 1), "j": (-3, 5, 1), "k": (None, None, 1), "p": (0, None, 1), "v": (None, 0, 1), "w": (None, None, 1)})  # fmt: skip
 
+EVEN = Known({"N": (2, None, 2), "i": (0, N - 1, 1)})
 
 STEPS = [
         # tighten: 4 q + 3 >= 0 where q >= 0 needs no more than floor(3 / 4) = 0
         (given(STEP, w * 2 + 1), w * 4 + 3, True),
         (given(STEP, w * 2 + 1), w, True),
         (given(STEP, w * 2 + 3), w, False),
+        # loosen: what is even and below an even number is below it by two
+        (EVEN, N - 2 - floordiv(i, const(2)) * 2, True),
+        (STEP, N - 2 - floordiv(i, const(2)) * 2, False),
+        (EVEN, N - 3 - floordiv(i, const(2)) * 2, False),
+        (EVEN, N - 4 - floordiv(i, const(4)) * 4, False),
         # endpoint, with a coefficient of known and of unknown sign
         (STEP, i * M, True),
         (STEP, (N - 1 - i) * M, True),
@@ -233,6 +241,24 @@ STEPS = [
 def test_step(known: Known, goal: Expr, proven: bool) -> None:
     assert holds(goal, known) == proven
     assert known.positive(pl.poly(goal + 1)) == proven
+
+
+def test_what_multiples_prove_holds() -> None:
+    """Goals about multiples, by a seed: whatever is proven is so at all small values, and what is proven with multiples is at times not proven without."""
+    rng = random.Random(11)
+    more = 0
+    for _ in range(400):
+        d = rng.choice((2, 3, 4))
+        g, c, b = d * rng.choice((1, 2)), d * rng.choice((0, 1, 2)), rng.randint(-8, 5)
+        goal = N * rng.choice((1, 2)) - floordiv(i, const(d)) * c + b
+        proven, plain = (
+            known.nonnegative(pl.poly(goal))
+            for known in (Known({"N": (g, None, g), "i": (0, N - 1, 1)}), Known({"N": (g, None, 1), "i": (0, N - 1, 1)}))
+        )
+        holds = all(evaluate(goal, {"N": n, "i": k}) >= 0 for n in range(g, 8 * g, g) for k in range(n))
+        assert holds or not proven, f"{goal} with N a multiple of {g}, seed 11"
+        more += proven and not plain
+    assert more > 5
 
 
 def test_a_side_condition_may_need_a_fact() -> None:

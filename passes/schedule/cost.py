@@ -25,7 +25,9 @@ TURNS = 8  # of so many, at least: before and after the loop each is a few instr
 ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × adds a cycle, on machines of the last ten years
 STRIP = 8  # of them side by side along a kept axis where that many registers are free: rows are read a page's eighth at a time (decode 1.08 × of 4)
 COLUMNS_IN_LANES = 16  # elements of rows, one in each lane, that are put into columns: about as many registers hold them
-BYTES_IN_LANES = 4  # of such an element, at least: shorter ones are not permuted by one instruction
+# Bytes of such an element, at least; shorter ones are not permuted by one instruction but for so many lanes at most, where something else is wider.  (Zen 4, clang, AVX-512 and AVX2, 10⁶ rows: grey of three bytes 0.13 and 0.25, a sum of three f16 0.15 and 0.36, colours of 1080p 0.36 and 0.46 of the time; three bytes
+# turned round, 64 and 32 lanes, 1.5 and 1.7.)
+BYTES_IN_LANES, NARROW_LANES = 4, 16
 SHORT = 64  # rows that are summed up: the pieces of them that a strip leaves are in the first cache when the next strip comes
 IN_FLIGHT = 10  # sums that two pipes want to be at work on at a time, each waiting four cycles for what was added last
 LOADED = 4  # registers that hold what is loaded for several sums, not the sums
@@ -297,6 +299,11 @@ def rows_ahead(target: Target) -> int:
 def short_row(target: Target, widest: int, reductions: int) -> int:
     """Elements of so many bytes up to which rows are worked off together; fewer with one reduction, after which little is waited for (RMS norm, from the second cache: 64 floats 1.5, 128 1.1, 768 0.9 times as fast)."""
     return target.l1 // TOGETHER // (rows_together(target) * widest) // (1 if reductions > 1 else 3)
+
+
+def columns_in_lanes(elements: int, size: int, lanes: int) -> bool:
+    """Whether rows of so many elements, of so many bytes each, are put into columns of so many lanes."""
+    return 2 <= elements <= COLUMNS_IN_LANES and (size >= BYTES_IN_LANES or (elements > 2 and lanes <= NARROW_LANES))
 
 
 def rows_in_lanes(width: int) -> tuple[tuple[int, int], ...]:

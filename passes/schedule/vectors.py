@@ -100,14 +100,14 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
             plan.do("collapse", *roles.shape(plan.kernel).axes[:2])
         axis = roles.shape(plan.kernel).axes[0]
         plan.note("all operands are consecutive over all axes: one long axis")
-    if _in_part(plan, axis):
+    if _in_part(plan, axis, _width(plan, form.body, axis)):
         plan.note(f"`{axis}` stays scalar: what is stored of its rows is no whole row of at most {cost.COLUMNS_IN_LANES} elements")
         return
     strip(plan, axis, _width(plan, form.body, axis))
     asked_ahead(plan, axis, sorted({n.attr for n in reads(form.body) if n.attr in plan.facts.buffers and n.names >= set(form.axes)}))
 
 
-def _in_part(plan: Plan, axis: str) -> bool:
+def _in_part(plan: Plan, axis: str, width: int) -> bool:
     """Whether several elements of the same row are stored, but not all, or more than there are registers for: neither do vectors lie in memory, nor are there columns of them."""
     rows: dict[tuple[Buffer, int], int] = {}
     for s in statements(plan.loop(axis).body):
@@ -115,7 +115,7 @@ def _in_part(plan: Plan, axis: str) -> bool:
             step = stride(buffer.address(s.index), axis)
             if step is not None and step > 1:
                 rows[buffer, step] = rows.get((buffer, step), 0) + 1
-    return any(n > 1 and not (n == step <= cost.COLUMNS_IN_LANES and b.dtype.bytes >= cost.BYTES_IN_LANES) for (b, step), n in rows.items())
+    return any(n > 1 and not (n == step and cost.columns_in_lanes(n, b.dtype.bytes, width)) for (b, step), n in rows.items())
 
 
 def _identity(address: Expr, form: roles.Shape) -> bool:

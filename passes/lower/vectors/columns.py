@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from ....ir.dtypes import DType
 from ....ir.expr import INDEX, Expr, const, pick
 from ....ir.program import Block, Define, StoreTo, expressions
-from ...schedule.cost import BYTES_IN_LANES, COLUMNS_IN_LANES
+from ...schedule.cost import columns_in_lanes
 from ..affine import difference
 from .axis import Axis
 
@@ -62,9 +62,9 @@ def _picked(vectors: Sequence[Expr], places: list[tuple[int, int]]) -> Expr:
     return found
 
 
-def is_row(step: Expr | None, d: DType) -> bool:
+def is_row(step: Expr | None, d: DType, lanes: int) -> bool:
     """Whether lanes are so far apart as the rows are that are taken apart here."""
-    return step is not None and step.is_const and 2 <= step.attr <= COLUMNS_IN_LANES and d.bytes >= BYTES_IN_LANES and d.kind != "bool"
+    return step is not None and step.is_const and d.kind != "bool" and columns_in_lanes(step.attr, d.bytes, lanes)
 
 
 def row_start(axis: Axis, n: Expr, length: int) -> int | None:
@@ -83,7 +83,7 @@ def stored_rows(axis: Axis, block: Block) -> dict[int, list[StoreTo]]:
     for places in by_buffer.values():
         stores = [s for k in places if isinstance(s := block[k], StoreTo)]
         length = const(len(stores), INDEX)
-        if not is_row(length, stores[0].value.dtype) or any(axis.slope(s.address) is not length or s.count is not None for s in stores):
+        if not is_row(length, stores[0].value.dtype, axis.lanes) or any(axis.slope(s.address) is not length or s.count is not None for s in stores):
             continue
         offsets = [difference(s.address, stores[0].address) for s in stores]
         if not all(o.is_const for o in offsets):

@@ -153,7 +153,7 @@ class Values:
 
     def column(self, n: Expr, growth: Expr | None) -> Expr | None:
         """An element of each row, where rows are a few elements that lie one behind the other; None where they are more, or not all there."""
-        if not is_row(growth, n.dtype) or growth is None or (before := row_start(self.axis, n, growth.attr)) is None:
+        if not is_row(growth, n.dtype, self.axis.lanes) or growth is None or (before := row_start(self.axis, n, growth.attr)) is None:
             return None
         start = self.axis.at_base(n.args[0]) - before
         lanes = self.axis.lanes
