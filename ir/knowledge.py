@@ -364,7 +364,7 @@ class Knowledge:
     def divisible(self) -> bool:
         """Whether some name is known to be a multiple of a number."""
         if self._divisible is None:
-            self._divisible = any([r.multiple > 1 for r in self.ranges.values()])
+            self._divisible = any(r.multiple > 1 for r in self.ranges.values())
         return self._divisible
 
     def multiple(self, p: Poly) -> int:
