@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import types
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,29 @@ class ndarray:
         self._array.fill(value)
 
 
+STUBS = """
+#ifdef LM_HOST
+template <class... A> struct lm_given;
+template <> struct lm_given<> {
+  template <class F, class... D> static void call(F kernel, void **, D... done) { kernel(done...); }
+};
+template <class T, class... R> struct lm_given<T, R...> {
+  template <class F, class... D> static void call(F kernel, void **a, D... done) { lm_given<R...>::call(kernel, a + 1, done..., *(T *)*a); }
+};
+template <class... A> static void lm_run(void (*kernel)(A...), void **a) { lm_given<A...>::call(kernel, a); }
+static void **lm_arguments;
+extern "C" void lm_host_arguments(void **a) { lm_arguments = a; }
+"""
+
+
+def launchable(source: str, kernels: Iterable[str]) -> str:
+    """CUDA C++ with a function `NAME_thread` for each kernel, that runs it with the arguments which `lm_host_arguments` was given, by their addresses.
+
+    No Python stands between a launch and a thread: one that waits at a barrier is set aside with its stack.
+    """
+    return source + STUBS + "".join(f'extern "C" void {name}_thread(void) {{ lm_run({name}, lm_arguments); }}\n' for name in kernels) + "#endif\n"
+
+
 def asarray(host: np.ndarray) -> ndarray:
     return ndarray(host.copy())
 
@@ -59,18 +82,19 @@ class RawModule:
         self._library = ctypes.CDLL(library)
 
     def get_function(self, name: str) -> Any:
-        kernel = getattr(self._library, name)  # AttributeError where there is no such symbol
-        return lambda grid, block, args: _launch(self._library, name, kernel, grid, block, args)
+        getattr(self._library, name)  # AttributeError where there is no such symbol
+        return lambda grid, block, args: _launch(self._library, name, grid, block, args)
 
 
-def _launch(shim: ctypes.CDLL, name: str, kernel: Any, grid: Sequence[int], block: Sequence[int], args: Sequence[Any]) -> None:
+def _launch(shim: ctypes.CDLL, name: str, grid: Sequence[int], block: Sequence[int], args: Sequence[Any]) -> None:
     if fails == "launch":
         raise DriverError("CUDA_ERROR_LAUNCH_FAILED")
     launches.append((name, tuple(grid), tuple(block), tuple(args)))
     devices.append(_current[-1])
     given = [_argument(a) for a in args]
-    thread = ctypes.CFUNCTYPE(None)(lambda: kernel(*given))
-    shim.lm_host_launch(*map(ctypes.c_uint, (*grid, *block)), thread)
+    addresses = (ctypes.c_void_p * len(given))(*map(ctypes.addressof, given))  # lives as long as the launch
+    shim.lm_host_arguments(addresses)
+    shim.lm_host_launch(*map(ctypes.c_uint, (*grid, *block)), getattr(shim, f"{name}_thread"))
 
 
 def _argument(a: Any) -> Any:

@@ -28,17 +28,33 @@ def one(source: str, **settings: object) -> Compilation:
 
 
 def test_gemm_reads_like_a_kernel() -> None:
+    """Four of them: one for a short sum and one for few rows, two for tiles that a block computes; the entry picks one by the sizes."""
     source = one(GEMM).rendered.source
+    lines = [line.strip() for line in source.split("\n")]
     for line in (
-        'extern "C" __global__ void __launch_bounds__(256) lm_gemm_0(const float *__restrict__ A, const float *__restrict__ B, float *__restrict__ C, '
+        'extern "C" __global__ void __launch_bounds__(256) lm_gemm_0_4(const float *__restrict__ A, const float *__restrict__ B, float *__restrict__ C, '
         "int64_t M, int64_t K, int64_t N) {",
-        "    if (const int64_t i_1 = threadIdx.y; i_1 < 16) {",
-        "  if (A == NULL && 0 < M && 0 < K) return 1; /* null pointer */",
-        "  return cudaGetLastError() == cudaSuccess ? 0 : 7;",
+        "__shared__ __align__(64) float A_packed[2108];",
+        "__shared__ __align__(64) float B_packed[2048];",
+        "float acc[64];",
+        "__syncthreads();",
+        "if (A == NULL && 0 < M && 0 < K) return 1; /* null pointer */",
+        "return cudaGetLastError() == cudaSuccess ? 0 : 7;",
     ):
-        assert line in source.split("\n"), line
-    assert re.search(r"LM_LAUNCH\(lm_gemm_0, lm_grid\(.*\), dim3\(16, 16\), stream, A, B, C, M, K, N\);", source)
-    assert len(source.split("\n")) < 150
+        assert line in lines, line
+    assert len(re.findall(r"LM_LAUNCH\(lm_gemm_0(?:_\d)?, lm_grid\(.*\), dim3\(.*\), stream, A, B, C, M, K, N\);", source)) == 4
+    assert len(lines) < 420
+
+
+def test_rows_are_shared_by_threads_that_wait_for_one_another() -> None:
+    source = one("softmax").rendered.source
+    kernels = source.split('extern "C" __global__ ')[1:]
+    assert [re.findall(r"__launch_bounds__\((\d+)\)", k)[0] for k in kernels] == [
+        "256",
+        "32",
+        "256",
+    ]  # rows of up to 16 elements, of up to 1024, longer ones
+    assert [k.count("__syncthreads();") for k in kernels] == [0, 4, 4]
 
 
 def test_only_what_is_used() -> None:
@@ -61,8 +77,8 @@ def test_every_loop_over_a_size_counts_in_64_bits() -> None:
 def test_prefixes_keep_two_of_a_kind_apart() -> None:
     a, b = (one(GEMM, prefix=p).rendered for p in ("a_", "b_"))
     public = re.compile(r'^extern "C" .*?(\w+)\([^()]*\) \{$', re.MULTILINE)
-    assert public.findall(a.source) == ["a_gemm_0", "a_strerror", "a_gemm"]
-    assert public.findall(b.source) == ["b_gemm_0", "b_strerror", "b_gemm"]
+    for prefix, found in (("a", public.findall(a.source)), ("b", public.findall(b.source))):
+        assert found[-2:] == [f"{prefix}_strerror", f"{prefix}_gemm"] and all(re.fullmatch(rf"{prefix}_gemm_0(_\d)?", n) for n in found[:-2])
 
 
 ODD = """(composite double ((stream{f32}[N] threadIdx{f32}[N] lm_grid{f32}[]) -> (status{f32}[N] lm_double_0{f32}[N] dim3{f32}[N]))

@@ -21,7 +21,23 @@ STRIP = "split j 4 tail=pad\nreorder j.0 i j.1\nexpand acc j.1\nfission j.1\nreo
 CHUNKS = "split p 8\nsplit i 4 tail=cut\naccumulate p.0 outside=i.1 space=private\nsplit i.1 2 tail=perfect\nsplit j 32 tail=cut\nexpand acc j.1\nfission j.1\nreorder p.1 j.1.b\nvectorize j.1.b"
 PANELS = "split i 2 tail=pad\nsplit j 32 tail=pad\nreorder j.0 i.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nreorder p i.1.b j.1.b\nstage B j.0 p j.1.b space=shared"
 ASKED = "split i 2 tail=pad\nsplit j 4 tail=pad\nreorder i.0 j.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nonce i.1.c j.1.c"
+# what a GPU's block does with a tile: a thread for each 2×2 of 4×4, operands through memory that its threads share
+GPU_TILE = (
+    "split i 4 tail=pad\nsplit i.1 2\nsplit j 4 tail=pad\nsplit j.1 2\nreorder i.0 j.0 i.1.0 j.1.0 i.1.1 j.1.1\nsplit p 4 tail=pad\nfactors p.1\n"
+    "expand acc i.1.0 j.1.0 i.1.1 j.1.1\nfission i.1.0 j.1.0 i.1.1 j.1.1\nreorder p.0 i.1.0.b j.1.0.b p.1 i.1.1.b j.1.1.b\nserial p.0\n"
+    "stage A p.1 i.1.0.b i.1.1.b at=p.0 space=shared order=i.1.0.b,i.1.1.b,p.1 spare=3\nstage B p.1 j.1.0.b j.1.1.b at=p.0 space=shared\n"
+    "collapse i.0 j.0\nbind i.0_j.0 block.x\ncooperate i.0_j.0 4"
+)
 GOOD = {
+    "cooperate": ("softmax", "bind i block.x\ncooperate i 8"),
+    "cooperate beside other threads": ("column_sum", "split j 4\nbind j.1 thread.x\nbind j.0 block.x\ncooperate j.1 4"),
+    "cooperate on all there is": ("total_sum", "whole all\nbind all block.x\ncooperate all 2"),
+    "cooperate on what a row gives too": ("two_reductions", "bind i block.x\ncooperate i 4"),
+    "cooperate on a tile": ("gemm", GPU_TILE),
+    "cooperate on a tile, with threads left over": ("gemm", GPU_TILE.replace("cooperate i.0_j.0 4", "cooperate i.0_j.0 8")),
+    "fetch": ("gemm", f"{GPU_TILE}\nfetch p.0 A.packed B.packed"),
+    "factors": ("gemm", "split p 4 tail=pad\nfactors p.1"),
+    "stage with room between": ("gemm", "stage B j p space=shared spare=3"),
     "once": ("taken_again", ASKED),
     "once, in vectors": ("taken_again", f"{ASKED}\nvectorize j.1.e\nvectorize j.1.f\nunroll i.1.e\nvectorize j.1.g"),
     "split guard": ("pointwise", "split i 4\nsplit j 3"),
@@ -231,6 +247,15 @@ def test_a_step_keeps_the_meaning(case: str) -> None:
 
 
 REFUSED = {
+    "cooperate without a block": ("softmax", "cooperate i 8", "bound to no block"),
+    "cooperate of an odd number": ("softmax", "bind i block.x\ncooperate i 6", "no power of two"),
+    "cooperate twice": ("softmax", "bind i block.x\ncooperate i 8\ncooperate i 8", "threads stand inside `i` already"),
+    "cooperate on a scan": ("running_sum", "bind i block.x\ncooperate i 8", "the whole of a serial loop"),
+    "cooperate where there is nothing to share": ("pointwise", "collapse i j\nbind i_j block.x\ncooperate i_j 8", "nothing inside `i_j` can be shared"),
+    "whole of a name that is taken": ("softmax", "whole i", "`i` is taken"),
+    "factors of no product": ("row_sum", "split p 4 tail=pad\nfactors p.1", "no product is added under a condition"),
+    "fetch where nobody waits": ("gemm", "fetch p B", "`p` is no serial loop"),
+    "fetch what the loop does not fill": ("gemm", f"{GPU_TILE}\nfetch p.0 B", "is the one that fills `B`"),
     "once of what asks nothing": ("gemm", "split i 2 tail=pad\nsplit j 4 tail=pad\nreorder i.0 j.0 i.1 j.1\nonce i.1 j.1", "does not hold one `if`"),
     "once without a number of rows": ("taken_again", "expand acc i j\nfission i j\nonce i.c j.c", "no parallel loops from 0 to a number"),
     "no such axis": ("gemm", "split k 4", "no axis `k`; the kernel has i, j, p"),
@@ -381,6 +406,7 @@ REFUSED = {
     "stage over steps of 2": ("steps", "stage W q at=i", "`q` does not start at a position known outside in steps of 1"),
     "rfactor in steps of 2": ("steps", "rfactor q", "no reduction of constant extent"),
     "clamp what other iterations write": ("softmax", "expand m i\nsplit i 5 tail=clamp", "would read `m` again, which it writes"),
+    "pad over the extents of a part": ("running_sum", "parallel i\ndeal i 1\nexpand acc i.1\nsplit i.0 4 tail=pad", "the extents of `acc` mean nothing"),
     "pad over the end of a part": ("vecmat", "split j 1024\nexpand acc j.1\nsplit j.1 4 tail=cut\nsplit j.0 5 tail=pad", "positions in `acc` may be out of bounds"),
     "accumulate in steps of 2": ("steps", "accumulate q", "no reduction loop from 0 in steps of 1"),
     "search for a sum": ("row_sum", "search p 4", "does more than to take one minimum"),
@@ -427,6 +453,7 @@ def test_a_step_is_refused_where_what_is_updated_is_no_longer_seen_to_be_safe() 
 
 
 STRICT = {
+    "cooperate": ("softmax", "bind i block.x\ncooperate i 8"),
     "blocks added one by one": ("gemm", "split p 8\naccumulate p.0 into=C"),
     "lane by lane": ("row_sum", "split p 8 tail=cut\nrfactor p.1"),
     "folding lanes": ("row_sum", "split p 8 tail=cut\nvectorize p.1"),

@@ -169,17 +169,23 @@ def _regions(body: Body) -> Iterator[str]:
 
 def _barrier(body: Body, around: tuple[object, ...]) -> Iterator[str]:
     inner = around
-    while inner and not isinstance(inner[0], Region):
+    while inner and not (isinstance(inner[0], Region) or (isinstance(inner[0], Loop) and inner[0].kind.startswith("thread."))):
         inner = inner[1:]
     if not inner:
-        yield "a barrier outside any region"
+        yield "a barrier outside any region and any threads of a block"
     own = {p.stmt.buffer.name for p in body.places if isinstance(p.stmt, Alloc) and p.stmt.buffer.space != "shared"}
+    threads = {a.axis for a in inner if isinstance(a, Loop) and a.kind.startswith("thread.")}
     for a in inner:
+        if isinstance(a, Loop) and a.axis in threads:
+            continue
         if isinstance(a, Loop) and a.kind not in ("serial", "elastic", "reduce"):
             yield f"a barrier inside the {a.kind} axis {a.axis}"
         place = next((p for p in body.places if p.stmt is a), None)
-        if isinstance(a, (If, While, Loop)) and place is not None and any(n.op == "load" and n.attr in own for n in place.names):
-            yield "a barrier that not every thread may reach: its condition reads what is a thread's own"
+        if isinstance(a, (If, While, Loop)) and place is not None:
+            if any(n.op == "load" and n.attr in own for n in place.names):
+                yield "a barrier that not every thread may reach: its condition reads what is a thread's own"
+            if any(n.op == "var" and n.attr in threads for n in place.names):
+                yield "a barrier that not every thread may reach: its condition depends on the thread"
 
 
 def _predicates(body: Body) -> Iterator[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 
 from ..bounds import Known, Range
-from ..expr import Expr, var
-from ..kernel import Alloc, If, Loop, Store
+from ..expr import ZERO, Expr, var
+from ..kernel import Alloc, Barrier, If, Loop, Store, While
 from ..polynomial import coefficient, is_constant, plus, poly
 from ..simplify import assuming, prove
 from ..walks import leaves, postorder, substitute
@@ -24,8 +24,11 @@ def races(body: Body, axes: Container[str] | None = None) -> Iterator[str]:
         stored = list(_stores(body, places))
         written = frozenset([s.buffer for s, _ in stored])
         readers = [p for p in places if not written.isdisjoint(p.loaded)] if stored else []  # few results are read again
+        stretch = _stretches(loop, places) if readers else {}
         for s, at in stored:
             for p in readers:
+                if stretch.get(id(at)) != stretch.get(id(p)):
+                    continue
                 for n in p.names if p.reads(s.buffer) else ():
                     if n.op == "load" and n.attr == s.buffer and not _separate(body, loop, (s.index, at), (n.args, p)):
                         yield f"iterations of {loop.axis} ({loop.kind}) store {s.buffer}[{_list(s.index)}] and read {n!r}"
@@ -37,10 +40,43 @@ def overwrites(body: Body, axes: Container[str]) -> Iterator[str]:
         if loop.axis not in axes:
             continue
         stored = list(_stores(body, places))
+        stretch = _stretches(loop, places)
         for k, (s, at) in enumerate(stored):
             for t, there in stored[k + 1 :]:
-                if s.buffer == t.buffer and not _separate(body, loop, (s.index, at), (t.index, there)):
+                if (
+                    s.buffer == t.buffer
+                    and stretch.get(id(at)) == stretch.get(id(there))
+                    and not _separate(body, loop, (s.index, at), (t.index, there))
+                ):
                     yield f"iterations of {loop.axis} ({loop.kind}) store {s.buffer}[{_list(s.index)}] and {t.buffer}[{_list(t.index)}]"
+
+
+def _stretches(loop: Loop, places: list[Place]) -> dict[int, int]:
+    """For the places inside a loop over the threads of a block: the stretch between barriers in which each stands.  What is in two of them is never done at the same time.
+
+    The stretch behind the last barrier in a loop goes on before the first one there.
+    """
+    if not loop.kind.startswith("thread.") or not any(isinstance(p.stmt, Barrier) for p in places):
+        return {}
+    joined = [0]  # the stretch with which each is one
+    found: dict[int, int] = {}
+    open_: list[tuple[int, int]] = []  # loops around: how deep their bodies are, and the stretch in which they begin
+
+    def close(depth: int) -> None:
+        while open_ and open_[-1][0] > depth:
+            begin = open_.pop()[1]
+            old, new = joined[-1], joined[begin]
+            joined[:] = [new if j == old else j for j in joined]
+
+    for p in places:
+        close(len(p.around))
+        if isinstance(p.stmt, Barrier):
+            joined.append(len(joined))
+        elif isinstance(p.stmt, (Loop, While)):
+            open_.append((len(p.around) + 1, len(joined) - 1))
+        found[id(p)] = len(joined) - 1
+    close(0)
+    return {place: joined[k] for place, k in found.items()}
 
 
 def _stores(body: Body, places: list[Place]) -> Iterator[tuple[Store, Place]]:
@@ -71,7 +107,7 @@ def accumulations(body: Body) -> Iterator[str]:
                 isinstance(s, Store)
                 and s.buffer not in inner
                 and _accumulates(s)
-                and not _depends(body, loop, s.index)
+                and not _depends(body, loop, s.index, p)
                 and not _picked(body, loop, p)
             ):
                 yield f"iterations of {loop.axis} ({loop.kind}) accumulate into {s.buffer}[{_list(s.index)}]"
@@ -167,19 +203,27 @@ def _accumulates(s: Store) -> bool:
     return bool(s.combiner) or any(n.op == "load" and n.attr == s.buffer and n.args == s.index for n in postorder(s.value))
 
 
-def _depends(body: Body, loop: Loop, index: Index) -> bool:
-    """The place moves with the axis; a position read from memory may be the same twice and does not count."""
-    axis = var(loop.axis)
+def _depends(body: Body, loop: Loop, index: Index, place: Place) -> bool:
+    """The place moves with the axis, or with a loop whose iterations are dealt out to those of the axis; a position read from memory may be the same twice and does not count."""
+    axes = {var(loop.axis), *(var(s.axis) for s in place.loops() if _dealt(loop, s))}
     stack = [body.expanded(e) for e in index]
     seen: set[Expr] = set()
     while stack:
         node = stack.pop()
-        if node is axis:
+        if node in axes:
             return True
         if node.op != "load" and node not in seen:
             seen.add(node)
             stack.extend(node.args)
     return False
+
+
+def _dealt(loop: Loop, inner: Loop) -> bool:
+    """Whether an inner loop goes through `start + t·step, start + (t + T)·step, …` for iteration t of a loop over 0 .. T: no two of these share an iteration."""
+    if not (inner.step.is_const and loop.stop.is_const and loop.start is ZERO):
+        return False
+    slope, _ = coefficient(poly(inner.start), var(loop.axis))
+    return is_constant(slope) and bool(slope) and inner.step.attr == slope[()] * loop.stop.attr
 
 
 def _picked(body: Body, loop: Loop, place: Place) -> bool:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from ...ir.kernel import Kernel, Module
+from ...ir.expr import Expr
+from ...ir.kernel import If, Kernel, Module
 from ...ir.program import Function, Program
 from ...ir.record import replace
 from ...ir.simplify import prove
@@ -20,6 +21,15 @@ from ..simplify_index import known_of
 from .entry import Launch, entry
 from .function import function
 from .names import Names
+
+
+def launched(kernel: Kernel, module: Module) -> list[tuple[Expr | None, Kernel]]:
+    """The parts of a kernel that is an `if` on the sizes, which a GPU runs by blocks and threads of different shapes: the entry decides which is launched."""
+    only = kernel.body[0] if len(kernel.body) == 1 else None
+    sizes = {s.name for s in module.sizes}
+    if not isinstance(only, If) or not only.orelse or only.condition.buffers or not only.condition.names <= sizes:
+        return [(None, kernel)]
+    return [(only.condition, replace(kernel, body=only.body)), *launched(replace(kernel, body=only.orelse), module)]
 
 
 def lower(module: Module, target: Target, options: Options) -> Program:
@@ -32,17 +42,17 @@ def lower(module: Module, target: Target, options: Options) -> Program:
     names = Names([s.name for s in (*module.sizes, *module.ports, *module.temps)])
     known = cache(lambda: known_of(module.sizes, module.requires))  # few kernels ask, and preconditions take long to simplify
     made: list[tuple[Kernel, Function]] = []
-    launches: list[Launch] = []
-    for kernel in module.kernels:
+
+    def launch(kernel: Kernel) -> Launch:
         for earlier, f in made:
             renamed = alike(earlier, kernel, module, target.gpu)
             if renamed is not None:
-                launches.append(Launch(f, renamed))
-                break
-        else:
-            made.append((kernel, function(kernel, names.fresh(kernel.name), module, target, known)))
-            launches.append(Launch(made[-1][1], {}))
-    block, workspace = entry(module, launches)
+                return Launch(f, renamed)
+        made.append((kernel, function(kernel, names.fresh(kernel.name), module, target, known)))
+        return Launch(made[-1][1], {})
+
+    choices = [[(c, launch(part)) for c, part in (launched(kernel, module) if target.gpu else [(None, kernel)])] for kernel in module.kernels]
+    block, workspace = entry(module, choices)
     return Program(
         name=module.name,
         sizes=module.sizes,

@@ -171,11 +171,15 @@ class Launch(NamedTuple):
     names: Mapping[str, str]
 
 
-def entry(module: k.Module, launches: Sequence[Launch]) -> tuple[p.Block, Expr | None]:
+Choice = Sequence[tuple[Expr | None, Launch]]  # of functions that do the same, the first whose condition on the sizes holds; the last has none
+
+
+def entry(module: k.Module, choices: Sequence[Choice]) -> tuple[p.Block, Expr | None]:
     """The entry block, and the formula of the workspace."""
     scratches, where = temporaries(module)
-    calls: list[p.Stmt] = []
-    for f, renamed in launches:
+
+    def call_(launch: Launch) -> p.Block:
+        f, renamed = launch
         args: list[Expr | str] = []
         for param in f.params:
             name = renamed.get(param.name, param.name)
@@ -185,8 +189,16 @@ def entry(module: k.Module, launches: Sequence[Launch]) -> tuple[p.Block, Expr |
                 args.append(size(name))
             else:
                 args.append(var(name, param.dtype))
-        call_ = p.Call(f.name, tuple(args))
+        made: p.Block = (p.Call(f.name, tuple(args)),)
         some = both(*(ZERO.lt(g) for g in f.grid if not g.is_const))  # a grid without blocks is no launch
-        calls.append(call_ if some is None else p.If(some, (call_,)))
-    names = Names([s.name for s in (*module.sizes, *module.ports, *module.temps, *(x.function for x in launches))])
+        return made if some is None else (p.If(some, made),)
+
+    calls: list[p.Stmt] = []
+    for choice in choices:
+        block: p.Block = ()
+        for condition, launch in reversed(choice):
+            block = call_(launch) if condition is None else (p.If(condition, call_(launch), block),)
+        calls += block
+    functions = (launch.function for choice in choices for _, launch in choice)
+    names = Names([s.name for s in (*module.sizes, *module.ports, *module.temps, *functions)])
     return (*checks(module, names), *scratches, *calls), workspace(scratches)

@@ -39,7 +39,7 @@ def function(kernel: k.Kernel, name: str, module: k.Module, target: Target, know
     # vectors first: what a fork is worth is counted in the operations that are left
     body = folds(transposes(vectorise(body, target, names, flat.kinds), names), names)
     body = words(body) if flat.kinds & MERGES else body
-    body = threads(body, target.threads and not target.gpu)
+    body = threads(body, target.threads and not target.gpu, target.gpu)
     body = registers(body) if on_tiles else body
     body = protect(body, target.gpu) if flat.checks else body
 

@@ -13,9 +13,15 @@ from ...ir.record import replace
 from .work import little_work
 
 
-def threads(body: p.Block, wanted: bool) -> p.Block:
-    """`wanted`: the target has threads; without them a region runs once and its barriers are void."""
-    return _block(body, wanted, "", {})
+def threads(body: p.Block, wanted: bool, gpu: bool = False) -> p.Block:
+    """`wanted`: the target has threads; without them a region runs once and its barriers are void.  On a GPU the threads are there already, and barriers are theirs."""
+    return p.map_block(body, _plain) if gpu else _block(body, wanted, "", {})
+
+
+def _plain(s: p.Stmt) -> p.Block | None:
+    if isinstance(s, p.For) and s.pragma in ("parallel", "workshare", "queue"):
+        return (replace(s, pragma=""),)
+    return s.body if isinstance(s, p.Region) else None
 
 
 def _block(body: p.Block, wanted: bool, inside: str, names: dict[str, Expr]) -> p.Block:

@@ -142,8 +142,18 @@ WIDE_FIRST = 48 << 10  # bytes of a first cache that has room for what several r
 BLOCK_AHEAD, SIDE_AHEAD = 1 << 16, 2048
 TURNS_AHEAD = 4  # turns of a loop over several rows that are asked for: the prefetchers of machines follow fewer streams, and none across a page
 BLOCK_ROWS = 64  # rows of a block that one thread takes: more amortise nothing (a panel of columns comes from the caches anyway), fewer blocks are shared unevenly
-THREADS = 256  # of a GPU block
-TILE = 16  # side of a GPU block over two axes
+THREADS = 256  # of a GPU block, each for a position of its own
+EACH = 4  # positions of a thread (H100: x + y at 99 % of a copy, 89 % by one each)
+# Threads for one row, and how much each of them reduces between two barriers, at least.  (H100, rows of 8192: layer norm 0.23 ms, 0.33 by 256, for as many rows as a processor then works on lie in its first cache,
+# where what is read again is found; softmax, in pieces of 4096, 0.24 by 256, 0.37 by 512.)
+ROW_THREADS, ROW_WORK = 512, 16
+WARP = 32  # threads of a GPU that run in step and read memory together
+LINES = 8  # of as many threads, one behind the other, where a reduction goes across memory
+ALONE, WARP_ROW = 16, 1024  # most elements of a row for which one thread is enough, and for which a warp is
+TILE = 16  # side of a GPU block over two axes, a thread for each cell
+TURN_SIDE = 32  # of a square that a GPU's block turns over
+TILE_SIDE = 128  # of a tile that a GPU's block computes in registers
+FEW_ROWS = 8  # of a contraction, for which a tile would be mostly empty
 TURNED = 16  # side of a square block that is turned over in registers, at most: the rows fit in as many registers
 SQUARE = 32  # side of a transposition's tile, element by element: 32 lines of one operand, 32 of the other, in the first cache
 # The same where blocks are turned over in registers, in lines, along loads × along stores: rows of which few lie side by side are read for half a page, and of what is stored four lines one behind the other; the next tile goes

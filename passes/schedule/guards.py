@@ -6,8 +6,24 @@ from collections.abc import Callable
 
 from ...ir import polynomial as pl
 from ...ir.dtypes import INDEX
-from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, const, floordiv, maximum, minimum, var, where
-from ...ir.kernel import Alloc, Block, Check, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, statements, with_body, written
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, call, const, floordiv, maximum, minimum, var, where
+from ...ir.kernel import (
+    Alloc,
+    Block,
+    Check,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Stmt,
+    Store,
+    expressions,
+    map_block,
+    map_expressions,
+    statements,
+    with_body,
+    written,
+)
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, rewrite, substitute
@@ -69,6 +85,8 @@ def pad_block(block: Block, condition: Expr, axis: str, in_bounds: Callable[[Exp
             stays(s)
             match s:
                 case Alloc():
+                    if any(not loose.isdisjoint(e.names) for e in s.buffer.shape):
+                        raise StepError(f"beyond the end of `{axis}` the extents of `{s.buffer.name}` mean nothing; use tail=guard or cut")
                     local.add(s.buffer.name)
                     result.append(s)
                 case Let():
@@ -367,3 +385,33 @@ def unswitch(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
 
     orelse = rename(around(choice.orelse), {x.axis: fresh(x.axis, taken) for x in loops}) if choice.orelse else ()
     return replace_loop(kernel, axis, lambda loop: (If(choice.condition, around(choice.body), orelse),))
+
+
+def factors(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
+    """Ask the condition under which a product is added, inside the loop over `axis`, of each of its factors: what is copied of these (`stage`) holds zeros then.
+
+        acc[] add= where(p < K, A[i, p] * B[p, j], 0)     →     acc[] add= where(p < K, A[i, p], 0) * where(p < K, B[p, j], 0)
+
+    Where it is false 0 is added both ways.  Factors that read nothing stay as they are, with what they are multiplied by.
+    """
+    changed = False
+
+    def apiece(condition: Expr, e: Expr) -> Expr:
+        if e.op == "mul" and all(a.buffers for a in e.args):
+            return call("mul", *(apiece(condition, a) for a in e.args))
+        return where(condition, e, const(0, e.dtype))
+
+    def one(s: Stmt) -> Block | None:
+        nonlocal changed
+        if not isinstance(s, Store) or s.combiner != "add" or s.value.op != "where":
+            return None
+        condition, value, other = s.value.args
+        if value.op != "mul" or not (other.is_const and other.attr == 0) or not all(a.buffers for a in value.args):
+            return None
+        changed = True
+        return (replace(s, value=apiece(condition, value)),)
+
+    result = replace_loop(kernel, axis, lambda x: (with_body(x, map_block(x.body, one)),))
+    if not changed:
+        raise StepError(f"factors: inside `{axis}` no product is added under a condition")
+    return result

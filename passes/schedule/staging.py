@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ...ir.bounds import Known
-from ...ir.expr import ONE, ZERO, Expr, both, call, const, load, make, maximum, var, where
+from ...ir.expr import ONE, ZERO, Expr, both, call, const, load, make, maximum, product, var, where
 from ...ir.kernel import (
     Alloc,
     Block,
@@ -61,6 +61,7 @@ def stage(
     name: str = "",
     align: int = 64,
     exact: tuple[str, ...] = (),
+    spare: int = 0,
 ) -> Kernel:
     """Copy what a nest reads of a buffer, in the layout in which it reads it.
 
@@ -74,7 +75,8 @@ def stage(
                                                             … A.packed[p, i] …
 
     `axes` are the loops over which the copy extends, in its memory order; `at` is the loop whose iterations each make a copy (none: once, before everything);
-    `order` is the order of the copying loops, if another; the copy is as long as the `exact` ones are, others may have a constant bound.  What is staged is the largest subexpression that reads `buffer` and depends, inside `at`, on the axes
+    `order` is the order of the copying loops, if another; behind each of the first axis `spare` elements are left free (so that what threads store side by side lies in different banks
+    of memory); the copy is as long as the `exact` ones are, others may have a constant bound.  What is staged is the largest subexpression that reads `buffer` and depends, inside `at`, on the axes
     alone: casts, guards of padded axes and any other pointwise prologue are done once, while copying.  The kernel does not write what is staged, unless that is
     local and written before: outside of the nest in front of which the copy stands; there is one such subexpression inside `at`, and all its uses are inside the axes; memory that all threads share is not allocated inside a region; the bounds of the axes depend on nothing inside `at` but on earlier axes, or are monotone in other
     loops: then the copy holds what any of their iterations reads.
@@ -110,7 +112,7 @@ def stage(
         if bound is None and loop.stop.names & inside:
             raise StepError(f"stage: the extent of `{a}` is not known outside {', '.join(sorted(loop.stop.names & inside))}")
         shape.append(loop.stop if bound is None else ZERO + bound)
-    packed = Buffer(fresh(name or f"{buffer}.packed", taken), value.dtype, tuple(shape), space, align=align)
+    packed = Buffer(fresh(name or f"{buffer}.packed", taken), value.dtype, tuple(shape), space, _strides(shape, spare), align)
     to_new = {var(a): var(n) + first[a] for a, n in new.items()}
     copying: Block = (Store(packed.name, tuple(var(new[a]) for a in axes), substitute(copied, to_new)),)
     for place in range(len(order) - 1, -1, -1):
@@ -129,6 +131,14 @@ def stage(
     used = map_expressions((top,), lambda e: substitute(e, replacement) if buffer in e.buffers else e)
     changed = replace_in(scope, top, (Alloc(packed), *copying, *used))
     return replace_loop(kernel, at, lambda loop: (with_body(loop, changed),)) if at else kernel.with_body(changed)
+
+
+def _strides(shape: Sequence[Expr], spare: int) -> tuple[Expr, ...]:
+    """In rows, with so many elements left free behind each of the outermost axis."""
+    if not spare or len(shape) < 2:
+        return ()
+    inner = [product(shape[k:]) for k in range(1, len(shape) + 1)]
+    return (inner[0] + spare, *inner[1:])
 
 
 def _from_zero(loop: Loop) -> Loop:

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from ctypes.util import find_library
 from functools import cache
 from importlib.util import find_spec
@@ -215,14 +216,13 @@ def _device_compiler(nvcc: str | None) -> str:
 
 @cache
 def _driver() -> ctypes.CDLL | None:
-    name = find_library("cuda")
-    if name is None:
-        return None
-    try:
-        library = ctypes.CDLL(name)
-    except OSError:
-        return None
-    return library if library.cuInit(0) == 0 else None
+    # by the name that the driver installs: in a container it is often on the loader's path, and in no list that find_library reads
+    for name in ("libcuda.so.1", find_library("cuda")):
+        if name is not None:
+            with suppress(OSError):
+                library = ctypes.CDLL(name)
+                return library if library.cuInit(0) == 0 else None
+    return None
 
 
 @cache
