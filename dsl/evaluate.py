@@ -13,7 +13,7 @@ from ..ir.build import Builder
 from ..ir.dtypes import dtype, i64
 from ..ir.errors import SourceError
 from ..ir.tensor import BuildError, Tensor
-from . import arguments
+from . import arguments, lists
 from .diagnostics import nearest, shorten
 from .frame import BROKEN, Broken, Frame, Silenced, unknown
 from .names import unique
@@ -266,8 +266,8 @@ def element(evaluator: Evaluator, form: List) -> Any:
     if isinstance(items[1], Symbol):
         with also(lambda: evaluator.reader.values(items[2:])):
             found = arguments.anything(evaluator, items[1])
-        if is_list(found):
-            return list_element(evaluator, form, found)
+        if lists.is_list(found):
+            return evaluator.builder.constant(lists.picked(form, found, arguments.axis(evaluator, lists.the_index(form))))
     base, *indices = arguments.tensors(evaluator, items[1:])
     check_rank(form, base.rank, len(indices))
     evaluator.builder.span = form.place.span
@@ -280,26 +280,10 @@ def element(evaluator: Evaluator, form: List) -> Any:
     return evaluator.builder.gather_at(base, indices)
 
 
-def is_list(value: Any) -> bool:
-    """The value of a parameter of type ints or axes."""
-    return isinstance(value, tuple) and all(isinstance(v, int) for v in value)
-
-
-def list_element(evaluator: Evaluator, form: List, values: tuple[int, ...]) -> Any:
-    if len(form.items) != 3:
-        raise error("E0505", f"a list has one index, found {len(form.items) - 2}", form.place, "expected: (aref list k)")
-    k = arguments.axis(evaluator, form.items[2])
-    if not 0 <= k < len(values):
-        raise error("E0319", f"there is no element {k} in {shorten(form.items[1].source_text)}, a list of {len(values)}", form.items[2].place)
-    return evaluator.builder.constant(values[k])
-
-
 def length(evaluator: Evaluator, form: List) -> Any:
     """`(length list)`: how many numbers a parameter of type ints or axes has."""
     values = arguments.anything(evaluator, form.items[1]) if len(form.items) == 2 else None
-    if values is None or not is_list(values):
-        raise error("E0503", "`length` takes a parameter that is a list", form.place, "expected: (length axes)")
-    return evaluator.builder.constant(len(values))
+    return evaluator.builder.constant(lists.length_of(form, values if lists.is_list(values) else None))
 
 
 def check_rank(form: List, rank: int, found: int) -> None:

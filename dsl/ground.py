@@ -49,6 +49,7 @@ class Ground:
         self.written: dict[str, tuple[Memory, Symbol]] = {}
         self.counts = count_targets(form)
         self.count = 0  # of statements
+        self.counted: dict[str, tuple[List, range]] = {}  # variable → its loop, where that has constant bounds, and what it runs over
         self.nested = bool(self.session.taken)
         self.taken = self.session.taken  # shared with the nest around, where this one becomes a part of it
         if not self.nested:

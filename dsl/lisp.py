@@ -124,7 +124,7 @@ def _default(form: Form) -> tuple[str, Any]:
             return "bool", name.lower() == "t"
         case Symbol(name=name) if dtype(name) is not None:
             return "dtype", name
-        case List(items=items) if items and all(isinstance(f, Number) and isinstance(f.value, int) for f in items):
+        case List(items=items) if all(isinstance(f, Number) and isinstance(f.value, int) for f in items):
             return "ints", tuple(f.value for f in items if isinstance(f, Number))
         case _:
             raise error(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ..ir.dtypes import DType, f32, f64, i64
@@ -56,11 +57,17 @@ class Rows:
 
 
 class Kinds:
-    """dtypes of the mutable numbers of a nest: weak ("int", "float") until an assignment says more."""
+    """What one walk over a nest finds out for the next: the dtypes of its mutable numbers, weak ("int", "float") until an assignment says more, and the
+    loops that are to be written out."""
 
     def __init__(self) -> None:
         self.found: dict[Any, str | DType] = {}
+        self.loops: set[int] = set()  # of the forms of loops that are written out
         self.changed = False
+
+    def write_out(self, loops: Iterable[Form]) -> None:
+        self.loops.update(map(id, loops))
+        self.changed = True
 
     def start(self, key: Any, kind: str | DType) -> None:
         self.found.setdefault(key, kind)

@@ -11,7 +11,7 @@ from ..ir.kernel import Check
 from ..ir.program import BAD_INDEX
 from ..ir.simplify import assuming, simplify
 from ..ir.tensor import BuildError, Tensor
-from . import arguments, scalars
+from . import arguments, lists, scalars
 from .diagnostics import nearest, shorten
 from .frame import Broken, Silenced, unknown
 from .locals import Memory, Plain, Rows
@@ -132,7 +132,8 @@ class LoopValues:
             case int() | float():
                 return number(value)
             case _:
-                raise error("E0503", f"`{shorten(form.name)}` is no number", form.place)
+                notes = ("help: one of its numbers is (aref list k)",) if lists.is_list(value) else ()
+                raise error("E0503", f"`{shorten(form.name)}` is no number", form.place, *notes)
 
     # ---- calls
 
@@ -140,8 +141,13 @@ class LoopValues:
         head = (form.head or "").lower()
         match head:
             case "aref":
+                values = lists.list_named(self.walk.frame, form.items[1]) if len(form.items) > 1 else None
+                if values is not None:
+                    return number(lists.element_in_loop(self, form, values))
                 memory, at = self.element(form)
                 return self.walk.read(memory, at)
+            case "length":
+                return number(lists.length_of(form, lists.list_named(self.walk.frame, form.items[1]) if len(form.items) > 1 else None))
             case "if" | "where":
                 return self.choice(form)
             case "and" | "or":

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ..ir.bounds import Range
 from ..ir.dtypes import bool_
-from ..ir.errors import CompilerBug
-from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, call, load, var
+from ..ir.errors import CompilerBug, SourceError
+from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, call, const, load, var
 from ..ir.graph import Attr, Shape, identity, make
 from ..ir.kernel import Alloc, Buffer, Check, If, Loop, Nest, Stmt, Store, While, statements
 from ..ir.program import BAD_SIZE
@@ -23,7 +23,7 @@ from ..ir.walks import leaves
 from . import arguments, scalars
 from .checks import hoisted, on_sizes_only
 from .diagnostics import nearest, shorten
-from .frame import BROKEN
+from .frame import BROKEN, Silenced
 from .ground import Ground
 from .locals import ACCUMULATE, Kinds, Memory, Plain, Rows, count_targets, is_element, targets
 from .loop_values import LoopValues
@@ -49,9 +49,16 @@ def run_nest(evaluator: Evaluator, form: List) -> None:
     try:
         for _ in range(MAX_WALKS):
             kinds.changed = False
+            before = [dict(s) for s in frame.scopes]
             walk = Walk(evaluator, form, kinds)
             try:
                 walk.statement(form)
+            except (SourceError, Silenced):
+                if not kinds.changed:
+                    raise
+                for scope, names in zip(frame.scopes, before, strict=False):  # without the marks of what was cut short
+                    scope.clear()
+                    scope.update(names)
             finally:
                 del frame.scopes[depth:]
             if not kinds.changed:
@@ -72,7 +79,8 @@ class Walk(Ground):
     def statement(self, form: Form) -> None:
         self.count += 1
         if self.count > MAX_STATEMENTS:
-            raise error("E0106", f"more than {MAX_STATEMENTS} statements in one nest of loops", form.place)
+            notes = ("note: a loop whose variable picks elements of a list is written out",) if self.kinds.loops else ()
+            raise error("E0106", f"more than {MAX_STATEMENTS} statements in one nest of loops", form.place, *notes)
         head = (form.head or "").lower() if isinstance(form, List) else ""
         run = STATEMENTS.get(head)
         if run is None or not isinstance(form, List):
@@ -167,8 +175,14 @@ class Walk(Ground):
             raise
 
     def loop_over(self, form: List, name: Symbol, start: Expr, stop: Expr, step: Expr) -> None:
+        counted = range(start.attr, stop.attr, step.attr) if start.is_const and stop.is_const and step.is_const else None
+        if counted is not None and id(form) in self.kinds.loops:
+            self.written_out(form, name, counted)
+            return
         axis = self.fresh(name.name)
         v = var(axis)
+        if counted is not None:
+            self.counted[axis] = form, counted
         with self.inner() as body:
             self.frame.scopes[-1][name.name] = Plain(Scalar(v, "int"), loop=True)
             if step.is_const:
@@ -182,6 +196,19 @@ class Walk(Ground):
                 raise error("E0319", "an index in this loop is always outside its axis", form.place)
             self.emit_check(Check(left, check.code, check.span))
         self.block.append(Loop(axis, start, stop, tuple(kept), step=step, span=form.place.span))
+
+    def written_out(self, form: List, name: Symbol, counted: range) -> None:
+        """A loop whose variable picks an element of a list: its iterations one after the other, in which it is a number."""
+        problems = arguments.Problems()
+        for k in counted:
+            with problems, self.inner() as body:
+                self.frame.scopes[-1][name.name] = Plain(Scalar(const(k), "int"), loop=True)
+                self.statements(form.items[2:])
+            self.block.extend(body)
+            if self.count > MAX_STATEMENTS:
+                break
+        problems.found = list({(d.code, d.span): d for d in reversed(problems.found)}.values())[::-1]  # each mistake once, not in each iteration
+        problems.finish()
 
     def while_(self, form: List) -> None:
         """`(while condition [:max n] form…)`"""

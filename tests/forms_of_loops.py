@@ -137,6 +137,15 @@ FORMS: dict[str, Form] = {
     "a negative count": Form(
         "((A{f32}[N]) -> (Y{f32}[N])) (dotimes (i (- N 3)) (setf (aref Y i) 1))", ONE_SIZE, lambda A, N: {"Y": np.arange(N) < N - 3}
     ),
+    "lists": Form(
+        "((A{f32}[N] &key (w (1 -2 3)) (at (0 2 1)) (none ())) -> (Y{f32}[N] Z{f32}[N]))"
+        " (dotimes (i (- N (aref at (- (length at) 2)))) (dotimes (k (length w)) (let ((m (- 2 k)))"
+        " (incf (aref Y i) (* (aref w m) (aref A (+ i (aref at m))))))))"
+        " (loop (k 2 -1 -1) (dotimes (q (aref at k)) (dotimes (i N) (setf (aref Z i) (+ (* 2 (aref Z i)) (if (< k 2) (aref w (+ k q)) q))))))"
+        " (dotimes (k (length none)) (setf (aref Y 0) (aref none k)))",
+        ONE_SIZE,
+        lambda A, N: {"Y": [A[i] - 2 * A[i + 2] + 3 * A[i + 1] if i < N - 2 else 0 for i in range(N)], "Z": np.full(N, -1)},
+    ),
     "negative bounds": Form("(() -> (Y{f32}[6])) (loop (i -3 3) (setf (aref Y (+ i 3)) i))", ({},), lambda: {"Y": np.arange(-3, 3)}),
     "by a number": Form(
         "((A{f32}[N]) -> (Y{f32}[N])) (loop (i (- N 1) -1 -2) (setf (aref Y i) (aref A i))) (loop (i 0 N 3) (incf (aref Y i) 10))",

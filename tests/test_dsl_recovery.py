@@ -22,7 +22,7 @@ RESULT = ("E0301_output", "E0310_leading_axes", "E0311_output", "E0313_rank", "E
 # mistakes between a form and what is around it, which the second mistake makes unknown: not inside
 BETWEEN = {
     "value": (*RESULT, "E0301_store", "E0313_element", "E0320_scan_in_a_loop", "E0503_no_operator", "E0503_no_tensor", "E0605", "E0607"),
-    "statement": (*RESULT, "E0106_written_out", "E0602", "E0605", "E0609"),
+    "statement": (*RESULT, "E0106_list_written_out", "E0106_written_out", "E0602", "E0605", "E0609"),
 }
 
 
