@@ -267,28 +267,32 @@ class Function:
         return value
 
     def _solve(self, buffers: dict[str, Any], given: dict[str, int]) -> dict[str, int]:
-        """The sizes from the shapes of the arrays (and keywords), each checked against all the ports it occurs in."""
+        """The sizes from the shapes of the arrays (and keywords), each checked against all the ports it occurs in, and leading strides from those of the arrays
+        that lie as their ports may."""
+        from .ir.layout import dense, lies, strides_of
         from .ir.sizes import SizeConflict, solve
 
         known = {s: int(v) for s, v in given.items()}
         shapes = {p.name: (p.shape, buffers[p.name].shape) for p in self._ports if p.role != "scalar" and p.name in buffers}
-        for port in self._ports:
-            if port.strided and port.name in buffers:
-                array = buffers[port.name]
-                for place, name in enumerate(port.strided):
-                    known[name] = array.strides[port.memory_order[place]] // array.itemsize
         try:
             solved = solve(shapes, known, self._sizes)
         except SizeConflict as conflict:
             raise ValueError(f"{self.__name__}: {conflict}") from None
-        missing = [s for s in self._sizes if s not in solved]
+        strides = strides_of(self._ports)
+        missing = [s for s in self._sizes if s not in solved and s not in strides]
         if missing:
             raise TypeError(f"{self.__name__}: no array tells the size {', '.join(missing)}: pass it as a keyword")
-        return solved
+        for port in self._ports if strides else ():
+            if port.strided and port.name in buffers:
+                array = buffers[port.name]
+                own = {name: array.strides[port.memory_order[place]] // array.itemsize for place, name in enumerate(port.strided)}
+                if lies(port, array, {**solved, **own}):
+                    solved |= own
+        return dense(self._ports, solved) if strides else solved
 
     def _fit(self, port: Port, value: Any, sizes: dict[str, int]) -> Any:
         """The array as the port wants it in memory: as it is, or (an input only) copied into the port's layout; a missing output is allocated."""
-        from .ir.layout import allocate, layout
+        from .ir.layout import allocate, at, layout
 
         if port.role == "scalar":
             return value
@@ -300,8 +304,7 @@ class Function:
                 raise ValueError(f"port {port.name}: an array of shape {list(shape)} cannot be made ({e})") from None
         if value.shape != shape:
             raise ValueError(f"port {port.name}: expected shape {list(shape)}, found {list(value.shape)}")
-        fits = 0 in shape or all(n <= 1 or have == want * value.itemsize for n, have, want in zip(shape, value.strides, strides, strict=True))
-        if fits and (port.role == "in" or value.flags.writeable):
+        if at(value, shape, strides) and (port.role == "in" or value.flags.writeable):
             return value
         if port.role != "in":
             raise ValueError(f"port {port.name}: it is written, and its memory layout must be the port's own (strides {list(strides)} elements)")

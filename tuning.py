@@ -80,6 +80,7 @@ def search_for(compilation: Compilation, graph: Graph, sizes: dict[str, int], sc
 def sizes_of(compilation: Compilation, graph: Graph) -> tuple[dict[str, int], dict[str, Any]] | None:
     """Sizes and scalar ports: those asked for; else of the composite's `[test] sizes` the ones with most work, if that is worth timing; else moderate ones.
     None where none are known that keep the preconditions."""
+    from .ir.layout import dense, strides_of
     from .search.bench.measure import fits, within
     from .search.operations import work_of
     from .search.tuning.session import has_loops, smaller
@@ -87,17 +88,20 @@ def sizes_of(compilation: Compilation, graph: Graph) -> tuple[dict[str, int], di
     names = [p.name for p in graph.sizes]
     scalars = [p.name for p in graph.ports if p.role == "scalar"]
     asked = compilation.settings.at
-    if all(n in asked for n in names) and (names or not compilation.settings.at):
-        chosen = {n: int(asked[n]) for n in names}
+    free = [n for n in names if n not in strides_of(graph.ports)]
+    if all(n in asked for n in free) and (names or not asked):
+        whole = dense(graph.ports, {n: int(asked[n]) for n in names if n in asked})
+        chosen = {n: whole[n] for n in names}
         return (chosen, {n: asked[n] for n in scalars if n in asked}) if fits(graph, chosen) else None
     own = () if compilation.composite is None else compilation.composite.test.sizes
-    bound = [({n: int(b[n]) for n in names}, {n: b[n] for n in scalars if n in b}) for b in own if all(n in b for n in names)]
+    listed = [(dense(graph.ports, {n: int(b[n]) for n in names if n in b}), b) for b in own if all(n in b for n in free)]
+    bound = [({n: int(whole[n]) for n in names}, {n: b[n] for n in scalars if n in b}) for whole, b in listed]
     bound = [(b, given) for b, given in bound if fits(graph, b) and work_of(graph, b)[0] >= WORTHWHILE]
     if bound:
         return max(bound, key=lambda pair: work_of(graph, pair[0])[0])
     from .passes.costs import nominal
 
     raised = compilation.run(stop_after="raise_loops")
-    moderate = nominal(graph.size_info())
+    moderate = dense(graph.ports, {n: v for n, v in nominal(graph.size_info()).items() if n in free})
     moderate = smaller(graph, moderate, LOOPING) if has_loops(raised) else within(graph, raised, moderate, UP_TO)
     return (moderate, {}) if fits(graph, moderate) else None

@@ -27,7 +27,12 @@ Binding = tuple[dict[str, int], dict[str, Any]]  # sizes, and scalar ports
 
 @click.command("bench")
 @click.argument("inputs", nargs=-1, metavar="INPUT...", required=True)
-@click.option("--sizes", multiple=True, metavar='"M=100, N=100"', help="Sizes and scalars to time at; repeatable.  Default: nominal ones.")
+@click.option(
+    "--sizes",
+    multiple=True,
+    metavar='"M=100, N=100"',
+    help="Sizes and scalars to time at; repeatable.  Default: nominal ones.  Leading strides: no gaps, unless given.",
+)
 @click.option(
     "--peers",
     default="numpy,torch",
@@ -116,6 +121,7 @@ def prepare(
     compilation: Compilation, options: dict[str, Any], method: Method, forms: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[Bench, list[Binding]]:
     """All that the rows of a composite share, and the bindings to time; `forms`: expressions of peers beside those of `search/bench/forms.py`."""
+    from ..ir.layout import dense, strides_of
     from ..passes.costs import nominal
     from ..runtimes.registry import load
     from ..search.bench.ceiling import ceilings
@@ -128,7 +134,12 @@ def prepare(
         raise UsageError(f"the runtime {compilation.runtime.name} cannot be timed here: its kernels are not C functions of this process")
     graph = compilation.elaborate()
     raised = compilation.run(stop_after="simplify" if compilation.settings.fast else "raise_loops")
-    asked = [parse_bindings(text, "--sizes") for text in options["sizes"]] or [dict(within(graph, raised, nominal(graph.size_info()), CHECKED))]
+    asked = [parse_bindings(text, "--sizes") for text in options["sizes"]]
+    if not asked:
+        strides = strides_of(graph.ports)
+        free = {n: v for n, v in nominal(graph.size_info()).items() if n not in strides}
+        found = within(graph, raised, dense(graph.ports, free), CHECKED)
+        asked = [{n: v for n, v in found.items() if n in free}]
     chosen = [found for given in asked for found in bindings(compilation, given, "--sizes")]
     s, target = compilation.settings, compilation.target
     path = compilation.library_path()

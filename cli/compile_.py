@@ -51,7 +51,7 @@ MAX_PRESENCES = 8  # sets of optional ports that `--test` tries
     "tests",
     multiple=True,
     metavar='["M=100, N=100"]',
-    help="Build, run in a child process, compare with the reference. Again: other sizes, in turn.",
+    help="Build, run in a child process, compare with the reference. Again: other sizes, in turn. Leading strides: no gaps, unless given (ldA=128).",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the drawn inputs.")
 @click.option("--input", "given", multiple=True, metavar="A=FILE.npy", help="An input of the test run.")

@@ -10,6 +10,7 @@ import click
 
 from ..compiler import Compilation, Settings, compilations
 from ..ir.errors import UsageError
+from ..ir.layout import dense, strides_of
 from . import diagnostics
 from .parse import parse_config, parse_pairs, split_pairs
 from .streams import standard_input
@@ -86,8 +87,9 @@ def sizes_of(compilation: Compilation, text: str | None) -> dict[str, int]:
 
     program = compilation.program
     free = program.size_info()
+    strides = strides_of(program.ports)
     if text is None:
-        return nominal(free)
+        return dense(program.ports, {n: v for n, v in nominal(free).items() if n not in strides})
     given: dict[str, int] = {}
     for name, value in split_pairs(text, "--sizes"):
         if name not in free:
@@ -96,9 +98,10 @@ def sizes_of(compilation: Compilation, text: str | None) -> dict[str, int]:
             given[name] = int(value)
         except ValueError:
             raise UsageError(f"--sizes {name}={value}: expected an integer") from None
-    missing = [name for name in free if name not in given]
+    missing = [name for name in free if name not in given and name not in strides]
     if missing:
         raise UsageError(f"--sizes: {program.name} also needs {', '.join(missing)}")
+    given = dense(program.ports, given)
     for size in program.sizes:
         admitted(size, given[size.name], "--sizes")
     return given

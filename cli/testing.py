@@ -14,6 +14,7 @@ from ..ir.errors import UsageError
 from ..ir.evaluate import evaluate
 from ..ir.expr import Expr
 from ..ir.graph import Size
+from ..ir.layout import dense, strides_of
 from .parse import Bindings
 from .progress import stage
 
@@ -88,15 +89,15 @@ def bindings(compilation: Compilation, given: Bindings, option: str = "--test") 
     for k, v in sizes.items():
         if not isinstance(v, int):
             raise UsageError(f"{option}: {k}={v}: a size is an integer")
+    strides = strides_of(graph.ports)
     if sizes or not names:
-        missing = [n for n in names if n not in sizes]
+        missing = [n for n in names if n not in sizes and n not in strides]
         if missing:
             raise UsageError(f"{option}: {graph.name} also needs {', '.join(missing)}")
-        chosen = [({n: int(sizes[n]) for n in names}, {})]
+        whole = dense(graph.ports, {n: int(v) for n, v in sizes.items()})
+        chosen = [({n: int(whole[n]) for n in names}, {})]
     else:
-        chosen = own_bindings(compilation, names, list(scalars)) or [
-            (dict(zip(names, odd, strict=False)), {}) for odd in odd_sizes(compilation, names)
-        ]
+        chosen = own_bindings(compilation, names, list(scalars)) or [(odd, {}) for odd in odd_sizes(compilation, names)]
     for binding, _ in chosen:
         check(compilation, binding, option)
     return [(b, own | bound_scalars) for b, own in chosen]
@@ -112,21 +113,27 @@ def own_bindings(compilation: Compilation, names: list[str], scalars: list[str])
     """What the composite's `[test]` lists, sizes and scalar ports; under --assume, those that it admits."""
     if compilation.composite is None:
         return []
-    found = [
-        ({n: int(b[n]) for n in names}, {n: b[n] for n in scalars if n in b}) for b in compilation.composite.test.sizes if all(n in b for n in names)
-    ]
+    ports = compilation.elaborate().ports
+    free = [n for n in names if n not in strides_of(ports)]
+    listed = [(dense(ports, {n: int(b[n]) for n in names if n in b}), b) for b in compilation.composite.test.sizes if all(n in b for n in free)]
+    found = [({n: int(whole[n]) for n in names}, {n: b[n] for n in scalars if n in b}) for whole, b in listed]
     if not compilation.settings.assume:
         return found
     return [(b, own) for b, own in found if all(holds(r, b) for r in compilation.elaborate().requires)]
 
 
-def odd_sizes(compilation: Compilation, names: list[str]) -> list[tuple[int, ...]]:
-    """Three small bindings of odd numbers that keep the preconditions, found by trying."""
+def odd_sizes(compilation: Compilation, names: list[str]) -> list[dict[str, int]]:
+    """Three small bindings of odd numbers that keep the preconditions, found by trying; strided ports lie without gaps in the first and with gaps in others."""
     graph = compilation.elaborate()
-    candidates = [tuple(base + 2 * k for k in range(len(names))) for base in (1, 3, 7, 13)] + [
-        (n,) * len(names) for n in (1, 2, 4, 8, 16, 24, 32, 64, 96)
+    strides = strides_of(graph.ports)
+    free = [n for n in names if n not in strides]
+    candidates = [{n: base + 2 * k for k, n in enumerate(free)} for base in (1, 3, 7, 13)] + [
+        dict.fromkeys(free, n) for n in (1, 2, 4, 8, 16, 24, 32, 64, 96)
     ]
-    fit = [c for c in candidates if all(holds(r, dict(zip(names, c, strict=True))) for r in graph.requires)]
+    fit: list[dict[str, int]] = []
+    for c in candidates:
+        laid = [dense(graph.ports, c, gap) for gap in ((len(fit), 0) if strides and fit else (0,))]
+        fit += [{n: b[n] for n in names} for b in laid if all(holds(r, b) for r in graph.requires)][:1]
     if not fit:
         raise UsageError(f"--test: no small sizes meet the preconditions of {graph.name}; name them")
     return fit[:3]

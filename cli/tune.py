@@ -9,6 +9,7 @@ import click
 
 from ..compiler import Compilation, Settings, compilations
 from ..ir.errors import UsageError
+from ..ir.layout import dense, strides_of
 from .parse import parse_bindings, parse_config, parse_pairs, parse_value
 from .progress import stage
 from .streams import standard_input
@@ -92,10 +93,11 @@ def checked(compilation: Compilation, text: str) -> None:
     for n in given:
         if n not in known:
             raise UsageError(f"--sizes: {graph.name} has no size or scalar {n}; it has {', '.join(known) or 'none'}")
-    missing = [n for n in names if n not in given]
+    missing = [n for n in names if n not in given and n not in strides_of(graph.ports)]
     if missing:
         raise UsageError(f"--sizes: {graph.name} also needs {', '.join(missing)}")
-    check(compilation, {n: int(given[n]) for n in names}, "--sizes")
+    whole = dense(graph.ports, {n: int(v) for n, v in given.items() if n in names})
+    check(compilation, {n: whole[n] for n in names}, "--sizes")
 
 
 def searched(compilation: Compilation, say: Any) -> Tuned:

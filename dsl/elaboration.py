@@ -207,7 +207,8 @@ def _graph(composite: Composite, session: Session, frame: Frame, sizes: Sizes, p
         if decl.role == "out":
             for extent in value.shape:
                 check_extent(extent, decl.place)
-            ports[name] = Port(name, value.dtype, value.shape, "out", decl.order, span=decl.place.span)
+            strided = _strides(decl, value.shape, sizes) if decl.strided and value.shape else ()
+            ports[name] = Port(name, value.dtype, value.shape, "out", decl.order, strided, span=decl.place.span)
         elif b.node(value) is input_node(ports[name]):
             session.warn("W0702", f"`{name}` is updated in place but never changed", decl.place)
         b.span = decl.place.span

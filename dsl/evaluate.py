@@ -15,7 +15,7 @@ from ..ir.errors import SourceError
 from ..ir.tensor import BuildError, Tensor
 from . import arguments, lists
 from .diagnostics import nearest, shorten
-from .frame import BROKEN, Broken, Frame, Silenced, unknown
+from .frame import BROKEN, Broken, Frame, Silenced, taken_for_output, unknown
 from .names import unique
 from .operators import DRAWN, TABLE, Operator, truth
 from .recovery import NAMES, Reader, also
@@ -269,7 +269,7 @@ def element(evaluator: Evaluator, form: List) -> Any:
         if lists.is_list(found):
             return evaluator.builder.constant(lists.picked(form, found, arguments.axis(evaluator, lists.the_index(form))))
     base, *indices = arguments.tensors(evaluator, items[1:])
-    check_rank(form, base.rank, len(indices))
+    check_rank(evaluator.frame, form, base.rank, len(indices))
     evaluator.builder.span = form.place.span
     if not indices:
         return base
@@ -286,10 +286,11 @@ def length(evaluator: Evaluator, form: List) -> Any:
     return evaluator.builder.constant(lists.length_of(form, values if lists.is_list(values) else None))
 
 
-def check_rank(form: List, rank: int, found: int) -> None:
+def check_rank(frame: Frame, form: List, rank: int, found: int) -> None:
     if found > rank:
-        name = shorten(form.items[1].source_text)
-        raise error("E0505", f"`{name}` has {rank} ax{'i' if rank == 1 else 'e'}s, found {found} indices", form.place)
+        base = form.items[1]
+        said = f"`{shorten(base.source_text)}` has {rank} ax{'i' if rank == 1 else 'e'}s, found {found} ind{'ex' if found == 1 else 'ices'}"
+        raise error("E0505", said, form.place, *(taken_for_output(frame, base.name, rank) if isinstance(base, Symbol) else ()))
 
 
 def drawn(evaluator: Evaluator, form: List) -> Any:

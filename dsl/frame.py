@@ -135,6 +135,19 @@ class Frame:
         return [*(n for s in reversed(self.scopes) for n in s), *self.sizes, *self.parameters]
 
 
+def taken_for_output(frame: Frame, name: str, rank: int) -> tuple[str, ...]:
+    """Notes to a mistake with a name that is an output's in another spelling, or an output's that was given a value of another rank so."""
+    port = next((p.name for p in frame.composite.ports if p.role == "out" and fold(p.name) == fold(name)), None)
+    if port is None:
+        return ()
+    if port != name:
+        return (f"note: `{name}` is the output `{port}`: names that differ in case, - and _ only are one name", "help: call it something else")
+    declared = frame.declared.get(port)
+    if declared is None or len(declared[0]) == rank:
+        return ()
+    return (f"note: the output `{port}` was given a value of rank {rank} before; a name that differs in case, - and _ only is the same name",)
+
+
 def unknown(name: str, frame: Frame, place: Place) -> Exception:
     """The diagnostic for a name that nothing is known by."""
     return error("E0201", f"unknown name `{shorten(name)}`", place, *nearest(name, frame.visible()))

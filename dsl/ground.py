@@ -13,7 +13,7 @@ from ..ir.kernel import Alloc, Buffer, Check, Let, Loop, Stmt, Store
 from ..ir.tensor import Tensor, show_shape
 from . import scalars
 from .diagnostics import shorten
-from .frame import BROKEN, Found, Silenced
+from .frame import BROKEN, Found, Silenced, taken_for_output
 from .locals import Kinds, Memory, Plain, Rows, count_targets, known_before, space_of
 from .loop_values import LoopValues
 from .names import fold, unique
@@ -219,17 +219,20 @@ class Ground:
             raise error("E0610", f"`{found.key}` is no variable", name.place)
         return self.fits(memory, name, value)
 
-    @staticmethod
-    def fits(memory: Memory, name: Symbol, value: Scalar | Rows) -> Memory:
+    def output_notes(self, name: Symbol, memory: Memory) -> tuple[str, ...]:
+        return taken_for_output(self.frame, name.name, len(memory.shape)) if memory.key in self.outside else ()
+
+    def fits(self, memory: Memory, name: Symbol, value: Scalar | Rows) -> Memory:
         """The memory where the value has as many axes; E0607 for a number that would be a whole tensor, E0313."""
         if isinstance(value, Rows) and value.tensor.rank != len(memory.shape):
-            raise error("E0313", f"`{name.name}` has rank {len(memory.shape)}, its new value rank {value.tensor.rank}", name.place)
+            said = f"`{name.name}` has rank {len(memory.shape)}, its new value rank {value.tensor.rank}"
+            raise error("E0313", said, name.place, *self.output_notes(name, memory))
         if memory.shape and not isinstance(value, Rows):
             raise error(
                 "E0607",
                 f"`{name.name}` is a whole tensor; inside a loop its elements are assigned",
                 name.place,
-                f"help: (setf (aref {name.name} {' '.join('ijklmnpq'[: len(memory.shape)])}) …)",
+                *(self.output_notes(name, memory) or (f"help: (setf (aref {name.name} {' '.join('ijklmnpq'[: len(memory.shape)])}) …)",)),
             )
         return memory
 

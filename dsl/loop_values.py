@@ -13,8 +13,9 @@ from ..ir.simplify import assuming, simplify
 from ..ir.tensor import BuildError, Tensor
 from . import arguments, lists, scalars
 from .diagnostics import nearest, shorten
-from .frame import Broken, Silenced, unknown
+from .frame import Broken, Silenced, taken_for_output, unknown
 from .locals import Memory, Plain, Rows
+from .names import fold
 from .operators import TABLE
 from .recovery import Reader, also
 from .scalars import SCALARS, Scalar
@@ -301,6 +302,7 @@ class LoopValues:
                 "E0505",
                 f"`{form.items[1].name}` has {axes} ax{'i' if axes == 1 else 'e'}s, found {len(at)} ind{'ex' if len(at) == 1 else 'ices'}",
                 form.place,
+                *(taken_for_output(self.walk.frame, form.items[1].name, axes) if memory.key in self.walk.outside else ()),
             )
         for f, i, extent in zip(form.items[2:], at, memory.shape, strict=False):
             self.inside(f, i, extent)
@@ -354,11 +356,13 @@ class _Guard:
 
 def too_many_axes(form: Form, rows: Rows) -> Exception:
     axes = rows.tensor.rank
+    elements = f"one element is (aref x {' '.join('ijklmnpq'[:axes])}), and (sum x), (max x) and others reduce all axes"
+    meant = next((n for n in rows.inside.frame.sizes if isinstance(form, Symbol) and fold(n) == fold(form.name)), None)
     return error(
         "E0607",
         f"`{shorten(form.source_text)}` has {axes} ax{'i' if axes == 1 else 'e'}s, and a number is needed here",
         form.place,
-        f"help: one element is (aref x {' '.join('ijklmnpq'[:axes])}), and (sum x), (max x) and others reduce all axes",
+        f"help: the size is `{meant}`; `{shorten(form.source_text)}` is a tensor" if meant else f"help: {elements}",
     )
 
 

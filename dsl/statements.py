@@ -116,7 +116,7 @@ def store(evaluator: Evaluator, place: List, value: Form | None, form: List, op:
         indices = arguments.tensors(evaluator, place.items[2:])
     problems.finish()
     base = b.strong(base) if base.weak else base
-    check_rank(place, base.rank, len(indices))
+    check_rank(evaluator.frame, place, base.rank, len(indices))
     b.span = form.place.span
     if op:
         given = b.elementwise(op, evaluator.value(place), given)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,36 @@ def layout(port: Port, sizes: Mapping[str, int]) -> tuple[tuple[int, ...], tuple
     strides = tuple(evaluate(buffer.stride(k), sizes) for k in range(len(shape)))
     span = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
     return shape, strides, span
+
+
+def strides_of(ports: Iterable[Port]) -> list[str]:
+    """The sizes that are leading strides of ports; where nobody says what they are, `dense` does."""
+    return [n for p in ports for n in p.strided]
+
+
+def dense(ports: Iterable[Port], sizes: Mapping[str, int], padding: int = 0) -> dict[str, int]:
+    """The sizes with the leading strides that are not among them: of arrays without gaps, or with gaps of `padding` elements."""
+    found = dict(sizes)
+    for p in ports:
+        buffer = port_buffer(replace(p, pairs=False))
+        for place, name in reversed(list(enumerate(p.strided))):
+            if name not in found:
+                inner = p.memory_order[place + 1] if place + 1 < len(p.shape) else None
+                least = 1 if inner is None else evaluate(p.shape[inner], found) * evaluate(buffer.stride(inner), found)
+                found[name] = least + padding
+    return found
+
+
+def at(array: numpy.ndarray, shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether the elements of an array of this shape are where these strides (in elements) say."""
+    return 0 in shape or all(n <= 1 or have == want * array.itemsize for n, have, want in zip(shape, array.strides, strides, strict=True))
+
+
+def lies(port: Port, array: numpy.ndarray, sizes: Mapping[str, int]) -> bool:
+    """Whether an array lies as a strided port may, its leading strides being among the sizes: the others without gaps, and no stride too short."""
+    if any(sizes[name] < dense((port,), {n: v for n, v in sizes.items() if n != name})[name] for name in port.strided):
+        return False
+    return at(array, *layout(port, sizes)[:2])
 
 
 def as_array(port: Port, sizes: Mapping[str, int], flat: numpy.ndarray) -> numpy.ndarray:

@@ -32,6 +32,30 @@ def luminal(*words: str, stdin: str = "") -> Result:
     return CliRunner().invoke(cli, prepare(words), input=stdin, catch_exceptions=False, standalone_mode=False)
 
 
+# ---- leading strides
+
+LDA = "(composite f ((A{f32}[M N]<0 1 :strided> B{f32}[P Q R]<2 0 1 :strided> x{f32}[K]<0 :strided>) -> (Y{f32}[N] Z{f32}[P Q R]<0 1 2 :strided>)) (return (+ (sum A :axis 0) (max x)) (* 2 B)))"
+
+
+@pytest.mark.skipif(not HAS_CC, reason="no C compiler")
+def test_strides_that_are_not_given_are_those_without_gaps() -> None:
+    """In what the sizes say; without sizes the bindings that are tried have some."""
+    given = "M=3, N=4, P=2, Q=3, R=5, K=6"
+    free = {"M": 3, "N": 4, "P": 2, "Q": 3, "R": 5, "K": 6}
+    whole = free | {"ldA": 4, "ldB_0": 6, "ldB_1": 3, "incx": 1, "ldZ_0": 15, "ldZ_1": 5}
+    (result,) = json.loads(luminal("compile", "-", "--json", "--test", given, stdin=LDA).stdout)["results"]
+    assert result["ok"] and result["sizes"] == whole
+    (result,) = json.loads(luminal("compile", "-", "--json", "--test", f"{given}, ldB_1=4, ldZ_1=8", stdin=LDA).stdout)["results"]
+    assert result["ok"] and result["sizes"] == whole | {"ldB_1": 4, "ldB_0": 8, "ldZ_1": 8, "ldZ_0": 24}
+    results = json.loads(luminal("compile", "-", "--json", "--test", stdin=LDA).stdout)["results"]
+    assert [(r["sizes"]["ldA"] - r["sizes"]["N"], r["sizes"]["incx"], r["ok"]) for r in results] == [(0, 1, True), (1, 2, True), (2, 3, True)]
+    (result,) = json.loads(
+        luminal("bench", "-", "--json", "--peers", "none", "--blocks", "1", "--patience", "0", "--sizes", given, stdin=LDA).stdout
+    )["results"]
+    assert result["sizes"] == whole
+    assert "at M=3 N=4 P=2" in luminal("show", "-", "--sizes", given, stdin=LDA).stdout
+
+
 # ---- CC=
 
 

@@ -70,6 +70,41 @@ def test_layouts() -> None:
 
 
 @needs_cc
+def test_an_input_that_a_leading_stride_cannot_describe_is_copied() -> None:
+    """Backwards, transposed, the same row again and again, gaps within rows; what is written in place is refused then."""
+    sums = luminal.compile(
+        "(composite s ((A{f32}[M N]<0 1 :strided> x{f32}[K]<0 :strided>) -> (Y{f32}[N] z{f32}[])) (return (sum A :axis 0) (sum x)))"
+    )
+    a = normal(6, 10)
+    for part in (a[::-1], a.T, np.broadcast_to(a[0], (4, 10)), a[:, ::2], a[:, ::-1], a[:0], a[:, :0], a[:1].T):
+        for vector in (a[0, ::-1], np.broadcast_to(a[0, 0], (5,))):
+            y, z = sums(part, vector)
+            np.testing.assert_allclose(y, part.sum(0), rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(z, vector.sum(), rtol=1e-5, atol=1e-6)
+    double = luminal.compile("(composite d ((A{f32}[M N]<0 1 :strided>) -> (A)) (return (* 2 A)))")
+    for part in (a.T, a[::-1], a[:, ::2]):
+        with pytest.raises(ValueError, match="port A: it is written, and its memory layout must be the port's own"):
+            double(part)
+
+
+@needs_cc
+def test_strided_outputs() -> None:
+    """An output of its own takes its leading stride at run time; one that the call makes has no gaps."""
+    product = luminal.compile(
+        "(composite p ((A{f32}[M K] B{f32}[K N]) -> (Y{f32}[M N]<0 1 :strided> s{f32}[M]<0 :strided>)) (setf Y (matmul A B)) (setf s (sum A :axis 1)))"
+    )
+    a, b = normal(5, 6), normal(6, 7)
+    y, s = product(a, b)
+    assert y.strides == (28, 4) and s.strides == (4,)
+    whole, sums = np.full((9, 12), 7, np.float32), np.full(15, 7, np.float32)
+    product(a, b, Y=whole[2:7, 3:10], s=sums[1::3])
+    np.testing.assert_allclose(whole[2:7, 3:10], a @ b, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(sums[1::3], a.sum(1), rtol=1e-4, atol=1e-5)
+    whole[2:7, 3:10], sums[1::3] = 7, 7
+    assert (whole == 7).all() and (sums == 7).all()
+
+
+@needs_cc
 def test_scalars_and_several_outputs() -> None:
     axpy = luminal.compile("(composite axpy ((a{f32}[] X{f32}[N] Y{f32}[N]) -> Y) (return (+ Y (* a X))))")
     x, y = normal(9), normal(9, seed=1)

@@ -1,4 +1,4 @@
-; E0505_size.lisp:6:9: error[E0505]: `M` has 0 axes, found 1 indices
+; E0505_size.lisp:6:9: error[E0505]: `M` has 0 axes, found 1 index
 ;     6 |   (setf (aref M 0) 1)
 ;       |         ^^^^^^^^^^
 
