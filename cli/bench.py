@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..compiler import Compilation, Settings, compilations
-from ..ir.errors import UsageError
+from ..ir.errors import Diagnostic, LuminalError, UsageError
 from . import diagnostics
+from .answer import answer, failure
 from .parse import parse_bindings, parse_config, parse_pairs, parse_value
 from .progress import stage
 from .streams import standard_input
@@ -85,26 +85,36 @@ def bench(inputs: tuple[str, ...], **options: Any) -> int:
     rows: list[Row] = []
     status = 0
     head: dict[str, Any] = {}
+    warnings: list[Diagnostic] = []
+    ended: dict[str, Any] = {}
     for input_ in inputs:
-        for compilation in compilations(input_, settings_of(options), standard_input):
-            with stage(f"building {compilation.unit.name}", quiet=options["as_json"]):
-                made, bindings = prepare(compilation, options, method)
-            diagnostics.show(compilation.warnings, diagnostics.wants_color("auto"))
+        try:
+            for compilation in compilations(input_, settings_of(options), standard_input):
+                with stage(f"building {compilation.unit.name}", quiet=options["as_json"]):
+                    made, bindings = prepare(compilation, options, method)
+                warnings += compilation.warnings
+                if not options["as_json"]:
+                    diagnostics.show(compilation.warnings, diagnostics.wants_color("auto"))
+                    click.echo(
+                        f"{compilation.name}, {compilation.runtime.name} for {compilation.target.describe}, {made.threads} threads\n{table_head()}"
+                    )
+                head = machine(compilation, made)
+                found = timed(compilation, made, bindings, options, (lambda _: None) if options["as_json"] else (lambda row: click.echo(line(row))))
+                rows += found
+                if any(not row.ok for row in found):
+                    status = 124 if {row.checked.status for row in found if not row.ok} == {"timeout"} else max(status, 3)
+        except LuminalError as error:
             if not options["as_json"]:
-                click.echo(
-                    f"{compilation.name}, {compilation.runtime.name} for {compilation.target.describe}, {made.threads} threads\n{table_head()}"
-                )
-            head = machine(compilation, made)
-            found = timed(compilation, made, bindings, options, (lambda _: None) if options["as_json"] else (lambda row: click.echo(line(row))))
-            rows += found
-            if any(not row.ok for row in found):
-                status = 124 if {row.checked.status for row in found if not row.ok} == {"timeout"} else max(status, 3)
+                raise
+            ended, status = failure(error), error.exit_status  # beside what was done before
+            break
     if options["svg"]:
         from ..artifacts.write import write_text
 
         write_text(Path(options["svg"]), picture(rows, head))
     if options["as_json"]:
-        click.echo(dumps({"ok": status == 0, **head, "results": [row.as_json() for row in rows]}))
+        facts = {**head, "results": [row.as_json() for row in rows], "diagnostics": diagnostics.as_objects(warnings)}
+        click.echo(answer(**facts | ended | {"ok": status == 0}))
     return status
 
 
@@ -140,7 +150,7 @@ def prepare(
         free = {n: v for n, v in nominal(graph.size_info()).items() if n not in strides}
         found = within(graph, raised, dense(graph.ports, free), CHECKED)
         asked = [{n: v for n, v in found.items() if n in free}]
-    chosen = [found for given in asked for found in bindings(compilation, given, "--sizes")]
+    chosen = [found for given in asked for found in bindings(compilation, dict(given), "--sizes")]
     s, target = compilation.settings, compilation.target
     path = compilation.library_path()
     subject = Subject(

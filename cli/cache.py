@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from json import dumps
-
 import click
+
+from .answer import answer
 
 
 @click.group("cache")
@@ -33,11 +33,7 @@ def info(as_json: bool) -> int:
 
     found = contents()
     if as_json:
-        click.echo(
-            dumps(
-                {"folder": str(found.folder), "products": found.products, "notes": found.notes, "bytes": found.bytes, "unfinished": found.unfinished}
-            )
-        )
+        click.echo(answer(folder=str(found.folder), products=found.products, notes=found.notes, bytes=found.bytes, unfinished=found.unfinished))
     else:
         click.echo(
             f"{found.folder}: {found.products} product{'s' * (found.products != 1)}, {found.notes} note{'s' * (found.notes != 1)}, {found.bytes / 1e6:.1f} MB"
@@ -60,7 +56,7 @@ def clear(as_json: bool) -> int:
 
     removed, busy = clear()
     if as_json:
-        click.echo(dumps({"removed": removed, "in_use": busy}))
+        click.echo(answer(removed=removed, in_use=busy))
     else:
         click.echo(f"removed {removed} product{'s' * (removed != 1)}" + (f"; {busy} in use" if busy else ""))
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import click
 from ..compiler import LEVELS, Compilation, Settings, entries, open_input
 from ..ir.errors import Diagnostic, LuminalError, SourceError, UsageError
 from . import diagnostics
+from .answer import answer
 from .streams import standard_input
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def check(inputs: tuple[str, ...], entry: str | None, include: tuple[str, ...], 
             "diagnostics": diagnostics.as_objects(found),
             "errors": [str(e) for e in problems],
         }
-        click.echo(dumps(report))
+        click.echo(answer(**report))
     else:
         for problem in problems:
             click.echo(f"luminal: error: {problem}", err=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from itertools import combinations, groupby
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import Any
 import click
 
 from ..compiler import LEVELS, Compilation, Settings, Step, compilations
-from ..ir.errors import Diagnostic, SourceError, UsageError
+from ..ir.errors import Diagnostic, LuminalError, SourceError, UsageError
 from . import diagnostics
+from .answer import answer, failure
 from .dependencies import write_rule
 from .parse import Bindings, parse_bindings, parse_config, parse_pairs, parse_value
 from .progress import stage
@@ -136,9 +136,14 @@ def compile_(**options: Any) -> int:
         except SourceError as error:
             warn(error.diagnostics, options, report)
             status = max(status, error.exit_status)
+        except LuminalError as error:
+            if not options["as_json"]:
+                raise
+            report |= failure(error)  # beside what was done before
+            status = error.exit_status
+            break
     if options["as_json"]:
-        report["ok"] = status == 0
-        click.echo(json.dumps(report))
+        click.echo(answer(**report | {"ok": status == 0}))
     return status
 
 

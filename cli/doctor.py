@@ -8,12 +8,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
-from json import dumps
 
 import click
 
 from .. import __version__
 from ..runtimes.tools import Finding, findings, pip
+from .answer import answer
 
 # what the package itself imports; the extras are among the runtimes' tools
 PACKAGES = ("numpy", "ml_dtypes", "click", "lark", "jinja2", "tomli", "platformdirs", "filelock", "tree-sitter", "tree-sitter-toml")
@@ -33,7 +33,7 @@ def doctor(as_json: bool) -> int:
     found = [*of_python(), *findings(), of_cache()]
     ill = [f for f in found if f.needed and f.state != "present"]
     if as_json:
-        click.echo(dumps({"ok": not ill, "version": __version__, "findings": [asdict(f) for f in found]}))
+        click.echo(answer(ok=not ill, version=__version__, findings=[asdict(f) for f in found]))
         return 4 if ill else 0
     width = max(len(f.name) for f in found)
     for f in found:

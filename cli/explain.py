@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ..ir.errors import UsageError
+from .answer import answer
 
 
 @click.command("explain")
@@ -24,7 +25,11 @@ def explain(code: str | None, as_json: bool) -> int:
 
     if code is None:
         listed = {name: found.title for name, found in CODES.items()}
-        click.echo(_json(listed) if as_json else "\n".join(f"{name}  {title}" for name, title in listed.items()))
+        click.echo(
+            answer(**listed, results=[{"code": name, "title": title} for name, title in listed.items()])
+            if as_json
+            else "\n".join(f"{name}  {title}" for name, title in listed.items())
+        )
         return 0
     name = code.strip().upper()
     if name not in CODES:
@@ -36,7 +41,8 @@ def explain(code: str | None, as_json: bool) -> int:
     example = EXAMPLES[name]
     said = render_diagnostics(said_of(example))
     if as_json:
-        click.echo(_json({"code": name, "title": title, "explanation": explanation, "example": example, "said": said}))
+        found = {"code": name, "title": title, "explanation": explanation, "example": example, "said": said}
+        click.echo(answer(**found, results=[found]))
     else:
         click.echo(f"{name}: {title}\n\n{explanation}\n\nFor example, of\n\n{_indented(example)}\n\nluminal says\n\n{_indented(said)}")
     return 0
@@ -46,9 +52,3 @@ def _indented(text: str) -> str:
     from ..dsl.diagnostics import WIDTH, printable, shorten
 
     return "\n".join(f"    {printable(shorten(line, WIDTH))}".rstrip() for line in text.rstrip("\n").split("\n"))
-
-
-def _json(value: object) -> str:
-    from json import dumps
-
-    return dumps(value)

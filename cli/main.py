@@ -140,18 +140,19 @@ def _leave(number: int, frame: object) -> None:
 
 def run(arguments: list[str]) -> int:
     try:
-        result = cli.main(prepare(arguments), prog_name="luminal", standalone_mode=False)
+        arguments = prepare(arguments)
+        result = cli.main(arguments, prog_name="luminal", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as leave:
         return leave.exit_code
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        answered(arguments, "interrupted")
         return 130
     except click.ClickException as error:
-        error.show()
+        if not answered(arguments, error):
+            error.show()
         return error.exit_code
-    except KeyboardInterrupt:
-        return 130
     except (Closed, BrokenPipeError):
         drop_output()
         return 0
@@ -178,12 +179,19 @@ def unexpected(error: Exception, arguments: list[str]) -> int:
     return report(CompilerBug(type(error).__name__, str(error)), arguments, error)
 
 
+def answered(arguments: list[str], error: LuminalError | click.ClickException | str) -> bool:
+    """Under --json an error is one object on standard output."""
+    if "--json" not in arguments:
+        return False
+    from .answer import answer, failure
+
+    click.echo(answer(**failure(error)))
+    return True
+
+
 def report(error: LuminalError, arguments: list[str], cause: BaseException | None = None) -> int:
     """Print an error to stderr (to stdout as JSON under --json) and give its exit status."""
-    if "--json" in arguments:
-        from json import dumps
-
-        click.echo(dumps({"ok": False, **diagnostics.as_object(error)}))
+    if answered(arguments, error):
         return error.exit_status
     if isinstance(error, SourceError):
         diagnostics.show(error.diagnostics, diagnostics.wants_color(diagnostics.color_among(arguments)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import click
 
 from ..compiler import OPS_FOLDER, Compilation, Settings, entries, open_input
 from ..ir.errors import UsageError
+from .answer import answer
 from .streams import standard_input
 
 if TYPE_CHECKING:
@@ -34,7 +34,10 @@ def ops(name: str | None, include: tuple[str, ...], as_json: bool) -> int:
     if name is None:
         families = library()
         if as_json:
-            click.echo(dumps({family: {c.name: summary(c) for c in members} for family, members in families.items()}))
+            listed = {family: {c.name: summary(c) for c in members} for family, members in families.items()}
+            click.echo(
+                answer(**listed, results=[{"name": name, "family": f, "summary": said} for f, by in listed.items() for name, said in by.items()])
+            )
         else:
             click.echo("\n\n".join("\n".join([family, *map(line, members)]) for family, members in families.items()))
         return 0
@@ -45,13 +48,21 @@ def ops(name: str | None, include: tuple[str, ...], as_json: bool) -> int:
         signature = operator_signature(name)
         if signature is None:
             raise
-        click.echo(dumps({"name": name, "signature": signature}) if as_json else f"{signature}\n\nAn operator of the language.")
+        click.echo(
+            answer(name=name, signature=signature, results=[{"name": name, "signature": signature}])
+            if as_json
+            else f"{signature}\n\nAn operator of the language."
+        )
         return 0
     for composite in entries(unit, settings):
         if composite is None:
             raise UsageError(f"{name}: an intermediate file holds no composite")
         raised = Compilation(unit, composite, settings).run(stop_after="raise_loops")
-        click.echo(dumps(described(composite, raised)) if as_json else page(composite, raised))
+        if as_json:
+            facts = described(composite, raised)
+            click.echo(answer(**facts, results=[facts]))
+        else:
+            click.echo(page(composite, raised))
     return 0
 
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..compiler import Compilation, Settings, compilations
-from ..ir.errors import UsageError
+from ..ir.errors import Diagnostic, UsageError
 from ..ir.layout import dense, strides_of
 from . import diagnostics
+from .answer import answer
 from .parse import parse_config, parse_pairs, split_pairs
 from .streams import standard_input
 from .testing import admitted
 
 if TYPE_CHECKING:
     from ..search.account import Account, KernelAccount
+
+
+FORMS = {".txt": "text", ".dot": "dot", ".json": "json"}
 
 
 @click.command("show")
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 @click.option("-I", "include", multiple=True, metavar="DIR", help="Where called composites are looked up.")
 @click.option("--sizes", metavar='"M=100, N=100"', help="Put these numbers into the formulas; else nominal ones.")
 @click.option("--format", "form", type=click.Choice(["text", "dot"]), help="dot is for Graphviz.  Default: what -o's suffix says, else text.")
-@click.option("-o", "output", metavar="PATH", help="A .txt or .dot file.")
+@click.option("-o", "output", metavar="PATH", help="A .txt, .dot or .json file.")
 @click.option("--why", is_flag=True, help="The reasons for what the compiler decided.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else.")
 def show(input_: str, **options: Any) -> int:
@@ -48,20 +51,26 @@ def show(input_: str, **options: Any) -> int:
     """
     from ..search.account import account
 
-    form = form_of(options["form"], options["output"])
+    form = form_of(options["form"], options["output"], options["as_json"])
+    as_json = form == "json"
     settings = Settings(
         runtime=options["runtime"], target=options["target"], config=parse_config(options["config"]), O=options["level"], include=options["include"],
         sizes=parse_pairs(options["defines"], "-D", int), dtype=parse_pairs(options["dtypes"], "--dtype", str), entry=options["entry"],
     )  # fmt: skip
     pages: list[str] = []
+    warnings: list[Diagnostic] = []
     objects: list[dict[str, Any]] = []
     for compilation in compilations(input_, settings, standard_input):
         found = account(compilation.run(stop_after="join"), compilation.program, sizes_of(compilation, options["sizes"]))
         why = {k.name: k.notes for k in compilation.module.kernels} if options["why"] else {}
         objects.append(as_object(found, compilation, why))
         pages.append(dot(found) if form == "dot" else page(found, compilation, why, options["sizes"] is None))
-        diagnostics.show(compilation.warnings, diagnostics.wants_color("auto"))
-    text = dumps(objects[0] if len(objects) == 1 else objects) if options["as_json"] else "\n\n".join(pages)
+        warnings += compilation.warnings
+        if not as_json:
+            diagnostics.show(compilation.warnings, diagnostics.wants_color("auto"))
+    text = "\n\n".join(pages)
+    if as_json:  # of one composite its facts stand at the top as well
+        text = answer(**(objects[0] if len(objects) == 1 else {}), results=objects, diagnostics=diagnostics.as_objects(warnings))
     if options["output"] is None:
         click.echo(text)
     else:
@@ -71,14 +80,15 @@ def show(input_: str, **options: Any) -> int:
     return 0
 
 
-def form_of(form: str | None, output: str | None) -> str:
+def form_of(form: str | None, output: str | None, as_json: bool) -> str:
+    """text, dot or json: what is asked for, or what the suffix of the file says."""
     suffix = Path(output).suffix if output else ""
-    if suffix and suffix not in (".txt", ".dot", ".json"):
-        raise UsageError(f"-o {output}: .txt or .dot")
-    implied = "dot" if suffix == ".dot" else "text"
-    if form and suffix in (".txt", ".dot") and form != implied:
-        raise UsageError(f"--format {form} and -o {output} contradict")
-    return form or implied
+    if suffix not in ("", *FORMS):
+        raise UsageError(f"-o {output}: {', '.join(FORMS)}")
+    asked, said = ("json", "--json") if as_json else (form, f"--format {form}")
+    if asked and suffix and asked != FORMS[suffix]:
+        raise UsageError(f"{said} and -o {output} contradict")
+    return asked or FORMS.get(suffix, "text")
 
 
 def sizes_of(compilation: Compilation, text: str | None) -> dict[str, int]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..ir.errors import UsageError
+from .answer import answer
 from .parse import parse_config
 
 if TYPE_CHECKING:
@@ -120,7 +121,8 @@ def show(found: Report, output: Path | None, options: dict[str, Any]) -> None:
         write_text(output, markdown(found))
         write_text(output.with_suffix(".json"), as_lines(found))
     if options["as_json"]:
-        click.echo(json.dumps(found.as_json()))
+        table = found.as_json()
+        click.echo(answer(**table, results=table["rows"]))
     elif output is None:
         click.echo(markdown(found), nl=False)
     else:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from json import dumps
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..compiler import Compilation, Settings, compilations
-from ..ir.errors import UsageError
+from ..ir.errors import Diagnostic, LuminalError, UsageError
 from ..ir.layout import dense, strides_of
+from . import diagnostics
+from .answer import answer, failure
 from .parse import parse_bindings, parse_config, parse_pairs, parse_value
 from .progress import stage
 from .streams import standard_input
@@ -55,23 +56,33 @@ def tune(inputs: tuple[str, ...], **options: Any) -> int:
       luminal tune softmax --target x86-64-v3
     """
     rows: list[dict[str, Any]] = []
+    warnings: list[Diagnostic] = []
+    ended: dict[str, Any] = {}
     status = 0
     for input_ in inputs:
-        for text in options["sizes"] or ("",):
-            for compilation in compilations(input_, settings_of(options, text), standard_input):
-                if text:
-                    checked(compilation, text)
-                with stage(f"searching {compilation.name}", quiet=options["as_json"]) as say:
-                    found = searched(compilation, say)
-                if found.warning:
-                    click.echo(f"luminal: warning: {found.warning}", err=True)
-                    status = 4
-                rows.append(as_row(compilation, found))
-                if not options["as_json"]:
-                    for line in table(compilation, found):
-                        click.echo(line)
+        try:
+            for text in options["sizes"] or ("",):
+                for compilation in compilations(input_, settings_of(options, text), standard_input):
+                    if text:
+                        checked(compilation, text)
+                    with stage(f"searching {compilation.name}", quiet=options["as_json"]) as say:
+                        found = searched(compilation, say)
+                    if found.warning:
+                        click.echo(f"luminal: warning: {found.warning}", err=True)
+                        status = 4
+                    warnings += compilation.warnings
+                    rows.append(as_row(compilation, found))
+                    if not options["as_json"]:
+                        for line in table(compilation, found):
+                            click.echo(line)
+        except LuminalError as error:
+            if not options["as_json"]:
+                raise
+            ended, status = failure(error), error.exit_status  # beside what was done before
+            break
     if options["as_json"]:
-        click.echo(dumps({"ok": status == 0, "results": rows}))
+        facts = {"results": rows, "diagnostics": diagnostics.as_objects(warnings)}
+        click.echo(answer(**facts | ended | {"ok": status == 0}))
     return status
 
 

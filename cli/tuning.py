@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from json import dumps
+from json import loads
 from pathlib import Path
 
 import click
 
 from ..ir.errors import UsageError
+from .answer import answer
 
 
 @click.group("tuning")
@@ -35,7 +36,8 @@ def listed(as_json: bool) -> int:
     from ..search.tuning.records import exported, records
 
     if as_json:
-        click.echo(exported(), nl=False)
+        found = loads(exported())
+        click.echo(answer(**found, results=found["records"]))
         return 0
     for r in records():
         at = " ".join(f"{k}={v}" for k, v in r.sizes.items())
@@ -96,5 +98,5 @@ def clear(as_json: bool) -> int:
     from ..search.tuning.records import clear
 
     removed = clear()
-    click.echo(dumps({"removed": removed}) if as_json else f"removed {removed} record{'s' * (removed != 1)}")
+    click.echo(answer(removed=removed) if as_json else f"removed {removed} record{'s' * (removed != 1)}")
     return 0

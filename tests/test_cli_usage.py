@@ -116,6 +116,46 @@ def test_as_json_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert report["ok"] is False and "no size or scalar Q" in report["error"] and report["kind"] == "UsageError"
 
 
+ANSWERED = {
+    "check add.lisp": 0, "check wrong.lisp": 1, "check nowhere.lisp": 2, "check": 2, "compile nowhere.lisp": 2, "compile wrong.lisp": 1, "compile add.lisp --bogus": 2,
+    "compile add.lisp --emit source": 2, "compile add.lisp -c CC=nosuchcc -o x.so": 4, "compile": 2, "show add.lisp": 0, "show wrong.lisp": 1, "show nowhere.lisp": 2,
+    "bench wrong.lisp": 1, "bench nowhere.lisp": 2, "bench add.lisp --blocks x": 2, "tune wrong.lisp": 1, "tune nowhere.lisp": 2, "ops": 0, "ops softmax": 0, "ops where": 0,
+    "ops nosuch": 2, "ops wrong.lisp": 1, "explain": 0, "explain E0203": 0, "explain E9": 2, "tuning list": 0, "tuning clear": 0, "tuning nosuch": 2, "cache info": 0,
+    "cache nosuch": 2, "doctor": None, "test-runtime --runtime nosuch": 2, "test-runtime --ops nosuch": 2, "nosuch": 2, "@words": 2,
+    "test-runtime --runtime reference --ops less_than --dtype i32 --quick": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "status"), ANSWERED.items(), ids=list(ANSWERED))
+def test_every_answer_as_json_is_one_object(words: str, status: int | None, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "wrong.lisp").write_text("(composite f ((A{f32}[N]) -> (Y{f32}[N])) (return (sinn A)))")
+    (folder / "words").write_text("compile --bogus --json")
+    done = run([*words.split(), *([] if words == "@words" else ["--json"])])
+    found = capsys.readouterr()
+    answer = json.loads(found.out)
+    assert answer["ok"] is (done == 0) and isinstance(answer["results"], list) and isinstance(answer["diagnostics"], list) and not found.err
+    assert done == (4 if answer.get("findings") and done else 0 if status is None else status)
+    if done == 1:
+        assert [d["code"] for d in answer["diagnostics"]] == ["E0203"]
+    elif done and "findings" not in answer:
+        assert answer.get("error") or answer["errors"]
+
+
+def test_what_was_done_before_a_mistake_is_answered_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compile", "add.lisp", "nowhere.lisp", "-r", "reference", "--test", "M=2, N=3", "--json"]) == 2
+    answer = json.loads(capsys.readouterr().out)
+    assert not answer["ok"] and answer["results"][0]["ok"] and "nowhere.lisp" in answer["error"]
+
+
+def test_an_interrupt_is_answered_too(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("luminal.cli.check.open_input", interrupted)
+    assert run(["check", "add.lisp", "--json"]) == 130
+    assert json.loads(capsys.readouterr().out) == {"ok": False, "error": "interrupted", "kind": "Interrupted", "results": [], "diagnostics": []}
+
+
 def test_colour_where_it_is_asked_for(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "wrong.lisp").write_text("(composite f ((A{f32}[N]) -> (Y{f32}[N])) (return (sinn A)))")
     for words, coloured in (([], False), (["--color", "always"], True), (["--color", "never"], False)):

@@ -22,7 +22,7 @@ def test_the_list_names_every_composite_once_with_its_family() -> None:
     shown = luminal("ops")
     names = [c.name for members in library().values() for c in members]
     assert [line.split()[0] for line in shown.splitlines() if line.startswith("  ")] == names
-    assert json.loads(luminal("ops", "--json")).keys() == library().keys() >= {"elementwise", "linalg", "nn", "reduce"}
+    assert json.loads(luminal("ops", "--json")).keys() >= {*library(), "elementwise", "linalg", "nn", "reduce"}
 
 
 def test_a_composite_is_shown_with_formula_code_and_decomposition() -> None:
