@@ -1,4 +1,4 @@
-"""Which ports are used as indices, and into how long an axis: tests draw them inside."""
+"""Which ports are used as indices or bounds, and of how long an axis: tests draw them inside."""
 
 from __future__ import annotations
 
@@ -8,16 +8,27 @@ from ..ir.expr import Expr, minimum
 from ..ir.graph import Node, View
 from ..ir.graph import postorder as nodes_of
 from ..ir.kernel import Alloc, Let, Nest, expressions, statements
+from ..ir.record import record
 from ..ir.walks import postorder
+from .loop_bounds import bounds_of_loops
 
 
-def index_limits(outputs: Sequence[Node]) -> dict[str, Expr]:
-    """Port → the least extent of the axes that its elements index, through gathers, scatters and the loads of nests."""
-    found: dict[str, Expr] = {}
+@record
+class Drawn:
+    """How a port is drawn: integers from 0 to below `limit`; `rising`: the axis along which they rise from 0 to the greatest."""
 
-    def note(port: str | None, extent: Expr) -> None:
+    limit: Expr
+    rising: int | None = None
+
+
+def draws(outputs: Sequence[Node]) -> dict[str, Drawn]:
+    """Port → the least extent of the axes that its elements index, through gathers, scatters and the loads of nests, or that the loops which they bound run along."""
+    found: dict[str, Drawn] = {}
+
+    def note(port: str | None, extent: Expr, rising: int | None = None) -> None:
         if port is not None:
-            found[port] = minimum(found[port], extent) if port in found else extent
+            old = found.get(port)
+            found[port] = Drawn(extent, rising) if old is None else Drawn(minimum(old.limit, extent), rising if old.rising is None else old.rising)
 
     nests: set[int] = set()
     for node in nodes_of(*outputs):
@@ -29,11 +40,21 @@ def index_limits(outputs: Sequence[Node]) -> dict[str, Expr]:
                 note(_port(view), extent)
         elif node.op == "nest" and node.attr.nest is not None and id(node.attr.nest) not in nests:
             nests.add(id(node.attr.nest))
+            views = {b.name: view for b, view in zip(node.attr.nest.operands, node.args, strict=True)}
             for buffer, extent in _nest_limits(node.attr.nest):
-                operand = next((k for k, b in enumerate(node.attr.nest.operands) if b.name == buffer), None)
-                if operand is not None:
-                    note(_port(node.args[operand]), extent)
+                if buffer in views:
+                    note(_port(views[buffer]), extent)
+            for buffer, most, rising in bounds_of_loops(node.attr.nest):
+                if buffer in views:
+                    note(_port(views[buffer]), most + 1, rising if _as_it_is(views[buffer]) else None)
     return found
+
+
+def _as_it_is(view: View) -> bool:
+    """Nothing but casts between the port and its use: its axes are the port's."""
+    while view.is_identity and view.node.op in ("cast", "contiguous"):
+        view = view.node.args[0]
+    return view.is_identity
 
 
 def _port(view: View) -> str | None:

@@ -19,7 +19,7 @@ from .assumptions import assume
 from .ast import Composite, PortDecl
 from .calls import run_body
 from .diagnostics import shorten
-from .draws import index_limits
+from .draws import Drawn, draws
 from .evaluate import Evaluator
 from .frame import Frame
 from .interface import Unifier, is_broadcast, parameters_of, port_shape, size_lookup, type_of
@@ -213,7 +213,7 @@ def _graph(composite: Composite, session: Session, frame: Frame, sizes: Sizes, p
             session.warn("W0702", f"`{name}` is updated in place but never changed", decl.place)
         b.span = decl.place.span
         outputs.append((name, b.node(value)))
-    limits = index_limits([n for _, n in outputs])
+    limits = draws([n for _, n in outputs])
     declared = tuple(_with_limit(ports[p.name], limits) for p in composite.ports if p.name in ports)
     defined = {n: e for n, e in frame.sizes.items() if n not in sizes.free and n not in instance_sizes(sizes, frame)}
     requires = dict.fromkeys([*(e for e, _ in sizes.requires), *b.requires])
@@ -236,9 +236,15 @@ def instance_sizes(sizes: Sizes, frame: Frame) -> set[str]:
     return {n for n, e in sizes.values.items() if e.is_const and n not in sizes.derived}
 
 
-def _with_limit(port: Port, limits: dict[str, Expr]) -> Port:
-    limit = port.index_limit or limits.get(port.name)
-    return port if limit is None else replace(port, index_limit=limit, draw=port.draw if port.draw != "normal" else "index")
+def _with_limit(port: Port, found: Mapping[str, Drawn]) -> Port:
+    """The port with how it is drawn by its use, where its test does not say."""
+    use = found.get(port.name)
+    if port.index_limit is not None:
+        return replace(port, draw=port.draw if port.draw != "normal" else "index")
+    if use is None:
+        return port
+    own = "index" if use.rising is None else f"rising {use.rising}"
+    return replace(port, index_limit=use.limit, draw=port.draw if port.draw != "normal" else own)
 
 
 __all__ = ["Instance", "elaborate"]

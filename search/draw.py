@@ -41,7 +41,9 @@ def _values(port: Port, shape: tuple[int, ...], sizes: Mapping[str, int], rng: n
     kind, _, rest = port.draw.partition(" ")
     if port.index_limit is not None or kind == "index":
         limit = evaluate(port.index_limit, sizes) if port.index_limit is not None else sizes.get(rest.strip(), 0)
-        return rng.integers(0, max(limit, 1), shape)
+        limit = int(min(max(limit, 1), port.dtype.max + 1))
+        values = rng.integers(0, limit, shape)
+        return _rising(values, int(rest), limit) if kind == "rising" else values
     if port.dtype.kind == "bool":
         return rng.integers(0, 2, shape)
     if port.dtype.is_complex and kind != "one":
@@ -69,6 +71,18 @@ def _values(port: Port, shape: tuple[int, ...], sizes: Mapping[str, int], rng: n
         n = shape[-1]
         return square @ square.swapaxes(-1, -2) / max(n, 1) + numpy.eye(n)
     raise UsageError(f"port {port.name}: no way to draw inputs is called {port.draw!r}; there are normal, uniform, positive, spd, index V, one of …")
+
+
+def _rising(values: numpy.ndarray, axis: int, limit: int) -> numpy.ndarray:
+    """In order along an axis, from 0 to limit - 1, as bounds that share out `limit - 1` elements are."""
+    import numpy
+
+    values = numpy.sort(values, axis)
+    ends = numpy.moveaxis(values, axis, 0)
+    if len(ends):
+        ends[-1] = limit - 1
+        ends[0] = 0
+    return values
 
 
 def _listed(port: Port, text: str) -> list[float]:
