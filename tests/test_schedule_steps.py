@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from luminal.ir.kernel import Module
+from luminal.ir.kernel import Loop, Module, statements
 from luminal.ir.target import Options
 from luminal.ir.text import read, show
 from luminal.passes.schedule import Facts, StepError, apply, replay, schedule, unique
@@ -500,3 +500,17 @@ def test_random_scripts_keep_the_meaning(seed: int) -> None:
     print(seed, before.name, after.kernels[0].schedule)
     same(before, after, seed)
     assert replay(unique(before.kernels[0]), facts, after.kernels[0].schedule) == after.kernels[0]
+
+
+def test_parts_whose_names_are_taken_are_found_by_the_steps_that_make_them() -> None:
+    """`i.1` is a loop of its own here: `unroll i 4` unrolls the part of i, and `tile` brings the parts of i outside."""
+    before = read(
+        "kernels r v1\nsize M\nin A: f32[M, 8]\nout Y: f32[M, 8]\n\nkernel r_0(A, Y):\n"
+        "  for i in 0 .. M parallel:\n    for i.1 in 0 .. 8 parallel:\n      Y[i, i.1] = A[i, i.1] * 2.0:f32\n"
+    )
+    assert isinstance(before, Module)
+    kernel, facts = unique(before.kernels[0]), Facts.of(before)
+    unrolled = [s.axis for s in statements(apply(kernel, facts, "unroll i 4").body) if isinstance(s, Loop) and s.kind == "unroll"]
+    assert unrolled == ["i.1.b"]
+    tiled = apply(kernel, facts, "tile i i.1 4 2")
+    assert [s.axis for s in statements(tiled.body) if isinstance(s, Loop)] == ["i.0", "i.1.0", "i.1.b", "i.1.1"]

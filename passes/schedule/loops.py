@@ -72,7 +72,8 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
 
     The loop runs in steps of 1 and is serial, parallel or reduce; both parts are of its kind.  Only parallel axes are padded or clamped (the iterations beyond
     the end leave nothing behind that another could see), and not across a `while`; and reductions that
-    accumulate, which beyond N they do with what changes nothing, and store at their own positions, which there they do not.
+    accumulate, which beyond N they do with what changes nothing, and store at their own positions, which there they do not.  A part whose name is something
+    else's already is `i.0.b` (`i.0.c`, …), as all that steps make.
     """
     loop = _plain(find(kernel, axis), "split")
     if factor < 1:
@@ -80,7 +81,7 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
     if tail not in TAILS:
         raise StepError(f"split: tail={tail} is none of {', '.join(TAILS)}")
     taken = names_taken(kernel)
-    outer, inner = fresh(f"{axis}.0", taken), fresh(f"{axis}.1", taken)
+    outer, inner = parts_of(axis, taken)
     length = extent(loop)
     exact = is_multiple(length, factor, facts.known)
     if spare and (exact or tail != "cut"):
@@ -117,6 +118,11 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
     return replace_loop(kernel, axis, lambda _: result)
 
 
+def parts_of(axis: str, taken: set[str]) -> tuple[str, str]:
+    """The names of the two parts of an axis that is cut where these are taken."""
+    return fresh(f"{axis}.0", taken), fresh(f"{axis}.1", taken)
+
+
 def part(kernel: Kernel, facts: Facts, axis: str, count: int = 0) -> Kernel:
     """Cut an axis in so many equal parts, or (without a count) in parts as long as what its positions are divided by.
 
@@ -144,7 +150,7 @@ def part(kernel: Kernel, facts: Facts, axis: str, count: int = 0) -> Kernel:
             raise StepError(f"part: no position along `{axis}` is divided by what its extent is a multiple of")
         parts, size = found
     taken = names_taken(kernel)
-    outer, inner = fresh(f"{axis}.0", taken), fresh(f"{axis}.1", taken)
+    outer, inner = parts_of(axis, taken)
     body = _at(loop.body, (loop, loop.start + (var(outer) * size + var(inner))))
     known = inside(around(kernel, axis)[:-1], facts.known).with_ranges({outer: Range(ZERO, parts - 1), inner: Range(ZERO, size - 1)})
     body = map_expressions(body, lambda e: simplify(e, known) if outer in e.names else e)
@@ -171,7 +177,7 @@ def share(kernel: Kernel, facts: Facts, axis: str, most: int, multiple: int = 1,
     if most < 1 or multiple < 1 or whole < 1 or most % whole:
         raise StepError(f"share: blocks of {most}, a multiple of {multiple} of them, each of whole {whole}")
     taken = names_taken(kernel)
-    outer, inner = fresh(f"{axis}.0", taken), fresh(f"{axis}.1", taken)
+    outer, inner = parts_of(axis, taken)
     all_ = extent(loop)
     count = simplify(maximum(ONE, ceildiv(all_, most * multiple)) * multiple, facts.known)
     if whole > 1:
@@ -345,8 +351,11 @@ def tile(kernel: Kernel, facts: Facts, a: str, b: str, factor_a: int, factor_b: 
     """
     if tail == "cut":
         raise StepError("tile: a cut tail leaves no perfect nest; use guard, pad or perfect")
-    kernel = split(split(kernel, facts, a, factor_a, tail), facts, b, factor_b, tail)
-    return reorder(kernel, facts, f"{a}.0", f"{b}.0", f"{a}.1", f"{b}.1")
+    outer_a, inner_a = parts_of(a, names_taken(kernel))
+    kernel = split(kernel, facts, a, factor_a, tail)
+    outer_b, inner_b = parts_of(b, names_taken(kernel))
+    kernel = split(kernel, facts, b, factor_b, tail)
+    return reorder(kernel, facts, outer_a, outer_b, inner_a, inner_b)
 
 
 def unroll(kernel: Kernel, facts: Facts, axis: str, factor: int = 0) -> Kernel:
@@ -357,7 +366,8 @@ def unroll(kernel: Kernel, facts: Facts, axis: str, factor: int = 0) -> Kernel:
     There is no barrier inside: it stands in plain loops only.
     """
     if factor:
-        kernel, axis = split(kernel, facts, axis, factor, "cut"), f"{axis}.1"
+        _, inner = parts_of(axis, names_taken(kernel))
+        kernel, axis = split(kernel, facts, axis, factor, "cut"), inner
     path = around(kernel, axis)
     loop = _plain(path[-1], "unroll")
     if constant_extent(loop) is None:
