@@ -324,6 +324,9 @@ def presences(compilation: Compilation) -> list[Compilation]:
     return [compilation, *(compilation.variant(names) for names in absent[1:])]
 
 
+FILES = frozenset({".c", ".h", ".cu", ".ptx", ".cubin", ".o", ".a", ".so", *(f".{level}" for level in LEVELS)})
+
+
 def emit_levels(compilation: Compilation, levels: list[str], output: str | None, log: list[str]) -> list[Path]:
     from ..artifacts.write import inside, write_text
     from ..products import BUILT, emit, make_folder, source_suffix, write_products
@@ -346,6 +349,8 @@ def emit_levels(compilation: Compilation, levels: list[str], output: str | None,
             return write_products(compilation, path, log)
         write_text(path, emit(compilation, levels[0]))
         return [path]
+    if path.suffix in FILES and not path.is_dir():
+        raise UsageError(f"-o {output}: one file for {' and '.join(levels)}; name a folder")
     suffixes = {"source": source_suffix(compilation), "header": ".h", "object": ".o", "library": ".so"}
     # everything is made before the first file is written
     texts = {level: emit(compilation, level) for level in levels if level not in built}

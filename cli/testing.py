@@ -41,6 +41,12 @@ def test(compilation: Compilation, tried: list[Bindings], options: dict[str, Any
                 raise UsageError(
                     f"--input/--output: {subject.graph.name} has no port {unknown[0]}; ports: {', '.join(p.name for p in subject.graph.ports)}"
                 )
+            outputs = [p.name for p in subject.graph.ports if p.role in ("out", "inout")]
+            for name, path in save.items():
+                if name not in outputs:
+                    raise UsageError(f"--output: {name} is no output of {subject.graph.name}; outputs: {', '.join(outputs)}")
+                if path.suffix != ".npy":
+                    raise UsageError(f"--output {name}={path}: what is kept is a .npy file")
             with stage(f"testing {subject.graph.name} at {' '.join(f'{k}={v}' for k, v in sizes.items())}", quiet=options["as_json"]):
                 result = run(subject, sizes, child=child, seed=options["seed"], given=given, save=save, timeout=options["timeout"])
             results.append(result)

@@ -8,7 +8,7 @@ from typing import Any
 from ..ir.dtypes import DType
 from .ast import PARAMETER_TYPES, Composite, Parameter, PortDecl, Test
 from .diagnostics import Collector, nearest, shorten
-from .names import composite_name, port_names
+from .names import composite_name, fold, port_names
 from .ports import MAX_PORTS, read_ports, type_named
 from .sexpr import Form, List, parse
 from .sizes import symbols
@@ -208,8 +208,8 @@ def _test(fields: Fields | None, parameters: tuple[Parameter, ...], ports: tuple
     sizes: list[dict[str, Any]] = []
     for path, value in fields.items("sizes", dict):
         for key, v in value.items():
-            if not isinstance(v, (int, float, str, list)):
-                collector.add(error("E0111", f"the binding of `{shorten(key)}` is no number", fields.document.place((*path, key))).diagnostics[0])
+            with collector.catching():
+                _bound_in_test(key, v, fields.document.place((*path, key)), parameters, ports)
         sizes.append(value)
     instances = tuple(_test_instance(path, value, fields.document, parameters, ports, collector) for path, value in fields.items("instances", dict))
     inputs: dict[str, str] = {}
@@ -225,6 +225,9 @@ def _test(fields: Fields | None, parameters: tuple[Parameter, ...], ports: tuple
                         fields.document.place((*drawn.path, key)),
                         "expected: normal, uniform, positive, spd, index V, one of …",
                     )
+                if ports and fold(key) not in [fold(p.name) for p in ports if p.is_input]:
+                    place = fields.document.place((*drawn.path, key))
+                    raise error("E0120", f"`{shorten(key)}` is no input here", place, *nearest(key, [p.name for p in ports if p.is_input]))
                 inputs[key] = how
     code: Form | None = None
     if fields.get("code", str) is not None:
@@ -236,6 +239,18 @@ def _test(fields: Fields | None, parameters: tuple[Parameter, ...], ports: tuple
     fields.items("requirements", str)
     fields.finish()
     return Test(tuple(sizes), instances, inputs, code, fields.document.place(fields.path))
+
+
+def _bound_in_test(key: str, value: Any, place: Place, parameters: tuple[Parameter, ...], ports: tuple[PortDecl, ...]) -> None:
+    """A binding of `[test] sizes`: E0120 for the name of nothing here, E0111 for what is no number."""
+    known = [*(p.name for p in parameters), *(p.name for p in ports)]
+    sizes = list(dict.fromkeys(s.name for p in ports for form in p.sizes or () for s in symbols(form)))
+    if ports and fold(key) not in map(fold, (*known, *sizes)) and not key.startswith(("batch", "ld", "inc")):
+        raise error("E0120", f"`{shorten(key)}` is no size, scalar or parameter here", place, *nearest(key, (*sizes, *known)))
+    if not isinstance(value, (int, float, str, list)):
+        raise error("E0111", f"the binding of `{shorten(key)}` is no number", place)
+    if key in sizes and key not in known and (not isinstance(value, int) or isinstance(value, bool)):
+        raise error("E0111", f"the binding of the size `{shorten(key)}` is no integer", place)
 
 
 def _test_instance(

@@ -3,6 +3,7 @@
     algebra       the table of `rules/algebra.py`: x · 1 → x, −(−x) → x, where(c, x, x) → x …
     casts         of a cast that lost nothing, or to the dtype that is there already
     constants     operators on literals are computed; masks that always or never hold are dropped
+    emptiness     a tensor that is known to have no elements is zeros, and a reduction over none gives what changes nothing
     movement      `contiguous` becomes a view of what it copies (`fuse` decides afterwards what is real); reductions over axes of extent 1 too
 
 A node that turns out to be a view of another one is read through that view by its users.  Outputs and operands of nests stay nodes.
@@ -18,6 +19,7 @@ from ..ir.dtypes import DType, bool_, c64, f32
 from ..ir.evaluate import evaluate
 from ..ir.expr import FALSE, ONE, TRUE, ZERO, axis, both, call, const
 from ..ir.graph import Graph, Node, Shape, View, const_node, elementwise, identity, make, operand_domain
+from ..ir.kernel import identity_of
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_equal
 from ..ir.simplify import simplify as simplified
@@ -109,6 +111,10 @@ class _Simplifier:
     # ---- one node, its operands done
 
     def better(self, n: Node) -> View | None:
+        if ZERO in n.shape and n.op not in ("input", "const", "nest"):
+            return _everywhere(0, n.dtype)
+        if n.op == "reduce" and ZERO in n.attr.extents and not n.dtype.is_complex:
+            return _everywhere(identity_of(n.attr.combiner, n.dtype).attr, n.dtype)
         if n.op in OPS:
             return self.by_rule(n) or _cast(n) or _folded(n)
         if n.op == "contiguous":
@@ -128,6 +134,14 @@ class _Simplifier:
                 if bound is not None:
                     return build(parsed(rule.replacement), n.shape, bound, n.dtype)
         return None
+
+
+def _everywhere(value: Any, dtype: DType) -> View:
+    """The same number at every position."""
+    if not dtype.is_complex:
+        return View(const_node(const(value, dtype).attr, dtype), ())
+    part = _everywhere(value, dtype.part)
+    return View(elementwise("complex", (), part, part), ())
 
 
 def _cast(n: Node) -> View | None:

@@ -66,6 +66,8 @@ def _values(port: Port, shape: tuple[int, ...], sizes: Mapping[str, int], rng: n
         return rng.random(shape)
     if kind == "positive":
         return rng.random(shape) + 0.1
+    if kind == "spd" and (len(shape) < 2 or shape[-1] != shape[-2]):
+        raise UsageError(f"port {port.name}: only square matrices are drawn as spd, and its shape is {list(shape)}")
     if kind == "spd":
         square = rng.standard_normal(shape)
         n = shape[-1]
@@ -98,7 +100,7 @@ def _complex_values(port: Port, shape: tuple[int, ...], sizes: Mapping[str, int]
     import numpy
 
     real = replace(port, dtype=port.dtype.part)
-    if port.draw == "spd":
+    if port.draw == "spd" and len(shape) >= 2 and shape[-1] == shape[-2]:
         square = _complex_values(replace(port, draw="normal"), shape, sizes, rng)
         n = shape[-1]
         return square @ square.conj().swapaxes(-1, -2) / max(n, 1) + numpy.eye(n)

@@ -6,9 +6,11 @@ import statistics
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..artifacts.write import write_bytes
 from ..ir.errors import UsageError
 from ..ir.graph import Graph, Port
 from ..ir.layout import as_array, layout
@@ -168,10 +170,12 @@ def _judged(graph: Graph, expected: Mapping[str, Any], sizes: Mapping[str, int],
             continue
         actual = as_array(port, sizes, numpy.load(folder / f"{port.name}.out.npy").view(numpy_dtype(port.dtype)))
         if port.name in save:
+            text = BytesIO()
+            numpy.save(text, actual)
             try:
-                numpy.save(save[port.name], actual)
-            except OSError as error:
-                raise UsageError(f"--output {port.name}={save[port.name]}: {(error.strerror or str(error)).lower()}") from None
+                write_bytes(save[port.name], text.getvalue())
+            except UsageError as error:
+                raise UsageError(f"--output {port.name}={error}") from None
         v = judge(actual, expected[port.name], port.dtype)
         error, ratio = float(v.max_abs_error), float(v.max_bound_ratio)
         rows.append(OutputResult(port.name, port.dtype.name, error, ratio, bool(v.ok), int(v.ill_count), int(actual.size)))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from luminal.ir.dtypes import u8
+from luminal.ir.dtypes import DType, c64, f32, u8
 from luminal.ir.errors import UsageError
 from luminal.ir.evaluate import evaluate
 from luminal.ir.expr import const
@@ -67,3 +67,10 @@ def test_rising_along_its_own_axis_and_at_no_elements() -> None:
     assert draw(port, {"N": 0, "B": 2, "E": 4}, 1).tolist() == [[0, 0]] and draw(port, {"N": 2, "B": 1, "E": 0}, 1).tolist() == [[0], [0], [0]]
     tall = draw(replace(port, dtype=u8), {"N": 9, "B": 3, "E": 1000}, 1)
     assert (tall[-1] == 255).all() and (np.diff(tall.astype(int), axis=0) >= 0).all()
+
+
+@pytest.mark.parametrize("shape", [(4,), (), (3, 4)])
+@pytest.mark.parametrize("dtype", [f32, c64])
+def test_only_square_matrices_are_positive_definite(shape: tuple[int, ...], dtype: DType) -> None:
+    with pytest.raises(UsageError, match="only square matrices are drawn as spd"):
+        draw(Port("X", dtype, tuple(map(const, shape)), "in", draw="spd"), {}, 3)

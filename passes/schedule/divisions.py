@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...ir import polynomial as pl
 from ...ir.bounds import Known
-from ...ir.expr import Expr, var
+from ...ir.expr import ZERO, Expr, var
 from ...ir.kernel import Loop, expressions, statements
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
@@ -15,7 +15,7 @@ def pieces(loop: Loop, known: Known) -> tuple[Expr, Expr] | None:
     x = var(loop.axis)
     nodes = postorder(*(e for s in statements(loop.body) for e in expressions(s) if loop.axis in e.names))
     divisors = dict.fromkeys(n.args[1] for n in nodes if n.op in ("floordiv", "mod") and n.args[0] is x)
-    sizes = [d for d in divisors if all(n.op in ("size", "const", "mul", "floordiv") for n in postorder(d))]
+    sizes = [d for d in divisors if d is not ZERO and all(n.op in ("size", "const", "mul", "floordiv") for n in postorder(d))]
     found = [(count, d) for d in sizes if (count := _quotient(loop.stop, d, known)) is not None]
     # those of longer ones are pieces of what is left
     return min(found, key=lambda pair: (len(postorder(pair[1])), pair[1].attr if pair[1].is_const else 0), default=None)
