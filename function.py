@@ -49,6 +49,8 @@ def compile(
     Every option of `luminal compile` is a keyword; others are the composite's own parameters.  With O=3, `at` holds the sizes to tune for, and `budget` the seconds of a search
     (0: what is recorded, or nothing).  Raises SourceError (with diagnostics), UsageError, ToolError.
     """
+    if O not in range(4):
+        raise UsageError(f"O={O}: a level is 0, 1, 2 or 3")
     settings = Settings(
         runtime=runtime, target=target, config=dict(config or {}), O=O, strict=strict, fast=fast, unchecked=unchecked, sizes=dict(sizes or {}), dtype=dict(dtype or {}),
         parameters=parameters, without=tuple(without), assume=tuple(assume), include=tuple(include), entry=entry, prefix=prefix, portable=portable, timeout=timeout, device=device,
@@ -81,6 +83,7 @@ class Function:
         self._ports = graph.ports
         self._optional = tuple(p.name for p in graph.ports if p.name in compilation.optional)
         self._sizes = tuple(s.name for s in graph.sizes)
+        self._numbers = {*self._sizes, *(p.name for p in graph.ports if p.role == "scalar")}
         self._inputs = tuple(p for p in graph.ports if p.role != "out")
         self._outputs = tuple(p for p in graph.ports if p.role in ("out", "inout"))
         self._leading = compilation.leading
@@ -133,7 +136,7 @@ class Function:
             raise ValueError(f"{self.__name__}: {error_name(code)}")
         if (
             self.library.function is not None
-            and all(name in self._sizes or _same_memory(arrays[name], a) for name, a in zip(names, passed_on, strict=True))
+            and all(name in self._numbers or _same_memory(arrays[name], a) for name, a in zip(names, passed_on, strict=True))
             and (common is None or not any(p.order or p.strided for p in self._ports if p.role == "out" and p.name not in names))
         ):
             self._remember(key, names, sizes, common)
@@ -224,6 +227,8 @@ class Function:
         )  # fmt: skip
 
     def _bind(self, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+        from .ir.numbers import number_for
+
         if len(args) > len(self._inputs):
             raise TypeError(
                 f"{self.__name__} takes {len(self._inputs)} arguments ({', '.join(p.name for p in self._inputs)}), {len(args)} were given"
@@ -240,7 +245,7 @@ class Function:
         missing = [p.name for p in self._inputs if p.name not in buffers]
         if missing:
             raise TypeError(f"{self.__name__}: missing {', '.join(missing)}")
-        return {name: value if ports[name].role == "scalar" else self._array(ports[name], value) for name, value in buffers.items()}
+        return {name: number_for(p)(value) if (p := ports[name]).role == "scalar" else self._array(p, value) for name, value in buffers.items()}
 
     def _array(self, port: Port, value: Any) -> numpy.ndarray:
         import numpy

@@ -15,6 +15,7 @@ from ..ir.evaluate import evaluate
 from ..ir.expr import Expr
 from ..ir.graph import Size
 from ..ir.layout import dense, strides_of
+from ..ir.numbers import number_for
 from .parse import Bindings
 from .progress import stage
 
@@ -106,7 +107,13 @@ def bindings(compilation: Compilation, given: Bindings, option: str = "--test") 
         chosen = own_bindings(compilation, names, list(scalars)) or [(odd, {}) for odd in odd_sizes(compilation, names)]
     for binding, _ in chosen:
         check(compilation, binding, option)
-    return [(b, own | bound_scalars) for b, own in chosen]
+    found = [(b, own | bound_scalars) for b, own in chosen]
+    for name, value in {(k, v) for _, own in found for k, v in own.items()}:
+        try:
+            number_for(scalars[name])(value)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"{option}: {name}={value}: {error}") from None
+    return found
 
 
 def everywhere(compilation: Compilation) -> list[str]:

@@ -358,3 +358,28 @@ def test_threads_compile_one_after_the_other() -> None:
     """Equal nodes are one: two threads in the passes at once would make two of one, and other text."""
     done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+NUMBERS = "(composite s ((X{i64}[N] k{i64}[] u{u8}[] b{bool}[] h{f16}[] z{c64}[]) -> (Y{i64}[N] o{u8}[] p{bool}[] q{f16}[] r{c64}[])) (return (+ k X) (+ 0 u) (and b t) (+ 0.0 h) (+ 0.0 z)))"
+NO_NUMBERS: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"k": 2.5}, TypeError, "port k: expected an integer, found float"), ({"k": "7"}, TypeError, "port k: expected an integer"), ({"k": np.float32(5)}, TypeError, "port k"),
+    ({"k": 2**70}, ValueError, "is no i64"), ({"k": np.array([5])}, TypeError, "port k"), ({"u": 256}, ValueError, "port u: 256 is no u8"),
+    ({"u": -1}, ValueError, "port u: -1 is no u8"), ({"b": 2}, ValueError, "port b: 2 is no bool"), ({"b": 0.5}, TypeError, "port b"), ({"h": "1.5"}, TypeError, "port h: expected a number"),
+    ({"h": None}, TypeError, "port h: expected a number"), ({"h": 1j}, TypeError, "port h"), ({"z": "1j"}, TypeError, "port z: expected a number"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("runtime", [r for r in RUNTIMES if r != "cuda"])
+def test_a_scalar_is_no_other_number_than_was_given(runtime: str) -> None:
+    """Neither in the first call nor in repeat calls, which find its plan."""
+    numbers = luminal.compile(NUMBERS, runtime=runtime)
+    given: dict[str, Any] = {"X": np.zeros(1, np.int64), "k": 1, "u": 2, "b": True, "h": 1.5, "z": 1j}
+    for _ in range(2):
+        for other, kind, said in NO_NUMBERS:
+            with pytest.raises(kind, match=said):
+                numbers(**given | other)
+        assert [v.tolist() for v in numbers(**given)] == [[1], 2, True, 1.5, 1j]
+        same = {"k": np.array(1), "u": np.uint8(2), "b": np.True_, "h": np.float64(1.5), "z": np.complex64(1j)}
+        assert [v.tolist() for v in numbers(**given | same)] == [[1], 2, True, 1.5, 1j]
+    with pytest.raises(luminal.UsageError, match="O=7"):
+        luminal.compile(NUMBERS, O=7)

@@ -10,9 +10,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from ...ir.dtypes import DType
 from ...ir.errors import ToolError
 from ...ir.graph import Port
+from ...ir.numbers import number_for
 from ...ir.program import Program
 from ..literals import SMALL, small_bits
 
@@ -85,15 +85,10 @@ def _pickers(port: Port) -> tuple[Callable[[Any], Any], ...]:
     """How the arguments for this port are taken from what the caller gave: one, or the two parts of a complex number."""
     if port.role != "scalar":
         return (address_picker(),)
-    return (_real, _imaginary) if port.pairs else (_number(port.dtype),)
-
-
-def _real(value: Any) -> float:
-    return complex(value).real
-
-
-def _imaginary(value: Any) -> float:
-    return complex(value).imag
+    number, dtype = number_for(port), port.dtype
+    if port.pairs:
+        return (lambda value: number(value).real, lambda value: number(value).imag)
+    return (lambda value: small_bits(number(value), dtype),) if dtype.name in SMALL else (number,)
 
 
 # The data pointer is the first field of NumPy's array object, behind CPython's head; reading it there takes a tenth of the time of `array.ctypes.data`.
@@ -120,9 +115,3 @@ def _trusted() -> bool:
 @cache
 def address_picker() -> Callable[[Any], int]:
     return _address if _trusted() else _slow_address
-
-
-def _number(dtype: DType) -> Callable[[Any], Any]:
-    if dtype.name in SMALL:
-        return lambda value: small_bits(float(value), dtype)
-    return float if dtype.is_float else int
