@@ -56,7 +56,9 @@ def parse_pairs(texts: Iterable[str], option: str, convert: Callable[[str], Any]
             try:
                 found[key] = convert(value)
             except ValueError:
-                raise UsageError(f"{option} {key}={value}: expected {'an integer' if convert is int else 'a value'}") from None
+                raise UsageError(
+                    f"{option} {key}={value}: expected {'an integer' if convert is int else 'a number, a word, or a list of integers such as [2,1]'}"
+                ) from None
     return found
 
 

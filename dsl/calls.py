@@ -70,6 +70,7 @@ def apply_composite(
         unifier.types(given)
         for p, x, where in given:
             frame.scopes[0][p.name] = unifier.port(p, x, where)
+        unifier.solve()
         _constraints(evaluator, unifier, composite, place)
         unifier.finish()
         frame.leading = unifier.broadcast(place) if unifier.leading else None

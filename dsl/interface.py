@@ -10,15 +10,16 @@ from dataclasses import field
 from typing import Any
 
 from ..ir.dtypes import DType, dtype, f32, i64
-from ..ir.expr import Expr, const
+from ..ir.expr import Expr, const, floordiv, mod, size
 from ..ir.graph import Shape
+from ..ir.polynomial import expr, is_constant, linear, plus, poly, scaled
 from ..ir.record import changing
 from ..ir.tensor import BuildError, Tensor
 from .ast import Composite, Parameter, PortDecl, TypeName
 from .diagnostics import nearest, shorten
 from .document import parameter_value
 from .frame import Frame
-from .names import unique
+from .names import fold, unique
 from .session import Session
 from .sexpr import Form, Symbol
 from .sizes import check_elements, check_extent, evaluate, symbols
@@ -177,8 +178,39 @@ class Unifier:
             "E0311", f"{self._called(port)} has the extent {label}{because}, found {show_size(extent)}", place, "note: the two are not provably equal"
         )
 
+    def solve(self) -> None:
+        """Sizes that stand in expressions alone, as the N of `[(+ N 1)]`: where the extent is a sum with one of them in it, it is what makes that true."""
+        waiting, self._later = self._later, []
+        for port, form, extent, place in waiting:
+            if not self._solved(port, form, extent, place):
+                self._later.append((port, form, extent, place))
+
+    def _solved(self, port: PortDecl, form: Form, extent: Expr, place: Place) -> bool:
+        known = size_lookup(self.frame)
+        unknown = [s for s in symbols(form) if s.name not in self.frame.parameters and unique(s.name, self.frame.sizes, s.place) is None]
+        names = {fold(s.name) for s in unknown}
+        if len(names) != 1:
+            return False
+        one = size(f"{unknown[0].name}?")  # no name of a user's
+        parts = linear(poly(evaluate(form, lambda s: one if fold(s.name) in names else known(s))), one)
+        if parts is None or not is_constant(parts[0]) or one.attr in expr(parts[1]).names:
+            return False
+        times, rest = parts[0][()], plus(poly(extent), parts[1], -1)
+        whole = expr(rest if times > 0 else scaled(rest, -1))
+        b = self.session.builder
+        try:
+            b.span = place.span
+            for condition in (mod(whole, const(abs(times))).eq(0), const(0).le(whole)):
+                b.require(condition, "E0311", f"{self._called(port)} has the extent {shorten(form.source_text)}, found {show_size(extent)}")
+        except BuildError as e:
+            raise error(e.code, e.message, place, *e.notes) from None
+        self.frame.sizes[unknown[0].name] = floordiv(whole, const(abs(times)))
+        self._origin[unknown[0].name] = port.name
+        return True
+
     def finish(self) -> None:
         """Check the extents that are expressions of sizes, now that the sizes are known.  E0208 where one still is not."""
+        self.solve()
         for port, form, extent, place in self._later:
             self._check(port, form, extent, place)
 

@@ -151,6 +151,27 @@ def test_local_arrays_and_let() -> None:
     same(run(text, A=a), (2 * a[:, ::-1]) @ np.arange(4))
 
 
+@pytest.mark.parametrize(
+    ("ports", "requires", "extent"),
+    [
+        ("A{f32}[(* 2 N)]", [], "N"), ("A{f32}[8]", [], "4"), ("A{f32}[N]", ["N % 2 == 0"], "N // 2"), ("A{f32}[(+ N N)]", [], "N"),
+        ("A{f32}[(- N 3)]", ["(N + 1) % 2 == 0", "3 <= N"], "(N + 1) // 2 - 2"),
+    ],
+)  # fmt: skip
+def test_a_size_of_a_callee_in_an_expression_alone_is_what_makes_it_the_extent(ports: str, requires: list[str], extent: str) -> None:
+    callee = "(composite half ((A{T}[(* 2 M)]) -> (Y{T}[M])) (return (slice A (0 M))))"
+    graph = graph_of(f"{callee} (composite f (({ports}) -> Y) (return (half A)))")
+    assert repr(graph.port("Y").shape[0]) == extent and sorted(map(repr, graph.requires)) == sorted(requires)
+
+
+def test_such_a_size_is_known_to_what_the_callee_says_of_it() -> None:
+    callee = "(composite g ((P{i32}[(+ N 1)](where N < 4)) -> (Y{i32}[N])) (return (slice P (1 (+ N 1)))))"
+    graph = graph_of(f"{callee} (composite f ((P{{i32}}[S]) -> Y) (return (g P)))")
+    assert repr(graph.port("Y").shape[0]) == "S - 1" and sorted(map(repr, graph.requires)) == ["1 <= S", "S <= 4"]
+    with pytest.raises(SourceError, match="E0307"):
+        graph_of(f"{callee} (composite f ((P{{i32}}[5]) -> Y) (return (g P)))")
+
+
 def test_an_index_by_a_name_into_a_local_array_is_drawn_inside_it() -> None:
     """What a scatter within loops becomes: the element has a name, and the array is of the loops."""
     text = """(composite rounds ((r{f32}[V] at{i64}[E] from{i64}[E]) -> (r))
