@@ -63,11 +63,11 @@ def _accumulates(loop: Loop) -> bool:
 def _independent(v: Expr, loop: Loop, found: Events, pairs: Dependences) -> bool:
     own = {s.buffer.name for s in statements(loop.body) if isinstance(s, Alloc)}
     shared = written(loop.body) - own
-    return loop.step is ONE and not any(name in found.scalars for name in shared) and not any(_conflicts(v, found, pairs))
+    return loop.step is ONE and not any(name in found.scalars for name in shared) and not any(conflicts(v, found, pairs))
 
 
-def _conflicts(v: Expr, found: Events, pairs: Dependences) -> Iterator[bool]:
-    """For each store inside the loop and each access to its buffer there: may two iterations touch one element?"""
+def conflicts(v: Expr, found: Events, pairs: Dependences, without: frozenset[int] = frozenset()) -> Iterator[bool]:
+    """For each store inside the loop, but those of `without` (by `id`), and each access to its buffer there: may two iterations touch one element?"""
 
     def level(a: Access) -> int | None:
         return next((k for k, t in enumerate(a.loops) if t.var is v), None)
@@ -75,7 +75,7 @@ def _conflicts(v: Expr, found: Events, pairs: Dependences) -> Iterator[bool]:
     reads = [r for places in found.loads.values() for r in places]
     for w in found.events:
         depth = level(w)
-        if depth is None:
+        if depth is None or not without.isdisjoint(w.stores):
             continue
         for a in (*reads, *found.events):
             if a.buffer == w.buffer and level(a) == depth:
