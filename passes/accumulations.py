@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..ir.expr import Expr, call
+from ..ir.dtypes import bool_
+from ..ir.expr import FALSE, TRUE, Expr, call
 from ..ir.kernel import identity_of
 from ..ir.primops import COMBINERS
 from ..ir.walks import postorder
@@ -36,6 +37,8 @@ def peeled(value: Expr, x: Expr) -> Found | None:
 
 def _peel(n: Expr, found: dict[Expr, Found | None]) -> Found | None:
     own = [k for k, a in enumerate(n.args) if a in found]
+    if n.op == "where" and n.dtype is bool_ and len(own) == 1:
+        return _truth(own[0], found[n.args[own[0]]], *n.args)
     if n.op == "where" and own == [1, 2]:
         return _choice(n.args[0], found[n.args[1]], found[n.args[2]])
     if n.op == "where" and own == [0, 2] and found[n.args[2]] == ("", n.args[2]):
@@ -61,6 +64,19 @@ def _extreme(condition: Expr, e: Expr, x: Expr) -> Found | None:
         return None
     combiner = "max" if condition.args[0] is x else "min"
     return combiner, call("where", call("isnan", e), identity_of(combiner, e.dtype), e) if e.dtype.is_float else e
+
+
+def _truth(own: int, inner: Found | None, c: Expr, a: Expr, b: Expr) -> Found | None:
+    """A choice of which one operand is what is combined into, and another is a literal: `or` and `and` that look no further, and what is set where something holds."""
+    if inner is None:
+        return None
+    match own:
+        case 0:
+            return _onto(inner, "or", b) if a is TRUE else _onto(inner, "and", a) if b is FALSE else None
+        case 1:
+            return _onto(inner, "or", call("bit_not", c)) if b is TRUE else _onto(inner, "and", c) if b is FALSE else None
+        case _:
+            return _onto(inner, "or", c) if a is TRUE else _onto(inner, "and", call("bit_not", c)) if a is FALSE else None
 
 
 def _onto(inner: Found, combiner: str, term: Expr) -> Found | None:

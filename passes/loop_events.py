@@ -179,6 +179,8 @@ class Events:
             found = peeled(value, load(stamped(s.buffer, len(self.events)), value.dtype, *index))
             if found is not None and found[0]:
                 combiner, value = found
+            elif value in (TRUE, FALSE) and self._guard is not None and any(not any(mentions(e, t.var) for e in index) for t in self.around):
+                combiner = "or" if value is TRUE else "and"  # however often it is set
         self.events.append(Event(s.buffer, index, value, combiner, self.around, self._guard, s.span, (id(s),)))
 
     def _if(self, s: If) -> None:

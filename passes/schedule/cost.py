@@ -365,4 +365,4 @@ def square(target: Target, width: int) -> int:
 
 def lanes(target: Target, dtype: DType | None) -> int:
     """Elements of one vector of a loop whose widest dtype is this; 1 where vectors do not pay."""
-    return 1 if dtype is None or dtype.kind in ("bool", "complex") else target.lanes(dtype)
+    return 1 if dtype is None or dtype.kind == "complex" else target.lanes(dtype)

@@ -108,7 +108,7 @@ def moving(addresses: Iterable[Expr], axis: str) -> int:
 
 
 def widest(block: Block, along: str = "") -> DType | None:
-    """The largest dtype that the block loads or stores (the first of them); not what is the same all `along` an axis, as the index of a row."""
+    """The largest dtype that the block loads or stores (the first of them, a number before a truth); not what is the same all `along` an axis, as the index of a row."""
     moving, loaded, stored = {along}, list[DType](), list[DType]()
     for s in statements(block):
         found = loads_in(*expressions(s))
@@ -117,7 +117,7 @@ def widest(block: Block, along: str = "") -> DType | None:
             moving.add(s.name)
         if isinstance(s, Store):
             stored.append(s.value.dtype)
-    return max((*loaded, *stored), key=lambda d: d.bits, default=None)
+    return max((*loaded, *stored), key=lambda d: (d.bits, d.kind != "bool"), default=None)
 
 
 class Contraction(NamedTuple):
