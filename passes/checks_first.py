@@ -8,16 +8,19 @@
           acc[] add= Q[i, d] * K[at, d]                          …
                                                                  for i: for p: let at = I[p]; for d: acc[] add= Q[i, d] * K[at, d]
 
+A position that is clamped before it becomes an integer is outside at enormous sizes alone (`clamped.py`), so its check is behind a condition on them: then too the loops are vectors.
 Each position is looked at once, by vectors, and the loops hold nothing any more that could leave them: they are tiles and vectors like all others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 from typing import NamedTuple
 
+from ..ir.conditions import conjuncts
 from ..ir.dtypes import i32
-from ..ir.expr import Expr, both, call, const, load, var, where
+from ..ir.expr import TRUE, Expr, both, call, const, load, var, where
 from ..ir.kernel import Alloc, Block, Buffer, Check, If, Kernel, Let, Loop, Module, Stmt, Store, expressions, statements, written
 from ..ir.record import replace
 from ..ir.target import Options, Target
@@ -30,6 +33,7 @@ class _Found(NamedTuple):
     others: tuple[Loop, ...]  # the rest of those around it
     condition: Expr  # over the variables of the loops
     sizes: Expr | None  # under which the loops run at all, where a branch on sizes is around them
+    rare: bool = False  # it holds whatever the data is, but for enormous sizes
 
 
 def checks_first(ir: Module, target: Target, options: Options) -> Module:
@@ -39,8 +43,8 @@ def checks_first(ir: Module, target: Target, options: Options) -> Module:
     done: list[Kernel] = []  # of which nothing has been written since
     for kernel in ir.kernels:
         changed = written(kernel.body)
-        found = [f for f in _checks(kernel.body, (), (), changed, None) if f.others or any(x.kind == "reduce" for x in f.loops)]
-        for f in found:
+        found = [f for f in _checks(kernel.body, (), (), changed, None) if f.rare or f.others or any(x.kind == "reduce" for x in f.loops)]
+        for f in _together(found):
             looked = _kernel(f, f"{kernel.name}_positions{len(kernels)}", kernel.buffers)
             if not any(k.body == looked.body for k in done):
                 kernels.append(looked)
@@ -73,9 +77,29 @@ def _checks(block: Block, loops: tuple[Loop, ...], lets: tuple[Let, ...], change
                 inside = tuple(x for x in loops if x.axis in wanted)
                 named = wanted & {x.name for x in lets}
                 if condition.buffers and condition.buffers.isdisjoint(changed) and not named:
-                    yield _Found(s, inside, tuple(x for x in loops if x.axis not in wanted), condition, sizes)
+                    others = tuple(x for x in loops if x.axis not in wanted)
+                    sure = condition.args[0] if condition.op == "bit_or" else None
+                    if sure is None or sure.buffers or not sure.names.isdisjoint(x.axis for x in loops):
+                        yield _Found(s, inside, others, condition, sizes)
+                    else:
+                        yield _Found(s, inside, others, condition.args[1], both(sizes, call("bit_not", sure)), True)
             case _:
                 pass
+
+
+def _together(found: list[_Found]) -> list[_Found]:
+    """Those that hold but for enormous sizes as one for all that ask about the same iterations: nobody waits for them, and they are hardly ever looked at."""
+    groups: dict[object, list[_Found]] = {}
+    for f in found:
+        groups.setdefault((f.loops, f.others, f.check.code) if f.rare else len(groups), []).append(f)
+    result: list[_Found] = []
+    for first, *more in groups.values():
+        condition = both(*dict.fromkeys(c for f in (first, *more) for c in conjuncts(f.condition)))
+        sizes = (
+            reduce(lambda a, b: call("bit_or", a, b), dict.fromkeys(f.sizes for f in (first, *more) if f.sizes is not None)) if more else first.sizes
+        )
+        result.append(first._replace(condition=condition or TRUE, sizes=sizes))
+    return result
 
 
 def _without(block: Block, moved: set[int]) -> Block:

@@ -28,6 +28,7 @@ from ..ir.program import BAD_INDEX
 from ..ir.renaming import Names
 from ..ir.simplify import assuming, prove, simplify
 from ..ir.walks import postorder, substitute
+from .clamped import inside as inside_of
 from .walk import Walk, run
 
 if TYPE_CHECKING:
@@ -386,11 +387,11 @@ class NestBody:
         positions = []
         for view, extent in zip(node.args[1:], node.attr.extents, strict=True):
             index = yield self._read(view, point, guard)
-            positions.append(self.position(cast(INDEX, index), extent, guard))
+            positions.append(self.position(cast(INDEX, index), extent, guard, inside_of(view, extent, self.current.known)))
         return (yield self._read(node.args[0], tuple(positions), guard))
 
-    def position(self, index: Expr, extent: Expr, guard: Expr | None = None) -> Expr:
-        """An index that data decides: a name for it, and a check that it lies in 0 … extent-1 wherever the guard holds."""
+    def position(self, index: Expr, extent: Expr, guard: Expr | None = None, sure: Expr = FALSE) -> Expr:
+        """An index that data decides: a name for it, and a check that it lies in 0 … extent-1 wherever the guard holds.  `sure`: a condition on sizes under which it does."""
         known = assuming(self.current.known, guard)
         inside = simplify(call("bit_and", ZERO.le(index), index.lt(extent)), known)
         if inside is TRUE:
@@ -403,6 +404,7 @@ class NestBody:
             self.where[name] = scope
             index = var(name)
             inside = call("bit_and", ZERO.le(index), index.lt(extent))
-        if not self.unchecked:
+        if not self.unchecked and sure is not TRUE:
+            inside = inside if sure is FALSE else call("bit_or", sure, inside)
             scope.body.append(Check(inside if guard is None else call("bit_or", call("bit_not", guard), inside), BAD_INDEX))
         return index
