@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from luminal.compiler import Settings, compilations
 from luminal.ir.expr import INDEX, ONE, ZERO, both, call, const, var
-from luminal.ir.program import For
+from luminal.ir.program import For, expressions, statements
 from luminal.ir.simplify import simplify
-from luminal.ir.walks import substitute
+from luminal.ir.walks import postorder, substitute
 from luminal.passes.lower.vectors.axis import Axis
 from luminal.passes.lower.vectors.guards import guard
 
@@ -41,3 +42,13 @@ def test_a_piece_of_the_lanes(step: int, op: str) -> None:
 @pytest.mark.parametrize("condition", [(J * J).lt(9), (J * -2 + A).lt(B), (J * A).lt(B), call("equal", J * 2, A)])
 def test_no_piece(condition) -> None:
     assert guard(condition, axis(), lambda e: e) is None
+
+
+def test_what_the_loops_say_is_inside_is_read_in_all_lanes() -> None:
+    """A choice lets all lanes through but one, and what it reads is not read elsewhere in the loop: the bounds of tiles say that it is there."""
+    text = """(composite apart ((Z{f32}[96 16] S{f32}[96]) -> (Y{f32}[96]))
+      (setf i (iota 96))
+      (return (logsumexp (where (= (unsqueeze i :axis 1) i) -inf (/ (/ (matmul Z (transpose Z)) (unsqueeze S :axis 1)) S)) :axis 1)))"""
+    (found,) = compilations(text, Settings(runtime="clang", target="x86-64-v3"))
+    tiles = [n for f in found.program.functions for s in statements(f.body) for e in expressions(s) for n in postorder(e) if n.op == "not_equal"]
+    assert any(n.dtype.lanes > 1 for n in tiles)

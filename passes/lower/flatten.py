@@ -6,17 +6,22 @@ loops and regions are judged by `threads.py`, `block` and `thread` loops by `gri
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ...ir import kernel as k
 from ...ir import polynomial as pl
 from ...ir import program as p
+from ...ir.bounds import Known
+from ...ir.conditions import conjuncts
 from ...ir.dtypes import INDEX
 from ...ir.errors import CompilerBug, Unsupported
-from ...ir.expr import CHOOSES, FALSE, ONE, ZERO, Expr, call, load, make, total, var, where
+from ...ir.expr import CHOOSES, FALSE, ONE, ZERO, Expr, call, in_range, load, make, total, var, where
 from ...ir.instructions import ACCUMULATES
+from ...ir.knowledge import Range
 from ...ir.primops import COMBINERS
 from ...ir.record import replace
+from ...ir.simplify import assuming, prove
 from ...ir.target import Target
 from ...ir.walks import always, postorder, rebuild, substitute
 from .names import Names
@@ -97,9 +102,11 @@ class Scope(NamedTuple):
 class Flattener:
     """Walks the statements of one kernel."""
 
-    def __init__(self, target: Target, names: Names) -> None:
+    def __init__(self, target: Target, names: Names, known: Callable[[], Known]) -> None:
         self.target = target
         self.names = names
+        self._known = known  # of the sizes
+        self._around: tuple[k.Loop | Expr, ...] = ()  # the loops around, and the conditions that hold inside of them
         self._variables: set[str] = set()  # names whose value changes
         self._lanes: frozenset[str] = frozenset()  # inside a vector loop: its axis and what its body names
         self._team: list[p.Stmt] | None = None  # inside a region: the shared memory that is to stand before it
@@ -139,11 +146,32 @@ class Flattener:
         lets: list[p.Stmt] = []
         names: dict[Expr, Expr] = {}
         for n in guarded:
-            positions = zip(n.args, scope.places[n.attr].buffer.shape, strict=True)
-            if all(position in visited or collapsed(*position, scope) for position in positions):
+            positions = list(zip(n.args, scope.places[n.attr].buffer.shape, strict=True))
+            if all(position in visited or collapsed(*position, scope) for position in positions) or self.proven(positions):
                 names[n] = var(self.names.fresh(f"{n.attr}.value"), n.dtype)
                 lets.append(p.Define(names[n].attr, n.dtype, scope.flat(n)))
         return tuple(lets), replace(s, value=substitute(s.value, names))
+
+    def proven(self, positions: Sequence[tuple[Expr, Expr]]) -> bool:
+        """Whether the bounds of the loops around, and the conditions there, say that these indices are inside these extents."""
+        if not all(index.is_position for index, _ in positions):
+            return False
+        known = self._known()
+        for s in self._around:
+            if isinstance(s, k.Loop):
+                known = known.with_ranges({s.axis: Range(s.start, s.stop - 1)}) if s.step is ONE else known
+            else:
+                known = assuming(known, s)
+        indices, shape = zip(*positions, strict=True)
+        return prove(in_range(indices, shape), known)
+
+    def under(self, condition: Expr, block: k.Block, scope: Scope) -> p.Block:
+        """A block where a condition holds."""
+        outside = self._around
+        self._around = (*outside, *(c for c in conjuncts(condition) if c.is_position))
+        body = self.block(block, scope)
+        self._around = outside
+        return body
 
     def statement(self, s: k.Stmt, scope: Scope) -> p.Block:
         match s:
@@ -161,7 +189,8 @@ class Flattener:
             case k.Loop():
                 return self.loop(s, scope)
             case k.If():
-                return (p.If(scope.flat(s.condition), self.block(s.body, scope), self.block(s.orelse, scope)),)
+                body, orelse = self.under(s.condition, s.body, scope), self.under(call("bit_not", s.condition), s.orelse, scope)
+                return (p.If(scope.flat(s.condition), body, orelse),)
             case k.While():
                 return self.while_(s, scope)
             case k.Region():
@@ -188,11 +217,12 @@ class Flattener:
         inner = scope.copy()
         inner.values[s.axis] = axis.var
         inner.axes[s.axis] = axis
-        outside = self._lanes
-        if s.kind == "vector" or outside:
-            self._lanes = outside | {s.axis}
+        lanes, outside = self._lanes, self._around
+        if s.kind == "vector" or lanes:
+            self._lanes = lanes | {s.axis}
+        self._around = (*outside, s)
         body = self.inside(s.body, inner)
-        self._lanes = outside
+        self._lanes, self._around = lanes, outside
         return (*before, p.For(axis.var.attr, axis.start, axis.stop, body, axis.step, PRAGMAS.get(s.kind, s.kind)))
 
     def while_(self, s: k.While, scope: Scope) -> p.Block:

@@ -30,7 +30,7 @@ def function(kernel: k.Kernel, name: str, module: k.Module, target: Target, know
     places = {name: Place(k.Buffer(name, d, ()), name, scalar=True) for name, d in scalars}
     pointers = [module.buffer(n) for n in kernel.buffers if n not in places]
     places |= {b.name: Place(b, b.name) for b in pointers}
-    flat = Flattener(target, names)
+    flat = Flattener(target, names, known)
     body = flat.inside(kernel.body, Scope({}, places, {}))
     on_grid, on_tiles = target.gpu or not flat.loops.isdisjoint(BLOCKS + THREADS), "tile" in flat.loops
     body, blocks, block = grid(body, target.gpu) if on_grid else (body, (), ())
