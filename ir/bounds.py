@@ -175,7 +175,7 @@ class Known(Knowledge):
     def _by_elimination(self, p: Poly, depth: int, used: tuple[int, ...]) -> bool:
         """Replace one atom by its extreme; the first that can be is taken (its extreme is attained, so nothing is lost), but for divisions and branches."""
         atoms = pl.atoms(p)
-        for a in self._in_order(atoms) if len(atoms) > 1 else atoms:
+        for a in self._in_order(atoms, p) if len(atoms) > 1 else atoms:
             linear = pl.linear(p, a)
             if linear is None:
                 continue
@@ -192,16 +192,37 @@ class Known(Knowledge):
                 return False
         return False
 
-    def _in_order(self, atoms: list[Expr]) -> list[Expr]:
-        """As `elimination_order` has them, but for variables that a compound atom bounds, which is not made of them: q <= ceil(N / 16) - 4·(N // 64) goes before N // 64, which then cancels."""
+    def _in_order(self, atoms: list[Expr], p: Poly) -> list[Expr]:
+        """As `elimination_order` has them, but for variables that a compound atom bounds, which is not made of them: q <= ceil(N / 16) - 4·(N // 64) goes before N // 64, which then cancels;
+        and for those at an end of their own: b + 16·((N - k + 15) // 16) > 15 where b >= 0 and k < N."""
         found = sorted(atoms, key=self.elimination_order)
         compound = [a for a in found if a.args]
         if compound and len(compound) < len(found):
             leaves = found[len(compound) :]
             bounded = [a for a in leaves if not self.limits(a).isdisjoint(compound) and all(a.names.isdisjoint(x.names) for x in compound)]
-            if bounded:
-                return [*bounded, *(a for a in found if a not in bounded)]
+            alone = [a for a in leaves if a not in bounded and self._at_a_number(a, p)]
+            free = [a for a in alone if a.names.isdisjoint(self._behind(compound, leaves))] if alone else []
+            if bounded or free:
+                return [*bounded, *free, *(a for a in found if a not in bounded and a not in free)]
         return found
+
+    def _behind(self, compound: list[Expr], leaves: list[Expr]) -> set[str]:
+        """The names that compound atoms are made of, and those that bound these or the leaves."""
+        found: set[str] = set().union(*(x.names for x in compound))
+        waiting = [*found, *(n for a in leaves for n in a.names)]
+        while waiting:
+            r = self.ranges.get(waiting.pop())
+            for end in () if r is None else (r.min, r.max):
+                if isinstance(end, Expr):
+                    waiting += end.names - found
+                    found |= end.names
+        return found
+
+    def _at_a_number(self, a: Expr, p: Poly) -> bool:
+        """Whether the least value of p is where this variable is at an end of its own that is a number: then nothing is lost by putting it there, before a division is rounded."""
+        c = p.get((a,), 0)
+        end = self.range(a).min if c > 0 else self.range(a).max
+        return isinstance(end, int) and c != 0 and sum(a in m for m in p) == 1
 
     def _sign(self, c: Poly) -> int:
         """1 for c >= 0, -1 for c <= 0, 0 for unknown."""

@@ -144,6 +144,7 @@ STEP = Known({"N": (1, None, 1), "M": (0, None, 1), "i": (0, N - 1, 1), "j": (-3
 
 EVEN = Known({"N": (2, None, 2), "i": (0, N - 1, 1)})
 
+TAIL = Known({"N": Size("N"), "k": (0, N - 1, 1), "j": (0, 15, 1)})
 STEPS = [
         # tighten: 4 q + 3 >= 0 where q >= 0 needs no more than floor(3 / 4) = 0
         (given(STEP, w * 2 + 1), w * 4 + 3, True),
@@ -234,6 +235,9 @@ STEPS = [
             (given(STEP, w - i * M), w, True),
         (given(STEP, M - w, w - 2), (M - 2) * p, True),
         (given(STEP, M - w, w - 2), (M - 3) * p, False),
+    # what is at an end of its own goes before a division is rounded
+    (TAIL, floordiv(N - k + 15, const(16)) * 16 - 16 + j, True),
+    (TAIL, floordiv(N - k + 15, const(16)) * 16 - 17 + j, False),
 ]  # fmt: skip
 
 
