@@ -49,7 +49,7 @@ def _parts(loop: Loop) -> tuple[Block, ...]:
         return ()
     if any(written(loop.body) & e.buffers for e in (loop.start, loop.stop)):
         return ()
-    groups = [list(group) for _, group in groupby(work, lambda s: _adds(s, loop))]
+    groups: list[list[Stmt]] = [list(group) for _, group in groupby(work, lambda s: _adds(s, loop))]
     stored = [written(tuple(group)) for group in groups]
     own = {s.buffer.name for s in inside if isinstance(s, Alloc)}
     for k, group in enumerate(groups):
