@@ -41,7 +41,7 @@ from ..ir.graph import (
     scalar,
     state_count,
 )
-from ..ir.instructions import TILES
+from ..ir.instructions import INSTRUCTIONS
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_le
 from ..ir.target import Options, Target
@@ -75,8 +75,8 @@ def cascade(ir: Graph, target: Target, options: Options) -> Graph:
 
 
 def multiplied(target: Target) -> frozenset[DType]:
-    """The small floats of which the target multiplies tiles."""
-    operands = {d for t in TILES.values() if t.name in target.instructions for d in t.operands}
+    """The small floats of which the target multiplies neighbours, in vectors or in tiles."""
+    operands = {d for i in INSTRUCTIONS.values() if i.name in target.instructions for d in (i.left, i.right)}
     return frozenset(d for d in operands if d.is_float)
 
 

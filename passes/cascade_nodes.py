@@ -5,7 +5,7 @@
     y = … m … l …                        →      y = … cascade result 0 … cascade result 1 …      of m, l; corrected by 1, exp(previous m − m)
 
 Inside, states read one another as they are, in f32 where they were smaller floats.  What is computed in a small float and is a factor of a contraction is rounded to it all the same, once for all that
-read it, where the target multiplies tiles of such numbers: so the composite says, and the product is of what the instruction takes.
+read it, where the target multiplies neighbours of such numbers by an instruction: so the composite says, and the product is of what that takes.
 """
 
 from __future__ import annotations
@@ -101,9 +101,9 @@ class Redirected:
     """The graph in which everybody outside of a cascade reads its states through it; inside, states read one another as they are."""
 
     def __init__(self, groups: dict[Node, Group], found: Finder, multiplied: frozenset[DType] = frozenset()) -> None:
-        """`multiplied`: the small floats of which the target multiplies tiles."""
+        """`multiplied`: the small floats of which the target multiplies neighbours."""
         self.groups, self.states, self.known, self.infinite = groups, found.states, found.known, found.infinite
-        self.rounded = {f for n in groups for f in factors(n) if f.dtype in multiplied and f.op in OPS}
+        self.rounded = {f for both in map(factors, groups) if all(f.dtype in multiplied for f in both) for f in both if f.op in OPS}
         self.finder = found
         self.lost: dict[Use, tuple[View, ...]] = {}
         self.done: dict[tuple[Node, Group | None], Node] = {}

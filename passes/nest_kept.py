@@ -36,7 +36,7 @@ def faded(weight: Expr, instructions: frozenset[str]) -> Expr:
     with queries 40 times as long: 193 ms for 15), and instructions on tiles take them for zeros.
     """
     if weight.op == "cast":
-        return call("cast", faded(weight.args[0], frozenset()), to=weight.dtype)
+        return call("cast", faded(weight.args[0], instructions), to=weight.dtype)
     if weight.op == "const":
         return weight
     if weight.op == "where":

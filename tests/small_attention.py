@@ -25,10 +25,10 @@ SIGMOID = """(composite gated ((Q{bf16}[H N D] K{bf16}[H M D] V{bf16}[H M E]) ->
   (return (/ (einsum "hij,hje->hie" w V) (sum w :axis -1 :keepdims t))))"""
 
 
-def offer(monkeypatch: pytest.MonkeyPatch) -> None:
+def offer(monkeypatch: pytest.MonkeyPatch, instructions: frozenset[str] = WITH_TILES) -> None:
     """Every instruction is offered; on a machine without it the portable body runs."""
     resolved = Driver.target
-    monkeypatch.setattr(Driver, "target", lambda *given: replace(resolved(*given), instructions=WITH_TILES))
+    monkeypatch.setattr(Driver, "target", lambda *given: replace(resolved(*given), instructions=instructions))
 
 
 def small(x: np.ndarray) -> np.ndarray:

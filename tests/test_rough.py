@@ -44,6 +44,9 @@ def test_rough_reads_what_is_not_rounded() -> None:
     inline = read(WEIGHTS.replace("W[k] = v", "W[k] = cast.bf16(exp(where(x < -62.0:f32, -inf:f32, x)))"))
     assert isinstance(inline, Module)
     assert "W[k] = ins.rounded:bf16(ins.rough_exp:f32(x, -62.0:f32))" in show(replay_one(inline, "rough k"))
+    weight = read(WEIGHTS.replace("exp(where(x < -62.0:f32, -inf:f32, x))", "ins.weight:f32(x, -62.0:f32)"))
+    assert isinstance(weight, Module)
+    assert "let e: f32 = ins.rough_exp:f32(x, -62.0:f32)" in show(replay_one(weight, "rough k"))
     for old, new in (
         ("x < -62.0:f32", "x < -90.0:f32"),
         ("x < -62.0:f32", "-62.0:f32 < x"),

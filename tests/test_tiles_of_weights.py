@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from compilers import needs_cc
 from luminal.ir.dtypes import bf16, f32
+from luminal.ir.instructions import TILES
 from luminal.ir.kernel import Module
 from luminal.ir.target import Options
 from luminal.ir.text import read, show
@@ -31,10 +32,13 @@ def offered(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_cc
 @pytest.mark.parametrize("target", ["native", "x86-64-v3"])
 @pytest.mark.parametrize("text", [ATTENTION, SIGMOID], ids=["softmax", "sigmoid"])
-def test_both_products_of_a_cascade(text: str, target: str, offered: None) -> None:
+@pytest.mark.parametrize("instructions", [WITH_TILES, WITH_TILES - set(TILES)], ids=["tiles", "vectors"])
+def test_both_products_of_a_cascade(instructions: frozenset[str], text: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores and weighted sums, of wide data: weights of every size down to denormal numbers and 0, and values that are denormal, huge, or 0 where the weight is large."""
+    offer(monkeypatch, instructions)
     kernel = luminal.compile(text, target=target)
-    called = [line for line in kernel.source.splitlines() if "tile_bf16_f32(" in line and "static" not in line]
+    name = "tile_bf16_f32(" if "tile_bf16" in instructions else "dot2_bf16_f32x"
+    called = [line for line in kernel.source.splitlines() if name in line and "static" not in line]
     assert len(called) >= 2, called
     rng = np.random.default_rng(7)
     for h, n, m, d, e in SIZES:
@@ -73,9 +77,10 @@ def casts(text: str, instructions: frozenset[str]) -> int:
 
 
 def test_what_is_rounded() -> None:
-    """What a contraction multiplies, where the target does so on tiles of such numbers; nothing else."""
+    """What a contraction multiplies, where the target does so with neighbours of such numbers; nothing else."""
     assert casts(ATTENTION, WITH_TILES) == 1
-    assert casts(ATTENTION, WITH_TILES - {"tile_bf16"}) == 0
+    assert casts(ATTENTION, WITH_TILES - {"tile_bf16"}) == 1, "neighbours in vectors"
+    assert casts(ATTENTION, WITH_TILES - {"tile_bf16", "dot2_bf16"}) == 0
     assert casts(ATTENTION.replace("bf16", "f32"), WITH_TILES) == 0
     assert casts(ATTENTION.replace("bf16", "f16"), WITH_TILES) == 0
     wide = """(composite wide ((Q{bf16}[H N D] K{bf16}[H M D] V{bf16}[H M E]) -> (O{bf16}[H N E]))
@@ -86,6 +91,12 @@ def test_what_is_rounded() -> None:
     assert casts(wide.replace('(cast bf16 (einsum "hij,hje->hie" s (cast f32 V)))', '(einsum "hij,hje->hie" (cast bf16 s) V)'), WITH_TILES) == 1
     one = '(composite one ((S{bf16}[N M] V{bf16}[M]) -> (O{bf16}[N])) (return (einsum "ij,j->i" (softmax S :axis -1) V)))'
     assert casts(one, WITH_TILES) == 0, "a product in which the values miss a row, and the weights miss nothing"
+    mixed = (
+        one.replace("V{bf16}[M]", "V{f32}[M E]")
+        .replace("O{bf16}[N]", "O{f32}[N E]")
+        .replace('"ij,j->i" (softmax S :axis -1)', '"ij,je->ie" (cast f32 (softmax S :axis -1))')
+    )
+    assert casts(mixed, WITH_TILES) == 0, "times what is wide"
     variance = "(composite spread ((X{bf16}[N M]) -> (Y{bf16}[N])) (return (var X :axis -1)))"
     assert casts(variance, WITH_TILES) == 0
 

@@ -13,7 +13,7 @@ from luminal.ir.interpret import program as programs
 from luminal.ir.program import Multiply, statements
 from luminal.ir.text import show
 from luminal.passes.schedule import StepError
-from small_attention import ATTENTION, offer
+from small_attention import ATTENTION, offer, small
 from test_tiles import lowered, scheduled, whole
 
 # One block of rows: W is written to a multiple of 64, zeros from K on, in each of two turns.
@@ -82,6 +82,44 @@ def test_the_smallest_is_found_in_each_turn() -> None:
     turn, written, read = (text.index(s) for s in ("for t in 0 .. 2:", "W.lanes[n] min=", "if 127:u32 <= W.least[]"))
     assert turn < text.index("W.lanes[c] = 65535:u16") < written < text.index("W.least[] = cast.u32(least[])") < read
     assert "for r in 0 .. 16:" in text
+
+
+WEIGHT = "exp(where(cast.f32(A[r, min(n, K - 1)]) < -62.0:f32, -inf:f32, cast.f32(A[r, min(n, K - 1)])))"
+WEIGHTS = WRITTEN.replace("cast.f32(A[r, min(n, K - 1)]) + cast.f32(t)", WEIGHT)
+
+
+def test_weights_that_end_are_looked_through_where_that_does_not_suffice() -> None:
+    """They are 0 or no less than 2^-91, so columns of no less than 2^-20 need nothing of them; nothing is found while they are written."""
+    text = show(scheduled(WEIGHTS, SCRIPT + "screen p.0"))
+    assert "W.lanes" not in text
+    bound, asked, found, read = (
+        text.index(s) for s in ("least.b[] = 4607:u32", "if ~(127:u32 <= 4607:u32", "least.b[] min= least.c[]", "<= least.b[]")
+    )
+    assert bound < asked < found < read
+    for value, kept in (
+        ("exp(cast.f32(A[r, min(n, K - 1)]))", False),
+        (WEIGHT.replace("-62.0:f32, -inf", "-62.0:f32, 0.0"), False),
+        (WEIGHT.replace("-62.0", "-88.0"), False),
+        (WEIGHT.replace("exp(", "exp2("), True),
+        (f"where(r < 3, {WEIGHT}, 0.0:f32)", True),
+    ):
+        assert ("W.lanes" not in show(scheduled(WEIGHTS.replace(WEIGHT, value), SCRIPT + "screen p.0"))) is kept, value
+
+
+@pytest.mark.parametrize("least", [0, -19, -24, -60, -130])
+def test_small_columns_of_weights(least: int) -> None:
+    """Whichever way multiplies them, the sums are those of the loops as they are written."""
+    k, n = 41, 5
+    rng = np.random.default_rng(k)
+    a = whole(rng, "bf16", (16, k)) * np.array(4, "float32")
+    b = np.exp2(rng.integers(least, 1, (k, n)).astype(np.float64)) * rng.choice([-1, 1], (k, n))
+    found = []
+    for module in (scheduled(WEIGHTS, ""), scheduled(WEIGHTS, SCRIPT + "screen p.0")):
+        c = np.zeros((2, 16, n), np.float32)
+        ports = {"A": small(a), "B": small(b), "C": c}
+        assert kernels.run(module, ports, {"K": k, "N": n}, check=True) == 0
+        found.append(c.astype(np.float64))
+    assert np.abs(found[0] - found[1]).max() <= 2.0**-20 * np.abs(found[0]).max()
 
 
 def test_what_has_no_sign_is_its_own_magnitude() -> None:

@@ -32,7 +32,7 @@ from ..costs import operation
 from . import contractions, roles
 from .chains import LONG
 from .columns_inside import columns_inside
-from .cost import DIRECT_ROWS, Blocking, blocking, lanes, panels_ahead
+from .cost import DIRECT_ROWS, SCREENED, Blocking, blocking, lanes, panels_ahead
 from .distribute import parts_of
 from .few_on_tiles import few_on_tiles
 from .left_over import Part, by_width, row_of
@@ -221,6 +221,8 @@ class Cascade:
         batch, row = self.plan.collapsed(self.batch_axes), self.plan.collapsed(self.row_axes)
         height = plan.extent(row)
         instructions = self.instructions or [None] * len(self.nests)
+        if any(isinstance(i, Dot) and i.least for i in instructions):
+            self.block = blocking(plan.target, self.nests[0].accumulator.dtype, SCREENED)
         most = self.block.rows
         if on_tiles := any(isinstance(t, Tile) for t in instructions):
             most = MOST_TILES * SIDE
@@ -243,7 +245,7 @@ class Cascade:
         work = self.plan.collapsed((batch, f"{row}.0")) if batch else f"{row}.0"
         for t, nest, instruction in zip(self.tiles, self.nests, instructions, strict=True):
             t.stage_rows(tuple(b for b in nest.row_operands if b in plan.facts.buffers), f"{t.row}.0", work, outer=nest.batch)
-            if isinstance(instruction, Tile) and not t.lies():  # words of what is kept for a tile
+            if instruction is not None and not t.lies():  # words of what is kept for a tile
                 t.stage_rows(tuple(b for b in nest.row_operands if b not in plan.facts.buffers), f"{t.row}.0", self.along)
         for t, instruction in zip(self.tiles, instructions, strict=True):
             if instruction is not None:

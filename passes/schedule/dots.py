@@ -146,7 +146,7 @@ def screen(kernel: Kernel, facts: Facts, axis: str, lanes: tuple[str, ...] = ())
                                                          A.lanes[i.s] min= the magnitudes of both halves of w
                                                        for i.0: A.least[i.0] = min over i.s of A.lanes[i.s]
     """
-    from .smallest import smallest_written
+    from .smallest import no_less, smallest_asked, smallest_written
     from .tensors import elements
 
     loop = find(kernel, axis)
@@ -168,7 +168,10 @@ def screen(kernel: Kernel, facts: Facts, axis: str, lanes: tuple[str, ...] = ())
         raise StepError(f"screen: {row.name} does not multiply packed words of floats")
     taken = names_taken(kernel)
     smallest: list[Expr] = []
+    bounded = {w: bound for w, name in lying.items() if (bound := no_less(kernel, local[name])) is not None}
     for w in dict.fromkeys(words):
+        if w in bounded:
+            continue
         if w in lying:
             kernel, found_least = smallest_written(kernel, find(kernel, axis), local[lying[w]], taken)
             smallest.append(load(found_least, u32))
@@ -183,9 +186,14 @@ def screen(kernel: Kernel, facts: Facts, axis: str, lanes: tuple[str, ...] = ())
             kernel = _smallest(kernel, panels, least, w.args[: outer[w]], extents, row, taken)
         smallest.append(load(least.name, u32, *w.args[: outer[w]]))
     loop = find(kernel, axis)
+    before: Block = ()
+    if len(bounded) == 1:
+        ((w, bound),) = bounded.items()
+        before, least = smallest_asked(loop, w, bound, _large_enough(row, [const(bound, u32), *smallest]), lambda w: _magnitude(w, row), taken)
+        smallest.append(least)
     condition = _large_enough(row, smallest * 2 if len(smallest) == 1 else smallest)
     plain = copy((map_expressions((loop,), lambda e: substitute(e, {ins: _products(row, *words)}))), taken)
-    return replace_loop(kernel, axis, lambda _: (If(condition, (loop,), plain),))
+    return replace_loop(kernel, axis, lambda _: (*before, If(condition, (loop,), plain)))
 
 
 def _large_enough(row: Dot, smallest: list[Expr]) -> Expr:

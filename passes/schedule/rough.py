@@ -6,7 +6,7 @@ import math
 
 from ...ir.dtypes import bf16, f32
 from ...ir.expr import Expr, cast, const, make, var, where
-from ...ir.instructions import ROUGH_EXP, ROUNDED
+from ...ir.instructions import ROUGH_EXP, ROUNDED, WEIGHT
 from ...ir.kernel import Block, Kernel, Let, Stmt, Store, expressions, map_expressions
 from ...ir.record import replace
 from ...ir.walks import rewrite
@@ -58,6 +58,8 @@ def rough(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
 
 def _exponential(e: Expr) -> Expr | None:
     """By the instruction, e^x that is 0 below some x."""
+    if e.op == "ins" and e.attr == WEIGHT.name and e.args[1].is_const and e.args[1].attr >= LEAST:
+        return make("ins", f32, e.args, ROUGH_EXP.name)
     if e.op != "exp" or e.dtype is not f32 or (chosen := e.args[0]).op != "where":
         return None
     condition, nothing, x = chosen.args

@@ -1,14 +1,16 @@
-"""What `screen` asks of elements that are multiplied where they were written: the smallest, found while they are."""
+"""What `screen` asks of elements that are multiplied where they were written: the smallest, found while they are; or, where weights are 0 below some number, only where that number is too small."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from ...ir.dtypes import u16, u32
+from ...ir.dtypes import bf16, f32, u16, u32
 from ...ir.expr import ZERO, Expr, call, cast, const, load, var
+from ...ir.instructions import ROUGH_EXP, WEIGHT
 from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, statements, written
 from ...ir.record import replace
+from ...ir.walks import substitute
 from .tree import StepError, fresh, replace_in, walk_paths
 
 
@@ -92,3 +94,65 @@ def _without_sign(e: Expr, names: Mapping[str, Expr]) -> bool:
             return all(_without_sign(x, names) for x in e.args[1:])
         case _:
             return False
+
+
+def no_less(kernel: Kernel, held: Buffer) -> int | None:
+    """The bits, less 1, of a number that all in a local buffer of bf16 are no less than, but for zeros: exponentials that are 0 below some exponent, as weights are.  None where none is known."""
+    if held.dtype is not bf16:
+        return None
+    names = {s.name: s.value for s in statements(kernel.body) if isinstance(s, Let)}
+    stores = [s for s in statements(kernel.body) if isinstance(s, Store) and s.buffer == held.name]
+    powers = [None if s.combiner else _least_power(s.value, names) for s in stores]
+    found = [p for p in powers if p is not None]
+    if not found or len(found) < len(powers):
+        return None
+    least = math.floor(min(found)) - 1  # one less: what takes it need not be exact
+    return (least + 127 << 7) - 1 if least >= -126 else None
+
+
+def _least_power(e: Expr, names: Mapping[str, Expr]) -> float | None:
+    """The power of two that an exponential in f32, rounded or not, is no less than, where it is not 0: weights are 0 below it."""
+    if e.op == "var" and e.attr in names:
+        return _least_power(names[e.attr], names)
+    if e.op == "cast" and e.args[0].dtype is f32:
+        return _least_power(e.args[0], names)
+    if e.op == "where" and e.args[2].is_const and e.args[2].attr == 0:
+        return _least_power(e.args[1], names)
+    if e.op == "ins" and e.attr in (WEIGHT.name, ROUGH_EXP.name):
+        least = e.args[1]
+    elif e.op in ("exp", "exp2") and e.dtype is f32 and (chosen := e.args[0]).op == "where":
+        condition, nothing, x = chosen.args
+        if condition.op != "less_than" or condition.args[0] is not x or not nothing.is_const or nothing.attr != -math.inf:
+            return None
+        least = condition.args[1]
+    else:
+        return None
+    return None if not least.is_const else least.attr if e.op == "exp2" else least.attr / math.log(2)
+
+
+def smallest_asked(reader: Loop, word: Expr, bound: int, enough: Expr, magnitude: Callable[[Expr], Expr], taken: set[str]) -> tuple[Block, Expr]:
+    """What finds the smallest magnitude of the words that a loop multiplies, before it, where `enough` does not hold of the `bound`; and where that is.
+
+                                              alloc least: u32[] register
+                                              least[] = the bound
+                                              if not enough:
+                                                least[] = the largest
+                                                for i.b reduce:
+    for p reduce:                     →           alloc one: u32[] register
+      for i, j: … W[i, p] …                       one[] = the largest
+                                                  for p.b reduce: one[] min= the magnitude of W[i.b, p.b]
+                                                  least[] min= one[]
+                                              for p reduce: …
+    """
+    least, one = (Buffer(fresh("least", taken), u32, (), "register") for _ in range(2))
+    loops = [s for s in statements((reader,)) if isinstance(s, Loop) and s.axis in word.names]
+    loops.sort(key=lambda x: x.kind == "reduce" or x.axis == reader.axis)  # words of a row are neighbours
+    new = {x.axis: var(fresh(x.axis, taken)) for x in loops}
+    largest = const(u32.max, u32)
+    words: Block = (Store(one.name, (), magnitude(substitute(word, {var(a): e for a, e in new.items()})), "min"),)
+    for k, x in enumerate(reversed(loops)):
+        words = (Loop(new[x.axis].attr, ZERO, x.stop, words, "reduce"),)
+        if not k:
+            words = (Alloc(one), Store(one.name, (), largest), *words, Store(least.name, (), load(one.name, u32), "min"))
+    asked = If(call("bit_not", enough), (Store(least.name, (), largest), *words))
+    return (Alloc(least), Store(least.name, (), const(bound, u32)), asked), load(least.name, u32)

@@ -120,7 +120,7 @@ class RegisterTile:
         """Copy panels along `inner`, in vectors where what is copied is consecutive."""
         plan = self.plan
         if self.words:
-            plan.tried("interior", inner, fixed=1)
+            plan.tried("interior", inner, fixed=1, clamps=1 if clamped(plan.loop(inner)) else "")
         staged = plan.kernel
         if clamped(plan.loop(inner)):
             plan.tried("interior", deep, inner, clamps=1)
