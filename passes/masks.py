@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import reduce
 from typing import TYPE_CHECKING
 
-from ..ir.conditions import conjuncts
+from ..ir.dtypes import INDEX, bool_
 from ..ir.expr import ZERO, Expr, axis, maximum, minimum, var
 from ..ir.graph import Node, View, postorder
 from ..ir.polynomial import Poly, coefficient, constant, degree, expr, is_constant, plus, poly, scaled, times
 from ..ir.primops import OPS
 from ..ir.simplify import simplify
+from ..ir.walks import postorder as subexpressions
 from .reading import reads_of
 from .walk import Walk
 
@@ -24,6 +26,7 @@ ALONG = var("%along")  # stands for the position along the axis of a cascade whi
 INF = float("inf")
 IDENTITY = {"add": 0.0, "max": -INF, "min": INF, "or": 0.0}
 
+Interval = tuple[Expr | None, Expr | None]  # of positions along the axis, where its ends are known; behind the last
 # What is known of a value: a number (of a condition True or False), or None.  Only what fills lead to: infinities, zeros and what is made of them.
 Value = float | None
 _MEANING: dict[str, Callable[..., float]] = {
@@ -53,26 +56,42 @@ def bounds(c: CascadeLoops, extent: Expr) -> Walk:
             condition = yield c.body._read(part, at, None)
             if any(v.names & condition.names for v in c.mixed_rows):  # rows that each tile is worked off for
                 continue
-            for p in (p for test in conjuncts(condition) for p in _at_least_zero(test)):
-                if degree(p, ALONG) != 1:
-                    continue
-                slope, rest = coefficient(p, ALONG)
-                if not is_constant(slope) or abs(slope[()]) != 1:
-                    continue
-                if slope[()] < 0:
-                    high = minimum(high, expr(rest) + 1)
-                else:
-                    low = maximum(low, expr(scaled(rest, -1)))
+            first, end = _between(condition)
+            low = low if first is None else maximum(low, first)
+            high = high if end is None else minimum(high, end)
     known = c.body.current.known
     return simplify(low, known), simplify(high, known)
 
 
+def _between(condition: Expr) -> Interval:
+    """From where to where along the axis a condition may hold: of what is joined by `and` the common part, of what is joined by `or` all from the first to the last."""
+    found: dict[Expr, Interval] = {}
+    for n in subexpressions(condition):
+        if n.op == "bit_and" and n.dtype is bool_:
+            low, high = zip(*(found[a] for a in n.args), strict=True)
+            found[n] = (_all(maximum, low), _all(minimum, high))
+        elif n.op == "bit_or" and n.dtype is bool_:
+            low, high = zip(*(found[a] for a in n.args), strict=True)
+            found[n] = (None if None in low else _all(minimum, low), None if None in high else _all(maximum, high))
+        else:
+            sides = [coefficient(p, ALONG) for p in _at_least_zero(n) if degree(p, ALONG) == 1]
+            low = [expr(scaled(rest, -1)) for slope, rest in sides if slope == constant(1)]
+            high = [expr(rest) + 1 for slope, rest in sides if slope == constant(-1)]
+            found[n] = (_all(maximum, low), _all(minimum, high))
+    return found[condition]
+
+
+def _all(extreme: Callable[[Expr, Expr], Expr], ends: Iterable[Expr | None]) -> Expr | None:
+    """The extreme of the ends that there are."""
+    return reduce(extreme, [e for e in ends if e is not None]) if any(e is not None for e in ends) else None
+
+
 def _at_least_zero(test: Expr) -> list[Poly]:
     """What is 0 or more where a comparison of positions holds.  |x| <= n says it of two sums; x // d <= n says where a block ends."""
-    if test.op not in ("less_than", "less_equal") or not test.is_position:
+    if test.op not in ("less_than", "less_equal", "equal") or test.args[0].dtype is not INDEX or not test.is_position:
         return []
     p = plus(poly(test.args[1]), poly(test.args[0]), -1)
-    todo = [plus(p, constant(1), -1)] if test.op == "less_than" else [p]
+    todo = {"less_than": [plus(p, constant(1), -1)], "less_equal": [p], "equal": [p, scaled(p, -1)]}[test.op]
     found: list[Poly] = []
     while todo:
         p = todo.pop()

@@ -89,12 +89,15 @@ class NestBody:
 
     # ---- scopes
 
-    def enter(self, extent: Expr, kind: str, letters: str, start: Expr = ZERO, name: str = "") -> Expr:
-        """Open a loop from `start` up to `extent` inside the current scope; gives its variable (of an extent of 1 there is no loop, and the position is 0)."""
+    def enter(self, extent: Expr, kind: str, letters: str, start: Expr = ZERO, name: str = "", within: Expr | None = None) -> Expr:
+        """Open a loop from `start` up to `extent` inside the current scope; gives its variable (of an extent of 1 there is no loop, and the position is 0).
+
+        Of an elastic loop nothing is taken for known but that it stays `within` what the longest has: it may run over what others have.
+        """
         if extent is ONE and start is ZERO:
             return ZERO
         name = name or self.names.fresh(*letters)
-        known = self.current.known.with_ranges({name: (start, extent - 1, 1)})
+        known = self.current.known.with_ranges({name: (start, extent - 1, 1) if within is None else (ZERO, within - 1, 1)})
         self.current = self.where[name] = Scope(self.current, known, name, extent, kind, start)
         return var(name)
 

@@ -171,7 +171,8 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
                 extent = body.named(extent, "length", 0, None)
             first, end = (ZERO, extent) if kind == "serial" else (maximum(ZERO, first - begin), minimum(most, end - begin))
         tiles = simplify(ceildiv(end, self.tile), body.current.known)
-        tile = body.enter(tiles, kind, REDUCED_AXES, simplify(floordiv(first, const(self.tile)), body.current.known))
+        within = None if kind == "serial" else simplify(ceildiv(extent, self.tile), body.current.known)
+        tile = body.enter(tiles, kind, REDUCED_AXES, simplify(floordiv(first, const(self.tile)), body.current.known), within=within)
         self.several = tile is not ZERO
         self.length = minimum(const(self.tile), whole - begin - tile * self.tile)
         if self.padded and end is not extent:

@@ -138,6 +138,9 @@ def test_a_factor_of_zero_is_no_mask() -> None:
         ("(< (max (- i j) (* 2 (- j i))) 50)", "max(j - 49, 0) // 128 .. "),
         ("(<= 0 (min (- i j) (- 200 j)))", "0 .. (min(min(j + 1, 201), M) + 127) // 128"),
         ("(<= (floordiv j 48) (floordiv i 48))", "0 .. (min(j // 48 * 48 + 48, M) + 127) // 128"),
+        ("(= (floordiv j 48) (floordiv i 48))", "j // 48 * 3 // 8 .. (min(j // 48 * 48 + 48, M) + 127) // 128"),
+        ("(or (<= j i) (< j 70))", "0 .. (min(max(j + 1, 70), M) + 127) // 128"),
+        ("(or (and (<= j i) (<= (- i j) 9)) (= j (+ i 140)))", "max(j - 9, 0) // 128 .. (min(j + 141, M) + 127) // 128"),
     ],
 )
 def test_tiles_of_nothing_are_passed_over(mask: str, tiles: str) -> None:

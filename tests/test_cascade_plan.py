@@ -27,6 +27,8 @@ WEIGHTS = """(composite attention ((Q{f32}[H N D] K{f32}[H M D] V{f32}[H M E]) -
 PLAIN = WEIGHTS.replace("  SCORES\n", "")
 CAUSAL = WEIGHTS.replace("SCORES", "(setf s (where (<= (iota M) (unsqueeze (iota N) :axis 1)) s -inf))")
 WINDOW = WEIGHTS.replace("SCORES", "(setf back (- (unsqueeze (iota N) :axis 1) (iota M))) (setf s (where (and (<= 0 back) (< back 64)) s -inf))")
+BLOCKS = WEIGHTS.replace("SCORES", "(setf s (where (= (floordiv (iota M) 64) (floordiv (unsqueeze (iota N) :axis 1) 64)) s -inf))")
+PREFIX = WEIGHTS.replace("SCORES", "(setf s (where (or (<= (iota M) (unsqueeze (iota N) :axis 1)) (< (iota M) 40)) s -inf))")
 SINKS = """(composite sinks ((Q{f32}[H N D] K{f32}[H M D] V{f32}[H M E] Z{f32}[H]) -> (O{f32}[H N E]))
   (setf s (einsum "hid,hjd->hij" Q K))
   (setf z (unsqueeze Z :axis (1 2)))
@@ -82,6 +84,13 @@ def test_blocks_are_a_queue_where_rows_go_through_different_numbers_of_tiles(tex
     assert many_rows(text)[-1] == ("region queue=i_j.0" if queue else "region")
 
 
+def test_nothing_is_known_of_a_tile_from_where_one_row_begins() -> None:
+    """A row goes through one tile at most, from which it has no more than 128 positions; the other rows of its block may begin in another."""
+    steps = many_rows(BLOCKS)
+    assert any(line.startswith("stage K") and line.endswith("space=shared") for line in steps), steps
+    assert steps[-1] == "region"
+
+
 def test_what_a_row_keeps_of_a_tile_is_folded_for_the_rows_of_a_register_tile_side_by_side() -> None:
     """As many as a vector has lanes, or a part of them that is more than half: 14 rows in 16 lanes, 6 rows in 4 lanes (f64) as twice 3."""
     kernel = planned(PLAIN)
@@ -98,7 +107,7 @@ def test_one_value_a_row_that_takes_a_function_is_computed_by_vectors() -> None:
 
 @needs_cc
 @pytest.mark.parametrize("target", ["native", "x86-64-v4", "x86-64-v3"])
-@pytest.mark.parametrize("text", [PLAIN, CAUSAL, WINDOW, SINKS], ids=["plain", "causal", "window", "sinks"])
+@pytest.mark.parametrize("text", [PLAIN, CAUSAL, WINDOW, BLOCKS, PREFIX, SINKS], ids=["plain", "causal", "window", "blocks", "prefix", "sinks"])
 def test_the_results_of_blocks_that_are_not_full(text: str, target: str) -> None:
     """Rows and positions around register tiles, blocks and tiles of a cascade; and a NaN stays in its row."""
     kernel = luminal.compile(text, target=target)
@@ -120,6 +129,10 @@ def test_the_results_of_blocks_that_are_not_full(text: str, target: str) -> None
             s = np.where(back >= 0, s, -np.inf)
         if text is WINDOW:
             s = np.where((back >= 0) & (back < 64), s, -np.inf)
+        if text is BLOCKS:
+            s = np.where(np.arange(n)[:, None] // 64 == np.arange(m) // 64, s, -np.inf)
+        if text is PREFIX:
+            s = np.where((back >= 0) | (np.arange(m) < 40), s, -np.inf)
         sink = z.astype(np.float64)[:, None, None] if text is SINKS else np.full((h, 1, 1), -np.inf)
         with np.errstate(invalid="ignore"):
             largest = np.maximum(s.max(-1, keepdims=True), sink)
