@@ -18,21 +18,18 @@ from dataclasses import field
 from typing import Protocol
 
 from ..ir.bounds import Known
-from ..ir.expr import ONE, Expr, axis, const, product
+from ..ir.expr import ONE, Expr, axis
 from ..ir.graph import Graph, Node, Shape, View, postorder, users
 from ..ir.primops import OPS
 from ..ir.record import changing
-from ..ir.simplify import prove_le
 from ..ir.target import Target
 from ..ir.walks import leaves
 from .costs import nominal, points
+from .made_again import made_again
 from .reading import reads_of
-from .scores import MANY, Key, leaves_out, pointwise_reads, private, scores_of, spread
+from .scores import Key, pointwise_reads, private, scores_of, spread
 from .separate import Exponent
 
-STORED = (
-    1 << 24
-)  # bytes of scores that are made once and stored, where that is known and they would be made twice else: they are in the last cache still
 WIDEST = 512  # positions of further axes on nominal sizes: what a row has summed so far is read and written once a tile, which costs less than its scores would up to here
 
 
@@ -293,22 +290,15 @@ class _Sharing:
         return True
 
     def again(self, key: Key, readers: list[Node], directions: int) -> bool:
-        """Whether scores that are made twice are worth that: for each direction in which they are read, or for the statistics before what is mixed.  They are where products read them, which are as much work, and nobody knows
-        that they are few; where tiles of them are left out; and where they are known to be very many."""
+        """Whether scores are made in each direction in which they are read (`made_again.py`), or again by statistics before what is mixed."""
         score = key[0]
         of = [v.node for v in pointwise_reads(score) if v.node.op == "reduce" and spread(v.node)]
         if directions == 1 and all(private(n, {score}, self.users, self.outputs) for n in of):
             return True
-        size = product(score.shape)
-        if any(leaves_out(n) for n in readers) or prove_le(const(MANY // score.dtype.bytes), size, self.known):
-            return True
-        if not any(spread(n) for n in readers):  # twice the time
-            self.reasons.append("no cascade: scores that statistics alone read, in both directions, are stored")
-            return False
-        if prove_le(size, const(STORED // score.dtype.bytes), self.known):
-            self.reasons.append(f"no cascade: scores that would be made twice, and are known to be no more than {STORED >> 20} MiB, are stored")
-            return False
-        return True
+        found = made_again(score, readers, self.known)
+        if not found.yes:
+            self.reasons.append(f"no cascade: {found.why}")
+        return found.yes
 
     def chain(self, n: Node, key: Key) -> bool:
         """Whether the scores, which nobody else reads, are multiplied as they are, but for scales of rows and of columns: (A B) C, where A (B C) would be the same and the brackets say what is small."""

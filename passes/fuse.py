@@ -1,8 +1,6 @@
 """graph → graph: a `contiguous` node at each tensor that is to be made real; what has none is computed inside the kernels of its users.
 
-Level 0 makes every operator real, but for a pointwise operand that one reduction alone reads (the products of a matmul would not fit in memory).
-
-From level 1 the users decide.  The graph is walked from the outputs down; when a node is reached, it is known where its value would be computed if
+Level 0 makes every operator real (`level_zero.py`).  From level 1 the users decide.  The graph is walked from the outputs down; when a node is reached, it is known where its value would be computed if
 it were inlined: its *uses*, each in the kernel of a real node (the root), at an index, inside some loops.
 
     pointwise    real where evaluating it at all its uses costs more than evaluating it once, writing it and reading it again (`costs.py`):
@@ -21,8 +19,8 @@ A node with more than MAX_USES different uses is real: a stencil of a stencil of
 from __future__ import annotations
 
 from ..ir.bounds import Known
-from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, const, product, var
-from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, postorder, reduced_extents, rewrite, state_axes, state_count, users
+from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, const, var
+from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, postorder, reduced_extents, state_axes, state_count
 from ..ir.instructions import INSTRUCTIONS
 from ..ir.primops import OPS
 from ..ir.record import record, replace
@@ -31,12 +29,12 @@ from ..ir.target import Options, Target
 from ..ir.walks import leaves, substitute
 from .choices import order
 from .costs import nominal, operation, points, read, write
+from .level_zero import LEAVES, STRUCTURAL, every_operator, without_cascades
+from .made_again import made_again, readers_of
 from .planes import Planes, made_of, planes
 from .reading import reads_of
-from .scores import MANY, pointwise_reads, spread
+from .scores import spread
 
-STRUCTURAL = frozenset({"nest", "scatter", "update", "scan", "contiguous"})
-LEAVES = frozenset({"input", "const", "iota", "reached"})
 MAX_USES = 8
 IN_WORDS = frozenset(d for row in INSTRUCTIONS.values() for d in (row.left, row.right))
 SPREAD = 32  # of what positions decide, and vectors: a tensor of all rows by all columns would be the largest there is, and tiles that it masks whole would not be left out
@@ -47,8 +45,8 @@ REREAD = 4  # operations in a tile of a cascade that cost no more than reading t
 
 def fuse(ir: Graph, target: Target, options: Options) -> Graph:
     if options.level == 0:
-        ir = _without_cascades(ir)
-    real = _every_operator(ir) if options.level == 0 else _planned(ir, target)
+        ir = without_cascades(ir)
+    real = every_operator(ir) if options.level == 0 else _planned(ir, target)
     outputs = {n for _, n in ir.outputs}
     done: dict[Node, Node] = {}
     stored: dict[Node, Node] = {}  # what the users of a node read
@@ -59,23 +57,6 @@ def fuse(ir: Graph, target: Target, options: Options) -> Graph:
         if node in real and node not in outputs:
             stored[node] = make("contiguous", node.dtype, node.shape, (identity(done[node]),), span=node.span)
     return ir.with_outputs(tuple(done[n] for _, n in ir.outputs))
-
-
-def _without_cascades(graph: Graph) -> Graph:
-    """Each state a reduction by itself again."""
-    return rewrite(graph, lambda n: n.args[n.attr.result].node if n.op == "cascade" else None)
-
-
-def _every_operator(graph: Graph) -> set[Node]:
-    found = users(graph)
-
-    def inside_a_reduction(n: Node) -> bool:
-        return n.op in OPS and len(found[n]) == 1 and found[n][0][0].op == "reduce"
-
-    def stored_already(n: Node) -> bool:
-        return len(found[n]) == 1 and found[n][0][0].op == "contiguous" and found[n][0][0].args[0].is_identity
-
-    return {n for n in found if n.op not in LEAVES | STRUCTURAL and not inside_a_reduction(n) and not stored_already(n)}
 
 
 def _planned(graph: Graph, target: Target) -> set[Node]:
@@ -141,7 +122,7 @@ class _Planner:
                 self.results.setdefault(n.args, []).append(n)
                 self.states.update(a.node for a in n.args[: state_count(n)])
         self.planes = [] if self.gpu else [p for found in self.results.values() for p in self.mixed(found[0])]
-        self.multiplied = {v.node for s in self.states if spread(s) for v in pointwise_reads(s)}
+        self.readers = readers_of(self.states)
         self.in_planes = {n for p in self.planes for n in made_of(p.node)}
 
     def real(self) -> set[Node]:
@@ -346,12 +327,11 @@ class _Planner:
         return any((spread and not around) or (reducing and (self.is_contraction(n) or self.lies_across(n))) for around, reducing in placed.values())
 
     def made_again(self, n: Node) -> bool:
-        """Whether scores that several cascades read, each at one place, are made in each: as a tensor they would be the largest there is, and tiles that one of them leaves out would be made too.  Where no sum of products
-        takes them, that is twice the work (statistics of rows and of columns), so they are a tensor unless that is known to be very large."""
+        """Whether scores that several cascades read, each at one place, are made in each (`made_again.py`)."""
         once = {(u.root, u.index) for u in self.uses[n]}
         if self.gpu or not all(u.kept for u in self.uses[n]) or len(once) != len({root for root, _ in once}) or not spread(n):
             return False
-        return n in self.multiplied or prove_le(const(MANY // n.dtype.bytes), product(n.shape), self.known)
+        return made_again(n, self.readers.get(n, ()), self.known).yes
 
     def placed(self, use: _Use) -> tuple[tuple[tuple[Expr, Expr], ...], bool]:
         """The loops around a value that is computed as far out as its index allows, and whether one of them reduces."""

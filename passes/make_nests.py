@@ -64,7 +64,7 @@ def _reasons(graph: Graph, target: Target) -> tuple[str, ...]:
     if not several_reductions(graph.nodes()):
         return ()
     from .cascade import why_not
-    from .scores import several_times
+    from .made_again import several_times
 
     return (*several_times(graph), *why_not(graph, target))
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 
 from ..ir.expr import ONE, axis
-from ..ir.graph import Graph, Node, View, state_count
+from ..ir.graph import Node, View
 from ..ir.primops import OPS
-from ..ir.text.expressions import show_expr
 from ..ir.walks import leaves
 from .reading import reads_of
 
-MANY = 1 << 30  # bytes of scores that are never stored where they are known to be so many
 Key = tuple[Node, tuple[int, ...]]  # scores, and which of their axes is reduced
 
 
@@ -80,23 +78,3 @@ def leaves_out(n: Node) -> bool:
             if m.op == "where" and m.args[0].node.rank and all(v.node.op in ("const", "iota") for v in reads_of(m.args[0])):
                 return True
     return False
-
-
-def several_times(graph: Graph) -> list[str]:
-    """What `--why` says of scores that are made in several cascades."""
-    made: dict[Node, set[tuple[View, ...]]] = {}
-    for n in graph.nodes():
-        if n.op != "cascade" or any(n.args in found for found in made.values()):
-            continue
-        stack, seen = [a.node for a in n.args[: state_count(n)]], set[Node]()
-        while stack:
-            m = stack.pop()
-            if m not in seen and (m.op in OPS or m.op == "reduce"):
-                seen.add(m)
-                stack += [a.node for a in m.args]
-                if m.op == "reduce" and spread(m):
-                    made.setdefault(m, set()).add(n.args)
-    shapes = dict.fromkeys((m.shape, len(found)) for m, found in made.items() if len(found) > 1)
-    return [
-        f"scores [{', '.join(map(show_expr, shape))}] are made in each of {count} passes over them: no tensor is as large" for shape, count in shapes
-    ]

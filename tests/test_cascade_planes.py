@@ -144,3 +144,28 @@ def test_scores_of_both_directions_are_stored_where_they_are_known_to_be_few() -
     for text, stored in ((GRADIENTS, True), (CAUSAL, False)):
         notes = luminal.compile(f"(composite naive {text})", sizes=SMALL).compilation.notes
         assert any("no more than 16 MiB, are stored" in note for _, note in notes) == stored
+
+
+STATISTICS = """((Q{f32}[N D] K{f32}[M D]) -> (A{f32}[N] B{f32}[M]))
+  (setf s (einsum "id,jd->ij" Q K))
+  (return (logsumexp s :axis 1) (logsumexp s :axis 0))"""
+LARGE = {"H": 8, "N": 8192, "M": 8192, "D": 64, "E": 64}
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "why"),
+    [
+        (GRADIENTS, {}, "passes over them: no tensor is as large"),
+        (CAUSAL, {}, "passes over them: tiles that a mask leaves out are made in none"),
+        (CAUSAL, SMALL, "passes over them: tiles that a mask leaves out are made in none"),
+        (GRADIENTS, LARGE, "passes over them: they are known to be 1 GiB or more"),
+        (GRADIENTS, SMALL, "no cascade: scores that would be made twice, and are known to be no more than 16 MiB, are stored"),
+        (STATISTICS, {}, "statistics alone read, in both directions, are stored"),
+        (STATISTICS, {"N": 32768, "M": 32768}, "passes over them: they are known to be 1 GiB or more"),
+    ],
+)
+def test_one_reason_says_whether_scores_are_made_again(text: str, sizes: dict[str, int], why: str) -> None:
+    module = luminal.compile(f"(composite naive {text})", sizes=sizes).compilation.module
+    notes = [note for kernel in module.kernels for note in kernel.notes]
+    assert sum(why in note for note in notes) >= 1, notes
+    assert ("passes over them" in why) is not any(note.endswith("are stored") for note in notes), notes
