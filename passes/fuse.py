@@ -331,7 +331,7 @@ class _Planner:
         once = {(u.root, u.index) for u in self.uses[n]}
         if self.gpu or not all(u.kept for u in self.uses[n]) or len(once) != len({root for root, _ in once}) or not spread(n):
             return False
-        return made_again(n, self.readers.get(n, ()), self.known).yes
+        return made_again(n, self.readers.get(n, ()), self.known, cascades=True).yes
 
     def placed(self, use: _Use) -> tuple[tuple[tuple[Expr, Expr], ...], bool]:
         """The loops around a value that is computed as far out as its index allows, and whether one of them reduces."""

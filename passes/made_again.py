@@ -29,19 +29,19 @@ class Again:
     why: str
 
 
-def made_again(score: Node, readers: Collection[Node], known: Known) -> Again:
-    """Whether scores are made by each pass that reads them.  `readers` are the reductions of all passes.
+def made_again(score: Node, readers: Collection[Node], known: Known, cascades: bool = False) -> Again:
+    """Whether scores are made by each pass that reads them.  `readers` are the reductions of all passes, which are `cascades` however that is answered, or else products of a tensor, which are packed.
 
-    Products with the scores are as much work as these, so that making them twice is a part more; beside statistics alone it is twice the time.
+    Products with the scores are as much work as these, so that making them twice is a part more; beside statistics alone it is twice the time, also where a mask leaves out half of each.
     """
     size = product(score.shape)
-    if any(leaves_out(n) for n in readers):
-        return Again(True, "tiles that a mask leaves out are made in none")
     if prove_le(const(MANY // score.dtype.bytes), size, known):
         return Again(True, f"they are known to be {MANY >> 30} GiB or more")
     if not any(spread(n) for n in readers):
         return Again(False, "scores that statistics alone read, in both directions, are stored")
-    if prove_le(size, const(STORED // score.dtype.bytes), known):
+    if any(leaves_out(n) for n in readers):
+        return Again(True, "tiles that a mask leaves out are made in none")
+    if not cascades and prove_le(size, const(STORED // score.dtype.bytes), known):
         return Again(False, f"scores that would be made twice, and are known to be no more than {STORED >> 20} MiB, are stored")
     return Again(True, "no tensor is as large")
 
@@ -70,7 +70,7 @@ def several_times(graph: Graph) -> list[str]:
     known = Known(graph.size_info())
     found: dict[str, None] = {}
     for m, several in cascades.items():
-        again = made_again(m, readers[m], known)
+        again = made_again(m, readers[m], known, cascades=True)
         if len(several) > 1 and again.yes is not (m in stored):
             shape = ", ".join(map(show_expr, m.shape))
             found[f"scores [{shape}] are made in each of {len(several)} passes over them: {again.why}" if again.yes else again.why] = None

@@ -149,6 +149,10 @@ def test_scores_of_both_directions_are_stored_where_they_are_known_to_be_few() -
 STATISTICS = """((Q{f32}[N D] K{f32}[M D]) -> (A{f32}[N] B{f32}[M]))
   (setf s (einsum "id,jd->ij" Q K))
   (return (logsumexp s :axis 1) (logsumexp s :axis 0))"""
+MASKED_STATISTICS = STATISTICS.replace('(setf s (einsum "id,jd->ij" Q K))', f'{PLACES} (setf s (where (<= j i) (einsum "id,jd->ij" Q K) -inf))')
+SOFTMAXES = """((Q{f32}[H N D] K{f32}[H M D] V{f32}[H M E] W{f32}[H N E]) -> (A{f32}[H N E] B{f32}[H M E]))
+  (setf s (einsum "hid,hjd->hij" Q K))
+  (return (einsum "hij,hje->hie" (softmax s :axis 2) V) (einsum "hij,hie->hje" (softmax s :axis 1) W))"""
 LARGE = {"H": 8, "N": 8192, "M": 8192, "D": 64, "E": 64}
 
 
@@ -161,6 +165,8 @@ LARGE = {"H": 8, "N": 8192, "M": 8192, "D": 64, "E": 64}
         (GRADIENTS, LARGE, "passes over them: they are known to be 1 GiB or more"),
         (GRADIENTS, SMALL, "no cascade: scores that would be made twice, and are known to be no more than 16 MiB, are stored"),
         (STATISTICS, {}, "statistics alone read, in both directions, are stored"),
+        (MASKED_STATISTICS, {}, "statistics alone read, in both directions, are stored"),
+        (SOFTMAXES, SMALL, "passes over them: no tensor is as large"),
         (STATISTICS, {"N": 32768, "M": 32768}, "passes over them: they are known to be 1 GiB or more"),
     ],
 )
