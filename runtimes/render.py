@@ -76,6 +76,7 @@ def environment(folders: tuple[Path, ...]) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         auto_reload=False,
+        optimized=False,  # looking for constants at every level of every expression: a ninth of compiling a template, and there are none
         bytecode_cache=Kept(),
     )
 
