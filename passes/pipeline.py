@@ -12,8 +12,10 @@ from importlib import import_module
 from time import perf_counter
 from typing import Any
 
+from ..ir.dtypes import INDEX
 from ..ir.errors import CompilerBug, LuminalError
 from ..ir.instructions import EXP_INSIDE, LARGER, PLUS_EXP, QUOTIENT, WEIGHT
+from ..ir.program import Define, statements
 from ..ir.record import record
 from ..ir.target import Options, Target
 from .reading import several_reductions
@@ -45,6 +47,10 @@ def _has(op: str) -> Callable[[IR, Target, Options], bool]:
 
 def _several_kernels(ir: IR, target: Target, options: Options) -> bool:
     return len(ir.kernels) > 1
+
+
+def _names_positions_in_lanes(ir: IR, target: Target, options: Options) -> bool:
+    return any(isinstance(s, Define) and s.dtype.lanes > 1 and s.dtype.element is INDEX for f in ir.functions for s in statements(f.body))
 
 
 def _only_fast(ir: IR, target: Target, options: Options) -> bool:
@@ -202,6 +208,14 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("schedule", "kernel", "kernel", "at -O0 and -O1 only what the target demands (GPU axes), from -O2 the automatic schedule"),
     Pass("lower", "kernel", "program", "flat addresses and vectors; from here on nothing is decided"),
     Pass("simplify_index", "program", "program", "addresses are sums of products now; bounds of the loops are known"),
+    Pass(
+        "narrow_lanes",
+        "program",
+        "program",
+        "on vectors, which lower makes, and after simplify_index, which knows more of what is a scalar; before hoist, which shares what is left and drops the names that nothing reads",
+        frozenset({2, 3}),
+        when=_names_positions_in_lanes,
+    ),
     Pass(
         "share_divisors",
         "program",

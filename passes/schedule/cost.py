@@ -28,6 +28,9 @@ COLUMNS_IN_LANES = 16  # elements of rows, one in each lane, that are put into c
 # Bytes of such an element, at least; shorter ones are not permuted by one instruction but for so many lanes at most, where something else is wider.  (Zen 4, clang, AVX-512 and AVX2, 10⁶ rows: grey of three bytes 0.13 and 0.25, a sum of three f16 0.15 and 0.36, colours of 1080p 0.36 and 0.46 of the time; three bytes
 # turned round, 64 and 32 lanes, 1.5 and 1.7.)
 BYTES_IN_LANES, NARROW_LANES = 4, 16
+# Operations for each element stored from which on rows of short elements are worth their columns though vectors are less than a register, in place of what a C compiler makes of scalars.  (Zen 4, AVX2 and AVX-512, sorted rows of 4 to 12 bytes or
+# halves: clang 0.07 to 0.5, gcc 0.05 to 0.45 of the time; rows of 3, 7 operations: 0.5 and 1.4 to 2.2; of a minimum or a choice: up to 3.)
+LONG_ROWS = 8
 SHORT = 64  # rows that are summed up: the pieces of them that a strip leaves are in the first cache when the next strip comes
 IN_FLIGHT = 10  # sums that two pipes want to be at work on at a time, each waiting four cycles for what was added last
 LOADED = 4  # registers that hold what is loaded for several sums, not the sums
