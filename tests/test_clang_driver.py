@@ -148,6 +148,14 @@ def test_no_flag_behind_it_turns_joining_on_again(family):
     assert flags.index(level) < flags.index("-fno-slp-vectorize")
 
 
+@pytest.mark.parametrize(("family", "given"), [("clang", True), ("zig", False), ("gcc", False)])
+def test_only_clang_is_told_to_forget_while_loops_unroll(family, given):
+    """gcc has no such flag, and zig is not asked; every program that is built here with clang has it."""
+    runtime = find("clang")
+    flags = runtime.flags(Compiler(("cc",), family, ""), runtime.target("x86-64-v3", {"OMP": False}, True))
+    assert (" ".join(flags).count("-mllvm -forget-scev-loop-unroll") == 1) == given
+
+
 @pytest.mark.parametrize(
     ("family", "target", "vector", "tuned"),
     [("gcc", "native", 64, True), ("gcc", "native", 32, False), ("gcc", "x86-64-v4", 64, False), ("clang", "native", 64, False)],

@@ -156,6 +156,9 @@ class Driver:
             # vectors are spelled out; what clang would join are the addresses of a tile's rows, by permutes on a port that multiply-adds want (gemm 1.2 to 1.5 times as slow on Golden Cove)
             # and loops say themselves how often they stand side by side (passes/unroll.py)
             flags += ["-fno-slp-vectorize", "-fno-unroll-loops", "-Wno-pass-failed"]
+        if compiler.family == "clang":
+            # of what it knows of values, each loop that is unrolled looks for what it may have changed: to forget all of it gives the same code, or `>=` for `==` where a loop ends (three attentions 0.6 to 0.8 of the time, others as before)
+            flags += ["-mllvm", "-forget-scev-loop-unroll"]
         if compiler.family == "zig":
             # what zig adds unasked: traps, and debug information that names this machine's folders
             flags += ["-fno-sanitize=undefined", *(() if flags[0] == "-O1" else ("-g0",))]
