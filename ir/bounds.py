@@ -21,8 +21,9 @@ from . import polynomial as pl
 from .counterexamples import counterexample
 from .dtypes import INDEX
 from .expr import Expr
-from .knowledge import Knowledge, Range
+from .knowledge import Knowledge
 from .polynomial import Poly
+from .ranges import Range
 
 FUEL = 120  # goals that one proof may look at
 LONG = FUEL - 20  # what is left of them when a point is looked for at which there is nothing to prove

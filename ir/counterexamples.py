@@ -15,7 +15,8 @@ from .polynomial import Poly
 from .witness import HIGH, LOW, MOST, Point
 
 if TYPE_CHECKING:
-    from .knowledge import Knowledge, Range
+    from .knowledge import Knowledge
+    from .ranges import Range
 
 FAR = 6007  # what is unbounded may be this
 MOVES = 10  # that are tried: most of those that lead somewhere do so by the seventh

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from ..ir import positions
 from ..ir.decompose import DECOMPOSITIONS, expand
 from ..ir.dtypes import DTYPES, INDEX, DType, bool_, f32, u32
-from ..ir.errors import CompilerBug, Unsupported
+from ..ir.errors import CompilerBug
 from ..ir.expr import Expr
 from ..ir.instructions import TILES
 from ..ir.program import Multiply
@@ -22,6 +22,7 @@ from ..ir.record import replace
 from ..ir.target import LINE
 from ..ir.walks import missing
 from . import Description
+from .forms import Forms
 from .helpers import Helpers, Types
 from .literals import SMALL, literal
 from .scope import Info, Scope
@@ -30,17 +31,15 @@ from .spelling import ADD, ANY, ANY_MASK, ARGUMENT, MUL, POSTFIX, UNARY, Need, T
 _LIMIT = 100_000  # characters of one expression: more means that shared subexpressions were not named
 
 
-class Expressions:
+class Expressions(Forms):
     """Renders expressions in a scope; notes the types and helpers that they use."""
 
     def __init__(self, description: Description, types: Types, helpers: Helpers) -> None:
-        self._description = description
-        self._spell, self._instructions = description.spell, description.table.get("instructions", {})
+        super().__init__(description, types, helpers)
+        self._instructions = description.table.get("instructions", {})
         self._spelled = frozenset(key.partition(".")[0] for key in self._spell)
         self._spells_all = self._spelled >= DECOMPOSITIONS.keys()
-        self._chosen: dict[tuple[str, DType, bool, str], str] = {}
         self._respelled: dict[tuple[tuple[str, str], ...], Expressions] = {}
-        self.types, self.helpers = types, helpers
         self._scope = Scope()
         self._meaning = 0  # of the scope in which `_texts` holds
         self._texts: dict[Expr, Text] = {}  # what has been rendered: half of what a program says, it says again
@@ -352,70 +351,7 @@ class Expressions:
         bits = max(a.mask for a in args)
         return args if bits == ANY_MASK else tuple(self.as_mask(a, bits, lanes) for a in args)
 
-    # ---- spellings
-
-    def _choose(self, op: str, operand: DType, index: bool, kind: str = "") -> str:
-        found = self._chosen.get((op, operand, index, kind))
-        if found is None:
-            found = self._chosen[op, operand, index, kind] = self._choice(op, operand, index, kind)
-        return found
-
-    def _choice(self, op: str, operand: DType, index: bool, kind: str) -> str:
-        classes = [operand.element.name, operand.kind] if not kind else [kind]
-        if index:
-            classes.insert(0, "index")
-        keys = [f"{op}.{c}" for c in classes] + [op]
-        if operand.lanes > 1:
-            keys = [f"{k}.vector" for k in keys] + keys
-        for key in keys:
-            if key in self._spell:
-                return self._spell[key]
-        table = self._description.folder / "runtime.toml"
-        raise Unsupported(op, f"the runtime {self._description.name} spells no `{op}` of {operand.name}; [spell] of {table} has to")
-
-    def _fill(
-        self, op: str, args: tuple[Text, ...], result: DType, operand: DType, *, index: bool = False, kind: str = "", buffer: str = "", attr: str = ""
-    ) -> Text:
-        return self._put(self._choose(op, operand, index, kind), args, result, operand, index, buffer, attr)
-
-    def _put(
-        self, spelled: str, args: tuple[Text, ...], result: DType, operand: DType, index: bool = False, buffer: str = "", attr: str = ""
-    ) -> Text:
-        pieces = parse(spelled)
-        parts = [pieces.first]
-        for field, number, need, after in pieces.holes:
-            if number is not None:
-                if index and number == 1 and pieces.operator == "+":  # not `*`: a * (b / c) is not a * b / c
-                    need = Need(need.level - 1)
-                text = args[number].within(need)
-                parts.append(f"({text})" if text.startswith("-") and parts[-1].endswith("-") else text)
-            else:
-                parts.append(self._field(field, result, operand, buffer, attr))
-            parts.append(after)
-        text = "".join(parts)
-        if "@" in text:
-            text = self._helpers(text, result, operand)
-        return Text(text, pieces.level)
-
-    def _field(self, hole: str, result: DType, operand: DType, buffer: str, attr: str) -> str:
-        if hole == "T":
-            return self.types.spell(result)
-        if hole == "E":
-            return self.types.spell(result.element)
-        fields = {"f": self.types.info(operand).f, "n": str(result.lanes), "to": result.name, "from": operand.name, "buffer": buffer, "attr": attr}
-        if hole not in fields:
-            raise CompilerBug("render", f"a spelling uses the unknown field {{{hole}}}")
-        return fields[hole]
-
-    def _helpers(self, text: str, result: DType, operand: DType) -> str:
-        """Every `@name` of the text by the name of the helper for these types; `@name:to` is one for a pair of types."""
-        pieces = text.split("@")
-        parts = [pieces[0]]
-        for piece in pieces[1:]:
-            name, _, rest = piece.partition("(")
-            pair = name.endswith(":to")
-            parts.append(f"{self.helpers.need(name.removesuffix(':to'), operand, result if pair else None)}({rest}")
-        return "".join(parts)
+    # ---- statements
 
     def store(self, form: str, buffer: str, address: Expr, value: Text, dtype: DType, count: Expr | None = None) -> str:
         """The expression statement that writes a vector, or its first `count` lanes (or streams a scalar) to memory."""

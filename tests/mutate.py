@@ -43,7 +43,7 @@ _REASONING = (
 )
 _MOVEMENT = ("test_views.py", "test_views_positions.py", "test_build_graph.py", "test_dsl_meaning.py")
 SUBJECTS = {
-    "ir/simplify.py": _REASONING, "ir/conditions.py": _REASONING, "ir/knowledge.py": _REASONING, "ir/bounds.py": _REASONING, "ir/polynomial.py": _REASONING,
+    "ir/simplify.py": _REASONING, "ir/conditions.py": _REASONING, "ir/knowledge.py": _REASONING, "ir/ranges.py": _REASONING, "ir/bounds.py": _REASONING, "ir/polynomial.py": _REASONING,
     "ir/witness.py": _REASONING, "ir/intervals.py": _REASONING, "ir/movement.py": _MOVEMENT, "ir/reshape.py": _MOVEMENT, "ir/indexing.py": _MOVEMENT,
 }  # fmt: skip
 SLOW = ("tests/test_build_simplify.py::test_depth_is_not_pythons",)

@@ -1,4 +1,4 @@
-"""Steps on loops: split, reorder, collapse, tile, and the kinds a loop may be given.
+"""Steps on loops: split, reorder, collapse, tile.  What kinds a loop may be given is in `kinds.py`.
 
 Every step is a function `(kernel, facts, arguments…) -> kernel`.  It addresses loops by their axes and refuses with a `StepError`.
 """
@@ -10,23 +10,24 @@ from collections.abc import Callable
 from ...ir.bounds import Range
 from ...ir.dtypes import INDEX
 from ...ir.expr import ENDS, ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, minimum, mod, var, where
-from ...ir.kernel import Barrier, Block, If, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, statements, with_body
+from ...ir.kernel import Block, If, Kernel, Let, Loop, Stmt, Store, map_expressions, with_body
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.verify.body import Body
 from ...ir.verify.races import overwrites, races
 from ...ir.walks import substitute, substitution
-from .affine import at_least, bounded, constant_extent, extent, extreme, inside, is_multiple, minus
+from .affine import at_least, bounded, extent, extreme, inside, is_multiple, minus
 from .filled import stays_filled
 from .guards import clamp_block, pad_block
 from .reductions import identity
-from .tree import Facts, StepError, around, copy, find, fresh, index, less, local_buffers, names_taken, nest, of_kind, replace_in, replace_loop
+from .tree import Facts, StepError, around, copy, find, fresh, less, names_taken, nest, replace_loop
 
 TAILS = ("guard", "cut", "pad", "clamp", "perfect")
 _PLAIN = ("serial", "parallel", "reduce")
 
 
-def _plain(loop: Stmt, step: str) -> Loop:
+def plain(loop: Stmt, step: str) -> Loop:
+    """A loop in steps of 1 whose iterations are not run in another way already; StepError for every other."""
     assert isinstance(loop, Loop)
     if loop.step is not ONE:
         raise StepError(f"{step}: `{loop.axis}` does not run in steps of 1")
@@ -35,13 +36,13 @@ def _plain(loop: Stmt, step: str) -> Loop:
     return loop
 
 
-def _at(block: Block, *places: tuple[Loop, Expr]) -> Block:
+def at(block: Block, *places: tuple[Loop, Expr]) -> Block:
     """The block with the variables of these loops at these values; `first` and `last` of their axes become comparisons."""
     return map_expressions(block, _moved(*places))
 
 
 def _moved(*places: tuple[Loop, Expr]) -> Callable[[Expr], Expr]:
-    """`_at` for one expression after the other, which share what they are made of."""
+    """`at` for one expression after the other, which share what they are made of."""
     here = {var(loop.axis): value for loop, value in places}
     moved = substitution(here)
 
@@ -75,7 +76,7 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
     accumulate, which beyond N they do with what changes nothing, and store at their own positions, which there they do not.  A part whose name is something
     else's already is `i.0.b` (`i.0.c`, …), as all that steps make.
     """
-    loop = _plain(find(kernel, axis), "split")
+    loop = plain(find(kernel, axis), "split")
     if factor < 1:
         raise StepError(f"split: a factor of {factor}")
     if tail not in TAILS:
@@ -107,14 +108,14 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
         else:
             at_last = _moved((loop, minimum(var(axis), loop.stop - 1)))
             body = clamp_block(body, less(var(axis), loop.stop), lambda b: map_expressions(b, at_last))
-    main = Loop(inner, ZERO, inner_stop, _at(body, (loop, value)), loop.kind, span=loop.span)
+    main = Loop(inner, ZERO, inner_stop, at(body, (loop, value)), loop.kind, span=loop.span)
     result: Block = (Loop(outer, ZERO, trips, (main,), loop.kind, span=loop.span),)
     if tail == "cut" and not exact:
         rest = fresh(f"{axis}.t", taken)
         known = inside(around(kernel, axis)[:-1], facts.known)
         begin = loop.start + (trips if at_least(length, spare * factor, known) else maximum(ZERO, trips)) * factor
         begin = simplify(begin, known)
-        result = (*result, Loop(rest, begin, loop.stop, copy(_at(loop.body, (loop, var(rest))), taken), loop.kind, span=loop.span))
+        result = (*result, Loop(rest, begin, loop.stop, copy(at(loop.body, (loop, var(rest))), taken), loop.kind, span=loop.span))
     return replace_loop(kernel, axis, lambda _: result)
 
 
@@ -138,7 +139,7 @@ def part(kernel: Kernel, facts: Facts, axis: str, count: int = 0) -> Kernel:
     """
     from .divisions import pieces
 
-    loop = _plain(find(kernel, axis), "part")
+    loop = plain(find(kernel, axis), "part")
     length = extent(loop)
     if count:
         if not is_multiple(length, count, facts.known):
@@ -151,7 +152,7 @@ def part(kernel: Kernel, facts: Facts, axis: str, count: int = 0) -> Kernel:
         parts, size = found
     taken = names_taken(kernel)
     outer, inner = parts_of(axis, taken)
-    body = _at(loop.body, (loop, loop.start + (var(outer) * size + var(inner))))
+    body = at(loop.body, (loop, loop.start + (var(outer) * size + var(inner))))
     known = inside(around(kernel, axis)[:-1], facts.known).with_ranges({outer: Range(ZERO, parts - 1), inner: Range(ZERO, size - 1)})
     body = map_expressions(body, lambda e: simplify(e, known) if outer in e.names else e)
     whole = Loop(outer, ZERO, parts, (Loop(inner, ZERO, size, body, loop.kind, span=loop.span),), loop.kind, span=loop.span)
@@ -171,7 +172,7 @@ def share(kernel: Kernel, facts: Facts, axis: str, most: int, multiple: int = 1,
 
     A few blocks of full length and a short one are shared unevenly.  With `whole`, all but the last are as long as a multiple of that, of which `most` is one.  The loop runs in steps of 1 and is parallel.
     """
-    loop = _plain(find(kernel, axis), "share")
+    loop = plain(find(kernel, axis), "share")
     if loop.kind != "parallel":
         raise StepError(f"share: `{axis}` is not parallel")
     if most < 1 or multiple < 1 or whole < 1 or most % whole:
@@ -186,7 +187,7 @@ def share(kernel: Kernel, facts: Facts, axis: str, most: int, multiple: int = 1,
     else:
         first, behind = (floordiv((var(outer) + k) * all_, count) for k in (0, 1))
         stop, blocks = minimum(const(most), behind - first), count
-    main = Loop(inner, ZERO, stop, _at(loop.body, (loop, loop.start + (first + var(inner)))), loop.kind, span=loop.span)
+    main = Loop(inner, ZERO, stop, at(loop.body, (loop, loop.start + (first + var(inner)))), loop.kind, span=loop.span)
     return replace_loop(kernel, axis, lambda _: (Loop(outer, ZERO, blocks, (main,), loop.kind, span=loop.span),))
 
 
@@ -320,7 +321,7 @@ def collapse(kernel: Kernel, facts: Facts, a: str, b: str, named: int = 0) -> Ke
     """
     outer, inner = nest(kernel, (a, b))
     for loop in (outer, inner):
-        _plain(loop, "collapse")
+        plain(loop, "collapse")
     if outer.kind != inner.kind:
         raise StepError(f"collapse: `{a}` is {outer.kind}, `{b}` is {inner.kind}")
     if a in inner.start.names | inner.stop.names:
@@ -334,7 +335,7 @@ def collapse(kernel: Kernel, facts: Facts, a: str, b: str, named: int = 0) -> Ke
     if named:
         body: Block = (Let(a, positions[0]), Let(b, positions[1]), *inner.body)
     else:
-        body = _at(inner.body, (inner, positions[1]), (outer, positions[0]))
+        body = at(inner.body, (inner, positions[1]), (outer, positions[0]))
     return replace_loop(kernel, a, lambda _: (Loop(name, ZERO, trips, body, outer.kind, span=outer.span),))
 
 
@@ -357,112 +358,3 @@ def tile(kernel: Kernel, facts: Facts, a: str, b: str, factor_a: int, factor_b: 
     kernel = split(kernel, facts, b, factor_b, tail)
     return reorder(kernel, facts, outer_a, outer_b, inner_a, inner_b)
 
-
-def unroll(kernel: Kernel, facts: Facts, axis: str, factor: int = 0) -> Kernel:
-    """Mark a loop of constant extent to be unrolled; with a factor, split it (tail=cut) and mark the inner part.
-
-        for i in 0 .. 4:      →   for i in 0 .. 4 unroll:
-
-    There is no barrier inside: it stands in plain loops only.
-    """
-    if factor:
-        _, inner = parts_of(axis, names_taken(kernel))
-        kernel, axis = split(kernel, facts, axis, factor, "cut"), inner
-    path = around(kernel, axis)
-    loop = _plain(path[-1], "unroll")
-    if constant_extent(loop) is None:
-        raise StepError(f"unroll: the extent of `{axis}` is not constant; give a factor")
-    for s in statements(loop.body):
-        if isinstance(s, Barrier):
-            raise StepError(f"unroll: there is a barrier inside `{axis}`")
-    return of_kind(kernel, path, "unroll")
-
-
-def vectorize(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
-    """Run all iterations of a loop at once, one a lane.
-
-        for j in 0 .. 32 parallel:    →   for j in 0 .. 32 vector:
-
-    The loop is parallel or reduce, starts at 0, has a constant extent and holds only stores, lets and guards (`if` without `else`).  A reduction that is accumulated into one place is folded
-    across the lanes, which --strict forbids for floats.
-    """
-    path = around(kernel, axis)
-    loop = _plain(path[-1], "vectorize")
-    if loop.kind == "serial":
-        raise StepError(f"vectorize: the iterations of `{axis}` are not known to be independent")
-    if constant_extent(loop) is None or loop.start is not ZERO:
-        raise StepError(f"vectorize: the extent of `{axis}` is not constant")
-    for s in statements(loop.body):
-        if not isinstance(s, (Store, Let, If)) or (isinstance(s, If) and s.orelse):
-            raise StepError(f"vectorize: `{axis}` holds a {type(s).__name__.lower()}; only stores, lets and guards can be vectors")
-        if not isinstance(s, Store) or s.combiner not in ("add", "mul") or not s.value.dtype.is_float:
-            continue
-        if facts.strict and loop.kind == "reduce" and not any(axis in e.names for e in s.index):
-            raise StepError(f"vectorize: folding `{s.buffer}` across lanes changes the order of the sum, and --strict forbids it")
-    return of_kind(kernel, path, "vector")
-
-
-def parallel(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
-    """Give the iterations of a loop to the threads; parallel loops around and inside it are run serially.
-
-        for i parallel:            for i parallel:
-          for j parallel:    →       for j:
-            S                          S
-
-    The loop must be known to be parallel.
-    """
-    loop = find(kernel, axis)
-    if loop.kind != "parallel":
-        raise StepError(f"parallel: the iterations of `{axis}` are not known to be independent")
-    kernel = replace_loop(kernel, axis, lambda x: (with_body(x, _serial(x.body)),))
-    for s in around(kernel, axis)[:-1]:
-        if isinstance(s, Loop) and s.kind == "parallel":
-            current = find(kernel, s.axis)
-            kernel = kernel.with_body(replace_in(kernel.body, current, (replace(current, kind="serial"),)))
-    return kernel
-
-
-def serial(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
-    """Run a loop in order.
-
-        for i parallel:     →     for i:
-
-    Nothing is claimed of it any more: no later step may run it otherwise.
-    """
-    path = around(kernel, axis)
-    _plain(path[-1], "serial")
-    return of_kind(kernel, path, "serial")
-
-
-def _serial(block: Block) -> Block:
-    return map_block(block, lambda s: (replace(s, kind="serial"),) if isinstance(s, Loop) and s.kind == "parallel" else None)
-
-
-def bind(kernel: Kernel, facts: Facts, axis: str, place: str) -> Kernel:
-    """Map a parallel loop to the grid (`block.x|y|z`) or to the threads of a block (`thread.x|y|z`) of a GPU.
-
-        for i.1 in 0 .. min(256, N - 256·i.0) parallel:     →     for i.1 in 0 .. 256 thread.x:
-          S                                                         if i.1 < N - 256·i.0:
-                                                                      S
-
-    The loop is parallel and in steps of 1; a thread axis has a constant extent once its `min` is turned into a guard.  Every effect of the kernel is inside the
-    loop, because what is outside is run by all threads.
-    """
-    if place not in tuple(f"{g}.{d}" for g in ("block", "thread") for d in "xyz"):
-        raise StepError(f"bind: no place `{place}`")
-    loop = _plain(find(kernel, axis), "bind")
-    if loop.kind != "parallel":
-        raise StepError(f"bind: the iterations of `{axis}` are not known to be independent")
-    local = local_buffers(kernel)
-    inside = {id(s) for s in statements(loop.body)}
-    if any(isinstance(s, Store) and s.buffer not in local and id(s) not in inside for s in statements(kernel.body)):
-        raise StepError(f"bind: an effect outside `{axis}` would be repeated by every thread")
-    length, body = extent(loop), _at(loop.body, (loop, loop.start + index(loop)))
-    if place.startswith("thread"):
-        if length.op == "min" and any(a.is_const for a in length.args):
-            k = 0 if length.args[0].is_const else 1
-            body = (If(less(index(loop), length.args[1 - k]), body),)
-            length = length.args[k]
-        if not length.is_const:
-            raise StepError(f"bind: `{axis}` has no constant extent; split it first")
-    return replace_loop(kernel, axis, lambda _: (Loop(axis, ZERO, length, body, place, span=loop.span),))

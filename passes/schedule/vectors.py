@@ -10,17 +10,17 @@ transposition    store and loads are consecutive along different axes: square ti
 from __future__ import annotations
 
 from ...ir.expr import ZERO, Expr, var
-from ...ir.kernel import Alloc, Block, Buffer, Let, Loop, Store, statements
+from ...ir.kernel import Alloc, Block, Loop, Store
 from ...ir.simplify import simplify
 from ...ir.target import PAGE
-from ...ir.walks import postorder
 from . import cost, roles
-from .affine import divides, inside, same_position, stride, taken_apart
+from .affine import divides, inside, same_position, taken_apart
 from .beside import bare, gathered, in_pieces, some_apart
 from .chains import candidates as candidates_to_hold
 from .columns_inside import columns_inside, expanded, strips
 from .joined_axes import joined, positions_as_data
 from .lines import aligned, chooses
+from .partial_rows import computed_long, stored_in_part
 from .parts import parted
 from .plan import Plan
 from .several_rows import several_rows
@@ -102,31 +102,13 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
         axis = roles.shape(plan.kernel).axes[0]
         plan.note("all operands are consecutive over all axes: one long axis")
     width = _width(plan, form.body, axis)
-    if _in_part(plan, axis, width) and _computes_long(form.body):
+    if stored_in_part(plan, axis, width) and computed_long(form.body):
         width = cost.NARROW_LANES
-    if _in_part(plan, axis, width):
+    if stored_in_part(plan, axis, width):
         plan.note(f"`{axis}` stays scalar: what is stored of its rows is no whole row of at most {cost.COLUMNS_IN_LANES} elements")
         return
     strip(plan, axis, width)
     asked_ahead(plan, axis, sorted({n.attr for n in reads(form.body) if n.attr in plan.facts.buffers and n.names >= set(form.axes)}))
-
-
-def _in_part(plan: Plan, axis: str, width: int) -> bool:
-    """Whether several elements of the same row are stored, but not all, or more than there are registers for: neither do vectors lie in memory, nor are there columns of them."""
-    rows: dict[tuple[Buffer, int], int] = {}
-    for s in statements(plan.loop(axis).body):
-        if isinstance(s, Store) and (buffer := plan.facts.buffers.get(s.buffer)) is not None:
-            step = stride(buffer.address(s.index), axis)
-            if step is not None and step > 1:
-                rows[buffer, step] = rows.get((buffer, step), 0) + 1
-    return any(n > 1 and not (n == step and cost.columns_in_lanes(n, b.dtype.bytes, width)) for (b, step), n in rows.items())
-
-
-def _computes_long(body: Block) -> bool:
-    """Whether rows are computed from so many operations for each element stored that their columns are worth vectors of less than a register."""
-    values = [s.value for s in statements(body) if isinstance(s, (Let, Store))]
-    work = sum(bool(n.args) and n.op != "load" and not n.is_position for n in postorder(*values))
-    return work >= cost.LONG_ROWS * sum(isinstance(s, Store) for s in statements(body))
 
 
 def _identity(address: Expr, form: roles.Shape) -> bool:
