@@ -357,4 +357,3 @@ def tile(kernel: Kernel, facts: Facts, a: str, b: str, factor_a: int, factor_b: 
     outer_b, inner_b = parts_of(b, names_taken(kernel))
     kernel = split(kernel, facts, b, factor_b, tail)
     return reorder(kernel, facts, outer_a, outer_b, inner_a, inner_b)
-
