@@ -11,6 +11,7 @@ from ..ir.evaluate import evaluate
 if TYPE_CHECKING:
     from ..ir.expr import Expr
     from ..ir.graph import Graph
+    from ..ir.kernel import Block
 
 # Real operations of a complex one; of the others, one.
 _COMPLEX = {"add": 2, "sub": 2, "neg": 2, "mul": 6, "fma": 8, "div": 11, "recip": 6, "abs": 4}
@@ -36,8 +37,41 @@ def work_of(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
     return flops, moved
 
 
+def iterations(graph: Graph, sizes: Mapping[str, int]) -> int:
+    """Statements that loops which stay loops go through, about: inner loops as long as they are halfway through the outer ones, and what data decides as long as the longest size."""
+    longest = max(sizes.values(), default=1)
+    return sum(_statements(nest.body, dict(sizes), longest) for node in graph.nodes() if node.op == "nest" and (nest := node.attr.nest) is not None)
+
+
+def _statements(block: Block, known: dict[str, int], longest: int) -> int:
+    from ..ir.kernel import If, Let, Loop, While
+
+    found = 0
+    for s in block:
+        match s:
+            case Loop():
+                try:
+                    start, stop, step = (evaluate(e, known) for e in (s.start, s.stop, s.step))
+                except (KeyError, TypeError, ValueError, ZeroDivisionError):
+                    start, stop, step = 0, longest, 1
+                trips = len(range(start, stop, step or 1))
+                found += trips * _statements(s.body, known | {s.axis: start + trips // 2 * step}, longest)
+            case While():
+                found += longest * _statements(s.body, known, longest)
+            case If():
+                found += max(_statements(s.body, known, longest), _statements(s.orelse, known, longest))
+            case Let():
+                try:
+                    known[s.name] = evaluate(s.value, known)
+                except (KeyError, TypeError, ValueError, ZeroDivisionError):
+                    found += 1
+            case _:
+                found += 1
+    return found
+
+
 def _count(shape: tuple[Expr, ...], sizes: Mapping[str, int]) -> int:
     return math.prod(max(evaluate(extent, sizes), 0) for extent in shape)
 
 
-__all__ = ["work_of"]
+__all__ = ["iterations", "work_of"]

@@ -34,6 +34,7 @@ from luminal.search.bench.chart import Bar, chart
 from luminal.search.bench.dialect import NUMPY
 from luminal.search.bench.pace import Pace
 from luminal.search.draw import draw
+from luminal.search.operations import iterations
 from luminal.search.trial import Result
 
 QUICK = ["--blocks", "1", "--runs", "1"]
@@ -175,6 +176,18 @@ def test_ratios_and_noise() -> None:
     assert ratio([1.0, 2.0, 1.0], [2.0, 4.0, 3.0]) == (3.0, 0.5)
     assert spread([1.0, 2.0, 1.5]) == pytest.approx(1 / 6)
     assert spread([1.0]) == 0.0 and spread([1.0, 1.0, 1.0, 1.0, 9.0]) == 0.0  # one disturbed block of five says nothing of the others
+
+
+def test_loops_that_stay_loops_are_checked_at_sizes_that_take_seconds() -> None:
+    """The reference goes through them one statement at a time."""
+    nest = "(dotimes (n N) (loop (j n N) (if (< (aref X j) 0) (incf (aref Y n) (aref X j)) (setf (aref Y j) (aref Y n)))))"
+    (c,) = compilations(f"(composite nest ((X{{T}}[N]) -> (Y{{T}}[N])) {nest})", Settings())
+    raised = c.run(stop_after="raise_loops")
+    assert iterations(raised, {"N": 1000}) == 500_000  # 1000 times half as many, as deep as the middle iteration of the outer loop is
+    found = measuring.within(c.elaborate(), raised, {"N": 1 << 20}, measuring.CHECKED)
+    assert iterations(raised, found) <= measuring.STEPS < iterations(raised, {"N": 2 * found["N"]})
+    (c,) = compilations("(composite fill ((X{T}[N]) -> (Y{T}[N])) (dotimes (n N) (setf (aref Y n) (aref X n))))", Settings())
+    assert iterations(c.run(stop_after="raise_loops"), {"N": 1 << 30}) == 0
 
 
 def test_uneven_blocks_are_followed_by_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from ...ir.program import ERRORS
 from ...ir.record import record, replace
 from ..account import account
 from ..child import Child
-from ..operations import work_of
+from ..operations import iterations, work_of
 from ..trial import Result, Subject, in_memory, run
 from .blocks import STOLEN, Block, Contender, Method, block, compare, middle, minima, ratio, ratios, spread, typical
 from .ceiling import Ceilings, Limit
@@ -35,6 +35,7 @@ CEILING = "ceiling"  # among the contenders
 QUICK = Method(blocks=1, runs=5, seconds=0.02, pause=0.01)
 SMALL = 100e-6  # seconds below which the cost of a call from Python counts
 PATIENCE = 1.0  # seconds of one call from which on a peer that is far behind is left alone
+STEPS = 500_000  # statements of loops that stay loops which the reference goes through one by one, with their bounds: seconds
 CHECKED = 5e9  # operations up to which the float64 reference checks at the very sizes that are timed: seconds
 
 # Greatest difference between a peer's result and ours, over the norm of ours: both are right to rounding, which the dtype decides.
@@ -219,10 +220,10 @@ def calls(bench: Bench, names: list[str], scalars: Mapping[str, Any]) -> dict[st
 
 
 def within(graph: Graph, raised: Graph, sizes: Mapping[str, int], limit: float) -> dict[str, int]:
-    """The sizes, or the same with the largest halved, again and again, until the work is within the limit."""
+    """The sizes, or the same with the largest halved, again and again, until the work is within the limit, and what the reference does step by step within its own."""
     found = dict(sizes)
     low = {s.name: (s.min, s.multiple) for s in graph.sizes}
-    while work_of(raised, found)[0] > limit:
+    while work_of(raised, found)[0] > limit or iterations(raised, found) > STEPS:
         for name in sorted(found, key=lambda n: -found[n]):
             least, multiple = low[name]
             smaller = {**found, name: max(found[name] // 2 // multiple * multiple, least, multiple)}
