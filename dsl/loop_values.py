@@ -148,7 +148,11 @@ class LoopValues:
                 memory, at = self.element(form)
                 return self.walk.read(memory, at)
             case "length":
-                return number(lists.length_of(form, lists.list_named(self.walk.frame, form.items[1]) if len(form.items) > 1 else None))
+                of = form.items[1] if len(form.items) == 2 else None
+                found = lists.list_named(self.walk.frame, of) if of is not None else None
+                if found is None and isinstance(of, Symbol):
+                    self.name(of)  # it may be no name at all
+                return number(lists.length_of(form, found))
             case "if" | "where":
                 return self.choice(form)
             case "and" | "or":

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from ..ir.errors import Diagnostic, SourceError
 from ..ir.record import record
 from .frame import BROKEN, Frame, Silenced
+from .lists import is_list
 from .locals import targets
 from .operators import TABLE
 from .sexpr import Form, Keyword, List, Symbol
@@ -43,7 +44,7 @@ class Reader:
                 case Keyword():
                     keyword = f
                 case Symbol() if f.name not in ("~", "_") and (before is None or not _takes_a_word(before.name)):
-                    found += self.look(self.value, f)
+                    found += [] if self.names_a_list(f) else self.look(self.value, f)
                 case List() if self.is_list(f):
                     found += self.values(f.items)
                 case List():
@@ -51,6 +52,11 @@ class Reader:
                 case _:
                     pass
         return found
+
+    def names_a_list(self, form: Symbol) -> bool:
+        """A parameter that is a list: no number, but who knows whether one is wanted."""
+        found = self.frame.resolve(form.name, form.place)
+        return found is not None and is_list(found.value)
 
     def is_list(self, form: List) -> bool:
         """`(M N)`, `((0 1) _)`: numbers, names and lists, and no call."""
@@ -126,8 +132,13 @@ def parts_of(form: List, reader: Reader) -> Parts:
 
 
 def is_body(forms: Sequence[Form], variable: str, reader: Reader) -> bool:
-    """The forms look like the body of a loop over the variable."""
-    return any(mentions(f, variable) or (isinstance(f, List) and reader.is_statement(f.head or "")) for f in forms)
+    """The forms look like the body of a loop over the variable; what nothing is known by may be a statement."""
+
+    def is_one(f: Form) -> bool:
+        head = f.head or "" if isinstance(f, List) else ""
+        return bool(head) and (reader.is_statement(head) or not reader.has_value(head))
+
+    return any(mentions(f, variable) or is_one(f) for f in forms)
 
 
 def silence(frame: Frame, form: List) -> None:

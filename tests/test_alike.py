@@ -47,13 +47,18 @@ def test_the_result_of_one_may_be_the_operand_of_the_other() -> None:
         (two(ports=BOTH.replace("V{f32}[K L]", "V{f32}[L K]"), body="(setf P (matmul X U)) (setf Q (matmul Y (transpose V)))"), {}),
         (two(X + "(where N % 4 = 0)"), {}),
         (two(X + "(where N <= M)"), {}),
-        (two(), {"runtime": "cuda", "target": "sm_90a"}),
     ],
-    ids=["another factor", "another order", "more is known of a size", "a condition on both", "blocks are counted by sizes"],
+    ids=["another factor", "another order", "more is known of a size", "a condition on both"],
 )
 def test_two_functions(text: str, settings: dict[str, str]) -> None:
     (first, _), (second, _) = calls(text, **settings)
     assert first != second
+
+
+def test_blocks_are_counted_by_sizes() -> None:
+    """On a GPU the entry counts the blocks of a launch by the sizes that the function has."""
+    found = [name for name, _ in calls(two(), runtime="cuda", target="sm_90a")]
+    assert len(set(found)) == len(found) and {name[:5] for name in found} == {"two_0", "two_1"}
 
 
 @pytest.mark.parametrize("text", [two(), "circular_convolution"], ids=["sizes and buffers", "buffers in pairs"])
