@@ -280,6 +280,49 @@ def test_what_must_be_accepted() -> None:
     verify(read(tiled))
 
 
+THREADS = """
+kernels m v1
+size M
+size N
+in a: f32[M, N]
+inout c: f32[M, N]
+out y: f32[M]
+
+kernel one(a, c, y):
+  for i in 0 .. M block.x:
+    alloc all: f32[4] shared
+    for t in 0 .. 4 thread.x:
+      for r in 0 .. N:
+        all[t] = a[i, r]
+        barrier
+        let other: f32 = all[3 - t]
+        barrier
+        if t == 0:
+          y[i] = other
+      for j in t .. N step 4:
+        c[i, j] add= 1.0:f32
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        ("        barrier\n        let", "        let", "in-place"),  # read before it is stored
+        ("        barrier\n        if", "        if", "in-place"),  # stored by the next iteration before it is read
+        ("        barrier\n        let", "        if t < 2:\n          barrier\n        let", "barriers"),  # for some threads only
+        ("for r in 0 .. N:", "for r in 0 .. t:", "barriers"),
+        ("for j in t .. N step 4", "for j in t .. N step 3", "accumulation"),  # two threads at one place
+        ("for j in t .. N step 4", "for j in 0 .. N step 4", "accumulation"),
+    ],
+)
+def test_threads_of_a_block_wait_for_one_another(old: str, new: str, rule: str) -> None:
+    verify(read(THREADS))
+    assert old in THREADS
+    with pytest.raises(CompilerBug) as caught:
+        verify(read(THREADS.replace(old, new)))
+    assert caught.value.where == f"kernels/{rule}", str(caught.value)
+
+
 def test_random_ir_is_valid() -> None:
     for seed in range(120):
         for maker in (random_graph, random_module, random_program):
