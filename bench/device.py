@@ -178,17 +178,20 @@ def main() -> None:
     )
     lines = [head, f"python -m luminal.bench.device {shlex.join(sys.argv[1:])}".rstrip(), f"{'':<74}{'luminal':>13}{'PyTorch, ms':>22}{'ratio':>8}"]
     print("\n".join(lines), flush=True)
+    failed = False
     for work in works():
         if given.only not in work.name:
             continue
         try:
             lines.append(row(work, device, copy, peak))
         except Exception as error:  # a row that fails does not keep the others from being seen
+            failed = True
             lines.append(f"{work.name:<24}{work.dtype:<6}{type(error).__name__}: {error}")
         print(lines[-1], flush=True)
     if given.out:
         where = given.out / f"{datetime.date.today()}-{device.name.lower().replace(' ', '-')}.txt"
         where.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    sys.exit(int(failed))
 
 
 if __name__ == "__main__":

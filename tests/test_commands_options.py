@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from compilers import HAS_CC
+from compilers import HAS_CC, needs_cc
 from luminal.cli.dependencies import escaped
 from luminal.cli.main import COMMANDS, cli, prepare
 from luminal.compiler import Settings, compilations
@@ -37,7 +37,7 @@ def luminal(*words: str, stdin: str = "") -> Result:
 LDA = "(composite f ((A{f32}[M N]<0 1 :strided> B{f32}[P Q R]<2 0 1 :strided> x{f32}[K]<0 :strided>) -> (Y{f32}[N] Z{f32}[P Q R]<0 1 2 :strided>)) (return (+ (sum A :axis 0) (max x)) (* 2 B)))"
 
 
-@pytest.mark.skipif(not HAS_CC, reason="no C compiler")
+@needs_cc
 def test_strides_that_are_not_given_are_those_without_gaps() -> None:
     """In what the sizes say; without sizes the bindings that are tried have some."""
     given = "M=3, N=4, P=2, Q=3, R=5, K=6"

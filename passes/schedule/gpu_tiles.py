@@ -35,7 +35,7 @@ def tile(plan: Plan, found: roles.Contraction, side: int, halves: int) -> None:
     if form.axes[-2:] != (row, column):
         plan.do("reorder", *(a for a in form.axes if a not in (row, column)), row, column)
     outer = roles.shape(plan.kernel).axes[:-2]
-    depth = _one_reduction(plan, found.reduced)
+    depth = plan.collapsed(found.reduced)
     along = {b: _runs_along(plan, b, depth) for b in (*found.row_operands, *found.column_operands)}
     rows, columns = (_cut(plan, axis, side, halves) for axis in (row, column))
     threads, piece = [rows[2], columns[2]], [*rows[1:2], rows[3], *columns[1:2], columns[3]]
@@ -76,10 +76,6 @@ def tile(plan: Plan, found: roles.Contraction, side: int, halves: int) -> None:
     plan.note(
         f"reuse along `{row}` and `{column}`: tiles of {side}×{side} by {count} threads, {NEIGHBOURS * halves}×{NEIGHBOURS * halves} each, operands through shared memory"
     )
-
-
-def _one_reduction(plan: Plan, reduced: tuple[str, ...]) -> str:
-    return plan.collapsed(list(reduced))
 
 
 def _runs_along(plan: Plan, buffer: str, depth: str) -> bool:
