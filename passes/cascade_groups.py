@@ -66,9 +66,8 @@ def groups(graph: Graph, corrected: Mapping[Node, Corrected], target: Target, re
     """State → the cascade that it belongs to.  `reasons` gets what is in the way of others."""
     nodes = graph.nodes()
     group = _of_corrected(nodes, corrected, target, reasons)
-    if not target.gpu:  # there, a thread's tile of scores would be local memory, which is no cache
-        _Sharing(graph, nodes, group, reasons).add()
-        _meeting(graph, nodes, group)
+    _Sharing(graph, nodes, group, reasons).add()
+    _meeting(graph, nodes, group)
     _in_order(group, reasons)
     return group
 
@@ -126,9 +125,6 @@ def _of_corrected(nodes: list[Node], corrected: Mapping[Node, Corrected], target
         further = [e for a, e in enumerate(n.shape) if a not in rows]
         if not same or _needs_finished(n, g):
             reasons.append("no cascade: a reduction needs what an earlier one gives in the end")
-            continue
-        if target.gpu and any(not e.is_const for e in further):
-            reasons.append("no cascade: a thread of a GPU has no memory of its own for as many sums as the sizes say")
             continue
         for helper in s.helpers:
             if helper not in g.states:

@@ -172,6 +172,7 @@ class _Maker:
             self.scalars,
             self.options.unchecked,
             self.target.instructions,
+            self.target.gpu,
         )
         body.asked = self.asked
         return body

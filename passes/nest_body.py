@@ -64,8 +64,9 @@ class NestBody:
         scalars: frozenset[str],
         unchecked: bool,
         instructions: frozenset[str] = frozenset(),
+        gpu: bool = False,
     ) -> None:
-        self.instructions = instructions
+        self.instructions, self.gpu = instructions, gpu
         self.names, self.home, self.scalars, self.unchecked = names, home, scalars, unchecked
         self.root = Scope(None, known)
         self.current = self.root

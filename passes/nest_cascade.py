@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 COLUMNS = 16  # and a further axis of a state in multiples of this: vectors of the widest machines
 CONVERTED_COLUMNS = 32  # the same where what is summed up is converted from smaller numbers, which instructions on tiles multiply
 TILE = 128  # positions of the axis: long enough that one correction a tile is nothing, short enough that tiles of a few dozen rows stay in the first caches
+GPU_TILE = 64  # of positions, and of columns: what the threads of a block have of it and of the sums stays in their registers
 FEW_TILE = 256  # where few rows read it: memory is read in longer pieces, by few turns from one operand to another
 LONG_TILE = 4096  # where nothing is kept for a tile: what is read again is in the first cache still, and a correction a tile costs nothing
 
@@ -132,7 +133,7 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
         self.wanted = sorted(wanted, key=lambda key: ranks[key[0]])
         self.blocked = any(self.is_score(node) and self.shared(node, index) for node, index in self.wanted)
         self.padded = self.blocked and self.chunk is None
-        self.tile = LONG_TILE if not self.wanted else TILE if self.chunk is None else FEW_TILE
+        self.tile = LONG_TILE if not self.wanted else GPU_TILE if body.gpu and self.blocked else TILE if self.chunk is None else FEW_TILE
         if self.chunk is not None:  # which is a number of whole tiles, but where the axis ends
             self.tile = gcd(self.tile, self.chunk.step)
         self.body.notes.append(self.note())
@@ -263,13 +264,13 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
             inside = body.current
             part = body.accumulator(inside, state.dtype, state.attr.combiner)
             wanted = body.branch(inside.known) if state.attr.combiner == "or" else inside
-            padded = self.padded and not extents
-            inner = body.enter(self.rounded((self.length,), STEP)[0] if padded else self.length, "reduce", REDUCED_AXES)
+            padded = self.padded and (body.gpu or not extents)
+            inner = body.enter(self.positions() if padded else self.length, "reduce", REDUCED_AXES)
             along = self.seed(start, inner, padded)
             bare = self.presumed(k, state)
             value = yield body._read(bare or state.args[0], (*self.at(k, further), *start[:-1], along), None)
             if padded:
-                value = self.within(start, inner, value, state)
+                value = self.within(start, inner, value, state, bool(extents))
             body.store(part, (), value, state.attr.combiner)
             body.leave(wanted)
             if wanted is not inside:  # what holds already holds
@@ -286,7 +287,7 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
 
     def presumed(self, k: int, state: Node) -> View | None:
         """The products that state k sums without the choice around them, where rows share each of several tiles and one factor is 0 wherever the choice leaves a product out; else None."""
-        return bare_product(state.args[0]) if self.padded and self.several and self.further[k][1] else None
+        return bare_product(state.args[0]) if self.padded and self.several and self.further[k][1] and not self.body.gpu else None
 
     def keep(self, k: int, start: Point) -> Walk:
         """What state k wants to be kept and is not yet."""
@@ -332,8 +333,14 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
             return extents
         return (*extents[:-1], simplify(ceildiv(extents[-1], step) * step, self.body.current.known))
 
+    def positions(self) -> Expr:
+        """How many positions of a tile are worked off: of a padded one all on a GPU, whose threads have so many each."""
+        return const(self.tile) if self.padded and self.body.gpu else self.rounded((self.length,), STEP)[0]
+
     def columns(self, state: Node) -> int:
         """Of what a further axis of a state is a multiple, where the cascade is padded."""
+        if self.body.gpu:
+            return GPU_TILE
         converted = any(n.op == "cast" and n.args[0].dtype.bits < n.dtype.bits for n in _pointwise([self.body_of(state).node]))
         return CONVERTED_COLUMNS if converted else COLUMNS
 
@@ -342,11 +349,17 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
             return at
         return (*at[:-1], simplify(minimum(at[-1], extents[-1] - 1), self.body.current.known))
 
-    def within(self, start: Point, inner: Expr, value: Expr, state: Node) -> Expr:
-        """The value, or what changes nothing, beyond the end; the value itself is computed everywhere."""
+    def within(self, start: Point, inner: Expr, value: Expr, state: Node, product: bool) -> Expr:
+        """The value, or what changes nothing, beyond the end; the value itself is computed everywhere.  Of a `product` with what is kept, which is 0 there, the other factor is."""
         from ..ir.kernel import identity_of
 
         body = self.body
+        if product and value.op == "mul" and state.attr.combiner == "add":
+            kept = {s.buffer for s in self.staged}
+            for weight, other in (value.args, value.args[::-1]):
+                if weight.buffers and weight.buffers <= kept and other.buffers.isdisjoint(kept):
+                    inside = simplify((start[-1] + inner).lt(state.attr.extents[-1]), body.current.known)
+                    return call("mul", weight, call("where", inside, other, const(0, other.dtype)))
         scope, name = body.current, body.names.fresh("t")
         scope.body.append(Let(name, body.shared(value, scope)))
         body.where[name] = scope
@@ -362,18 +375,18 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
         name = body.names.fresh("tile")
         tile.body.append(Alloc(Buffer(name, node.dtype, (const(self.tile),), "private")))
         body.where[name] = tile
-        inner = body.enter(self.rounded((self.length,), STEP)[0], "parallel", OUTPUT_AXES)
+        inner = body.enter(self.positions(), "parallel", OUTPUT_AXES)
         along = self.seed(start, inner, self.padded)
         computed = body._node if any(p.node is node for p in self.planes) else body._computed
         value = yield computed(node, self.filled(index, along), None, None)
         if self.fades(node, index):
             value = faded(asked_of_nothing(node, value) if node.op == "where" else value, self.body.instructions)
-        if (
-            self.padded and value.op == "cast" and node.dtype.is_float and node.dtype.bits < 32
-        ):  # what is rounded for instructions is 0 beyond the end: they read it where it lies
+        rounded = value.op == "cast" and node.dtype.is_float and node.dtype.bits < 32
+        if self.padded and (rounded or (body.gpu and not self.is_score(node))):  # what is multiplied where it lies is 0 beyond the end
             inside = simplify((start[-1] + inner).lt(self.extents[-1]), self.body.current.known)
-            wide = value.args[0]
-            value = call("cast", call("where", inside, wide, const(0.0, wide.dtype)), to=node.dtype)
+            wide = value.args[0] if rounded else value
+            masked = call("where", inside, wide, const(0, wide.dtype))
+            value = call("cast", masked, to=node.dtype) if rounded else masked
         body.store(name, (inner,), self.eager(value) if self.padded else value)
         body.leave(tile)
         self.staged.append(_Staged(node, index, name))

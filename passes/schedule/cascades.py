@@ -51,10 +51,10 @@ PLANE_ROWS = 12  # of a block at least, where a tile is of several planes
 
 def cascade(plan: Plan) -> bool:
     """Schedule such a kernel; False (and an unchanged plan) where it is none."""
-    shared = _shared(plan)
-    if shared is None:
+    parts = shared(plan)
+    if parts is None:
         return False
-    along, nests, rows = shared
+    along, nests, rows = parts
     form = roles.shape(plan.kernel)
     batch = tuple(a for a in form.axes if a not in rows)
     if form.axes != (*batch, *rows):
@@ -85,11 +85,11 @@ def cascade(plan: Plan) -> bool:
     return True
 
 
-def _shared(plan: Plan) -> tuple[str, list[Contraction], tuple[str, ...]] | None:
+def shared(plan: Plan) -> tuple[str, list[Contraction], tuple[str, ...]] | None:
     """The loop over tiles of such a kernel, the contractions in it, and the rows that share a tile; None where it is none."""
     form = roles.shape(plan.kernel)
     steps = [s for s in form.body if isinstance(s, Loop) and s.kind in ("serial", "elastic")]
-    if not form.chain or len(steps) != 1 or plan.target.vector_bytes == 0 or any(x.start is not ZERO for x in form.chain):
+    if not form.chain or len(steps) != 1 or (plan.target.vector_bytes == 0 and not plan.target.gpu) or any(x.start is not ZERO for x in form.chain):
         return None
     (along,) = steps
     nests = [n for s in along.body if isinstance(s, Loop) for n in _contractions(s, plan)]
@@ -118,10 +118,10 @@ def sums_inside(loop: Loop) -> bool:
 
 def rows_of(plan: Plan) -> Expr | None:
     """How many rows share each tile of such a kernel, where that is a matter of its sizes."""
-    shared = _shared(plan)
-    if shared is None:
+    found = shared(plan)
+    if found is None:
         return None
-    rows = product([plan.loop(a).stop for a in shared[2]])
+    rows = product([plan.loop(a).stop for a in found[2]])
     return rows if rows.names <= plan.facts.sizes.keys() else None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...ir.dtypes import DType
 from ...ir.expr import ONE, ZERO, Expr, call, const, load, var
+from ...ir.graph import Shape
 from ...ir.kernel import (
     Alloc,
     Barrier,
@@ -120,16 +121,17 @@ class _Cooperation:
 
     # ---- arrays of a thread's own
 
-    def _private(self, block: Block) -> dict[str, int]:
-        """The arrays of which each thread touches elements of its own alone, and how many of their axes say whose they are."""
-        found: dict[str, int | None] = {}
+    def _private(self, block: Block) -> dict[str, tuple[int, ...]]:
+        """The arrays of which each thread touches elements of its own alone, and which of their axes say whose they are."""
+        found: dict[str, tuple[int, ...] | None] = {}
         own = {s.buffer.name for s in _outside(block) if isinstance(s, Alloc) and s.buffer.shape}
         for s in _outside(block):
-            axes = tuple(var(x.axis) for x in self._exact(s)) or None
+            axes = self._exact(s)
             for b in own & touched((s,) if isinstance(s, (Loop, Store, Let)) else ()):
-                alike = axes is not None and all(index[: len(axes)] == axes for index in _indices(s, b))
-                found[b] = len(axes) if axes is not None and alike and found.get(b, len(axes)) == len(axes) else None
-        return {b: count for b, count in found.items() if count is not None}
+                places = {_places(index, axes, self.local[b]) for index in _indices(s, b)}
+                place = next(iter(places)) if len(places) == 1 else None
+                found[b] = place if found.get(b, place) == place else None
+        return {b: places for b, places in found.items() if places is not None}
 
     def _exact(self, s: Stmt) -> list[Loop]:
         """The outer loops of a nest that have just as many iterations as there are threads; none where there are no such."""
@@ -140,10 +142,10 @@ class _Cooperation:
         """The block with the axes left out that say which thread's an element is."""
 
         def rule(n: Expr) -> Expr | None:
-            return load(n.attr, n.dtype, *n.args[self.private[n.attr] :]) if n.op == "load" and n.attr in self.private else None
+            return load(n.attr, n.dtype, *_without(n.args, self.private[n.attr])) if n.op == "load" and n.attr in self.private else None
 
         def store(s: Stmt) -> Block | None:
-            return (replace(s, index=s.index[self.private[s.buffer] :]),) if isinstance(s, Store) and s.buffer in self.private else None
+            return (replace(s, index=_without(s.index, self.private[s.buffer])),) if isinstance(s, Store) and s.buffer in self.private else None
 
         if not self.private:
             return block
@@ -225,7 +227,7 @@ class _Cooperation:
         if not all(e.is_const for e in buffer.shape):
             raise StepError(f"cooperate: `{buffer.name}` has no constant shape")
         if buffer.name in self.private:
-            shape = buffer.shape[self.private[buffer.name] :]
+            shape = _without(buffer.shape, self.private[buffer.name])
             return (Alloc(replace(buffer, shape=shape, space="register")),)
         if self.held:
             raise StepError(f"cooperate: `{buffer.name}` is an array of each of `{self.held[-1].axis}`")
@@ -359,6 +361,16 @@ class _Cooperation:
         axis = fresh(f"{source}.k", self.taken)
         value = load(source, dtype, first + var(axis) * step, *beside)
         return Loop(axis, ZERO, const(count), (Store(into, (), value, combiner),), "unroll")
+
+
+def _places(index: Shape, axes: Sequence[Loop], buffer: Buffer) -> tuple[int, ...] | None:
+    """Where in an index the positions of some loops stand, each over the whole of that axis; None where one does not."""
+    places = tuple(next((k for k, e in enumerate(index) if e is var(x.axis) and buffer.shape[k] is x.stop), -1) for x in axes)
+    return places if places and -1 not in places else None
+
+
+def _without(index: Shape, places: Sequence[int]) -> Shape:
+    return tuple(e for k, e in enumerate(index) if k not in places)
 
 
 def _bytes(buffer: Buffer) -> int:

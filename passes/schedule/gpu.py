@@ -18,7 +18,7 @@ from ...ir.kernel import Loop, statements
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import leaves, substitute
-from . import cost, gpu_tiles, roles, variants
+from . import cost, gpu_cascade, gpu_tiles, roles, variants
 from .affine import constant_extent, extent, upper
 from .plan import Plan
 from .tree import StepError, all_loops, fresh, names_taken, reads
@@ -38,6 +38,14 @@ def grid(plan: Plan) -> None:
             plan.kernel = part.kernel
             plan.note("no parallel axis on the outside: one block")
         return
+    part = _again(plan)
+    try:
+        if gpu_cascade.cascade(part):
+            plan.kernel = part.kernel
+            plan.note(*part.notes)
+            return
+    except StepError as e:
+        plan.note(f"not by tiles of rows: {e}")
     found = roles.contraction(plan.kernel, plan.facts)
     inner = any(isinstance(s, Loop) for s in form.body)
     attempts: list[Callable[[Plan], Parts]] = [] if plan.options.level < 2 else [_cooperating] if inner else [_turned, _few_each]

@@ -36,33 +36,13 @@ def tile(plan: Plan, found: roles.Contraction, side: int, halves: int) -> None:
         plan.do("reorder", *(a for a in form.axes if a not in (row, column)), row, column)
     outer = roles.shape(plan.kernel).axes[:-2]
     depth = plan.collapsed(found.reduced)
-    along = {b: _runs_along(plan, b, depth) for b in (*found.row_operands, *found.column_operands)}
+    along = {b: runs_along(plan, b, depth) for b in (*found.row_operands, *found.column_operands)}
     rows, columns = (_cut(plan, axis, side, halves) for axis in (row, column))
     threads, piece = [rows[2], columns[2]], [*rows[1:2], rows[3], *columns[1:2], columns[3]]
     piece = [a for a in piece if a]
     plan.do("reorder", rows[0], columns[0], *threads, *piece)
-    before = plan.kernel
-    plan.do("split", depth, DEPTH, tail="pad")
-    blocks, inside = plan.added(before)
-    plan.do("factors", inside)
-    accumulator = found.accumulator.name
-    plan.do("expand", accumulator, *threads, *piece)
-    plan.do("fission", *threads, *piece)
-    nest = [s.axis for s in around(plan.kernel, blocks) if isinstance(s, Loop)][:-1]
-    new_threads, new_piece = nest[-len(threads) - len(piece) :][:2], nest[-len(piece) :]
-    plan.do("reorder", blocks, *new_threads, inside, *new_piece)
-    plan.do("serial", blocks)
-    renamed = dict(zip((*threads, *piece), (*new_threads, *new_piece), strict=True))
-    copies: list[str] = []
-    for operands, axes in ((found.row_operands, rows), (found.column_operands, columns)):
-        own = [renamed[a] for a in axes[1:] if a]
-        for b in dict.fromkeys(operands):
-            before = plan.kernel
-            if along[b]:
-                plan.do("stage", b, inside, *own, at=blocks, space="shared", order=",".join((*own, inside)), spare=SPARE)
-            else:
-                plan.do("stage", b, inside, *own, at=blocks, space="shared")
-            copies.append(plan.newest(before))
+    operands = [(b, [a for a in axes[1:] if a], along[b]) for group, axes in ((found.row_operands, rows), (found.column_operands, columns)) for b in group]
+    blocks, copies = through_shared(plan, found.accumulator.name, depth, threads, piece, operands)
     block = plan.collapsed([*outer, rows[0], columns[0]])
     plan.do("bind", block, "block.x")
     count = (side // (NEIGHBOURS * halves)) ** 2
@@ -78,7 +58,37 @@ def tile(plan: Plan, found: roles.Contraction, side: int, halves: int) -> None:
     )
 
 
-def _runs_along(plan: Plan, buffer: str, depth: str) -> bool:
+def through_shared(
+    plan: Plan, accumulator: str, depth: str, threads: list[str], piece: list[str], operands: list[tuple[str, list[str], bool]]
+) -> tuple[str, list[str]]:
+    """The reduction of a nest over threads and what each of them has, block by block, what it reads of these operands by way of shared memory.
+
+    `operands`: each with the axes of the nest that it moves with, and whether its neighbours in memory are neighbours along the reduction.  Gives the loop over blocks and the copies.
+    """
+    before = plan.kernel
+    plan.do("split", depth, DEPTH, tail="pad")
+    blocks, inside = plan.added(before)
+    plan.tried("factors", inside)
+    plan.do("expand", accumulator, *threads, *piece)
+    plan.do("fission", *threads, *piece)
+    nest = [s.axis for s in around(plan.kernel, blocks) if isinstance(s, Loop)][:-1]
+    new_threads, new_piece = nest[-len(threads) - len(piece) :][: len(threads)], nest[-len(piece) :]
+    plan.do("reorder", blocks, *new_threads, inside, *new_piece)
+    plan.do("serial", blocks)
+    renamed = dict(zip((*threads, *piece), (*new_threads, *new_piece), strict=True))
+    copies: list[str] = []
+    for b, axes, along in dict.fromkeys((b, tuple(axes), along) for b, axes, along in operands):
+        own = [renamed[a] for a in axes]
+        before = plan.kernel
+        if along:
+            plan.do("stage", b, inside, *own, at=blocks, space="shared", order=",".join((*own, inside)), spare=SPARE)
+        else:
+            plan.do("stage", b, inside, *own, at=blocks, space="shared")
+        copies.append(plan.newest(before))
+    return blocks, copies
+
+
+def runs_along(plan: Plan, buffer: str, depth: str) -> bool:
     """Whether an operand's neighbours in memory are neighbours along the reduction."""
     found = [a for a in roles.accesses((plan.loop(depth),), {buffer: plan.facts.buffers[buffer]}) if depth in a.names]
     return any(stride(a, depth) == 1 for a in found)

@@ -1,0 +1,182 @@
+"""The plan for contractions inside a loop over tiles, on a GPU: a block has 64 rows, its threads cells of all that these keep.
+
+    for batch, portions of the sums, blocks of rows   block.x
+      for p in tiles
+        for t in 0 .. 128 thread.x, its cells: scores             contraction, operands through shared memory; kept in registers
+        for t: what each thread has of a row, put together in shared memory; for rows: the states move
+        for t, its cells: weights                                 into shared memory
+        for t, its cells: sums                                    contraction, kept in registers
+      for t, its cells: the results
+
+The layout of FlashAttention-2 (Dao, 2023) comes out where the loops are those of attention; nothing here knows what they compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from ...ir.expr import ONE
+from ...ir.kernel import Alloc, Barrier, Loop, statements
+from . import gpu_tiles, roles
+from .affine import constant_extent
+from .cascades import Cascade, contraction_of, shared
+from .cost import blocking
+from .plan import Plan
+from .tree import StepError, all_loops, find, local_buffers
+
+SIDE = 64  # rows of a block, columns of what they keep
+
+
+class Digit(NamedTuple):
+    """One part of an axis that threads share: how many there are, and whether they are threads' or each thread's own."""
+
+    extent: int
+    threads: bool
+
+
+class Cells(NamedTuple):
+    """Which cells of 64 rows and 64 columns a thread has: the digits of both, the outermost first."""
+
+    rows: tuple[Digit, ...]
+    columns: tuple[Digit, ...]
+
+    @property
+    def threads(self) -> int:
+        return prod(d.extent for d in (*self.rows, *self.columns) if d.threads)
+
+
+# four neighbours along the rows, twice four along the columns with half of them between
+PIECES = Cells((Digit(16, True), Digit(4, False)), (Digit(2, False), Digit(8, True), Digit(4, False)))
+
+
+def cascade(plan: Plan) -> bool:
+    """Schedule such a kernel; False (and an unchanged plan) where it is none."""
+    if plan.options.level < 2 or shared(plan) is None:
+        return False
+    for s in list(statements(plan.kernel.body)):
+        if isinstance(s, Alloc) and any(not e.is_const for e in s.buffer.shape):
+            plan.do("portion", s.buffer.name, SIDE)
+    found = shared(plan)
+    if found is None:
+        raise StepError("a portion of the sums is no contraction")
+    along, nests, rows = found
+    form = roles.shape(plan.kernel)
+    batch = tuple(a for a in form.axes if a not in rows)
+    if form.axes != (*batch, *rows):
+        plan.do("reorder", *batch, *rows)
+    row = plan.collapsed(rows)
+    before = plan.kernel
+    plan.do("split", row, SIDE, tail="pad")
+    outer, inner = plan.added(before)
+    Cascade(plan, along, nests, batch, rows, blocking(plan.target, nests[0].accumulator.dtype)).block_rows(inner)
+    _Block(plan, outer, along, PIECES).run()
+    block = plan.collapsed((*batch, outer))
+    plan.do("bind", block, "block.x")
+    plan.do("cooperate", block, PIECES.threads)
+    for s in all_loops(plan.kernel):
+        length = constant_extent(s)
+        if s.kind in ("serial", "reduce") and s.step is ONE and length is not None and length <= gpu_tiles.UNROLLED:
+            if not any(isinstance(t, Barrier) for t in statements(s.body)):
+                plan.do("unroll", s.axis)
+    plan.note(f"blocks of {SIDE} rows share each tile along `{along}`; {PIECES.threads} threads have its cells in registers")
+    return True
+
+
+class _Block:
+    """What is inside of a block of rows."""
+
+    def __init__(self, plan: Plan, block: str, along: str, cells: Cells) -> None:
+        self.plan, self.block, self.along, self.cells = plan, block, along, cells
+        self.shared: set[str] = set()  # arrays that contractions read
+
+    def run(self) -> None:
+        for x in self.nests():
+            self.reductions(x)
+        for x in self.nests():
+            self.apart(x)
+        for x in self.nests():
+            found = self.contraction(x)
+            if found is not None:
+                self.shared.update(b for b in found.row_operands if b not in self.plan.facts.buffers)
+        for x in self.nests():
+            self.dealt(x)
+        for name, buffer in local_buffers(self.plan.kernel).items():
+            if name not in self.shared and [e.attr for e in buffer.shape] == [SIDE, SIDE]:
+                self.plan.do("divide", name, 1, *(d.extent for d in self.cells.columns))
+                self.plan.do("divide", name, 0, *(d.extent for d in self.cells.rows))
+
+    def nests(self) -> list[str]:
+        """The loops over the rows of the block."""
+        bodies = (*find(self.plan.kernel, self.block).body, *find(self.plan.kernel, self.along).body)
+        return [s.axis for s in bodies if isinstance(s, Loop) and s.kind == "parallel"]
+
+    def inside(self, row: str) -> list[Loop]:
+        return [s for s in find(self.plan.kernel, row).body if isinstance(s, Loop)]
+
+    def contraction(self, row: str) -> roles.Contraction | None:
+        (*_, last) = (None, *self.inside(row))
+        return contraction_of(last, self.plan) if last is not None else None
+
+    def digits(self, axis: str, digits: Sequence[Digit]) -> tuple[list[str], list[str]]:
+        """The axis cut into its digits: those that are threads', those that are each thread's own."""
+        plan = self.plan
+        if plan.extent(axis) != SIDE:
+            raise StepError(f"`{axis}` is not {SIDE} long")
+        found, rest = list[str](), axis
+        for k in range(1, len(digits)):
+            before = plan.kernel
+            plan.do("split", rest, prod(d.extent for d in digits[k:]), tail="perfect")
+            first, rest = plan.added(before)
+            found.append(first)
+        found.append(rest)
+        return [a for a, d in zip(found, digits, strict=True) if d.threads], [a for a, d in zip(found, digits, strict=True) if not d.threads]
+
+    def reductions(self, row: str) -> None:
+        """What a row puts together of a tile: each thread its own, then these."""
+        for s in self.inside(row):
+            if s.kind == "reduce":
+                threads, own = self.digits(s.axis, self.cells.columns)
+                if own + threads != [*threads, *own]:
+                    self.plan.do("reorder", *threads, *own)
+                self.plan.do("partials", *threads)
+
+    def apart(self, row: str) -> None:
+        """A nest for each loop over columns, and for what stands between."""
+        columns = tuple(s.axis for s in self.inside(row) if s.kind == "parallel")
+        Cascade.distribute(self, row, columns)  # pyright: ignore
+
+    def dealt(self, row: str) -> None:
+        """A nest over columns by threads, and what each of them has."""
+        plan = self.plan
+        inside = self.inside(row)
+        if not inside or inside[-1].kind != "parallel":
+            return
+        (column,) = inside
+        found = self.contraction(row)
+        depth = found.reduced[0] if found else ""
+        operands = [] if found is None else [(b, True) for b in found.row_operands] + [(b, False) for b in found.column_operands]
+        along = {b: gpu_tiles.runs_along(plan, b, depth) for b, _ in operands if b in plan.facts.buffers}
+        of_rows = self.digits(row, self.cells.rows)
+        if plan.extent(column.axis) == SIDE:
+            of_columns = self.digits(column.axis, self.cells.columns)
+        else:  # the parts of a reduction
+            nest, x = list[str](), column
+            while x.kind == "parallel":
+                nest.append(x.axis)
+                (*_, x) = (x, *(s for s in x.body if isinstance(s, Loop)))
+                if x.axis == nest[-1]:
+                    break
+            of_columns = (nest, [])
+        threads = [a for pair in zip(of_rows[0], of_columns[0], strict=True) for a in pair]
+        piece = [*of_rows[1], *of_columns[1]]
+        plan.do("reorder", *threads, *piece)
+        if found is not None:
+            axes = {True: [*of_rows[0], *of_rows[1]], False: [*of_columns[0], *of_columns[1]]}
+            staged = [(b, self.sorted(axes[r]), along[b]) for b, r in operands if b in along]
+            gpu_tiles.through_shared(plan, found.accumulator.name, depth, threads, piece, staged)
+
+    def sorted(self, axes: list[str]) -> list[str]:
+        """Digits of one axis in their order, the outermost first."""
+        return sorted(axes, key=lambda a: (a.count(".1"), a))

@@ -1,0 +1,115 @@
+"""Steps for what the threads of a GPU have of an array and of a sum, each a part of its own: `divide` an axis of the array, take the `partials` of a reduction."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ...ir.expr import ONE, ZERO, Expr, const, floordiv, load, mod, var
+from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Stmt, Store, expressions, map_block, map_expressions
+from ...ir.places import path_of
+from ...ir.record import replace
+from ...ir.simplify import simplify
+from ...ir.walks import rewrite
+from .affine import constant_extent, inside
+from .reductions import identity
+from .tree import Facts, StepError, all_loops, find, fresh, loads_in, local_buffers, names_taken, nest, rename, replace_loop
+
+
+def divide(kernel: Kernel, facts: Facts, buffer: str, place: int, *extents: int) -> Kernel:
+    """An axis of a local array as several, so that positions along it are digits.
+
+        alloc a: f32[M, 64]              alloc a: f32[M, 2, 8, 4]
+        … a[i, x·32 + y·4 + z] …    →    … a[i, x, y, z] …             (divide a 1 2 8 4)
+
+    The extent of the axis is the product of the new ones; the array has no gaps.
+    """
+    path = path_of(kernel, buffer)
+    alloc = path[-1] if path else None
+    if not isinstance(alloc, Alloc) or place >= len(alloc.buffer.shape):
+        raise StepError(f"divide: no local array `{buffer}` with an axis {place}")
+    old = alloc.buffer
+    whole = old.shape[place]
+    if not whole.is_const or whole.attr != prod(extents) or old.strides:
+        raise StepError(f"divide: the axis has an extent of {whole}, or gaps behind it")
+    new = replace(old, shape=(*old.shape[:place], *map(const, extents), *old.shape[place + 1 :]))
+    known = inside(all_loops(kernel), facts.known)
+
+    def digits(index: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        e, found, rest = index[place], list[Expr](), prod(extents)
+        for k, n in enumerate(extents):
+            rest //= n
+            digit = floordiv(e, const(rest)) if rest > 1 else e
+            found.append(simplify(mod(digit, const(n)) if k else digit, known))
+        return (*index[:place], *found, *index[place + 1 :])
+
+    def rule(n: Expr) -> Expr | None:
+        return load(buffer, n.dtype, *digits(n.args)) if n.op == "load" and n.attr == buffer else None
+
+    def statement(s: Stmt) -> Block | None:
+        if s is alloc:
+            return (Alloc(new),)
+        return (replace(s, index=digits(s.index)),) if isinstance(s, Store) and s.buffer == buffer else None
+
+    body = map_block(kernel.body, statement)
+    return kernel.with_body(map_expressions(body, lambda e: rewrite(e, rule) if buffer in e.buffers else e))
+
+
+def partials(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
+    """What the iterations of the outer loops of a reduction give, each by itself, in an array; and then all of them together.
+
+                                                  alloc m.parts: f32[2, 4] private
+                                                  for a in 0 .. 2 parallel:
+        for a in 0 .. 2 reduce:                     for b in 0 .. 4 parallel:
+          for b in 0 .. 4 reduce:                     alloc m.own: f32[] register
+            for c reduce:               →             m.own[] = -inf
+              m[] max= X[a, b, c]                     for c reduce: m.own[] max= X[a, b, c]
+                                                      m.parts[a, b] = m.own[]
+                                                  for a.b in 0 .. 2 reduce:
+                                                    for b.b in 0 .. 4 reduce: m[] max= m.parts[a.b, b.b]
+
+    `axes` are the outermost loops of a nest of reductions, of constant extents, which accumulates into one scalar and does nothing else.  --strict forbids it for float sums and products.
+    """
+    loops = nest(kernel, axes)
+    top = loops[0]
+    inner = loops[-1].body
+    stores = [s for x in inner for s in _stores(x)]
+    if any(s.kind != "reduce" or s.start is not ZERO or constant_extent(s) is None for s in loops):
+        raise StepError(f"partials: {', '.join(axes)} are no reductions of constant extents from 0")
+    local = local_buffers(kernel)
+    if len(stores) != 1 or not stores[0].combiner or stores[0].index or stores[0].buffer not in local:
+        raise StepError(f"partials: `{top.axis}` does not accumulate into one scalar alone")
+    (store,) = stores
+    combiner, dtype = store.combiner, local[store.buffer].dtype
+    assert combiner is not None
+    if any(n.attr == store.buffer for n in loads_in(store.value)):
+        raise StepError(f"partials: `{top.axis}` reads what it accumulates")
+    if facts.strict and dtype.is_float and combiner in ("add", "mul"):
+        raise StepError("partials: --strict forbids another order of a float sum")
+    taken = names_taken(kernel)
+    parts, own = fresh(f"{store.buffer}.parts", taken), fresh(f"{store.buffer}.own", taken)
+    body: Block = (
+        Alloc(Buffer(own, dtype, (), "register")),
+        Store(own, (), identity(combiner, dtype)),
+        *rename(inner, {store.buffer: own}),
+        Store(parts, tuple(var(s.axis) for s in loops), load(own, dtype)),
+    )
+    again = [fresh(a, taken) for a in axes]
+    fold: Block = (Store(store.buffer, (), load(parts, dtype, *map(var, again)), combiner, store.span),)
+    for s, name in zip(reversed(loops), reversed(again), strict=True):
+        body = (Loop(s.axis, ZERO, s.stop, body, "parallel", span=s.span),)
+        fold = (Loop(name, ZERO, s.stop, fold, "reduce", span=s.span),)
+    array = Alloc(Buffer(parts, dtype, tuple(s.stop for s in loops), "private"))
+    return replace_loop(kernel, top.axis, lambda _: (array, *body, *fold))
+
+
+def _stores(s: Stmt) -> list[Store]:
+    """The stores of what may stand in a reduction: loops, lets and stores."""
+    match s:
+        case Store():
+            return [s]
+        case Loop(kind="reduce"):
+            return [t for x in s.body for t in _stores(x)]
+        case Let():
+            return []
+        case _:
+            raise StepError(f"partials: a {type(s).__name__.lower()} stands in the reduction")

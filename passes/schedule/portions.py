@@ -1,0 +1,103 @@
+"""The step that makes a long array of sums several short ones, each made by an iteration of its own: `portion`."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, ceildiv, const, load, var
+from ...ir.kernel import Alloc, Block, Check, If, Kernel, Loop, Stmt, Store, expressions, map_block, map_expressions, statements, with_body
+from ...ir.places import path_of
+from ...ir.record import replace
+from ...ir.simplify import simplify
+from ...ir.walks import rewrite, substitute
+from .affine import inside
+from .tree import Facts, StepError, fresh, less, loads_in, local_buffers, names_taken, replace_loop
+
+
+def portion(kernel: Kernel, facts: Facts, buffer: str, length: int) -> Kernel:
+    """An iteration that keeps an array does so for one portion of it after the other, each with all else that it does.
+
+        for i in 0 .. M parallel:              for i in 0 .. M parallel:
+          alloc a: f32[E] private                for i.n in 0 .. ceil(E / 64) parallel:
+          for e in 0 .. E parallel:                alloc a: f32[64] private
+            a[e] = 0                               for e in 0 .. 64 parallel:
+          for p in …:                                a[e] = 0
+            s = …                         →        for p in …:
+            for e in 0 .. E parallel:                s = …
+              a[e] = a[e] + s · V[p, e]              for e in 0 .. 64 parallel:
+          for e in 0 .. E parallel:                    if 64·i.n + e < E: a[e] = a[e] + s · V[p, 64·i.n + e]
+            O[i, e] = a[e]                         …
+
+    So the array has a constant extent, which the threads of a GPU can hold in registers; what does not go along it (s) is computed for each portion.  The array's last axis is
+    that of parallel loops wherever it is touched, all over it; what is stored elsewhere for others is stored with the first portion.
+    """
+    path = path_of(kernel, buffer)
+    alloc = path[-1] if path else None
+    if not isinstance(alloc, Alloc) or not alloc.buffer.shape or length < 1:
+        raise StepError(f"portion: no local array `{buffer}`")
+    around = [s for s in path if isinstance(s, Loop)]
+    if not around or around[-1].kind != "parallel" or not any(s is alloc for s in around[-1].body):
+        raise StepError(f"portion: `{buffer}` is not allocated in a parallel loop")
+    row = around[-1]
+    whole = alloc.buffer.shape[-1]
+    own = local_buffers(kernel)
+    along = {e for s in statements(row.body) for e in _last(s, buffer)}
+    loops = [s for s in statements(row.body) if isinstance(s, Loop) and var(s.axis) in along]
+    if along != {var(s.axis) for s in loops} or any(s.kind != "parallel" or s.start is not ZERO or s.step is not ONE for s in loops):
+        raise StepError(f"portion: `{buffer}` is not touched along parallel loops over its last axis alone")
+    taken = names_taken(kernel)
+    name = fresh(f"{row.axis}.n", taken)
+    count = simplify(ceildiv(whole, length), facts.known)
+    first = var(name) * length
+    known = inside(path[:-1], facts.known).with_ranges({name: (ZERO, count - 1, 1)})
+    axes = {s.axis: s for s in loops}
+
+    def change(s: Stmt) -> Block | None:
+        if isinstance(s, Loop) and s.axis in axes:
+            at = var(s.axis)
+            body = map_expressions(s.body, lambda e: substitute(e, {at: first + at}))
+            body = _local(body, buffer, first + at, at)
+            there = simplify(less(first + at, s.stop), known.with_ranges({s.axis: (ZERO, const(length - 1), 1)}))
+            return (replace(s, stop=const(length), body=body if there is TRUE else () if there is FALSE else (If(there, body),)),)
+        return None
+
+    body = _once(map_block(row.body, change), axes.keys(), own.keys(), less(var(name), 1))
+    short = replace(alloc.buffer, shape=(*alloc.buffer.shape[:-1], const(length)))
+    body = tuple(Alloc(short) if s is alloc else s for s in body)
+    return replace_loop(kernel, row.axis, lambda x: (with_body(x, (Loop(name, ZERO, count, body, "parallel", span=x.span),)),))
+
+
+def _last(s: Stmt, buffer: str) -> list[Expr]:
+    """The last indices at which a statement touches a buffer."""
+    found = [n.args[-1] for n in loads_in(*expressions(s)) if n.attr == buffer]
+    return [*found, s.index[-1]] if isinstance(s, Store) and s.buffer == buffer else found
+
+
+def _local(block: Block, buffer: str, old: Expr, new: Expr) -> Block:
+    """The array's own position again, where positions have been moved."""
+
+    def rule(n: Expr) -> Expr | None:
+        return load(buffer, n.dtype, *n.args[:-1], new) if n.op == "load" and n.attr == buffer and n.args[-1] is old else None
+
+    def store(s: Stmt) -> Block | None:
+        return (replace(s, index=(*s.index[:-1], new)),) if isinstance(s, Store) and s.buffer == buffer else None
+
+    return map_block(map_expressions(block, lambda e: rewrite(e, rule) if buffer in e.buffers else e), store)
+
+
+def _once(block: Block, axes: Set[str], own: Set[str], condition: Expr) -> Block:
+    """What is stored for others outside of the loops over these axes, under a condition."""
+    result: list[Stmt] = []
+    for s in block:
+        inside = list(statements((s,)))
+        if isinstance(s, Loop) and s.axis in axes:
+            result.append(s)
+        elif any(isinstance(t, Loop) and t.axis in axes for t in inside):
+            if not isinstance(s, Loop):
+                raise StepError("portion: a condition stands around what goes along the array")
+            result.append(with_body(s, _once(s.body, axes, own, condition)))
+        elif any(isinstance(t, Check) or (isinstance(t, Store) and t.buffer not in own) for t in inside):
+            result.append(If(condition, (s,)))
+        else:
+            result.append(s)
+    return tuple(result)
