@@ -68,8 +68,47 @@ def groups(graph: Graph, corrected: Mapping[Node, Corrected], target: Target, re
     group = _of_corrected(nodes, corrected, target, reasons)
     _Sharing(graph, nodes, group, reasons).add()
     _meeting(graph, nodes, group)
+    if target.gpu:
+        group = _of_a_gpu(nodes, corrected, target, group, reasons)
     _in_order(group, reasons)
     return group
+
+
+def _of_a_gpu(nodes: list[Node], corrected: Mapping[Node, Corrected], target: Target, group: dict[Node, Group], reasons: list[str]) -> dict[Node, Group]:
+    """The cascades of which a block of threads can work off tiles of scores, for many rows at once; of the others only what is a number a row."""
+    taken: dict[Group, bool] = {}
+    for g in dict.fromkeys(group.values()):
+        reads = ((v.node, axis(n.rank) in v.index) for n in g.states for v in pointwise_reads(n))
+        scores = {r for r, moves in reads if moves and r not in group and r.op == "reduce" and spread(r)}
+        further = [[e for a, e in enumerate(n.shape) if a not in g.places[n]] for n in g.states]
+        taken[g] = bool(scores) and all(map(_one_product, scores)) and all(len(e) <= 1 for e in further) and any(_shares(s, g) for s in scores)
+        if not taken[g] and any(not e.is_const for es in further for e in es):
+            reasons.append("no cascade: a thread of a GPU has no memory of its own for as many sums as the sizes say, and no rows share their scores' columns")
+    numbers = _of_corrected(nodes, {n: s for n, s in corrected.items() if all(e.is_const for e in _further(n, s))}, target, [])
+    result = {n: g for n, g in group.items() if taken[g]}
+    for g in dict.fromkeys(numbers.values()):
+        if result.keys().isdisjoint(g.states):
+            result |= dict.fromkeys(g.states, g)
+    return result
+
+
+def _further(n: Node, s: Corrected) -> list[Expr]:
+    """The extents of a state's axes that are no rows of the first that it depends on."""
+    return [e for a, e in enumerate(n.shape) if a not in s.places]
+
+
+def _one_product(score: Node) -> bool:
+    """Whether scores are made of what is in memory, not of other scores."""
+    return not any(v.node.op == "reduce" and spread(v.node) for v in pointwise_reads(score))
+
+
+def _shares(score: Node, g: Group) -> bool:
+    """Whether several rows read the same columns."""
+    extents = {e for n in g.states for e in n.attr.extents}
+    along = [k for k, e in enumerate(score.shape) if e in extents]
+    rows = {axis(k) for k, e in enumerate(score.shape) if k not in along and e is not ONE}
+    columns = [v for v in pointwise_reads(score) if any(axis(k) in leaves(e, "axis") for k in along for e in v.index)]
+    return bool(columns) and not rows <= {a for v in columns for e in v.index for a in leaves(e, "axis")}
 
 
 def _in_order(group: dict[Node, Group], reasons: list[str]) -> None:

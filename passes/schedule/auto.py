@@ -128,7 +128,7 @@ def _gpu(plan: Plan) -> bool:
 
 
 def _cascade(plan: Plan) -> bool:
-    _perfect(plan)
+    plan.perfect()
     if not _along_tiles(plan.kernel):
         return False
     from .cascades import cascade
@@ -141,15 +141,8 @@ def _blocks(plan: Plan) -> bool:
 
 
 def _contraction(plan: Plan) -> bool:
-    _perfect(plan)
+    plan.perfect()
     return contract(plan)
-
-
-def _perfect(plan: Plan) -> None:
-    """The loops around a kernel's body hold one another and nothing else: tiles are made of several."""
-    while isinstance(last := (body := shape(plan.kernel).body)[-1], Loop) and len(body) > 1 and last.kind == "parallel" and last.step is ONE:
-        if plan.tried("sink", last.axis):
-            return
 
 
 def _few_rows(plan: Plan) -> bool:

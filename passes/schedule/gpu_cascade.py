@@ -53,7 +53,10 @@ PIECES = Cells((Digit(16, True), Digit(4, False)), (Digit(2, False), Digit(8, Tr
 
 def cascade(plan: Plan) -> bool:
     """Schedule such a kernel; False (and an unchanged plan) where it is none."""
-    if plan.options.level < 2 or shared(plan) is None:
+    if plan.options.level < 2 or not any(isinstance(s, Loop) and s.kind in ("serial", "elastic") for s in statements(plan.kernel.body)):
+        return False
+    plan.perfect()
+    if shared(plan) is None:
         return False
     for s in list(statements(plan.kernel.body)):
         if isinstance(s, Alloc) and any(not e.is_const for e in s.buffer.shape):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
-from ...ir.expr import Expr, var
+from ...ir.expr import ONE, Expr, var
 from ...ir.kernel import Alloc, Kernel, Let, Loop
 from ...ir.places import homes_in, path_of
 from ...ir.record import changing, replace
 from ...ir.target import Options, Target
 from ...ir.walks import substitute
 from .affine import constant_extent, upper
+from .roles import shape
 from .script import taken
 from .tree import Facts, StepError, added, find, storing
 
@@ -66,6 +67,12 @@ class Plan:
 
     def result(self) -> Kernel:
         return replace(self.kernel, notes=(*self.kernel.notes, *self.notes))
+
+    def perfect(self) -> None:
+        """The loops around the kernel's body hold one another and nothing else: tiles are made of several."""
+        while isinstance(last := (body := shape(self.kernel).body)[-1], Loop) and len(body) > 1 and last.kind == "parallel" and last.step is ONE:
+            if self.tried("sink", last.axis):
+                return
 
     # ---- asking the kernel
 
