@@ -14,6 +14,7 @@ The layout of FlashAttention-2 (Dao, 2023) comes out where the loops are those o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from .cost import blocking
 from .plan import Plan
 from .tree import StepError, all_loops, find, local_buffers
 
+SPARE = 4  # elements behind each row of what contractions read
 SIDE = 64  # rows of a block, columns of what they keep
 
 
@@ -105,6 +107,8 @@ class _Block:
                 self.shared.update(b for b in found.row_operands if b not in self.plan.facts.buffers)
         for x in self.nests():
             self.dealt(x)
+        for name in sorted(self.shared):
+            self.plan.do("gaps", name, SPARE)
         for name, buffer in local_buffers(self.plan.kernel).items():
             if name not in self.shared and [e.attr for e in buffer.shape] == [SIDE, SIDE]:
                 self.plan.do("divide", name, 1, *(d.extent for d in self.cells.columns))
@@ -137,7 +141,10 @@ class _Block:
         return [a for a, d in zip(found, digits, strict=True) if d.threads], [a for a, d in zip(found, digits, strict=True) if not d.threads]
 
     def reductions(self, row: str) -> None:
-        """What a row puts together of a tile: each thread its own, then these."""
+        """What a row puts together of a tile: each thread its own, then these.  What it keeps is added up while it is made."""
+        for a, b in pairwise(self.inside(row)):
+            if b.kind == "reduce":
+                self.plan.tried("join", a.axis, b.axis)
         for s in self.inside(row):
             if s.kind == "reduce":
                 threads, own = self.digits(s.axis, self.cells.columns)

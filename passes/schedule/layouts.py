@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from ...ir.expr import ONE, ZERO, Expr, const, floordiv, load, mod, var
-from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Stmt, Store, expressions, map_block, map_expressions
+from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Stmt, Store, expressions, map_block, map_expressions, statements
 from ...ir.places import path_of
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import rewrite
-from .affine import constant_extent, inside
+from .affine import constant_extent, inside, stride
 from .reductions import identity
 from .tree import Facts, StepError, all_loops, find, fresh, loads_in, local_buffers, names_taken, nest, rename, replace_loop
 
@@ -54,6 +55,22 @@ def divide(kernel: Kernel, facts: Facts, buffer: str, place: int, *extents: int)
     return kernel.with_body(map_expressions(body, lambda e: rewrite(e, rule) if buffer in e.buffers else e))
 
 
+def gaps(kernel: Kernel, facts: Facts, buffer: str, spare: int) -> Kernel:
+    """Leave elements free behind each row of a local array, so that rows begin in different banks of memory.
+
+        alloc a: f32[64, 64]    →    alloc a: f32[64, 64] strides [68, 1]             (gaps a 4)
+
+    The array has two axes or more, of constant extents; all but the first lie one in the other.
+    """
+    path = path_of(kernel, buffer)
+    alloc = path[-1] if path else None
+    if not isinstance(alloc, Alloc) or len(alloc.buffer.shape) < 2 or alloc.buffer.strides or not all(e.is_const for e in alloc.buffer.shape):
+        raise StepError(f"gaps: no local array `{buffer}` of rows")
+    steps = list(alloc.buffer.steps)
+    new = replace(alloc.buffer, strides=(steps[0] + spare, *steps[1:]))
+    return kernel.with_body(map_block(kernel.body, lambda s: (Alloc(new),) if s is alloc else None))
+
+
 def partials(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
     """What the iterations of the outer loops of a reduction give, each by itself, in an array; and then all of them together.
 
@@ -67,12 +84,15 @@ def partials(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
                                                   for a.b in 0 .. 2 reduce:
                                                     for b.b in 0 .. 4 reduce: m[] max= m.parts[a.b, b.b]
 
-    `axes` are the outermost loops of a nest of reductions, of constant extents, which accumulates into one scalar and does nothing else.  --strict forbids it for float sums and products.
+    `axes` are the outermost loops of a nest of reductions, of constant extents, which accumulates into one scalar, and else stores at its own positions alone.  --strict forbids it for
+    float sums and products.
     """
     loops = nest(kernel, axes)
     top = loops[0]
     inner = loops[-1].body
-    stores = [s for x in inner for s in _stores(x)]
+    every = [s for x in inner for s in _stores(x)]
+    nested = [*loops, *(s for s in statements(inner) if isinstance(s, Loop))]
+    stores = [s for s in every if s.combiner or not any(_each_its_own(e, nested) for e in s.index)]
     if any(s.kind != "reduce" or s.start is not ZERO or constant_extent(s) is None for s in loops):
         raise StepError(f"partials: {', '.join(axes)} are no reductions of constant extents from 0")
     local = local_buffers(kernel)
@@ -81,8 +101,9 @@ def partials(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
     (store,) = stores
     combiner, dtype = store.combiner, local[store.buffer].dtype
     assert combiner is not None
-    if any(n.attr == store.buffer for n in loads_in(store.value)):
-        raise StepError(f"partials: `{top.axis}` reads what it accumulates")
+    changed = {s.buffer for s in every}
+    if any(n.attr in changed for s in statements(inner) for n in loads_in(*expressions(s))):
+        raise StepError(f"partials: `{top.axis}` reads what it stores")
     if facts.strict and dtype.is_float and combiner in ("add", "mul"):
         raise StepError("partials: --strict forbids another order of a float sum")
     taken = names_taken(kernel)
@@ -100,6 +121,16 @@ def partials(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
         fold = (Loop(name, ZERO, s.stop, fold, "reduce", span=s.span),)
     array = Alloc(Buffer(parts, dtype, tuple(s.stop for s in loops), "private"))
     return replace_loop(kernel, top.axis, lambda _: (array, *body, *fold))
+
+
+def _each_its_own(e: Expr, loops: Sequence[Loop]) -> bool:
+    """Whether an index is another number in each iteration of a nest of constant extents."""
+    reach = 0
+    for step, count in sorted((abs(stride(e, s.axis) or 0), constant_extent(s) or 0) for s in loops):
+        if count < 1 or step <= reach:
+            return False
+        reach += step * (count - 1)
+    return True
 
 
 def _stores(s: Stmt) -> list[Store]:

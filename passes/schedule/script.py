@@ -59,6 +59,7 @@ STEPS: dict[str, Step] = {
     "bind": Step("kinds.bind", "nn"),
     "cooperate": Step("cooperation.cooperate", "ni"),
     "divide": Step("layouts.divide", "nii+"),
+    "gaps": Step("layouts.gaps", "ni"),
     "partials": Step("layouts.partials", "n+"),
     "portion": Step("portions.portion", "ni"),
     "whole": Step("cooperation.whole", "n"),
