@@ -7,6 +7,10 @@ use what the target has (`passes/schedule/dots.py`).  Kernels may hold them lane
 
     tile_i8     c[16, 16] add= Σ over 16 words k of dot4_i8(0, a[16 rows, k], b[k, 16 columns])
 
+    mma_bf16    acc add= Σ over 16 k of A[row, k]·B[column, k], for each of the rows and columns of 16 × 8 that a thread of a warp of 32 has
+
+Kernels write that out for one thread, as a nest that a loop of the kind `matrix` holds (`ir/warps.py`); programs have a statement for it (`Matrix` in `ir/program.py`).
+
     ins.quotient:f32x16(x, y, r)    x / y, lane by lane, for r that is 1 / y or NaN
 
 Division by one number after the other takes a machine longer than multiplying (`passes/share_divisors.py`).  Programs alone hold it, on vectors.
@@ -38,7 +42,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .dtypes import DType, bf16, f32, i8, i32, numpy_dtype, u8
+from .dtypes import DType, bf16, f16, f32, i8, i32, numpy_dtype, u8
 
 TINY = 2.0**-126  # the least normal number of f32 and of bf16
 
@@ -97,6 +101,16 @@ class Tile(NamedTuple):
     def meaning(self, c: Any, a: Any, b: Any) -> Any:
         """As `Dot.meaning`, of words of rows and of columns."""
         return self.dot.meaning(c, b, a) if self.turned else self.dot.meaning(c, a, b)
+
+
+class Fragment(NamedTuple):
+    """Products of 16-bit floats for a tile of results in f32, of which each thread of a warp has four: sums in any order, of 16 products and what they are added to."""
+
+    name: str
+    operand: DType
+    rows: int = 16
+    columns: int = 8
+    depth: int = 16
 
 
 class Quotient(NamedTuple):
@@ -240,3 +254,5 @@ TILES: dict[str, Tile] = {
         Tile("tile_bf16", INSTRUCTIONS["dot2_bf16"]),
     )
 }
+LANES = 32  # threads of a warp
+FRAGMENTS: dict[str, Fragment] = {f.name: f for f in (Fragment("mma_bf16", bf16), Fragment("mma_f16", f16))}

@@ -21,7 +21,7 @@
                 | "check" expr "code" INT                                  leave with this error code where the condition is false
 
 KIND of an axis: serial (the default) · elastic (in order; iterations beyond the bounds, as far as other iterations of the loops around have them, would change nothing; nor would those of the loops inside whose bounds move with the same loops) · parallel (iterations independent: any order, any thread) · reduce (accumulations only: any order up to rounding) ·
-unroll · vector (constant extent, no dependence but accumulations into lanes) · tile (rows, columns and words of an instruction on tiles, see `ir/instructions.py`; any order up to rounding) · workshare (iterations of a region's loop divided among its threads) · queue (the same, each iteration for the next thread that is free) ·
+unroll · vector (constant extent, no dependence but accumulations into lanes) · tile (rows, columns and words of an instruction on tiles, see `ir/instructions.py`; any order up to rounding) · matrix (the outermost of a nest of what one thread computes of a product by a warp, see `ir/warps.py`; any order up to rounding) · workshare (iterations of a region's loop divided among its threads) · queue (the same, each iteration for the next thread that is free) ·
 block.x/y/z and thread.x/y/z (GPU).
 SPACE: register (constant extents; expected to live in registers) · private (one a thread) · shared (one a team: allocated before its region) · stack (small, constant).
 A rank-0 register buffer is a mutable scalar; loads and stores of it have no index: `acc[] add= A[i, p] * B[p, j]`.
@@ -58,6 +58,7 @@ KINDS = (
     "unroll",
     "vector",
     "tile",
+    "matrix",
     "workshare",
     "queue",
     "block.x",

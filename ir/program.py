@@ -19,9 +19,11 @@
                 | "call" NAME "(" (expr | NAME), … ")"                     a name of a buffer is passed by pointer
                 | "prefetch" NAME "[" expr "]" ["cache" INT] ["write"]     a hint: this element is read (or stored into) soon; there need not be one
                 | "multiply" NAME INT "by" INT ["anew"] "into" tile "from" tile "and" tile "over" expr    an instruction on tiles: see `Multiply`
+                | "matrix" NAME INT "by" INT "by" INT "into" lines "from" lines "and" lines    a thread's part of what its warp multiplies: see `Matrix`
                 | "tiles" ("begin" | "end")                                a thread's tile registers: `multiply` stands between the two
                 | "fail" INT                                               leave with an error code; inside a parallel loop it sets the sticky flag instead
     tile      ::= NAME "[" expr, … "]"                                     the flat address of the first element, and how far it is to the next row (of operands: to the next step, the next row)
+    lines     ::= NAME "[" expr, INT, … "]"                                the flat address of the thread's first element, and distances from there
     PRAGMA    ::= "unroll" [INT] | "parallel" | "workshare" | "queue" | "block.x" … "thread.z"
     entry     ::= "entry" ":" block                                        checks, temporaries, calls; the C function that the user sees
 
@@ -187,6 +189,24 @@ class Multiply:
 
 
 @record
+class Matrix:
+    """A thread's part of what the threads of its warp multiply together (`ir/warps.py`), for mi, ni and ks below `tiles`, h and j below 2, k below `depth` of the instruction:
+
+    result[address + (mi, h, ni, j)] add= Σ over ks and k of left[mi, h, depth·ks + k] · right[ni, j, depth·ks + k], as f32
+
+    All threads of the warp come by together; of the others' elements the distances say where they are.
+    """
+
+    instruction: str  # of FRAGMENTS
+    tiles: tuple[int, int, int]  # of rows, of columns, along the reduction
+    buffer: str
+    address: Expr
+    distances: tuple[int, int, int, int]  # to the next mi, h, ni, j
+    left: tuple[str, Expr, int, int, int]  # buffer, address, and how far it is to the next row, to the next tile (mi), and along the reduction
+    right: tuple[str, Expr, int, int, int]  # the same of columns
+
+
+@record
 class Tiles:
     """A thread begins to use its tile registers, or is done with them."""
 
@@ -194,7 +214,7 @@ class Tiles:
 
 
 PRAGMAS = ("unroll", "parallel", "workshare", "queue", "block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z")
-Stmt = Define | Assign | Array | Scratch | StoreTo | For | If | While | Region | Barrier | Call | Fail | Prefetch | Multiply | Tiles
+Stmt = Define | Assign | Array | Scratch | StoreTo | For | If | While | Region | Barrier | Call | Fail | Prefetch | Multiply | Matrix | Tiles
 Block = tuple[Stmt, ...]
 
 # Error codes of the emitted functions; `lm_strerror` names them.
@@ -284,6 +304,8 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
             return (stmt.address,)
         case Multiply():
             return (stmt.address, stmt.row, *stmt.left[1:], *stmt.right[1:], stmt.steps)
+        case Matrix():
+            return (stmt.address, stmt.left[1], stmt.right[1])
         case Call():
             return tuple(a for a in stmt.args if isinstance(a, Expr))
         case _:
@@ -307,12 +329,12 @@ def kinds_in(block: Block) -> int:
 
 def stored(stmt: Stmt) -> str | None:
     """The buffer that a statement writes."""
-    return stmt.buffer if isinstance(stmt, (StoreTo, Multiply)) else None
+    return stmt.buffer if isinstance(stmt, (StoreTo, Multiply, Matrix)) else None
 
 
 def named(stmt: Stmt) -> tuple[str, ...]:
     """The buffers that a statement names itself, not in an expression."""
-    if isinstance(stmt, Multiply):
+    if isinstance(stmt, (Multiply, Matrix)):
         return stmt.buffer, stmt.left[0], stmt.right[0]
     return (stmt.buffer,) if isinstance(stmt, (StoreTo, Prefetch)) else ()
 
@@ -358,6 +380,9 @@ def with_expressions(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
             (a, *left), (b, *right) = s.left, s.right
             moved = {"left": (a, *map(change, left)), "right": (b, *map(change, right))}
             return replace(s, address=change(s.address), row=change(s.row), steps=change(s.steps), **moved)
+        case Matrix():
+            (a, left, *far), (b, right, *wide) = s.left, s.right
+            return replace(s, address=change(s.address), left=(a, change(left), *far), right=(b, change(right), *wide))
         case Call():
             return replace(s, args=tuple(change(a) if isinstance(a, Expr) else a for a in s.args))
         case _:

@@ -29,6 +29,7 @@ from ..ir.program import (
     For,
     Function,
     If,
+    Matrix,
     Multiply,
     Program,
     Region,
@@ -133,7 +134,7 @@ def _ordered(s: Stmt, depth: Mapping[str, int], level: int) -> Stmt:
 
     if isinstance(s, StoreTo):
         return StoreTo(s.buffer, ordered(change(s.address)), change(s.value), s.stream, s.count)
-    if isinstance(s, Multiply):
+    if isinstance(s, (Multiply, Matrix)):
         (a, left, *far), (b, right, *wide) = s.left, s.right
         left, right = (ordered_sum(change(e), depth, level) for e in (left, right))
         return replace(s, address=ordered_sum(change(s.address), depth, level), left=(a, left, *far), right=(b, right, *wide))

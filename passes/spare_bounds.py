@@ -36,6 +36,7 @@ from ..ir.program import (
     Call,
     Define,
     Function,
+    Matrix,
     Multiply,
     Program,
     StoreTo,
@@ -178,7 +179,7 @@ class _Held:
                     self.given.setdefault(s.buffer, []).append(s.value)
                 case Call():
                     shared.update(a for a in s.args if isinstance(a, str))
-                case Multiply():
+                case Multiply() | Matrix():
                     shared.update(named(s))
                 case _:
                     pass

@@ -24,7 +24,8 @@
     spell = "@dot4_i8({0}, {1}, {2})"
     needs = { avx_vnni_int8 = 32 }      features of a machine that bring it, by the names of /proc/cpuinfo, with the bytes of the widest vectors
                                         (of tiles: spelled with {0} {1} {2} the first elements of result and operands, {3} the result's row, {4} {5} the left operand's
-                                        step and row, {6} {7} the right one's, {8} the number of steps, {9} {10} rows and columns, {11} whether it begins anew; see `Multiply` in ir/program.py)
+                                        step and row, {6} {7} the right one's, {8} the number of steps, {9} {10} rows and columns, {11} whether it begins anew; see `Multiply` in ir/program.py;
+                                        of what warps multiply: `@` and the helper that the macro `Matrix` calls, and the compute capability as sm)
 
     [config.KEY]                        one key of --config
     type = "bool"                       bool | int | string
@@ -44,7 +45,7 @@ import tomli
 
 from ..ir.dtypes import DTYPES
 from ..ir.errors import UsageError
-from ..ir.instructions import INSTRUCTIONS, LANE_BY_LANE, QUOTIENT, TILES
+from ..ir.instructions import FRAGMENTS, INSTRUCTIONS, LANE_BY_LANE, QUOTIENT, TILES
 from ..ir.primops import OPS
 from . import ConfigKey, Description
 from .spelling import parse
@@ -141,7 +142,7 @@ def check(table: dict[str, Any], where: str) -> None:
             _holes(text, OPS[op].arity if op in OPS else None, f"{where}: [spell] {op} = {text!r}")
     for name, row in table.get("instructions", {}).items():
         here = f"{where}: [instructions.{name}]"
-        _known(name, (*INSTRUCTIONS, *LANE_BY_LANE, QUOTIENT.name, *TILES), f"{where}: [instructions]", "instruction")
+        _known(name, (*INSTRUCTIONS, *LANE_BY_LANE, QUOTIENT.name, *TILES, *FRAGMENTS), f"{where}: [instructions]", "instruction")
         _typed(row, dict, here)
         _keys(row, _INSTRUCTION, here)
         for needed in _INSTRUCTION:

@@ -16,8 +16,8 @@ from ..ir.decompose import DECOMPOSITIONS, expand
 from ..ir.dtypes import DTYPES, INDEX, DType, bool_, f32, u32
 from ..ir.errors import CompilerBug
 from ..ir.expr import Expr
-from ..ir.instructions import TILES
-from ..ir.program import Multiply
+from ..ir.instructions import FRAGMENTS, TILES
+from ..ir.program import Matrix, Multiply
 from ..ir.record import replace
 from ..ir.target import LINE
 from ..ir.walks import missing
@@ -372,6 +372,12 @@ class Expressions(Forms):
         sides = [Text(str(int(n)), POSTFIX) for n in (s.rows, s.columns, s.anew)]
         result = TILES[s.instruction].dot.result
         return self._put(self._instructions[s.instruction]["spell"], (*firsts, *numbers, *sides), result, result).text
+
+    def matrix(self, s: Matrix) -> str:
+        """The function of an instruction for warps, for its operands."""
+        if s.instruction not in self._instructions:
+            raise CompilerBug("render", f"the runtime has no instruction `{s.instruction}`")
+        return self.helpers.need(self._instructions[s.instruction]["spell"].removeprefix("@"), FRAGMENTS[s.instruction].operand)
 
     @staticmethod
     def _integers(bits: int, lanes: int) -> DType:

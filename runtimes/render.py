@@ -29,6 +29,7 @@ from ..ir.program import (
     For,
     Function,
     If,
+    Matrix,
     Multiply,
     Param,
     Prefetch,
@@ -377,6 +378,12 @@ class Renderer:
     def _multiply(self, s: Multiply, frame: _Frame) -> tuple[Any, ...]:
         e = self.expressions
         return {"call": e.multiply(s)}, {}, None
+
+    def _matrix(self, s: Matrix, frame: _Frame) -> tuple[Any, ...]:
+        e = self.expressions
+        firsts = [f"&{e.buffer(name).text}[{e.text(at)}]" for name, at, *_ in ((s.buffer, s.address), s.left, s.right)]
+        numbers = (*s.tiles, *s.distances, *s.left[2:], *s.right[2:])
+        return {"function": e.matrix(s), "firsts": firsts, "numbers": numbers}, {}, None
 
     def _tiles(self, s: Tiles, frame: _Frame) -> tuple[Any, ...]:
         return {"begin": s.begin}, {}, None

@@ -180,6 +180,7 @@ CASES: dict[str, dict[str, list[Break]]] = {
         ],
         "loops": [lambda x: body(x, k.Loop("q", ZERO, N, (), "sideways")), lambda x: body(x, k.Loop("q", ZERO, N, (), "serial", ZERO)), ("for i.c in 0 .. M parallel", "for i.c in 0 .. M workshare")],
         "vectors": [("for j in 0 .. 8 vector", "for j in 0 .. N vector")],
+        "matrices": [("for j in 0 .. N reduce", "for j in 0 .. N matrix")],  # the other ways are in test_matrix.py
         "allocations": [
             ("alloc acc: f32[] register", "alloc acc: f32[] global"),
             lambda x: body(x, k.Alloc(k.Buffer("r", f32, (N,), "register"))),
@@ -231,6 +232,7 @@ CASES: dict[str, dict[str, list[Break]]] = {
         "loops": [lambda x: function(x, p.For("q", ZERO, N, (), pragma="sideways")), ("step 4 parallel", "step 0 parallel"), ("step 4 parallel serial_if", "step 4 serial_if"), ("begin, end in 0", "begin, end in 1"), ("begin, end in 0 .. N parallel", "begin, end in 0 .. N"), lambda x: function(x, p.For("q", ZERO, N, (), pragma="thread.x"))],
         "regions": [lambda x: function(x, p.Barrier()), ("      y[j] = a[j]", "      barrier"), lambda x: function(x, p.Region((p.Region(()),)))],
         "tiles": [lambda x: function(x, p.Multiply("tile_bf16", 16, 16, "y", ZERO, N, ("a", ZERO, N, N), ("a", ZERO, N, N), N)), lambda x: function(x, p.Multiply("tile", 16, 16, "y", ZERO, N, ("a", ZERO, N, N), ("a", ZERO, N, N), N))],
+        "matrices": [lambda x, name=name: function(x, p.Matrix(name, (1, 1, 1), "y", ZERO, (0, 2, 0, 1), ("a", ZERO, 16, 0, 1), ("a", ZERO, 16, 0, 1))) for name in ("mma_bf16", "mma")],
         "calls": [("call f(a, y, N)", "call f(a, y)"), ("call f(a, y, N)", "call f(y, a, N)"), ("call f(a, y, N)", "call g(a, y, N)"), ("call f(a, y, N)", "call f(a, y, true)"), lambda x: function(x, p.Call("f", ("a", "y", N)))],
         "failures": [("fail 2", "fail 77"), ("i64 N) fails:", "i64 N):")],
         "functions": [("i64 N) fails", "i64 N) grid [N] fails"), lambda x: replace(x, workspace=size("Q"))],

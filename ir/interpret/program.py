@@ -16,7 +16,7 @@ from .. import program as p
 from ..dtypes import INDEX, DType, i64, numpy_dtype
 from ..errors import CompilerBug
 from ..expr import Expr, const, minimum, var
-from ..instructions import INSTRUCTIONS, LANE_BY_LANE, QUOTIENT, SIDE, TILES, Tile
+from ..instructions import FRAGMENTS, INSTRUCTIONS, LANE_BY_LANE, QUOTIENT, SIDE, TILES, Tile
 from ..layout import components
 from ..record import replace
 from .judge import CheckFault
@@ -131,6 +131,20 @@ def multiply(
         vstore(result, address + i * row, sums)
 
 
+def matrix(
+    tiles: tuple[int, int, int], depth: int, result: Any, address: int, distances: tuple[int, int, int, int],
+    left: Any, left_at: int, left_line: int, left_tile: int, left_step: int, right: Any, right_at: int, right_line: int, right_tile: int, right_step: int,
+) -> None:  # fmt: skip
+    """See `program.Matrix`."""
+    for mi, h, ni, j in np.ndindex(tiles[0], 2, tiles[1], 2):
+        at = address + sum(n * d for n, d in zip((mi, h, ni, j), distances, strict=True))
+        a, b = left_at + mi * left_tile + h * 8 * left_line, right_at + ni * right_tile + j * right_line
+        found = result[at]
+        for k in range(tiles[2] * depth):
+            found = found + np.float32(left[a + k * left_step]) * np.float32(right[b + k * right_step])
+        result[at] = found
+
+
 def fold(combine: Callable[[Any, Any], Any], x: Any) -> Any:
     """The halves with each other, lane by lane, until one is left; an odd lane out joins the next round."""
     while len(x) > 1:
@@ -164,7 +178,7 @@ def overlap(a: Any, a_bytes: int, b: Any, b_bytes: int) -> bool:
 
 
 _SUPPORT: dict[str, Any] = {
-    "multiply": multiply, "vload": vload, "vstore": vstore, "vgather": vgather, "fold": fold, "zip_halves": zip_halves, "unzip": unzip, "memory": memory, "overlap": overlap, "Watched": Watched, "CheckFault": CheckFault,
+    "multiply": multiply, "matrix": matrix, "vload": vload, "vstore": vstore, "vgather": vgather, "fold": fold, "zip_halves": zip_halves, "unzip": unzip, "memory": memory, "overlap": overlap, "Watched": Watched, "CheckFault": CheckFault,
     "Support": Support,
 }  # fmt: skip
 
@@ -322,6 +336,12 @@ class _ProgramTranslator(Statements):
             f"multiply({instruction}, {s.rows}, {s.columns}, {self.buffers[s.buffer]}, {address}, {row}, {left}, {right}, {steps}, {s.anew}, {s.neighbours})"
         )
 
+    def matrix(self, s: p.Matrix) -> None:
+        known: dict[Expr, str] = {}
+        address = self.expression(s.address, known)
+        left, right = (f"{self.buffers[name]}, {self.expression(at, known)}, {', '.join(map(str, far))}" for name, at, *far in (s.left, s.right))
+        self.line(f"matrix({s.tiles}, {FRAGMENTS[s.instruction].depth}, {self.buffers[s.buffer]}, {address}, {s.distances}, {left}, {right})")
+
     def for_(self, s: p.For) -> None:
         if s.end:
             stop = minimum(var(s.var) + TOGETHER, s.stop)
@@ -375,6 +395,7 @@ _STATEMENTS: dict[type, Any] = {
     p.While: lambda t, s: t.while_(s, None),
     p.Prefetch: lambda t, s: t.line("pass"),
     p.Multiply: _ProgramTranslator.multiply,
+    p.Matrix: _ProgramTranslator.matrix,
     p.Tiles: lambda t, s: t.line("pass"),
     p.Barrier: lambda t, s: t.barrier(),
 }  # fmt: skip

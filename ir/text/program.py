@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..dtypes import INDEX, DType
 from ..expr import ONE, Expr
-from ..instructions import TILES
+from ..instructions import FRAGMENTS, TILES
 from ..program import (
     PRAGMAS,
     Array,
@@ -17,6 +17,7 @@ from ..program import (
     For,
     Function,
     If,
+    Matrix,
     Multiply,
     Param,
     Prefetch,
@@ -115,6 +116,12 @@ def _show_statement(s: Stmt) -> str:
             anew = " anew" if s.anew else ""
             lying = f" in words of {s.neighbours}" if s.neighbours > 1 else ""
             return f"multiply {s.instruction} {s.rows} by {s.columns}{anew} into {tiles[0]} from {tiles[1]}{lying} and {tiles[2]} over {show_expr(s.steps)}"
+        case Matrix():
+            lines = [
+                f"{word(name)}[{', '.join((show_expr(at), *map(str, far)))}]"
+                for name, at, *far in ((s.buffer, s.address, *s.distances), s.left, s.right)
+            ]
+            return f"matrix {s.instruction} {' by '.join(map(str, s.tiles))} into {lines[0]} from {lines[1]} and {lines[2]}"
         case Tiles():
             return f"tiles {'begin' if s.begin else 'end'}"
         case Call():
@@ -229,6 +236,8 @@ def _read_statement(source: Source, line: Line, scope: Scope) -> Stmt:
             return Prefetch(name, address, line.integer() if line.accept("cache") else 1, line.accept("write"))
         case "multiply":
             return _read_multiply(line, scope)
+        case "matrix":
+            return _read_matrix(line, scope)
         case "tiles":
             begin = line.accept("begin")
             if not begin:
@@ -240,7 +249,24 @@ def _read_statement(source: Source, line: Line, scope: Scope) -> Stmt:
             return Fail(line.integer())
 
 
-_STATEMENTS = ("let", "var", "array", "shared", "scratch", "for", "if", "while", "region", "barrier", "prefetch", "multiply", "tiles", "call", "fail")
+_STATEMENTS = (
+    "let",
+    "var",
+    "array",
+    "shared",
+    "scratch",
+    "for",
+    "if",
+    "while",
+    "region",
+    "barrier",
+    "prefetch",
+    "multiply",
+    "matrix",
+    "tiles",
+    "call",
+    "fail",
+)
 
 
 def _declared(line: Line) -> tuple[str, DType]:
@@ -317,6 +343,32 @@ def _read_multiply(line: Line, scope: Scope) -> Multiply:
     line.expect("over")
     (buffer, address, row), left, right = found
     return Multiply(instruction, rows, columns, buffer, address, row, left, right, expression(line, scope), anew, neighbours)
+
+
+def _read_matrix(line: Line, scope: Scope) -> Matrix:
+    at = line.token
+    instruction = line.name("the name of an instruction")
+    if instruction not in FRAGMENTS:
+        line.unknown("instruction", at, FRAGMENTS)
+    rows = line.integer()
+    line.expect("by")
+    columns = line.integer()
+    line.expect("by")
+    tiles = (rows, columns, line.integer())
+
+    def lines(keyword: str, count: int) -> tuple[str, Expr, list[int]]:
+        line.expect(keyword)
+        name, address = _element(line, scope)
+        far: list[int] = []
+        for _ in range(count):
+            line.expect(",")
+            far.append(line.integer())
+        line.expect("]")
+        return name, address, far
+
+    buffer, address, (mi, h, ni, j) = lines("into", 4)
+    (a, left, far), (b, right, wide) = lines("from", 3), lines("and", 3)
+    return Matrix(instruction, tiles, buffer, address, (mi, h, ni, j), (a, left, far[0], far[1], far[2]), (b, right, wide[0], wide[1], wide[2]))
 
 
 def _read_for(source: Source, line: Line, scope: Scope) -> For:

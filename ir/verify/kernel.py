@@ -9,6 +9,7 @@ from ..expr import Expr
 from ..instructions import INSTRUCTIONS, LANE_BY_LANE
 from ..kernel import KINDS, SPACES, Alloc, Barrier, Check, If, Kernel, Let, Loop, Module, Nest, Prefetch, Region, Store, While, port_buffer
 from ..primops import COMBINERS, OPS
+from ..warps import NoProduct, product
 from .body import Body
 from .expressions import VECTOR_FORMS, mistyped, operands_of
 from .header import header_rules, size_names, undeclared
@@ -136,6 +137,15 @@ def _vectors(body: Body) -> Iterator[str]:
             yield f"the {p.stmt.kind} axis {p.stmt.axis} runs from {p.stmt.start!r} to {p.stmt.stop!r}"
 
 
+def _matrices(body: Body) -> Iterator[str]:
+    for p in body.places:
+        if isinstance(p.stmt, Loop) and p.stmt.kind == "matrix":
+            try:
+                product(p.stmt, p.around, p.buffers)
+            except NoProduct as e:
+                yield f"the matrix axis {p.stmt.axis}: {e}"
+
+
 def _constant(s: Loop) -> bool:
     if s.start.is_const and s.stop.is_const:
         return True
@@ -210,6 +220,7 @@ _BODY: tuple[tuple[str, str, Callable[[Body], Iterable[str]]], ...] = (
     ("expressions", "expressions are well typed: conditions bool, positions and bounds i64", _expressions),
     ("loops", "an axis has a known kind and a step other than 0; workshare stands in a region", _loops),
     ("vectors", "a vector axis, or one of a tile, has a constant extent", _vectors),
+    ("matrices", "a matrix axis is the outermost of what a thread computes of a product by its warp", _matrices),
     ("allocations", "registers and the stack have constant extents; shared memory is allocated outside the region", _allocations),
     ("barriers", "a barrier stands in a region, where every thread comes by", _regions),
     ("predicates", "first and last name an enclosing axis", _predicates),

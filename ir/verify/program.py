@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from ..dtypes import INDEX, DType, bool_, u32
+from ..dtypes import INDEX, DType, bool_, f32, u32
 from ..expr import ONE, ZERO, Expr
-from ..instructions import MOST_TILES, SIDE, TILES
+from ..instructions import FRAGMENTS, MOST_TILES, SIDE, TILES
 from ..kernel import port_buffer
 from ..program import (
     ERRORS,
@@ -22,6 +22,7 @@ from ..program import (
     For,
     Function,
     If,
+    Matrix,
     Multiply,
     Prefetch,
     Program,
@@ -207,7 +208,7 @@ def _addresses(subject: Subject) -> Iterator[str]:
                 integers = (s.count,)
             case Prefetch():
                 integers = (s.address,)
-            case Multiply():
+            case Multiply() | Matrix():
                 integers = p.roots
             case For():
                 integers, conditions = (s.start, s.stop, s.step), (s.serial_if,)
@@ -312,6 +313,24 @@ def _begun(p: Place) -> bool:
     return False
 
 
+def _matrices(subject: Subject) -> Iterator[str]:
+    for p in subject.places:
+        s = p.stmt
+        if not isinstance(s, Matrix):
+            continue
+        if s.instruction not in FRAGMENTS:
+            yield f"{p.title}: there is no instruction {s.instruction}"
+            continue
+        if min(s.tiles) < 1:
+            yield f"{p.title}: {s.instruction} of {s.tiles} tiles"
+        operand = FRAGMENTS[s.instruction].operand
+        for name, dtype in zip(named(s), (f32, operand, operand), strict=True):
+            if name in p.buffers and p.buffers[name].dtype is not dtype:
+                yield f"{p.title}: {s.instruction} works on {dtype}, {name} holds {p.buffers[name].dtype}"
+        if p.function is None or not p.function.threads:
+            yield f"{p.title}: {s.instruction} outside of any threads of a block"
+
+
 def _calls(subject: Subject) -> Iterator[str]:
     order = {f.name: k for k, f in enumerate(subject.whole.functions)}
     for p in subject.places:
@@ -376,6 +395,7 @@ RULES: tuple[Rule, ...] = (
     Rule("loops", "a loop has a known pragma that fits where it stands, and a step other than 0", _loops),
     Rule("regions", "barriers and workshare loops stand in a region, where every thread comes by", _regions),
     Rule("tiles", "an instruction on tiles has operands of its types, and stands where tiles have begun", _tiles),
+    Rule("matrices", "what a warp multiplies has operands of the instruction's types, and stands where threads are", _matrices),
     Rule("calls", "functions are called with what they take, by the entry or by a function that stands behind them", _calls),
     Rule("failures", "fail names an error code, and its function says that it fails", _failures),
     Rule("functions", "grids and the workspace are over the sizes", _functions),

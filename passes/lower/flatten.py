@@ -24,6 +24,7 @@ from ...ir.record import replace
 from ...ir.simplify import assuming, prove
 from ...ir.target import Target
 from ...ir.walks import always, postorder, rebuild, substitute
+from ...ir.warps import product
 from .names import Names
 
 STACK_BYTES = 16 << 10  # a local buffer of constant size above this goes to the heap
@@ -208,6 +209,8 @@ class Flattener:
         """The bounds are taken once, before the first trip: what the body could change of them is kept in a `let`."""
         before: list[p.Stmt] = []
         self.loops.add(s.kind)
+        if s.kind == "matrix":
+            return (self.matrix(s, scope),)
         bounds = [e if e.is_const else scope.flat(e) for e in (s.start, s.stop, s.step)]
         for place, bound in enumerate(bounds):
             if bound.buffers or not self._variables.isdisjoint(bound.names):
@@ -224,6 +227,13 @@ class Flattener:
         body = self.inside(s.body, inner)
         self._lanes, self._around = lanes, outside
         return (*before, p.For(axis.var.attr, axis.start, axis.stop, body, axis.step, PRAGMAS.get(s.kind, s.kind)))
+
+    def matrix(self, s: k.Loop, scope: Scope) -> p.Stmt:
+        found = product(s, [x for x in self._around if isinstance(x, k.Loop)], {name: place.buffer for name, place in scope.places.items()})
+        rows, columns = ((scope.places[x.buffer].name, scope.flat(x.address), x.line, x.tile, x.step) for x in (found.rows, found.columns))
+        return p.Matrix(
+            found.instruction.name, found.tiles, scope.places[found.result].name, scope.flat(found.address), found.distances, rows, columns
+        )
 
     def while_(self, s: k.While, scope: Scope) -> p.Block:
         if s.limit is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir import polynomial as pl
-from ...ir.dtypes import INDEX
+from ...ir.dtypes import INDEX, bf16, f16, f32
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, call, const, floordiv, maximum, minimum, var, where
 from ...ir.kernel import (
     Alloc,
@@ -393,12 +393,15 @@ def factors(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
         acc[] add= where(p < K, A[i, p] * B[p, j], 0)     →     acc[] add= where(p < K, A[i, p], 0) * where(p < K, B[p, j], 0)
 
     Where it is false 0 is added both ways.  Factors that read nothing stay as they are, with what they are multiplied by.
+    Of what is read in fewer bits it is asked before: zeros are copied as they lie then.
     """
     changed = False
 
     def apiece(condition: Expr, e: Expr) -> Expr:
         if e.op == "mul" and all(a.buffers for a in e.args):
             return call("mul", *(apiece(condition, a) for a in e.args))
+        if e.op == "cast" and e.dtype is f32 and e.args[0].dtype in (bf16, f16):
+            return call("cast", apiece(condition, e.args[0]), to=e.dtype)
         return where(condition, e, const(0, e.dtype))
 
     def one(s: Stmt) -> Block | None:

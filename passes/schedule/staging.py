@@ -62,6 +62,8 @@ def stage(
     align: int = 64,
     exact: tuple[str, ...] = (),
     spare: int = 0,
+    pad: int = 0,
+    plain: int = 0,
 ) -> Kernel:
     """Copy what a nest reads of a buffer, in the layout in which it reads it.
 
@@ -75,9 +77,9 @@ def stage(
                                                             … A.packed[p, i] …
 
     `axes` are the loops over which the copy extends, in its memory order; `at` is the loop whose iterations each make a copy (none: once, before everything);
-    `order` is the order of the copying loops, if another; behind each of the first axis `spare` elements are left free (so that what threads store side by side lies in different banks
+    `order` is the order of the copying loops, if another; behind each of the first axis `spare` elements are left free, behind each row along the last one `pad` (so that what threads store side by side, or read one below the other, lies in different banks
     of memory); the copy is as long as the `exact` ones are, others may have a constant bound.  What is staged is the largest subexpression that reads `buffer` and depends, inside `at`, on the axes
-    alone: casts, guards of padded axes and any other pointwise prologue are done once, while copying.  The kernel does not write what is staged, unless that is
+    alone: casts, guards of padded axes and any other pointwise prologue are done once, while copying; with plain=1 what has the type of the buffer alone.  The kernel does not write what is staged, unless that is
     local and written before: outside of the nest in front of which the copy stands; there is one such subexpression inside `at`, and all its uses are inside the axes; memory that all threads share is not allocated inside a region; the bounds of the axes depend on nothing inside `at` but on earlier axes, or are monotone in other
     loops: then the copy holds what any of their iterations reads.
     """
@@ -89,7 +91,8 @@ def stage(
     order = order or axes
     if sorted(order) != sorted(axes):
         raise StepError(f"stage: order {', '.join(order)} is not an order of {', '.join(axes)}")
-    value, copied, top = staged_value(kernel, scope, buffer, axes, facts)
+    held = {**facts.buffers, **local_buffers(kernel)}[buffer].dtype if plain else None
+    value, copied, top = staged_value(kernel, scope, buffer, axes, facts, lambda e: held is None or e.dtype is held)
     taken = names_taken(kernel)
     new = {a: fresh(f"{a}.s", taken) for a in axes}
     inside = axes_inside(scope)
@@ -112,7 +115,7 @@ def stage(
         if bound is None and loop.stop.names & inside:
             raise StepError(f"stage: the extent of `{a}` is not known outside {', '.join(sorted(loop.stop.names & inside))}")
         shape.append(loop.stop if bound is None else ZERO + bound)
-    packed = Buffer(fresh(name or f"{buffer}.packed", taken), value.dtype, tuple(shape), space, _strides(shape, spare), align)
+    packed = Buffer(fresh(name or f"{buffer}.packed", taken), value.dtype, tuple(shape), space, _strides(shape, spare, pad), align)
     to_new = {var(a): var(n) + first[a] for a, n in new.items()}
     copying: Block = (Store(packed.name, tuple(var(new[a]) for a in axes), substitute(copied, to_new)),)
     for place in range(len(order) - 1, -1, -1):
@@ -133,11 +136,12 @@ def stage(
     return replace_loop(kernel, at, lambda loop: (with_body(loop, changed),)) if at else kernel.with_body(changed)
 
 
-def _strides(shape: Sequence[Expr], spare: int) -> tuple[Expr, ...]:
-    """In rows, with so many elements left free behind each of the outermost axis."""
-    if not spare or len(shape) < 2:
+def _strides(shape: Sequence[Expr], spare: int, pad: int) -> tuple[Expr, ...]:
+    """In rows, with so many elements left free behind each of the outermost axis, and behind each row."""
+    if not (spare or pad) or len(shape) < 2:
         return ()
-    inner = [product(shape[k:]) for k in range(1, len(shape) + 1)]
+    padded = (*shape[:-1], shape[-1] + pad)
+    inner = [product(padded[k:]) for k in range(1, len(shape) + 1)]
     return (inner[0] + spare, *inner[1:])
 
 

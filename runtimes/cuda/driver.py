@@ -92,6 +92,7 @@ class Driver:
             name=arch,
             describe=f"{arch}, {processors} multiprocessors, {shared} KiB of shared memory a block",
             native=frozenset(op for op in OPS if any(key.partition(".")[0] == op for key in self.description.spell)),
+            instructions=frozenset(n for n, row in self.description.table["instructions"].items() if row["needs"]["sm"] <= int(arch[3:].rstrip("a"))),
             dtypes=frozenset(table["dtypes"]),
             arithmetic=frozenset(table["arithmetic"]),
             cores=processors,
