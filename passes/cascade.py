@@ -41,7 +41,7 @@ from ..ir.graph import (
     scalar,
     state_count,
 )
-from ..ir.instructions import INSTRUCTIONS
+from ..ir.instructions import FRAGMENTS, INSTRUCTIONS
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_le
 from ..ir.target import Options, Target
@@ -77,6 +77,7 @@ def cascade(ir: Graph, target: Target, options: Options) -> Graph:
 def multiplied(target: Target) -> frozenset[DType]:
     """The small floats of which the target multiplies neighbours, in vectors or in tiles."""
     operands = {d for i in INSTRUCTIONS.values() if i.name in target.instructions for d in (i.left, i.right)}
+    operands |= {f.operand for f in FRAGMENTS.values() if f.name in target.instructions}
     return frozenset(d for d in operands if d.is_float)
 
 

@@ -359,7 +359,9 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
             for weight, other in (value.args, value.args[::-1]):
                 if weight.buffers and weight.buffers <= kept and other.buffers.isdisjoint(kept):
                     inside = simplify((start[-1] + inner).lt(state.attr.extents[-1]), body.current.known)
-                    return call("mul", weight, call("where", inside, other, const(0, other.dtype)))
+                    bare = other.args[0] if other.op == "cast" else other  # converted, if at all, where it is multiplied
+                    masked = call("where", inside, bare, const(0, bare.dtype))
+                    return call("mul", weight, call("cast", masked, to=other.dtype) if other.op == "cast" else masked)
         scope, name = body.current, body.names.fresh("t")
         scope.body.append(Let(name, body.shared(value, scope)))
         body.where[name] = scope

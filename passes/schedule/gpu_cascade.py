@@ -18,8 +18,10 @@ from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
-from ...ir.expr import ONE
-from ...ir.kernel import Alloc, Barrier, Loop, statements
+from ...ir.dtypes import f32
+from ...ir.expr import ONE, Expr
+from ...ir.instructions import FRAGMENTS
+from ...ir.kernel import Alloc, Barrier, Loop, Store, statements
 from . import gpu_tiles, roles
 from .affine import constant_extent
 from .cascades import Cascade, contraction_of, shared
@@ -53,6 +55,25 @@ class Cells(NamedTuple):
 PIECES = Cells((Digit(16, True), Digit(4, False)), (Digit(2, False), Digit(8, True), Digit(4, False)))
 
 
+# warps of 32 rows and 32 columns, by tiles of 16 × 8 (`ir/warps.py`)
+WARPS = Cells((Digit(2, True), Digit(2, False), Digit(2, False), Digit(8, True)), (Digit(2, True), Digit(4, False), Digit(4, True), Digit(2, False)))
+
+
+def _fits(plan: Plan, nest: roles.Contraction) -> bool:
+    """Whether the target's tensor cores multiply and add as the contraction does."""
+    operands = {x.operand for x in FRAGMENTS.values() if x.name in plan.target.instructions}
+    (sum_,) = [s for s in statements(plan.loop(nest.reduced[-1]).body) if isinstance(s, Store)]
+    if plan.options.strict or sum_.combiner != "add" or sum_.value.op != "mul" or nest.accumulator.dtype is not f32:
+        return False
+    dtypes = {a.args[0].dtype if a.op == "cast" else a.dtype for a in map(_bare, sum_.value.args)}
+    return len(dtypes) == 1 and dtypes <= operands
+
+
+def _bare(e: Expr) -> Expr:
+    """A factor without the condition under which it is not zero."""
+    return e.args[1] if e.op == "where" and e.args[2].is_const else e
+
+
 def cascade(plan: Plan) -> bool:
     """Schedule such a kernel; False (and an unchanged plan) where it is none."""
     if plan.options.level < 2 or not any(isinstance(s, Loop) and s.kind in ("serial", "elastic") for s in statements(plan.kernel.body)):
@@ -76,16 +97,20 @@ def cascade(plan: Plan) -> bool:
     plan.do("split", row, SIDE, tail="pad")
     outer, inner = plan.added(before)
     Cascade(plan, along, nests, batch, rows, blocking(plan.target, nests[0].accumulator.dtype)).block_rows(inner)
-    _Block(plan, outer, along, PIECES).run()
+    cells = WARPS if all(_fits(plan, n) for n in nests) else PIECES
+    inside = _Block(plan, outer, along, cells)
+    inside.run()
     block = plan.collapsed((*batch, outer))
     plan.do("bind", block, "block.x")
-    plan.do("cooperate", block, PIECES.threads)
+    plan.do("cooperate", block, cells.threads)
+    for depth in inside.depths if cells is WARPS else ():
+        plan.do("matrix", depth)
     for s in all_loops(plan.kernel):
         length = constant_extent(s)
         if s.kind in ("serial", "reduce") and s.step is ONE and length is not None and length <= gpu_tiles.UNROLLED:
             if not any(isinstance(t, Barrier) for t in statements(s.body)):
                 plan.do("unroll", s.axis)
-    plan.note(f"blocks of {SIDE} rows share each tile along `{along}`; {PIECES.threads} threads have its cells in registers")
+    plan.note(f"blocks of {SIDE} rows share each tile along `{along}`; {cells.threads} threads have its cells in registers" + (", multiplied on tensor cores" if cells is WARPS else ""))
     return True
 
 
@@ -95,6 +120,7 @@ class _Block:
     def __init__(self, plan: Plan, block: str, along: str, cells: Cells) -> None:
         self.plan, self.block, self.along, self.cells = plan, block, along, cells
         self.shared: set[str] = set()  # arrays that contractions read
+        self.depths: list[str] = []  # what each thread goes through of a contraction's depth at once
 
     def run(self) -> None:
         for x in self.nests():
@@ -108,7 +134,7 @@ class _Block:
         for x in self.nests():
             self.dealt(x)
         for name in sorted(self.shared):
-            self.plan.do("gaps", name, SPARE)
+            self.plan.do("gaps", name, 8 if self.cells is WARPS else SPARE)
         for name, buffer in local_buffers(self.plan.kernel).items():
             if name not in self.shared and [e.attr for e in buffer.shape] == [SIDE, SIDE]:
                 self.plan.do("divide", name, 1, *(d.extent for d in self.cells.columns))
@@ -185,7 +211,7 @@ class _Block:
         if found is not None:
             axes = {True: [*of_rows[0], *of_rows[1]], False: [*of_columns[0], *of_columns[1]]}
             staged = [(b, self.sorted(axes[r]), along[b]) for b, r in operands if b in along]
-            gpu_tiles.through_shared(plan, found.accumulator.name, depth, threads, piece, staged)
+            self.depths.append(gpu_tiles.through_shared(plan, found.accumulator.name, depth, threads, piece, staged, self.cells is WARPS)[1])
 
     def sorted(self, axes: list[str]) -> list[str]:
         """Digits of one axis in their order, the outermost first."""

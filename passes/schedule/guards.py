@@ -387,6 +387,10 @@ def unswitch(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     return replace_loop(kernel, axis, lambda loop: (If(choice.condition, around(choice.body), orelse),))
 
 
+def _or_zero(e: Expr) -> bool:
+    return e.op == "where" and e.args[2].is_const and e.args[2].attr == 0
+
+
 def factors(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     """Ask the condition under which a product is added, inside the loop over `axis`, of each of its factors: what is copied of these (`stage`) holds zeros then.
 
@@ -402,17 +406,22 @@ def factors(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
             return call("mul", *(apiece(condition, a) for a in e.args))
         if e.op == "cast" and e.dtype is f32 and e.args[0].dtype in (bf16, f16):
             return call("cast", apiece(condition, e.args[0]), to=e.dtype)
+        if _or_zero(e):
+            return apiece(call("bit_and", condition, e.args[0]), e.args[1])
         return where(condition, e, const(0, e.dtype))
 
     def one(s: Stmt) -> Block | None:
         nonlocal changed
-        if not isinstance(s, Store) or s.combiner != "add" or s.value.op != "where":
+        if not isinstance(s, Store) or s.combiner != "add":
             return None
-        condition, value, other = s.value.args
-        if value.op != "mul" or not (other.is_const and other.attr == 0) or not all(a.buffers for a in value.args):
+        if s.value.op == "mul":
+            new = call("mul", *(apiece(*a.args[:2]) if _or_zero(a) else a for a in s.value.args))
+        elif _or_zero(s.value) and s.value.args[1].op == "mul" and all(a.buffers for a in s.value.args[1].args):
+            new = apiece(*s.value.args[:2])
+        else:
             return None
-        changed = True
-        return (replace(s, value=apiece(condition, value)),)
+        changed = changed or new is not s.value
+        return (replace(s, value=new),)
 
     result = replace_loop(kernel, axis, lambda x: (with_body(x, map_block(x.body, one)),))
     if not changed:

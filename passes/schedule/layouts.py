@@ -67,7 +67,7 @@ def gaps(kernel: Kernel, facts: Facts, buffer: str, spare: int) -> Kernel:
     if not isinstance(alloc, Alloc) or len(alloc.buffer.shape) < 2 or alloc.buffer.strides or not all(e.is_const for e in alloc.buffer.shape):
         raise StepError(f"gaps: no local array `{buffer}` of rows")
     steps = list(alloc.buffer.steps)
-    new = replace(alloc.buffer, strides=(steps[0] + spare, *steps[1:]))
+    new = replace(alloc.buffer, strides=(steps[0] + spare, *steps[1:]), align=64)
     return kernel.with_body(map_block(kernel.body, lambda s: (Alloc(new),) if s is alloc else None))
 
 
