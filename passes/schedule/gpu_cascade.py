@@ -212,6 +212,7 @@ class _Block:
             axes = {True: [*of_rows[0], *of_rows[1]], False: [*of_columns[0], *of_columns[1]]}
             staged = [(b, self.sorted(axes[r]), along[b]) for b, r in operands if b in along]
             self.depths.append(gpu_tiles.through_shared(plan, found.accumulator.name, depth, threads, piece, staged, self.cells is WARPS)[1])
+            plan.tried("onto", found.accumulator.name)
 
     def sorted(self, axes: list[str]) -> list[str]:
         """Digits of one axis in their order, the outermost first."""

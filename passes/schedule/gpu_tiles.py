@@ -25,7 +25,7 @@ from .tree import all_loops, around
 NEIGHBOURS = 4  # of a piece, along each axis: what one load brings
 DEPTH = 16  # of the reduction, at once in shared memory
 SPARE = 4  # elements behind each of these, where a copy goes along the reduction
-MATRIX_DEPTH, PAD = 32, 8  # the same where warps multiply
+MATRIX_DEPTH, PAD = 64, 8  # the same where warps multiply
 UNROLLED = 16  # most iterations of a loop over what is in registers
 
 

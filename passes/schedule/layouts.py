@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from math import prod
 
 from ...ir.expr import ONE, ZERO, Expr, const, floordiv, load, mod, var
-from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Stmt, Store, expressions, map_block, map_expressions, statements
-from ...ir.places import path_of
+from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Stmt, Store, expressions, map_block, map_expressions, statements, with_body, written
+from ...ir.places import inner, path_of
 from ...ir.record import replace
 from ...ir.simplify import simplify
-from ...ir.walks import rewrite
+from ...ir.walks import rewrite, substitute
 from .affine import constant_extent, inside, stride
 from .reductions import identity
-from .tree import Facts, StepError, all_loops, find, fresh, loads_in, local_buffers, names_taken, nest, rename, replace_loop
+from .tree import Facts, StepError, all_loops, fresh, loads_in, local_buffers, names_taken, nest, reads, rename, replace_at, replace_loop, touched
 
 
 def divide(kernel: Kernel, facts: Facts, buffer: str, place: int, *extents: int) -> Kernel:
@@ -121,6 +121,69 @@ def partials(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
         fold = (Loop(name, ZERO, s.stop, fold, "reduce", span=s.span),)
     array = Alloc(Buffer(parts, dtype, tuple(s.stop for s in loops), "private"))
     return replace_loop(kernel, top.axis, lambda _: (array, *body, *fold))
+
+
+def onto(kernel: Kernel, facts: Facts, buffer: str) -> Kernel:
+    """Add up what is added to an array in the end in the array itself.
+
+        alloc acc: f32[8] register                  for i in 0 .. 8:
+        for i in 0 .. 8:                              a[i] = a[i] * b
+          acc[i] = 0                                for p reduce:
+        for p reduce:                        →        for j in 0 .. 8:
+          for j in 0 .. 8:                              a[j] add= X[p, j]
+            acc[j] add= X[p, j]
+        for k in 0 .. 8:
+          a[k] = a[k] * b + acc[k]
+
+    Where the sums begin, and where they are added, is a nest that does nothing else, along the array's own positions; the array that they are added to is local and touched by nothing
+    that stands between.  --strict forbids it for floats: the sum begins with what was there.
+    """
+    path = path_of(kernel, buffer)
+    alloc = path[-1] if path else None
+    if not isinstance(alloc, Alloc) or len(path) < 2:
+        raise StepError(f"onto: no local array `{buffer}`")
+    if facts.strict and alloc.buffer.dtype.is_float:
+        raise StepError("onto: --strict forbids another order of a float sum")
+    block = inner(path[-2])
+    using = [k for k, s in enumerate(block) if s is not alloc and buffer in touched((s,))]
+    first, last = (block[using[0]], block[using[-1]]) if using else (alloc, alloc)
+    start, end = _alone(first), _alone(last)
+    if start is None or start.buffer != buffer or start.combiner or start.value is not identity("add", alloc.buffer.dtype):
+        raise StepError(f"onto: `{buffer}` does not begin as zeros in a nest of its own")
+    sums = [s for k in using[1:-1] for s in statements((block[k],)) if isinstance(s, Store) and s.buffer == buffer]
+    if any(s.combiner != "add" for s in sums) or any(n.attr == buffer for k in using[1:-1] for n in reads((block[k],))):
+        raise StepError(f"onto: `{buffer}` is not added up alone")
+    if end is None or end.combiner or end.value.op != "add" or end.value.args[1].op != "load" or end.value.args[1].attr != buffer:
+        raise StepError(f"onto: `{buffer}` is not added to an array in a nest of its own")
+    before, own = end.value.args
+    into, local = end.buffer, local_buffers(kernel)
+    between = block[using[0] : using[-1]]
+    if into not in local or local[into].dtype is not alloc.buffer.dtype or into in touched(between):
+        raise StepError(f"onto: `{into}`, to which `{buffer}` is added, is not local or is touched before")
+    if buffer in before.buffers or before.buffers & written(between):
+        raise StepError(f"onto: what stands beside `{buffer}` is made only then")
+    if {x.axis for x in all_loops((last,))} != {e.attr for e in own.args if e.op == "var"} or len(set(own.args)) != len(own.args):
+        raise StepError(f"onto: `{buffer}` is not added position by position")
+
+    def at(s: Store, value: Expr, combiner: str | None) -> Store:
+        """Where the element at which a statement stores is added."""
+        places = dict(zip(own.args, s.index, strict=True))
+        return replace(s, buffer=into, index=tuple(substitute(e, places) for e in end.index), value=substitute(value, places), combiner=combiner)
+
+    def moved(s: Stmt) -> Block | None:
+        if s is start:
+            return (at(start, before, end.combiner),)
+        return (replace(at(s, own, s.combiner), value=s.value),) if isinstance(s, Store) and s.buffer == buffer else None
+
+    rest = tuple(s for s in map_block(block, moved) if s is not alloc and s is not last)
+    return kernel.with_body(replace_at(kernel.body, path[:-1], (with_body(path[-2], rest),)))
+
+
+def _alone(s: Stmt) -> Store | None:
+    """The one store that a nest does; None where it does more."""
+    while isinstance(s, Loop) and len(s.body) == 1:
+        s = s.body[0]
+    return s if isinstance(s, Store) else None
 
 
 def _each_its_own(e: Expr, loops: Sequence[Loop]) -> bool:

@@ -59,6 +59,7 @@ STEPS: dict[str, Step] = {
     "bind": Step("kinds.bind", "nn"),
     "cooperate": Step("cooperation.cooperate", "ni"),
     "divide": Step("layouts.divide", "nii+"),
+    "onto": Step("layouts.onto", "n"),
     "gaps": Step("layouts.gaps", "ni"),
     "partials": Step("layouts.partials", "n+"),
     "portion": Step("portions.portion", "ni"),
