@@ -25,7 +25,7 @@ from ..ir.bounds import Known
 from ..ir.dtypes import INDEX
 from ..ir.expr import FALSE, TRUE, Expr, axis, both, call, cast, const, load
 from ..ir.graph import Graph, Node, View, identity, make, reduced_extents, state_axes, state_count
-from ..ir.kernel import Block, Buffer, If, Kernel, Module, written
+from ..ir.kernel import Block, Buffer, If, Kernel, Let, Loop, Module, written
 from ..ir.record import replace
 from ..ir.renaming import Names, defined, rename_buffers, unique_locals
 from ..ir.simplify import assuming, simplify
@@ -113,6 +113,11 @@ class _Maker:
         kernels = []
         for renamed, notes in plan.kernels:
             block = rename_buffers(renamed, names)
+            if self.target.gpu and len(launches := self._launches(block)) > 1:
+                *others, block = launches
+                for part in others:
+                    used = loads(part).keys() | written(part)
+                    kernels.append(Kernel(f"{graph.name}_{len(kernels)}", tuple(n for n in order if n in used and n not in self.scalars), part))
             if self.options.level > 0 and not self.target.gpu:  # there, a mask is cheap and one loop a grid
                 block = split_borders(block, self.known, Names((*locals_.taken, *names.values())).fresh, shapes)
             used = loads(block).keys() | written(block)
@@ -120,6 +125,19 @@ class _Maker:
                 notes = (*notes, *_reasons(graph, self.target))
             kernels.append(Kernel(f"{graph.name}_{len(kernels)}", tuple(n for n in order if n in used and n not in self.scalars), block, notes=notes))
         return Module(graph.name, graph.sizes, graph.ports, temps, tuple(kernels), graph.derived, graph.requires, graph.documentation, graph.source)
+
+    def _launches(self, block: Block) -> list[Block]:
+        """On a GPU, where no block of threads waits for the others: parallel loops that stand one after the other, under a condition on the sizes, apart."""
+        branch = block[0] if len(block) == 1 and isinstance(block[0], If) else None
+        body = block if branch is None else branch.body
+        names = tuple(s for s in body if isinstance(s, Let))
+        loops = [s for s in body if not isinstance(s, Let)]
+        if len(loops) < 2 or not all(isinstance(s, Loop) and s.kind == "parallel" for s in loops):
+            return [block]
+        parts = [(*names, s) for s in loops]
+        if branch is None:
+            return parts
+        return [(If(branch.condition, part, branch.orelse if part is parts[-1] else ()),) for part in parts]
 
     # ---- pieces
 
@@ -268,10 +286,13 @@ class _Maker:
 
         for args in rows:
             cascade = self.cascades[args]
-            split = Split.of(cascade, self.known, self._mixing(group[0], self._body(*group)))
+            if self.target.gpu:
+                split = Split.of_blocks(cascade, self.known, self.target.cores)
+            else:
+                split = Split.of(cascade, self.known, self._mixing(group[0], self._body(*group)))
             if any(a.node.op == "nest" for a in args):
                 continue  # two halves of a loop cannot be merged
-            if self.target.gpu or self.options.level < 2 or split.few is FALSE or len(reduced_extents(cascade.args[0].node)) != 1:
+            if self.options.level < 2 or split.few is FALSE or len(reduced_extents(cascade.args[0].node)) != 1:
                 continue
             parts = part_buffers(cascade, split, len(self.buffers))
             self.buffers += parts

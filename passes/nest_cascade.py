@@ -132,7 +132,7 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
         ranks = {n: rank for rank, n in enumerate(postorder(*(node for node, _ in wanted)))}
         self.wanted = sorted(wanted, key=lambda key: ranks[key[0]])
         self.blocked = any(self.is_score(node) and self.shared(node, index) for node, index in self.wanted)
-        self.padded = self.blocked and self.chunk is None
+        self.padded = self.blocked and (self.chunk is None or body.gpu)
         self.tile = LONG_TILE if not self.wanted else GPU_TILE if body.gpu and self.blocked else TILE if self.chunk is None else FEW_TILE
         if self.chunk is not None:  # which is a number of whole tiles, but where the axis ends
             self.tile = gcd(self.tile, self.chunk.step)

@@ -25,14 +25,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..ir.bounds import Known
-from ..ir.expr import ONE, ZERO, Expr, axis, call, ceildiv, const, load, maximum, minimum, product, var, where
+from ..ir.expr import FALSE, ONE, ZERO, Expr, axis, call, ceildiv, const, load, maximum, minimum, product, var, where
 from ..ir.graph import Node, View, postorder, previous_node, reduced_extents, state_axes, state_count
 from ..ir.kernel import Alloc, Buffer, If
 from ..ir.primops import OPS
 from ..ir.record import record, replace
 from ..ir.simplify import simplify
 from ..ir.walks import leaves, substitute
-from .nest_cascade import CascadeLoops, Chunk
+from .nest_cascade import GPU_TILE, CascadeLoops, Chunk
 from .nest_moments import is_zero
 from .walk import Walk, run
 
@@ -47,6 +47,7 @@ LIGHT = (
     1 << 14
 )  # positions of a chunk, or a multiple, where each is a number: what one core reads faster than another is woken, and many times what merging costs
 HEAVY = 512  # the same where each position is a score, or weighs a vector; half of it is a multiple of the tiles
+BLOCK_LEAST = 256  # positions of a chunk, or a multiple, where the blocks of a GPU work on them
 EVEN = 8  # chunks of all rows: fewer are shared unevenly by some threads, so they are half as long (a chunk of 512 positions and one of 188)
 
 
@@ -60,6 +61,20 @@ class Split:
     most: Expr  # chunks of a row
     step: int  # of which the size is a multiple
     count: Expr = ZERO
+
+    @staticmethod
+    def of_blocks(cascade: Node, known: Known, cores: int) -> Split:
+        """The same on a GPU, where a block of threads has many rows that read the same columns, and processors are left without work where there are few such blocks."""
+        extents, extent = cascade.attr.extents, product(reduced_extents(cascade.args[0].node))
+        sharing = _sharing(cascade)
+        if not sharing:
+            return Split(FALSE, extent, 0, ONE, 1)
+        outside = min(sharing)
+        blocks = maximum(ONE, product(extents[:outside]) * ceildiv(product(extents[outside:]), GPU_TILE))
+        few = call("bit_and", blocks.lt(cores), const(2 * BLOCK_LEAST).le(extent))
+        chunks = minimum(ceildiv(const(2 * cores), blocks), const(CHUNKS))
+        size = simplify(ceildiv(extent, chunks * BLOCK_LEAST) * BLOCK_LEAST, known)
+        return Split(simplify(few, known), size, outside, simplify(chunks, known), BLOCK_LEAST)
 
     @staticmethod
     def of(cascade: Node, known: Known, mixing: Sequence[int] = ()) -> Split:

@@ -27,9 +27,10 @@ def launched(kernel: Kernel, module: Module) -> list[tuple[Expr | None, Kernel]]
     """The parts of a kernel that is an `if` on the sizes, which a GPU runs by blocks and threads of different shapes: the entry decides which is launched."""
     only = kernel.body[0] if len(kernel.body) == 1 else None
     sizes = {s.name for s in module.sizes}
-    if not isinstance(only, If) or not only.orelse or only.condition.buffers or not only.condition.names <= sizes:
+    if not isinstance(only, If) or only.condition.buffers or not only.condition.names <= sizes:
         return [(None, kernel)]
-    return [(only.condition, replace(kernel, body=only.body)), *launched(replace(kernel, body=only.orelse), module)]
+    first = (only.condition, replace(kernel, body=only.body))
+    return [first, *launched(replace(kernel, body=only.orelse), module)] if only.orelse else [first]
 
 
 def lower(module: Module, target: Target, options: Options) -> Program:

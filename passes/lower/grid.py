@@ -32,14 +32,18 @@ def grid(body: p.Block, gpu: bool) -> tuple[p.Block, tuple[Expr, ...], tuple[Exp
             raise CompilerBug("lower", "a barrier among threads needs a GPU")
         return p.map_block(body, lambda s: (replace(s, pragma=""),) if isinstance(s, p.For) and s.pragma in extents else None), (), ()
 
-    whole = {pragma: _largest(pragma, found) for pragma, found in extents.items()}
+    named: dict[Expr, Expr] = {}  # what is named before the blocks begin is known at the launch
+    for s in body:
+        if isinstance(s, p.Define) and isinstance(s.value, Expr):
+            named[var(s.name, s.dtype)] = substitute(s.value, named)
+    whole = {pragma: _largest(pragma, [substitute(e, named) for e in found]) for pragma, found in extents.items()}
 
     def bind(s: p.Stmt) -> p.Block | None:
         if not isinstance(s, p.For) or s.pragma not in whole:
             return None
         count = trips(s.start, s.stop, s.step)
         inner = p.map_expressions(s.body, lambda e: substitute(e, {var(s.var): s.start + var(s.var) * s.step}))
-        if count is not whole[s.pragma]:
+        if substitute(count, named) is not whole[s.pragma]:
             inner = (p.If(var(s.var).lt(count), inner),)
         return (p.For(s.var, ZERO, count, inner, ONE, s.pragma),)
 

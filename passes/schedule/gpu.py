@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, call, maximum, product, var
-from ...ir.kernel import Loop, statements
+from ...ir.kernel import Alloc, Let, Loop, statements
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import leaves, substitute
@@ -38,6 +38,9 @@ def grid(plan: Plan) -> None:
             plan.kernel = part.kernel
             plan.note("no parallel axis on the outside: one block")
         return
+    for s in list(statements(plan.kernel.body)):
+        if isinstance(s, Alloc) and any(not e.is_const for e in s.buffer.shape):
+            plan.tried("portion", s.buffer.name, gpu_cascade.SIDE)  # no thread has an array whose length is a size
     part = _again(plan)
     try:
         if gpu_cascade.cascade(part):
@@ -217,8 +220,8 @@ def _apart(plan: Plan) -> None:
     plan.note(f"{cost.THREADS} consecutive positions a block")
 
 
-def _length(form: roles.Shape) -> Expr | None:
-    """Iterations of the longest outermost loop among those that threads can share; None where there is none, or where data decides."""
+def _length(form: roles.Shape, names: Sequence[Let]) -> Expr | None:
+    """Iterations of the longest outermost loop among those that threads can share; None where there is none, or where data decides.  `names`: what the kernel names around the form."""
     found: list[Expr] = []
 
     def walk(block: Sequence[object]) -> None:
@@ -230,6 +233,8 @@ def _length(form: roles.Shape) -> Expr | None:
 
     walk(form.body)
     outer = {var(s.axis): ZERO for s in (*form.chain, *(s for s in statements(form.body) if isinstance(s, Loop)))}
+    for s in names:
+        outer[var(s.name, s.value.dtype)] = substitute(s.value, outer)
     lengths = list(dict.fromkeys(substitute(e, outer) for e in found))
     if not lengths or any(e.buffers or leaves(e, "var") for e in lengths):
         return None
@@ -242,7 +247,7 @@ def _length(form: roles.Shape) -> Expr | None:
 def _cooperating(plan: Plan, most_read: Sequence[str] = ()) -> Parts:
     """What is inside the kept axes shared by threads: so many for each class of lengths; StepError where there is nothing to share.  `most_read`: the buffers to go by; all where none is named."""
     form = roles.shape(plan.kernel)
-    length = _length(form)
+    length = _length(form, [s for s in plan.kernel.body if isinstance(s, Let)])
     if length is None:
         raise StepError("no loop inside is as long as sizes say")
 
