@@ -36,7 +36,7 @@ def tile(plan: Plan, found: roles.Contraction, side: int, halves: int) -> None:
         plan.do("reorder", *(a for a in form.axes if a not in (row, column)), row, column)
     outer = roles.shape(plan.kernel).axes[:-2]
     depth = plan.collapsed(found.reduced)
-    along = {b: _runs_along(plan, b, depth) for b in (*found.row_operands, *found.column_operands)}
+    along = {b: runs_along(plan, b, depth) for b in (*found.row_operands, *found.column_operands)}
     rows, columns = (_cut(plan, axis, side, halves) for axis in (row, column))
     threads, piece = [rows[2], columns[2]], [*rows[1:2], rows[3], *columns[1:2], columns[3]]
     piece = [a for a in piece if a]
@@ -78,7 +78,7 @@ def tile(plan: Plan, found: roles.Contraction, side: int, halves: int) -> None:
     )
 
 
-def _runs_along(plan: Plan, buffer: str, depth: str) -> bool:
+def runs_along(plan: Plan, buffer: str, depth: str) -> bool:
     """Whether an operand's neighbours in memory are neighbours along the reduction."""
     found = [a for a in roles.accesses((plan.loop(depth),), {buffer: plan.facts.buffers[buffer]}) if depth in a.names]
     return any(stride(a, depth) == 1 for a in found)
