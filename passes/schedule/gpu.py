@@ -18,7 +18,7 @@ from ...ir.kernel import Alloc, Let, Loop, statements
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import leaves, substitute
-from . import cost, gpu_cascade, gpu_tiles, roles, variants
+from . import cost, gpu_cascade, gpu_matrix, gpu_tiles, roles, variants
 from .affine import constant_extent, extent, upper
 from .plan import Plan
 from .tree import StepError, all_loops, fresh, names_taken, reads
@@ -118,6 +118,12 @@ def _tiles(plan: Plan) -> Parts:
     little = product(list(extents.values())).lt(plan.target.cores * cost.TILE_SIDE**2)
     for axis in (found.rows[-1], found.column):
         little = call("bit_or", little, extents[axis].lt(half + 1))
+    if gpu_matrix.fits(plan, found):
+        return [
+            *((both(few, c), schedule) for c, schedule in _cooperating(plan, found.column_operands)),
+            (little, lambda part: gpu_matrix.tile(part, found, half)),
+            (None, lambda part: gpu_matrix.tile(part, found, cost.TILE_SIDE)),
+        ]
     large = found.accumulator.dtype.bytes <= 4  # more do not fit in a thread's registers
     return [
         *((both(few, c), schedule) for c, schedule in _cooperating(plan, found.column_operands)),

@@ -91,8 +91,8 @@ def stage(
     order = order or axes
     if sorted(order) != sorted(axes):
         raise StepError(f"stage: order {', '.join(order)} is not an order of {', '.join(axes)}")
-    held = {**facts.buffers, **local_buffers(kernel)}[buffer].dtype if plain else None
-    value, copied, top = staged_value(kernel, scope, buffer, axes, facts, lambda e: held is None or e.dtype is held)
+    held = {**facts.buffers, **local_buffers(kernel)}.get(buffer) if plain else None
+    value, copied, top = staged_value(kernel, scope, buffer, axes, facts, lambda e: held is None or e.dtype is held.dtype)
     taken = names_taken(kernel)
     new = {a: fresh(f"{a}.s", taken) for a in axes}
     inside = axes_inside(scope)

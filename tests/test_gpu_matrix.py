@@ -1,0 +1,69 @@
+"""Contractions of 16-bit floats on tensor cores: which take them, and that what is computed is right, at sizes around tiles, in every layout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from cuda_unit import Unit, check, compiled, inputs_of, needs_host, target, unit
+from luminal.compiler import Settings, compilations
+from luminal.ir.graph import Graph
+from luminal.ir.program import Matrix, Program, statements
+from luminal.ir.target import Options
+from luminal.passes.pipeline import run_pipeline
+
+FEW = replace(target(), cores=1)  # whole tiles of 128 from 129 by 129 on
+FORMS = {
+    "plain": "((A{bf16}[M K] B{bf16}[K N]) -> (C{bf16}[M N])) (return (matmul A B))",
+    "halves": "((A{f16}[M K] B{f16}[K N]) -> (C{f16}[M N])) (return (matmul A B))",
+    "turned_a": "((A{bf16}[K M] B{bf16}[K N]) -> (C{bf16}[M N])) (return (matmul (transpose A) B))",
+    "turned_b": "((A{bf16}[M K] B{bf16}[N K]) -> (C{bf16}[M N])) (return (matmul A (transpose B)))",
+    "both_turned": "((A{f16}[K M] B{f16}[N K]) -> (C{f16}[M N])) (return (matmul (transpose A) (transpose B)))",
+    "wide": "((A{bf16}[M K] B{bf16}[K N]) -> (C{f32}[M N])) (return (matmul (cast f32 A) (cast f32 B)))",
+    "batched": "((A{f16}[3 M K] B{f16}[3 K N]) -> (C{f16}[3 M N])) (return (matmul A B))",
+    "ended": "((A{bf16}[M K] B{bf16}[K N] v{bf16}[N]) -> (C{bf16}[M N])) (return (gelu (+ (matmul A B) v)))",
+    "added": "((A{bf16}[M K] B{bf16}[K N] C{bf16}[M N]) -> (D{bf16}[M N])) (return (+ C (matmul A B)))",
+    "squared": "((A{bf16}[M K]) -> (C{f32}[M M])) (return (matmul (cast f32 A) (cast f32 (transpose A))))",
+}  # fmt: skip
+SIZES = [{"M": 17, "N": 129, "K": 5}, {"M": 129, "N": 17, "K": 40}, {"M": 129, "N": 130, "K": 70}, {"M": 128, "N": 136, "K": 64}, {"M": 9, "N": 1, "K": 1}, {"M": 130, "N": 129, "K": 0}]  # fmt: skip
+
+
+def graph_of(name: str) -> Graph:
+    return compilations(f"(composite {name} {FORMS[name]})", Settings(runtime="cuda"))[0].elaborate()
+
+
+def matrices(program: Program) -> list[tuple[int, int, int]]:
+    return [s.tiles for f in program.functions for s in statements(f.body) if isinstance(s, Matrix)]
+
+
+@pytest.fixture(scope="module")
+def graphs() -> dict[str, Graph]:
+    return {name: graph_of(name) for name in FORMS}
+
+
+@pytest.fixture(scope="module")
+def built(graphs: dict[str, Graph], tmp_path_factory: pytest.TempPathFactory) -> Unit:
+    return unit(tmp_path_factory.mktemp("matrix") / "all.so", {f"{name}_": compiled(g, FEW) for name, g in graphs.items()}, FEW)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_form_goes_by_tensor_cores(name: str, graphs: dict[str, Graph]) -> None:
+    assert matrices(compiled(graphs[name], FEW)) == [(2, 4, 2), (4, 4, 2)]
+
+
+@needs_host
+@pytest.mark.parametrize("name", FORMS)
+def test_right_in_every_layout(name: str, graphs: dict[str, Graph], built: Unit) -> None:
+    library = built.library(f"{name}_")
+    for n, sizes in enumerate(SIZES):
+        here = {s.name: sizes[s.name] for s in graphs[name].sizes}
+        check(library, graphs[name], here, inputs_of(graphs[name], here, n))
+
+
+def test_what_does_not() -> None:
+    """Machines without them, sums in order, other types."""
+    plain = graph_of("plain")
+    assert not matrices(compiled(plain, target("sm_75")))
+    assert not matrices(run_pipeline(plain, "graph", target(), Options(strict=True)))
+    mixed = "(composite mixed ((A{bf16}[M K] B{f16}[K N]) -> (C{f32}[M N])) (return (matmul (cast f32 A) (cast f32 B))))"
+    assert not matrices(compiled(compilations(mixed, Settings(runtime="cuda"))[0].elaborate(), target()))
