@@ -382,7 +382,8 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
         computed = body._node if any(p.node is node for p in self.planes) else body._computed
         value = yield computed(node, self.filled(index, along), None, None)
         if self.fades(node, index):
-            value = faded(asked_of_nothing(node, value) if node.op == "where" else value, self.body.instructions)
+            value = asked_of_nothing(node, value) if node.op == "where" else value
+            value = value if body.gpu else faded(value, body.instructions)
         rounded = value.op == "cast" and node.dtype.is_float and node.dtype.bits < 32
         if self.padded and (rounded or (body.gpu and not self.is_score(node))):  # what is multiplied where it lies is 0 beyond the end
             inside = simplify((start[-1] + inner).lt(self.extents[-1]), self.body.current.known)

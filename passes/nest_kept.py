@@ -102,7 +102,7 @@ class KeptValues:
 
         def kept(node: Node, index: Point, fixed: bool) -> bool:
             # few rows read what is kept one by one: those of a chunk do better with what needs no cast
-            small = self.chunk is None and made_wide(node)
+            small = (self.chunk is None or self.body.gpu) and made_wide(node)
             return fixed and node.dtype is not bool_ and not small and (self.is_score(node) or (further and self.dear(node)))
 
         found = [(node, index) for node, index, fixed in self.walked(k, kept) if kept(node, index, fixed)]

@@ -38,22 +38,22 @@ def grid(plan: Plan) -> None:
             plan.kernel = part.kernel
             plan.note("no parallel axis on the outside: one block")
         return
+    if _first(plan, [gpu_cascade.cascade]):
+        return
     for s in list(statements(plan.kernel.body)):
         if isinstance(s, Alloc) and any(not e.is_const for e in s.buffer.shape):
             plan.tried("portion", s.buffer.name, gpu_cascade.SIDE)  # no thread has an array whose length is a size
-    part = _again(plan)
-    try:
-        if gpu_cascade.cascade(part):
-            plan.kernel = part.kernel
-            plan.note(*part.notes)
-            return
-    except StepError as e:
-        plan.note(f"not by tiles of rows: {e}")
     found = roles.contraction(plan.kernel, plan.facts)
     inner = any(isinstance(s, Loop) for s in form.body)
     attempts: list[Callable[[Plan], Parts]] = [] if plan.options.level < 2 else [_cooperating] if inner else [_turned, _few_each]
     if found is not None and found.rows:
         attempts = [_tiles, *attempts, _cells] if plan.options.level >= 2 else [_cells]
+    if not _first(plan, attempts):
+        _apart(plan)
+
+
+def _first(plan: Plan, attempts: Sequence[Callable[[Plan], Parts]]) -> bool:
+    """The first of some plans that can be carried out."""
     for attempt in attempts:
         part = _again(plan)
         try:
@@ -66,8 +66,8 @@ def grid(plan: Plan) -> None:
         else:
             plan.kernel = part.kernel
             plan.note(*part.notes)
-            return
-    _apart(plan)
+            return True
+    return False
 
 
 def _one_block(plan: Plan) -> None:

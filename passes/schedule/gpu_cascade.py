@@ -13,7 +13,7 @@ The layout of FlashAttention-2 (Dao, 2023) comes out where the loops are those o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import prod
 from typing import NamedTuple
@@ -30,6 +30,7 @@ from .plan import Plan
 from .tree import StepError, all_loops, find, local_buffers
 
 SPARE = 4  # elements behind each row of what contractions read
+DEEP = 64  # of a contraction's depth at once in shared memory, where warps multiply 64 columns
 SIDE = 64  # rows of a block, columns of what they keep
 
 
@@ -49,6 +50,11 @@ class Cells(NamedTuple):
     @property
     def threads(self) -> int:
         return prod(d.extent for d in (*self.rows, *self.columns) if d.threads)
+
+    def wide(self, columns: int) -> tuple[Digit, ...]:
+        """The same for more columns, a multiple of 64: each thread has so many times as many."""
+        place = next(k for k, d in enumerate(self.columns) if not d.threads)
+        return tuple(Digit(d.extent * columns // SIDE, False) if k == place else d for k, d in enumerate(self.columns))
 
 
 # four neighbours along the rows, twice four along the columns with half of them between
@@ -74,15 +80,37 @@ def _bare(e: Expr) -> Expr:
     return e.args[1] if e.op == "where" and e.args[2].is_const else e
 
 
-def cascade(plan: Plan) -> bool:
-    """Schedule such a kernel; False (and an unchanged plan) where it is none."""
+def cascade(plan: Plan) -> list[tuple[Expr | None, Callable[[Plan], None]]]:
+    """The schedules of such a kernel, each but the last with the condition on the sizes under which it is taken; none where it is no such kernel."""
     if plan.options.level < 2 or not any(isinstance(s, Loop) and s.kind in ("serial", "elastic") for s in statements(plan.kernel.body)):
-        return False
+        return []
     plan.perfect()
-    if shared(plan) is None:
-        return False
     found = shared(plan)
-    assert found is not None
+    if found is None:
+        return []
+    sums = [s.buffer for s in statements(plan.kernel.body) if isinstance(s, Alloc) and any(not e.is_const for e in s.buffer.shape)]
+    on_matrices = all(_fits(plan, n) for n in found[1])
+    lengths = {b.shape[-1] for b in sums}
+
+    def rows(width: int) -> Callable[[Plan], None]:
+        def schedule(part: Plan) -> None:
+            part.perfect()
+            for b in sums:
+                part.do("portion", b.name, width)
+            _rows(part, WARPS if on_matrices else PIECES)
+
+        return schedule
+
+    if on_matrices and len(lengths) == 1:
+        (length,) = lengths
+        return [(length.le(SIDE), rows(SIDE)), (None, rows(2 * SIDE))]
+    return [(None, rows(SIDE))]
+
+
+def _rows(plan: Plan, cells: Cells) -> None:
+    found = shared(plan)
+    if found is None:
+        raise StepError("a portion of the sums is no contraction")
     along, nests, rows = found
     form = roles.shape(plan.kernel)
     batch = tuple(a for a in form.axes if a not in rows)
@@ -93,7 +121,6 @@ def cascade(plan: Plan) -> bool:
     plan.do("split", row, SIDE, tail="pad")
     outer, inner = plan.added(before)
     Cascade(plan, along, nests, batch, rows, blocking(plan.target, nests[0].accumulator.dtype)).block_rows(inner)
-    cells = WARPS if all(_fits(plan, n) for n in nests) else PIECES
     inside = _Block(plan, outer, along, cells)
     inside.run()
     block = plan.collapsed((*batch, outer))
@@ -106,8 +133,8 @@ def cascade(plan: Plan) -> bool:
         if s.kind in ("serial", "reduce") and s.step is ONE and length is not None and length <= gpu_tiles.UNROLLED:
             if not any(isinstance(t, Barrier) for t in statements(s.body)):
                 plan.do("unroll", s.axis)
-    plan.note(f"blocks of {SIDE} rows share each tile along `{along}`; {cells.threads} threads have its cells in registers" + (", multiplied on tensor cores" if cells is WARPS else ""))
-    return True
+    by = "on tensor cores, " if cells is WARPS else ""
+    plan.note(f"blocks of {SIDE} rows share each tile along `{along}`; {cells.threads} threads have its cells, {by}in registers")
 
 
 class _Block:
@@ -132,8 +159,8 @@ class _Block:
         for name in sorted(self.shared):
             self.plan.do("gaps", name, 8 if self.cells is WARPS else SPARE)
         for name, buffer in local_buffers(self.plan.kernel).items():
-            if name not in self.shared and [e.attr for e in buffer.shape] == [SIDE, SIDE]:
-                self.plan.do("divide", name, 1, *(d.extent for d in self.cells.columns))
+            if name not in self.shared and len(buffer.shape) == 2 and buffer.shape[0].attr == SIDE and buffer.shape[1].attr % SIDE == 0:
+                self.plan.do("divide", name, 1, *(d.extent for d in self.cells.wide(buffer.shape[1].attr)))
                 self.plan.do("divide", name, 0, *(d.extent for d in self.cells.rows))
 
     def nests(self) -> list[str]:
@@ -151,8 +178,6 @@ class _Block:
     def digits(self, axis: str, digits: Sequence[Digit]) -> tuple[list[str], list[str]]:
         """The axis cut into its digits: those that are threads', those that are each thread's own."""
         plan = self.plan
-        if plan.extent(axis) != SIDE:
-            raise StepError(f"`{axis}` is not {SIDE} long")
         found, rest = list[str](), axis
         for k in range(1, len(digits)):
             before = plan.kernel
@@ -191,8 +216,9 @@ class _Block:
         operands = [] if found is None else [(b, True) for b in found.row_operands] + [(b, False) for b in found.column_operands]
         along = {b: gpu_tiles.runs_along(plan, b, depth) for b, _ in operands if b in plan.facts.buffers}
         of_rows = self.digits(row, self.cells.rows)
-        if plan.extent(column.axis) == SIDE:
-            of_columns = self.digits(column.axis, self.cells.columns)
+        count = plan.extent(column.axis) or 0
+        if count >= SIDE and count % SIDE == 0:
+            of_columns = self.digits(column.axis, self.cells.wide(count))
         else:  # the parts of a reduction
             nest, x = list[str](), column
             while x.kind == "parallel":
@@ -207,7 +233,8 @@ class _Block:
         if found is not None:
             axes = {True: [*of_rows[0], *of_rows[1]], False: [*of_columns[0], *of_columns[1]]}
             staged = [(b, self.sorted(axes[r]), along[b]) for b, r in operands if b in along]
-            self.depths.append(gpu_tiles.through_shared(plan, found.accumulator.name, depth, threads, piece, staged, self.cells is WARPS)[1])
+            deep = DEEP * SIDE // max(SIDE, count) if self.cells is WARPS else 0
+            self.depths.append(gpu_tiles.through_shared(plan, found.accumulator.name, depth, threads, piece, staged, deep)[1])
             plan.tried("onto", found.accumulator.name)
 
     def sorted(self, axes: list[str]) -> list[str]:

@@ -25,7 +25,7 @@ from .tree import all_loops, around
 NEIGHBOURS = 4  # of a piece, along each axis: what one load brings
 DEPTH = 16  # of the reduction, at once in shared memory
 SPARE = 4  # elements behind each of these, where a copy goes along the reduction
-MATRIX_DEPTH, PAD = 64, 8  # the same where warps multiply
+PAD = 8  # the same where warps multiply
 UNROLLED = 16  # most iterations of a loop over what is in registers
 
 
@@ -60,14 +60,14 @@ def tile(plan: Plan, found: roles.Contraction, side: int, halves: int) -> None:
 
 
 def through_shared(
-    plan: Plan, accumulator: str, depth: str, threads: list[str], piece: list[str], operands: list[tuple[str, list[str], bool]], by_warps: bool = False
+    plan: Plan, accumulator: str, depth: str, threads: list[str], piece: list[str], operands: list[tuple[str, list[str], bool]], deep: int = 0
 ) -> tuple[str, str, list[str]]:
     """The reduction of a nest over threads and what each of them has, block by block, what it reads of these operands by way of shared memory.
 
-    `operands`: each with the axes of the nest that it moves with, and whether its neighbours in memory are neighbours along the reduction.  Gives the loop over blocks and the copies.
+    `operands`: each with the axes of the nest that it moves with, and whether its neighbours in memory are neighbours along the reduction.  `deep`: of a block, where warps multiply together.  Gives the loop over blocks and the copies.
     """
     before = plan.kernel
-    plan.do("split", depth, MATRIX_DEPTH if by_warps else DEPTH, tail="pad")
+    plan.do("split", depth, deep or DEPTH, tail="pad")
     blocks, inside = plan.added(before)
     plan.tried("factors", inside)
     plan.do("expand", accumulator, *threads, *piece)
@@ -81,9 +81,9 @@ def through_shared(
     for b, axes, along in dict.fromkeys((b, tuple(axes), along) for b, axes, along in operands):
         own = [renamed[a] for a in axes]
         before = plan.kernel
-        if by_warps and along:
+        if deep and along:
             plan.do("stage", b, *own, inside, at=blocks, space="shared", pad=PAD, plain=1)
-        elif by_warps:
+        elif deep:
             plan.do("stage", b, inside, *own, at=blocks, space="shared", spare=PAD, plain=1)
         elif along:
             plan.do("stage", b, inside, *own, at=blocks, space="shared", order=",".join((*own, inside)), spare=SPARE)

@@ -58,7 +58,9 @@ def portion(kernel: Kernel, facts: Facts, buffer: str, length: int) -> Kernel:
             body = map_expressions(s.body, lambda e: substitute(e, {at: first + at}))
             body = _local(body, buffer, first + at, at)
             there = simplify(less(first + at, s.stop), known.with_ranges({s.axis: (ZERO, const(length - 1), 1)}))
-            return (replace(s, stop=const(length), body=body if there is TRUE else () if there is FALSE else (If(there, body),)),)
+            if there is not TRUE and not _everywhere(body, facts, own.keys(), s.axis):
+                body = () if there is FALSE else (If(there, body),)
+            return (replace(s, stop=const(length), body=body),)
         return None
 
     body = _once(map_block(row.body, change), axes.keys(), own.keys(), less(var(name), 1))
@@ -83,6 +85,18 @@ def _local(block: Block, buffer: str, old: Expr, new: Expr) -> Block:
         return (replace(s, index=(*s.index[:-1], new)),) if isinstance(s, Store) and s.buffer == buffer else None
 
     return map_block(map_expressions(block, lambda e: rewrite(e, rule) if buffer in e.buffers else e), store)
+
+
+def _everywhere(block: Block, facts: Facts, own: Set[str], axis: str) -> bool:
+    """Whether this may run beyond the end of an axis: nobody sees what is stored, and positions along it are kept from running over."""
+    if any(isinstance(s, Check) or (isinstance(s, Store) and s.buffer not in own) for s in statements(block)):
+        return False
+    return all(
+        n.attr in own or axis not in e.names or (e.op == "min" and (facts.buffers[n.attr].shape[k] - 1) in e.args)
+        for s in statements(block)
+        for n in loads_in(*expressions(s))
+        for k, e in enumerate(n.args)
+    )
 
 
 def _once(block: Block, axes: Set[str], own: Set[str], condition: Expr) -> Block:
