@@ -22,7 +22,7 @@ from .dtypes import f32
 from .evaluate import evaluate
 from .expr import ONE, ZERO, Expr, var
 from .instructions import FRAGMENTS, LANES, Fragment
-from .kernel import Buffer, If, Loop, Stmt, Store
+from .kernel import Buffer, If, Let, Loop, Stmt, Store, statements
 from .walks import leaves, substitute
 
 ALIGNED = 8  # elements that are loaded at once
@@ -96,7 +96,9 @@ def _team(path: Sequence[Stmt]) -> Loop:
     threads = [s for s in path if isinstance(s, Loop) and s.kind == "thread.x"]
     if len(threads) != 1 or threads[0].start is not ZERO or not threads[0].stop.is_const or threads[0].stop.attr % LANES:
         raise NoProduct(f"it stands in no loop over threads that are whole warps of {LANES}")
-    alike: set[str] = set()
+    team = threads[0]
+    # what is named inside of it may be another number in each thread; not so the loops around, if all threads run them alike
+    unlike = {team.axis} | {s.axis if isinstance(s, Loop) else s.name for s in statements(team.body) if isinstance(s, (Loop, Let))}
     for s in path:
         if isinstance(s, Loop):
             found = (s.start, s.stop, s.step)
@@ -104,11 +106,11 @@ def _team(path: Sequence[Stmt]) -> Loop:
             found = (s.condition,)
         else:
             raise NoProduct("what stands around it is not the same for all threads of a warp")
-        if s is not threads[0] and any(e.buffers or {n.attr for n in leaves(e, "var")} - alike for e in found):
+        if s is not team and any(e.buffers or not unlike.isdisjoint(n.attr for n in leaves(e, "var")) for e in found):
             raise NoProduct("what stands around it is not the same for all threads of a warp")
-        if isinstance(s, Loop) and s is not threads[0]:
-            alike.add(s.axis)
-    return threads[0]
+        if isinstance(s, Loop) and s is not team:
+            unlike.discard(s.axis)
+    return team
 
 
 class _Access:
