@@ -28,6 +28,12 @@ GPU_TILE = (
     "stage A p.1 i.1.0.b i.1.1.b at=p.0 space=shared order=i.1.0.b,i.1.1.b,p.1 spare=3\nstage B p.1 j.1.0.b j.1.1.b at=p.0 space=shared\n"
     "collapse i.0 j.0\nbind i.0_j.0 block.x\ncooperate i.0_j.0 4"
 )
+# cells of an array, which each thread has of each row that it has
+CELLS = (
+    "split i 4 tail=pad\nexpand t i.1\nportion t 8\nfission i.1 around=k,j,l\nsplit i.1 2\nsplit k 2\nsplit i.1.b 2\nsplit j 2\nsplit i.1.c 2\nsplit l 2\n"
+    "reorder i.1.0 k.0 i.1.1 k.1\nreorder i.1.b.0 j.0 i.1.b.1 j.1\nreorder i.1.c.0 l.0 i.1.c.1 l.1\ndivide t 1 4 2\ndivide t 0 2 2\n"
+    "collapse i.0 i.0.n\nbind i.0_i.0.n block.x\ncooperate i.0_i.0.n 8"
+)
 GOOD = {
     "cooperate": ("softmax", "bind i block.x\ncooperate i 8"),
     "cooperate beside other threads": ("column_sum", "split j 4\nbind j.1 thread.x\nbind j.0 block.x\ncooperate j.1 4"),
@@ -35,6 +41,15 @@ GOOD = {
     "cooperate on what a row gives too": ("two_reductions", "bind i block.x\ncooperate i 4"),
     "cooperate on a tile": ("gemm", GPU_TILE),
     "cooperate on a tile, with threads left over": ("gemm", GPU_TILE.replace("cooperate i.0_j.0 4", "cooperate i.0_j.0 8")),
+    "cooperate on the cells of an array": ("onto", CELLS),
+    "portion": ("onto", "portion t 4"),
+    "portion of what rows have side by side": ("onto", "split i 2 tail=pad\nexpand t i.1\nportion t 4"),
+    "divide": ("onto", "portion t 6\ndivide t 0 3 2\nsplit k 2\nsplit j 3"),
+    "gaps": ("onto", "split i 2 tail=pad\nexpand t i.1\nportion t 4\ngaps t 3"),
+    "onto": ("onto", "split j 4\nexpand acc j.1\nfission j.1\nonto acc"),
+    "onto one element": ("onto", "onto acc"),
+    "partials": ("row_sum", "split p 8 tail=pad\nreorder p.1 p.0\npartials p.1"),
+    "partials of two loops": ("row_sum", "split p 8 tail=pad\nsplit p.1 4\nreorder p.1.0 p.1.1 p.0\npartials p.1.0 p.1.1"),
     "fetch": ("gemm", f"{GPU_TILE}\nfetch p.0 A.packed B.packed"),
     "factors": ("gemm", "split p 4 tail=pad\nfactors p.1"),
     "stage with room between": ("gemm", "stage B j p space=shared spare=3"),
@@ -247,6 +262,15 @@ def test_a_step_keeps_the_meaning(case: str) -> None:
 
 
 REFUSED = {
+    "portion of what is added up": ("kept", "portion w 4", "not touched along parallel loops"),
+    "portion of a number": ("gemm", "portion acc 4", "no local array"),
+    "divide what is as long as a size": ("onto", "divide t 0 3 2", "has an extent of N"),
+    "divide in other parts": ("onto", "portion t 4\ndivide t 0 3 2", "has an extent of 4"),
+    "gaps without rows": ("onto", "portion t 4\ngaps t 2", "no local array `t` of rows"),
+    "onto what does not begin as zeros": ("onto", "onto t", "does not begin as zeros"),
+    "onto what is no sum": ("max_plus", "onto acc", "does not begin as zeros"),
+    "onto an output": ("gemm", "onto acc", "is not local"),
+    "partials of a loop as long as a size": ("row_sum", "partials p", "no reductions of constant extents"),
     "cooperate without a block": ("softmax", "cooperate i 8", "bound to no block"),
     "cooperate of an odd number": ("softmax", "bind i block.x\ncooperate i 6", "no power of two"),
     "cooperate twice": ("softmax", "bind i block.x\ncooperate i 8\ncooperate i 8", "threads stand inside `i` already"),
@@ -456,6 +480,8 @@ STRICT = {
     "cooperate": ("softmax", "bind i block.x\ncooperate i 8"),
     "blocks added one by one": ("gemm", "split p 8\naccumulate p.0 into=C"),
     "lane by lane": ("row_sum", "split p 8 tail=cut\nrfactor p.1"),
+    "part by part": ("row_sum", "split p 8 tail=cut\npartials p.1"),
+    "onto what is there": ("onto", "onto acc"),
     "folding lanes": ("row_sum", "split p 8 tail=cut\nvectorize p.1"),
     "piece by piece": ("total_sum", "split_reduction p 4"),
     "another order of sums": ("total_sum", "reorder q p"),
@@ -470,6 +496,23 @@ def test_strict_forbids_another_order_of_a_float_sum(case: str) -> None:
     replay(unique(before.kernels[0]), Facts.of(before), script)
     with pytest.raises(StepError, match="--strict forbids"):
         replay(unique(before.kernels[0]), Facts.of(before, strict=True), script)
+
+
+def test_partials_store_at_their_own_positions_too() -> None:
+    text = (
+        "kernels kept v1\nsize M\nin X: f32[M, 8]\nout W: f32[M, 8]\nout S: f32[M]\n\nkernel kept_0(X, W, S):\n  for i in 0 .. M parallel:\n"
+        "    alloc s: f32[] register\n    s[] = 0.0:f32\n    for p in 0 .. 8 reduce:\n      let v: f32 = X[i, p] * 2.0:f32\n"
+        "      W[i, p] = v\n      s[] add= v\n    S[i] = s[]\n"
+    )
+    before = read(text)
+    assert isinstance(before, Module)
+    after = before.with_kernels((replay(unique(before.kernels[0]), Facts.of(before), "split p 4 tail=perfect\npartials p.0"),))
+    assert "s.parts[p.0] = s.own[]" in show(after)
+    same(before, after)
+    elsewhere = read(text.replace("W[i, p] = v", "W[i, p // 2] = v"))
+    assert isinstance(elsewhere, Module)
+    with pytest.raises(StepError, match="one scalar alone"):
+        replay(unique(elsewhere.kernels[0]), Facts.of(elsewhere), "split p 4 tail=perfect\npartials p.0")
 
 
 def test_strict_sums_read_a_table_that_vectors_have_filled() -> None:
