@@ -30,7 +30,7 @@ GPU_TILE = (
 )
 # cells of an array, which each thread has of each row that it has
 CELLS = (
-    "split i 4 tail=pad\nexpand t i.1\nportion t 8\nfission i.1 around=k,j,l\nsplit i.1 2\nsplit k 2\nsplit i.1.b 2\nsplit j 2\nsplit i.1.c 2\nsplit l 2\n"
+    "split i 4 tail=pad\nexpand t i.1\nportion 8 t\nfission i.1 around=k,j,l\nsplit i.1 2\nsplit k 2\nsplit i.1.b 2\nsplit j 2\nsplit i.1.c 2\nsplit l 2\n"
     "reorder i.1.0 k.0 i.1.1 k.1\nreorder i.1.b.0 j.0 i.1.b.1 j.1\nreorder i.1.c.0 l.0 i.1.c.1 l.1\ndivide t 1 4 2\ndivide t 0 2 2\n"
     "collapse i.0 i.0.n\nbind i.0_i.0.n block.x\ncooperate i.0_i.0.n 8"
 )
@@ -42,10 +42,10 @@ GOOD = {
     "cooperate on a tile": ("gemm", GPU_TILE),
     "cooperate on a tile, with threads left over": ("gemm", GPU_TILE.replace("cooperate i.0_j.0 4", "cooperate i.0_j.0 8")),
     "cooperate on the cells of an array": ("onto", CELLS),
-    "portion": ("onto", "portion t 4"),
-    "portion of what rows have side by side": ("onto", "split i 2 tail=pad\nexpand t i.1\nportion t 4"),
-    "divide": ("onto", "portion t 6\ndivide t 0 3 2\nsplit k 2\nsplit j 3"),
-    "gaps": ("onto", "split i 2 tail=pad\nexpand t i.1\nportion t 4\ngaps t 3"),
+    "portion": ("onto", "portion 4 t"),
+    "portion of what rows have side by side": ("onto", "split i 2 tail=pad\nexpand t i.1\nportion 4 t"),
+    "divide": ("onto", "portion 6 t\ndivide t 0 3 2\nsplit k 2\nsplit j 3"),
+    "gaps": ("onto", "split i 2 tail=pad\nexpand t i.1\nportion 4 t\ngaps t 3"),
     "onto": ("onto", "split j 4\nexpand acc j.1\nfission j.1\nonto acc"),
     "onto one element": ("onto", "onto acc"),
     "partials": ("row_sum", "split p 8 tail=pad\nreorder p.1 p.0\npartials p.1"),
@@ -262,11 +262,11 @@ def test_a_step_keeps_the_meaning(case: str) -> None:
 
 
 REFUSED = {
-    "portion of what is added up": ("kept", "portion w 4", "not touched along parallel loops"),
-    "portion of a number": ("gemm", "portion acc 4", "no local array"),
+    "portion of what is added up": ("kept", "portion 4 w", "not touched along parallel loops"),
+    "portion of a number": ("gemm", "portion 4 acc", "no local arrays `acc`"),
     "divide what is as long as a size": ("onto", "divide t 0 3 2", "has an extent of N"),
-    "divide in other parts": ("onto", "portion t 4\ndivide t 0 3 2", "has an extent of 4"),
-    "gaps without rows": ("onto", "portion t 4\ngaps t 2", "no local array `t` of rows"),
+    "divide in other parts": ("onto", "portion 4 t\ndivide t 0 3 2", "has an extent of 4"),
+    "gaps without rows": ("onto", "portion 4 t\ngaps t 2", "no local array `t` of rows"),
     "onto what does not begin as zeros": ("onto", "onto t", "does not begin as zeros"),
     "onto what is no sum": ("max_plus", "onto acc", "does not begin as zeros"),
     "onto an output": ("gemm", "onto acc", "is not local"),

@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, call, maximum, product, var
-from ...ir.kernel import Alloc, Let, Loop, statements
+from ...ir.kernel import Let, Loop, statements
 from ...ir.record import replace
 from ...ir.simplify import simplify
+from ...ir.text.expressions import show_expr
 from ...ir.walks import leaves, substitute
 from . import cost, gpu_cascade, gpu_matrix, gpu_tiles, roles, variants
 from .affine import constant_extent, extent, upper
@@ -40,9 +41,9 @@ def grid(plan: Plan) -> None:
         return
     if _first(plan, [gpu_cascade.cascade]):
         return
-    for s in list(statements(plan.kernel.body)):
-        if isinstance(s, Alloc) and any(not e.is_const for e in s.buffer.shape):
-            plan.tried("portion", s.buffer.name, gpu_cascade.SIDE)  # no thread has an array whose length is a size
+    for length, arrays in gpu_cascade.sums(plan.kernel).items():
+        if reason := plan.tried("portion", gpu_cascade.SIDE, *arrays):  # no thread has an array whose length is a size
+            plan.note(f"not by portions of {show_expr(length)}: {reason}")
     found = roles.contraction(plan.kernel, plan.facts)
     inner = any(isinstance(s, Loop) for s in form.body)
     attempts: list[Callable[[Plan], Parts]] = [] if plan.options.level < 2 else [_cooperating] if inner else [_turned, _few_each]

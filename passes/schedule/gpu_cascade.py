@@ -21,7 +21,7 @@ from typing import NamedTuple
 from ...ir.dtypes import f32
 from ...ir.expr import ONE, Expr
 from ...ir.instructions import FRAGMENTS
-from ...ir.kernel import Alloc, Barrier, Loop, Store, statements
+from ...ir.kernel import Alloc, Barrier, Kernel, Loop, Store, statements
 from . import gpu_tiles, roles
 from .affine import constant_extent
 from .cascades import Cascade, contraction_of, shared
@@ -88,23 +88,31 @@ def cascade(plan: Plan) -> list[tuple[Expr | None, Callable[[Plan], None]]]:
     found = shared(plan)
     if found is None:
         return []
-    sums = [s.buffer for s in statements(plan.kernel.body) if isinstance(s, Alloc) and any(not e.is_const for e in s.buffer.shape)]
+    arrays = sums(plan.kernel)
     on_matrices = all(_fits(plan, n) for n in found[1])
-    lengths = {b.shape[-1] for b in sums}
 
     def rows(width: int) -> Callable[[Plan], None]:
         def schedule(part: Plan) -> None:
             part.perfect()
-            for b in sums:
-                part.do("portion", b.name, width)
+            for names in arrays.values():
+                part.do("portion", width, *names)
             _rows(part, WARPS if on_matrices else PIECES)
 
         return schedule
 
-    if on_matrices and len(lengths) == 1:
-        (length,) = lengths
+    if on_matrices and len(arrays) == 1:
+        (length,) = arrays
         return [(length.le(SIDE), rows(SIDE)), (None, rows(2 * SIDE))]
     return [(None, rows(SIDE))]
+
+
+def sums(kernel: Kernel) -> dict[Expr, list[str]]:
+    """The local arrays whose last axis is as long as sizes say, by that length."""
+    found: dict[Expr, list[str]] = {}
+    for s in statements(kernel.body):
+        if isinstance(s, Alloc) and s.buffer.shape and not s.buffer.shape[-1].is_const:
+            found.setdefault(s.buffer.shape[-1], []).append(s.buffer.name)
+    return found
 
 
 def _rows(plan: Plan, cells: Cells) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Container, Set
 
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, ceildiv, const, load, var
 from ...ir.kernel import Alloc, Block, Check, If, Kernel, Loop, Stmt, Store, expressions, map_block, map_expressions, statements, with_body
@@ -14,8 +14,8 @@ from .affine import inside
 from .tree import Facts, StepError, fresh, less, loads_in, local_buffers, names_taken, replace_loop
 
 
-def portion(kernel: Kernel, facts: Facts, buffer: str, length: int) -> Kernel:
-    """An iteration that keeps an array does so for one portion of it after the other, each with all else that it does.
+def portion(kernel: Kernel, facts: Facts, length: int, *buffers: str) -> Kernel:
+    """An iteration that keeps an array, or several of one length, does so for one portion after the other, each with all else that it does.
 
         for i in 0 .. M parallel:              for i in 0 .. M parallel:
           alloc a: f32[E] private                for i.n in 0 .. ceil(E / 64) parallel:
@@ -31,32 +31,37 @@ def portion(kernel: Kernel, facts: Facts, buffer: str, length: int) -> Kernel:
     So the array has a constant extent, which the threads of a GPU can hold in registers; what does not go along it (s) is computed for each portion.  The array's last axis is
     that of parallel loops wherever it is touched, all over it; what is stored elsewhere for others is stored with the first portion.
     """
-    path = path_of(kernel, buffer)
-    alloc = path[-1] if path else None
-    if not isinstance(alloc, Alloc) or not alloc.buffer.shape or length < 1:
-        raise StepError(f"portion: no local array `{buffer}`")
-    around = [s for s in path if isinstance(s, Loop)]
-    if not around or around[-1].kind != "parallel" or not any(s is alloc for s in around[-1].body):
-        raise StepError(f"portion: `{buffer}` is not allocated in a parallel loop")
-    row = around[-1]
-    whole = alloc.buffer.shape[-1]
+    if not buffers or length < 1:
+        raise StepError("portion: of which arrays?")
+    found = [path_of(kernel, b) for b in buffers]
+    allocs = [path[-1] for path in found if path and isinstance(path[-1], Alloc) and path[-1].buffer.shape]
+    if len(allocs) != len(buffers):
+        raise StepError(f"portion: no local arrays {', '.join(f'`{b}`' for b in buffers)}")
+    path = found[0][:-1]
+    row = path[-1] if path else None
+    if not isinstance(row, Loop) or row.kind != "parallel" or any(p[-2] is not row for p in found):
+        raise StepError(f"portion: {', '.join(f'`{b}`' for b in buffers)} are not allocated in one parallel loop")
+    lengths = {a.buffer.shape[-1] for a in allocs}
+    if len(lengths) > 1:
+        raise StepError(f"portion: {', '.join(f'`{b}`' for b in buffers)} are not as long as one another")
+    (whole,) = lengths
     own = local_buffers(kernel)
-    along = {e for s in statements(row.body) for e in _last(s, buffer)}
+    along = {e for s in statements(row.body) for e in _last(s, buffers)}
     loops = [s for s in statements(row.body) if isinstance(s, Loop) and var(s.axis) in along]
     if along != {var(s.axis) for s in loops} or any(s.kind != "parallel" or s.start is not ZERO or s.step is not ONE for s in loops):
-        raise StepError(f"portion: `{buffer}` is not touched along parallel loops over its last axis alone")
+        raise StepError(f"portion: {', '.join(f'`{b}`' for b in buffers)} are not touched along parallel loops over their last axis alone")
     taken = names_taken(kernel)
     name = fresh(f"{row.axis}.n", taken)
     count = simplify(ceildiv(whole, length), facts.known)
     first = var(name) * length
-    known = inside(path[:-1], facts.known).with_ranges({name: (ZERO, count - 1, 1)})
+    known = inside(path, facts.known).with_ranges({name: (ZERO, count - 1, 1)})
     axes = {s.axis: s for s in loops}
 
     def change(s: Stmt) -> Block | None:
         if isinstance(s, Loop) and s.axis in axes:
             at = var(s.axis)
             body = map_expressions(s.body, lambda e: substitute(e, {at: first + at}))
-            body = _local(body, buffer, first + at, at)
+            body = _local(body, buffers, first + at, at)
             there = simplify(less(first + at, s.stop), known.with_ranges({s.axis: (ZERO, const(length - 1), 1)}))
             if there is not TRUE and not _everywhere(body, facts, own.keys(), s.axis):
                 body = () if there is FALSE else (If(there, body),)
@@ -64,27 +69,26 @@ def portion(kernel: Kernel, facts: Facts, buffer: str, length: int) -> Kernel:
         return None
 
     body = _once(map_block(row.body, change), axes.keys(), own.keys(), less(var(name), 1))
-    short = replace(alloc.buffer, shape=(*alloc.buffer.shape[:-1], const(length)))
-    body = tuple(Alloc(short) if s is alloc else s for s in body)
+    body = tuple(Alloc(replace(s.buffer, shape=(*s.buffer.shape[:-1], const(length)))) if s in allocs else s for s in body)
     return replace_loop(kernel, row.axis, lambda x: (with_body(x, (Loop(name, ZERO, count, body, "parallel", span=x.span),)),))
 
 
-def _last(s: Stmt, buffer: str) -> list[Expr]:
-    """The last indices at which a statement touches a buffer."""
-    found = [n.args[-1] for n in loads_in(*expressions(s)) if n.attr == buffer]
-    return [*found, s.index[-1]] if isinstance(s, Store) and s.buffer == buffer else found
+def _last(s: Stmt, buffers: Container[str]) -> list[Expr]:
+    """The last indices at which a statement touches some arrays."""
+    found = [n.args[-1] for n in loads_in(*expressions(s)) if n.attr in buffers]
+    return [*found, s.index[-1]] if isinstance(s, Store) and s.buffer in buffers else found
 
 
-def _local(block: Block, buffer: str, old: Expr, new: Expr) -> Block:
-    """The array's own position again, where positions have been moved."""
+def _local(block: Block, buffers: Container[str], old: Expr, new: Expr) -> Block:
+    """The arrays' own position again, where positions have been moved."""
 
     def rule(n: Expr) -> Expr | None:
-        return load(buffer, n.dtype, *n.args[:-1], new) if n.op == "load" and n.attr == buffer and n.args[-1] is old else None
+        return load(n.attr, n.dtype, *n.args[:-1], new) if n.op == "load" and n.attr in buffers and n.args[-1] is old else None
 
     def store(s: Stmt) -> Block | None:
-        return (replace(s, index=(*s.index[:-1], new)),) if isinstance(s, Store) and s.buffer == buffer else None
+        return (replace(s, index=(*s.index[:-1], new)),) if isinstance(s, Store) and s.buffer in buffers and s.index[-1] is old else None
 
-    return map_block(map_expressions(block, lambda e: rewrite(e, rule) if buffer in e.buffers else e), store)
+    return map_block(map_expressions(block, lambda e: rewrite(e, rule) if e.buffers else e), store)
 
 
 def _everywhere(block: Block, facts: Facts, own: Set[str], axis: str) -> bool:

@@ -62,7 +62,7 @@ STEPS: dict[str, Step] = {
     "onto": Step("layouts.onto", "n"),
     "gaps": Step("layouts.gaps", "ni"),
     "partials": Step("layouts.partials", "n+"),
-    "portion": Step("portions.portion", "ni"),
+    "portion": Step("portions.portion", "in+"),
     "whole": Step("cooperation.whole", "n"),
     "fetch": Step("fetches.fetch", "nn+"),
     variants.KNOWING: Step("variants.decide", ""),
