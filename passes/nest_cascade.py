@@ -18,6 +18,7 @@ from __future__ import annotations
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..ir.dtypes import f32
 from ..ir.expr import ONE, ZERO, Expr, call, ceildiv, const, floordiv, load, maximum, minimum, var
 from ..ir.graph import Node, View, postorder, previous_node, reduced_extents, state_axes, state_count
 from ..ir.kernel import Alloc, Buffer, If, Let, Nest
@@ -133,7 +134,7 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
         self.wanted = sorted(wanted, key=lambda key: ranks[key[0]])
         self.blocked = any(self.is_score(node) and self.shared(node, index) for node, index in self.wanted)
         self.padded = self.blocked and (self.chunk is None or body.gpu)
-        self.tile = LONG_TILE if not self.wanted else GPU_TILE if body.gpu and self.blocked else TILE if self.chunk is None else FEW_TILE
+        self.tile = LONG_TILE if not self.wanted else self.tile_of_a_block() if body.gpu and self.blocked else TILE if self.chunk is None else FEW_TILE
         if self.chunk is not None:  # which is a number of whole tiles, but where the axis ends
             self.tile = gcd(self.tile, self.chunk.step)
         self.body.notes.append(self.note())
@@ -332,6 +333,11 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
         if not self.padded or not extents:
             return extents
         return (*extents[:-1], simplify(ceildiv(extents[-1], step) * step, self.body.current.known))
+
+    def tile_of_a_block(self) -> int:
+        """On a GPU, half as long where more weights than one of f32 are kept for all threads of a block."""
+        weights = sum(node.dtype.bytes for node, _ in self.wanted if not self.is_score(node))
+        return GPU_TILE if weights <= f32.bytes else GPU_TILE // 2
 
     def positions(self) -> Expr:
         """How many positions of a tile are worked off: of a padded one all on a GPU, whose threads have so many each."""

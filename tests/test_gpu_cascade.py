@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from cuda_unit import Unit, check, inputs_of, needs_host, target, unit
@@ -64,7 +62,7 @@ def test_scores_are_in_registers(case: tuple[str, str], found: dict[tuple[str, s
     arrays = [s.buffer for k in module.kernels for s in statements(k.body) if isinstance(s, Alloc)]
     assert all(e.is_const for b in arrays for e in b.shape)
     cells = [b for b in arrays if b.name.startswith("tile") and b.space == "register"]
-    assert cells and all(np.prod([e.attr for e in b.shape]) == 32 for b in cells)
+    assert bool(cells) == (case[0] != "sigmoids") and all(np.prod([e.attr for e in b.shape]) in (16, 32) for b in cells)
     products = [s for f in found[case].program.functions for s in program_statements(f.body) if isinstance(s, Matrix)]
     assert bool(products) == (case in ON_MATRICES)
 
@@ -101,7 +99,9 @@ def test_a_schedule_says_all_of_it(found: dict[tuple[str, str], Compilation]) ->
     sizes = {"H": 1, "N": 3, "M": 66, "D": 5, "E": 2}
     arrays = {"Q": rng.integers(-2, 3, (1, 3, 5)), "K": rng.integers(-2, 3, (1, 66, 5)), "V": rng.integers(-2, 3, (1, 66, 2))}
     inputs = {n: a.astype("f4") for n, a in arrays.items()}
-    results = [run(m, inputs | {"O": np.zeros((1, 3, 2), "f4")}, sizes) for m in (plain, scheduled)]
+    results = [inputs | {"O": np.zeros((1, 3, 2), "f4")} for _ in range(2)]
+    for m, buffers in zip((plain, scheduled), results, strict=True):
+        assert run(m, buffers, sizes, check=True) == 0
     np.testing.assert_allclose(results[0]["O"], results[1]["O"], rtol=1e-5)
 
 

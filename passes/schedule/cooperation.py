@@ -37,6 +37,10 @@ SHARED = ("parallel", "reduce")  # kinds of loops that threads share
 MOST_SHARED = 48 << 10  # bytes of a block's memory that need no asking for more
 
 
+class TooMuch(StepError):
+    """More memory than the threads of a block share."""
+
+
 def cooperate(kernel: Kernel, facts: Facts, axis: str, threads: int) -> Kernel:
     """Let so many threads of a block do together what one did for each iteration of a loop that is bound to blocks, or to other threads of the block.
 
@@ -234,7 +238,7 @@ class _Cooperation:
         self.memory.append(Alloc(replace(buffer, space="shared")))
         size = sum(_bytes(s.buffer) for s in self.memory if isinstance(s, Alloc))
         if size > MOST_SHARED:
-            raise StepError(f"cooperate: {size} bytes are more than a block's threads share")
+            raise TooMuch(f"cooperate: {size} bytes are more than a block's threads share")
         return ()
 
     def _once(self, s: Stmt, guard: Expr | None) -> Block:

@@ -27,11 +27,13 @@ from .affine import constant_extent
 from .cascades import Cascade, contraction_of, shared
 from .cost import blocking
 from .plan import Plan
+from .cooperation import TooMuch
 from .tree import StepError, all_loops, find, local_buffers
 
 SPARE = 4  # elements behind each row of what contractions read
 DEEP = 64  # of a contraction's depth at once in shared memory, where warps multiply 64 columns
 SIDE = 64  # rows of a block, columns of what they keep
+LEAST = 32  # columns
 
 
 class Digit(NamedTuple):
@@ -52,9 +54,12 @@ class Cells(NamedTuple):
         return prod(d.extent for d in (*self.rows, *self.columns) if d.threads)
 
     def wide(self, columns: int) -> tuple[Digit, ...]:
-        """The same for more columns, a multiple of 64: each thread has so many times as many."""
+        """The same for more columns, or for half as many."""
+        if columns % LEAST:
+            raise StepError(f"{columns} columns are no multiple of {LEAST}")
         place = next(k for k, d in enumerate(self.columns) if not d.threads)
-        return tuple(Digit(d.extent * columns // SIDE, False) if k == place else d for k, d in enumerate(self.columns))
+        found = (Digit(d.extent * columns // SIDE, False) if k == place else d for k, d in enumerate(self.columns))
+        return tuple(d for d in found if d.extent > 1)
 
 
 # four neighbours along the rows, twice four along the columns with half of them between
@@ -96,7 +101,16 @@ def cascade(plan: Plan) -> list[tuple[Expr | None, Callable[[Plan], None]]]:
             part.perfect()
             for names in arrays.values():
                 part.do("portion", width, *names)
-            _rows(part, WARPS if on_matrices else PIECES)
+            whole, notes = part.kernel, list(part.notes)
+            for shallow in (1, 2):  # what a block's threads share has its limit
+                part.kernel, part.notes = whole, list(notes)
+                try:
+                    _rows(part, WARPS if on_matrices else PIECES, shallow)
+                except TooMuch:
+                    if shallow == 2:
+                        raise
+                else:
+                    return
 
         return schedule
 
@@ -115,7 +129,8 @@ def sums(kernel: Kernel) -> dict[Expr, list[str]]:
     return found
 
 
-def _rows(plan: Plan, cells: Cells) -> None:
+def _rows(plan: Plan, cells: Cells, shallow: int) -> None:
+    """`shallow`: by how much less of a depth goes through shared memory at once."""
     found = shared(plan)
     if found is None:
         raise StepError("a portion of the sums is no contraction")
@@ -129,7 +144,7 @@ def _rows(plan: Plan, cells: Cells) -> None:
     plan.do("split", row, SIDE, tail="pad")
     outer, inner = plan.added(before)
     Cascade(plan, along, nests, batch, rows, blocking(plan.target, nests[0].accumulator.dtype)).block_rows(inner)
-    inside = _Block(plan, outer, along, cells)
+    inside = _Block(plan, outer, along, cells, shallow)
     inside.run()
     block = plan.collapsed((*batch, outer))
     plan.do("bind", block, "block.x")
@@ -148,8 +163,8 @@ def _rows(plan: Plan, cells: Cells) -> None:
 class _Block:
     """What is inside of a block of rows."""
 
-    def __init__(self, plan: Plan, block: str, along: str, cells: Cells) -> None:
-        self.plan, self.block, self.along, self.cells = plan, block, along, cells
+    def __init__(self, plan: Plan, block: str, along: str, cells: Cells, shallow: int) -> None:
+        self.plan, self.block, self.along, self.cells, self.shallow = plan, block, along, cells, shallow
         self.shared: set[str] = set()  # arrays that contractions read
         self.depths: list[str] = []  # what each thread goes through of a contraction's depth at once
 
@@ -167,7 +182,7 @@ class _Block:
         for name in sorted(self.shared):
             self.plan.do("gaps", name, 8 if self.cells is WARPS else SPARE)
         for name, buffer in local_buffers(self.plan.kernel).items():
-            if name not in self.shared and len(buffer.shape) == 2 and buffer.shape[0].attr == SIDE and buffer.shape[1].attr % SIDE == 0:
+            if name not in self.shared and len(buffer.shape) == 2 and buffer.shape[0].attr == SIDE and buffer.shape[1].attr % LEAST == 0:
                 self.plan.do("divide", name, 1, *(d.extent for d in self.cells.wide(buffer.shape[1].attr)))
                 self.plan.do("divide", name, 0, *(d.extent for d in self.cells.rows))
 
@@ -202,7 +217,7 @@ class _Block:
                 self.plan.tried("join", a.axis, b.axis)
         for s in self.inside(row):
             if s.kind == "reduce":
-                threads, own = self.digits(s.axis, self.cells.columns)
+                threads, own = self.digits(s.axis, self.cells.wide(self.plan.extent(s.axis) or 0))
                 if own + threads != [*threads, *own]:
                     self.plan.do("reorder", *threads, *own)
                 self.plan.do("partials", *threads)
@@ -225,7 +240,7 @@ class _Block:
         along = {b: gpu_tiles.runs_along(plan, b, depth) for b, _ in operands if b in plan.facts.buffers}
         of_rows = self.digits(row, self.cells.rows)
         count = plan.extent(column.axis) or 0
-        if count >= SIDE and count % SIDE == 0:
+        if count % LEAST == 0:
             of_columns = self.digits(column.axis, self.cells.wide(count))
         else:  # the parts of a reduction
             nest, x = list[str](), column
@@ -241,8 +256,9 @@ class _Block:
         if found is not None:
             axes = {True: [*of_rows[0], *of_rows[1]], False: [*of_columns[0], *of_columns[1]]}
             staged = [(b, self.sorted(axes[r]), along[b]) for b, r in operands if b in along]
-            deep = DEEP * SIDE // max(SIDE, count) if self.cells is WARPS else 0
-            self.depths.append(gpu_tiles.through_shared(plan, found.accumulator.name, depth, threads, piece, staged, deep)[1])
+            on_matrices = self.cells is WARPS
+            deep = (DEEP * SIDE // max(SIDE, count) if on_matrices else gpu_tiles.DEPTH) // self.shallow
+            self.depths.append(gpu_tiles.through_shared(plan, found.accumulator.name, depth, threads, piece, staged, deep, on_matrices)[1])
             plan.tried("onto", found.accumulator.name)
 
     def sorted(self, axes: list[str]) -> list[str]:

@@ -43,7 +43,7 @@ def tile(plan: Plan, found: roles.Contraction, side: int, halves: int) -> None:
     piece = [a for a in piece if a]
     plan.do("reorder", rows[0], columns[0], *threads, *piece)
     operands = [(b, [a for a in axes[1:] if a], along[b]) for group, axes in ((found.row_operands, rows), (found.column_operands, columns)) for b in group]
-    blocks, _, copies = through_shared(plan, found.accumulator.name, depth, threads, piece, operands)
+    blocks, _, copies = through_shared(plan, found.accumulator.name, depth, threads, piece, operands, DEPTH)
     block = plan.collapsed([*outer, rows[0], columns[0]])
     plan.do("bind", block, "block.x")
     count = (side // (NEIGHBOURS * halves)) ** 2
@@ -60,14 +60,14 @@ def tile(plan: Plan, found: roles.Contraction, side: int, halves: int) -> None:
 
 
 def through_shared(
-    plan: Plan, accumulator: str, depth: str, threads: list[str], piece: list[str], operands: list[tuple[str, list[str], bool]], deep: int = 0
+    plan: Plan, accumulator: str, depth: str, threads: list[str], piece: list[str], operands: list[tuple[str, list[str], bool]], deep: int, by_warps: bool = False
 ) -> tuple[str, str, list[str]]:
     """The reduction of a nest over threads and what each of them has, block by block, what it reads of these operands by way of shared memory.
 
-    `operands`: each with the axes of the nest that it moves with, and whether its neighbours in memory are neighbours along the reduction.  `deep`: of a block, where warps multiply together.  Gives the loop over blocks and the copies.
+    `operands`: each with the axes of the nest that it moves with, and whether its neighbours in memory are neighbours along the reduction.  `deep`: of a block; `by_warps`: who multiply it together.  Gives the loop over blocks and the copies.
     """
     before = plan.kernel
-    plan.do("split", depth, deep or DEPTH, tail="pad")
+    plan.do("split", depth, deep, tail="pad")
     blocks, inside = plan.added(before)
     plan.tried("factors", inside)
     plan.do("expand", accumulator, *threads, *piece)
@@ -81,9 +81,9 @@ def through_shared(
     for b, axes, along in dict.fromkeys((b, tuple(axes), along) for b, axes, along in operands):
         own = [renamed[a] for a in axes]
         before = plan.kernel
-        if deep and along:
+        if by_warps and along:
             plan.do("stage", b, *own, inside, at=blocks, space="shared", pad=PAD, plain=1)
-        elif deep:
+        elif by_warps:
             plan.do("stage", b, inside, *own, at=blocks, space="shared", spare=PAD, plain=1)
         elif along:
             plan.do("stage", b, inside, *own, at=blocks, space="shared", order=",".join((*own, inside)), spare=SPARE)
