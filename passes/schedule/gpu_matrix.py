@@ -16,13 +16,14 @@ from __future__ import annotations
 from ...ir.dtypes import f32
 from ...ir.expr import ONE
 from ...ir.instructions import FRAGMENTS
-from ...ir.kernel import Loop, Store, statements
+from ...ir.kernel import Kernel, Loop, Store, statements
 from . import gpu_tiles, roles, warps
 from .affine import constant_extent
 from .plan import Plan
 from .tree import all_loops, around
 
 DEPTH = 32  # of the reduction, at once in shared memory
+AT_ONCE = 8  # elements that a thread copies at once: 16 bytes
 PAD = 8  # elements behind each row there: rows one below the other begin in different banks
 WARPS = {128: (2, 4), 64: (2, 2)}  # that share a tile's rows and its columns
 
@@ -78,6 +79,7 @@ def tile(plan: Plan, found: roles.Contraction, side: int) -> None:
             else:
                 plan.do("stage", b, inside, *own, at=pieces, space="shared", spare=PAD, plain=1)
             copies.append(plan.newest(before))
+            _in_pieces(plan, copies[-1], before)
     block = plan.collapsed([*outer, *blocks])
     plan.do("bind", block, "block.x")
     count = WARPS[side][0] * WARPS[side][1]
@@ -89,3 +91,15 @@ def tile(plan: Plan, found: roles.Contraction, side: int) -> None:
         if s.kind in ("serial", "reduce") and s.step is ONE and length is not None and length <= gpu_tiles.UNROLLED:
             plan.do("unroll", s.axis)
     plan.note(f"reuse along `{row}` and `{column}`: tiles of {side}×{side} by {count} warps on tensor cores, operands through shared memory")
+
+
+def _in_pieces(plan: Plan, packed: str, before: Kernel) -> None:
+    """A thread copies eight elements that lie side by side at once."""
+    *_, beside, last = plan.copying(packed, before)
+    if (plan.extent(last) or 0) < AT_ONCE:
+        last = plan.collapsed([beside, last])
+    if (plan.extent(last) or 0) > AT_ONCE:
+        earlier = plan.kernel
+        plan.do("split", last, AT_ONCE, tail="perfect")
+        last = plan.added(earlier)[1]
+    plan.do("vectorize", last)

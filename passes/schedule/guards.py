@@ -28,7 +28,7 @@ from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, rewrite, substitute
 from .affine import at_least, constant_extent, extreme, minus
-from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, less, loads_in, names_taken, nest, rename, replace_loop, simple
+from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, less, loads_in, names_taken, nest, rename, replace_loop, simple, unless
 
 
 def pad_block(block: Block, condition: Expr, axis: str, in_bounds: Callable[[Expr], bool]) -> Block:
@@ -402,7 +402,7 @@ def factors(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
             return call("mul", *(apiece(condition, a) for a in e.args))
         if e.op == "cast" and e.dtype is f32 and e.args[0].dtype in (bf16, f16):
             return call("cast", apiece(condition, e.args[0]), to=e.dtype)
-        return where(condition, e, const(0, e.dtype))
+        return unless(condition, e)
 
     def one(s: Stmt) -> Block | None:
         nonlocal changed
