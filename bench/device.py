@@ -2,7 +2,7 @@
 
 Every row is checked first: luminal's result against PyTorch's in float64.  A time is the median of calls between two events on the device, over memory that was
 made before; the ratio is the faster of PyTorch's forms over ours (above 1 ours is faster), and the last column the part of the ceiling that ours reaches: of the
-best copy for what is bound by memory, of cuBLAS's own product in f32 (TF32 off) for what is bound by arithmetic.
+best copy for what is bound by memory, of cuBLAS's own product for what is bound by arithmetic: in f32 (TF32 off), or in bf16 for operands of 16 bits.
 
     python -m luminal.bench.device                          all rows
     python -m luminal.bench.device --only softmax --runs 50
@@ -75,7 +75,8 @@ def works() -> list[Work]:
         Work("gemm, small", "matmul", {"batch": 1, **_square(256, "M", "N", "K")}, ("A @ B",)),
         Work("gemm", "matmul", {"batch": 1, **_square(1024, "M", "N", "K")}, ("A @ B",)),
         Work("gemm", "matmul", {"batch": 1, **_square(4096, "M", "N", "K")}, ("A @ B",)),
-        Work("gemm", "matmul", {"batch": 1, **_square(4096, "M", "N", "K")}, ("A @ B",), "bf16"),
+        *(Work("gemm", "matmul", {"batch": 1, **_square(n, "M", "N", "K")}, ("A @ B",), d) for d in ("bf16", "f16") for n in (1024, 4096)),
+        *(Work("gemm", "matmul", {"batch": 1, "M": 8192, **_square(1024, "N", "K")}, ("A @ B",), d) for d in ("bf16", "f16")),
         Work("gemm, bias, gelu", biased, _square(2048, "M", "N", "K"), ("functional.gelu(torch.addmm(v, A, B))",)),
         Work("attention", attention, heads, scaled),
         Work("attention", attention, heads, scaled, "bf16"),
@@ -123,18 +124,21 @@ class Device:
 
         return eval("lambda: " + text, {"torch": self.torch, "functional": self.torch.nn.functional, "compiled": compiled, **arrays, **sizes})
 
-    def ceilings(self) -> tuple[float, float]:
-        """Bytes a second of the best copy, read and written; floating-point operations a second of cuBLAS in f32."""
+    def ceilings(self) -> tuple[float, dict[str, float]]:
+        """Bytes a second of the best copy, read and written; floating-point operations a second of cuBLAS in f32 and in bf16."""
         torch = self.torch
         source = torch.randn(1 << 28, device="cuda")
         target = torch.empty_like(source)
         copy = 2 * source.nbytes / self.time(lambda: target.copy_(source))
-        a, b = (torch.randn(8192, 8192, device="cuda") for _ in range(2))
-        c = torch.empty_like(a)
-        return copy, 2 * 8192**3 / self.time(lambda: torch.mm(a, b, out=c))
+        peaks: dict[str, float] = {}
+        for name, dtype in (("f32", torch.float32), ("bf16", torch.bfloat16)):
+            a, b = (torch.randn(8192, 8192, device="cuda").to(dtype) for _ in range(2))
+            c = torch.empty_like(a)
+            peaks[name] = 2 * 8192**3 / self.time(lambda a=a, b=b, c=c: torch.mm(a, b, out=c))
+        return copy, peaks
 
 
-def row(work: Work, device: Device, copy: float, peak: float) -> str:
+def row(work: Work, device: Device, copy: float, peaks: dict[str, float]) -> str:
     """Check one row, time it, and say both.  ValueError where the results differ."""
     settings = Settings(runtime="cuda", portable=False, dtype={"T": work.dtype} if work.dtype != "f32" else {})
     (compilation,) = compilations(work.code, settings)
@@ -157,8 +161,9 @@ def row(work: Work, device: Device, copy: float, peak: float) -> str:
     mine = median(library.time(buffers, sizes, device.runs))
     peers = [device.time(device.form(text, arrays, sizes)) for text in work.forms]
     flops, moved = work_of(compilation.run(stop_after="simplify"), sizes)
-    by_memory, by_arithmetic = moved / copy, flops / peak
-    bound = f"{by_memory / mine:5.0%} of copy" if by_memory > by_arithmetic else f"{by_arithmetic / mine:5.0%} of cuBLAS f32"
+    kind = "bf16" if work.dtype in ("bf16", "f16") else "f32"
+    by_memory, by_arithmetic = moved / copy, flops / peaks[kind]
+    bound = f"{by_memory / mine:5.0%} of copy" if by_memory > by_arithmetic else f"{by_arithmetic / mine:5.0%} of cuBLAS {kind}"
     return (
         f"{work.name:<24}{work.dtype:<6}{' '.join(f'{n}={v}' for n, v in sizes.items()):<44}{mine * 1e3:10.3f} ms"
         f"{' /'.join(f'{p * 1e3:9.3f}' for p in peers):>22}{min(peers) / mine:8.2f}  {bound:<22} error {error:.1e} ({theirs_error:.1e})  {len(program.functions)} kernels"
@@ -167,23 +172,23 @@ def row(work: Work, device: Device, copy: float, peak: float) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m luminal.bench.device", description="kernels of the cuda runtime on a GPU")
-    parser.add_argument("--only", default="", metavar="WORD", help="rows whose name holds it")
+    parser.add_argument("--only", default="", metavar="WORD", help="rows whose name and type hold it: gemm, bf16")
     parser.add_argument("--runs", type=int, default=20, help="timed calls of each")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="keep the table there")
     given = parser.parse_args()
     device = Device(given.runs)
-    copy, peak = device.ceilings()
-    head = (
-        f"{device.name}; luminal {__version__}, PyTorch {device.torch.__version__}; copy {copy / 1e12:.2f} TB/s, cuBLAS f32 {peak / 1e12:.1f} TFLOP/s"
+    copy, peaks = device.ceilings()
+    head = f"{device.name}; luminal {__version__}, PyTorch {device.torch.__version__}; copy {copy / 1e12:.2f} TB/s, " + ", ".join(
+        f"cuBLAS {name} {peak / 1e12:.1f} TFLOP/s" for name, peak in peaks.items()
     )
     lines = [head, f"python -m luminal.bench.device {shlex.join(sys.argv[1:])}".rstrip(), f"{'':<74}{'luminal':>13}{'PyTorch, ms':>22}{'ratio':>8}"]
     print("\n".join(lines), flush=True)
     failed = False
     for work in works():
-        if given.only not in work.name:
+        if given.only not in f"{work.name} {work.dtype}":
             continue
         try:
-            lines.append(row(work, device, copy, peak))
+            lines.append(row(work, device, copy, peaks))
         except Exception as error:  # a row that fails does not keep the others from being seen
             failed = True
             lines.append(f"{work.name:<24}{work.dtype:<6}{type(error).__name__}: {error}")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from ...ir.expr import ONE, ZERO, Expr, const, load, var, where
+from collections.abc import Sequence
+
+from ...ir.expr import ONE, ZERO, load, var
 from ...ir.kernel import Alloc, Barrier, Block, Buffer, Kernel, Loop, Stmt, Store, expressions, statements, with_body, written
+from ...ir.record import replace
 from ...ir.walks import substitute
 from .affine import constant_extent
-from .tree import Facts, StepError, find, fresh, less, local_buffers, names_taken, replace_loop
+from .tree import Facts, StepError, find, fresh, less, local_buffers, names_taken, replace_loop, unless
 
 
 def fetch(kernel: Kernel, facts: Facts, axis: str, *buffers: str) -> Kernel:
@@ -22,7 +25,7 @@ def fetch(kernel: Kernel, facts: Facts, axis: str, *buffers: str) -> Kernel:
           barrier                                   … A.packed …
                                                     barrier
 
-    So a thread waits for memory while it works on what it has.  The copy is a loop of a constant extent with one store, before a barrier in the body of the loop;
+    So a thread waits for memory while it works on what it has.  The copy is a nest of loops of constant extents around one store, before a barrier in the body of the loop;
     what it reads, nothing inside the loop writes.
     """
     loop = find(kernel, axis)
@@ -39,25 +42,33 @@ def fetch(kernel: Kernel, facts: Facts, axis: str, *buffers: str) -> Kernel:
         k = next((k for k, s in enumerate(body[:barrier]) if isinstance(s, Loop) and written((s,)) == {name}), None)
         if k is None or sum(isinstance(s, Store) and s.buffer == name for s in statements(kernel.body)) != 1:
             raise StepError(f"fetch: no loop before the barrier of `{axis}` is the one that fills `{name}`")
-        copy = body[k]
-        assert isinstance(copy, Loop)
-        length, store = constant_extent(copy), copy.body[0]
-        if length is None or copy.start is not ZERO or len(copy.body) != 1 or not isinstance(store, Store) or store.combiner:
-            raise StepError(f"fetch: `{name}` is not filled by one store in a loop of a constant extent")
+        nest, store = _copy(name, body[k])
         if any(not e.buffers.isdisjoint(written(loop.body)) for e in expressions(store)):
             raise StepError(f"fetch: what `{name}` is filled from is written inside `{axis}`")
         dtype = local[name].dtype
         held = fresh(f"{name}.next", taken)
-        before.append(Alloc(Buffer(held, dtype, (const(length),), "register")))
-        before.append(_filled(copy, store, held, axis, ZERO, loop.stop, fresh(copy.axis, taken)))
-        ahead.append(_filled(copy, store, held, axis, var(axis) + 1, loop.stop, fresh(copy.axis, taken)))
-        body[k] = with_body(copy, (Store(name, store.index, load(held, dtype, var(copy.axis)), span=store.span),))
+        before.append(Alloc(Buffer(held, dtype, tuple(x.stop for x in nest), "register")))
+        for block, at in ((before, ZERO), (ahead, var(axis) + 1)):
+            names = {var(x.axis): var(fresh(x.axis, taken)) for x in nest}
+            there = unless(less(at, loop.stop), substitute(store.value, {var(axis): at, **names}))
+            block += _around([replace(x, axis=names[var(x.axis)].attr) for x in nest], Store(held, tuple(names.values()), there))
+        body[k : k + 1] = _around(nest, replace(store, value=load(held, dtype, *(var(x.axis) for x in nest))))
     body[barrier + 1 : barrier + 1] = ahead
     return replace_loop(kernel, axis, lambda x: (*before, with_body(x, tuple(body))))
 
 
-def _filled(copy: Loop, store: Store, held: str, axis: str, at: Expr, stop: Expr, name: str) -> Stmt:
-    """The values of the iteration `at`, where there is one, into registers."""
-    value = substitute(store.value, {var(axis): at, var(copy.axis): var(name)})
-    body: Block = (Store(held, (var(name),), where(less(at, stop), value, const(0, value.dtype))),)
-    return Loop(name, copy.start, copy.stop, body, copy.kind)
+def _copy(name: str, s: Stmt) -> tuple[list[Loop], Store]:
+    """The loops of a copy into a buffer, and its store.  StepError where it is another nest."""
+    nest: list[Loop] = []
+    while isinstance(s, Loop) and len(s.body) == 1 and s.start is ZERO and constant_extent(s) is not None:
+        nest.append(s)
+        s = s.body[0]
+    if not isinstance(s, Store) or s.combiner:
+        raise StepError(f"fetch: `{name}` is not filled by one store in loops of constant extents")
+    return nest, s
+
+
+def _around(nest: Sequence[Loop], s: Stmt) -> Block:
+    for x in reversed(nest):
+        s = with_body(x, (s,))
+    return (s,)

@@ -16,14 +16,13 @@ from __future__ import annotations
 from ...ir.dtypes import f32
 from ...ir.expr import ONE
 from ...ir.instructions import FRAGMENTS
-from ...ir.kernel import Loop, Store, statements
+from ...ir.kernel import Store, statements
 from . import gpu_tiles, roles, warps
 from .affine import constant_extent
 from .plan import Plan
-from .tree import all_loops, around
+from .tree import all_loops
 
 DEPTH = 32  # of the reduction, at once in shared memory
-PAD = 8  # elements behind each row there: rows one below the other begin in different banks
 WARPS = {128: (2, 4), 64: (2, 2)}  # that share a tile's rows and its columns
 
 
@@ -58,26 +57,8 @@ def tile(plan: Plan, found: roles.Contraction, side: int) -> None:
     (down, high, half, line), (across, wide, pair, beside) = cut
     threads, piece = [down, across, line, pair], [high, half, wide, beside]
     plan.do("reorder", *blocks, *threads, *piece)
-    before = plan.kernel
-    plan.do("split", depth, DEPTH, tail="pad")
-    pieces, inside = plan.added(before)
-    plan.tried("factors", inside)  # there are conditions to ask, if the depth is no multiple
-    plan.do("expand", found.accumulator.name, *threads, *piece)
-    plan.do("fission", *threads, *piece)
-    nest = [s.axis for s in around(plan.kernel, pieces) if isinstance(s, Loop)][:-1][-8:]
-    plan.do("reorder", pieces, *nest[:4], inside, *nest[4:])
-    plan.do("serial", pieces)
-    renamed = dict(zip((*threads, *piece), nest, strict=True))
-    copies: list[str] = []
-    for operands, axes in zip((found.row_operands, found.column_operands), cut, strict=True):
-        own = [renamed[a] for a in axes]
-        for b in dict.fromkeys(operands):
-            before = plan.kernel
-            if along[b]:
-                plan.do("stage", b, *own, inside, at=pieces, space="shared", pad=PAD, plain=1)
-            else:
-                plan.do("stage", b, inside, *own, at=pieces, space="shared", spare=PAD, plain=1)
-            copies.append(plan.newest(before))
+    operands = [(b, list(axes), along[b]) for group, axes in ((found.row_operands, cut[0]), (found.column_operands, cut[1])) for b in group]
+    pieces, inside, copies = gpu_tiles.through_shared(plan, found.accumulator.name, depth, threads, piece, operands, DEPTH, by_warps=True)
     block = plan.collapsed([*outer, *blocks])
     plan.do("bind", block, "block.x")
     count = WARPS[side][0] * WARPS[side][1]

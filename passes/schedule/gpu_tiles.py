@@ -16,7 +16,7 @@ A thread's piece is four neighbours along each axis, or twice four with half a t
 from __future__ import annotations
 
 from ...ir.expr import ONE
-from ...ir.kernel import Loop
+from ...ir.kernel import Kernel, Loop
 from . import roles
 from .affine import constant_extent, stride
 from .plan import Plan
@@ -25,7 +25,8 @@ from .tree import all_loops, around
 NEIGHBOURS = 4  # of a piece, along each axis: what one load brings
 DEPTH = 16  # of the reduction, at once in shared memory
 SPARE = 4  # elements behind each of these, where a copy goes along the reduction
-PAD = 8  # the same where warps multiply
+PAD = 8  # behind each row where warps multiply: rows one below the other begin in different banks
+AT_ONCE = 8  # elements of 16 bits that a thread copies at once: 16 bytes
 UNROLLED = 16  # most iterations of a loop over what is in registers
 
 
@@ -90,7 +91,21 @@ def through_shared(
         else:
             plan.do("stage", b, inside, *own, at=blocks, space="shared")
         copies.append(plan.newest(before))
+        if by_warps:
+            _in_pieces(plan, copies[-1], before)
     return blocks, inside, copies
+
+
+def _in_pieces(plan: Plan, packed: str, before: Kernel) -> None:
+    """A thread copies eight elements that lie side by side at once."""
+    *_, beside, last = plan.copying(packed, before)
+    if (plan.extent(last) or 0) < AT_ONCE:
+        last = plan.collapsed([beside, last])
+    if (plan.extent(last) or 0) > AT_ONCE:
+        earlier = plan.kernel
+        plan.do("split", last, AT_ONCE, tail="perfect")
+        last = plan.added(earlier)[1]
+    plan.do("vectorize", last)
 
 
 def runs_along(plan: Plan, buffer: str, depth: str) -> bool:

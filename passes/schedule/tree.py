@@ -11,7 +11,7 @@ from itertools import chain, count, product
 from string import ascii_lowercase
 
 from ...ir.bounds import Known
-from ...ir.expr import Expr, as_expr, call, make, var
+from ...ir.expr import Expr, as_expr, call, const, make, var, where
 from ...ir.graph import Size
 from ...ir.kernel import (
     Alloc,
@@ -397,6 +397,14 @@ def conjuncts(e: Expr) -> list[Expr]:
     if e.op == "bit_and" and e.dtype.kind == "bool":
         return [*conjuncts(e.args[0]), *conjuncts(e.args[1])]
     return [e]
+
+
+def unless(condition: Expr, e: Expr) -> Expr:
+    """A value where the condition holds, zero elsewhere; of one that is chosen so already, by both conditions at once."""
+    zero = const(0, e.dtype)
+    if e.op == "where" and e.args[2] is zero:
+        return where(call("bit_and", condition, e.args[0]), e.args[1], zero)
+    return where(condition, e, zero)
 
 
 def less(a: Expr, b: Expr | int) -> Expr:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...ir.errors import DeviceError, ToolError, UsageError
+from ...ir.moves import VECTOR_BYTES
 from ...ir.primops import OPS
 from ...ir.program import Program
 from ...ir.target import Target
@@ -95,6 +96,7 @@ class Driver:
             instructions=frozenset(n for n, row in self.description.table["instructions"].items() if row["needs"]["sm"] <= int(arch[3:].rstrip("a"))),
             dtypes=frozenset(table["dtypes"]),
             arithmetic=frozenset(table["arithmetic"]),
+            vector_bytes=VECTOR_BYTES,
             cores=processors,
             gpu=True,
             max_threads=table["max_threads"],

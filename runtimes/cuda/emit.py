@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ...ir.errors import Unsupported
-from ...ir.program import ERRORS, Barrier, Fail, For, Function, If, Program, Region, Scratch, expressions, statements
+from ...ir.moves import is_moved
+from ...ir.program import ERRORS, Array, Barrier, Fail, For, Function, If, Matrix, Program, Region, Scratch, expressions, statements
 from ...ir.target import Target
 from ...ir.walks import postorder
 from .. import Description, Rendered
@@ -20,6 +21,8 @@ from ..signature import parameters
 _TAKEN = frozenset({"LM_HOST", "LM_LAUNCH", "lm_grid", "stream", "bytes"})
 _COMPANIONS = ("", "_ws", "_workspace", "_shape", "_status", "_wrong")  # what else begins with an entry's name
 _MAX_THREADS = (1024, 1024, 64)  # of a block, along x, y, z
+_AT_ONCE = 512  # threads on a processor that have 128 registers each
+_FEW_HELD = 80  # words in arrays of a thread beside which these are enough (beside 96 some are put aside)
 
 # NVRTC has no headers: what the kernels use of <stdint.h> and <math.h>, by its name
 _NVRTC = {
@@ -88,6 +91,7 @@ def emit(description: Description, folders: tuple[Path, ...], program: Program, 
         | {
             "head": heading(program, target, r.expressions),
             "nvrtc": [line for word, line in _NVRTC.items() if re.search(rf"\b{word}\b", text)],
+            "vectors": [t for t, _, _ in r.types.sorted()],
             "device_helpers": device,
             "functions": functions,
             "host_helpers": [_qualified(text, "static inline") for text in r.helpers.texts[on_device:]],
@@ -114,6 +118,14 @@ class CudaRenderer(Renderer):
 
     def function_name(self, name: str) -> str:
         return self.symbols[name]
+
+    def resident(self, function: Function) -> int:
+        """Where tensor cores multiply, others work while one block waits for memory; but not where a thread would have to put registers aside for that."""
+        body = statements(function.body)
+        if not any(isinstance(s, Matrix) for s in body):
+            return 0
+        held = sum(s.count * (s.dtype.bytes // 4 if s.dtype.lanes > 1 else 1) for s in body if isinstance(s, Array) and s.space == "register")
+        return _AT_ONCE // _product([e.attr for e in function.threads]) if held <= _FEW_HELD else 0
 
     def function(self, function: Function) -> list[str]:
         self._stays = any(isinstance(s, Barrier) for s in statements(function.body))
@@ -164,8 +176,8 @@ def _check(f: Function, target: Target) -> None:
             raise Unsupported("scratch", f"{f.name}: `{s.name}` has no constant size, and a kernel cannot allocate memory")
         if isinstance(s, Region) or (isinstance(s, For) and s.pragma in ("parallel", "workshare")):
             raise Unsupported("region", f"{f.name}: threads of a CPU; start from the .kernel file or the source")
-        if any(n.dtype.lanes > 1 for e in expressions(s) for n in postorder(e)):
-            raise Unsupported("vector", f"{f.name}: vector types; the runtime {target.runtime} has none")
+        if any(n.dtype.lanes > 1 and not is_moved(n) for e in expressions(s) for n in postorder(e)):
+            raise Unsupported("vector", f"{f.name}: vectors; the runtime {target.runtime} only moves some, of 16-bit elements")
 
 
 def _product(numbers: list[int]) -> int:

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from ....ir.bounds import Known, Range
 from ....ir.expr import DIVIDES, LONG, ZERO, Expr, const, var
-from ....ir.program import Array, Block, For, If, Region, Stmt, While, expressions, kinds_in, map_expressions, with_body
+from ....ir.moves import is_moved
+from ....ir.program import Array, Block, For, If, Region, Stmt, StoreTo, While, expressions, kinds_in, map_expressions, with_body
 from ....ir.program import statements as statements_of
 from ....ir.record import replace
 from ....ir.simplify import simplify
@@ -47,6 +48,7 @@ class _Walk:
         self.arrays = arrays
         self.around = ""  # the variable of the loop around
         self.rows = 0  # its trips, where it is unrolled
+        self.registers = set[str]()  # arrays that are to be in registers
 
     def block(self, block: Block) -> Block:
         result: list[Stmt] = []
@@ -55,6 +57,8 @@ class _Walk:
         around, k = (self.around, self.rows), 0
         while k < len(block):
             s = block[k]
+            if isinstance(s, Array) and s.space == "register":
+                self.registers.add(s.name)
             if isinstance(s, Array) and self.arrays.declare(s):
                 begun[s.name] = k, len(result), dict(self.arrays.lanes)
             try:
@@ -94,6 +98,8 @@ class _Walk:
         known = dict(self.arrays.lanes)
         try:
             lanes, count = lane_count(s, self.target)
+            if self.target.gpu:
+                return self.moved(s, lanes, count)
             if count == 1:
                 return self.body(s, lanes, s.start)
             inside = self.apart(s, lanes) if divided else None
@@ -102,6 +108,16 @@ class _Walk:
         except Serial:
             self.arrays.lanes = known
             return (replace(s, body=self.block(s.body), pragma=""),)
+
+    def moved(self, s: For, lanes: int, count: int) -> Block:
+        """On a GPU: one vector that a thread moves as it is, from memory or to it.  Raises Serial where something is computed, and where a register would have to have an address."""
+        body = self.body(s, lanes, s.start)
+        for t in statements_of(body):
+            stored = isinstance(t, StoreTo) and (t.count is not None or (t.buffer in self.registers and t.buffer not in self.arrays.lanes))
+            wide = [n for e in expressions(t) for n in postorder(e) if n.dtype.lanes > 1]
+            if count > 1 or stored or any(not is_moved(n) or (n.op == "vload" and n.attr in self.registers) for n in wide):
+                raise Serial
+        return body
 
     def apart(self, s: For, lanes: int) -> For | None:
         """One of several vectors as a loop of its own, where a quotient or a remainder is the same in all its lanes then: (16 · v + lane) // 16 is v."""
