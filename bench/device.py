@@ -62,6 +62,8 @@ def works() -> list[Work]:
     norm = ("functional.layer_norm(X, (N,), W, B)", "compiled(lambda X, W, B: functional.layer_norm(X, (X.shape[-1],), W, B))(X, W, B)")
     attention = str(Path(__file__).parent.parent / "samples" / "attention.toml")
     scaled = ("functional.scaled_dot_product_attention(Q, K, V)",)
+    causal = "functional.scaled_dot_product_attention(Q[None], K[None], V[None], is_causal=True)[0]"
+    capped = tuple(f"{c}(lambda Q, K, V: torch.softmax(50 * torch.tanh(Q @ K.mT * Q.shape[-1] ** -0.5 / 50), -1) @ V)(Q, K, V)" for c in ("", "compiled"))
     heads = {"B": 4, "H": 16, "N": 2048, "M": 2048, "D": 64, "E": 64}
     return [
         Work("x + y", plus, _square(8192, "M", "N"), ("torch.add(X, Y)",)),
@@ -80,6 +82,10 @@ def works() -> list[Work]:
         Work("gemm, bias, gelu", biased, _square(2048, "M", "N", "K"), ("functional.gelu(torch.addmm(v, A, B))",)),
         Work("attention", attention, heads, scaled),
         Work("attention", attention, heads, scaled, "bf16"),
+        Work("attention, causal", "causal_attention", {"batch": 64, **_square(2048, "N", "M"), **_square(64, "D", "E")}, (causal,), "bf16"),
+        Work("attention, wide heads", attention, heads | {"H": 8, "D": 128, "E": 128}, scaled, "bf16"),
+        Work("attention, one query", "attention", {"batch": 128, "N": 1, "M": 8192, **_square(128, "D", "E")}, scaled, "bf16"),
+        Work("attention, soft cap", "softcap_attention", {"batch": 64, **_square(2048, "N", "M"), **_square(64, "D", "E")}, capped, "bf16"),
     ]  # fmt: skip
 
 
