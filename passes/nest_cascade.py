@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..ir.dtypes import f32
 from ..ir.expr import ONE, ZERO, Expr, call, ceildiv, const, floordiv, load, maximum, minimum, var
 from ..ir.graph import Node, View, postorder, previous_node, reduced_extents, state_axes, state_count
+from ..ir.instructions import ROUGH_EXP
 from ..ir.kernel import Alloc, Buffer, If, Let, Nest
 from ..ir.primops import COMBINERS, OPS
 from ..ir.record import record
@@ -389,7 +390,8 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
         value = yield computed(node, self.filled(index, along), None, None)
         if self.fades(node, index):
             value = asked_of_nothing(node, value) if node.op == "where" else value
-            value = value if body.gpu else faded(value, body.instructions)
+            if not body.gpu or ROUGH_EXP.name in body.instructions:  # there, denormal numbers are as fast as others, but an instruction asks for it
+                value = faded(value, body.instructions)
         rounded = value.op == "cast" and node.dtype.is_float and node.dtype.bits < 32
         if self.padded and (rounded or (body.gpu and not self.is_score(node))):  # what is multiplied where it lies is 0 beyond the end
             inside = simplify((start[-1] + inner).lt(self.extents[-1]), self.body.current.known)

@@ -12,7 +12,7 @@ from .affine import constant_extent
 from .tree import Facts, StepError, find, fresh, less, local_buffers, names_taken, replace_loop, unless
 
 
-def fetch(kernel: Kernel, facts: Facts, axis: str, *buffers: str) -> Kernel:
+def fetch(kernel: Kernel, facts: Facts, axis: str, *buffers: str, ahead: int = 1) -> Kernel:
     """What each iteration of a serial loop copies into memory that threads share is read one iteration earlier, into registers.
 
                                                   alloc A.next: f32[8] register
@@ -26,7 +26,7 @@ def fetch(kernel: Kernel, facts: Facts, axis: str, *buffers: str) -> Kernel:
                                                     barrier
 
     So a thread waits for memory while it works on what it has.  The copy is a nest of loops of constant extents around one store, before a barrier in the body of the loop;
-    what it reads, nothing inside the loop writes.
+    what it reads, nothing inside the loop writes.  With ahead=0 it is read in the same iteration, all of it before the first of it is stored: so memory is waited for once.
     """
     loop = find(kernel, axis)
     if loop.kind != "serial" or loop.start is not ZERO or loop.step is not ONE:
@@ -36,7 +36,7 @@ def fetch(kernel: Kernel, facts: Facts, axis: str, *buffers: str) -> Kernel:
         raise StepError(f"fetch: nothing in `{axis}` waits for a copy")
     taken, local = names_taken(kernel), local_buffers(kernel)
     before: list[Stmt] = []
-    ahead: list[Stmt] = []
+    behind: list[Stmt] = []
     body = list(loop.body)
     for name in buffers:
         k = next((k for k, s in enumerate(body[:barrier]) if isinstance(s, Loop) and written((s,)) == {name}), None)
@@ -48,12 +48,15 @@ def fetch(kernel: Kernel, facts: Facts, axis: str, *buffers: str) -> Kernel:
         dtype = local[name].dtype
         held = fresh(f"{name}.next", taken)
         before.append(Alloc(Buffer(held, dtype, tuple(x.stop for x in nest), "register")))
-        for block, at in ((before, ZERO), (ahead, var(axis) + 1)):
+        for block, at in ((before, ZERO), (behind, var(axis) + 1)) if ahead else ((before, var(axis)),):
             names = {var(x.axis): var(fresh(x.axis, taken)) for x in nest}
-            there = unless(less(at, loop.stop), substitute(store.value, {var(axis): at, **names}))
+            there = substitute(store.value, {var(axis): at, **names})
+            there = unless(less(at, loop.stop), there) if ahead else there
             block += _around([replace(x, axis=names[var(x.axis)].attr) for x in nest], Store(held, tuple(names.values()), there))
         body[k : k + 1] = _around(nest, replace(store, value=load(held, dtype, *(var(x.axis) for x in nest))))
-    body[barrier + 1 : barrier + 1] = ahead
+    body[barrier + 1 : barrier + 1] = behind
+    if not ahead:
+        return replace_loop(kernel, axis, lambda x: (with_body(x, (*before, *body)),))
     return replace_loop(kernel, axis, lambda x: (*before, with_body(x, tuple(body))))
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ...ir.dtypes import f32
 from ...ir.expr import ONE, Expr
-from ...ir.instructions import FRAGMENTS
+from ...ir.instructions import FRAGMENTS, ROUGH_EXP
 from ...ir.kernel import Alloc, Barrier, Kernel, Loop, Store, statements
 from . import gpu_tiles, roles
 from .affine import constant_extent
@@ -149,8 +149,10 @@ def _rows(plan: Plan, cells: Cells, shallow: int) -> None:
     block = plan.collapsed((*batch, outer))
     plan.do("bind", block, "block.x")
     plan.do("cooperate", block, cells.threads)
-    for depth in inside.depths if cells is WARPS else ():
-        plan.do("matrix", depth)
+    for blocks, depth, copies in inside.blocks:
+        plan.tried("fetch", blocks, *copies, ahead=0)
+        if cells is WARPS:
+            plan.do("matrix", depth)
     for s in all_loops(plan.kernel):
         length = constant_extent(s)
         if s.kind in ("serial", "reduce") and s.step is ONE and length is not None and length <= gpu_tiles.UNROLLED:
@@ -166,7 +168,8 @@ class _Block:
     def __init__(self, plan: Plan, block: str, along: str, cells: Cells, shallow: int) -> None:
         self.plan, self.block, self.along, self.cells, self.shallow = plan, block, along, cells, shallow
         self.shared: set[str] = set()  # arrays that contractions read
-        self.depths: list[str] = []  # what each thread goes through of a contraction's depth at once
+        self.parts: list[str] = []  # of sums, in arrays that threads of other rows read beside one another
+        self.blocks: list[tuple[str, str, list[str]]] = []  # of a contraction's depth: the loop over blocks, what each thread goes through of one, the copies
 
     def run(self) -> None:
         for x in self.nests():
@@ -179,6 +182,8 @@ class _Block:
                 self.shared.update(b for b in found.row_operands if b not in self.plan.facts.buffers)
         for x in self.nests():
             self.dealt(x)
+        for name in self.parts:
+            self.plan.do("gaps", name, 1)
         for name in sorted(self.shared):
             self.plan.do("gaps", name, 8 if self.cells is WARPS else SPARE)
         for name, buffer in local_buffers(self.plan.kernel).items():
@@ -216,11 +221,16 @@ class _Block:
             if b.kind == "reduce":
                 self.plan.tried("join", a.axis, b.axis)
         for s in self.inside(row):
+            if ROUGH_EXP.name in self.plan.target.instructions:
+                self.plan.tried("rough", s.axis)
+        for s in self.inside(row):
             if s.kind == "reduce":
                 threads, own = self.digits(s.axis, self.cells.wide(self.plan.extent(s.axis) or 0))
                 if own + threads != [*threads, *own]:
                     self.plan.do("reorder", *threads, *own)
+                before = self.plan.kernel
                 self.plan.do("partials", *threads)
+                self.parts.append(self.plan.newest(before))
 
     def apart(self, row: str) -> None:
         """A nest for each loop over columns, and for what stands between."""
@@ -258,7 +268,7 @@ class _Block:
             staged = [(b, self.sorted(axes[r]), along[b]) for b, r in operands if b in along]
             on_matrices = self.cells is WARPS
             deep = (DEEP * SIDE // max(SIDE, count) if on_matrices else gpu_tiles.DEPTH) // self.shallow
-            self.depths.append(gpu_tiles.through_shared(plan, found.accumulator.name, depth, threads, piece, staged, deep, on_matrices)[1])
+            self.blocks.append(gpu_tiles.through_shared(plan, found.accumulator.name, depth, threads, piece, staged, deep, on_matrices))
             plan.tried("onto", found.accumulator.name)
 
     def sorted(self, axes: list[str]) -> list[str]:

@@ -64,7 +64,7 @@ STEPS: dict[str, Step] = {
     "partials": Step("layouts.partials", "n+"),
     "portion": Step("portions.portion", "in+"),
     "whole": Step("cooperation.whole", "n"),
-    "fetch": Step("fetches.fetch", "nn+"),
+    "fetch": Step("fetches.fetch", "nn+", {"ahead": "i"}),
     variants.KNOWING: Step("variants.decide", ""),
     "interior": Step("guards.interior", "n+", {"clamps": "i", "guards": "i", "fixed": "i"}),
     "unswitch": Step("guards.unswitch", "n"),
