@@ -19,7 +19,7 @@ from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..ir.dtypes import f32
-from ..ir.expr import ONE, ZERO, Expr, call, ceildiv, const, floordiv, load, maximum, minimum, var
+from ..ir.expr import ONE, ZERO, Expr, both, call, ceildiv, const, floordiv, load, maximum, minimum, var
 from ..ir.graph import Node, View, postorder, previous_node, reduced_extents, state_axes, state_count
 from ..ir.instructions import ROUGH_EXP
 from ..ir.kernel import Alloc, Buffer, If, Let, Nest
@@ -272,7 +272,8 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
             bare = self.presumed(k, state)
             value = yield body._read(bare or state.args[0], (*self.at(k, further), *start[:-1], along), None)
             if padded:
-                value = self.within(start, inner, value, state, bool(extents))
+                beyond = (at[-1], further[-1], extents[-1]) if extents else None
+                value = self.within(start, inner, value, state, beyond)
             body.store(part, (), value, state.attr.combiner)
             body.leave(wanted)
             if wanted is not inside:  # what holds already holds
@@ -356,18 +357,21 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
             return at
         return (*at[:-1], simplify(minimum(at[-1], extents[-1] - 1), self.body.current.known))
 
-    def within(self, start: Point, inner: Expr, value: Expr, state: Node, product: bool) -> Expr:
-        """The value, or what changes nothing, beyond the end; the value itself is computed everywhere.  Of a `product` with what is kept, which is 0 there, the other factor is."""
+    def within(self, start: Point, inner: Expr, value: Expr, state: Node, column: tuple[Expr, Expr, Expr] | None) -> Expr:
+        """The value, or what changes nothing, beyond the end; the value itself is computed everywhere.  Of a product with what is kept, which is 0 there, the other factor is, also
+        beyond the last column.  `column`: its position, as it is kept from running over, the number of columns."""
         from ..ir.kernel import identity_of
 
         body = self.body
-        if product and value.op == "mul" and state.attr.combiner == "add":
+        if column is not None and value.op == "mul" and state.attr.combiner == "add":
+            position, clamped, columns = column
             kept = {s.buffer for s in self.staged}
             for weight, other in (value.args, value.args[::-1]):
                 if weight.buffers and weight.buffers <= kept and other.buffers.isdisjoint(kept):
                     inside = simplify((start[-1] + inner).lt(state.attr.extents[-1]), body.current.known)
+                    inside = both(inside, simplify(position.lt(columns), body.current.known))
                     bare = other.args[0] if other.op == "cast" else other  # converted, if at all, where it is multiplied
-                    masked = call("where", inside, bare, const(0, bare.dtype))
+                    masked = call("where", inside, substitute(bare, {clamped: position}), const(0, bare.dtype))
                     return call("mul", weight, call("cast", masked, to=other.dtype) if other.op == "cast" else masked)
         scope, name = body.current, body.names.fresh("t")
         scope.body.append(Let(name, body.shared(value, scope)))

@@ -11,7 +11,7 @@ from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import rewrite, substitute
 from .affine import inside
-from .tree import Facts, StepError, fresh, less, loads_in, local_buffers, names_taken, replace_loop
+from .tree import Facts, StepError, conjuncts, fresh, less, loads_in, local_buffers, names_taken, replace_loop
 
 
 def portion(kernel: Kernel, facts: Facts, length: int, *buffers: str) -> Kernel:
@@ -95,12 +95,18 @@ def _everywhere(block: Block, facts: Facts, own: Set[str], axis: str) -> bool:
     """Whether this may run beyond the end of an axis: nobody sees what is stored, and positions along it are kept from running over."""
     if any(isinstance(s, Check) or (isinstance(s, Store) and s.buffer not in own) for s in statements(block)):
         return False
-    return all(
-        n.attr in own or axis not in e.names or (e.op == "min" and (facts.buffers[n.attr].shape[k] - 1) in e.args)
-        for s in statements(block)
-        for n in loads_in(*expressions(s))
-        for k, e in enumerate(n.args)
-    )
+
+    def inside(e: Expr, asked: frozenset[Expr]) -> bool:
+        """Whether what is read is inside of its buffer wherever the conditions hold."""
+        if e.op == "load" and e.attr not in own:
+            ends = zip(e.args, facts.buffers[e.attr].shape, strict=True)
+            if not all(axis not in x.names or less(x, n) in asked or (x.op == "min" and (n - 1) in x.args) for x, n in ends):
+                return False
+        if e.op == "where":
+            return inside(e.args[0], asked) and inside(e.args[1], asked.union(conjuncts(e.args[0]))) and inside(e.args[2], asked)
+        return not e.buffers or all(inside(a, asked) for a in e.args)
+
+    return all(inside(e, frozenset()) for s in statements(block) for e in expressions(s))
 
 
 def _once(block: Block, axes: Set[str], own: Set[str], condition: Expr) -> Block:
