@@ -373,6 +373,10 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
                     bare = other.args[0] if other.op == "cast" else other  # converted, if at all, where it is multiplied
                     masked = call("where", inside, substitute(bare, {clamped: position}), const(0, bare.dtype))
                     return call("mul", weight, call("cast", masked, to=other.dtype) if other.op == "cast" else masked)
+        kept = {s.buffer for s in self.staged if not self.is_score(s.node)}
+        bare = value.args[0] if value.op == "cast" else value
+        if body.gpu and state.attr.combiner == "add" and bare.op == "load" and bare.attr in kept:
+            return value  # 0 there
         scope, name = body.current, body.names.fresh("t")
         scope.body.append(Let(name, body.shared(value, scope)))
         body.where[name] = scope

@@ -41,6 +41,7 @@ from ..ir.program import (
     StoreTo,
     While,
     kinds_in,
+    map_expressions,
     statements,
     with_body,
     with_expressions,
@@ -62,7 +63,8 @@ def share_divisors(program: Program, target: Target, options: Options) -> Progra
     """See the head of this file."""
     if QUOTIENT.name not in target.instructions:
         return program
-    return replace(program, functions=tuple(_function(f, target.vector_bytes) if _divides(f) else f for f in program.functions))
+    change = _of_threads if target.gpu else lambda f: _function(f, target.vector_bytes)
+    return replace(program, functions=tuple(change(f) if _divides(f) else f for f in program.functions))
 
 
 def _function(f: Function, width: int) -> Function:
@@ -123,6 +125,51 @@ def _quotient(n: Expr, changing: frozenset[str], width: int, values: Values) -> 
     return None if inverse is None else make("ins", n.dtype, (x, n.args[1], broadcast(inverse, n.dtype.lanes)), QUOTIENT.name)
 
 
+def _of_threads(f: Function) -> Function:
+    """The same on a GPU, each of whose threads divides numbers: all of an unrolled nest at once, under one condition on what it divides by."""
+    return replace(f, body=_outermost(f.body))
+
+
+def _outermost(block: Block) -> Block:
+    """The outermost unrolled nests."""
+    result: list[Stmt] = []
+    for s in block:
+        match s:
+            case For(pragma="unroll") if kinds_in(s.body) & QUOTIENTS:
+                result.append(_unrolled(s))
+            case For() | While() | Region():
+                result.append(with_body(s, _outermost(s.body)))
+            case If():
+                result.append(If(s.condition, _outermost(s.body), _outermost(s.orelse)))
+            case _:
+                result.append(s)
+    return tuple(result)
+
+
+def _unrolled(s: For) -> Stmt:
+    changing = frozenset().union(*(changed_in(t) for t in (s, *statements(s.body)) if isinstance(t, For)))
+    found: dict[Expr, Expr] = {}  # divisor: whether it is in range
+
+    def rule(n: Expr) -> Expr | None:
+        if n.op != "div" or n.dtype is not f32:
+            return None
+        x, y = n.args
+        if y.buffers or y.is_const or not changing.isdisjoint(y.names) or changing.isdisjoint(x.names):
+            return None
+        found[y] = _within(y)
+        return make("ins", f32, (x, y, call("div", const(1.0, f32), y)), QUOTIENT.name)
+
+    fast = with_body(s, map_expressions(s.body, lambda e: rewrite(e, rule) if e.kinds & QUOTIENTS else e))
+    within = both(*found.values())
+    return s if within is None else If(within, (fast,), (s,))
+
+
+def _within(y: Expr) -> Expr:
+    """Whether a divisor and its reciprocal leave room for a scale."""
+    least, most = RANGES[y.dtype]
+    return call("bit_and", call("less_equal", const(least, y.dtype), y), call("less_equal", y, const(most, y.dtype)))
+
+
 def _divisible(factor: Expr, y: Expr, values: Values) -> bool:
     """Whether the quotient is a normal number, 0 or infinite: the factor is 0 or infinite or between 2^-64 and 2^64, as are integers, their roots, and what these are of in turn."""
     if not 1 <= float(y.attr) <= RANGES[y.dtype][1]:
@@ -140,6 +187,4 @@ def _inverse(y: Expr) -> Expr | None:
     if y.is_const:
         value = float(y.attr)
         return const(rounded(1 / value, y.dtype), y.dtype) if least <= value <= most and math.frexp(value)[0] != 0.5 else None
-    within = both(call("less_equal", const(least, y.dtype), y), call("less_equal", y, const(most, y.dtype)))
-    assert within is not None
-    return where(within, call("div", const(1.0, y.dtype), y), const(math.nan, y.dtype))
+    return where(_within(y), call("div", const(1.0, y.dtype), y), const(math.nan, y.dtype))
