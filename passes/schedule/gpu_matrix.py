@@ -25,7 +25,8 @@ from .tree import all_loops, around
 DEPTH = 32  # of the reduction, at once in shared memory
 AT_ONCE = 8  # elements that a thread copies at once: 16 bytes
 PAD = 8  # elements behind each row there: rows one below the other begin in different banks
-WARPS = {128: (2, 4), 64: (2, 2)}  # that share a tile's rows and its columns
+# that share a tile's rows and its columns: four of 64 by 64 each load two thirds of what eight of 64 by 32 do, for which shared memory is too slow
+WARPS = {128: (2, 2), 64: (2, 2)}
 
 
 def fits(plan: Plan, found: roles.Contraction) -> bool:

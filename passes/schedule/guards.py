@@ -401,8 +401,8 @@ def factors(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
         if e.op == "mul" and all(a.buffers for a in e.args):
             return call("mul", *(apiece(condition, a) for a in e.args))
         if e.op == "cast" and e.dtype is f32 and e.args[0].dtype in (bf16, f16):
-            return call("cast", apiece(condition, e.args[0]), to=e.dtype)
-        return unless(condition, e)
+            return call("cast", unless(condition, e.args[0]), to=e.dtype)
+        return where(condition, e, const(0, e.dtype))
 
     def one(s: Stmt) -> Block | None:
         nonlocal changed
