@@ -86,6 +86,9 @@ def tile(plan: Plan, found: roles.Contraction, side: int) -> None:
     count = WARPS[side][0] * WARPS[side][1]
     plan.do("cooperate", block, 32 * count)
     plan.do("fetch", pieces, *copies)
+    for turn in plan.loop(pieces).body:
+        if isinstance(turn, Loop) and isinstance(lanes := turn.body[0], Loop) and lanes.kind == "vector":
+            plan.tried("interior", turn.axis, lanes.axis, fixed=1)  # what is copied at once is asked about at once, where it has borders
     plan.do("matrix", inside)
     for s in all_loops(plan.kernel):
         length = constant_extent(s)
