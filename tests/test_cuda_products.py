@@ -52,6 +52,22 @@ def test_ptx_and_cubin(architecture: str, tmp_path: Path) -> None:
     assert (tmp_path / "gemm.cubin").read_bytes()[:4] == b"\x7fELF"
 
 
+@needs_device_compiler
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_tensor_cores_multiply_what_is_in_registers(dtype: str, tmp_path: Path) -> None:
+    """Fragments and sums have no address, and operands come in pieces of 16 bytes."""
+    tool = "nvrtc" if nvrtc_version() else "auto"
+    compiled("matmul", "--dtype", f"T={dtype}", "--runtime", "cuda", "--target", "sm_80", "-c", f"TOOL={tool}", "-o", str(tmp_path / "matmul.ptx"))
+    entries = (tmp_path / "matmul.ptx").read_text().split(".entry ")
+    products = f"mma.sync.aligned.m16n8k16.row.col.f32.{dtype}.{dtype}.f32"
+    on_cores = sorted((e for e in entries if products in e), key=lambda e: e.count(products))
+    for entry, (rows, columns) in zip(on_cores, ((2, 4), (4, 8)), strict=True):
+        assert entry.count(products) == rows * columns * 2
+        assert entry.count("ldmatrix.sync.aligned.m8n8.x4.") == (rows + columns // 2) * 2
+        assert "ld.global.v4.u32" in entry or "ld.global.nc.v4.u32" in entry
+        assert ".local" not in entry
+
+
 @needs_nvcc
 @pytest.mark.parametrize("source", [GEMM, SOFTMAX], ids=["gemm", "softmax"])
 def test_nvcc_makes_libraries_that_link(source: str, tmp_path: Path) -> None:

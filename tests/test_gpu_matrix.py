@@ -8,8 +8,9 @@ import pytest
 from cuda_unit import Unit, check, compiled, inputs_of, needs_host, target, unit
 from luminal.compiler import Settings, compilations
 from luminal.ir.graph import Graph
-from luminal.ir.program import Matrix, Program, statements
+from luminal.ir.program import For, If, Matrix, Program, expressions, statements
 from luminal.ir.target import Options
+from luminal.ir.walks import postorder
 from luminal.passes.pipeline import run_pipeline
 
 FEW = replace(target(), cores=1)  # whole tiles of 128 from 129 by 129 on
@@ -48,7 +49,26 @@ def built(graphs: dict[str, Graph], tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.mark.parametrize("name", FORMS)
 def test_every_form_goes_by_tensor_cores(name: str, graphs: dict[str, Graph]) -> None:
-    assert matrices(compiled(graphs[name], FEW)) == [(2, 4, 2), (4, 4, 2)]
+    assert matrices(compiled(graphs[name], FEW)) == [(2, 4, 2), (4, 8, 2)]
+
+
+def test_pieces_are_asked_about_once(graphs: dict[str, Graph]) -> None:
+    """One condition for all that a thread copies of an operand; behind it whole pieces, with no question for each."""
+    program = compiled(graphs["plain"], FEW)
+    for f in (f for f in program.functions if any(isinstance(s, Matrix) for s in statements(f.body))):
+        inside = [s for s in statements(f.body) if isinstance(s, For) and any(isinstance(t, Matrix) for t in s.body)]
+        asked = [s for s in inside[0].body if isinstance(s, If)]
+        assert [sorted(n.attr for s in statements(a.body) for e in expressions(s) for n in postorder(e) if n.op == "vload") for a in asked] == [
+            ["A"],
+            ["B"],
+        ]
+        assert all(
+            n.op != "where" and (n.op != "vload" or len(n.args) == 1)
+            for a in asked
+            for s in statements(a.body)
+            for e in expressions(s)
+            for n in postorder(e)
+        )
 
 
 @needs_host

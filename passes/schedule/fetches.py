@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.expr import ONE, ZERO, load, var
+from ...ir.expr import ONE, ZERO, Expr, const, load, var, where
 from ...ir.kernel import Alloc, Barrier, Block, Buffer, Kernel, Loop, Stmt, Store, expressions, statements, with_body, written
 from ...ir.record import replace
 from ...ir.walks import substitute
@@ -47,11 +47,13 @@ def fetch(kernel: Kernel, facts: Facts, axis: str, *buffers: str, ahead: int = 1
             raise StepError(f"fetch: what `{name}` is filled from is written inside `{axis}`")
         dtype = local[name].dtype
         held = fresh(f"{name}.next", taken)
+        # lanes are let through by one condition; others are asked one after the other
+        chosen = unless if any(x.kind == "vector" for x in nest) else _where
         before.append(Alloc(Buffer(held, dtype, tuple(x.stop for x in nest), "register")))
         for block, at in ((before, ZERO), (behind, var(axis) + 1)) if ahead else ((before, var(axis)),):
             names = {var(x.axis): var(fresh(x.axis, taken)) for x in nest}
             there = substitute(store.value, {var(axis): at, **names})
-            there = unless(less(at, loop.stop), there) if ahead else there
+            there = chosen(less(at, loop.stop), there) if ahead else there
             block += _around([replace(x, axis=names[var(x.axis)].attr) for x in nest], Store(held, tuple(names.values()), there))
         body[k : k + 1] = _around(nest, replace(store, value=load(held, dtype, *(var(x.axis) for x in nest))))
     body[barrier + 1 : barrier + 1] = behind
@@ -75,3 +77,7 @@ def _around(nest: Sequence[Loop], s: Stmt) -> Block:
     for x in reversed(nest):
         s = with_body(x, (s,))
     return (s,)
+
+
+def _where(condition: Expr, e: Expr) -> Expr:
+    return where(condition, e, const(0, e.dtype))

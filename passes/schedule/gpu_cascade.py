@@ -152,6 +152,7 @@ def _rows(plan: Plan, cells: Cells, shallow: int) -> None:
     for blocks, depth, copies in inside.blocks:
         plan.tried("fetch", blocks, *copies, ahead=0)
         if cells is WARPS:
+            gpu_tiles.ask_at_once(plan, blocks)
             plan.do("matrix", depth)
     for s in all_loops(plan.kernel):
         length = constant_extent(s)

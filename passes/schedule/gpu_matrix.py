@@ -23,7 +23,8 @@ from .plan import Plan
 from .tree import all_loops
 
 DEPTH = 32  # of the reduction, at once in shared memory
-WARPS = {128: (2, 4), 64: (2, 2)}  # that share a tile's rows and its columns
+# that share a tile's rows and its columns: four of 64 by 64 each load two thirds of what eight of 64 by 32 do, for which shared memory is too slow
+WARPS = {128: (2, 2), 64: (2, 2)}
 
 
 def fits(plan: Plan, found: roles.Contraction) -> bool:
@@ -64,6 +65,7 @@ def tile(plan: Plan, found: roles.Contraction, side: int) -> None:
     count = WARPS[side][0] * WARPS[side][1]
     plan.do("cooperate", block, 32 * count)
     plan.do("fetch", pieces, *copies)
+    gpu_tiles.ask_at_once(plan, pieces)
     plan.do("matrix", inside)
     for s in all_loops(plan.kernel):
         length = constant_extent(s)

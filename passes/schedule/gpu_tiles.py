@@ -108,6 +108,13 @@ def _in_pieces(plan: Plan, packed: str, before: Kernel) -> None:
     plan.do("vectorize", last)
 
 
+def ask_at_once(plan: Plan, blocks: str) -> None:
+    """What is copied together in each iteration of a loop over blocks is asked about at once, where it has borders."""
+    for turn in plan.loop(blocks).body:
+        if isinstance(turn, Loop) and isinstance(lanes := turn.body[0], Loop) and lanes.kind == "vector":
+            plan.tried("interior", turn.axis, lanes.axis, fixed=1)
+
+
 def runs_along(plan: Plan, buffer: str, depth: str) -> bool:
     """Whether an operand's neighbours in memory are neighbours along the reduction."""
     found = [a for a in roles.accesses((plan.loop(depth),), {buffer: plan.facts.buffers[buffer]}) if depth in a.names]

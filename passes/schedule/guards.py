@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir import polynomial as pl
+from ...ir.bounds import Known
 from ...ir.dtypes import INDEX, bf16, f16, f32
-from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, call, const, floordiv, maximum, minimum, var, where
+from ...ir.expr import DIVIDES, FALSE, ONE, TRUE, ZERO, Expr, both, call, const, floordiv, maximum, minimum, var, where
 from ...ir.kernel import (
     Alloc,
     Block,
@@ -28,7 +29,25 @@ from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, rewrite, substitute
 from .affine import at_least, constant_extent, extreme, minus
-from .tree import Facts, StepError, at_most, conjuncts, copy, find, fresh, less, loads_in, names_taken, nest, rename, replace_loop, simple
+from .affine import inside as within
+from .tree import (
+    Facts,
+    StepError,
+    around,
+    at_most,
+    conjuncts,
+    copy,
+    find,
+    fresh,
+    less,
+    loads_in,
+    names_taken,
+    nest,
+    rename,
+    replace_loop,
+    simple,
+    unless,
+)
 
 
 def pad_block(block: Block, condition: Expr, axis: str, in_bounds: Callable[[Expr], bool]) -> Block:
@@ -176,8 +195,8 @@ def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0, guards: 
                                                        C[b + i.b, j.b] = …
 
     `axes` are a perfect nest; the guards (`if` or the condition of a `where`) that are tested outside are comparisons `e < S` with `e` linear in axes of
-    constant extent and S independent of them; with clamps=1, positions `min(e, S - 1)` become `e` too; with fixed=1, comparisons that no axis of the nest moves are tested outside as well.
-    At the border an `if` on a single axis becomes that loop's bound, unless guards=1 leaves it or the loop is one of lanes; a `where` stays.
+    constant extent and S independent of them; with clamps=1, positions `min(e, S - 1)` become `e` too; with fixed=1, comparisons that no axis of the nest moves are tested outside as well,
+    and positions that were taken apart, x // 4 · 4 + x % 4, are put together first.  At the border an `if` on a single axis becomes that loop's bound, unless guards=1 leaves it or the loop is one of lanes; a `where` stays.
     """
     loops = nest(kernel, axes)
     last_value: dict[str, int] = {}
@@ -186,13 +205,19 @@ def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0, guards: 
         if extent is not None and loop.start is ZERO:
             last_value[loop.axis] = extent - 1
     inner = set(axes) | {s.axis for s in statements(loops[-1].body) if isinstance(s, Loop)}
+    known: Known | None = None  # inside
     proofs: dict[Expr, Expr] = {}  # guard -> the condition under which it holds for the whole nest
     inside: dict[Expr, Expr] = {}  # guard, or position that is kept from running over -> what it is there
     for s in statements(loops[-1].body):
         for e in expressions(s):
             for n in postorder(e):
                 for guard, value in _guards(n, inner if clamps else set()):
-                    proof = None if n in proofs else _holds_everywhere(guard, last_value, inner, bool(fixed))
+                    if n in proofs:
+                        continue
+                    proof = _holds_everywhere(guard, last_value, inner, bool(fixed))
+                    if proof is None and fixed and guard.kinds & DIVIDES:  # positions that were taken apart
+                        known = known or within((*around(kernel, axes[0]), *loops[1:]), facts.known)
+                        proof = _holds_everywhere(simplify(guard, known), last_value, inner, True)
                     if proof is not None and simplify(proof, facts.known) is not FALSE:  # one that never holds everywhere stays
                         proofs[n], inside[n] = proof, value
     if not proofs:
