@@ -119,18 +119,27 @@ def _tiles(plan: Plan) -> Parts:
     little = product(list(extents.values())).lt(plan.target.cores * cost.TILE_SIDE**2)
     for axis in (found.rows[-1], found.column):
         little = call("bit_or", little, extents[axis].lt(half + 1))
-    if gpu_matrix.fits(plan, found):
-        return [
-            *((both(few, c), schedule) for c, schedule in _cooperating(plan, found.column_operands)),
-            (little, lambda part: gpu_matrix.tile(part, found, half)),
-            (None, lambda part: gpu_matrix.tile(part, found, cost.TILE_SIDE)),
-        ]
     large = found.accumulator.dtype.bytes <= 4  # more do not fit in a thread's registers
     return [
         *((both(few, c), schedule) for c, schedule in _cooperating(plan, found.column_operands)),
-        (little if large else None, lambda part: gpu_tiles.tile(part, found, half, 1)),
-        (None, lambda part: gpu_tiles.tile(part, found, cost.TILE_SIDE, 2)),
+        (little if large else None, lambda part: _tile(part, found, half, 1)),
+        (None, lambda part: _tile(part, found, cost.TILE_SIDE, 2)),
     ]
+
+
+def _tile(plan: Plan, found: roles.Contraction, side: int, halves: int) -> None:
+    """By tensor cores where the target's do what is done here."""
+    if gpu_matrix.fits(plan, found):
+        part = _again(plan)
+        try:
+            gpu_matrix.tile(part, found, side)
+        except StepError as e:
+            plan.note(f"not by tensor cores: {e}")
+        else:
+            plan.kernel = part.kernel
+            plan.note(*part.notes)
+            return
+    gpu_tiles.tile(plan, found, side, halves)
 
 
 def _turned(plan: Plan) -> Parts:
