@@ -63,7 +63,9 @@ def works() -> list[Work]:
     attention = str(Path(__file__).parent.parent / "samples" / "attention.toml")
     scaled = ("functional.scaled_dot_product_attention(Q, K, V)",)
     causal = "functional.scaled_dot_product_attention(Q[None], K[None], V[None], is_causal=True)[0]"
-    capped = tuple(f"{c}(lambda Q, K, V: torch.softmax(50 * torch.tanh(Q @ K.mT * Q.shape[-1] ** -0.5 / 50), -1) @ V)(Q, K, V)" for c in ("", "compiled"))
+    capped = tuple(
+        f"{c}(lambda Q, K, V: torch.softmax(50 * torch.tanh(Q @ K.mT * Q.shape[-1] ** -0.5 / 50), -1) @ V)(Q, K, V)" for c in ("", "compiled")
+    )
     heads = {"B": 4, "H": 16, "N": 2048, "M": 2048, "D": 64, "E": 64}
     return [
         Work("x + y", plus, _square(8192, "M", "N"), ("torch.add(X, Y)",)),

@@ -74,7 +74,9 @@ def groups(graph: Graph, corrected: Mapping[Node, Corrected], target: Target, re
     return group
 
 
-def _of_a_gpu(nodes: list[Node], corrected: Mapping[Node, Corrected], target: Target, group: dict[Node, Group], reasons: list[str]) -> dict[Node, Group]:
+def _of_a_gpu(
+    nodes: list[Node], corrected: Mapping[Node, Corrected], target: Target, group: dict[Node, Group], reasons: list[str]
+) -> dict[Node, Group]:
     """The cascades of which a block of threads can work off tiles of scores, for many rows at once; of the others only what is a number a row."""
     taken: dict[Group, bool] = {}
     for g in dict.fromkeys(group.values()):
@@ -83,7 +85,9 @@ def _of_a_gpu(nodes: list[Node], corrected: Mapping[Node, Corrected], target: Ta
         further = [[e for a, e in enumerate(n.shape) if a not in g.places[n]] for n in g.states]
         taken[g] = bool(scores) and all(map(_one_product, scores)) and all(len(e) <= 1 for e in further) and any(_shares(s, g) for s in scores)
         if not taken[g] and any(not e.is_const for es in further for e in es):
-            reasons.append("no cascade: a thread of a GPU has no memory of its own for as many sums as the sizes say, and no rows share their scores' columns")
+            reasons.append(
+                "no cascade: a thread of a GPU has no memory of its own for as many sums as the sizes say, and no rows share their scores' columns"
+            )
     numbers = _of_corrected(nodes, {n: s for n, s in corrected.items() if all(e.is_const for e in _further(n, s))}, target, [])
     result = {n: g for n, g in group.items() if taken[g]}
     for g in dict.fromkeys(numbers.values()):
@@ -161,7 +165,6 @@ def _of_corrected(nodes: list[Node], corrected: Mapping[Node, Corrected], target
         for r in s.earlier[1:]:
             _merge(r, s.places, g, rows, group)
         same = all(r.rank == len(g.rows) and group.get(r) is g and tuple(s.places[j] for j in g.places[r]) == rows for r in s.earlier)
-        further = [e for a, e in enumerate(n.shape) if a not in rows]
         if not same or _needs_finished(n, g):
             reasons.append("no cascade: a reduction needs what an earlier one gives in the end")
             continue

@@ -19,7 +19,7 @@ from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..ir.dtypes import f32
-from ..ir.expr import ONE, ZERO, Expr, both, call, ceildiv, const, floordiv, load, maximum, minimum, var
+from ..ir.expr import ONE, ZERO, Expr, call, ceildiv, const, floordiv, load, maximum, minimum, var
 from ..ir.graph import Node, View, postorder, previous_node, reduced_extents, state_axes, state_count
 from ..ir.instructions import ROUGH_EXP
 from ..ir.kernel import Alloc, Buffer, If, Let, Nest
@@ -135,7 +135,9 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
         self.wanted = sorted(wanted, key=lambda key: ranks[key[0]])
         self.blocked = any(self.is_score(node) and self.shared(node, index) for node, index in self.wanted)
         self.padded = self.blocked and (self.chunk is None or body.gpu)
-        self.tile = LONG_TILE if not self.wanted else self.tile_of_a_block() if body.gpu and self.blocked else TILE if self.chunk is None else FEW_TILE
+        self.tile = (
+            LONG_TILE if not self.wanted else self.tile_of_a_block() if body.gpu and self.blocked else TILE if self.chunk is None else FEW_TILE
+        )
         if self.chunk is not None:  # which is a number of whole tiles, but where the axis ends
             self.tile = gcd(self.tile, self.chunk.step)
         self.body.notes.append(self.note())
@@ -369,7 +371,7 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
             for weight, other in (value.args, value.args[::-1]):
                 if weight.buffers and weight.buffers <= kept and other.buffers.isdisjoint(kept):
                     inside = simplify((start[-1] + inner).lt(state.attr.extents[-1]), body.current.known)
-                    inside = both(inside, simplify(position.lt(columns), body.current.known))
+                    inside = call("bit_and", inside, simplify(position.lt(columns), body.current.known))
                     bare = other.args[0] if other.op == "cast" else other  # converted, if at all, where it is multiplied
                     masked = call("where", inside, substitute(bare, {clamped: position}), const(0, bare.dtype))
                     return call("mul", weight, call("cast", masked, to=other.dtype) if other.op == "cast" else masked)

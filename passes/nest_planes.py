@@ -40,6 +40,7 @@ class TilesOfPlanes:
     tile: int
     length: Expr
     padded: bool
+    positions: Callable[[], Expr]
     rounded: Callable[[Point, int], Point]
     seed: Callable[[Point, Expr, bool], Expr]
     filled: Callable[[Point, Expr], Point]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir.expr import FALSE, ONE, TRUE, Expr, both
+from ...ir.expr import FALSE, TRUE, Expr, both
 from ...ir.instructions import TILES
 from ...ir.kernel import Kernel, Let, Loop, Stmt, map_block
 from ...ir.record import replace

@@ -182,6 +182,20 @@ def rough(plan: Plan) -> None:
                 plan.note(f"exponentials of `{x.axis}` have the digits that are left of them")
 
 
+def distribute(plan: Plan, axis: str, around: tuple[str, ...]) -> None:
+    """Fission around some loops; what several parts use is kept for every row."""
+    body = find(plan.kernel, axis).body
+    bare = tuple(s for s in body if not isinstance(s, Alloc))
+    parts = parts_of(bare, around)
+    for s in body:
+        if isinstance(s, Alloc) and sum(s.buffer.name in touched(part) for part in parts) > 1:
+            plan.do("expand", s.buffer.name, axis)
+    if len(parts) > 1:
+        plan.do("fission", axis, around=",".join(around))
+    elif isinstance(body[0], Let) and isinstance(body[-1], Loop):
+        plan.do("sink", body[-1].axis)
+
+
 FEW_ROWS = 8  # of a block where there are few: their states stay in the first cache, beside what they read of a tile
 
 
@@ -309,16 +323,16 @@ class Cascade:
     def block_rows(self, row: str, kept: Sequence[str] = ()) -> None:
         """The loop over the rows of a block goes inside the loop over tiles, and around each contraction of it and what stands between them; what is `kept` for the results of a row is for all rows."""
         plan = self.plan
-        self.distribute(row, (self.along,))
+        distribute(self.plan, row, (self.along,))
         inner = self.outside(self.along)
         plan.do("reorder", self.along, inner)
         planes = self.planes()
-        self.distribute(inner, (*planes, *(n.column for n in self.nests if not n.batch)))
+        distribute(self.plan, inner, (*planes, *(n.column for n in self.nests if not n.batch)))
         for plane in planes:
             inner = self.outside(plane)
             plan.do("reorder", plane, inner)
             mixes = tuple(s.axis for s in plan.loop(inner).body if isinstance(s, Loop) and sums_inside(s))
-            self.distribute(inner, mixes)
+            distribute(self.plan, inner, mixes)
         for x in all_loops(plan.kernel):
             for s in x.body:
                 if isinstance(s, Alloc) and s.buffer.name in kept and not s.buffer.shape:
@@ -338,20 +352,6 @@ class Cascade:
     def outside(self, axis: str) -> str:
         """The loop that holds this one alone."""
         return next(x.axis for x in all_loops(self.plan.kernel) if len(x.body) == 1 and isinstance(x.body[0], Loop) and x.body[0].axis == axis)
-
-    def distribute(self, axis: str, around: tuple[str, ...]) -> None:
-        """Fission around some loops; what several parts use is kept for every row."""
-        plan = self.plan
-        body = find(plan.kernel, axis).body
-        bare = tuple(s for s in body if not isinstance(s, Alloc))
-        parts = parts_of(bare, around)
-        for s in body:
-            if isinstance(s, Alloc) and sum(s.buffer.name in touched(part) for part in parts) > 1:
-                plan.do("expand", s.buffer.name, axis)
-        if len(parts) > 1:
-            plan.do("fission", axis, around=",".join(around))
-        elif isinstance(body[0], Let) and isinstance(body[-1], Loop):
-            plan.do("sink", body[-1].axis)
 
     def tile(self, part: Part, rows: int) -> None:
         """Register tiles for one contraction: [row, column] → [row.0, column.0, row.1, column.1]."""

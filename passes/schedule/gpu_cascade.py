@@ -18,19 +18,16 @@ from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
-from ...ir.dtypes import f32
-from ...ir.expr import ONE, Expr
-from ...ir.instructions import FRAGMENTS, ROUGH_EXP
-from ...ir.kernel import Alloc, Barrier, Kernel, Loop, Store, statements
-from . import gpu_tiles, roles
-from .affine import constant_extent
-from .cascades import Cascade, contraction_of, shared
+from ...ir.expr import Expr
+from ...ir.instructions import ROUGH_EXP
+from ...ir.kernel import Alloc, Kernel, Loop, statements
+from . import gpu_matrix, gpu_tiles, roles
+from .cascades import Cascade, contraction_of, distribute, shared
+from .cooperation import TooMuch
 from .cost import blocking
 from .plan import Plan
-from .cooperation import TooMuch
-from .tree import StepError, all_loops, find, local_buffers
+from .tree import StepError, find, local_buffers
 
-SPARE = 4  # elements behind each row of what contractions read
 DEEP = 64  # of a contraction's depth at once in shared memory, where warps multiply 64 columns
 SIDE = 64  # rows of a block, columns of what they keep
 LEAST = 32  # columns
@@ -70,21 +67,6 @@ PIECES = Cells((Digit(16, True), Digit(4, False)), (Digit(2, False), Digit(8, Tr
 WARPS = Cells((Digit(2, True), Digit(2, False), Digit(2, False), Digit(8, True)), (Digit(2, True), Digit(4, False), Digit(4, True), Digit(2, False)))
 
 
-def _fits(plan: Plan, nest: roles.Contraction) -> bool:
-    """Whether the target's tensor cores multiply and add as the contraction does."""
-    operands = {x.operand for x in FRAGMENTS.values() if x.name in plan.target.instructions}
-    (sum_,) = [s for s in statements(plan.loop(nest.reduced[-1]).body) if isinstance(s, Store)]
-    if plan.options.strict or sum_.combiner != "add" or sum_.value.op != "mul" or nest.accumulator.dtype is not f32:
-        return False
-    dtypes = {a.args[0].dtype if a.op == "cast" else a.dtype for a in map(_bare, sum_.value.args)}
-    return len(dtypes) == 1 and dtypes <= operands
-
-
-def _bare(e: Expr) -> Expr:
-    """A factor without the condition under which it is not zero."""
-    return e.args[1] if e.op == "where" and e.args[2].is_const else e
-
-
 def cascade(plan: Plan) -> list[tuple[Expr | None, Callable[[Plan], None]]]:
     """The schedules of such a kernel, each but the last with the condition on the sizes under which it is taken; none where it is no such kernel."""
     if plan.options.level < 2 or not any(isinstance(s, Loop) and s.kind in ("serial", "elastic") for s in statements(plan.kernel.body)):
@@ -94,7 +76,7 @@ def cascade(plan: Plan) -> list[tuple[Expr | None, Callable[[Plan], None]]]:
     if found is None:
         return []
     arrays = sums(plan.kernel)
-    on_matrices = all(_fits(plan, n) for n in found[1])
+    on_matrices = all(gpu_matrix.fits(plan, n) for n in found[1])
 
     def rows(width: int) -> Callable[[Plan], None]:
         def schedule(part: Plan) -> None:
@@ -154,11 +136,7 @@ def _rows(plan: Plan, cells: Cells, shallow: int) -> None:
         if cells is WARPS:
             gpu_tiles.ask_at_once(plan, blocks)
             plan.do("matrix", depth)
-    for s in all_loops(plan.kernel):
-        length = constant_extent(s)
-        if s.kind in ("serial", "reduce") and s.step is ONE and length is not None and length <= gpu_tiles.UNROLLED:
-            if not any(isinstance(t, Barrier) for t in statements(s.body)):
-                plan.do("unroll", s.axis)
+    gpu_tiles.unrolled(plan)
     by = "on tensor cores, " if cells is WARPS else ""
     plan.note(f"blocks of {SIDE} rows share each tile along `{along}`; {cells.threads} threads have its cells, {by}in registers")
 
@@ -170,7 +148,9 @@ class _Block:
         self.plan, self.block, self.along, self.cells, self.shallow = plan, block, along, cells, shallow
         self.shared: set[str] = set()  # arrays that contractions read
         self.parts: list[str] = []  # of sums, in arrays that threads of other rows read beside one another
-        self.blocks: list[tuple[str, str, list[str]]] = []  # of a contraction's depth: the loop over blocks, what each thread goes through of one, the copies
+        self.blocks: list[
+            tuple[str, str, list[str]]
+        ] = []  # of a contraction's depth: the loop over blocks, what each thread goes through of one, the copies
 
     def run(self) -> None:
         for x in self.nests():
@@ -186,7 +166,7 @@ class _Block:
         for name in self.parts:
             self.plan.do("gaps", name, 1)
         for name in sorted(self.shared):
-            self.plan.do("gaps", name, 8 if self.cells is WARPS else SPARE)
+            self.plan.do("gaps", name, gpu_tiles.PAD if self.cells is WARPS else gpu_tiles.SPARE)
         for name, buffer in local_buffers(self.plan.kernel).items():
             if name not in self.shared and len(buffer.shape) == 2 and buffer.shape[0].attr == SIDE and buffer.shape[1].attr % LEAST == 0:
                 self.plan.do("divide", name, 1, *(d.extent for d in self.cells.wide(buffer.shape[1].attr)))
@@ -204,17 +184,15 @@ class _Block:
         (*_, last) = (None, *self.inside(row))
         return contraction_of(last, self.plan) if last is not None else None
 
-    def digits(self, axis: str, digits: Sequence[Digit]) -> tuple[list[str], list[str]]:
-        """The axis cut into its digits: those that are threads', those that are each thread's own."""
-        plan = self.plan
+    def digits(self, axis: str, digits: Sequence[Digit]) -> list[str]:
+        """The axis cut into its digits."""
         found, rest = list[str](), axis
         for k in range(1, len(digits)):
-            before = plan.kernel
-            plan.do("split", rest, prod(d.extent for d in digits[k:]), tail="perfect")
-            first, rest = plan.added(before)
+            before = self.plan.kernel
+            self.plan.do("split", rest, prod(d.extent for d in digits[k:]), tail="perfect")
+            first, rest = self.plan.added(before)
             found.append(first)
-        found.append(rest)
-        return [a for a, d in zip(found, digits, strict=True) if d.threads], [a for a, d in zip(found, digits, strict=True) if not d.threads]
+        return [*found, rest]
 
     def reductions(self, row: str) -> None:
         """What a row puts together of a tile: each thread its own, then these.  What it keeps is added up while it is made."""
@@ -226,52 +204,59 @@ class _Block:
                 self.plan.tried("rough", s.axis)
         for s in self.inside(row):
             if s.kind == "reduce":
-                threads, own = self.digits(s.axis, self.cells.wide(self.plan.extent(s.axis) or 0))
-                if own + threads != [*threads, *own]:
-                    self.plan.do("reorder", *threads, *own)
+                digits = self.cells.wide(self.plan.extent(s.axis) or 0)
+                threads, own = _apart(self.digits(s.axis, digits), digits)
+                self.plan.do("reorder", *threads, *own)
                 before = self.plan.kernel
                 self.plan.do("partials", *threads)
                 self.parts.append(self.plan.newest(before))
 
     def apart(self, row: str) -> None:
         """A nest for each loop over columns, and for what stands between."""
-        columns = tuple(s.axis for s in self.inside(row) if s.kind == "parallel")
-        Cascade.distribute(self, row, columns)  # pyright: ignore
+        distribute(self.plan, row, tuple(s.axis for s in self.inside(row) if s.kind == "parallel"))
 
     def dealt(self, row: str) -> None:
         """A nest over columns by threads, and what each of them has."""
-        plan = self.plan
-        inside = self.inside(row)
+        plan, inside = self.plan, self.inside(row)
         if not inside or inside[-1].kind != "parallel":
             return
-        (column,) = inside
+        if len(inside) > 1:
+            raise StepError(f"`{row}` holds more than one loop")
         found = self.contraction(row)
         depth = found.reduced[0] if found else ""
-        operands = [] if found is None else [(b, True) for b in found.row_operands] + [(b, False) for b in found.column_operands]
+        operands = [] if found is None else [*((b, True) for b in found.row_operands), *((b, False) for b in found.column_operands)]
         along = {b: gpu_tiles.runs_along(plan, b, depth) for b, _ in operands if b in plan.facts.buffers}
-        of_rows = self.digits(row, self.cells.rows)
-        count = plan.extent(column.axis) or 0
+        rows = self.digits(row, self.cells.rows)
+        of_threads, own = _apart(rows, self.cells.rows)
+        count = plan.extent(inside[0].axis) or 0
         if count % LEAST == 0:
-            of_columns = self.digits(column.axis, self.cells.wide(count))
-        else:  # the parts of a reduction
-            nest, x = list[str](), column
-            while x.kind == "parallel":
-                nest.append(x.axis)
-                (*_, x) = (x, *(s for s in x.body if isinstance(s, Loop)))
-                if x.axis == nest[-1]:
-                    break
-            of_columns = (nest, [])
-        threads = [a for pair in zip(of_rows[0], of_columns[0], strict=True) for a in pair]
-        piece = [*of_rows[1], *of_columns[1]]
-        plan.do("reorder", *threads, *piece)
+            digits = self.cells.wide(count)
+            columns = self.digits(inside[0].axis, digits)
+            across, beside = _apart(columns, digits)
+        else:  # the parts of a reduction, one for each thread
+            columns = across = _nest(inside[0])
+            beside = []
+        threads = [a for pair in zip(of_threads, across, strict=True) for a in pair]
+        plan.do("reorder", *threads, *own, *beside)
         if found is not None:
-            axes = {True: [*of_rows[0], *of_rows[1]], False: [*of_columns[0], *of_columns[1]]}
-            staged = [(b, self.sorted(axes[r]), along[b]) for b, r in operands if b in along]
+            staged = [(b, rows if moves else columns, along[b]) for b, moves in operands if b in along]
             on_matrices = self.cells is WARPS
             deep = (DEEP * SIDE // max(SIDE, count) if on_matrices else gpu_tiles.DEPTH) // self.shallow
-            self.blocks.append(gpu_tiles.through_shared(plan, found.accumulator.name, depth, threads, piece, staged, deep, on_matrices))
-            plan.tried("onto", found.accumulator.name)
+            name = found.accumulator.name
+            self.blocks.append(gpu_tiles.through_shared(plan, name, depth, threads, [*own, *beside], staged, deep, on_matrices))
+            plan.tried("onto", name)
 
-    def sorted(self, axes: list[str]) -> list[str]:
-        """Digits of one axis in their order, the outermost first."""
-        return sorted(axes, key=lambda a: (a.count(".1"), a))
+
+def _apart(axes: Sequence[str], digits: Sequence[Digit]) -> tuple[list[str], list[str]]:
+    """Those of threads, and those of what each has."""
+    both = list(zip(axes, digits, strict=True))
+    return [a for a, d in both if d.threads], [a for a, d in both if not d.threads]
+
+
+def _nest(loop: Loop) -> list[str]:
+    """Parallel loops, each of which holds the next alone."""
+    found = [loop.axis]
+    while len(loop.body) == 1 and isinstance(inner := loop.body[0], Loop) and inner.kind == "parallel":
+        loop = inner
+        found.append(loop.axis)
+    return found

@@ -46,7 +46,6 @@ from .tree import (
     rename,
     replace_loop,
     simple,
-    unless,
 )
 
 

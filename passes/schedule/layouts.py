@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ...ir.expr import ONE, ZERO, Expr, const, floordiv, load, mod, var
+from ...ir.expr import ZERO, Expr, const, floordiv, load, mod, var
 from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Stmt, Store, expressions, map_block, map_expressions, statements, with_body, written
-from ...ir.places import inner, path_of
+from ...ir.places import path_of
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import rewrite, substitute
@@ -140,11 +140,12 @@ def onto(kernel: Kernel, facts: Facts, buffer: str) -> Kernel:
     """
     path = path_of(kernel, buffer)
     alloc = path[-1] if path else None
-    if not isinstance(alloc, Alloc) or len(path) < 2:
-        raise StepError(f"onto: no local array `{buffer}`")
+    outer = path[-2] if len(path) > 1 else None
+    if not isinstance(alloc, Alloc) or not isinstance(outer, Loop):
+        raise StepError(f"onto: no local array `{buffer}` in a loop")
     if facts.strict and alloc.buffer.dtype.is_float:
         raise StepError("onto: --strict forbids another order of a float sum")
-    block = inner(path[-2])
+    block = outer.body
     using = [k for k, s in enumerate(block) if s is not alloc and buffer in touched((s,))]
     first, last = (block[using[0]], block[using[-1]]) if using else (alloc, alloc)
     start, end = _alone(first), _alone(last)
@@ -176,7 +177,7 @@ def onto(kernel: Kernel, facts: Facts, buffer: str) -> Kernel:
         return (replace(at(s, own, s.combiner), value=s.value),) if isinstance(s, Store) and s.buffer == buffer else None
 
     rest = tuple(s for s in map_block(block, moved) if s is not alloc and s is not last)
-    return kernel.with_body(replace_at(kernel.body, path[:-1], (with_body(path[-2], rest),)))
+    return kernel.with_body(replace_at(kernel.body, path[:-1], (with_body(outer, rest),)))
 
 
 def _alone(s: Stmt) -> Store | None:
