@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from luminal.runtimes import keep, prepare, templates
 from luminal.runtimes.helpers import part
+from luminal.runtimes.registry import written_by_author
 from luminal.runtimes.render import environment
 
 jinja2 = pytest.importorskip("jinja2")
@@ -74,3 +76,13 @@ def test_what_was_prepared_is_neither_compiled_nor_kept(folder, tmp_path, monkey
     assert not folder.exists()
     assert templates.of_text(made, "{{ 2 }}" + text).render().startswith("2")
     assert len(list(folder.iterdir())) == 1
+
+
+def test_a_prepared_template_is_not_to_blame(tmp_path):
+    """What our helper raises for what the template of somebody else's runtime gave it is that template's mistake."""
+    (tmp_path / "runtime.toml").write_text("")
+    ours: dict[str, Any] = {}
+    exec(compile("def helper(t):\n    return t + 1", str(templates.PREPARED / "t0.py"), "exec"), ours)
+    with pytest.raises(TypeError) as raised:
+        exec(compile("\nhelper('x')", str(tmp_path / "statements.j2"), "exec"), ours)
+    assert written_by_author(raised.value) == f"{tmp_path / 'statements.j2'}, line 2"
