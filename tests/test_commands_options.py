@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 from click.testing import CliRunner, Result
 from compilers import HAS_CC, needs_cc
@@ -166,6 +167,17 @@ def test_each_test_in_turn(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="binds parameters of softmax in more ways than one"):
         luminal(*words, "-o", str(tmp_path / "softmax.c"))
     assert luminal(*words, "-D", "axis=0").return_value == 0
+
+
+def test_what_several_runs_keep_in_one_file_is_of_the_last_and_said(tmp_path: Path) -> None:
+    text, place = "(composite add ((A{f32}[M N] B{f32}[M N]) -> (C{f32}[M N])) (return (+ A B)))", tmp_path / "c.npy"
+    once = luminal("compile", "-", "--runtime", "reference", "--test", "M=3, N=4", "--output", f"C={place}", stdin=text)
+    assert "warning" not in once.stderr and numpy.load(place).shape == (3, 4)
+    again = luminal(
+        "compile", "-", "--runtime", "reference", "--json", "--test", "M=3, N=4", "--test", "M=2, N=4", "--output", f"C={place}", stdin=text
+    )
+    assert f'--output C={place}: 2 runs wrote it, it holds that of the last ("M=2, N=4")' in again.stderr
+    assert json.loads(again.stdout)["ok"] and numpy.load(place).shape == (2, 4)
 
 
 WHERE = """(composite halves ((X{T}[N](where N % 2 = 0)) -> (Y{T}[N])) (return X))
