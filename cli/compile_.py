@@ -142,9 +142,23 @@ def compile_(**options: Any) -> int:
             report |= failure(error)  # beside what was done before
             status = error.exit_status
             break
+    overwritten(options["kept"], report["results"])
     if options["as_json"]:
         click.echo(answer(**report | {"ok": status == 0}))
     return status
+
+
+def overwritten(kept: tuple[str, ...], results: list[dict[str, Any]]) -> None:
+    """Say of what `--output` keeps that more than one run wrote it: the file holds what the last one did."""
+    for text in kept:
+        port = text.partition("=")[0]
+        runs = [r for r in results if any(o["name"] == port for o in r["outputs"])]
+        if len(runs) > 1:
+            sizes = ", ".join(f"{k}={v}" for k, v in runs[-1]["sizes"].items())
+            click.echo(
+                f'luminal: warning: --output {text}: {len(runs)} runs wrote it, it holds that of the last ("{sizes}"); one --test "…" runs once',
+                err=True,
+            )
 
 
 def with_parameters(compilation: Compilation, tests: tuple[str, ...]) -> list[tuple[Compilation, list[Bindings]]]:

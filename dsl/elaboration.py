@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from ..ir.expr import Expr, const, size
 from ..ir.graph import Graph, Port, Shape, Size, input_node
 from ..ir.record import record, replace
 from . import arguments
-from .assumptions import assume
+from .assumptions import Assumption, assume, read
 from .ast import Composite, PortDecl
 from .calls import run_body
 from .diagnostics import shorten
@@ -52,11 +53,11 @@ def elaborate(composite: Composite, scope: Scope, instance: Instance | None = No
     frame.dtypes = {v: d for v, d in instance.dtypes.items() if isinstance(d, DType)}
     present = _present(composite, instance, frame)
     sizes = solve(replace(composite, ports=present), instance.sizes, frame.parameters)
-    for text in instance.assume:
-        assume(text, sizes, composite)
+    assumed = assume(read(instance.assume), sizes, composite)
     leading = _leading(present, sizes, instance.ranks)
     frame.sizes = dict(sizes.values)
     ports = _ports(present, frame, sizes, leading)
+    assumed = assume(assumed, sizes, composite)
     session = Session(Builder(dict(sizes.free), [e for e, _ in sizes.requires]), scope)
     unifier = Unifier(session, frame)
     for p in present:
@@ -68,7 +69,7 @@ def elaborate(composite: Composite, scope: Scope, instance: Instance | None = No
     frame.declare_outputs(leading)
     with deep_stack(), session.entered(composite, place):
         values = run_body(Evaluator(session, frame), unifier)
-    graph = _graph(composite, session, frame, sizes, ports, values)
+    graph = _graph(composite, session, frame, sizes, ports, values, assumed)
     if warnings is not None:
         warnings.extend(session.warnings)
     return graph
@@ -106,6 +107,8 @@ def _checked(composite: Composite, instance: Instance) -> Instance:
     known = list(dict.fromkeys(s.name for p in composite.ports for f in p.sizes or () for s in symbols(f)))
     for name, value in sizes.items():
         if unique(name, known, composite.place) is None:
+            if any(p.strided and re.fullmatch(rf"(ld|inc){re.escape(p.name)}(_\d+)?", name) for p in composite.ports):
+                raise UsageError(f'{name}={value}: a leading stride is passed by the caller; --assume "{name} = {value}" compiles for it')
             raise _unbound(composite, "size", name, [*known, *names])
         if not isinstance(value, int) or isinstance(value, bool):
             raise UsageError(f"{name}={value}: a size is an integer")
@@ -199,7 +202,10 @@ def _strides(p: PortDecl, shape: Shape, sizes: Sizes) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _graph(composite: Composite, session: Session, frame: Frame, sizes: Sizes, ports: dict[str, Port], values: list[Any]) -> Graph:
+def _graph(
+    composite: Composite, session: Session, frame: Frame, sizes: Sizes, ports: dict[str, Port], values: list[Any], assumed: Sequence[Assumption]
+) -> Graph:
+    """`assumed`: what is said of the leading strides of outputs, which are sizes from here on."""
     b = session.builder
     outputs = []
     for name, value in zip(composite.outputs, values, strict=True):
@@ -213,6 +219,7 @@ def _graph(composite: Composite, session: Session, frame: Frame, sizes: Sizes, p
             session.warn("W0702", f"`{name}` is updated in place but never changed", decl.place)
         b.span = decl.place.span
         outputs.append((name, b.node(value)))
+    assume(assumed, sizes, composite, last=True)
     limits = draws([n for _, n in outputs])
     declared = tuple(_with_limit(ports[p.name], limits) for p in composite.ports if p.name in ports)
     defined = {n: e for n, e in frame.sizes.items() if n not in sizes.free and n not in instance_sizes(sizes, frame)}

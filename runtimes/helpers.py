@@ -155,10 +155,10 @@ class Helpers:
 
     def _module(self, name: str) -> Any:
         if name not in self._modules:
-            part = _part(self._files, name)
-            if part is None:
+            text = part(self._files, name)
+            if text is None:
                 raise UsageError(f'`@{name}` or need("{name}"): there is no such helper in {self._places()}')
-            template = _template(self._environment, part)
+            template = _template(self._environment, text)
             self._modules[name] = template.make_module({"need": self.need, "vector": self._types.info})
         return self._modules[name]
 
@@ -175,7 +175,7 @@ _SET = re.compile(r"^\{% set (\w+) = .*?%\}\n", re.MULTILINE | re.DOTALL)
 
 
 @cache
-def _part(folders: tuple[Path, ...], name: str) -> str | None:
+def part(folders: tuple[Path, ...], name: str) -> str | None:
     """The part of its file that a macro needs; None where there is no such macro.
 
     Jinja's compiler takes longer than all the rest of rendering, so only what is used is given to it: the macro, and of the other macros and constants of its file (and of the folder's `shared.j2`)
@@ -183,6 +183,11 @@ def _part(folders: tuple[Path, ...], name: str) -> str | None:
     """
     pieces = _pieces(folders).get(name)
     return None if pieces is None else _closure(name, pieces)
+
+
+def names(folders: tuple[Path, ...]) -> list[str]:
+    """Every macro that there is."""
+    return sorted(_pieces(folders))
 
 
 @cache

@@ -134,6 +134,8 @@ def written_by_author(error: BaseException) -> str:
     """`FILE, line N` where an exception is the fault of a runtime that is not ours: the innermost frame that is its or ours is its.  Else nothing."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         file = Path(frame.filename)
+        if file.parent.name == ".prepared":  # as what Jinja compiles where it is used, a template is no file
+            continue
         if file.is_relative_to(_HERE.parent):
             return ""
         if any((folder / "runtime.toml").is_file() for folder in file.parents[:2]):

@@ -14,8 +14,9 @@ from ..artifacts.write import write_bytes
 from ..ir.errors import UsageError
 from ..ir.graph import Graph, Port
 from ..ir.layout import as_array, layout
-from .child import Child
+from .child import Child, Outcome
 from .draw import draw
+from .limit import Late, limited
 from .operations import work_of
 
 if TYPE_CHECKING:
@@ -102,42 +103,52 @@ def run(
     timed_runs: int = 20,
     save: Mapping[str, Path] | None = None,
 ) -> Result:
-    """Test one binding of the sizes.  `given` holds arrays or numbers for some ports (the others are drawn), `save` where to keep outputs (.npy)."""
-    from ..ir.interpret.graph import reads_outside
-    from ..ir.interpret.judge import CheckFault, IndexFault, settled
-    from ..ir.program import BAD_INDEX
-    from .reference import asked, reference, where_needed
-
+    """Test one binding of the sizes; `timeout` bounds the run, and what it is compared with, in seconds.  `given` holds arrays or numbers for some ports (the others are drawn), `save` where to keep outputs (.npy)."""
     graph = subject.graph
     inputs = {p.name: _given(p, sizes, given or {}, seed) for p in graph.ports if p.role != "out"}
     result = Result(graph.name, subject.runtime_name, sizes, "pass", kernels=subject.kernels, seed=seed)
-    flops, moved = work_of(subject.raised, sizes)
     with tempfile.TemporaryDirectory(prefix="luminal-test-") as folder:
         outcome = child.run(_job(subject, sizes, inputs, Path(folder), timed_runs), timeout)
         if outcome.status in ("crash", "timeout"):
             return _replace(result, status=outcome.status, detail=outcome.detail)
         try:
-            expected = reference(subject.graph, inputs, sizes, subject.written)
-        except (IndexFault, CheckFault) as fault:
-            wanted = fault.code if isinstance(fault, CheckFault) else BAD_INDEX
-            needed = where_needed(subject.raised, inputs, sizes) if wanted == BAD_INDEX and outcome.status == "done" else None
-            if needed is None:
-                ok = outcome.status == "code" and outcome.code == wanted
-                return _replace(
-                    result, status="pass" if ok else "mismatch", detail=f"{fault}: expected error code {wanted}, the kernel gave {outcome.code}"
-                )
-            expected = needed
-        if outcome.status == "code" and outcome.code == BAD_INDEX and reads_outside(graph, inputs, sizes):
-            return _replace(result, detail="an index is outside, in a value that no output needs: the kernel reported it")
-        if outcome.status == "code":
-            from ..ir.program import ERRORS
+            with limited(timeout):
+                return _compared(result, subject, inputs, outcome, Path(folder), save or {})
+        except Late:
+            return _replace(result, status="timeout", detail=f"what it is judged by was not computed within {timeout:g} s")
 
-            return _replace(result, status="code", detail=f"returned {outcome.code} ({ERRORS.get(outcome.code, 'unknown')})")
-        other = None if subject.opinion is None else asked(subject.opinion, inputs, sizes)
-        decided = settled(expected, other) if isinstance(other, dict) else expected
-        rows = _judged(graph, decided, sizes, Path(folder), save or {})
+
+def _compared(result: Result, subject: Subject, inputs: Mapping[str, Any], outcome: Outcome, folder: Path, save: Mapping[str, Path]) -> Result:
+    """What is said of a run that has ended."""
+    from ..ir.interpret.graph import reads_outside
+    from ..ir.interpret.judge import CheckFault, IndexFault, settled
+    from ..ir.program import BAD_INDEX
+    from .reference import asked, reference, where_needed
+
+    graph, sizes = subject.graph, result.sizes
+    try:
+        expected = reference(graph, inputs, sizes, subject.written)
+    except (IndexFault, CheckFault) as fault:
+        wanted = fault.code if isinstance(fault, CheckFault) else BAD_INDEX
+        needed = where_needed(subject.raised, inputs, sizes) if wanted == BAD_INDEX and outcome.status == "done" else None
+        if needed is None:
+            ok = outcome.status == "code" and outcome.code == wanted
+            return _replace(
+                result, status="pass" if ok else "mismatch", detail=f"{fault}: expected error code {wanted}, the kernel gave {outcome.code}"
+            )
+        expected = needed
+    if outcome.status == "code" and outcome.code == BAD_INDEX and reads_outside(graph, inputs, sizes):
+        return _replace(result, detail="an index is outside, in a value that no output needs: the kernel reported it")
+    if outcome.status == "code":
+        from ..ir.program import ERRORS
+
+        return _replace(result, status="code", detail=f"returned {outcome.code} ({ERRORS.get(outcome.code, 'unknown')})")
+    other = None if subject.opinion is None else asked(subject.opinion, inputs, sizes)
+    decided = settled(expected, other) if isinstance(other, dict) else expected
+    rows = _judged(graph, decided, sizes, folder, save)
     opinion = _disagreement(graph, expected, other) if isinstance(other, dict) else other
     status = "pass" if all(r.ok for r in rows) and not opinion else "mismatch"
+    flops, moved = work_of(subject.raised, sizes)
     return _replace(result, status=status, outputs=rows, times=outcome.times, flops=flops, bytes=moved, opinion=opinion)
 
 

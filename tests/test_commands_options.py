@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 from click.testing import CliRunner, Result
 from compilers import HAS_CC, needs_cc
@@ -107,11 +108,37 @@ def test_an_assumption_refines_the_sizes_and_is_required() -> None:
     assert "if (K % 16 != 0) return 6;" in c.rendered.source
 
 
+def test_what_the_tilde_stands_for_may_be_assumed() -> None:
+    (c,) = compilations("softmax", Settings(assume=("batch % 8 = 0",)))
+    assert c.elaborate().size_info()["batch"].multiple == 8
+
+
 def test_an_assumed_equation_defines_nothing() -> None:
     (c,) = compilations(GEMM, Settings(assume=("M = N", "K = 64")))
     graph = c.elaborate()
     assert [s.name for s in graph.sizes] == ["M", "K", "N"] and (graph.size_info()["K"].min, graph.size_info()["K"].max) == (64, 64)
     assert c.program.derived == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "stride"),
+    [
+        ("(composite f ((A{f32}[M N]<0 1 :strided>) -> (Y{f32}[N])) (return (sum A :axis 0)))", "ldA"),
+        ("(composite f ((A{f32}[M N]) -> (Y{f32}[M N]<0 1 :strided>)) (return (* A 2)))", "ldY"),
+        ("(composite f ((A{f32}[M N] x{f32}[N]<0 :strided>) -> (Y{f32}[M])) (return (matmul A x)))", "incx"),
+    ],
+)
+def test_leading_strides_are_sizes_that_may_be_assumed(text: str, stride: str) -> None:
+    (c,) = compilations(text, Settings(assume=(f"{stride} % 16 = 0, N <= 64", f"{stride} <= 4096")))
+    sizes = c.elaborate().size_info()
+    assert (sizes[stride].multiple, sizes[stride].max, sizes["N"].max) == (16, 4096, 64)
+    assert f"if ({stride} % 16 != 0) return 6;" in c.rendered.source
+    with pytest.raises(UsageError, match=f"it has M, N, {stride}"):
+        compilations(text, Settings(assume=("ldQ = 3",)))[0].elaborate()
+    with pytest.raises(UsageError, match=f'{stride}=64: a leading stride is passed by the caller; --assume "{stride} = 64" compiles for it'):
+        compilations(text, Settings(sizes={stride: 64}))[0].elaborate()
+    with pytest.raises(UsageError, match="has no size ldQ; it has M, N"):
+        compilations(text, Settings(sizes={"ldQ": 64}))[0].elaborate()
 
 
 @pytest.mark.parametrize("wrong", ["Q % 16 = 0", "K %", "K", "(K", "K = = 3"])
@@ -166,6 +193,17 @@ def test_each_test_in_turn(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="binds parameters of softmax in more ways than one"):
         luminal(*words, "-o", str(tmp_path / "softmax.c"))
     assert luminal(*words, "-D", "axis=0").return_value == 0
+
+
+def test_what_several_runs_keep_in_one_file_is_of_the_last_and_said(tmp_path: Path) -> None:
+    text, place = "(composite add ((A{f32}[M N] B{f32}[M N]) -> (C{f32}[M N])) (return (+ A B)))", tmp_path / "c.npy"
+    once = luminal("compile", "-", "--runtime", "reference", "--test", "M=3, N=4", "--output", f"C={place}", stdin=text)
+    assert "warning" not in once.stderr and numpy.load(place).shape == (3, 4)
+    again = luminal(
+        "compile", "-", "--runtime", "reference", "--json", "--test", "M=3, N=4", "--test", "M=2, N=4", "--output", f"C={place}", stdin=text
+    )
+    assert f'--output C={place}: 2 runs wrote it, it holds that of the last ("M=2, N=4")' in again.stderr
+    assert json.loads(again.stdout)["ok"] and numpy.load(place).shape == (2, 4)
 
 
 WHERE = """(composite halves ((X{T}[N](where N % 2 = 0)) -> (Y{T}[N])) (return X))

@@ -5,10 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from luminal.compiler import Settings, compilations
-from luminal.ir.expr import INDEX, ONE, ZERO, both, call, const, var
+from luminal.ir.bounds import Known
+from luminal.ir.conditions import conjuncts
+from luminal.ir.expr import INDEX, ONE, ZERO, Expr, both, call, const, var
+from luminal.ir.kernel import expressions as kernel_expressions
+from luminal.ir.kernel import statements as kernel_statements
 from luminal.ir.program import For, expressions, statements
-from luminal.ir.simplify import simplify
+from luminal.ir.simplify import prove_le, simplify
 from luminal.ir.walks import postorder, substitute
+from luminal.passes.lower import flatten
 from luminal.passes.lower.vectors.axis import Axis
 from luminal.passes.lower.vectors.guards import guard
 
@@ -52,3 +57,29 @@ def test_what_the_loops_say_is_inside_is_read_in_all_lanes() -> None:
     (found,) = compilations(text, Settings(runtime="clang", target="x86-64-v3"))
     tiles = [n for f in found.program.functions for s in statements(f.body) for e in expressions(s) for n in postorder(e) if n.op == "not_equal"]
     assert any(n.dtype.lanes > 1 for n in tiles)
+
+
+def test_what_a_choice_asks_is_not_looked_for_in_the_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`where(j < N, B[p, j], 0)` in the last vector of a row is there because nothing says that j < N; of two axes the one of the lanes is looked at first, and the other not at all."""
+    tried: list[tuple[Expr, Expr]] = []
+
+    def recorded(a: Expr, b: Expr, known: Known) -> bool:
+        tried.append((a, b))
+        return prove_le(a, b, known)
+
+    monkeypatch.setattr(flatten, "prove_le", recorded)
+    (padded,) = compilations(
+        "(composite p ((A{f32}[M K] B{f32}[K N]) -> (C{f32}[M N])) (return (matmul A B)))", Settings(runtime="clang", target="x86-64-v4")
+    )
+    guards = {
+        c
+        for k in padded.module.kernels
+        for s in kernel_statements(k.body)
+        for e in kernel_expressions(s)
+        for n in postorder(e)
+        if n.op == "where"
+        for c in conjuncts(n.args[0])
+    }
+    assert padded.program.functions
+    assert tried and len(tried) < 8
+    assert all((a - 1).lt(b) not in guards for a, b in tried)

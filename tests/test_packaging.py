@@ -34,7 +34,7 @@ def shipped() -> list[Path]:
         place = Path(folder).relative_to(ROOT)
         if place == Path("."):
             folders[:] = [f for f in folders if f not in NOT_SHIPPED]
-            files = [f for f in files if f.endswith(".py")]
+            files = [f for f in files if f.endswith(".py") and f != "setup.py"]
         if place == Path("bench"):
             folders.remove("results")
         found += [place / f for f in files if not f.endswith((".pyc", ".so", ".md")) and not f.startswith(".")]
@@ -46,7 +46,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from a copy, so that nothing is left in the tree; without isolation, so that no index is asked."""
     place = tmp_path_factory.mktemp("wheel")
     tree = place / "tree"
-    for file in [*shipped(), Path("pyproject.toml"), Path("README.md"), Path("LICENSE")]:
+    for file in [*shipped(), Path("pyproject.toml"), Path("setup.py"), Path("README.md"), Path("LICENSE")]:
         (tree / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, tree / file)
     pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(place), str(tree))
@@ -69,7 +69,9 @@ def test_the_wheel_holds_what_the_tree_holds(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     held = sorted(n.removeprefix("luminal/") for n in names if n.startswith("luminal/"))
-    assert held == [str(file) for file in shipped()]
+    prepared = [n for n in held if n.startswith("runtimes/.prepared/")]
+    assert [n for n in held if n not in prepared] == [str(file) for file in shipped()]
+    assert prepared and all(n.endswith(".py") for n in prepared)
     assert {n.split("/")[0] for n in names} == {"luminal", f"luminal_cc-{PROJECT['project']['version']}.dist-info"}
     assert any(n.endswith("licenses/LICENSE") for n in names)
 
@@ -93,6 +95,8 @@ def test_the_installed_wheel_works_away_from_the_tree(wheel: Path, tmp_path: Pat
     assert Path(where).is_relative_to(site) and version == PROJECT["project"]["version"]
     luminal = str(place / "bin" / "luminal")
     assert run(luminal, "--version") == f"luminal {version}\n"
+    environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
     for runtime in ("clang", "cuda"):
         assert "lm_softmax" in run(luminal, "compile", "softmax", "--runtime", runtime, "--emit", "source")
     assert "pass" in run(luminal, "compile", "matmul", "--runtime", "reference", "--test", "batch=1, M=3, K=4, N=5")
+    assert not (tmp_path / "cache" / "luminal" / "templates").exists()  # all that these took was prepared

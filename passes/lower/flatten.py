@@ -16,12 +16,12 @@ from ...ir.bounds import Known
 from ...ir.conditions import conjuncts
 from ...ir.dtypes import INDEX
 from ...ir.errors import CompilerBug, Unsupported
-from ...ir.expr import CHOOSES, FALSE, ONE, ZERO, Expr, call, in_range, load, make, total, var, where
+from ...ir.expr import CHOOSES, FALSE, ONE, ZERO, Expr, call, load, make, total, var, where
 from ...ir.instructions import ACCUMULATES
 from ...ir.knowledge import Range
 from ...ir.primops import COMBINERS
 from ...ir.record import replace
-from ...ir.simplify import assuming, prove
+from ...ir.simplify import assuming, prove_le
 from ...ir.target import Target
 from ...ir.walks import always, postorder, rebuild, substitute
 from ...ir.warps import product
@@ -144,17 +144,20 @@ class Flattener:
         if not guarded:
             return (), s
         visited = performed(block, scope)
+        asked = {c for choice in choices for c in conjuncts(choice.args[0])}  # of which nothing around has shown that it holds
         lets: list[p.Stmt] = []
         names: dict[Expr, Expr] = {}
         for n in guarded:
             positions = list(zip(n.args, scope.places[n.attr].buffer.shape, strict=True))
-            if all(position in visited or collapsed(*position, scope) for position in positions) or self.proven(positions):
+            open_ = [position for position in positions if position not in visited and not collapsed(*position, scope)]
+            if not open_ or (asked.isdisjoint([index.lt(extent) for index, extent in open_]) and self.proven(positions)):
                 names[n] = var(self.names.fresh(f"{n.attr}.value"), n.dtype)
                 lets.append(p.Define(names[n].attr, n.dtype, scope.flat(n)))
         return tuple(lets), replace(s, value=substitute(s.value, names))
 
     def proven(self, positions: Sequence[tuple[Expr, Expr]]) -> bool:
-        """Whether the bounds of the loops around, and the conditions there, say that these indices are inside these extents."""
+        """Whether the bounds of the loops around, and the conditions there, say that these indices are inside these extents; those of the lanes, which run over the end, are
+        looked at first, and nothing more where one is outside."""
         if not all(index.is_position for index, _ in positions):
             return False
         known = self._known()
@@ -163,8 +166,8 @@ class Flattener:
                 known = known.with_ranges({s.axis: Range(s.start, s.stop - 1)}) if s.step is ONE else known
             else:
                 known = assuming(known, s)
-        indices, shape = zip(*positions, strict=True)
-        return prove(in_range(indices, shape), known)
+        in_lanes_first = sorted(positions, key=lambda position: self._lanes.isdisjoint(position[0].names))
+        return all(prove_le(index + 1, extent, known) and prove_le(ZERO, index, known) for index, extent in in_lanes_first)
 
     def under(self, condition: Expr, block: k.Block, scope: Scope) -> p.Block:
         """A block where a condition holds."""
