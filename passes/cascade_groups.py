@@ -27,7 +27,7 @@ from ..ir.walks import leaves
 from .costs import nominal, points
 from .made_again import made_again
 from .reading import reads_of
-from .scores import Key, pointwise_reads, private, scores_of, spread
+from .scores import Key, complex_scores, pointwise_reads, private, scores_of, spread
 from .separate import Exponent
 
 WIDEST = 512  # positions of further axes on nominal sizes: what a row has summed so far is read and written once a tile, which costs less than its scores would up to here
@@ -112,6 +112,9 @@ def _of_corrected(nodes: list[Node], corrected: Mapping[Node, Corrected], target
     for n in nodes:
         s = corrected.get(n)
         if s is None:
+            continue
+        if complex_scores(n):
+            reasons.append("no cascade: complex scores are two sums at once, of which no tile is held in registers")
             continue
         first = s.earlier[0]
         if first not in group:
