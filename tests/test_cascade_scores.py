@@ -69,6 +69,11 @@ SHARED: dict[str, tuple[str, int]] = {
         "(return (argmin s :axis 1) (min s :axis 1))",
         1,
     ),
+    "position of the nearest, of integers": (
+        "((X{i32}[N D] Y{i32}[M D]) -> (Z{i64}[N] R{i32}[N])) (setf s (min (abs (- (unsqueeze X :axis 1) (unsqueeze Y :axis 0))) :axis 2)) "
+        "(return (argmin s :axis 1) (min s :axis 1))",
+        1,
+    ),
     "position of the largest, and what stands there": (
         "((Q{f32}[H N D] K{f32}[H M D] W{f32}[H M]) -> (Z{i64}[H N] R{f32}[H N])) "
         '(setf s (round (* 2 (einsum "hid,hjd->hij" Q K)))) (setf m (max s :axis -1 :keepdims t)) (return (argmax s :axis -1) (sum (where (= s m) (unsqueeze W :axis 1) 0) :axis -1))',
