@@ -252,6 +252,8 @@ class _Sharing:
                 if g is None or not apart([n], g.states):
                     continue
                 place = dict(zip(self.scores[other][key], rows, strict=True))  # axis of the other → axis of n
+                if not place.keys() >= set(g.places[other]):
+                    continue  # one of the cascade's rows is an axis of extent 1 that the scores lack
                 g.add(n, tuple(place[a] for a in g.places[other]))
                 self.group[n] = g
                 return

@@ -102,6 +102,11 @@ SHARED: dict[str, tuple[str, int]] = {
         1,
     ),
     "of a vector": ("((X{f32}[M N]) -> (Y{f32}[M] Z{f32}[M 1])) (return (logsumexp X :axis 1) (max X :axis 1 :keepdims t))", 1),
+    # an axis of extent 1, which the scores of one reader lack
+    "of sums with keepdims": (
+        "((X{f32}[M N](where M > 0)) -> (A{f32}[1] Z{i64}[1])) (setf s (sum X :axis 1 :keepdims t)) (return (sum s :axis 0) (argmax s :axis 0))",
+        3,
+    ),
     # one result needs the other: not in the same loops
     "an output of an output": (
         f'(({QKV}) -> (O{{f32}}[H N E] L{{f32}}[H N])) {SCORES} (setf o (einsum "hij,hje->hie" (softmax s :axis -1) V)) (return o (+ (sum o :axis -1) (logsumexp s :axis -1)))',
