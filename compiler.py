@@ -155,9 +155,9 @@ class Compilation:
         """The same composite with other settings."""
         return Compilation(self.unit, self._composite, replace(self.settings, **settings), self.observer, self._key is not None)
 
-    def variant(self, without: tuple[str, ...]) -> Compilation:
-        """The same composite where these optional ports are absent: kernels and a C function of their own (at -O3 the recorded ones: no search for each)."""
-        return self.changed(without=without, budget=0.0)
+    def variant(self, without: tuple[str, ...], dtype: dict[str, str] | None = None) -> Compilation:
+        """The same composite where these optional ports are absent, or with other dtypes: kernels and a C function of their own (at -O3 the recorded ones: no search for each)."""
+        return self.changed(without=without, budget=0.0, **({} if dtype is None else {"dtype": dtype}))
 
     @property
     def options(self) -> Options:

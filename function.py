@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -49,6 +49,14 @@ def compile(
     Every option of `luminal compile` is a keyword; others are the composite's own parameters.  With O=3, `at` holds the sizes to tune for, and `budget` the seconds of a search
     (0: what is recorded, or nothing).  Raises SourceError (with diagnostics), UsageError, ToolError.
     """
+    for name, value, example in (
+        ("dtype", dtype, "{'T': 'f16'}"),
+        ("sizes", sizes, "{'M': 64}"),
+        ("config", config, "{'OMP': False}"),
+        ("at", at, "{'M': 64}"),
+    ):
+        if value is not None and not isinstance(value, Mapping):
+            raise UsageError(f"{name}={value!r}: expected a dictionary, as {example}")
     if O not in range(4):
         raise UsageError(f"O={O}: a level is 0, 1, 2 or 3")
     settings = Settings(
@@ -67,7 +75,8 @@ def compile(
 class Function:
     """A compiled composite.  Call it with its input ports, by position or by name; `C=out` gives an output's array; sizes that no array has are keywords.
 
-    An optional port that is left out or None is absent: kernels of their own are compiled for it when it is first so called.
+    An optional port that is left out or None is absent, and a type variable that nothing bound is what the arrays of its ports are: kernels of their own are compiled for it when
+    it is first so called.
     Returns the outputs (one array, or a tuple); an in-place port is mutated and returned.  Raises TypeError / ValueError that name the port.
     """
 
@@ -78,7 +87,7 @@ class Function:
         self._plans: dict[tuple[Any, ...], Any] = {}
         self._fast: Any = None  # the same plans in C, where they are of arrays alone
         self._run: Callable[[tuple[Any, ...], dict[str, Any] | None], Any] | None = None
-        self._variants: dict[tuple[str, ...], Function] = {}
+        self._variants: dict[tuple[Any, ...], Function] = {}
         graph = compilation.program
         self._ports = graph.ports
         self._optional = tuple(p.name for p in graph.ports if p.name in compilation.optional)
@@ -154,15 +163,47 @@ class Function:
         return self.library.bind(arrays, sizes)
 
     def _variant(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Function, tuple[Any, ...], dict[str, Any]]:
-        """The function for the optional ports that this call leaves out, and the call's arguments without them."""
+        """The function for the optional ports that this call leaves out and for the dtypes of its arrays, and the call's arguments without the ports that are left out."""
         passed = {p.name: a for p, a in zip(self._inputs, args, strict=False)} | named
         absent = tuple(name for name in self._optional if passed.get(name) is None)
-        if not absent:
+        bound = self._bound_dtypes({name: a for name, a in passed.items() if name not in absent})
+        if (absent, bound) not in self._variants and bound:
+            try:
+                self._variants[absent, bound] = self._with(absent, bound)
+            except SourceError:
+                bound = ()  # it computes with no such dtype, which the port that has it says
+        if not absent and not bound:
             return self, args, named
-        if absent not in self._variants:
-            self._variants[absent] = Function(self.compilation.variant((*self.compilation.settings.without, *absent)))
+        if (absent, bound) not in self._variants:
+            self._variants[absent, bound] = self._with(absent, bound)
         kept = tuple([a for p, a in zip(self._inputs, args, strict=False) if p.name not in absent])
-        return self._variants[absent], kept + args[len(self._inputs) :], {k: v for k, v in named.items() if k not in absent}
+        return self._variants[absent, bound], kept + args[len(self._inputs) :], {k: v for k, v in named.items() if k not in absent}
+
+    def _with(self, absent: tuple[str, ...], bound: tuple[tuple[str, str], ...]) -> Function:
+        settings = self.compilation.settings
+        return Function(self.compilation.variant((*settings.without, *absent), settings.dtype | dict(bound)))
+
+    def _bound_dtypes(self, passed: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+        """The type variables that nothing bound so far, where the arrays of all ports that have one agree on another dtype than it stands for; none where every array is as its port says."""
+        from .ir.dtypes import from_numpy_dtype
+
+        dtypes = {}
+        for port in self._ports:
+            if port.name in passed and port.role != "scalar":
+                try:
+                    dtypes[port] = from_numpy_dtype(_as_array(port, passed[port.name]).dtype)
+                except TypeError:
+                    return ()  # said where arrays are bound to their ports
+        composite = self.compilation.composite if any(d is not None and d is not p.dtype for p, d in dtypes.items()) else None
+        if composite is None:
+            return ()
+        types = {p.name: p.type.name for p in composite.ports if p.type is not None and p.type.dtype is None}
+        found: dict[str, set[str]] = {}
+        for port, dtype in dtypes.items():
+            variable = types.get(port.name)
+            if variable is not None and variable not in self.compilation.settings.dtype:
+                found.setdefault(variable, set()).add("" if dtype in (None, port.dtype) else dtype.name)
+        return tuple((variable, names.pop()) for variable, names in found.items() if len(names) == 1 and "" not in names)
 
     def _adopt(self, variant: Function, args: tuple[Any, ...]) -> None:
         """Calls like this one go to the variant's plan at once."""
@@ -173,7 +214,8 @@ class Function:
     def _arrange(self, given: dict[str, Any], named: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int], tuple[int, ...] | None]:
         """The arrays of a call as the library takes them, the sizes, and the leading axes that were made one."""
         buffers, common = fold_leading(given, self._ports, self._leading)
-        sizes = self._solve(buffers, {k: v for k, v in named.items() if k in self._sizes})
+        more = {name: given[name].ndim - buffers[name].ndim for name in self._leading if name in given}
+        sizes = self._solve(buffers, {k: v for k, v in named.items() if k in self._sizes}, more)
         return {p.name: self._fit(p, buffers.get(p.name), sizes) for p in self._ports}, sizes, common
 
     def _remember(self, key: tuple[Any, ...], names: tuple[str, ...], sizes: dict[str, int], common: tuple[int, ...] | None) -> None:
@@ -248,19 +290,9 @@ class Function:
         return {name: number_for(p)(value) if (p := ports[name]).role == "scalar" else self._array(p, value) for name, value in buffers.items()}
 
     def _array(self, port: Port, value: Any) -> numpy.ndarray:
-        import numpy
-
         from .ir.dtypes import numpy_dtype
 
-        if not isinstance(value, numpy.ndarray):
-            if not hasattr(value, "__dlpack__"):
-                raise TypeError(f"port {port.name}: expected an array, found {type(value).__name__}")
-            from .exchange import taken
-
-            try:
-                value = taken(value)
-            except BufferError as error:
-                raise TypeError(f"port {port.name}: this {type(value).__name__} cannot be taken without a copy: {error}") from None
+        value = _as_array(port, value)
         if value.dtype != numpy_dtype(port.dtype):
             raise TypeError(f"port {port.name}: expected dtype {port.dtype}, found {value.dtype}")
         rank = len(port.shape)
@@ -271,7 +303,7 @@ class Function:
             raise ValueError(f"port {port.name}: expected rank {rank}, found {value.ndim}")
         return value
 
-    def _solve(self, buffers: dict[str, Any], given: dict[str, int]) -> dict[str, int]:
+    def _solve(self, buffers: dict[str, Any], given: dict[str, int], more: dict[str, int]) -> dict[str, int]:
         """The sizes from the shapes of the arrays (and keywords), each checked against all the ports it occurs in, and leading strides from those of the arrays
         that lie as their ports may."""
         from .ir.layout import dense, lies, strides_of
@@ -280,7 +312,7 @@ class Function:
         known = {s: int(v) for s, v in given.items()}
         shapes = {p.name: (p.shape, buffers[p.name].shape) for p in self._ports if p.role != "scalar" and p.name in buffers}
         try:
-            solved = solve(shapes, known, self._sizes)
+            solved = solve(shapes, known, self._sizes, more)
         except SizeConflict as conflict:
             raise ValueError(f"{self.__name__}: {conflict}") from None
         strides = strides_of(self._ports)
@@ -311,11 +343,29 @@ class Function:
             raise ValueError(f"port {port.name}: expected shape {list(shape)}, found {list(value.shape)}")
         if at(value, shape, strides) and (port.role == "in" or value.flags.writeable):
             return value
+        if port.role != "in" and not value.flags.writeable:
+            raise ValueError(f"port {port.name}: it is written, and the array is read-only")
         if port.role != "in":
             raise ValueError(f"port {port.name}: it is written, and its memory layout must be the port's own (strides {list(strides)} elements)")
         placed = allocate(port, sizes)
         placed[...] = value
         return placed
+
+
+def _as_array(port: Port, value: Any) -> numpy.ndarray:
+    """What is passed at a port as an array over the same memory; TypeError where it is none."""
+    import numpy
+
+    if isinstance(value, numpy.ndarray):
+        return value
+    if not hasattr(value, "__dlpack__"):
+        raise TypeError(f"port {port.name}: expected an array, found {type(value).__name__}")
+    from .exchange import taken
+
+    try:
+        return taken(value)
+    except BufferError as error:
+        raise TypeError(f"port {port.name}: this {type(value).__name__} cannot be taken without a copy: {error}") from None
 
 
 def _same_memory(used: Any, given: Any) -> bool:

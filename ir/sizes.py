@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from .evaluate import evaluate
 from .expr import Expr
@@ -14,11 +15,16 @@ class SizeConflict(Exception):
     """Two arrays disagree about a size, or an extent does not match its formula."""
 
 
-def solve(shapes: Mapping[str, tuple[Shape, tuple[int, ...]]], known: Mapping[str, int], order: Sequence[str]) -> dict[str, int]:
+def solve(
+    shapes: Mapping[str, tuple[Shape, tuple[int, ...]]],
+    known: Mapping[str, int],
+    order: Sequence[str],
+    more: Mapping[str, int] = MappingProxyType({}),
+) -> dict[str, int]:
     """The free sizes, in the order of `order` where they are known.
 
     `shapes[port] = (symbolic shape, actual shape)`.  A plain size is read off; an extent with one unknown size is solved where it is affine in it; every extent is
-    checked at the end.  Raises SizeConflict naming the ports and the axes.
+    checked at the end.  Raises SizeConflict naming the ports and the axes.  `more[port]`: how many more axes the caller's array has, whose numbers are told.
     """
     found = dict(known)
     origin = dict.fromkeys(known, "a keyword")
@@ -33,14 +39,15 @@ def solve(shapes: Mapping[str, tuple[Shape, tuple[int, ...]]], known: Mapping[st
             (name,) = unknown
             value = _invert(e, name, n, found)
             if value is not None:
-                found[name], origin[name], progress = value, f"axis {k} of {port}", True
+                found[name], origin[name], progress = value, f"axis {k + more.get(port, 0)} of {port}", True
     for port, k, e, n in pending:
         names = [s.attr for s in leaves(e, "size")]
         if any(s not in found for s in names):
             continue
         if evaluate(e, found) != n:
             told = ", ".join(f"{s} = {found[s]} (from {origin[s]})" for s in names)
-            raise SizeConflict(f"axis {k} of port {port} has {n} elements, expected {e!r} = {evaluate(e, found)}" + (f" with {told}" if told else ""))
+            expected = told if e.op == "size" else f"{e!r} = {evaluate(e, found)}" + (f" with {told}" if told else "")
+            raise SizeConflict(f"axis {k + more.get(port, 0)} of port {port} has {n} elements, expected {expected}")
     return {s: found[s] for s in order if s in found}
 
 

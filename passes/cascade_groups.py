@@ -27,7 +27,7 @@ from ..ir.walks import leaves
 from .costs import nominal, points
 from .made_again import made_again
 from .reading import reads_of
-from .scores import Key, pointwise_reads, private, scores_of, spread
+from .scores import Key, complex_scores, pointwise_reads, private, scores_of, spread
 from .separate import Exponent
 
 WIDEST = 512  # positions of further axes on nominal sizes: what a row has summed so far is read and written once a tile, which costs less than its scores would up to here
@@ -154,6 +154,9 @@ def _of_corrected(nodes: list[Node], corrected: Mapping[Node, Corrected], target
     for n in nodes:
         s = corrected.get(n)
         if s is None:
+            continue
+        if complex_scores(n):
+            reasons.append("no cascade: complex scores are two sums at once, of which no tile is held in registers")
             continue
         first = s.earlier[0]
         if first not in group:
@@ -287,6 +290,8 @@ class _Sharing:
                 if g is None or not apart([n], g.states):
                     continue
                 place = dict(zip(self.scores[other][key], rows, strict=True))  # axis of the other → axis of n
+                if not place.keys() >= set(g.places[other]):
+                    continue  # one of the cascade's rows is an axis of extent 1 that the scores lack
                 g.add(n, tuple(place[a] for a in g.places[other]))
                 self.group[n] = g
                 return

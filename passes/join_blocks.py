@@ -98,7 +98,10 @@ class _Search:
         """The kernels that go through the positions along the rows of the contraction (or along its columns) together with it, where that can pay."""
         this = self.kernels[self.at]
         axis = roles.column if column else roles.rows[-1]
-        length = next(x.stop for x in this.chain if x.axis == axis)
+        extents = {x.axis: x.stop for x in this.chain}
+        if not {axis, roles.column} <= extents.keys():
+            return None  # something stands before the loops
+        length = extents[axis]
         operands, others = (roles.row_operands, roles.column_operands)[:: -1 if column else 1]
         axes: dict[str, int] = {}
         members: dict[int, Form] = {}
@@ -125,7 +128,7 @@ class _Search:
         larger = read.lt(held) if column else read.le(held)
         moved = total(_bytes(self.ir.buffer(n)) for n in axes) * 2
         depth = product(s.stop for s in statements(this.body) if isinstance(s, Loop) and s.axis in roles.reduced)
-        width = const(found.grain) if column else next(x.stop for x in this.chain if x.axis == roles.column)
+        width = const(found.grain) if column else extents[roles.column]
         near = (depth * width).le(self.target.l2 * 3 // 4 // roles.accumulator.dtype.bytes)  # what the register tiles of a block read again and again
         pays = simplify(found.there(both(larger, near, (found.blocks * read).lt(moved)) or TRUE), self.known)
         return None if pays is FALSE else replace(found, condition=simplify(both(*found.chosen, pays) or TRUE, self.known))

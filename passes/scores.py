@@ -20,7 +20,7 @@ def pointwise_reads(n: Node) -> Iterable[View]:
 
 def scores_of(n: Node) -> dict[Key, tuple[int, ...]]:
     """The scores that a reduction over one axis reads, each with the axes of `n` at which its rows are read; nothing where some are read otherwise than row by row."""
-    if len(n.attr.extents) != 1 or not n.dtype.is_float:
+    if len(n.attr.extents) != 1 or not n.dtype.is_float or complex_scores(n):
         return {}
     found: dict[Key, tuple[int, ...]] = {}
     along = axis(n.rank)
@@ -39,6 +39,11 @@ def scores_of(n: Node) -> dict[Key, tuple[int, ...]]:
     if any(not most.issuperset(rows) for rows in found.values()):
         return {}
     return {key: rows for key, rows in found.items() if most == frozenset(rows)}  # what fewer rows read along the axis is a vector as any other
+
+
+def complex_scores(n: Node) -> bool:
+    """Whether a reduction reads products of complex numbers row by row: by itself alone such a product is one of real numbers, of twice the rows and columns, with all that is known of these."""
+    return any(v.node.op == "reduce" and v.node.dtype.is_complex and axis(n.rank) in v.index and spread(v.node) for v in pointwise_reads(n))
 
 
 def spread(score: Node) -> bool:

@@ -27,7 +27,9 @@ class Selection:
         """(factor, addition): 1 and 0 while the extreme stays where it is, else 0 and the fill."""
         now = self.extreme.through({axis(a): axis(j) for j, a in enumerate(places)})
         last = View(previous_node(now.node), now.index)
-        same = elementwise("bit_or", rows, identity(elementwise("equal", rows, last, now)), identity(elementwise("isnan", rows, last)))
+        same = elementwise("equal", rows, last, now)
+        if last.dtype.is_float:
+            same = elementwise("bit_or", rows, identity(same), identity(elementwise("isnan", rows, last)))
         d = combined.dtype
         one, zero = (scalar(const_node(float(v) if d.is_float else v, d)) for v in (1, 0))
         factor = elementwise("where", rows, identity(same), one, zero)

@@ -69,6 +69,11 @@ SHARED: dict[str, tuple[str, int]] = {
         "(return (argmin s :axis 1) (min s :axis 1))",
         1,
     ),
+    "position of the nearest, of integers": (
+        "((X{i32}[N D] Y{i32}[M D]) -> (Z{i64}[N] R{i32}[N])) (setf s (min (abs (- (unsqueeze X :axis 1) (unsqueeze Y :axis 0))) :axis 2)) "
+        "(return (argmin s :axis 1) (min s :axis 1))",
+        1,
+    ),
     "position of the largest, and what stands there": (
         "((Q{f32}[H N D] K{f32}[H M D] W{f32}[H M]) -> (Z{i64}[H N] R{f32}[H N])) "
         '(setf s (round (* 2 (einsum "hid,hjd->hij" Q K)))) (setf m (max s :axis -1 :keepdims t)) (return (argmax s :axis -1) (sum (where (= s m) (unsqueeze W :axis 1) 0) :axis -1))',
@@ -97,6 +102,11 @@ SHARED: dict[str, tuple[str, int]] = {
         1,
     ),
     "of a vector": ("((X{f32}[M N]) -> (Y{f32}[M] Z{f32}[M 1])) (return (logsumexp X :axis 1) (max X :axis 1 :keepdims t))", 1),
+    # an axis of extent 1, which the scores of one reader lack
+    "of sums with keepdims": (
+        "((X{f32}[M N](where M > 0)) -> (A{f32}[1] Z{i64}[1])) (setf s (sum X :axis 1 :keepdims t)) (return (sum s :axis 0) (argmax s :axis 0))",
+        3,
+    ),
     # one result needs the other: not in the same loops
     "an output of an output": (
         f'(({QKV}) -> (O{{f32}}[H N E] L{{f32}}[H N])) {SCORES} (setf o (einsum "hij,hje->hie" (softmax s :axis -1) V)) (return o (+ (sum o :axis -1) (logsumexp s :axis -1)))',

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cascades import OPTIONS, SEED, before, naive
 from compilers import needs_cc
+from luminal.compiler import Settings, compilations
 from luminal.ir.kernel import Module
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read, show
@@ -37,6 +38,7 @@ DOUBLED = {
     "batches and more axes": "((A{c64}[B M I K] B2{c64}[B K N]) -> (C{c64}[B M I N])) (return (einsum \"bmik,bkn->bmin\" A B2))",
     "loops": "((A{c64}[M K] B{c64}[K N] C{c64}[M N]) -> C) (dotimes (i M) (dotimes (j N) (dotimes (p K) (incf (aref C i j) (* (aref A i p) (aref B p j))))))",
 }  # fmt: skip
+NOTE = "a complex contraction is a real one of twice the rows and columns"
 APART = {
     "a sum of squares": "((A{c64}[M K]) -> (C{c64}[M])) (return (sum (* A A) :axis 1))",
     "a vector": "((A{c64}[M K] x{c64}[K]) -> (C{c64}[M])) (return (matmul A x))",
@@ -65,6 +67,18 @@ def test_one_real_contraction(name: str) -> None:
         print(f"seed {SEED + seed}, sizes {sizes}")
         inputs = draw(graph, sizes, SEED + seed)
         agree(outputs(legal, inputs, sizes, seed), meaning(graph, inputs, sizes), graph, f"{name}, seed {seed}, sizes {sizes}")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "((A{c64}[M K] B{c64}[K N]) -> (P{f32}[M])) (setf y (matmul A B)) (return (sum (+ (* (real y) (real y)) (* (imag y) (imag y))) :axis 1))",
+        "((A{c64}[M K] B{c64}[K N] V{f32}[N E]) -> (O{f32}[M E])) (return (matmul (softmax (abs (matmul A B)) :axis 1) V))",
+    ],
+)
+def test_no_cascade_makes_it_again_element_by_element(body: str) -> None:
+    (c,) = compilations(f"(composite f {body})", Settings(runtime="clang"))
+    assert any(NOTE in kernel.notes for kernel in c.run(stop_after="complex_products").kernels)
 
 
 @pytest.mark.parametrize("name", APART)

@@ -184,6 +184,38 @@ def test_a_tensor_of_torch() -> None:
 
 
 @needs_cc
+def test_arrays_bind_what_nothing_else_did() -> None:
+    """A type variable is what the arrays of all its ports are, for each call by itself."""
+    product = luminal.compile("matmul")
+    a, b = np.arange(6).reshape(2, 3), np.arange(12).reshape(3, 4)
+    for _ in range(2):  # the second time by the plan of the first
+        for dtype in (np.float64, np.float32, np.int32, np.uint8):
+            found = product(a.astype(dtype), b.astype(dtype))
+            assert found.dtype == dtype
+            np.testing.assert_array_equal(found, (a @ b).astype(dtype))
+    with pytest.raises(TypeError, match="port A: expected dtype f32, found float64"):
+        product(a.astype(np.float64), b.astype(np.float32))
+    with pytest.raises(TypeError, match="port A: expected dtype f32, found float64"):
+        luminal.compile("matmul", dtype={"T": "f32"})(a.astype(np.float64), b.astype(np.float64))
+    optional = luminal.compile("(composite f ((X{T}[N] B{T}[N]?) -> (Y{T}[N])) (return (if (given B) (+ X B) (exp X))))", runtime="reference")
+    assert optional(np.zeros(3)).dtype == np.float64
+    assert optional(np.ones(3, np.int32), np.ones(3, np.int32)).dtype == np.int32
+    with pytest.raises(TypeError, match="port X: expected dtype f32, found int32"):  # no exp of integers
+        optional(np.ones(3, np.int32))
+
+
+@needs_cc
+def test_axes_are_counted_as_the_caller_does() -> None:
+    with pytest.raises(ValueError, match=r"axis 0 of port B has 4 elements, expected K = 3 \(from axis 1 of A\)"):
+        luminal.compile("matmul")(normal(2, 3), normal(4, 5))
+
+
+def test_options_that_are_dictionaries() -> None:
+    with pytest.raises(luminal.UsageError, match=r"dtype='f32': expected a dictionary, as \{'T': 'f16'\}"):
+        luminal.compile("softmax", dtype="f32")  # pyright: ignore[reportArgumentType]
+
+
+@needs_cc
 @pytest.mark.parametrize(
     ("arguments", "error", "said"),
     [
@@ -208,7 +240,7 @@ def test_written_arrays_are_never_copied() -> None:
         gemm(a, b, np.asfortranarray(normal(4, 4)))
     frozen = normal(4, 4)
     frozen.flags.writeable = False
-    with pytest.raises(ValueError, match="port C"):
+    with pytest.raises(ValueError, match="port C: it is written, and the array is read-only"):
         gemm(a, b, frozen)
     with pytest.raises(ValueError, match="overlap"):
         gemm(a, b, a)

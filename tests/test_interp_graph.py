@@ -140,6 +140,26 @@ def softmax(x):
     return g.elementwise("div", (M, N), g.identity(e), g.View(s, (AX[0],)))
 
 
+@pytest.mark.parametrize("kind", ["random", "whole"])
+def test_a_sum_may_begin_with_what_is_added_to_it(kind, tiling):
+    """C += Σ t is the running sum in C as well as C + (Σ t): the bound is that of all terms, be those of the sum exact by themselves."""
+    a, b, c = port("A", f32, M, K), port("B", f32, K, N), port("C", f32, M, N)
+    added = g.elementwise("add", (M, N), *same(g.input_node(c), matmul(g.input_node(a), g.input_node(b))))
+    rng = np.random.default_rng(5)
+    draw = (lambda *s: rng.standard_normal(s)) if kind == "random" else (lambda *s: rng.integers(-2, 3, s))
+    x, y = draw(3, 40).astype(np.float32), draw(40, 4).astype(np.float32)
+    start = (rng.standard_normal((3, 4)) * (1e4 if kind == "random" else 0.1)).astype(np.float32)
+    r = evaluate(graph([a, b, c], Y=added), {"A": x, "B": y, "C": start}, {"M": 3, "N": 4, "K": 40})["Y"]
+    running = start.copy()
+    for p in range(40):
+        running += x[:, p, None] * y[None, p]
+    verdict = judge(running, r, f32)
+    assert verdict.ok and verdict.ill_count == 0, verdict
+    assert not judge(running * np.float32(1.001) + 0.01, r, f32).ok
+    whole = evaluate(graph([a, b, c], Y=added), {"A": np.rint(x), "B": np.rint(y), "C": np.rint(start)}, {"M": 3, "N": 4, "K": 40})["Y"]
+    assert not whole.bound.any()  # small integers are exact in every order
+
+
 def test_softmax_with_masked_rows(tiling):
     p = port("x", f32, M, N)
     x = np.random.default_rng(3).standard_normal((6, 11)).astype(np.float32)

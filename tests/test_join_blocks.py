@@ -243,6 +243,15 @@ kernel planes_3(V, Y, d):
     assert any("V" in k.buffers and "d" not in k.buffers for k in joined.kernels) is joins, show(joined)
 
 
+def test_what_stands_before_the_loops_of_a_product_keeps_it_apart() -> None:
+    """A number of no position, made before them: `2 Σx`."""
+    text = """(composite shifted ((Q{f32}[H N D] K{f32}[H N D] V{f32}[H N D] x{f32}[W]) -> (O{f32}[H N D]))
+      (setf s (tanh (matmul Q (transpose K 0 2 1))))
+      (return (+ (matmul s V) (* 2 (sum x)))))"""
+    (c,) = compilations(text, Settings(strict=True))
+    assert not blocks_of(c.run(stop_after="join_blocks"))
+
+
 def test_the_schedule_of_a_block_replays() -> None:
     """One team of threads for the blocks, register tiles for the contraction, vectors for what is around it."""
     whole = read(CHAIN)

@@ -325,6 +325,18 @@ def test_threads_of_a_block_wait_for_one_another(old: str, new: str, rule: str) 
     assert caught.value.where == f"kernels/{rule}", str(caught.value)
 
 
+def test_one_iteration_has_none_beside_it() -> None:
+    """So a block may do all of a kernel that accumulates where the data says."""
+    text = (
+        THREADS.replace("for i in 0 .. M block.x", "for i in 0 .. 1 block.x")
+        .replace("c[i, j] add=", "c[cast.i64(y[0]), j] add=")
+        .replace("y[i] = other", "y[0] = other")
+    )
+    verify(read(text))
+    with pytest.raises(CompilerBug):
+        verify(read(text.replace("0 .. 1 block.x", "0 .. 2 block.x")))
+
+
 def test_random_ir_is_valid() -> None:
     for seed in range(120):
         for maker in (random_graph, random_module, random_program):

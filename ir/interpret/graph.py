@@ -26,7 +26,7 @@ from .judge import Bounded, IndexFault, Verdict, judge
 from .meaning import Array, compute, from_numpy, identity, working
 from .nest import run_nest
 from .reads import Pull, Reads, Values
-from .reduce import Partial, finish, merge, partial
+from .reduce import Partial, among_terms, exact_beside, finish, merge, of_magnitudes, partial
 from .scatter import scatter, store
 from .tiles import Box, axes_of, boxes, chunks, two_groups
 
@@ -146,7 +146,7 @@ class _Evaluator(Reads):
 
     def keep(self, key: tuple[Node, tuple[int, ...]], values: Values) -> None:
         node = key[0]
-        if node.op in OPS and self.reads[node] == 1 and math.prod(self.extents(node.shape)) > TILE:
+        if node.op in OPS and self.reads.get(node, 1) == 1 and math.prod(self.extents(node.shape)) > TILE:
             # a large tensor on its way to one reader: made again if it is asked for again
             return
         self.cache[key] = values
@@ -218,10 +218,20 @@ class _Evaluator(Reads):
         if not self.bounds:
             return value, None
         bound = error(node.op, value, args, errors, source, node.dtype)
+        if node.op in ("add", "sub") and node.dtype.is_inexact:
+            for view, other, e in zip(node.args, reversed(args), errors, strict=True):
+                count = self.terms(view.node)
+                if count and (e is not None or not exact_beside(other, node.dtype)):
+                    size = np.abs(other) if e is not None else np.abs(other) + (yield from self.read(of_magnitudes(view), box))[0]
+                    bound = among_terms(bound, size, count, node.dtype)
         if bound is not None and node.op == "equal" and source.is_float:
             certain = sole(node, box, self.extents(node.shape), args, errors)
             bound = bound if certain is None else np.where(certain, 0.0, bound)
         return value, bound
+
+    def terms(self, node: Node) -> int:
+        """How many a sum has; 0 where the node is no sum."""
+        return math.prod(self.extents(node.attr.extents)) if node.op == "reduce" and node.attr.combiner == "add" else 0
 
     def reduce(self, node: Node, box: Box) -> Pull:
         shape = tuple(hi - lo for lo, hi in box)
@@ -279,7 +289,7 @@ class _Evaluator(Reads):
         while stack:
             view = stack.pop()
             inner = view.node
-            if inner.op == "mul" and inner.dtype is node.dtype and view.domain is None and self.reads[inner] == 1:
+            if inner.op == "mul" and inner.dtype is node.dtype and view.domain is None and self.reads.get(inner, 1) == 1:
                 mapping = {ex.axis(k): e for k, e in enumerate(view.index)}
                 stack.extend(a.through(mapping) for a in reversed(inner.args))
             else:

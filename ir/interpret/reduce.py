@@ -2,6 +2,7 @@
 
 A sum of n terms t with errors e is within  Σe + n·ε·Σ|t|  of the exact one, in whatever order it is taken; ε is the accumulator's: f32 for f16, bf16 and
 f8, which round once more at the end.  Where all terms are integers without error and Σ|t| ≤ 1/ε, every order gives the exact sum.
+What is added to a sum may be one of its terms, the first as a rule: C += A B, with the sum running in C (`among_terms`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dtypes import DType, f32
+from ..graph import View, make
+from ..graph import identity as read_whole
+from ..record import replace
 from .bounds import Error, epsilon, largest, settle, smallest, wrapping
 from .meaning import UFUNC, Array
 
@@ -106,6 +110,33 @@ def merge(combiner: str, a: Partial, b: Partial, d: DType) -> Partial:
     itself = d.kind == "bool" or extreme
     low, high = both(a.low, b.low, joined, itself), both(a.high, b.high, joined, itself)
     return Partial(value, low, high, both(a.extra, b.extra, np.maximum if extreme else joined, False), a.whole and b.whole)
+
+
+def among_terms(bound: Error, size: Array, count: int, d: DType) -> Error:
+    """The bound of x + Σt, where x may have been in every partial sum of the `count` terms; `size`: |x|, and Σ|t| where the bound has not counted it."""
+    return (0 if bound is None else bound) + np.where(np.isfinite(size), count * epsilon(accumulator(d)) * size, 0)
+
+
+def exact_beside(x: Array, d: DType) -> bool:
+    """Whether x + Σt is exact in every order if Σt is: small integers."""
+    return is_whole(x) and not np.any(np.abs(x) * epsilon(accumulator(d)) > 1)
+
+
+def of_magnitudes(view: View) -> View:
+    """Σ|t|, read as Σt is: of real terms, complex ones as they are."""
+    node = view.node
+    return view if node.dtype.is_complex else replace(view, node=make("reduce", node.dtype, node.shape, (_magnitude(node.args[0]),), node.attr))
+
+
+def _magnitude(view: View) -> View:
+    """|t|, of products factor by factor: so they stay such."""
+    node = view.node
+    size = (
+        make("mul", node.dtype, node.shape, tuple(map(_magnitude, node.args)))
+        if node.op == "mul"
+        else make("abs", node.dtype, node.shape, (read_whole(node),))
+    )
+    return replace(view, node=size, fill=abs(view.fill))
 
 
 def finish(combiner: str, p: Partial, count: int | Array, d: DType, bounds: bool) -> tuple[Array, Error]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 
 from ..bounds import Known, Range
-from ..expr import ZERO, Expr, var
+from ..expr import ONE, ZERO, Expr, var
 from ..kernel import Alloc, Barrier, If, Loop, Store, While
 from ..polynomial import coefficient, is_constant, plus, poly
 from ..simplify import assuming, prove
@@ -114,10 +114,10 @@ def accumulations(body: Body) -> Iterator[str]:
 
 
 def _concurrent(body: Body) -> Iterator[tuple[Loop, list[Place]]]:
-    """Each loop whose iterations may run at the same time, with the statements inside it."""
+    """Each loop whose iterations may run at the same time, with the statements inside it; a loop of one iteration has no other beside it."""
     places = body.places
     for k, p in enumerate(places):
-        if isinstance(p.stmt, Loop) and p.stmt.kind in CONCURRENT:
+        if isinstance(p.stmt, Loop) and p.stmt.kind in CONCURRENT and not (p.stmt.start is ZERO and p.stmt.stop is ONE):
             depth, end = len(p.around), k + 1
             while end < len(places) and len(places[end].around) > depth:
                 end += 1
