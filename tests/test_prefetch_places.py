@@ -92,5 +92,6 @@ def test_long_rows_beside_results_that_go_past_the_caches_are_asked_for_again() 
     (compilation,) = compilations("rms_norm", Settings(runtime="clang", target="x86-64-v4"))
     lines = [line for line in compilation.module.kernels[0].schedule if line.startswith("prefetch X")]
     assert any("again=" in line and "over=" in line and "least=" in line for line in lines)
-    (compilation,) = compilations("logsumexp", Settings(runtime="clang", target="x86-64-v4"))
-    assert not any("again=" in line for line in compilation.module.kernels[0].schedule)
+    for name, target in (("logsumexp", "x86-64-v4"), ("rms_norm", "x86-64-v3")):  # nothing is stored; stores of half a line
+        (compilation,) = compilations(name, Settings(runtime="clang", target=target))
+        assert not any("again=" in line for line in compilation.module.kernels[0].schedule)

@@ -106,7 +106,8 @@ NEXT_ROW_CACHE = 2  # how near it comes: in the first cache it would take the pl
 # 0.97, log_softmax 0.85 to 1.0 of the time, layer norm without scale and shift 0.86, rows divided by their norm 0.90; logsumexp of 1024 × 16384 0.96.  Where strangers share the cores, softmax 0.99 to 1.05.)
 ROWS_NEAR = 3
 # Bytes after which such a hint is given again, beside stores that go past the caches, and once more; rows that are longer than so many.  Stores that wait for memory take each buffer that becomes free, and hints that find none are
-# dropped: the row is read by the pass that it was asked for.  (Zen 4, RMS norm of 4096² 0.93 of the time where a copy is 54 GB/s, in one thread 0.84, of 1000 × 16384 0.87; of 2048 columns 1.04, in the second cache 1.08.  By hand, 40 instructions
+# dropped: the row is read by the pass that it was asked for.  (Zen 4, RMS norm of 4096² 0.93 of the time where a copy is 54 GB/s, in one thread 0.84, of 1000 × 16384 0.87; of 4096 × 4097 0.88; of
+# 2048 columns 1.04, in the second cache 1.08; by AVX2, whose stores of half a line take longer to issue, 0.97 to 1.07, so not there.  By hand, 40 instructions
 # that do nothing beside each line, for which stores do not pile up, 0.7 in one thread, 0.9 in two.)
 AGAIN, AGAIN_ROW = 2048, 8192
 # Passes over rows that come from memory, side by side: rows of a block, where before the first and behind the last a pass has none beside it; turns of the columns, with fewer what is done beside them weighs more (softmax of

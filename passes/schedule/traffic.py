@@ -101,7 +101,7 @@ def _asked_again(plan: Plan, buffer: str, axis: str, row: str) -> None:
     least, held = cost.stream_bytes(plan.target), plan.facts.buffers
     as_wide = [b for b in written(plan.loop(axis).body) & held.keys() if held[b].dtype.bytes >= held[buffer].dtype.bytes]
     within = {"over": cost.AGAIN_ROW, "most": plan.target.l2 // cost.NEXT_ROW}
-    if not least or not as_wide or cost.places(plan.target) > 1 or within["over"] >= within["most"]:
+    if not least or not as_wide or plan.target.vector_bytes < LINE or cost.places(plan.target) > 1 or within["over"] >= within["most"]:
         return
     if not plan.tried("prefetch", buffer, axis, row, least=least, cache=cost.NEXT_ROW_CACHE, again=cost.AGAIN, **within):
         plan.note(
