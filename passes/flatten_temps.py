@@ -6,14 +6,19 @@
     for l in 0 .. M * N:                                     for l in 0 .. M * N:
       … t[c, l // N, l % N] …                                  … t[c, l] …
 
+    temp t: f32[1, C, 1, 1]                                  temp t: f32[C]
+    for i in 0 .. C: t[0, i, 0, 0] = …                →      for i in 0 .. C: t[i] = …
+
+And axes of one position, as means that keep the axes they went along have them, are none: then it is by its rows that one kernel writes it and another reads it (`join_rows`).
+
 The elements stay where they are.  A schedule that looks at positions then sees what is consecutive, and no loop divides.
 """
 
 from __future__ import annotations
 
 from ..ir.bounds import Known
-from ..ir.expr import ZERO, Expr, both, load, product
-from ..ir.kernel import Block, Buffer, If, Loop, Module, Region, Stmt, Store, While, expressions, map_expressions, with_body
+from ..ir.expr import ONE, ZERO, Expr, both, load, product
+from ..ir.kernel import Block, Buffer, If, Loop, Module, Region, Stmt, Store, While, expressions, map_block, map_expressions, with_body
 from ..ir.record import replace
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
@@ -24,6 +29,7 @@ from .schedule import is_scheduled
 def flatten_temps(ir: Module, target: Target, options: Options) -> Module:
     if any(map(is_scheduled, ir.kernels)):
         return ir  # steps divide positions too
+    ir = _without_units(ir)
     found = _Axes({t.name: t for t in ir.temps if not t.strides and len(t.shape) > 1}, frozenset(s.name for s in ir.sizes))
     known = assuming(Known(ir.size_info()), both(*ir.requires))
     for k in ir.kernels:
@@ -32,6 +38,25 @@ def flatten_temps(ir: Module, target: Target, options: Options) -> Module:
         return ir
     kernels = tuple(replace(k, body=found.changed(k.body, known)) for k in ir.kernels)
     return replace(ir, temps=tuple(found.merged(t) for t in ir.temps)).with_kernels(kernels)
+
+
+def _without_units(ir: Module) -> Module:
+    """Without the axes of one position: the only one that there is, is 0."""
+    kept = {t.name: [k for k, e in enumerate(t.shape) if e is not ONE] for t in ir.temps if not t.strides and ONE in t.shape}
+    if not kept:
+        return ir
+
+    def at(name: str, index: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return tuple(index[k] for k in kept[name])
+
+    def read(e: Expr) -> Expr | None:
+        return load(e.attr, e.dtype, *at(e.attr, e.args)) if e.op == "load" and e.attr in kept else None
+
+    def stored(s: Stmt) -> Block | None:
+        return (replace(s, index=at(s.buffer, s.index)),) if isinstance(s, Store) and s.buffer in kept else None
+
+    kernels = tuple(replace(k, body=map_block(map_expressions(k.body, lambda e: rewrite(e, read)), stored)) for k in ir.kernels)
+    return replace(ir, temps=tuple(replace(t, shape=at(t.name, t.shape)) if t.name in kept else t for t in ir.temps)).with_kernels(kernels)
 
 
 class _Axes:

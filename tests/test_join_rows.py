@@ -133,3 +133,19 @@ def test_compiled() -> None:
         assert np.allclose(y, np.take_along_axis(p, order, 1), rtol=1e-5, atol=1e-9)
         assert np.allclose(np.take_along_axis(p, i, 1), y, rtol=1e-5, atol=1e-9)
         assert all(len(set(row)) == 3 for row in i.tolist())
+
+
+def test_means_that_keep_the_axes_they_went_along_join_as_those_that_do_not() -> None:
+    head = "(composite batch ((X{f32}[N C H W]) -> (Y{f32}[N C H W]))"
+    kept = f"""{head}
+      (setf m (mean X :axis (0 2 3) :keepdims t))
+      (setf v (mean (square (- X m)) :axis (0 2 3) :keepdims t))
+      (return (/ (- X m) (sqrt (+ v 1e-5)))))"""
+    left = f"""{head}
+      (setf m (mean X :axis (0 2 3)))
+      (setf v (mean (square (- X (reshape m 1 C 1 1))) :axis (0 2 3)))
+      (return (/ (- X (reshape m 1 C 1 1)) (sqrt (+ (reshape v 1 C 1 1) 1e-5)))))"""
+    for text in (kept, left):
+        f = luminal.compile(text)
+        assert [len(t.shape) for t in f.compilation.module.temps] == [1, 1]
+        assert len(f.compilation.module.kernels) == 2

@@ -67,3 +67,31 @@ def test_hints_that_go_on_want_a_loop_around_the_row(on: str, reason: str) -> No
     tiles = "tile i j 64 16\nsplit i.1 16 tail=cut\nreorder j.1 i.1.1\nsplit j.1 16 tail=cut\nreorder i.1.1 j.1.1\nunroll i.1.1\nvectorize j.1.1"
     with pytest.raises(StepError, match=reason):
         replay(unique(before.kernels[0]), Facts.of(before), f"{tiles}\nprefetch X j.1.0 i.1.0 trips=2 on={on}")
+
+
+STORED = "split q 64 tail=cut\nrfactor q.1\nvectorize q.1\nsplit j 64 tail=cut\nvectorize j.1"
+
+
+def test_what_is_asked_again_is_what_was_asked_for_before() -> None:
+    before = module("softmax")
+    asked: list[list[int]] = []
+    for more in ("", " again=2048"):
+        kernel = replay(unique(before.kernels[0]), Facts.of(before), f"{STORED}\nprefetch X j.0 i{more}")
+        hints = [s for s in statements(kernel.body) if isinstance(s, Prefetch)]
+        asked.append([int(str(evaluate(h.index[1] + h.ahead, {"N": 4096, "j.0": 20}))) for h in hints])
+    assert asked[1] == [at - late for late in (512, 1024) for at in asked[0]]
+
+
+def test_only_what_is_asked_for_in_order_is_asked_again() -> None:
+    before = module("softmax")
+    with pytest.raises(StepError, match="only what is asked for in order"):
+        replay(unique(before.kernels[0]), Facts.of(before), f"{STORED}\nprefetch X j.0 i places=4 again=2048")
+
+
+def test_long_rows_beside_results_that_go_past_the_caches_are_asked_for_again() -> None:
+    (compilation,) = compilations("rms_norm", Settings(runtime="clang", target="x86-64-v4"))
+    lines = [line for line in compilation.module.kernels[0].schedule if line.startswith("prefetch X")]
+    assert any("again=" in line and "over=" in line and "least=" in line for line in lines)
+    for name, target in (("logsumexp", "x86-64-v4"), ("rms_norm", "x86-64-v3")):  # nothing is stored; stores of half a line
+        (compilation,) = compilations(name, Settings(runtime="clang", target=target))
+        assert not any("again=" in line for line in compilation.module.kernels[0].schedule)

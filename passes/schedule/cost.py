@@ -105,6 +105,11 @@ NEXT_ROW_CACHE = 2  # how near it comes: in the first cache it would take the pl
 # Of the first cache the part that a row may take where the next one comes there all the same, since rows share nothing: results, or what they are made of, have their places there too.  (4096²: softmax 0.92, logsumexp 0.95 to
 # 0.97, log_softmax 0.85 to 1.0 of the time, layer norm without scale and shift 0.86, rows divided by their norm 0.90; logsumexp of 1024 × 16384 0.96.  Where strangers share the cores, softmax 0.99 to 1.05.)
 ROWS_NEAR = 3
+# Bytes after which such a hint is given again, beside stores that go past the caches, and once more; rows that are longer than so many.  Stores that wait for memory take each buffer that becomes free, and hints that find none are
+# dropped: the row is read by the pass that it was asked for.  (Zen 4, RMS norm of 4096² 0.93 of the time where a copy is 54 GB/s, in one thread 0.84, of 1000 × 16384 0.87; of 4096 × 4097 0.88; of
+# 2048 columns 1.04, in the second cache 1.08; by AVX2, whose stores of half a line take longer to issue, 0.97 to 1.07, so not there.  By hand, 40 instructions
+# that do nothing beside each line, for which stores do not pile up, 0.7 in one thread, 0.9 in two.)
+AGAIN, AGAIN_ROW = 2048, 8192
 # Passes over rows that come from memory, side by side: rows of a block, where before the first and behind the last a pass has none beside it; turns of the columns, with fewer what is done beside them weighs more (softmax of
 # 256 to 3000 columns 0.79 to 0.93, of 100 and 160 0.98, of 128 whose rows begin anywhere 1.6 of the time); places where the next row is asked for (with four, rows of 2048 take 0.93 and not 0.82 of the time, others as long).
 REGISTERS_IN_TURN = 32  # at least, for passes side by side: AVX2 with 16 is slower so, why was not looked into (Zen 4, softmax of 4096² floats 1.16 times as long so by clang, 1.28 by gcc)

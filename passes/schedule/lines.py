@@ -36,6 +36,8 @@ def aligned(plan: Plan, axis: str) -> str | None:
     plan.kernel = saved if refused else cut
     if refused:
         return None
+    # What comes before the line is a vector of which the last lanes are not there, which waits for the next line all the same.  Pieces of 16 bytes do not (Zen 4, AVX-512: layer norm of 4096² 0.92, 3000² turned over 0.91 of
+    # the time), but rows of 128 floats take 1.2 to 1.4 times as long so.
     head = plan.added(saved)[0]
     plan.note(f"along `{axis}` lines of `{stored[0]}` are stored whole")
     if not plan.tried("prefetch_end", stored[0], axis, least=least):

@@ -36,6 +36,7 @@ def prefetch(
     then: str = "",
     on: str = "",
     cache: int = 1,
+    again: int = 0,
 ) -> Kernel:
     """Ask, in each iteration of a loop, for what the next iteration of a loop around it (or the one so many `trips` on), or of itself, reads of a buffer there.
 
@@ -113,6 +114,8 @@ def prefetch(
 
     With `cache=2`, it comes no nearer than the second cache: what the row that is worked on holds of the first stays there.
 
+    With `again`, each line is asked for twice instead, so many bytes and twice as many later than it would be: beside hints that are there already, for machines drop some while stores wait for memory.
+
     With `least`, memory is asked only where the buffer has so many bytes or more: one that the caches hold needs no hints, which take the place of loads.  Beside `near` a loop of few vectors then stands twice.
     """
     if cache not in (1, 2):
@@ -168,6 +171,8 @@ def prefetch(
             raise StepError(f"prefetch: the next iteration of `{row}` is not always as far")
         if ahead is ZERO:
             raise StepError(f"prefetch: every iteration of `{row}` reads the same")
+        if again and (on or then or places > 1):
+            raise StepError("prefetch: only what is asked for in order is asked for again")
         if on:
             ahead = _going_on(path, find(kernel, row), on, trips, ahead, lambda e: minus(substitute(address, {var(on): e}), address))
     each = min(lanes, max(1, LINE // held.dtype.bytes))
@@ -183,10 +188,13 @@ def prefetch(
             raise StepError(f"prefetch: what `{axis}` reads of `{buffer}` is no more than a page")
         shares = [(x, [line * each for line in lines]) for x, lines in _spread([loop] if later is None else [loop, later], len(starts), places)]
     from_begin = {var(axis): ZERO} if spread else {}
+    times = [ahead - k * again // held.dtype.bytes for k in (1, 2)] if again else [ahead]
 
     def hints_at(starts: Sequence[Expr]) -> Block:
         hints: Block = tuple(
-            Prefetch(buffer, tuple(substitute(e, {**from_begin, var(block.axis): at}) for e in read.args), ahead, cache) for at in starts
+            Prefetch(buffer, tuple(substitute(e, {**from_begin, var(block.axis): at}) for e in read.args), far, cache)
+            for far in times
+            for at in starts
         )
         if inner.axis in read.names and inner is not block:
             line = fresh(f"{inner.axis}.p", names_taken(kernel))

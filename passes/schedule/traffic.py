@@ -58,6 +58,7 @@ def prefetched(plan: Plan) -> None:
             plan.note(f"{note}{spread}, and `{later}` for half of it")
         elif (not dear or under) and _in_places(plan, buffer, axis, row, PAGE if under else 0):
             plan.note(f"{note}{spread}")
+            _asked_again(plan, buffer, axis, row)
         elif not plan.tried("prefetch", buffer, axis, row):
             plan.note(note)
     for buffer, axis, row in list(prefetches.decided(plan.kernel, plan.facts)):
@@ -93,6 +94,19 @@ def _in_places(plan: Plan, buffer: str, axis: str, row: str, over: int = 0, **mo
         cache=cost.NEXT_ROW_CACHE,
     )
     return near or far
+
+
+def _asked_again(plan: Plan, buffer: str, axis: str, row: str) -> None:
+    """Beside results that go past the caches, what a long row is asked for is asked for again: of hints that come while stores wait for memory, machines drop some."""
+    least, held = cost.stream_bytes(plan.target), plan.facts.buffers
+    as_wide = [b for b in written(plan.loop(axis).body) & held.keys() if held[b].dtype.bytes >= held[buffer].dtype.bytes]
+    within = {"over": cost.AGAIN_ROW, "most": plan.target.l2 // cost.NEXT_ROW}
+    if not least or not as_wide or plan.target.vector_bytes < LINE or cost.places(plan.target) > 1 or within["over"] >= within["most"]:
+        return
+    if not plan.tried("prefetch", buffer, axis, row, least=least, cache=cost.NEXT_ROW_CACHE, again=cost.AGAIN, **within):
+        plan.note(
+            f"`{axis}` asks twice more, {cost.AGAIN >> 10} and {2 * cost.AGAIN >> 10} KiB later, where rows have more than {cost.AGAIN_ROW >> 10} KiB and stores wait for memory"
+        )
 
 
 def streamed(plan: Plan) -> None:
