@@ -103,7 +103,7 @@ def test_any_name_is_a_name(tmp_path: Path) -> None:
 
 @needs_host
 def test_the_functions_beside_the_entry(tmp_path: Path) -> None:
-    c = one("attention")
+    c = one("attention", O=1)  # which stores its scores
     found = unit(tmp_path / "attention.so", {"lm_": c.program}, target())
     library = ctypes.CDLL(str(found.path))
     workspace = library.lm_attention_workspace

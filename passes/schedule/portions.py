@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Set
+from collections.abc import Container, Sequence, Set
 
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, ceildiv, const, load, var
-from ...ir.kernel import Alloc, Block, Check, If, Kernel, Loop, Stmt, Store, expressions, map_block, map_expressions, statements, with_body
+from ...ir.kernel import Alloc, Block, Check, If, Kernel, Loop, Stmt, Store, expressions, map_block, map_expressions, statements, with_body, written
 from ...ir.places import path_of
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import rewrite, substitute
 from .affine import inside
-from .tree import Facts, StepError, conjuncts, fresh, less, loads_in, local_buffers, names_taken, replace_loop
+from .tree import Facts, StepError, conjuncts, fresh, less, loads_in, local_buffers, names_taken, reads, replace_loop
 
 
 def portion(kernel: Kernel, facts: Facts, length: int, *buffers: str) -> Kernel:
@@ -57,16 +57,27 @@ def portion(kernel: Kernel, facts: Facts, length: int, *buffers: str) -> Kernel:
     known = inside(path, facts.known).with_ranges({name: (ZERO, count - 1, 1)})
     axes = {s.axis: s for s in loops}
 
+    bodies: dict[str, Block] = {}
+    there: dict[str, Expr] = {}  # whether a position of a portion is one of the loop's
+    for s in loops:
+        at = var(s.axis)
+        moved = map_expressions(s.body, lambda e, at=at: substitute(e, {at: first + at}))
+        bodies[s.axis] = _local(moved, buffers, first + at, at)
+        there[s.axis] = simplify(less(first + at, s.stop), known.with_ranges({s.axis: (ZERO, const(length - 1), 1)}))
+    over = {a for a, b in bodies.items() if there[a] is TRUE or _everywhere(b, facts, own.keys(), buffers, a)}
+    while missing := {b for a in bodies.keys() - over for b in written(bodies[a]) & set(buffers)}:  # of these the end is not defined
+        fewer = {a for a in over if there[a] is TRUE or missing.isdisjoint(n.attr for n in reads(bodies[a]))}
+        if fewer == over:
+            break
+        over = fewer
+
     def change(s: Stmt) -> Block | None:
-        if isinstance(s, Loop) and s.axis in axes:
-            at = var(s.axis)
-            body = map_expressions(s.body, lambda e: substitute(e, {at: first + at}))
-            body = _local(body, buffers, first + at, at)
-            there = simplify(less(first + at, s.stop), known.with_ranges({s.axis: (ZERO, const(length - 1), 1)}))
-            if there is not TRUE and not _everywhere(body, facts, own.keys(), s.axis):
-                body = () if there is FALSE else (If(there, body),)
-            return (replace(s, stop=const(length), body=body),)
-        return None
+        if not isinstance(s, Loop) or s.axis not in axes:
+            return None
+        body, inside = bodies[s.axis], there[s.axis]
+        if s.axis not in over:
+            body = () if inside is FALSE else (If(inside, body),)
+        return (replace(s, stop=const(length), body=body),)
 
     body = _once(map_block(row.body, change), axes.keys(), own.keys(), less(var(name), 1))
     body = tuple(Alloc(replace(s.buffer, shape=(*s.buffer.shape[:-1], const(length)))) if s in allocs else s for s in body)
@@ -91,13 +102,18 @@ def _local(block: Block, buffers: Container[str], old: Expr, new: Expr) -> Block
     return map_block(map_expressions(block, lambda e: rewrite(e, rule) if e.buffers else e), store)
 
 
-def _everywhere(block: Block, facts: Facts, own: Set[str], axis: str) -> bool:
-    """Whether this may run beyond the end of an axis: nobody sees what is stored, and positions along it are kept from running over."""
-    if any(isinstance(s, Check) or (isinstance(s, Store) and s.buffer not in own) for s in statements(block)):
+def _everywhere(block: Block, facts: Facts, own: Set[str], portions: Container[str], axis: str) -> bool:
+    """Whether this may run beyond the end of an axis: nobody sees what is stored, and positions along it are kept from running over but in the `portions`."""
+    if any(
+        isinstance(s, Check) or (isinstance(s, Store) and (s.buffer not in own or _along(s.buffer, s.index, portions, axis)))
+        for s in statements(block)
+    ):
         return False
 
     def inside(e: Expr, asked: frozenset[Expr]) -> bool:
         """Whether what is read is inside of its buffer wherever the conditions hold."""
+        if e.op == "load" and e.attr in own and _along(e.attr, e.args, portions, axis):
+            return False
         if e.op == "load" and e.attr not in own:
             ends = zip(e.args, facts.buffers[e.attr].shape, strict=True)
             if not all(axis not in x.names or less(x, n) in asked or (x.op == "min" and (n - 1) in x.args) for x, n in ends):
@@ -107,6 +123,11 @@ def _everywhere(block: Block, facts: Facts, own: Set[str], axis: str) -> bool:
         return not e.buffers or all(inside(a, asked) for a in e.args)
 
     return all(inside(e, frozenset()) for s in statements(block) for e in expressions(s))
+
+
+def _along(buffer: str, index: Sequence[Expr], portions: Container[str], axis: str) -> bool:
+    """Whether another local array is touched at the axis."""
+    return buffer not in portions and any(axis in e.names for e in index)
 
 
 def _once(block: Block, axes: Set[str], own: Set[str], condition: Expr) -> Block:
