@@ -74,7 +74,9 @@ def test_temporaries_and_several_kernels(name: str, cupy: Any, tmp_path: Path) -
     sizes = {k: int(v) for k, v in c.composite.test.sizes[-1].items() if k in [s.name for s in c.elaborate().sizes]}
     check(device_library(c), c.elaborate(), sizes, inputs_of(c.elaborate(), sizes))  # pyright: ignore[reportArgumentType]
     launched = [launch[0] for launch in cupy.launches]
-    elsewhere = [k for k in c.module.kernels if len(k.body) == 1 and isinstance(k.body[0], If) and not k.body[0].orelse]  # for few and long rows alone
+    elsewhere = [
+        k for k in c.module.kernels if len(k.body) == 1 and isinstance(k.body[0], If) and not k.body[0].orelse
+    ]  # for few and long rows alone
     assert len(launched) == len(c.module.kernels) - len(elsewhere)  # of each kernel the variant for these sizes
     assert set(launched) <= {f"lm_{f.name}" for f in c.program.functions}
 

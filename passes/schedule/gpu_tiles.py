@@ -15,8 +15,11 @@ A thread's piece is four neighbours along each axis, or twice four with half a t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...ir.expr import ONE
-from ...ir.kernel import Barrier, Kernel, Loop, statements
+from ...ir.kernel import Barrier, Kernel, Loop, Store, statements, written
+from ...ir.walks import postorder
 from . import roles
 from .affine import constant_extent, stride
 from .plan import Plan
@@ -27,6 +30,7 @@ DEPTH = 16  # of the reduction, at once in shared memory
 SPARE = 4  # elements behind each of these, where a copy goes along the reduction
 PAD = 8  # behind each row where warps multiply: rows one below the other begin in different banks
 AT_ONCE = 8  # elements of 16 bits that a thread copies at once: 16 bytes
+DEAR = 56  # operations of an element that is copied, above which its text stands once (of a transposed convolution of volumes 82, several times in a text that nvcc takes minutes for)
 UNROLLED = 16  # most iterations of a loop over what is in registers
 
 
@@ -51,9 +55,10 @@ def tile(plan: Plan, found: roles.Contraction, side: int, halves: int) -> None:
     plan.do("bind", block, "block.x")
     count = (side // (NEIGHBOURS * halves)) ** 2
     plan.do("cooperate", block, count)
-    if all(plan.facts.buffers[b].dtype is found.accumulator.dtype for b in along):
+    dear = [s.buffer for s in statements(plan.kernel.body) if isinstance(s, Store) and s.buffer in copies and len(postorder(s.value)) > DEAR]
+    if not dear and all(plan.facts.buffers[b].dtype is found.accumulator.dtype for b in along):
         plan.do("fetch", blocks, *copies)  # (H100, 4096³: f32 in 3.6 ms, 4.7 without; bf16, converted on the way, in 14.1, 8.3 without)
-    unrolled(plan)
+    unrolled(plan, dear)
     plan.note(
         f"reuse along `{row}` and `{column}`: tiles of {side}×{side} by {count} threads, {NEIGHBOURS * halves}×{NEIGHBOURS * halves} each, operands through shared memory"
     )
@@ -114,11 +119,11 @@ def _in_pieces(plan: Plan, packed: str, before: Kernel) -> None:
     plan.do("vectorize", last)
 
 
-def unrolled(plan: Plan) -> None:
-    """What is in registers is addressed by numbers."""
+def unrolled(plan: Plan, dear: Sequence[str] = ()) -> None:
+    """What is in registers is addressed by numbers.  What is copied into the `dear` arrays is not."""
     for s in all_loops(plan.kernel):
         length = constant_extent(s)
-        waits = any(isinstance(t, Barrier) for t in statements(s.body))
+        waits = any(isinstance(t, Barrier) for t in statements(s.body)) or not written(s.body).isdisjoint(dear)
         if s.kind in ("serial", "reduce") and s.step is ONE and length is not None and length <= UNROLLED and not waits:
             plan.do("unroll", s.axis)
 

@@ -46,6 +46,7 @@ from .tree import (
     rename,
     replace_loop,
     simple,
+    unless,
 )
 
 
@@ -428,10 +429,9 @@ def factors(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     def apiece(condition: Expr, e: Expr) -> Expr:
         if e.op == "mul" and all(a.buffers for a in e.args):
             return call("mul", *(apiece(condition, a) for a in e.args))
-        if e.op == "cast" and e.dtype is f32 and e.args[0].dtype in (bf16, f16):
-            return call("cast", apiece(condition, e.args[0]), to=e.dtype)
-        if _or_zero(e):
-            return apiece(call("bit_and", condition, e.args[0]), e.args[1])
+        bare, asked = (e.args[1], call("bit_and", condition, e.args[0])) if _or_zero(e) else (e, condition)
+        if bare.op == "cast" and bare.dtype is f32 and bare.args[0].dtype in (bf16, f16):  # what lanes copy is asked about at once
+            return call("cast", unless(asked, bare.args[0]), to=e.dtype)
         return where(condition, e, const(0, e.dtype))
 
     def one(s: Stmt) -> Block | None:
@@ -439,7 +439,7 @@ def factors(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
         if not isinstance(s, Store) or s.combiner != "add":
             return None
         if s.value.op == "mul":
-            new = call("mul", *(apiece(*a.args[:2]) if _or_zero(a) else a for a in s.value.args))
+            new = call("mul", *(apiece(*a.args[:2]) if _or_zero(a) and a.args[1].op == "cast" else a for a in s.value.args))
         elif _or_zero(s.value) and s.value.args[1].op == "mul" and all(a.buffers for a in s.value.args[1].args):
             new = apiece(*s.value.args[:2])
         else:
