@@ -51,6 +51,7 @@ GOOD = {
     "partials": ("row_sum", "split p 8 tail=pad\nreorder p.1 p.0\npartials p.1"),
     "partials of two loops": ("row_sum", "split p 8 tail=pad\nsplit p.1 4\nreorder p.1.0 p.1.1 p.0\npartials p.1.0 p.1.1"),
     "fetch": ("gemm", f"{GPU_TILE}\nfetch p.0 A.packed B.packed"),
+    "fetch, all before any is stored": ("gemm", f"{GPU_TILE}\nfetch p.0 A.packed B.packed ahead=0"),
     "factors": ("gemm", "split p 4 tail=pad\nfactors p.1"),
     "stage with room between": ("gemm", "stage B j p space=shared spare=3"),
     "once": ("taken_again", ASKED),

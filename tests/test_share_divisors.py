@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
+import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import luminal
 import numpy as np
 import pytest
 from compilers import needs_cc
-from luminal.compiler import Settings, compilations
+from luminal.compiler import Compilation, Settings, compilations
 from luminal.ir.dtypes import f32, f64
 from luminal.ir.instructions import QUOTIENT
-from luminal.ir.program import For, statements
+from luminal.ir.program import Block, For, If, statements
 from luminal.ir.program import expressions as found_in
 from luminal.ir.walks import postorder
 from luminal.passes.share_divisors import RANGES
@@ -126,3 +131,46 @@ def test_the_same_bits_as_a_division(kind: type, cc: str) -> None:
     same = (y.view(unsigned) == expected.view(unsigned)) | (np.isnan(y) & np.isnan(expected))
     at = np.argwhere(~same)
     assert not len(at), [(x[i, j], d[i], y[i, j], expected[i, j]) for i, j in at[:5]]
+
+
+SCORES = '(composite scores ((Q{f32}[N D] K{f32}[M D] V{f32}[M E]) -> (O{f32}[N E])) (setf s (/ (einsum "id,jd->ij" Q K) (sqrt D))) (return (einsum "ij,je->ie" (softmax s :axis -1) V)))'
+
+
+def on_a_gpu() -> Compilation:
+    return compilations(SCORES, Settings(runtime="cuda", target="sm_80"))[0]
+
+
+def test_a_nest_of_a_gpu_asks_once_what_it_divides_by() -> None:
+    """Under one condition all divisions of an unrolled nest are products that are corrected; else all of them stay."""
+    asked = [s for f in on_a_gpu().program.functions for s in statements(f.body) if isinstance(s, If) and s.orelse]
+
+    def counted(block: Block) -> tuple[int, int]:
+        nodes = [n for s in statements(block) for e in found_in(s) for n in postorder(e)]
+        return sum(n.op == "ins" and n.attr == QUOTIENT.name for n in nodes), sum(n.op == "div" for n in nodes)
+
+    found = [(counted(s.body), counted(s.orelse)) for s in asked]
+    assert found and set(found) == {((1, 0), (0, 1))}  # the reciprocal is made before the loops
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="the device's own text, compiled for the host")
+def test_the_quotient_of_a_gpu_is_the_division(tmp_path: Path) -> None:
+    text = re.search(r"^static[^\n]* float quotient_f32\(.*?^}\n", on_a_gpu().rendered.source, re.DOTALL | re.MULTILINE)
+    assert text
+    (tmp_path / "q.cpp").write_text(
+        "#include <math.h>\n#define __CUDA_ARCH__ 800\n#define __host__\n#define __device__\n#define __forceinline__ inline\n"
+        + text[0]
+        + 'extern "C" void all(const float *a, const float *b, float *y, int n) { for (int k = 0; k < n; k++) y[k] = quotient_f32(a[k], b[k], 1 / b[k]); }\n'
+    )
+    made = tmp_path / "q.so"
+    subprocess.run(["g++", "-O1", "-shared", "-fPIC", "-ffp-contract=off", str(tmp_path / "q.cpp"), "-o", str(made)], check=True, timeout=120)
+    rng = np.random.default_rng(SEED)
+    n = 1 << 20
+    least, most = RANGES[f32]
+    b = np.exp2(rng.uniform(np.log2(least), np.log2(most), n)).astype("f4").clip(least, most)
+    a = (rng.choice([-1, 1], n) * np.exp2(rng.uniform(-40, 60, n))).astype("f4")
+    a[:6] = 0, -0.0, np.inf, -np.inf, np.nan, 1
+    y = np.empty(n, "f4")
+    pointers = [x.ctypes.data_as(ctypes.c_void_p) for x in (a, b, y)]
+    ctypes.CDLL(str(made)).all(*pointers, n)
+    np.testing.assert_array_equal(y, a / b)
+    assert (np.signbit(y) == np.signbit(a))[:4].all()
