@@ -20,6 +20,8 @@ a factor, which is read at each position of them once, so that it is as large wi
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
 from ..ir.dtypes import bool_
@@ -32,6 +34,7 @@ from .chosen_products import Choice, axes_of, chosen_products, product_of, reuse
 from .reading import factors
 from .rules.pattern import same_view
 from .separate import is_zero
+from .shifted_sums import sum_of_sums, where_it_pays
 from .taken_again import taken_again
 
 
@@ -49,12 +52,26 @@ def ask_after(ir: Graph, target: Target, options: Options) -> Graph:
         done[n] = n if all(a.node is b.node for a, b in zip(args, n.args, strict=True)) else make(n.op, n.dtype, n.shape, args, n.attr, n.span)
         if n not in within:
             done[n] = _bare(done[n], known, taken, options)
+            if done[n].op == "reduce" and done[n].args[0].node.op == "reduce" and _alone(n.args[0].node, ir) and not options.strict:
+                done[n] = _of_sums(done[n], known, taken, target, options)
     outputs = tuple(done[n] for _, n in ir.outputs)
     return ir if all(m is n for m, (_, n) in zip(outputs, ir.outputs, strict=True)) else ir.with_outputs(outputs)
 
 
-def _bare(n: Node, known: Known, taken: set[str], options: Options) -> Node:
-    """The value of a sum without the choice around what it adds up; the node itself where it is something else."""
+def _alone(n: Node, ir: Graph) -> bool:
+    """Whether one operand alone reads a node."""
+    return sum(a.node is n for m in ir.nodes() for a in m.args) == 1 and all(m is not n for _, m in ir.outputs)
+
+
+def _of_sums(n: Node, known: Known, taken: set[str], target: Target, options: Options) -> Node:
+    """A sum of sums with one sum without a choice in its place where that pays; the node itself where it is something else."""
+    whole = sum_of_sums(n, known)
+    bare = n if whole is None else _bare(whole, known, taken, options, lambda b, factor: where_it_pays(n, b, axes_of(factor), known, target))
+    return n if bare is whole else bare
+
+
+def _bare(n: Node, known: Known, taken: set[str], options: Options, chosen: Callable[[Node, View], Node | None] = lambda bare, _: bare) -> Node:
+    """The value of a sum without the choice around what it adds up; the node itself where it is something else, or nothing is `chosen` of the sum and the factor that has the choice."""
     found = _choice(n)
     if found is None:
         return n if options.strict else chosen_products(n, known, taken, lambda m: _bare(m, known, taken, options))
@@ -75,7 +92,9 @@ def _bare(n: Node, known: Known, taken: set[str], options: Options) -> Node:
         masked = factor if k in own else _masked(factor, found, known)
         if masked is not None:
             value = product_of(found, (*found.factors[:k], masked, *found.factors[k + 1 :]))
-            bare = reduce_node("add", n.shape, n.attr.extents, value, n.span)
+            bare = chosen(reduce_node("add", n.shape, n.attr.extents, value, n.span), masked)
+            if bare is None:
+                return n
             return bare if n.dtype.is_integer else taken_again(n, bare, taken)
     return n
 

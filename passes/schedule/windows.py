@@ -17,6 +17,8 @@ from .affine import inside, upper
 from .staging import axes_inside, staged_value
 from .tree import Facts, StepError, around, find, fresh, less, names_taken, replace_in, replace_loop, walk_paths
 
+_COMPARISONS = ("less_than", "less_equal", "equal", "not_equal")
+
 
 @record
 class Form:
@@ -164,7 +166,7 @@ def _most(e: Expr, facts: Facts, largest: bool) -> Expr | None:
 def forms(value: Expr, axes: tuple[str, ...]) -> list[Form] | str:
     """The sums of axes that a value depends on, in the order in which loads are indexed by them; where it depends on axes in another way, how."""
     wanted = set(axes)
-    found: dict[Form, None] = {}
+    found, tests = dict[Form, None](), dict[Form, None]()
     stack = [value]
     seen = {value}
     while stack:
@@ -172,9 +174,10 @@ def forms(value: Expr, axes: tuple[str, ...]) -> list[Form] | str:
         if n.names.isdisjoint(wanted):
             continue
         below: list[Expr] = []
-        if n.dtype is INDEX and n.op != "load":
+        compared = n.op in _COMPARISONS and n.args[0].dtype is INDEX
+        if compared or (n.dtype is INDEX and n.op != "load"):
             terms: dict[str, int] = {}
-            for monomial, factor in pl.poly(n).items():
+            for monomial, factor in (pl.plus(pl.poly(n.args[0]), pl.poly(n.args[1]), -1) if compared else pl.poly(n)).items():
                 moving = [a for a in monomial if not a.names.isdisjoint(wanted)]
                 if moving and len(monomial) == 1 and moving[0].op == "var":
                     terms[moving[0].attr] = factor
@@ -184,13 +187,16 @@ def forms(value: Expr, axes: tuple[str, ...]) -> list[Form] | str:
                     below += [b for a in moving for b in a.args]
             if terms:
                 divisor = gcd(*terms.values())
-                found[Form(tuple((a, terms[a] // divisor) for a in axes if a in terms))] = None
+                (tests if compared else found)[Form(tuple((a, terms[a] // divisor) for a in axes if a in terms))] = None
         else:
             below += n.args
         for a in reversed(below):
             if a not in seen:
                 seen.add(a)
                 stack.append(a)
+    for form in tests:  # whether q <= k is known of k - q alone
+        if Form(tuple((a, -c) for a, c in form.terms)) not in found:
+            found[form] = None
     ordered = sorted(found, key=lambda form: _rank(form, value))
     used: set[str] = set()
     for form in ordered:
