@@ -159,3 +159,28 @@ def test_compiled_loops_do_not_read_what_they_pass_over() -> None:
         p = softmax(np.where(keep, s, -np.inf))
         want = np.where(keep[None, :, :, None], p[..., None] * np.where(keep[None, :, :, None], v[:, None].astype(np.float64), 0), 0).sum(2)
         np.testing.assert_allclose(f(q, k, v, a, a), want, atol=2e-5)
+
+
+def log_softmax(x: np.ndarray) -> np.ndarray:
+    return x - x.max(1, keepdims=True) - np.log(np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True))
+
+
+@needs_cc
+@pytest.mark.parametrize("shape", ["M N", "3 700"])
+def test_an_extreme_that_an_exponent_holds_twice_is_taken_off_twice(shape: str) -> None:
+    f = luminal.compile(f"(composite twice ((X{{f32}}[{shape}]) -> (Y{{f32}}[{shape}])) (return (log_softmax (log_softmax (log_softmax X)))))")
+    x = (np.random.default_rng(SEED).standard_normal((3, 700)) + 5).astype(np.float32)
+    np.testing.assert_allclose(f(x), log_softmax(x.astype(float)), rtol=1e-5, atol=1e-5)
+
+
+@needs_cc
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@pytest.mark.parametrize("n", [20, 9000])
+def test_statistics_that_keep_their_axis_are_those_of_the_row(dtype: str, n: int) -> None:
+    """In short rows each is a reduction of its own, of as many axes as it had."""
+    statistics = "(* (sum v :axis -1 :keepdims t) (- v (logsumexp v :axis -1 :keepdims t)))"
+    f = luminal.compile(f"(composite kept ((X{{{dtype}}}[M N]) -> (Y{{{dtype}}}[M N])) (setf v (tanh X)) (return {statistics}))")
+    x = (np.random.default_rng(SEED).standard_normal((3, n)) * 3).astype(np.float32 if dtype == "f32" else np.float16)
+    v = np.tanh(x.astype(float))
+    want = v.sum(1, keepdims=True) * (v - np.log(np.exp(v).sum(1, keepdims=True)))
+    assert np.abs(f(x) - want).max() < (1e-5 if dtype == "f32" else 1e-2) * n
