@@ -272,8 +272,8 @@ class _Sharing:
                 self.fresh(key, readers)
 
     def mixed(self, key: Key, readers: list[Node], by_key: Mapping[Key, list[Node]]) -> bool:
-        """Whether these are planes of scores that are mixed (`planes.py`): what reads them is itself read along one of the rows."""
-        return all(any((n, (a,)) in by_key for a in self.scores[n][key]) for n in readers)
+        """Whether these are planes of scores that are mixed (`planes.py`): what reads them are scores too, themselves read along one of the rows; no statistics of rows, of which there is one more."""
+        return all(spread(n) and any((n, (a,)) in by_key for a in self.scores[n][key]) for n in readers)
 
     def unite(self, key: Key, readers: list[Node]) -> None:
         """One cascade of several that make the same scores, where none needs another's results."""
