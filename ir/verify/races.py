@@ -110,6 +110,7 @@ def accumulations(body: Body) -> Iterator[str]:
                 and not _depends(body, loop, s.index, p)
                 and not _picked(body, loop, p)
                 and not _is_alone(loop)
+                and not _is_empty(p)
             ):
                 yield f"iterations of {loop.axis} ({loop.kind}) accumulate into {s.buffer}[{_list(s.index)}]"
 
@@ -128,6 +129,11 @@ def _concurrent(body: Body) -> Iterator[tuple[Loop, list[Place]]]:
 def _is_alone(loop: Loop) -> bool:
     """Whether there is one iteration at most, as of `min(1, n)`; what needs no proof is asked first."""
     return prove_le(loop.stop, loop.start + 1)
+
+
+def _is_empty(place: Place) -> bool:
+    """Whether a statement stands in a loop of no iterations, as an axis that is shorter than a tile leaves one."""
+    return any(x.start.is_const and x.stop.is_const and x.stop.attr <= x.start.attr and x.step is ONE for x in place.loops())
 
 
 def _declared_inside(places: list[Place]) -> set[str]:
