@@ -123,6 +123,8 @@ class _Planner:
             if n.op == "cascade":
                 self.results.setdefault(n.args, []).append(n)
                 self.states.update(a.node for a in n.args[: state_count(n)])
+        # loops that stay loops read tensors, but for those that walk along in a cascade
+        self.outputs |= {a.node for n in self.uses if n.op == "nest" and n not in self.states for a in n.args if a.node.op not in LEAVES}
         self.planes = [] if self.gpu else [p for found in self.results.values() for p in self.mixed(found[0])]
         self.readers = readers_of(self.states)
         self.in_planes = {n for p in self.planes for n in made_of(p.node)}
