@@ -54,6 +54,7 @@ from .masked_exponents import masked_exponents
 from .masked_rows import leaves_out
 from .moments import moments
 from .reading import reads_of
+from .row_by_row import row_by_row
 from .rules.pattern import same_view, through
 from .scores import pointwise_reads
 from .selections import selection
@@ -67,7 +68,7 @@ def cascade(ir: Graph, target: Target, options: Options) -> Graph:
     if options.strict or sum(n.op in ("reduce", "nest") for n in nodes) < 2 or any(n.op == "cascade" for n in nodes):
         return ir
     found = Finder(ir, target.gpu)
-    separated = rewrite(ir, found.rule)
+    separated = rewrite(row_by_row(ir), found.rule)
     found_groups = groups(separated, found.states, target, found.reasons)
     if not target.gpu:
         found_groups = with_folds(separated, found_groups, found.states)

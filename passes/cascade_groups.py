@@ -272,8 +272,8 @@ class _Sharing:
                 self.fresh(key, readers)
 
     def mixed(self, key: Key, readers: list[Node], by_key: Mapping[Key, list[Node]]) -> bool:
-        """Whether these are planes of scores that are mixed (`planes.py`): what reads them is itself read along one of the rows."""
-        return all(any((n, (a,)) in by_key for a in self.scores[n][key]) for n in readers)
+        """Whether these are planes of scores that are mixed (`planes.py`): what reads them are scores too, themselves read along one of the rows; no statistics of rows, of which there is one more."""
+        return all(spread(n) and any((n, (a,)) in by_key for a in self.scores[n][key]) for n in readers)
 
     def unite(self, key: Key, readers: list[Node]) -> None:
         """One cascade of several that make the same scores, where none needs another's results."""
@@ -396,6 +396,21 @@ class _Sharing:
         return bool(common)
 
 
+def _in_two_directions(a: Group, b: Group) -> bool:
+    """Whether both read the same scores, one of them along their rows and the other along their columns."""
+    along_a, along_b = (
+        {
+            (v.node, v.index.index(axis(n.rank)))
+            for n in g.states
+            if n.op == "reduce"
+            for v in pointwise_reads(n)
+            if v.node.op == "reduce" and axis(n.rank) in v.index
+        }
+        for g in (a, b)
+    )
+    return any(s is t and k != j for s, k in along_a for t, j in along_b)
+
+
 def _meeting(graph: Graph, nodes: list[Node], group: dict[Node, Group]) -> None:
     """One cascade of several, each with scores of its own, whose results one value reads row by row: the difference of two softmaxes times V would else be two kernels, with sums in memory between them."""
     scored = {
@@ -416,6 +431,8 @@ def _meeting(graph: Graph, nodes: list[Node], group: dict[Node, Group]) -> None:
         (g, (first, at)), *others = met.items()
         rows = tuple(at[a] for a in g.places[first])
         for n, places in others:
+            if _in_two_directions(n, g):
+                continue  # one of them reads across memory
             if reduced(n) == reduced(g) and len(set(places[1])) == len(places[1]) and {places[1][a] for a in n.places[places[0]]} == set(rows):
                 _merge(places[0], places[1], g, rows, group)
 

@@ -127,7 +127,14 @@ class Redirected:
             group = self.groups.get(n)
             if group is not None and group is not inside:
                 result = as_dtype(n.dtype, (yield self.result(n, group)))
-            elif n.op == "cast" and inside is None and n.args[0].is_identity and n.args[0].node in self.groups and n.dtype is wide(n.args[0].dtype):
+            elif (
+                n.op == "cast"
+                and inside is None
+                and n.args[0].is_identity
+                and n.args[0].node.shape == n.shape
+                and n.args[0].node in self.groups
+                and n.dtype is wide(n.args[0].dtype)
+            ):
                 result = yield self.result(n.args[0].node, self.groups[n.args[0].node])  # not rounded to the small float on the way
             else:
                 result = yield self.rebuilt(n, inside)

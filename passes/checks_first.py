@@ -71,9 +71,11 @@ def _checks(block: Block, loops: tuple[Loop, ...], lets: tuple[Let, ...], change
             case Check():
                 condition = substitute(s.condition, _values(lets))
                 wanted: set[str] = set(condition.names)
+                around = {x.axis for x in loops}
                 for x in reversed(loops):
-                    if x.axis in wanted:
-                        wanted |= x.start.names | x.stop.names
+                    bounds = x.start.names | x.stop.names
+                    if x.axis in wanted or bounds & around:  # whether it runs at all depends on the others: it is not for sizes alone to say
+                        wanted |= {x.axis, *bounds}
                 inside = tuple(x for x in loops if x.axis in wanted)
                 named = wanted & {x.name for x in lets}
                 if condition.buffers and condition.buffers.isdisjoint(changed) and not named:

@@ -66,7 +66,8 @@ def _planned(graph: Graph, target: Target) -> set[Node]:
     while True:
         planner = _Planner(graph, apart, target)
         real = planner.real()
-        beside = frozenset(n for n in (*planner.beside_contractions(), *planner.stored_planes(real)) if n not in real)
+        wanted = frozenset((*planner.beside_contractions(), *planner.stored_planes(real)))
+        beside = wanted - real - planner.outputs - apart  # an output is real: what it reduces may well stay in its kernel
         if not beside:
             return real
         apart |= beside
@@ -115,12 +116,15 @@ class _Planner:
         self.results: dict[tuple[View, ...], list[Node]] = {}  # of each cascade
         self.states: set[Node] = set()
         self.tiled: set[tuple[Node, int]] = set()  # kernels that hold a cascade of products
+        self.along: set[Expr] = set()  # variables of loops along a cascade
         # loops along a cascade: the rows that share what they multiply its weights with
         self.shared: dict[tuple[tuple[Expr, Expr], ...], set[Expr]] = {}
         for n in self.uses:
             if n.op == "cascade":
                 self.results.setdefault(n.args, []).append(n)
                 self.states.update(a.node for a in n.args[: state_count(n)])
+        # loops that stay loops read tensors, but for those that walk along in a cascade
+        self.outputs |= {a.node for n in self.uses if n.op == "nest" and n not in self.states for a in n.args if a.node.op not in LEAVES}
         self.planes = [] if self.gpu else [p for found in self.results.values() for p in self.mixed(found[0])]
         self.readers = readers_of(self.states)
         self.in_planes = {n for p in self.planes for n in made_of(p.node)}
@@ -150,10 +154,13 @@ class _Planner:
         """Compute a cascade where its results are used, or (the results to be made real) in a kernel of its own."""
         rows = len(results[0].attr.extents)
         uses: dict[_Use, None] = {}
+        local = False  # a row of more results than are known, which a thread of a GPU would have to keep
         for n in results:
-            places, _ = state_axes(n, n.attr.result)
+            places, further = state_axes(n, n.attr.result)
             for u in self.uses[n]:
                 at = dict(zip(places, u.index, strict=True))
+                tiled = {v for v, _ in u.loops[: u.parallel]}
+                local = local or (self.gpu and any(not e.is_const and at[rows + k] not in tiled for k, e in enumerate(further)))
                 uses.setdefault(replace(u, index=tuple(at[j] for j in range(rows))))
         placed = {(u.root, u.index): self.placed(u) for u in uses}
         products = any(v.node.op == "reduce" and self.is_contraction(v.node) for v in results[0].args[: state_count(results[0])])
@@ -161,18 +168,25 @@ class _Planner:
         beside = products and any(u.root in self.tiled for u in uses)  # each wants blocks of rows of its own
         if products:
             self.tiled.update(u.root for u in uses)
-        alone = beside or ordered or any(n in self.outputs or n in self.apart for n in results)
+        alone = beside or ordered or local or any(n in self.outputs or n in self.apart for n in results)
         if not alone and len(placed) == 1 and not any(u.covered for u in uses):
             ((around, reducing),) = placed.values()
             fits = self.trips(around) <= points(results[0].attr.extents, self.values)
             use = next(iter(uses))
-            if fits and not reducing and (around or not any(u.spread for u in uses)) and self.unguarded(use, len(around), results[0].attr.extents):
+            within = any(v in self.along for v, _ in around)  # each further position of what reads it in a tile would have its own
+            if (
+                fits
+                and not within
+                and not reducing
+                and (around or not any(u.spread for u in uses))
+                and self.unguarded(use, len(around), results[0].attr.extents)
+            ):
                 self.reductions.setdefault(use.root, {})[results[0]] = len(around)
                 self.inside_cascade(results[0], use)
                 return []
         loops = self.fresh(results[0].attr.extents)
         self.inside_cascade(results[0], _Use((results[0], 0), tuple(v for v, _ in loops), loops, len(loops), bool(loops)))
-        apart = beside or any(n in self.apart for n in results)
+        apart = beside or local or any(n in self.apart for n in results)
         return [] if not apart and self.side_by_side(results, uses) else [n for n in results if n not in self.outputs]
 
     def side_by_side(self, results: list[Node], uses: dict[_Use, None]) -> bool:
@@ -184,7 +198,7 @@ class _Planner:
         alone = not any(state_axes(results[0], k)[1] for k in range(state_count(results[0])))
         roots = dict.fromkeys(u.root[0] for u in uses)
         for u in uses:
-            own = dict(u.loops[: u.parallel])
+            own = {v: extent for v, extent in u.loops[: u.parallel] if v not in self.along}
             plain = len(set(u.index)) == len(rows) and all(own.get(e) is n for e, n in zip(u.index, rows, strict=True))
             scattered = alone and {v for v, _ in u.loops[: len(rows)]} != set(u.index)
             if not rows or u.covered or not plain or scattered or u.root[0].op in ("nest", "scan", "scatter", "update"):
@@ -206,6 +220,7 @@ class _Planner:
         """What the states of a cascade read is used once for each position of a tile, however many further axes a state has."""
         around, _ = self.placed(use)
         along = self.fresh(reduced_extents(n.args[0].node))
+        self.along.update(v for v, _ in along)
         for k, view in enumerate(n.args[: state_count(n)]):
             places, extents = state_axes(n, k)
             further = self.fresh(extents) if view.node.op == "reduce" else ()  # a nest walks its operand once

@@ -133,7 +133,7 @@ def _local_rows(ir: Module, kernels: list[Kernel]) -> Module:
         rows = Rows(kernel, {n: ir.buffer(n) for n in kernel.buffers}, frozenset(s.name for s in ir.sizes))
         inside = [t for t in ir.temps if [t.name in other.buffers for other in kernels] == [j == k for j in range(len(kernels))]]
         inside = [t for t in inside if rows.accesses[t.name] and sum(t.name in other.buffers for other in ir.kernels) > 1]
-        inside = [t for t in inside if rows.by_row(t.name, len(rows.chain))]
+        inside = [t for t in inside if rows.chain and rows.by_row(t.name, len(rows.chain))]  # a number of no row stays where it is
         if inside:
             kernel = _with_own(rows, inside)
         for t in inside:

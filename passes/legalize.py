@@ -133,6 +133,9 @@ class _Promotion:
             if self.is_small(n.dtype):
                 return args[0] if source is n.dtype else cast(f32, cast(n.dtype, args[0]))
             return cast(n.dtype, args[0])
+        if n.op == "ins":  # an instruction takes and gives what it says
+            found = make(n.op, n.dtype, tuple(a if a.dtype is of.dtype else cast(of.dtype, a) for a, of in zip(args, n.args, strict=True)), n.attr)
+            return cast(f32, found) if self.is_small(n.dtype) else found
         if not self.is_small(n.dtype):
             return make(n.op, n.dtype, args, n.attr)
         if n.op == "const":

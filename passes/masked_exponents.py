@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ..ir.bounds import Known
-from ..ir.expr import ZERO, Expr, axis
+from ..ir.expr import ZERO, Expr, axis, const
 from ..ir.graph import Node, Shape, View, const_node, elementwise, identity, iota_node, make, scalar
 from ..ir.primops import OPS
 from ..ir.record import record
@@ -55,7 +55,7 @@ def as_choice(v: View, shape: Shape, known: Known) -> View:
 
 
 def _chosen(test: Node, value: View, v: View, shape: Shape) -> Node:
-    return elementwise("where", shape, identity(test), value, scalar(const_node(v.fill, v.dtype)), span=v.node.span)
+    return elementwise("where", shape, identity(test), value, scalar(const_node(const(v.fill, v.dtype).attr, v.dtype)), span=v.node.span)
 
 
 def _condition(e: Expr, shape: Shape) -> Node | None:

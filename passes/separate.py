@@ -190,11 +190,11 @@ class Body:
         Of the larger of two extremes only that over this axis is R: exp(x − max(m, n)) = exp(x − m) · exp(m − max(m, n))."""
         rest, terms = yield self.pull_terms(node.args[0], varying, node.shape)
         moving = [t for t in terms if not is_extreme(t.view)]
-        own = {t: self._own(t) for t in terms if is_extreme(t.view)}
-        if rest is None or not (moving or any(own.values())) or not own:
+        own = [(t, self._own(t)) for t in terms if is_extreme(t.view)]  # one may stand there twice
+        if rest is None or not (moving or any(mine for _, mine in own)) or not own:
             return identity(node), []
         factors = []
-        for t, mine in own.items():
+        for t, mine in own:
             anchor = t.view if mine is None else guarded(_through(t.view, mine), self.nothing, self.infinite)
             rest = identity(elementwise("add" if t.sign > 0 else "sub", node.shape, rest, anchor))
             if mine is not None:

@@ -2,7 +2,8 @@
 
     python tests/random_runs.py --count 20000 --state FILE      goes on where FILE says that it was, and writes what it finds to tests/found/
 
-The three ways: -O0 (one kernel a primop), -O2 (the automatic schedule), and schedules of random steps.  UNIT programs share a translation unit.
+The three ways: -O0 (one kernel a primop) or -O1, -O2 (the automatic schedule), and schedules of random steps.  UNIT programs share a translation unit, and the place that they are compiled
+for: this machine, its narrowest vectors, a GPU under the host shim, or any target by its name.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from luminal.ir.graph import Graph
 from luminal.ir.kernel import Module
 from luminal.ir.target import Options, Target
 from luminal.passes.pipeline import run_pipeline
+from luminal.runtimes import Runtime
 from luminal.runtimes.clang.compiler import Compiler
 from luminal.runtimes.clang.driver import Driver
 from luminal.search.conformance.kernels import Kernel, Refused, Spec
@@ -37,11 +39,14 @@ from random_composites import Form, random_composite, show
 from random_schedules import randomly_scheduled
 
 FOUND = Path(__file__).parent / "found"
-WAYS = ("O0", "O2", "schedule")
 POINTS = 2000  # of the joint domain: loops that stay loops are interpreted one iteration at a time
 UNIT = 55  # programs
 EXTENTS = (0, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33)
-SETTINGS = Settings("clang", config={"DEBUG": "1"}, timeout=20.0, mem_limit=4096)
+SETTINGS = {
+    "native": Settings("clang", config={"DEBUG": "1"}, timeout=20.0, mem_limit=4096),
+    "narrow": Settings("clang", config={"DEBUG": "1", "VECTOR": "16"}, timeout=20.0, mem_limit=4096),
+    "cuda": Settings("cuda", config={"DEBUG": "1"}, timeout=20.0, mem_limit=4096, device="host"),
+}
 
 
 @dataclass(frozen=True)
@@ -71,23 +76,31 @@ class Plain(Driver):
 
 
 @cache
-def place() -> tuple[Plain, Target]:
-    driver = runtimes.find(SETTINGS.runtime)
-    assert isinstance(driver, Driver)
-    runtime = Plain(driver.description, driver.folders)
-    return runtime, runtime.target(None, SETTINGS.config, False)
+def place(where: str) -> tuple[Runtime, Target, Settings]:
+    settings = SETTINGS.get(where) or replace(SETTINGS["native"], target=where)
+    runtime = runtimes.find(settings.runtime)
+    if isinstance(runtime, Driver):
+        runtime = Plain(runtime.description, runtime.folders)
+    return runtime, runtime.target(settings.target, settings.config, False), settings
 
 
-def graph_of(form: Form) -> Graph:
-    (composite,) = dsl.read(form if isinstance(form, str) else show(form), "random.lisp")
+def graph_of(form: Form, name: str = "random.lisp") -> Graph:
+    (composite,) = dsl.read(form if isinstance(form, str) else show(form), name)
     return dsl.elaborate(composite, dsl.Scope((composite,)))
 
 
-def compiled(program: Program, graph: Graph) -> Iterator[Kernel | Failure]:
+def in_toml(form: Form) -> str:
+    """The same program in the other notation."""
+    _, name, (inputs, _, outputs), *body = form
+    ports = f"inputs = {json.dumps(inputs)}\noutputs = {json.dumps(outputs)}"
+    return f"[composite]\nname = {json.dumps(name)}\n{ports}\n\n[implementation]\ncode = {json.dumps(' '.join(map(show, body)))}\n"
+
+
+def compiled(program: Program, graph: Graph, target: Target) -> Iterator[Kernel | Failure]:
     """Through the passes in each of the ways; whatever goes wrong there is a failure.  A random schedule begins with the kernels that the automatic one is given."""
-    _, target = place()
     unscheduled: Module | None = None
-    for way in WAYS:
+    plain = random.Random(f"{program.seed} level").choice(("O0", "O1"))
+    for way in (plain, "O2") if target.gpu else (plain, "O2", "schedule"):
         levels: dict[str, Any] = {}
 
         def observe(name: str, level: str, ir: Any, seconds: float, levels: dict[str, Any] = levels) -> None:
@@ -95,7 +108,7 @@ def compiled(program: Program, graph: Graph) -> Iterator[Kernel | Failure]:
 
         try:
             if way != "schedule":
-                made = run_pipeline(graph, "graph", target, Options(level=0 if way == "O0" else 2), observe)
+                made = run_pipeline(graph, "graph", target, Options(level=int(way[1])), observe)
                 unscheduled, raised = levels["legalize"], levels["graph"]
             elif unscheduled is not None:
                 rng = random.Random(f"{program.seed} schedule")
@@ -123,13 +136,16 @@ def cases_of(kernel: Kernel, quick: bool) -> list[Case]:
     return found
 
 
-def check(programs: list[Program], counts: Counter[str]) -> Iterator[Failure]:
+def check(programs: list[Program], counts: Counter[str], where: str = "native") -> Iterator[Failure]:
     """Every program in every way.  `counts` learns how many were refused by the language, and how many cases were run."""
     kernels: list[Kernel] = []
     by_name = {p.name: p for p in programs}
+    runtime, target, settings = place(where)
     for p in programs:
         try:
             graph = graph_of(p.form)
+            if not isinstance(p.form, str) and graph_of(in_toml(p.form), "random.toml").outputs != graph.outputs:
+                yield Failure(p, "", "notation", "in TOML it is another graph")
         except SourceError:
             counts["refused"] += 1
             continue
@@ -137,18 +153,17 @@ def check(programs: list[Program], counts: Counter[str]) -> Iterator[Failure]:
             yield Failure(p, "", "elaboration", described(error))
             continue
         counts["programs"] += 1
-        for found in compiled(p, graph):
+        for found in compiled(p, graph, target):
             if isinstance(found, Failure):
                 yield found
             else:
                 kernels.append(found)
-    runtime, target = place()
     with worker(runtime, target) as child:
-        for part in built(kernels, runtime, target, SETTINGS):
+        for part in built(kernels, runtime, target, settings):
             if isinstance(part, Refused):
                 yield Failure(by_name[part.spec.subject], part.spec.variant, part.status, part.detail)
                 continue
-            for tally in Library(part, SETTINGS, cases_of).run(child):
+            for tally in Library(part, settings, cases_of).run(child):
                 counts["cases"] += tally.cases
                 counts["points"] += tally.points
                 counts["undecided"] += tally.undecided
@@ -215,7 +230,7 @@ def size_of(form: Form) -> int:
     return 1 if isinstance(form, str) else 1 + sum(map(size_of, form))
 
 
-def shrunk(failure: Failure, budget: int = 200) -> Failure:
+def shrunk(failure: Failure, where: str, budget: int = 200) -> Failure:
     """The smallest program found that fails in the same way with the same status."""
     best = failure
     tried: set[str] = set()
@@ -223,10 +238,10 @@ def shrunk(failure: Failure, budget: int = 200) -> Failure:
     while progress:
         progress = False
         for candidate in smaller(best.program.form):
-            text = show(candidate)
-            if size_of(candidate) >= size_of(best.program.form) or text in tried:
+            words = show(candidate)
+            if size_of(candidate) >= size_of(best.program.form) or words in tried:
                 continue
-            tried.add(text)
+            tried.add(words)
             if budget <= 0:
                 break
             try:
@@ -238,7 +253,7 @@ def shrunk(failure: Failure, budget: int = 200) -> Failure:
                     continue
             budget -= 1
             program = Program(best.program.name, candidate, best.program.seed)
-            found = next((f for f in check([program], Counter()) if (f.way, f.status) == (failure.way, failure.status)), None)
+            found = next((f for f in check([program], Counter(), where) if (f.way, f.status) == (failure.way, failure.status)), None)
             if found is not None:
                 best, progress = found, True
                 break
@@ -246,12 +261,12 @@ def shrunk(failure: Failure, budget: int = 200) -> Failure:
     return best
 
 
-def keep(failure: Failure) -> Path:
+def keep(failure: Failure, where: str = "native") -> Path:
     """Write a failure down as a test."""
     FOUND.mkdir(exist_ok=True)
     path = FOUND / f"{failure.program.name}_{failure.way or 'elaboration'}.lisp"
     detail = " ".join(failure.detail.split())[:300]
-    path.write_text(f"; seed={failure.program.seed} way={failure.way} {failure.status} {failure.case}\n; {detail}\n{failure.text}\n")
+    path.write_text(f"; seed={failure.program.seed} where={where} way={failure.way} {failure.status} {failure.case}\n; {detail}\n{failure.text}\n")
     return path
 
 
@@ -259,22 +274,23 @@ def programs(first: int, count: int) -> list[Program]:
     return [Program(f"seed_{seed}", random_composite(random.Random(seed)), seed) for seed in range(first, first + count)]
 
 
-def run(first: int, count: int, counts: Counter[str]) -> Iterator[Failure]:
+def run(first: int, count: int, counts: Counter[str], where: str = "native") -> Iterator[Failure]:
     """`count` programs from the seed `first` on, UNIT a translation unit; failures shrunk, one for each program."""
     # collecting garbage walks every interned node again and again, and there are no cycles worth it
     gc.set_threshold(200_000, 50, 100)
     for start in range(first, first + count, UNIT):
         seen: set[str] = set()
-        for failure in list(check(programs(start, min(UNIT, first + count - start)), counts)):
+        for failure in list(check(programs(start, min(UNIT, first + count - start)), counts, where)):
             if failure.program.name not in seen:
                 seen.add(failure.program.name)
-                yield shrunk(failure)
+                yield shrunk(failure, where)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--count", type=int, default=20000)
     parser.add_argument("--first", type=int, default=100_000, help="the first seed")
+    parser.add_argument("--where", default="native", help=f"{', '.join(SETTINGS)}, or a target of clang's")
     parser.add_argument("--level", choices=["-O0", "-O1", "-O3"], default="-O0", help="of the C compiler")
     parser.add_argument("--state", type=Path, required=True, help="where it is written how far the run has come")
     options = parser.parse_args()
@@ -283,9 +299,9 @@ def main() -> None:
     counts: Counter[str] = Counter(state["counts"])
     while state["done"] < options.count:
         began = time.monotonic()
-        for failure in run(options.first + state["done"], min(UNIT, options.count - state["done"]), counts):
+        for failure in run(options.first + state["done"], min(UNIT, options.count - state["done"]), counts, options.where):
             state["failures"] += 1
-            print(f"{keep(failure)}: {failure.status} {failure.detail[:200]}", flush=True)
+            print(f"{keep(failure, options.where)}: {failure.status} {failure.detail[:200]}", flush=True)
         state["done"] += UNIT
         state["seconds"] += time.monotonic() - began
         state["counts"] = dict(counts)

@@ -68,6 +68,10 @@ def gated(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
     return softmax(s) @ v / (1 + np.exp(-s.mean(-1, keepdims=True)))
 
 
+def strongest(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return (softmax(scores(q, k)) @ v).max(-1)
+
+
 def cut(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
     s = scores(q, k)
     i, j = np.arange(q.shape[1])[:, None], np.arange(k.shape[1])
@@ -102,6 +106,8 @@ INVENTED: dict[str, tuple[str, Callable[..., Any]]] = {
     "surprise": (f"(({QKV}) -> (Y{{f32}}[H N])) {SCORES} (setf l (log_softmax s :axis -1)) (return (- (sum (* (exp l) l) :axis -1)))", surprise),
     # attention that is gated by the mean of its scores
     "gated": (f'(({QKV}) -> (O{{f32}}[H N E])) {SCORES} (return (* (sigmoid (mean s :axis -1 :keepdims t)) (einsum "hij,hje->hie" (softmax s :axis -1) V)))', gated),
+    # the largest channel of what attention gives: a reduction of all that a cascade's row has
+    "strongest": (f'(({QKV}) -> (Y{{f32}}[H N])) {SCORES} (return (max (einsum "hij,hje->hie" (softmax s :axis -1) V) :axis -1))', strongest),
     # a mask by position and by the scores themselves: nothing below a threshold is attended to
     "cut": (f'(({QKV}) -> (O{{f32}}[H N E])) {SCORES} {PLACES} (setf s (where (and (<= j (+ i 40)) (> s 0.25)) s -inf)) (return (einsum "hij,hje->hie" (softmax s :axis -1) V))', cut),
 }  # fmt: skip

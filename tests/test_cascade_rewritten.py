@@ -42,6 +42,10 @@ WEIGHTS = "(setf e (where keep (exp (- s (max s :axis -1 :keepdims t))) 0)) (set
 SECOND = '(setf t (einsum "hid,hjd->hij" Q R)) (setf m (max (max s :axis -1 :keepdims t) (max t :axis -1 :keepdims t))) (setf a (exp (- s m))) (setf b (exp (- t m)))'
 SECOND_PORTS = " R{f32}[H L D] W{f32}[H L E]"
 WRITTEN: dict[str, tuple[str, int]] = {
+    "a sum over rows and columns beside the farthest of what is nearest": (
+        attention("(return (- (max (min s :axis 2) :axis 1) (sum (sin s) :axis (1 2))))", result="Y{f32}[H]"),
+        2,
+    ),
     "one term more, divided by before the product": (
         attention(f"(setf m (max (max s :axis -1 :keepdims t) 0)) (setf e (exp (- s m))) (setf p (/ e (+ (exp (- m)) (sum e :axis -1 :keepdims t)))) (return {VALUES})"),
         1,
@@ -159,3 +163,46 @@ def test_compiled_loops_do_not_read_what_they_pass_over() -> None:
         p = softmax(np.where(keep, s, -np.inf))
         want = np.where(keep[None, :, :, None], p[..., None] * np.where(keep[None, :, :, None], v[:, None].astype(np.float64), 0), 0).sum(2)
         np.testing.assert_allclose(f(q, k, v, a, a), want, atol=2e-5)
+
+
+def log_softmax(x: np.ndarray) -> np.ndarray:
+    return x - x.max(1, keepdims=True) - np.log(np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True))
+
+
+@needs_cc
+@pytest.mark.parametrize("shape", ["M N", "3 700"])
+def test_an_extreme_that_an_exponent_holds_twice_is_taken_off_twice(shape: str) -> None:
+    f = luminal.compile(f"(composite twice ((X{{f32}}[{shape}]) -> (Y{{f32}}[{shape}])) (return (log_softmax (log_softmax (log_softmax X)))))")
+    x = (np.random.default_rng(SEED).standard_normal((3, 700)) + 5).astype(np.float32)
+    np.testing.assert_allclose(f(x), log_softmax(x.astype(float)), rtol=1e-5, atol=1e-5)
+
+
+@needs_cc
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@pytest.mark.parametrize("n", [20, 9000])
+def test_statistics_that_keep_their_axis_are_those_of_the_row(dtype: str, n: int) -> None:
+    """In short rows each is a reduction of its own, of as many axes as it had."""
+    statistics = "(* (sum v :axis -1 :keepdims t) (- v (logsumexp v :axis -1 :keepdims t)))"
+    f = luminal.compile(f"(composite kept ((X{{{dtype}}}[M N]) -> (Y{{{dtype}}}[M N])) (setf v (tanh X)) (return {statistics}))")
+    x = (np.random.default_rng(SEED).standard_normal((3, n)) * 3).astype(np.float32 if dtype == "f32" else np.float16)
+    v = np.tanh(x.astype(float))
+    want = v.sum(1, keepdims=True) * (v - np.log(np.exp(v).sum(1, keepdims=True)))
+    assert np.abs(f(x) - want).max() < (1e-5 if dtype == "f32" else 1e-2) * n
+
+
+@needs_cc
+def test_a_softmax_over_rows_and_columns_stores_no_scores() -> None:
+    """Each row is relative to its own largest score, and weighed by that afterwards."""
+    code = "(setf e (exp (- s (max s :axis (1 2) :keepdims t)))) (setf p (/ e (sum e :axis (1 2) :keepdims t)))"
+    text = attention(f"(setf s (+ s X)) {code} (return {VALUES})", " X{f32}[H N M]")
+    module = nests(after(before(text)))
+    assert len(module.kernels) == 2 and not any({"N", "M"} <= {str(e) for e in t.shape} for t in module.temps), show(module)
+    f = luminal.compile(f"(composite both {text})")
+    rng = np.random.default_rng(SEED)
+    for n, m in [(1, 1), (5, 130), (33, 64), (0, 3), (3, 0)]:
+        q, k, v, x = (rng.standard_normal((2, *shape)).astype(np.float32) for shape in ((n, 8), (m, 8), (m, 5), (n, m)))
+        x[0, n // 2 :] = -np.inf if n > 1 else 0  # whole rows that are masked
+        s = (q.astype(float) @ k.astype(float).swapaxes(1, 2)) / np.sqrt(8) + x
+        e = np.exp(s - s.max((1, 2), keepdims=True)) if s.size else s
+        want = e / e.sum((1, 2), keepdims=True) @ v if s.size else np.zeros((2, n, 5))
+        np.testing.assert_allclose(f(q, k, v, x), want, rtol=1e-4, atol=1e-6)

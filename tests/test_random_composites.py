@@ -1,6 +1,7 @@
-"""A hundred and ten random programs, at -O0, -O2 and random schedules, against the interpreter; what was ever found stays found.
+"""Random programs, at -O0 or -O1, -O2 and random schedules, for this machine, for narrow vectors and for a GPU under the host shim, against the interpreter; what was ever found stays found.
 
-A failure is shrunk and written to tests/found/, whose files are tested from then on.  `python tests/random_runs.py` runs as many as one likes.
+A failure is shrunk and written to tests/found/, whose files are tested from then on.  `--random N` takes N programs in place of those of a quick run, and `python tests/random_runs.py` as many
+as one likes, for any target.
 """
 
 from __future__ import annotations
@@ -10,39 +11,44 @@ from collections import Counter
 
 import pytest
 from compilers import needs_cc
+from cuda_unit import needs_host
 from random_composites import random_composite, show
-from random_runs import FOUND, UNIT, Program, at, check, keep, paths, put, run, size_of, smaller
+from random_runs import FOUND, Program, at, check, keep, paths, put, run, size_of, smaller
 
-FIRST, EACH, PARTS = 0, UNIT, 2
-TYPED = 50  # programs of a part that the language takes, at least
-pytestmark = [needs_cc, pytest.mark.timeout(600)]
+PARTS = {"native": 0, "narrow": 1000, "cuda": 2000}  # place -> the first seed
+TYPED = 0.9  # of the programs the language takes, at least
+pytestmark = [needs_cc, needs_host, pytest.mark.timeout(600)]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("part", range(PARTS))
-def test_random_programs(part: int) -> None:
-    first = FIRST + part * EACH
-    print(f"seeds {first} … {first + EACH - 1}")
+@pytest.mark.parametrize("where", PARTS)
+def test_random_programs(where: str, request: pytest.FixtureRequest) -> None:
+    first, count = PARTS[where], request.config.getoption("--random")
+    print(f"seeds {first} … {first + count - 1}, {where}")
     counts: Counter[str] = Counter()
-    failures = list(run(first, EACH, counts))
-    assert not failures, "\n\n".join(f"{keep(f)}\n{f.status}: {f.detail}\n{f.text}" for f in failures)
-    assert counts["programs"] >= TYPED, "the generator makes too much that the language refuses"
+    failures = list(run(first, count, counts, where))
+    assert not failures, "\n\n".join(f"{keep(f, where)}\n{f.status}: {f.detail}\n{f.text}" for f in failures)
+    assert counts["programs"] >= TYPED * count, "the generator makes too much that the language refuses"
     assert counts["cases"] > 5 * counts["programs"]
     assert counts["undecided"] < 0.02 * counts["points"], "too little is judged"
 
 
 @pytest.mark.long
-def test_what_was_found() -> None:
-    """Each file is a program that once failed; `seed=` in its first line is that of its schedule and of its sizes."""
+@pytest.mark.parametrize("where", PARTS)
+def test_what_was_found(where: str) -> None:
+    """Each file is a program that once failed; `seed=` in its first line is that of its schedule and of its sizes, `where=` the place that it was compiled for (else this machine)."""
     programs, files = [], {}
     for file in sorted(FOUND.glob("*.lisp")):
         head, _, _ = file.read_text().partition("\n")
+        said = dict(word.split("=", 1) for word in head.split() if "=" in word)
+        if (said.get("where", "native") if said.get("where") in PARTS else "native") != where:
+            continue
         text = "\n".join(line for line in file.read_text().splitlines() if not line.startswith(";"))
-        seed = int(next(w for w in head.split() if w.startswith("seed=")).removeprefix("seed="))
+        seed = int(said["seed"])
         programs.append(Program(f"seed_{seed}", text, seed))
         assert files.setdefault(f"seed_{seed}", file) is file, "two programs of one name"
     counts: Counter[str] = Counter()
-    failures = list(check(programs, counts))
+    failures = list(check(programs, counts, where))
     assert not failures, "\n".join(f"{files[f.program.name]}: {f.way} {f.status} {f.case}: {f.detail}" for f in failures)
     assert counts["programs"] + counts["refused"] == len(files) and counts["cases"] >= counts["programs"]
 

@@ -17,8 +17,9 @@ import numpy as np
 
 from .. import expr as ex
 from ..errors import CompilerBug
-from ..graph import Graph, Node, View
+from ..graph import Graph, Node, View, make
 from ..primops import OPS
+from ..walks import leaves
 from .bounds import Error, constant, error
 from .contract import multiply, sum_of_products
 from .extremes import sole
@@ -53,13 +54,25 @@ def reads_outside(graph: Graph, inputs: Mapping[str, Any], sizes: Mapping[str, i
         evaluator = _Evaluator(graph, inputs, sizes, True)
         try:
             for node in graph.nodes():
-                if node.op == "gather":
-                    evaluator.check(node.args[1:], evaluator.extents(node.attr.extents), evaluator.extents(node.shape))
+                if node.op == "gather":  # also of no elements: what each row asks for is looked at once
+                    evaluator.check(tuple(map(_of_its_own_axes, node.args[1:])), evaluator.extents(node.attr.extents), evaluator.extents(node.shape))
                 elif node.op == "scatter":
                     evaluator.check(node.args[2:], evaluator.extents(node.shape), evaluator.extents(node.attr.extents))
         except IndexFault:
             return True
     return False
+
+
+def _of_its_own_axes(view: View) -> View:
+    """What is read, as a tensor of the axes alone that it moves with."""
+    node = view.node
+    if node.op not in OPS:
+        return view
+    args = tuple(map(_of_its_own_axes, node.args))
+    moving = {e.attr for a in args for x in (*a.index, *(() if a.domain is None else (a.domain,))) for e in leaves(x, "axis")}
+    shape = tuple(extent if k in moving else ex.ONE for k, extent in enumerate(node.shape))
+    index = tuple(e if k in moving else ex.ZERO for k, e in enumerate(view.index))
+    return View(make(node.op, node.dtype, shape, args, node.attr, node.span), index, view.domain, view.fill)
 
 
 class _Evaluator(Reads):

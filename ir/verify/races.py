@@ -8,7 +8,7 @@ from ..bounds import Known, Range
 from ..expr import ONE, ZERO, Expr, var
 from ..kernel import Alloc, Barrier, If, Loop, Store, While
 from ..polynomial import coefficient, is_constant, plus, poly
-from ..simplify import assuming, prove
+from ..simplify import assuming, prove, prove_le
 from ..walks import leaves, postorder, substitute
 from .body import CONCURRENT, Body, Place
 
@@ -30,7 +30,7 @@ def races(body: Body, axes: Container[str] | None = None) -> Iterator[str]:
                 if stretch.get(id(at)) != stretch.get(id(p)):
                     continue
                 for n in p.names if p.reads(s.buffer) else ():
-                    if n.op == "load" and n.attr == s.buffer and not _separate(body, loop, (s.index, at), (n.args, p)):
+                    if n.op == "load" and n.attr == s.buffer and not _separate(body, loop, (s.index, at), (n.args, p)) and not _is_alone(loop):
                         yield f"iterations of {loop.axis} ({loop.kind}) store {s.buffer}[{_list(s.index)}] and read {n!r}"
 
 
@@ -109,6 +109,8 @@ def accumulations(body: Body) -> Iterator[str]:
                 and _accumulates(s)
                 and not _depends(body, loop, s.index, p)
                 and not _picked(body, loop, p)
+                and not _is_alone(loop)
+                and not _is_empty(p)
             ):
                 yield f"iterations of {loop.axis} ({loop.kind}) accumulate into {s.buffer}[{_list(s.index)}]"
 
@@ -122,6 +124,16 @@ def _concurrent(body: Body) -> Iterator[tuple[Loop, list[Place]]]:
             while end < len(places) and len(places[end].around) > depth:
                 end += 1
             yield p.stmt, places[k + 1 : end]
+
+
+def _is_alone(loop: Loop) -> bool:
+    """Whether there is one iteration at most, as of `min(1, n)`; what needs no proof is asked first."""
+    return prove_le(loop.stop, loop.start + 1)
+
+
+def _is_empty(place: Place) -> bool:
+    """Whether a statement stands in a loop of no iterations, as an axis that is shorter than a tile leaves one."""
+    return any(x.start.is_const and x.stop.is_const and x.stop.attr <= x.start.attr and x.step is ONE for x in place.loops())
 
 
 def _declared_inside(places: list[Place]) -> set[str]:

@@ -100,8 +100,8 @@ def _cut(loop: Loop, axes: Sequence[str]) -> list[_Pass]:
         assert here is not None and then is not None
         main = loop.body[here]
         assert isinstance(main, Loop)
-        if main.start is not ZERO or main.step is not ONE:
-            raise StepError(f"pipeline: `{main.axis}` does not run from 0 in steps of 1")
+        if main.start is not ZERO or main.step is not ONE or main.kind not in ("serial", "parallel", "reduce", "elastic"):
+            raise StepError(f"pipeline: `{main.axis}` does not run from 0 in steps of 1, one after the other")
         before, rest = list(loop.body[begin:here]), loop.body[here + 1 : then]
         own = touched((*before, main)) & {s.buffer.name for s in loop.body if isinstance(s, Alloc)}
         last = max((n for n, s in enumerate(rest, 1) if written((s,)) & own), default=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from ...ir.bounds import Known
 from ...ir.expr import ONE, ZERO, Expr, both, call, const, load, make, maximum, product, var, where
@@ -188,7 +189,7 @@ def staged_value(
     def movable(e: Expr) -> bool:
         return not e.names & inside and e.buffers.isdisjoint(changed)
 
-    found: dict[Expr, tuple[Stmt, Expr]] = {}
+    found: dict[Expr, tuple[Stmt, dict[Expr | None, None]]] = {}  # with the conditions under one of which it is used (None: always)
     for top in scope:
         changed = everywhere - (local - written((top,)) if buffer in local else set())
         for s, outer in walk_paths((top,)):
@@ -203,14 +204,16 @@ def staged_value(
                 if buffer not in n.buffers:
                     continue
                 if movable(n) and fits(n) and not (chosen and not _there(n, kernel, s, facts)):
-                    condition = both(*conditions)
-                    found.setdefault(n, (top, n if condition is None else where(condition, n, const(0, n.dtype))))
+                    found.setdefault(n, (top, {}))[1][both(*conditions)] = None
                 else:
                     stack.extend((a, chosen or (n.op == "where" and k > 0)) for k, a in enumerate(n.args))
     if len(found) != 1:
         raise StepError(f"stage: `{buffer}` is read in {len(found)} ways that depend on {', '.join(axes)} alone; one is needed")
-    ((value, (top, copied)),) = found.items()
-    return value, copied, top
+    ((value, (top, used)),) = found.items()
+    wanted = [c for c in used if c is not None]
+    if len(wanted) < len(used) or any(call("bit_not", c) in used for c in wanted):
+        return value, value, top
+    return value, where(reduce(lambda a, b: call("bit_or", a, b), wanted), value, const(0, value.dtype)), top
 
 
 def _there(e: Expr, kernel: Kernel, s: Stmt, facts: Facts) -> bool:

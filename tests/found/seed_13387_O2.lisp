@@ -1,0 +1,3 @@
+; seed=13387 where=x86-64-v3 way=O2 passes 
+; AssertionError: fuse makes what is read under a mask real
+(composite r ((A5{f64}[M M] A6{f64}[M] A7{f64}[M] A11{f64}[M K] E13{i64}[M] A15{i32}[K M] A16{i32}[K M] A17{i32}[(* K M)] A18{i64}[K M] ZN{bool}[N]) -> (Y0{f64}[M K] Y1{bool}[K M])) (setf v1 N) v1 (setf v8 A5) (setf v9 (exp (- v8 (max v8 :axis (-2 -1) :keepdims t)))) (setf v10 (where (<= (iota M) (unsqueeze (iota M) :axis -1)) v9 0.0)) (setf v12 (/ v10 (sum v10 :axis (-2 -1) :keepdims t))) (setf w4 (full (M K) -1.5 :dtype f64)) (dotimes (i3 M) (loop (j3 (- K 1) -1 -1) (incf (aref w4 i3 j3) (aref v12 i3 j3)))) (return w4 (> 0 (reshape A17 K M))))
