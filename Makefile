@@ -10,7 +10,7 @@ CC_FOUND := $(shell for c in clang gcc $$(ls /usr/bin 2>/dev/null | grep -E '^(c
 CC_EXTRA := $(if $(CC_FOUND),,cc)
 comma := ,
 
-.PHONY: demo test check bench chart sizes bless docs tables reports clean
+.PHONY: demo test check fast bench chart sizes bless docs tables reports clean
 
 demo: $(VENV)/demo
 	@echo; echo "== the C that samples/gemm.toml becomes (its first lines)"
@@ -27,6 +27,11 @@ check: $(VENV)/dev
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q -n 2 -W error
+
+# The modules in which passes spend their time, compiled ahead of time (a minute): passes take two thirds of the time.  An edit to one of them, and the sources run until this is done again.
+fast: $(VENV)/demo
+	$(BIN)/python -m pip install -q -e '.[fast]'
+	$(BIN)/python -m luminal.compile_core
 
 # Beside NumPy, and PyTorch where that is installed (.venv/bin/pip install torch).  BENCH="--only gemm --blocks 3" for less.
 bench: $(VENV)/demo
@@ -64,7 +69,7 @@ sizes:
 	@git ls-files '*.py' | xargs wc -l | sort -rn | head -20
 
 clean:
-	rm -rf $(VENV) build *.egg-info runtimes/.prepared
+	rm -rf $(VENV) build *.egg-info runtimes/.prepared .compiled
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

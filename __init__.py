@@ -9,7 +9,13 @@ Everything else is imported when it is first used.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
+
+if os.path.isdir(os.path.join(os.path.dirname(__file__), ".compiled")) and not os.environ.get("LUMINAL_PURE"):
+    from .compiled import install
+
+    install()
 
 from .ir.version import VERSION as __version__
 

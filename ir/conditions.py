@@ -36,8 +36,8 @@ def at_least_zero(p: Poly, known: Known) -> Expr:
     g = pl.content(p)
     p = {m: c // g for m, c in p.items()}
     offset = p.get((), 0)
-    right = {m: c for m, c in p.items() if c > 0 and m}
-    left = {m: -c for m, c in p.items() if c < 0 and m}
+    right: pl.Poly = {m: c for m, c in p.items() if c > 0 and m}
+    left: pl.Poly = {m: -c for m, c in p.items() if c < 0 and m}
     if offset == -1 and left:
         return call("less_than", pl.expr(left), pl.expr(right))
     # the constant goes where it is positive, alone it stands on either side

@@ -48,8 +48,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
+from sys import getrefcount
 from typing import Any
-from weakref import ref
 
 from .dtypes import INDEX, DType, bool_
 from .primops import OPS, result_of
@@ -61,7 +61,6 @@ class Expr:
     """One interned node.  Build it with the functions below, never directly."""
 
     __slots__ = (
-        "__weakref__",
         "args",
         "attr",
         "buffers",
@@ -136,23 +135,37 @@ class Expr:
         return call("equal", self, as_expr(other))
 
 
-# The nodes that there are.  A WeakValueDictionary would pay for each that dies; here the dead are left lying until the table has doubled.
-_interned: dict[tuple[Any, ...], ref[Expr]] = {}
+# The nodes that there are.  Weak references would say at once which are dead, but classes that are compiled ahead of time have none: here the dead are left lying until the table has doubled.
+_interned: dict[tuple[Any, ...], Expr] = {}
 _room = 1 << 15
 
 
+def _forget() -> None:
+    """A function of its own: its loop holds the last node, which the sweep could not count else."""
+    for node in _interned.values():
+        node.order = node.poly = None
+
+
 def _sweep() -> None:
-    """Drop the dead.  Users stand behind their operands, and their keys hold them: from the end, one pass finds all."""
+    """Drop the nodes that nothing but the table holds.  Users stand behind their operands, and hold them: from the end, one pass finds all.  What a node remembers of itself may hold it, and is
+    forgotten first.  The entry put at the end is nobody's, and tells how many references this loop itself has."""
     global _room
-    entries = list(_interned.items())
-    while entries:  # not a loop over them, which would hold every key to its end
-        key, reference = entries.pop()
-        if reference() is None:
-            del _interned[key]
+    _forget()
+    _interned[()] = Expr()
+    own = 0
+    kept: list[tuple[tuple[Any, ...], Expr]] = []
+    while _interned:
+        entry = _interned.popitem()
+        count = getrefcount(entry[1])
+        if own == 0:
+            own = count
+        elif count > own:
+            kept.append(entry)
+    kept.reverse()
+    _interned.update(kept)
     _room = max(_room, 2 * len(_interned))
 
 
-_new = object.__new__
 _NO_NAMES: frozenset[str] = frozenset()
 _NAMED = frozenset({"size", "var", "first", "last", "to_line"})
 _LOADS = frozenset({"load", "vload", "gather"})
@@ -171,12 +184,10 @@ _KINDS = dict.fromkeys(FUNCTIONS, LONG) | {
 def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -> Expr:
     """The one expression with these parts.  No folding happens here."""
     key = (op, dtype, args, attr) if op != "const" else (dtype, type(attr), struct.pack("<d", attr) if type(attr) is float else attr)
-    reference = _interned.get(key)
-    if reference is not None:
-        found = reference()
-        if found is not None:
-            return found
-    found = _new(Expr)
+    known = _interned.get(key)
+    if known is not None:
+        return known
+    found = Expr()
     found.op, found.args, found.attr, found.dtype = op, args, attr, dtype
     found.is_const = op == "const"
     found.key = found.poly = found.order = None
@@ -199,7 +210,7 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -
         buffers = _NO_NAMES
     found.names, found.is_position, found.kinds = names, position, kinds
     found.buffers = buffers | {str(attr)} if op in _LOADS else buffers
-    _interned[key] = ref(found)
+    _interned[key] = found
     if len(_interned) > _room:
         _sweep()
     return found
@@ -248,8 +259,7 @@ def size(name: str) -> Expr:
 
 def var(name: str, dtype: DType = INDEX) -> Expr:
     """A loop variable (i64), a scalar parameter or a `let`."""
-    reference = _interned.get(("var", dtype, (), name))
-    found = None if reference is None else reference()
+    found = _interned.get(("var", dtype, (), name))
     return make("var", dtype, (), name) if found is None else found
 
 

@@ -304,11 +304,12 @@ def with_body(s: Loop | While | Region, body: Block) -> Stmt:
 def statements(block: Block) -> list[Stmt]:
     """Every statement, outer before inner, in order.  One that holds others remembers them: most of a tree stays when a part of it changes."""
     found: list[Stmt] = []
+    s: Any  # only those that hold others have `within`
     for s in block:
         found.append(s)
         kind = type(s)
         if kind is Loop or kind is If or kind is While or kind is Region:
-            found += s.within or _within(s)  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
+            found += s.within or _within(s)
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from itertools import islice
 from math import gcd
 from typing import Self
 
@@ -40,8 +39,11 @@ class Knowledge(Ranges):
         self._points: list[Point] | None = None
 
     def _copy(self) -> Self:
-        result = type(self).__new__(type(self))
-        result.__dict__.update(self.__dict__)
+        result = type(self)({})
+        result.ranges, result._wider, result._added = self.ranges, self._wider, self._added
+        result._order, result._intervals, result._multiples, result._divisible = self._order, self._intervals, self._multiples, self._divisible
+        result._ranks, result._ends, result._limits = self._ranks, self._ends, self._limits
+        result.zeros, result.base, result.outer, result.inner, result.facts = self.zeros, self.base, self.outer, self.inner, self.facts
         return result
 
     def with_ranges(self, more: Mapping[str, Range | tuple[End, End, int]], within: Self | None = None) -> Self:
@@ -225,8 +227,12 @@ class Knowledge(Ranges):
                     k._points.append(p)
             if base is not None and olds and not k._points:
                 bounding = k._bounding()
-                found = (p for p in (k._chosen(start, bounding) for start in (*points(), *alike())) if p is not None)
-                k._points = list(islice(found, ENOUGH))
+                for start in (*points(), *alike()):
+                    p = k._chosen(start, bounding)
+                    if p is not None:
+                        k._points.append(p)
+                        if len(k._points) == ENOUGH:
+                            break
         return self._points or []
 
     def _bounding(self) -> dict[str, list[tuple[Poly, Poly, Poly]]]:

@@ -185,11 +185,12 @@ def composed(p: Poly, by: Mapping[Expr, Expr]) -> Poly | None:
         return p
     result: Poly = {}
     for m, c in p.items():
-        term: Poly | None = constant(c)
+        term: Poly = constant(c)
         for a in m:
-            term = combined("mul", [term, poly(by[a])])
-            if term is None:
+            made = combined("mul", [term, poly(by[a])])
+            if made is None:
                 return None
+            term = made
         result = plus(result, term)
     return result
 

@@ -42,6 +42,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 from operator import is_
+from typing import Any
 
 from .dtypes import DType
 from .expr import ONE, Expr
@@ -269,11 +270,12 @@ def with_body(s: For | While | Region, body: Block) -> Stmt:
 def statements(block: Block) -> list[Stmt]:
     """Every statement, outer before inner, in order.  One that holds others remembers them: most of a tree stays when a part of it changes."""
     found: list[Stmt] = []
+    s: Any  # only those that hold others have `within`
     for s in block:
         found.append(s)
         kind = type(s)
         if kind is For or kind is If or kind is While or kind is Region:
-            found += s.within or _within(s)  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
+            found += s.within or _within(s)
     return found
 
 
@@ -354,11 +356,11 @@ def with_expressions(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
             same = address is s.address and value is s.value and count is s.count and stream is s.stream
             return s if same else StoreTo(s.buffer, address, value, stream, count)
         case Define():
-            value = None if s.value is None else change(s.value)
-            return s if value is s.value else Define(s.name, s.dtype, value, s.mutable)
+            given = None if s.value is None else change(s.value)
+            return s if given is s.value else Define(s.name, s.dtype, given, s.mutable)
         case Assign():
-            value = change(s.value)
-            return s if value is s.value else Assign(s.name, value)
+            assigned = change(s.value)
+            return s if assigned is s.value else Assign(s.name, assigned)
         case Scratch():
             return replace(s, count=change(s.count))
         case For():
@@ -381,8 +383,8 @@ def with_expressions(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
             moved = {"left": (a, *map(change, left)), "right": (b, *map(change, right))}
             return replace(s, address=change(s.address), row=change(s.row), steps=change(s.steps), **moved)
         case Matrix():
-            (a, left, *far), (b, right, *wide) = s.left, s.right
-            return replace(s, address=change(s.address), left=(a, change(left), *far), right=(b, change(right), *wide))
+            (a, at_left, *far), (b, at_right, *wide) = s.left, s.right
+            return replace(s, address=change(s.address), left=(a, change(at_left), *far), right=(b, change(at_right), *wide))
         case Call():
             return replace(s, args=tuple(change(a) if isinstance(a, Expr) else a for a in s.args))
         case _:

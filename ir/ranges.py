@@ -173,8 +173,9 @@ class Ranges:
 
 def as_range(r: Range | tuple[End, End, int] | Size) -> Range:
     """As it is kept: ends that are numbers as such."""
-    found = r if isinstance(r, Range) else Range(r.min, r.max, r.multiple) if isinstance(r, Size) else Range(*r)
-    low, high = found.min, found.max
+    found = r if isinstance(r, Range) else Range(r.min, r.max, r.multiple) if isinstance(r, Size) else Range(r[0], r[1], r[2])
+    low: End = found.min
+    high: End = found.max
     if isinstance(low, Expr) and low.is_const:
         low = low.attr
     if isinstance(high, Expr) and high.is_const:

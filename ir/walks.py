@@ -30,7 +30,7 @@ def _ordered(root: Expr) -> Collection[Expr]:
             found = _postorder((root,))
             break
     else:
-        found = dict.fromkeys(chain.from_iterable([a.order if a.args else (a,) for a in root.args]))  # pyright: ignore[reportArgumentType]
+        found = dict.fromkeys(chain.from_iterable([a.order or (a,) for a in root.args]))
         found[root] = None
     if len(found) <= SHORT:
         found = root.order = tuple(found)

@@ -8,6 +8,7 @@ condition on the sizes, all are chosen anew within what is known by then.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Any
 
 from .dtypes import INDEX, bool_
 from .evaluate import evaluate_node
@@ -66,7 +67,7 @@ class Point:
             if n.dtype is not INDEX and n.dtype is not bool_:
                 found = None  # narrower integers wrap
             elif n.args:
-                operands = list(map(memo.get, n.args))
+                operands: list[Any] = list(map(memo.get, n.args))
                 found = None if None in operands else evaluate_node(n, operands)  # pyright: ignore[reportArgumentType]
             else:
                 found = n.attr if n.is_const else self._named(n)

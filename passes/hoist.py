@@ -56,7 +56,7 @@ DEAR = frozenset({"floordiv", "mod", "min", "max", "where"})
 
 def hoist(program: Program, target: Target, options: Options) -> Program:
     """Functions only: the entry is straight-line code as it stands."""
-    taken = [s.name for s in (*program.sizes, *program.ports, *program.functions)]
+    taken = [*(s.name for s in program.sizes), *(s.name for s in program.ports), *(s.name for s in program.functions)]
     return replace(program, functions=tuple(_function(f, taken) for f in program.functions))
 
 
@@ -307,5 +307,5 @@ def _weight(root: Expr, weight: dict[Expr, float]) -> float:
     return weight[root]
 
 
-def _own_weight(n: Expr) -> int:
+def _own_weight(n: Expr) -> float:
     return 0 if not n.args else 2 if n.op in DEAR or (n.op == "mul" and not n.args[1].is_const) or n.dtype.is_float else 1

@@ -65,7 +65,7 @@ def outline(program: Program, target: Target, options: Options) -> Program:
     """Every parallel loop with a condition for running it alone; the entry has none."""
     if target.gpu or not target.threads:
         return program
-    names = Names([s.name for s in (*program.sizes, *program.ports, *program.functions)])
+    names = Names([*(s.name for s in program.sizes), *(s.name for s in program.ports), *(s.name for s in program.functions)])
     functions: list[Function] = []
     for f in program.functions:
         pieces: list[Function] = []
@@ -171,9 +171,9 @@ def _piece(loop: For, f: Function, names: Names, values: dict[str, Expr], known:
     if extents is not None:
         before = var(outer) * extents[1]
         alone = (For(outer, ZERO, extents[0], alone),)
-        part = call({first: maximum(here - before, ZERO), stop: minimum(var(end) - before, extents[1])})
-        last = names.fresh("last")
-        team = (Define(last, INDEX, ceildiv(var(end), extents[1])), For(outer, floordiv(here, extents[1]), var(last), part))
+        share = call({first: maximum(here - before, ZERO), stop: minimum(var(end) - before, extents[1])})
+        final = names.fresh("last")
+        team = (Define(final, INDEX, ceildiv(var(end), extents[1])), For(outer, floordiv(here, extents[1]), var(final), share))
     return function, alone, replace(loop, body=team, serial_if=None, end=end)
 
 

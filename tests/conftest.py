@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -48,6 +49,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long tests first, so that no process is left with one when the others are done."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test marked `pure` replaces what compiled modules call among themselves: where they are taken, it runs again without them."""
+    if "luminal_core__mypyc" not in sys.modules or pyfuncitem.get_closest_marker("pure") is None:
+        return None
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")} | {"LUMINAL_PURE": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", pyfuncitem.nodeid]
+    done = subprocess.run(command, cwd=pyfuncitem.config.rootpath, env=environment, text=True, capture_output=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return True
 
 
 @pytest.hookimpl(trylast=True)

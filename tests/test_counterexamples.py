@@ -39,6 +39,7 @@ def shares(factor: int) -> tuple[Known, pl.Poly]:
     return known, p
 
 
+@pytest.mark.pure
 def test_a_long_search_ends_with_a_point(monkeypatch: pytest.MonkeyPatch) -> None:
     known, p = shares(6)
     points = len(known.points)
@@ -69,7 +70,7 @@ def test_what_was_cut_short_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("seed", range(40))
 def test_points_agree_with_what_is_known(seed: int) -> None:
     rng = random.Random(seed)
-    known = Known({"M": Size("M", rng.randint(0, 3), rng.choice((None, 40)), rng.choice((1, 4)))})
+    known = Known({"M": Range(rng.randint(0, 3), rng.choice((None, 40)), rng.choice((1, 4)))})
     known = known.with_ranges({"i": Range(const(0), M + rng.randint(0, 3))})
     if rng.random() < 0.5:
         known = assuming(known, i.le(M + -1))

@@ -59,6 +59,7 @@ def test_what_the_loops_say_is_inside_is_read_in_all_lanes() -> None:
     assert any(n.dtype.lanes > 1 for n in tiles)
 
 
+@pytest.mark.pure
 def test_what_a_choice_asks_is_not_looked_for_in_the_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     """`where(j < N, B[p, j], 0)` in the last vector of a row is there because nothing says that j < N; of two axes the one of the lanes is looked at first, and the other not at all."""
     tried: list[tuple[Expr, Expr]] = []

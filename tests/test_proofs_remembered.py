@@ -38,6 +38,7 @@ def test_a_conjunction_loses_what_the_rest_implies(condition: Expr, simplest: Ex
     assert found is simplify(wanted, known())
 
 
+@pytest.mark.pure
 def test_no_scope_is_made_for_what_a_point_refutes(monkeypatch: pytest.MonkeyPatch) -> None:
     made = [0]
     with_facts = Known.with_facts
@@ -54,6 +55,7 @@ def test_no_scope_is_made_for_what_a_point_refutes(monkeypatch: pytest.MonkeyPat
     assert made[0] > 0
 
 
+@pytest.mark.pure
 def test_conditions_that_share_no_name_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = [0]
     with_facts = Known.with_facts

@@ -69,6 +69,7 @@ def walked(k: Kernel) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("name", ["attention", "softmax", "gemm", "conv2d"])
 def test_the_automatic_scheduler_carries_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     carried = [0]

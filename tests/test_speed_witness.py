@@ -7,10 +7,11 @@ from luminal.ir.bounds import Known
 from luminal.ir.dtypes import INDEX
 from luminal.ir.expr import ceildiv, load, size, to_line, var
 from luminal.ir.graph import Size
+from luminal.ir.ranges import Range
 from luminal.ir.simplify import assuming
 
 N, M, i, j = size("N"), size("M"), var("i"), var("j")
-NEST = Known({"N": Size("N"), "M": Size("M", 1, None, 4)}).with_ranges({"i": (0, ceildiv(N, 8) - 1, 1)}).with_ranges({"j": (i * 8, M - 1, 1)})
+NEST = Known({"N": Size("N"), "M": Range(1, None, 4)}).with_ranges({"i": (0, ceildiv(N, 8) - 1, 1)}).with_ranges({"j": (i * 8, M - 1, 1)})
 
 
 def test_points_lie_in_every_range_and_obey_every_fact() -> None:

@@ -251,7 +251,8 @@ class Flattener:
         """Memory that a team shares is there before the team is."""
         if self._team is not None:
             raise CompilerBug("lower", "a region inside a region")
-        self._team = team = []
+        team: list[p.Stmt] = []
+        self._team = team
         body = self.block(s.body, scope)
         self._team = None
         return (*team, p.Region(body))

@@ -26,7 +26,7 @@ from .words import words
 def function(kernel: k.Kernel, name: str, module: k.Module, target: Target, known: Callable[[], Known]) -> p.Function:
     """Parameters: pointers to the buffers in the kernel's order (const where only read), then the scalars and the sizes that occur.  `known` is what the sizes are known to be."""
     scalars = [value for port in module.ports if port.role == "scalar" for value in port.values]
-    names = Names([s.name for s in (*module.sizes, *module.ports, *module.temps)])
+    names = Names([*(s.name for s in module.sizes), *(s.name for s in module.ports), *(s.name for s in module.temps)])
     places = {name: Place(k.Buffer(name, d, ()), name, scalar=True) for name, d in scalars}
     pointers = [module.buffer(n) for n in kernel.buffers if n not in places]
     places |= {b.name: Place(b, b.name) for b in pointers}

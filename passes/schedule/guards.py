@@ -244,6 +244,8 @@ def _guards(n: Expr, axes: set[str]) -> list[tuple[Expr, Expr]]:
 def _holds_everywhere(guard: Expr, last_value: dict[str, int], inner: set[str], fixed: bool) -> Expr | None:
     """`e < S` for all values of the axes, as a condition outside of them; None where the guard is not of that form, or (unless `fixed`) mentions none of them."""
     e, limit = guard.args
+    if e.dtype is not INDEX:
+        return None
     left: dict[pl.Monomial, int] = {(): 1}
     right: dict[pl.Monomial, int] = {}
     mentioned = fixed
@@ -304,7 +306,7 @@ def peel(kernel: Kernel, facts: Facts, axis: str, *, clamps: int = 0, fixed: int
 
 def _holds_until(guard: Expr, axis: str, last_value: dict[str, int], inner: set[str]) -> Expr | None:
     """The number of iterations of the axis, from 0, in which `guard` holds for all values of the inner axes; None where it is no comparison of that form."""
-    if axis not in guard.names:
+    if axis not in guard.names or guard.args[0].dtype is not INDEX:
         return None
     growth, most = 0, 0
     rest: dict[pl.Monomial, int] = {}
@@ -366,7 +368,7 @@ def _bound_loops(block: Block, depth: int) -> Block:
 
 def _as_bound(guard: Expr, axes: list[str]) -> tuple[int, Expr] | None:
     """A guard `axis + rest < S` as (which axis, S - rest)."""
-    if guard.op != "less_than":
+    if guard.op != "less_than" or guard.args[0].dtype is not INDEX:
         return None
     form = pl.poly(minus(*guard.args))
     inside = [m for m in form if any(a.names & set(axes) for a in m)]

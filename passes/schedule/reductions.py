@@ -294,6 +294,7 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str, skip: int = 0, into: str = 
     assert isinstance(loop, Loop)
     if loop.kind != "reduce" or loop.start is not ZERO or constant_extent(loop) is None:
         raise StepError(f"rfactor: `{axis}` is no reduction of constant extent from 0")
+    chain: tuple[Loop, ...]
     top, chain = loop, (loop,)
     for s in reversed(path[:-1]):
         if not isinstance(s, Loop) or s.kind != "reduce" or len(s.body) != 1:

@@ -33,7 +33,7 @@ class Shape(NamedTuple):
 def shape(kernel: Kernel) -> Shape:
     """The chain and the body; lets before the outermost loop do not count."""
     chain: list[Loop] = []
-    body = tuple(s for s in kernel.body if not isinstance(s, Let))
+    body: Block = tuple(s for s in kernel.body if not isinstance(s, Let))
     while len(body) == 1 and isinstance(body[0], Loop) and body[0].kind == "parallel" and body[0].step is ONE:
         chain.append(body[0])
         body = body[0].body
@@ -244,7 +244,8 @@ def _column(kept: tuple[str, ...], operands: Sequence[tuple[str, Set[str]]], out
         if any(axes & reused for axes in missing):
             candidates.append(axis)
     unit = [a for a in candidates if stride(output, a) == 1]
-    return (unit or candidates or [None])[-1]
+    found = unit or candidates
+    return found[-1] if found else None
 
 
 def vector_axis(axes: tuple[str, ...], addresses: list[Expr]) -> str | None:

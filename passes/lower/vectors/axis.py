@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-
 from ....ir.expr import INDEX, Expr, const, var
 from ....ir.program import Define, For, StoreTo, expressions
-from ....ir.record import changing
 from ....ir.walks import always, postorder, substitute
 from ..affine import slope
 
@@ -18,18 +15,16 @@ class Serial(Exception):
     """This loop has no vector form."""
 
 
-@changing
 class Axis:
     """The variable of a vector loop.  `base` is what it is in lane 0."""
 
-    loop: For
-    lanes: int
-    base: Expr
-    wide: set[str] = field(default_factory=set)  # names with a value a lane: lets, variables and arrays of the body
-    # of addresses, which accesses share and are asked about several times
-    _slopes: dict[Expr, Expr | None] = field(default_factory=dict)
-    _at_base: dict[Expr, Expr] = field(default_factory=dict)
-    _loaded: dict[str, dict[Expr, None]] | None = None
+    def __init__(self, loop: For, lanes: int, base: Expr) -> None:
+        self.loop, self.lanes, self.base = loop, lanes, base
+        self.wide: set[str] = set()  # names with a value a lane: lets, variables and arrays of the body
+        # of addresses, which accesses share and are asked about several times
+        self._slopes: dict[Expr, Expr | None] = {}
+        self._at_base: dict[Expr, Expr] = {}
+        self._loaded: dict[str, dict[Expr, None]] | None = None
 
     def varies(self, e: Expr) -> bool:
         return self.loop.var in e.names or not (self.wide.isdisjoint(e.names) and self.wide.isdisjoint(e.buffers))

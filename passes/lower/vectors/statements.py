@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from ....ir.expr import TRUE, ZERO, Expr, both, call, const, fold, load, var
 from ....ir.primops import COMBINERS
 from ....ir.program import Array, Assign, Block, Define, For, If, Stmt, StoreTo, statements
-from ....ir.record import changing, replace
+from ....ir.record import replace
 from ....ir.walks import postorder, substitute
 from .axis import ONE_STEP, Axis, Serial
 from .columns import rows, stored_rows
@@ -19,10 +19,9 @@ MOST_FOLDED = 8  # vectors that are written out to be folded together
 COMBINER_OF = {c.op: c.name for c in COMBINERS.values()}
 
 
-@changing
 class Statements:
-    axis: Axis
-    values: Values
+    def __init__(self, axis: Axis, values: Values) -> None:
+        self.axis, self.values = axis, values
 
     def block(self, block: Block) -> Block:
         """Raises Serial where it has no vector form."""

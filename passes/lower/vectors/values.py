@@ -5,7 +5,6 @@ from __future__ import annotations
 from ....ir.bounds import Known
 from ....ir.dtypes import DType
 from ....ir.expr import INDEX, ZERO, Expr, both, broadcast, call, const, gather, load, make, pick, ramp, unzip, var, vload
-from ....ir.record import changing
 from ....ir.simplify import simplify
 from ....ir.walks import substitute
 from ..affine import difference, divide, slope
@@ -20,16 +19,15 @@ MOST_STRETCHES = 4  # that one vector is put together of
 _NOTHING = Known({})  # of variables
 
 
-@changing
 class Values:
     """Expressions of the body of one vector loop."""
 
-    axis: Axis
-    arrays: Arrays
-    around: str  # the variable of the loop around
-    rows: int  # its trips, where it is unrolled
-    open: First | None = None  # the lanes that a guard around lets through
-    stored: str = ""  # the buffer that is stored into
+    def __init__(self, axis: Axis, arrays: Arrays, around: str, rows: int) -> None:
+        self.axis, self.arrays = axis, arrays
+        self.around = around  # the variable of the loop around
+        self.rows = rows  # its trips, where it is unrolled
+        self.open: First | None = None  # the lanes that a guard around lets through
+        self.stored = ""  # the buffer that is stored into
 
     def scalar(self, e: Expr) -> Expr:
         """Raises Serial where the lanes differ."""
@@ -125,7 +123,7 @@ class Values:
 
     def consecutive(self, n: Expr, first: First | None) -> Expr:
         name, lanes, at = n.attr, self.axis.lanes, self.axis.at_base(n.args[0])
-        some = vload(name, n.dtype, lanes, at, *(first or ()))
+        some = vload(name, n.dtype, lanes, at) if first is None else vload(name, n.dtype, lanes, at, first.stop, first.skip)
         if first is None or first.skip is not None or self.around not in first.stop.names or name == self.stored:
             return some
         # most iterations load whole vectors; after one that might be masked, the machine asks for nothing ahead of time (what is stored is there already)

@@ -1,0 +1,153 @@
+"""The modules in which the passes spend their time, compiled ahead of time by mypyc; `compiled.py` takes them in place of their sources.
+
+    python -m luminal.compile_core        into the folder of this installation (needs mypy, setuptools, a C compiler and Python's headers)
+
+A module belongs here if the passes become faster by more than what it takes to build it is worth (`python -m luminal.bench.passes` says it): what is asked for every expression and every statement.
+None that defines a record: `==` between two of one type that it compiles is for mypyc `is`, where it sees no `__eq__` in the class.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+from . import compiled
+from .runtimes.clang.compiler import find_compiler, run
+
+MODULES = (
+    "ir/bounds",
+    "ir/coefficients",
+    "ir/conditions",
+    "ir/counterexamples",
+    "ir/dtypes",
+    "ir/evaluate",
+    "ir/expr",
+    "ir/intervals",
+    "ir/knowledge",
+    "ir/places",
+    "ir/polynomial",
+    "ir/positions",
+    "ir/quotients",
+    "ir/ranges",
+    "ir/simplify",
+    "ir/walks",
+    "ir/witness",
+    "passes/hoist",
+    "passes/lower/affine",
+    "passes/lower/flatten",
+    "passes/lower/function",
+    "passes/lower/names",
+    "passes/lower/straighten",
+    "passes/lower/vectors/arrays",
+    "passes/lower/vectors/axis",
+    "passes/lower/vectors/guards",
+    "passes/lower/vectors/lane_count",
+    "passes/lower/vectors/statements",
+    "passes/lower/vectors/values",
+    "passes/lower/work",
+    "passes/outline",
+    "passes/schedule/affine",
+    "passes/schedule/direct",
+    "passes/schedule/distribute",
+    "passes/schedule/loops",
+    "passes/schedule/plan",
+    "passes/schedule/reductions",
+    "passes/schedule/roles",
+    "passes/schedule/script",
+    "passes/schedule/staging",
+    "passes/schedule/tiles",
+    "passes/schedule/tree",
+    "passes/share",
+    "passes/simplify_index",
+    "passes/unroll",
+    "passes/whole_vectors",
+)
+FILES = tuple(f"{m}.py" for m in MODULES)
+MYPY = ("--ignore-missing-imports", "--follow-imports=silent", f"--cache-dir={os.devnull}")
+FLAGS = ("-O1", "-fPIC", "-w", "-DNDEBUG", "-fno-strict-overflow", "-fwrapv")
+_ENTRIES = """#include <Python.h>
+{declarations}
+static const struct {{ const char *name; PyObject *(*make)(void); }} modules[] = {{
+{rows}
+}};
+
+static PyObject *load(PyObject *self, PyObject *name) {{
+    for (size_t k = 0; k < sizeof modules / sizeof *modules; k++)
+        if (PyUnicode_CompareWithASCIIString(name, modules[k].name) == 0)
+            return modules[k].make();
+    PyErr_SetObject(PyExc_ImportError, name);
+    return NULL;
+}}
+
+static PyMethodDef methods[] = {{ {{"load", load, METH_O, NULL}}, {{NULL, NULL, 0, NULL}} }};
+static struct PyModuleDef entries = {{ PyModuleDef_HEAD_INIT, "{module}", NULL, -1, methods, NULL, NULL, NULL, NULL }};
+PyMODINIT_FUNC PyInit_{module}(void) {{ return PyModule_Create(&entries); }}
+"""
+
+
+def compile_core(root: Path, into: Path) -> None:
+    """Everything anew, whole or not at all: nothing of what was there is left."""
+    lines = [compiled.interpreter(), *(compiled.line(str(root), file) for file in FILES)]
+    unfinished = into.with_name(f"{into.name}.making")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
+    with tempfile.TemporaryDirectory(prefix="luminal-core-") as folder:
+        sources, headers = _generated(root, Path(folder))
+        _build(sources, headers, Path(folder), Path(compiled.library(str(unfinished))))
+    (unfinished / "manifest").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    shutil.rmtree(into, ignore_errors=True)
+    unfinished.rename(into)
+
+
+def _generated(root: Path, place: Path) -> tuple[list[Path], list[str]]:
+    """The C of all modules, a file for each, and the folders of its headers.  SystemExit where they have mistakes; what mypyc warns of (generators that it makes lists) is not shown."""
+    from mypyc.build import mypycify
+
+    (place / "luminal").symlink_to(root)  # modules are called as the folders in which they lie
+    os.chdir(place)
+    said = StringIO()
+    try:
+        with redirect_stdout(said), redirect_stderr(said):
+            group, *_ = mypycify([*MYPY, *(f"luminal/{file}" for file in FILES)], multi_file=True, group_name=compiled.ENTRIES, target_dir="c")
+    except SystemExit:
+        print(*(m for m in said.getvalue().splitlines() if ": warning:" not in m), sep="\n", file=sys.stderr)
+        raise
+    entries = place / "c" / "entries.c"
+    entries.write_text(_entries())
+    return [entries, *(place / file for file in group.sources)], [str(place / folder) for folder in group.include_dirs]
+
+
+def _entries() -> str:
+    """How the modules are asked for by name: mypyc has a library for each, and opening one takes as long as running most modules."""
+    names = [compiled.name(file) for file in FILES]
+    makers = [f"CPyInit_{name.replace('.', '___')}" for name in names]
+    return _ENTRIES.format(
+        declarations="\n".join([f"PyObject *{maker}(void);" for maker in makers]),
+        rows="\n".join([f'    {{"{name}", {maker}}},' for name, maker in zip(names, makers, strict=True)]),
+        module=compiled.ENTRIES,
+    )
+
+
+def _build(sources: list[Path], headers: list[str], place: Path, library: Path) -> None:
+    compiler = find_compiler("")
+    flags = [*FLAGS, f"-I{sysconfig.get_path('include')}", *(f"-I{folder}" for folder in headers)]
+
+    def one(source: Path) -> str:
+        made = place / f"{source.stem}.o"
+        run([*compiler.command, *flags, "-c", str(source), "-o", str(made)], None, [], place)
+        return str(made)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        made = list(pool.map(one, sorted(sources, key=lambda file: -file.stat().st_size)))
+    run([*compiler.command, *FLAGS, "-shared", *made, "-o", str(library)], None, [], place)
+
+
+if __name__ == "__main__":
+    compile_core(Path(compiled.ROOT), Path(compiled.FOLDER))
