@@ -12,7 +12,7 @@
                 | "shared" NAME ":" DTYPE "[" INT "]" ["align" INT]        GPU: one a block
                 | "scratch" NAME ":" DTYPE "[" expr "]" ["align" INT]      heap or workspace memory, freed where its block ends; 64 bytes aligned unless it says so
                 | NAME "[" expr "]" "=" expr ["stream" expr]               store, past the caches where the condition holds; a vector value fills consecutive elements from the flat address
-                | NAME "[" expr "," expr "]" "=" expr                      store of the first so many lanes of a vector (none below 0)
+                | NAME "[" expr "," expr "]" "=" expr ["stream" expr]      store of the first so many lanes of a vector (none below 0)
                 | "for" NAME ["," NAME] "in" expr ".." expr ["step" expr] [PRAGMA] ["serial_if" expr] ":" block
                 | "if" expr ":" block ["else" ":" block] | "while" expr ":" block
                 | "region" ["serial_if" expr] ":" block | "barrier"

@@ -33,7 +33,7 @@
 
 In a spelling `{T}` is the type of the result, `{E}` its element type, `{f}` the suffix of libm's float functions, `{n}` the lanes, `{buffer}` what a memory
 form reads or writes, `{to}` and `{from}` dtype names, and `@name` a helper: a macro of the folder's `helpers/*.j2`, emitted only when used.
-Memory forms and other program-level expressions are spelled in the same table: vload load_first load_between gather vstore store_first stream broadcast ramp extract fold.
+Memory forms and other program-level expressions are spelled in the same table: vload load_first load_between gather vstore store_first stream stream_first broadcast ramp extract fold.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from . import ConfigKey, Description
 from .spelling import parse
 
 FORMS = (
-    "vload", "load_first", "load_between", "gather", "vstore", "store_first", "stream", "broadcast", "ramp", "extract", "fold", "zip_low", "zip_high", "unzip", "pick", "repeat", "select", "load_if",
+    "vload", "load_first", "load_between", "gather", "vstore", "store_first", "stream", "stream_first", "broadcast", "ramp", "extract", "fold", "zip_low", "zip_high", "unzip", "pick", "repeat", "select", "load_if",
     "gather_if", "mask",
     "cast_saturate", "cast_small", "cast_to_bool",
 )  # fmt: skip

@@ -353,12 +353,15 @@ class Expressions(Forms):
 
     # ---- statements
 
-    def store(self, form: str, buffer: str, address: Expr, value: Text, dtype: DType, count: Expr | None = None) -> str:
-        """The expression statement that writes a vector, or its first `count` lanes (or streams a scalar) to memory."""
+    def spelled(self, form: str) -> bool:
+        return form in self._spelled
+
+    def store(self, form: str, buffer: str, address: Expr, value: Text, dtype: DType, *given: Expr | None) -> str:
+        """The expression statement that writes a vector to memory: with what else the form is given, how many of its first lanes and whether past the caches."""
         if dtype.kind == "bool" and dtype.lanes > 1:
             value, dtype = self.as_bytes(value, dtype.lanes), DTYPES["u8"].vector(dtype.lanes)
-        given = (self.rendered(address), value) if count is None else (self.rendered(address), self.rendered(count), value)
-        return self._fill(form, given, dtype, dtype, buffer=buffer).text
+        operands = (self.rendered(address), *[self.rendered(e) for e in given if e is not None], value)
+        return self._fill(form, operands, dtype, dtype, buffer=buffer).text
 
     def multiply(self, s: Multiply) -> str:
         """The expression statement of an instruction on tiles."""

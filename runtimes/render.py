@@ -330,9 +330,10 @@ class Renderer:
         info = e.buffer(s.buffer)
         value = e.rendered(s.value)
         dtype = s.value.dtype
-        if s.stream is not None and dtype.lanes > 1:
-            return {"call": e.store("stream", info.text, s.address, value, dtype, s.stream)}, {}, None
         if dtype.lanes > 1 and info.dtype.lanes == 1:
+            past = "stream" if s.count is None else "stream_first"
+            if s.stream is not None and e.spelled(past):
+                return {"call": e.store(past, info.text, s.address, value, dtype, s.count, s.stream)}, {}, None
             return {"call": e.store("vstore" if s.count is None else "store_first", info.text, s.address, value, dtype, s.count)}, {}, None
         text = e.as_bytes(value, dtype.lanes).text if value.mask else value.text
         return {"call": f"{info.text}[{e.text(s.address)}] = {text}"}, {}, None

@@ -100,5 +100,5 @@ def test_a_loop_under_a_condition_asks_for_half_of_what_the_last_one_did() -> No
 def test_the_passes_of_a_long_row_share_what_they_ask_for() -> None:
     (compilation,) = compilations("layer_norm", Settings(runtime="clang", target="x86-64-v4"))
     lines = compilation.module.kernels[0].schedule
-    assert "prefetch X q.0 i places=1 most=262144 over=4096 then=j.0 cache=2" in lines
+    assert "prefetch X q.0 i places=1 most=262144 over=512 then=j.0 cache=2" in lines
     assert not any(line.startswith("prefetch X j.0") for line in lines)

@@ -38,11 +38,12 @@ def prefetched(plan: Plan) -> None:
             continue
         note = f"`{axis}` asks for what the next iteration of `{row}` reads of `{buffer}`"
         if again:  # a short row is there before the last loop begins
-            if not plan.tried("prefetch", buffer, axis, row, most=PAGE):
-                plan.note(f"{note}, where that is within a page")
             readers = {c.axis for c in found if c.buffer == buffer and c.row == row}
             last = next((x for x in prefetches.as_long(plan.kernel, axis, row) if x in readers), None)
-            if last and _in_places(plan, buffer, axis, row, PAGE, then=last):
+            near = cost.NEAR_ROW if last else PAGE
+            if not plan.tried("prefetch", buffer, axis, row, most=near):
+                plan.note(f"{note}, where that is within {near} bytes")
+            if last and _in_places(plan, buffer, axis, row, near, then=last):
                 asked.add((buffer, last))
                 plan.note(f"{note}{spread}, and `{last}` for half of it")
             continue

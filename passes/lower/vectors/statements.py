@@ -91,8 +91,11 @@ class Statements:
             return replace(s, address=values.scalar(s.address), value=self.folded(load(s.buffer, s.value.dtype, s.address), s.value))
         if axis.slope(s.address) is not ONE_STEP or not in_memory(s.value.dtype):
             raise Serial
-        stream = None if first else s.stream  # a border is not worth it
-        return replace(s, address=axis.at_base(s.address), value=values.vectors(s.value), count=first and first.stop, stream=stream)
+        stored = replace(s, address=axis.at_base(s.address), value=values.vectors(s.value), count=first and first.stop)
+        if first is None or s.stream is None or values.around not in first.stop.names:
+            return stored
+        whole = call("less_equal", const(axis.lanes), first.stop)  # as loads ask, which are then all of one kind
+        return If(whole, (replace(stored, count=None),), (stored,))
 
     def rows(self, stores: list[StoreTo]) -> Block:
         """Rows of a few elements, put together of what is stored into their columns."""
