@@ -214,6 +214,8 @@ def _merge(r: Node, places: tuple[int, ...], g: Group, rows: tuple[int, ...], gr
     if other is None or other is g or len(other.rows) != len(rows) or not apart(other.states, g.states):
         return
     at = [places[a] for a in other.places[r]]  # in the reader: each of the other's rows
+    if not set(rows) <= set(at):
+        return  # one of the rows is an axis of extent 1 that the scores lack
     order = [at.index(a) for a in rows]
     for n in other.states:
         g.add(n, tuple(other.places[n][b] for b in order))

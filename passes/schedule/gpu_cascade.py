@@ -236,6 +236,8 @@ class _Block:
         else:  # the parts of a reduction, one for each thread
             columns = across = _nest(inside[0])
             beside = []
+        if len(across) != len(of_threads):
+            raise StepError(f"`{inside[0].axis}` has {count} columns, which a block's threads do not share")
         threads = [a for pair in zip(of_threads, across, strict=True) for a in pair]
         plan.do("reorder", *threads, *own, *beside)
         if found is not None:
