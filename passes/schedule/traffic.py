@@ -40,12 +40,13 @@ def prefetched(plan: Plan) -> None:
         if again:  # a short row is there before the last loop begins
             readers = {c.axis for c in found if c.buffer == buffer and c.row == row}
             last = next((x for x in prefetches.as_long(plan.kernel, axis, row) if x in readers), None)
-            near = cost.NEAR_ROW if last else PAGE
-            if not plan.tried("prefetch", buffer, axis, row, most=near):
-                plan.note(f"{note}, where that is within {near} bytes")
-            if last and _in_places(plan, buffer, axis, row, near, then=last):
+            near = PAGE
+            if last and _in_places(plan, buffer, axis, row, cost.NEAR_ROW, then=last):
+                near = cost.NEAR_ROW
                 asked.add((buffer, last))
                 plan.note(f"{note}{spread}, and `{last}` for half of it")
+            if not plan.tried("prefetch", buffer, axis, row, most=near):
+                plan.note(f"{note}, where that is within {near} bytes")
             continue
         # tiles of an axis lie one behind the other: what comes next is known as an address, whatever the lengths
         if plan.loop(row).kind == "serial" and not plan.tried("prefetch", buffer, axis, row, near=cost.NEXT_FAR, cache=cost.NEXT_ROW_CACHE):
