@@ -46,8 +46,8 @@ bless: $(VENV)/test
 
 # The page of the library, from the library, and that of the schedules, from the steps.
 docs: $(VENV)/demo
-	$(BIN)/python -m luminal.cli.library_page > docs/ops.md
-	$(BIN)/python -m luminal.cli.schedule_page > docs/schedules.md
+	LUMINAL_PURE=1 $(BIN)/python -m luminal.cli.library_page > docs/ops.md
+	LUMINAL_PURE=1 $(BIN)/python -m luminal.cli.schedule_page > docs/schedules.md
 
 # The tables of the S-expression parser, from its grammar.
 tables: $(VENV)/demo

@@ -10,10 +10,10 @@ from .expr import SOMEWHERE, Expr
 from .walks import postorder
 
 
-def evaluate(root: Expr, environment: Mapping[str, int]) -> int:
-    """The value of an integer (or boolean) expression over sizes and variables, exactly.  Raises KeyError for an unbound name,
+def evaluate(root: Expr, environment: Mapping[str, Any]) -> Any:
+    """The value of an integer (or boolean) expression over sizes and variables, exactly; a variable alone may be of any kind.  Raises KeyError for an unbound name,
     ZeroDivisionError where a division by zero is reached."""
-    value: dict[Expr, int] = {}
+    value: dict[Expr, Any] = {}
     for n in postorder(root):
         if n.op == "const":
             value[n] = n.attr

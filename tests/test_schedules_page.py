@@ -25,6 +25,7 @@ def run(*words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.pure
 def test_the_page_is_current() -> None:
     assert schedule_page() == PAGE, "make docs"
 
