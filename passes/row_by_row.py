@@ -15,6 +15,7 @@ from ..ir.graph import Graph, Node, View, elementwise, identity, reduce_node, re
 from .scores import pointwise_reads, spread
 from .separate import EXPONENTIALS, guarded
 
+SHORT = 16  # positions of a row that is no pass of its own: the taps of a filter, which `ask_after.py` sums with what is inside
 _NOTHING = {"max": -float("inf"), "min": float("inf")}
 
 
@@ -28,7 +29,7 @@ def row_by_row(ir: Graph) -> Graph:
 def _of_rows(n: Node) -> Node | None:
     """A reduction over several axes of scores that move with more than one of them, the last one first.  Sums of small floats would be rounded for each row."""
     extents, exact = n.attr.extents, n.attr.combiner in _NOTHING and n.dtype.is_float
-    if len(extents) < 2 or not (exact or n.dtype in (f32, f64)):
+    if len(extents) < 2 or (extents[-1].is_const and extents[-1].attr <= SHORT) or not (exact or n.dtype in (f32, f64)):
         return None
     along, others = axis(n.rank + len(extents) - 1), {axis(n.rank + k) for k in range(len(extents) - 1)}
     if not any(v.node.op == "reduce" and along in v.index and others.intersection(v.index) and spread(v.node) for v in pointwise_reads(n)):

@@ -86,3 +86,8 @@ def test_integers_wrap() -> None:
         for j in range(3):
             want[:, :, i : i + h, j : j + w] += sum(g[:, k, None] * f[k, :, i, j, None, None] for k in range(o))
     assert (luminal.compile(GRADIENT.replace("{T}", "{i32}"), runtime="clang")(g, f) == want).all()
+
+
+def test_taps_are_no_rows_of_scores() -> None:
+    (found,) = compilations(GRADIENT, Settings(runtime="clang", target="x86-64-v3"))
+    assert len(found.module.temps) == 1  # the products, where they are stored: the sums over three taps are not
