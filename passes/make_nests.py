@@ -37,6 +37,7 @@ from .choices import choice, order, size_condition
 from .homes import Piece, bind, loads, zeros_block
 from .nest_body import OUTPUT_AXES, NestBody
 from .reading import several_reductions
+from .stored_whole import stored_whole
 
 REAL = frozenset({"contiguous", "nest", "scatter", "update", "scan"})
 
@@ -364,7 +365,7 @@ class _Maker:
         return piece._replace(before=(body.block,))
 
     def _nest(self, node: Node, group: list[Node]) -> Piece:
-        """The statements as they stand; a result that is an operand too starts as a copy of it, another one as zeros."""
+        """The statements as they stand; a result that is an operand too starts as a copy of it, another one as zeros, unless all of it is stored."""
         nest = node.attr.nest
         assert nest is not None
         names = {b.name: self.version[a.node] for b, a in zip(nest.operands, node.args, strict=True)}
@@ -378,7 +379,7 @@ class _Maker:
                 self.buffers.append(Buffer(version, b.dtype, b.shape))
             if b.name in names:
                 starts.append((version, names[b.name]))
-            else:
+            elif not stored_whole(nest.body, b):
                 before.append(zeros_block(Buffer(version, b.dtype, b.shape), Names(self.names.taken)))
             made.append(version)
         names.update((b.name, version) for b, version in zip(nest.results, made, strict=True))

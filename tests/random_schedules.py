@@ -36,6 +36,8 @@ def random_line(kernel: Kernel, rng: random.Random) -> str:
             return f"expand {buffer} {some}"
         case "stage":
             return f"stage {buffer} {some}" + rng.choice(["", f" at={axis()}"]) + f" space={rng.choice(['private', 'shared'])}"
+        case "write_back":
+            return f"write_back {buffer} {some}"
         case "spill" | "compute_at":
             return f"{name} {buffer} {axis()}"
         case "search":

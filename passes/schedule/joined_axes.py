@@ -38,12 +38,13 @@ def _pair(plan: Plan) -> tuple[str, str] | None:
     addresses = roles.positions(form, plan.facts)
     for y in form.chain:
         for x in form.chain:
-            if x is not y and x.start is ZERO and y.start is ZERO and not y.stop.names & {*form.axes} and all(_follow(a, x, y) for a in addresses):
+            if x is not y and x.start is ZERO and y.start is ZERO and not y.stop.names & {*form.axes} and all(follow(a, x, y) for a in addresses):
                 return x.axis, y.axis
     return None
 
 
-def _follow(address: Expr, x: Loop, y: Loop) -> bool:
+def follow(address: Expr, x: Loop, y: Loop) -> bool:
+    """Whether an outer axis moves an address as far as all of the inner one does."""
     far, near = row_step(address, x), row_step(address, y)
     return far is not None and near is not None and same_position(far, near * y.stop)
 

@@ -72,7 +72,7 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
         tail=clamp:   as pad, but beyond N it is S(N - 1) that is run again: what is read needs no guard.
 
     The loop runs in steps of 1 and is serial, parallel or reduce; both parts are of its kind.  Only parallel axes are padded or clamped (the iterations beyond
-    the end leave nothing behind that another could see), and not across a `while`; and reductions that
+    the end leave nothing behind that another could see), and not across a `while`; of serial ones all of S is guarded; and reductions that
     accumulate, which beyond N they do with what changes nothing, and store at their own positions, which there they do not.  A part whose name is something
     else's already is `i.0.b` (`i.0.c`, …), as all that steps make.
     """
@@ -99,6 +99,8 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
             inner_stop = bounded(factor, minus(length, var(outer) * factor))
         elif loop.kind == "reduce" and tail == "pad":
             body = _neutral(loop)
+        elif loop.kind == "serial" and tail == "pad":
+            body = (If(less(var(axis), loop.stop), body),)
         elif loop.kind != "parallel":
             raise StepError(
                 f"split: only parallel axes can be padded or clamped, and reductions padded, `{axis}` is {loop.kind}; use tail=guard or cut"

@@ -81,9 +81,10 @@ STEPS: dict[str, Step] = {
     "stage": Step(
         "staging.stage",
         "nn+",
-        {"at": "n", "space": "n", "order": "l", "name": "n", "align": "i", "exact": "l", "spare": "i", "pad": "i", "plain": "i"},
+        {"at": "n", "space": "n", "order": "l", "name": "n", "align": "i", "exact": "l", "spare": "i", "pad": "i", "plain": "i", "several": "i"},
     ),
     "window": Step("windows.window", "nn+", {"at": "n", "multiple": "l", "lanes": "i", "space": "n", "name": "n", "align": "i", "last": "n"}),
+    "write_back": Step("written_back.write_back", "nn+"),
     "spill": Step("staging.spill", "nn", {"turned": "i"}),
     "compute_at": Step("producers.compute_at", "nn"),
     "hold": Step("chains.hold", "nni?"),

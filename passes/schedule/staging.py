@@ -65,6 +65,7 @@ def stage(
     spare: int = 0,
     pad: int = 0,
     plain: int = 0,
+    several: int = 0,
 ) -> Kernel:
     """Copy what a nest reads of a buffer, in the layout in which it reads it.
 
@@ -80,7 +81,7 @@ def stage(
     `axes` are the loops over which the copy extends, in its memory order; `at` is the loop whose iterations each make a copy (none: once, before everything);
     `order` is the order of the copying loops, if another; behind each of the first axis `spare` elements are left free, behind each row along the last one `pad` (so that what threads store side by side, or read one below the other, lies in different banks
     of memory); the copy is as long as the `exact` ones are, others may have a constant bound.  What is staged is the largest subexpression that reads `buffer` and depends, inside `at`, on the axes
-    alone: casts, guards of padded axes and any other pointwise prologue are done once, while copying; with plain=1 what has the type of the buffer alone.  The kernel does not write what is staged, unless that is
+    alone: casts, guards of padded axes and any other pointwise prologue are done once, while copying; with plain=1 what has the type of the buffer alone; with several=1 the first of such subexpressions, of which there may be more.  The kernel does not write what is staged, unless that is
     local and written before: outside of the nest in front of which the copy stands; there is one such subexpression inside `at`, and all its uses are inside the axes; memory that all threads share is not allocated inside a region; the bounds of the axes depend on nothing inside `at` but on earlier axes, or are monotone in other
     loops: then the copy holds what any of their iterations reads.
     """
@@ -93,7 +94,7 @@ def stage(
     if sorted(order) != sorted(axes):
         raise StepError(f"stage: order {', '.join(order)} is not an order of {', '.join(axes)}")
     held = {**facts.buffers, **local_buffers(kernel)}.get(buffer) if plain else None
-    value, copied, top = staged_value(kernel, scope, buffer, axes, facts, lambda e: held is None or e.dtype is held.dtype)
+    value, copied, top = staged_value(kernel, scope, buffer, axes, facts, lambda e: held is None or e.dtype is held.dtype, bool(several))
     taken = names_taken(kernel)
     new = {a: fresh(f"{a}.s", taken) for a in axes}
     inside = axes_inside(scope)
@@ -174,7 +175,13 @@ def axes_inside(scope: Block) -> set[str]:
 
 
 def staged_value(
-    kernel: Kernel, scope: Block, buffer: str, axes: tuple[str, ...], facts: Facts, fits: Callable[[Expr], bool] = lambda _: True
+    kernel: Kernel,
+    scope: Block,
+    buffer: str,
+    axes: tuple[str, ...],
+    facts: Facts,
+    fits: Callable[[Expr], bool] = lambda _: True,
+    several: bool = False,
 ) -> tuple[Expr, Expr, Stmt]:
     """The largest subexpression to replace that `fits`, the value to copy (guarded as the subexpression is) and the statement of the scope that holds its use.
 
@@ -207,9 +214,9 @@ def staged_value(
                     found.setdefault(n, (top, {}))[1][both(*conditions)] = None
                 else:
                     stack.extend((a, chosen or (n.op == "where" and k > 0)) for k, a in enumerate(n.args))
-    if len(found) != 1:
+    if len(found) != 1 and not (found and several):
         raise StepError(f"stage: `{buffer}` is read in {len(found)} ways that depend on {', '.join(axes)} alone; one is needed")
-    ((value, (top, used)),) = found.items()
+    ((value, (top, used)), *_) = found.items()
     wanted = [c for c in used if c is not None]
     if len(wanted) < len(used) or any(call("bit_not", c) in used for c in wanted):
         return value, value, top
