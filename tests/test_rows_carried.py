@@ -121,3 +121,29 @@ def test_what_data_decides_to_store_is_stored_row_by_row():
 def test_what_is_stored_whole_does_not_begin_as_zeros():
     assert len(luminal.compile(SMOOTHED, dtype={"T": "f32"}).compilation.level("kernel").kernels) == 1
     assert len(luminal.compile(PARTLY).compilation.level("kernel").kernels) == 2
+
+
+BACKWARDS = """
+(composite backwards ((X{f32}[M N]) -> (Y{f32}[M N]))
+  (dotimes (i M)
+    (set s 0.0)
+    (loop (j (- N 1) -1 -1)
+      (set s (+ (aref X i j) (* 0.5 s)))
+      (setf (aref Y i j) s))))
+"""
+FLIPPED = "(composite flipped ((X{f32}[M N]) -> (Y{f32}[M N])) (return (exp (* 0.1 (flip (cumsum (flip X :axis 1) :axis 1) :axis 1)))))"
+
+
+@needs_cc
+@pytest.mark.parametrize("text", [BACKWARDS, FLIPPED], ids=["loops", "tensors"])
+def test_from_the_end_of_a_row(text):
+    """Squares are loaded and stored as they lie, and mirrored; what only the row uses of it stays in its own memory, which is the same."""
+    f = luminal.compile(text, config={"VECTOR": 64})
+    assert {"write_back", "mirror"} <= steps(f)
+    for m, n in SIZES:
+        (x,) = drawn((m, n))
+        expected, s = np.zeros((m, n)), np.zeros(m)
+        for j in reversed(range(n)):
+            s = (0.5 if text is BACKWARDS else 1) * s + x[:, j].astype(np.float64)
+            expected[:, j] = s if text is BACKWARDS else np.exp(0.1 * s)
+        np.testing.assert_allclose(f(x), expected, rtol=1e-5, atol=1e-5, err_msg=f"M={m} N={n}, seed {SEED}")

@@ -21,6 +21,7 @@ STRIP = "split j 4 tail=pad\nreorder j.0 i j.1\nexpand acc j.1\nfission j.1\nreo
 CHUNKS = "split p 8\nsplit i 4 tail=cut\naccumulate p.0 outside=i.1 space=private\nsplit i.1 2 tail=perfect\nsplit j 32 tail=cut\nexpand acc j.1\nfission j.1\nreorder p.1 j.1.b\nvectorize j.1.b"
 PANELS = "split i 2 tail=pad\nsplit j 32 tail=pad\nreorder j.0 i.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nreorder p i.1.b j.1.b\nstage B j.0 p j.1.b space=shared"
 ASKED = "split i 2 tail=pad\nsplit j 4 tail=pad\nreorder i.0 j.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nonce i.1.c j.1.c"
+SQUARES = "split i 4 tail=cut\nexpand acc i.1\nfission i.1\nreorder j i.1.b\nsplit j 4 tail=cut"
 # what a GPU's block does with a tile: a thread for each 2×2 of 4×4, operands through memory that its threads share
 GPU_TILE = (
     "split i 4 tail=pad\nsplit i.1 2\nsplit j 4 tail=pad\nsplit j.1 2\nreorder i.0 j.0 i.1.0 j.1.0 i.1.1 j.1.1\nsplit p 4 tail=pad\nfactors p.1\n"
@@ -235,6 +236,12 @@ GOOD = {
     "split_reduction": ("total_sum", "split_reduction p 4"),
     "split_reduction of a long axis": ("total_sum", "collapse p q\nsplit_reduction p_q 3 least=2"),
     "split_reduction of each row": ("row_sum", "serial i\nsplit_reduction p 4"),
+    "split pad of a scan": ("running_sum", "split j 4 tail=pad"),
+    "write_back": ("running_sum", f"{SQUARES}\nwrite_back Y j.1 i.1.b\nreorder i.1.d j.1.b\nunroll i.1.d\nvectorize j.1.b"),
+    "write_back under a condition": ("running_sum", f"{SQUARES}\nsplit j.t 4 tail=pad\nwrite_back Y j.t.1 i.1.c"),
+    "write_back of a loop cut twice": ("running_sum", f"{SQUARES}\nsplit j.1 2 tail=perfect\nwrite_back Y j.1.0 j.1.1 i.1.b"),
+    "mirror": ("transpose", "tile i j 4 4 tail=pad\nmirror j.1\nmirror i.1"),
+    "count_up": ("backwards", "count_up j\nsplit j 4 tail=pad"),
     "search": ("first_position", "search p 4"),
     "search, in vectors": ("first_position", "search p 8\nsplit p.1 4 tail=cut\nrfactor p.1.1\nvectorize p.1.1"),
     "search in pieces of a row": ("first_position", "serial i\nsplit_reduction p 3\nsearch p.1 2"),
@@ -292,7 +299,7 @@ REFUSED = {
     "no such tail": ("gemm", "split i 4 tail=mask", "tail=mask is none of"),
     "a factor of zero": ("gemm", "split i 0", "a factor of 0"),
     "not a multiple": ("gemm", "split i 4 tail=perfect", "not known to be a multiple of 4"),
-    "padding a scan": ("running_sum", "split j 4 tail=pad", "only parallel axes can be padded"),
+    "clamping a scan": ("running_sum", "split j 4 tail=clamp", "only parallel axes can be"),
     "padding a reduction that does more": ("gemm", "split p 4\nexpand acc j\nfission j\nreorder p.0 p.1 j.b\nsplit p.1 2 tail=pad", "more than accumulate"),
     "two serial loops": ("running_sum", "split j 4\nreorder j.1 j.0", "bounds of `j.1` depend on j.0|neither is known to be parallel"),
     "not a perfect nest": ("gemm", "reorder p j", "not a perfect nest"),
@@ -307,6 +314,12 @@ REFUSED = {
     "vector of a scan": ("running_sum", "split j 4 tail=cut\nvectorize j.1", "not known to be independent"),
     "vector of unknown length": ("pointwise", "vectorize j", "not constant"),
     "vector around a loop": ("gemm", "split j 8 tail=pad\nvectorize j.1", "only stores, lets and guards"),
+    "write_back of unknown length": ("running_sum", "write_back Y j", "constant extent"),
+    "write_back of what is read": ("backwards", "count_up j\nsplit j 4 tail=cut\nwrite_back s j.1", "reads `s`"),
+    "write_back of half the loops": ("running_sum", f"{SQUARES}\nwrite_back Y j.1", "loops around what is stored"),
+    "write_back of what meets": ("gemm", "split p 4 tail=cut\nsplit j 4 tail=cut\nwrite_back C j.1 p.1", "store into `C` once|around what is stored"),
+    "mirror a scan": ("running_sum", "split j 4 tail=cut\nmirror j.1", "no parallel loop of constant extent"),
+    "count_up upwards": ("running_sum", "count_up j", "steps of -1"),
     "parallel scan": ("running_sum", "parallel j", "not known to be independent"),
     "bind a reduction": ("gemm", "bind p thread.x", "not known to be independent"),
     "bind unknown length": ("pointwise", "bind j thread.x", "no constant extent"),

@@ -1,10 +1,12 @@
-"""Steps that say how the iterations of a loop are run: unroll, vectorize, parallel, serial, bind.  Addressed and refused as in `loops.py`."""
+"""Steps that say how the iterations of a loop are run: unroll, vectorize, parallel, serial, bind; from which end: mirror, count_up.  Addressed and refused as in `loops.py`."""
 
 from __future__ import annotations
 
-from ...ir.expr import ZERO
-from ...ir.kernel import Barrier, Block, If, Kernel, Let, Loop, Store, map_block, statements, with_body
+from ...ir.expr import ONE, ZERO, const, maximum, var
+from ...ir.kernel import Barrier, Block, If, Kernel, Let, Loop, Store, map_block, map_expressions, statements, with_body
 from ...ir.record import replace
+from ...ir.simplify import simplify
+from ...ir.walks import substitute
 from .affine import constant_extent, extent
 from .loops import at, parts_of, plain, split
 from .tree import Facts, StepError, around, find, index, less, local_buffers, names_taken, of_kind, replace_in, replace_loop
@@ -72,6 +74,36 @@ def parallel(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
             current = find(kernel, s.axis)
             kernel = kernel.with_body(replace_in(kernel.body, current, (replace(current, kind="serial"),)))
     return kernel
+
+
+def mirror(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
+    """Run a loop from its end.
+
+        for j in 0 .. 16 parallel:     →     for j in 0 .. 16 parallel:
+          Y[i, 15 - j] = X[j, i]               Y[i, j] = X[15 - j, i]
+
+    The loop is parallel, starts at 0 and has a constant extent.  What descends along it ascends then, as vectors do.
+    """
+    loop = find(kernel, axis)
+    if loop.kind != "parallel" or loop.start is not ZERO or constant_extent(loop) is None:
+        raise StepError(f"mirror: `{axis}` is no parallel loop of constant extent from 0")
+    from_end = {var(axis): loop.stop - 1 - var(axis)}
+    return replace_loop(kernel, axis, lambda x: (with_body(x, map_expressions(x.body, lambda e: simplify(substitute(e, from_end), facts.known))),))
+
+
+def count_up(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
+    """Let a loop that counts down count up, in the same order.
+
+    for j in N - 1 .. -1 step -1:     →     for j in 0 .. N:
+      S(j)                                    S(N - 1 - j)
+    """
+    loop = find(kernel, axis)
+    if loop.step is not const(-1):
+        raise StepError(f"count_up: `{axis}` does not run in steps of -1")
+    count = simplify(maximum(ZERO, loop.start - loop.stop), facts.known)
+    downwards = {var(axis): loop.start - var(axis)}
+    body = map_expressions(loop.body, lambda e: simplify(substitute(e, downwards), facts.known) if axis in e.names else e)
+    return replace_loop(kernel, axis, lambda x: (replace(x, start=ZERO, stop=count, step=ONE, body=body),))
 
 
 def serial(kernel: Kernel, facts: Facts, axis: str) -> Kernel:

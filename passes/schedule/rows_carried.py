@@ -27,6 +27,7 @@ from ...ir.simplify import simplify
 from ...ir.walks import postorder
 from ..costs import operation
 from . import cost, roles
+from .affine import stride
 from .chains import LONG
 from .joined_axes import follow
 from .plan import Plan
@@ -39,10 +40,13 @@ FEWER = 4  # rows at a time of what whole vectors leave over
 
 def rows_carried(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
     """The kernel with so many rows at a time, and where that is not always the shortest time, with the condition on the sizes, and as it is for all others; nothing where its rows are others."""
-    form = roles.shape(plan.kernel)
-    if not form.chain or not _carried(plan, form) or by_columns(plan) is not None:
-        return []
     part = Plan(plan.kernel, plan.facts, plan.target, plan.options, elsewhere=plan.elsewhere)
+    for s in roles.shape(part.kernel).body:
+        if isinstance(s, Loop) and s.step is const(-1):
+            part.do("count_up", s.axis)
+    form = roles.shape(part.kernel)
+    if not form.chain or not _carried(part, form) or by_columns(part) is not None:
+        return []
     width = cost.lanes(plan.target, roles.widest(form.body))
     try:
         _several(part, _one_row(part, form), width)
@@ -108,8 +112,8 @@ def _carried(plan: Plan, form: roles.Shape) -> bool:
             return False
         if not all(isinstance(s, (Store, Let)) or (isinstance(s, If) and not s.orelse) for s in statements(x.body)):
             return False
-        along = roles.accesses(x.body, held)
-        if not along or roles.units(along, x.axis) < roles.moving(along, x.axis):
+        along = [stride(a, x.axis) for a in roles.accesses(x.body, held)]
+        if not along or not {*along} <= {0, 1, -1}:
             return False
     touched = {n.attr for n in reads(form.body)} & plan.facts.buffers.keys()
     return touched.isdisjoint(written(form.body))
@@ -177,6 +181,7 @@ def _square(plan: Plan, around_it: str, position: str, lanes: str) -> None:
         before = plan.kernel
         plan.do("stage", found[0], position, lanes, at=around_it, space="stack", several=1)
         along, across = plan.copying(plan.newest(before), before)
+        _ascending(plan, along)
         plan.do("unroll", along)
         plan.do("vectorize", across)
     for buffer in sorted(written(body) & arrays):
@@ -184,7 +189,15 @@ def _square(plan: Plan, around_it: str, position: str, lanes: str) -> None:
         ((_, loops), *_) = storing((plan.loop(position),), buffer)
         plan.do("write_back", buffer, *(x.axis for x in loops))
         along, across = plan.added(before)
+        _ascending(plan, along)
         plan.do("reorder", across, along)
         plan.do("unroll", across)
         plan.do("vectorize", along)
     plan.do("vectorize", lanes)
+
+
+def _ascending(plan: Plan, axis: str) -> None:
+    """What lies in memory in the other direction is moved as it lies."""
+    held = {**plan.facts.buffers, **local_buffers(plan.kernel)}
+    if any(stride(a, axis) == -1 for a in roles.accesses(plan.loop(axis).body, held)):
+        plan.do("mirror", axis)

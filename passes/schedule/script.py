@@ -55,6 +55,8 @@ STEPS: dict[str, Step] = {
     "unroll": Step("kinds.unroll", "ni?"),
     "vectorize": Step("kinds.vectorize", "n"),
     "parallel": Step("kinds.parallel", "n"),
+    "mirror": Step("kinds.mirror", "n"),
+    "count_up": Step("kinds.count_up", "n"),
     "serial": Step("kinds.serial", "n"),
     "bind": Step("kinds.bind", "nn"),
     "cooperate": Step("cooperation.cooperate", "ni"),

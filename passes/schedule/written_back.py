@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir.expr import ONE, ZERO, Expr, load, var
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Store, statements
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, statements
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import substitute
@@ -61,7 +61,7 @@ def write_back(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
     return replace_loop(kernel, axes[0], lambda loop: (Alloc(kept), *replace_in((loop,), store, (into,)), *writing))
 
 
-def _under_else(path: tuple[Loop | If, ...], s: If) -> bool:
+def _under_else(path: tuple[Stmt, ...], s: If) -> bool:
     """Whether what comes next on the path stands under the `else`."""
     rest = [*path[path.index(s) + 1 :]]
     return bool(rest) and any(t is rest[0] for t in s.orelse)
@@ -74,7 +74,7 @@ def _apart(buffer: str, index: list[Expr], loops: list[Loop]) -> None:
             raise StepError(f"write_back: iterations of `{x.axis}` may store into `{buffer}` at one place")
     for e in index:
         reach = 0  # of the axes that move less
-        steps = sorted((stride(e, x.axis) or 0, x.stop.attr, x.axis) for x in loops if x.axis in e.names)
+        steps = sorted((abs(stride(e, x.axis) or 0), x.stop.attr, x.axis) for x in loops if x.axis in e.names)
         for step, count, axis in steps:
             if step <= reach:
                 raise StepError(f"write_back: iterations of `{axis}` may store into `{buffer}` at one place")
