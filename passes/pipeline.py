@@ -138,6 +138,13 @@ PIPELINE: tuple[Pass, ...] = (
         frozenset({2, 3}),
     ),
     Pass(
+        "carry",
+        "kernel",
+        "kernel",
+        "before rows are joined, which asks what loops read of what they store",
+        frozenset({2, 3}),
+    ),
+    Pass(
         "checks_first",
         "kernel",
         "kernel",

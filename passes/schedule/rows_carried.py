@@ -19,15 +19,16 @@ that lanes without squares would be gathered.
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TypeGuard
 
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, const
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Store, statements, written
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, statements, written
 from ...ir.primops import OPS
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
 from ..costs import operation
 from . import cost, roles
-from .affine import stride
+from .affine import constant_extent, stride
 from .chains import LONG
 from .joined_axes import follow
 from .plan import Plan
@@ -53,7 +54,7 @@ def rows_carried(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
     except StepError as e:
         plan.note(f"rows are worked off one by one: {e}")
         return []
-    stops = [const(width).le(x.stop) for x in form.body if isinstance(x, Loop)]
+    stops = [const(width).le(x.stop - x.start) for x in form.body if _waits(x)]
     room = sum(b.elements * b.dtype.bytes * width for b in _arrays(form.body).values())
     near = [room.le(const(plan.target.l2))] if isinstance(room, Expr) else []
     condition = simplify(both(*([] if _dear(form.body) else stops), *near) or TRUE, plan.facts.known)
@@ -70,7 +71,7 @@ def rows_carried(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
 
 def _several(plan: Plan, row: str, width: int) -> None:
     """As many rows at a time as a vector has lanes; of what is left over, fewer."""
-    carried = [s for s in plan.loop(row).body if isinstance(s, Loop) and s.kind == "serial"]
+    carried = [s for s in plan.loop(row).body if _waits(s)]
     done: list[str] = []
     for lanes in dict.fromkeys((width, min(FEWER, width))):
         if lanes < 2 or cost.square(plan.target, lanes) != lanes or (plan.extent(row) or lanes) < lanes:
@@ -99,7 +100,7 @@ def _several(plan: Plan, row: str, width: int) -> None:
 def _carried(plan: Plan, form: roles.Shape) -> bool:
     """Whether a loop of the rows, over consecutive memory, carries something from one position to the next, and none but such and loops of independent iterations and reductions are there."""
     loops = [s for s in form.body if isinstance(s, Loop)]
-    carried = [x for x in loops if x.kind == "serial"]
+    carried = [x for x in loops if _waits(x)]
     if not carried or not all(isinstance(s, (Loop, Store, Let, Alloc)) for s in form.body):
         return False
     axes, held = set(form.axes), {**plan.facts.buffers, **_arrays(form.body)}
@@ -107,16 +108,21 @@ def _carried(plan: Plan, form: roles.Shape) -> bool:
         if x.stop.names & axes or x.start.names & axes or x.kind not in ("serial", "reduce", "parallel"):
             return False
     for x in carried:
-        extent = plan.extent(x.axis)
-        if x.start is not ZERO or x.step is not ONE or (extent is not None and extent < FEWER):
+        if x.step is not ONE:
             return False
         if not all(isinstance(s, (Store, Let)) or (isinstance(s, If) and not s.orelse) for s in statements(x.body)):
+            return False
+        if not {n.attr for n in reads(x.body) if n.args}.isdisjoint(written(x.body)):
             return False
         along = [stride(a, x.axis) for a in roles.accesses(x.body, held)]
         if not along or not {*along} <= {0, 1, -1}:
             return False
-    touched = {n.attr for n in reads(form.body)} & plan.facts.buffers.keys()
-    return touched.isdisjoint(written(form.body))
+    return True
+
+
+def _waits(s: Stmt) -> TypeGuard[Loop]:
+    """A loop whose iterations wait for each other, of more than a few."""
+    return isinstance(s, Loop) and s.kind == "serial" and (constant_extent(s) or FEWER) >= FEWER
 
 
 def _arrays(block: Block) -> dict[str, Buffer]:
@@ -148,10 +154,10 @@ def _side_by_side(plan: Plan, row: str, width: int) -> None:
         (inner, *_) = plan.loop(lanes).body
         if not isinstance(inner, Loop):
             plan.do("vectorize", lanes)
-        elif inner.kind != "serial":
-            vectors_inside(plan, roles.innermost((inner,)))
-        else:
+        elif _waits(inner):
             _carrying(plan, inner.axis, lanes, width)
+        else:
+            vectors_inside(plan, roles.innermost((inner,)))
 
 
 def _carrying(plan: Plan, along: str, lanes: str, width: int) -> None:
