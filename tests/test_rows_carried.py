@@ -34,12 +34,22 @@ BATCHED = """
 """
 SHARES = "(composite shares ((X{f32}[M N]) -> (Y{f32}[M N])) (return (/ (cumsum X :axis 1) (sum (abs X) :axis 1 :keepdims t))))"
 PARTLY = """
-(composite partly ((X{f32}[M N]) -> (Y{f32}[M N]))
+(composite partly ((X{f32}[M N]) -> (Y{f32}[M N] Count{f32}[M]))
   (dotimes (i M)
     (set s 0.0)
     (dotimes (j N)
       (set s (+ (* 0.5 s) (aref X i j)))
-      (if (> s 0) (setf (aref Y i j) s)))))
+      (if (> s 1)
+        (progn (setf (aref Y i j) s) (incf (aref Count i)) (set s 0.0))
+        (set s (* s 0.9))))))
+"""
+NESTED = """
+(composite nested ((X{f32}[M N]) -> (Y{f32}[M N]))
+  (dotimes (i M)
+    (set s 0.0)
+    (dotimes (j N)
+      (set s (+ (* 0.5 s) (aref X i j)))
+      (if (> s 0) (if (< s 1) (progn (setf (aref Y i j) s) (set s 0.0)))))))
 """
 
 
@@ -107,14 +117,34 @@ def test_short_rows_that_take_little_stay_as_they_are():
 
 
 @needs_cc
-def test_what_data_decides_to_store_is_stored_row_by_row():
+def test_what_data_decides_is_a_choice():
+    """What is stored under a condition is stored in any case, as it was where it does not hold."""
     f = luminal.compile(PARTLY, config={"VECTOR": 64})
-    assert "write_back" not in steps(f)
+    assert {"write_back", "select"} <= steps(f)
+    for m, n in SIZES:
+        (x,) = drawn((m, n))
+        expected, count, s = np.zeros((m, n)), np.zeros(m), np.zeros(m)
+        for j in range(n):
+            s = 0.5 * s + x[:, j].astype(np.float64)
+            assert np.abs(s - 1).min() > 1e-5  # float32 decides the same
+            expected[:, j] = np.where(s > 1, s, 0)
+            count += s > 1
+            s = np.where(s > 1, 0, s * 0.9)
+        y, found = f(x)
+        np.testing.assert_allclose(y, expected, rtol=0, atol=1e-5, err_msg=f"M={m} N={n}, seed {SEED}")
+        np.testing.assert_array_equal(found, count)
+
+
+@needs_cc
+def test_conditions_in_conditions_stay_row_by_row():
+    f = luminal.compile(NESTED, config={"VECTOR": 64})
     (x,) = drawn((20, 33))
     expected, s = np.zeros((20, 33)), np.zeros(20)
     for j in range(33):
         s = 0.5 * s + x[:, j].astype(np.float64)
-        expected[:, j] = np.where(s > 0, s, 0)
+        hit = (s > 0) & (s < 1)
+        expected[:, j] = np.where(hit, s, 0)
+        s = np.where(hit, 0, s)
     np.testing.assert_allclose(f(x), expected, rtol=0, atol=1e-5)
 
 

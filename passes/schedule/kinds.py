@@ -1,15 +1,15 @@
-"""Steps that say how the iterations of a loop are run: unroll, vectorize, parallel, serial, bind; from which end: mirror, count_up.  Addressed and refused as in `loops.py`."""
+"""Steps that say how the iterations of a loop are run: unroll, vectorize, parallel, serial, bind; under which conditions: select; from which end: mirror, count_up.  Addressed and refused as in `loops.py`."""
 
 from __future__ import annotations
 
-from ...ir.expr import ONE, ZERO, const, maximum, var
-from ...ir.kernel import Barrier, Block, If, Kernel, Let, Loop, Store, map_block, map_expressions, statements, with_body
+from ...ir.expr import ONE, ZERO, const, load, make, maximum, var, where
+from ...ir.kernel import Barrier, Block, If, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, statements, with_body
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import substitute
 from .affine import constant_extent, extent
 from .loops import at, parts_of, plain, split
-from .tree import Facts, StepError, around, find, index, less, local_buffers, names_taken, of_kind, replace_in, replace_loop
+from .tree import Facts, StepError, around, find, fresh, index, less, local_buffers, names_taken, of_kind, replace_in, replace_loop
 
 
 def unroll(kernel: Kernel, facts: Facts, axis: str, factor: int = 0) -> Kernel:
@@ -89,6 +89,39 @@ def mirror(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
         raise StepError(f"mirror: `{axis}` is no parallel loop of constant extent from 0")
     from_end = {var(axis): loop.stop - 1 - var(axis)}
     return replace_loop(kernel, axis, lambda x: (with_body(x, map_expressions(x.body, lambda e: simplify(substitute(e, from_end), facts.known))),))
+
+
+def select(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
+    """What a loop stores under a condition into local buffers is a choice between that and what is there.
+
+        for i in 0 .. 16 parallel:              for i in 0 .. 16 parallel:
+          if 1 < v[i]:                            let i.holds = 1 < v[i]
+            n[i] = n[i] + 1             →         n[i] = where(i.holds, n[i] + 1, n[i])
+            v[i] = 0                              v[i] = where(i.holds, 0, v[i])
+
+    Each `if` of the loop's body that holds such stores and lets alone, and its `else`.  What is there is defined where the loop is.
+    """
+    loop = find(kernel, axis)
+    local, taken = local_buffers(kernel), names_taken(kernel)
+    body: list[Stmt] = []
+    for s in loop.body:
+        if not isinstance(s, If) or not all(isinstance(t, Let) or (isinstance(t, Store) and t.buffer in local) for t in (*s.body, *s.orelse)):
+            body.append(s)
+            continue
+        holds = var(fresh(f"{axis}.holds", taken), s.condition.dtype)
+        body.append(Let(holds.attr, s.condition))
+        for k, t in enumerate((*s.body, *s.orelse)):
+            if isinstance(t, Store):
+                there = load(t.buffer, local[t.buffer].dtype, *t.index)
+                value = make(t.combiner, there.dtype, (there, t.value)) if t.combiner else t.value
+                t = replace(t, value=where(holds, value, there) if k < len(s.body) else where(holds, there, value), combiner="")
+            elif isinstance(t, Let):  # neither is what it reads there where it is not wanted
+                none = const(0, t.value.dtype)
+                t = replace(t, value=where(holds, t.value, none) if k < len(s.body) else where(holds, none, t.value))
+            body.append(t)
+    if len(body) == len(loop.body):
+        raise StepError(f"select: `{axis}` stores nothing into local buffers under a condition")
+    return replace_loop(kernel, axis, lambda x: (with_body(x, tuple(body)),))
 
 
 def count_up(kernel: Kernel, facts: Facts, axis: str) -> Kernel:

@@ -110,7 +110,7 @@ def _carried(plan: Plan, form: roles.Shape) -> bool:
     for x in carried:
         if x.step is not ONE:
             return False
-        if not all(isinstance(s, (Store, Let)) or (isinstance(s, If) and not s.orelse) for s in statements(x.body)):
+        if not all(isinstance(s, (Store, Let, If)) for s in statements(x.body)):
             return False
         if not {n.attr for n in reads(x.body) if n.args}.isdisjoint(written(x.body)):
             return False
@@ -193,12 +193,19 @@ def _square(plan: Plan, around_it: str, position: str, lanes: str) -> None:
     for buffer in sorted(written(body) & arrays):
         before = plan.kernel
         ((_, loops), *_) = storing((plan.loop(position),), buffer)
-        plan.do("write_back", buffer, *(x.axis for x in loops))
-        along, across = plan.added(before)
+        plan.do("write_back", buffer, *(x.axis for x in loops), filled=1)
+        *filling, along, across = plan.added(before)
+        if filling:
+            _ascending(plan, filling[0])
+            plan.do("unroll", filling[0])
+            plan.do("vectorize", filling[1])
         _ascending(plan, along)
         plan.do("reorder", across, along)
         plan.do("unroll", across)
         plan.do("vectorize", along)
+    plan.tried("select", lanes)
+    if any(isinstance(s, If) for s in plan.loop(lanes).body):
+        raise StepError(f"what `{lanes}` does under a condition is no choice between values")
     plan.do("vectorize", lanes)
 
 
