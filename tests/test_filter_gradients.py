@@ -11,7 +11,7 @@ from luminal.compiler import Settings, compilations
 pytestmark = pytest.mark.usefixtures("plain_c")
 
 SEED = 23
-ROWS = 14  # of a register tile with 32 vector registers
+SUMS = 28  # vectors of a register tile with 32 vector registers
 
 FORMS = {
     "channels first": (
@@ -34,13 +34,31 @@ def text_of(name: str, taps: tuple[int, int]) -> str:
 
 
 @pytest.mark.parametrize("name", FORMS)
-@pytest.mark.parametrize(("taps", "tile"), [((3, 3), "3·3×32"), ((5, 5), "2·5×32"), ((4, 2), "4·2×32"), ((7, 7), "2·7×32")])
+@pytest.mark.parametrize(("taps", "tile"), [((3, 3), "3·3×32"), ((5, 5), "5·5×16"), ((4, 2), "4·2×32"), ((7, 7), "2·7×32")])
 def test_a_tile_holds_the_taps(name: str, taps: tuple[int, int], tile: str) -> None:
     (found,) = compilations(text_of(name, taps), Settings(runtime="clang", target="x86-64-v4"))
     (kernel,) = found.run("schedule").kernels
     assert any(f"register tile {tile};" in note for note in kernel.notes), kernel.notes
-    rows, length = (int(n) for n in tile.partition("×")[0].split("·"))
-    assert rows * length <= ROWS
+    rows, length, columns = (int(n) for n in tile.replace("×", "·").split("·"))
+    assert rows * length * columns <= SUMS * 16
+
+
+@pytest.mark.parametrize(("taps", "tile"), [((3, 3), "3·3×8"), ((5, 5), "5×16")])
+def test_fewer_registers_hold_whole_rows_of_taps(taps: tuple[int, int], tile: str) -> None:
+    (found,) = compilations(text_of("channels first", taps), Settings(runtime="clang", target="x86-64-v3"))
+    (kernel,) = found.run("schedule").kernels
+    assert any(f"register tile {tile};" in note for note in kernel.notes), kernel.notes
+
+
+@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4"])
+def test_an_image_is_turned_over_row_by_row_and_once(target: str) -> None:
+    """Images lie apart, so no square reaches over two of them; what is packed is used for so many channels that packing it is little."""
+    (found,) = compilations(text_of("channels first", (3, 3)), Settings(runtime="clang", target=target))
+    (kernel,) = found.run("schedule").kernels
+    script = [line.strip() for line in kernel.schedule]
+    assert "collapse q.b r.s" in script and any(line.startswith("unroll q.b_r.s.1") for line in script)
+    (channels,) = {line for line in script if line.startswith("split j ")}
+    assert int(channels.split()[2]) >= 32
 
 
 @needs_cc

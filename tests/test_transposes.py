@@ -51,6 +51,32 @@ def test_a_block_is_loaded_along_the_outer_loop():
     assert "gather" not in found and {"vload", "zip_low", "zip_high"} <= found
 
 
+NOTHING = broadcast(const(0.0, f32), N)
+THERE = var("there").lt(var("end"))
+
+
+def test_what_is_loaded_under_a_condition_that_no_trip_changes_is_loaded_under_it():
+    found = transposes(block(call("where", THERE, taken(var("stride")), NOTHING)), Names())
+    assert "gather" not in forms(found)
+    (filled,) = [s for s in statements(found) if isinstance(s, StoreTo) and "vload" in {n.op for n in postorder(s.value)}]
+    assert filled.value.op == "where" and filled.value.args[0] is THERE
+
+
+def test_what_is_needed_in_any_case_is_loaded_in_any_case():
+    found = transposes(block(call("add", taken(var("stride")), call("where", THERE, taken(var("stride")), NOTHING))), Names())
+    (filled,) = [s for s in statements(found) if isinstance(s, StoreTo) and "vload" in {n.op for n in postorder(s.value)}]
+    assert "gather" not in forms(found) and filled.value.op == "vload"
+
+
+def test_lanes_before_the_first_that_is_there_repeat_a_row():
+    lane = call("max", call("min", ramp(N), broadcast(const(13), N)), broadcast(const(2), N))
+    rows = gather("X", f32, call("add", broadcast(var("i"), N), call("mul", broadcast(const(100), N), lane)))
+    found = transposes(block(call("where", call("less_than", broadcast(const(1), N), ramp(N)), rows, NOTHING)), Names())
+    (load,) = {n for s in statements(found) for e in expressions(s) for n in postorder(e) if n.op == "vload"}
+    places = [simplify(substitute(load.args[0], {var("k"): const(k)}), Known({})).attr for k in range(N)]
+    assert places == [200, 200, *range(200, 1400, 100), 1300, 1300]
+
+
 def word(parts):
     """Bytes b + 4i + k + stride·lane of X, put together as words."""
     lane = call("mul", broadcast(var("stride"), N), call("min", ramp(N), broadcast(const(13), N)))
@@ -76,14 +102,7 @@ def test_words_of_neighbours_are_loaded_as_such_and_lanes_that_nobody_asks_for_r
         "two elements a trip": block(taken(var("stride"), var("i") + var("b"))),
         "not as many trips as lanes": block(taken(var("stride")), stop=8),
         "the buffer is written": block(taken(var("stride")), (StoreTo("X", var("i"), const(0.0, f32)),)),
-        "the load may not be performed": block(
-            call(
-                "where",
-                call("less_than", broadcast(const(0.0, f32), N), broadcast(const(1.0, f32), N)),
-                taken(var("stride")),
-                broadcast(const(0.0, f32), N),
-            )
-        ),
+        "trips differ in whether they load": block(call("where", var("i").lt(var("end")), taken(var("stride")), NOTHING)),
         "a loop inside": block(taken(var("stride")), (For("j", ZERO, const(2), ()),)),
     }.items(),
     ids=lambda c: c[0],

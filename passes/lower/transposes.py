@@ -14,21 +14,20 @@
 
 Zipping rows k and k + n/2 rotates the bits of (row, lane) by one; after log2 n times rows and lanes have changed places.  The loop has as many trips as the vector has
 lanes, runs from 0 and holds no other; the gathered address moves by one element with the loop (or, where neighbours are put together as words, by one word) and by a fixed number of
-elements with the lane, and nothing in the loop changes that or writes the buffer.  Lanes that nobody asks for repeat a row.  A load that may not be performed is left alone; where a guard lets only the first trips
-pass, of each row the first elements are loaded.
+elements with the lane, and nothing in the loop changes that or writes the buffer.  Lanes that nobody asks for repeat a row.  What is loaded under a condition that no trip changes is loaded under it; any other load
+that may not be performed is left alone.  Where a guard lets only the first trips pass, of each row the first elements are loaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...ir.conditions import conjuncts
 from ...ir.dtypes import DType
-from ...ir.expr import GATHERS, ONE, ZERO, Expr, both, const, load, make, minimum, var, vload, zip_halves
+from ...ir.expr import GATHERS, ONE, ZERO, Expr, both, broadcast, call, const, load, make, maximum, minimum, var, vload, zip_halves
 from ...ir.program import Array, Assign, Block, Define, For, If, Stmt, StoreTo, expressions, kinds_in, map_expressions, map_loops, statements
 from ...ir.record import replace
-from ...ir.walks import substitute
+from ...ir.walks import always, is_lazy, substitute
 from .affine import difference, slope
 from .names import Names
 from .words import parts
@@ -70,10 +69,12 @@ def _turned(loop: For, names: Names) -> Block | None:
     blocks: list[Stmt] = []
     found: dict[Expr, Expr] = {}
     for s in inside:
-        for n in _performed(expressions(s)):
+        for n, condition in _performed(expressions(s)).items():
             rows = None if n in found or n.dtype.lanes != lanes else _rows(n)
             if (
                 rows is None
+                or (condition is not None and varies(condition))
+                or (rows.first is not None and varies(rows.first))
                 or rows.buffer in changed
                 or varies(rows.growth)
                 or (rows.last is not None and varies(rows.last))
@@ -81,7 +82,7 @@ def _turned(loop: For, names: Names) -> Block | None:
                 or (count is not None and (rows.parts > 1 or varies(count)))
             ):
                 continue
-            block, filling = _block(rows._replace(base=substitute(rows.base, {i: ZERO})), n.dtype, names, count)
+            block, filling = _block(rows._replace(base=substitute(rows.base, {i: ZERO})), n.dtype, names, count, condition)
             blocks += filling
             found[n] = load(block, n.dtype, i)
     if not found:
@@ -100,15 +101,15 @@ def _first_rows(body: Block, i: Expr) -> tuple[Block, Expr | None]:
     return body, None
 
 
-def _performed(roots: tuple[Expr, ...]) -> Iterator[Expr]:
-    """The parts that are evaluated whatever the data: not what a `where` chooses between."""
-    stack, seen = list(roots), set(roots)
-    while stack:
-        n = stack.pop()
-        yield n
-        fresh = [a for a in (n.args[:1] if n.op == "where" else n.args) if a not in seen]
-        stack += fresh
-        seen.update(fresh)
+def _performed(roots: tuple[Expr, ...]) -> dict[Expr, Expr | None]:
+    """The parts that are evaluated whatever the data, and what a choice between them takes if its condition holds, with that condition (None: always)."""
+    found: dict[Expr, Expr | None] = dict.fromkeys(always(*roots))
+    for choice in [n for n in found if is_lazy(n)]:
+        condition, chosen, _ = choice.args
+        for n in always(chosen):
+            other = found.get(n, condition)
+            found[n] = condition if other is condition else other and call("bit_or", other, condition)
+    return found
 
 
 class Rows(NamedTuple):
@@ -120,9 +121,11 @@ class Rows(NamedTuple):
     base: Expr
     growth: Expr  # from each row to the next
     last: Expr | None  # the row that stands for all after it, if there is one
+    first: Expr | None  # and for all before it
 
     def at(self, row: Expr) -> Expr:
-        return self.base + (row if self.last is None else minimum(row, self.last)) * self.growth
+        row = row if self.last is None else minimum(row, self.last)
+        return self.base + (row if self.first is None else maximum(row, self.first)) * self.growth
 
 
 def _rows(e: Expr) -> Rows | None:
@@ -131,32 +134,38 @@ def _rows(e: Expr) -> Rows | None:
     forms = [_strided(x.args[0]) for x in elements]
     if not forms or any(f is None for f in forms):
         return None
-    (base, growth, last), *others = [f for f in forms if f is not None]
-    if any((difference(b, base), g, w) != (const(k), growth, last) for k, (b, g, w) in enumerate(others, 1)):
+    (base, growth, *ends), *others = [f for f in forms if f is not None]
+    if any((difference(b, base), g, w) != (const(k), growth, ends) for k, (b, g, *w) in enumerate(others, 1)):
         return None
-    return Rows(elements[0].attr, elements[0].dtype.element, len(elements), base, growth, last)
+    return Rows(elements[0].attr, elements[0].dtype.element, len(elements), base, growth, *ends)
 
 
-def _strided(addresses: Expr) -> tuple[Expr, Expr, Expr | None] | None:
-    """The scalars b, g and perhaps m of `b + ramp * g` or `b + min(ramp, m) * g`, as vectors of addresses are written."""
+def _strided(addresses: Expr) -> tuple[Expr, Expr, Expr | None, Expr | None] | None:
+    """The scalars b, g and perhaps m and l of `b + ramp * g` or `b + max(min(ramp, m), l) * g`, as vectors of addresses are written."""
     if addresses.op != "add" or addresses.args[1].op != "mul":
         return None
     base, (growth, lane) = addresses.args[0], addresses.args[1].args
     if base.op != "broadcast" or growth.op != "broadcast":
         return None
-    if lane.op == "min" and lane.args[0].op == "ramp" and lane.args[1].op == "broadcast":
-        return base.args[0], growth.args[0], lane.args[1].args[0]
-    return (base.args[0], growth.args[0], None) if lane.op == "ramp" else None
+    first = last = None
+    if lane.op == "max" and lane.args[1].op == "broadcast":
+        lane, first = lane.args[0], lane.args[1].args[0]
+    if lane.op == "min" and lane.args[1].op == "broadcast":
+        lane, last = lane.args[0], lane.args[1].args[0]
+    return (base.args[0], growth.args[0], last, first) if lane.op == "ramp" else None
 
 
-def _block(rows: Rows, vector: DType, names: Names, count: Expr | None) -> tuple[str, list[Stmt]]:
-    """The name of an array of vectors that holds the block turned over, and the statements that fill it; `count`: of each row only so many elements are there."""
+def _block(rows: Rows, vector: DType, names: Names, count: Expr | None, condition: Expr | None) -> tuple[str, list[Stmt]]:
+    """The name of an array of vectors that holds the block turned over, and the statements that fill it; `count`: of each row only so many elements are there; `condition`: none is loaded, or wanted, unless it holds."""
     lanes = vector.lanes
     here, there = names.fresh("block"), names.fresh("turned")
     k = names.fresh("k")
     row, half = var(k), const(lanes // 2)
     read = vload(rows.buffer, rows.element, lanes * rows.parts, rows.at(row), count)
-    first = StoreTo(here, row, read if rows.parts == 1 else make("bitcast", vector, (read,)))
+    read = read if rows.parts == 1 else make("bitcast", vector, (read,))
+    if condition is not None:
+        read = call("where", condition, read, broadcast(const(0, vector.element), lanes))
+    first = StoreTo(here, row, read)
     result: list[Stmt] = [Array(here, vector, lanes, "register"), Array(there, vector, lanes, "register")]
     result.append(For(k, ZERO, const(lanes), (first,), pragma="unroll"))
 

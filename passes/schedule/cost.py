@@ -34,6 +34,7 @@ LONG_ROWS = 8
 SHORT = 64  # rows that are summed up: the pieces of them that a strip leaves are in the first cache when the next strip comes
 IN_FLIGHT = 10  # sums that two pipes want to be at work on at a time, each waiting four cycles for what was added last
 LOADED = 4  # registers that hold what is loaded for several sums, not the sums
+ONE_VECTOR = 0.85  # of the products that two vectors of columns get done in a tile, one does: each takes an element of a row, and as many loads as products (Zen 4, AVX2, the gradient of filters of 3 × 3 and 5 × 5)
 DIRECT_ROWS = 8  # of a tile without packing: two vectors side by side fill the latency of an FMA, few rows are computed in vain at a border
 # Multiply-adds for each lane of a vector up to which a product that is packed takes longer than one read where it lies: copies go from one thread's cache to another's and wait for each other.
 # (Golden Cove, two threads, f32: 128³ 2.2 × and 192³ 1.5 × as long packed, 256³ 0.9, 300³ 0.7, 512³ 0.35; rows read where they lie are strided, and lines of arrays that NumPy made are split.)
@@ -49,6 +50,9 @@ TURNED_DEPTH = (
 # 16×2×1000 0.8, 64×2×1000 0.45, 256×4×1000 0.65, 2000×8×1000 0.6 × as fast.)
 TURNED_ROWS = 8
 DOTTED_BLOCKED = 16  # and rows for which they are read so in blocks; with more they are packed
+# The same where there are registers for tiles of four rows.  (Zen 4, f32, against panels of each thread's own: 20 rows of 1000² and 2048² 0.70 and 0.67 of the time, 24 of 1024 × 4096 0.98 and with two threads 0.81, 32 of it and of
+# 4096 × 1024 1.0 and 0.86, 48 of 1000² and 2048² 0.92 and more than 1; AVX2, tiles of two rows, 20 of 2048² 1.34.)
+DOTTED_TILES = 32
 OWN_ROWS = 128  # rows for which each thread packs its own panels of columns
 STRIP_ROWS = 48  # rows of each thread from which on it packs strips of columns for itself (two threads, f32, against panels of each thread's own columns: 112×1000×1000 0.99, 96×512×2000 1.05, 100×512×512 1.09, 112×300×300 1.15, 120×512×200 1.36, 64×512×2000 0.91 × as fast)
 # Rows of each thread from which on it does so in pieces of a deep reduction, and columns for each of them, where the result is small, as a layer's gradient by its weights is (two threads, f32, against panels; rows side by
@@ -310,6 +314,11 @@ def rows_together(target: Target) -> int:
     return _power_below((target.vector_registers - LOADED) // ACCUMULATORS, 1, ACCUMULATORS)
 
 
+def rows_dotted(target: Target) -> int:
+    """Rows for which columns that lie along the reduction are read as they lie, in blocks of it."""
+    return DOTTED_TILES if rows_together(target) == ACCUMULATORS else DOTTED_BLOCKED
+
+
 def rows_ahead(target: Target) -> int:
     """Bytes ahead of which rows that share an operand are asked for in the second cache, in the order of addresses: as much as the rows of an iteration are in most cases, for then all of them are there when it begins.
     (Zen 4, 1 MiB, two threads, f32, beside four rows with four vectors each that are asked for 2 KiB ahead side by side: a matrix times a vector of 4096² 0.76, 4100² 0.81, 30000 × 500 0.62, 2048 × 8192 0.81, 512 × 32768 0.99 of the
@@ -378,3 +387,25 @@ def square(target: Target, width: int) -> int:
 def lanes(target: Target, dtype: DType | None) -> int:
     """Elements of one vector of a loop whose widest dtype is this; 1 where vectors do not pay."""
     return 1 if dtype is None or dtype.kind == "complex" else target.lanes(dtype)
+
+
+def images(target: Target, dtype: DType, positions: int) -> int:
+    """Images of so many positions each that share a panel which one thread packs: with as many products for each element of it as where TURN_IMAGES have TURN_ROWS rows of half a tile.
+
+    (Zen 4, 3 × 3 filters of 64 channels from 54 × 54 positions, one thread: 64 channels at a time for 20 0.95 of the time, AVX2 for 4 half of it.)
+    """
+    products = TURN_IMAGES * TURN_ROWS * (blocking(target, dtype).rows // 2)
+    return max(TURN_IMAGES, 2 * _power_below(products // max(1, positions), 1, products))
+
+
+def few_positions(height: int, width: int, block: Blocking) -> tuple[int, int, int]:
+    """A tile of sums for an image of so few positions, as (rows, row, columns): as many whole rows as its accumulators hold, all tiles alike; of one vector of columns where of two more would be empty."""
+    lanes = block.columns // VECTORS
+    tiles: list[tuple[float, int, int]] = []
+    for vectors in range(VECTORS, 0, -1):
+        most = max(1, block.rows * VECTORS // (vectors * width))
+        rows = -(-height // -(-height // most))
+        full = height / (rows * -(-height // rows))
+        tiles.append((full * min(1, rows * width * vectors / IN_FLIGHT) * (ONE_VECTOR if vectors == 1 else 1), rows, vectors))
+    _, rows, vectors = max(tiles, key=lambda t: t[0])
+    return rows, width, vectors * lanes

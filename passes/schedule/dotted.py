@@ -40,7 +40,7 @@ def dotted(plan: Plan, found: Contraction, blocks: bool = False) -> Expr | None:
         return None
     (row,), (deep,) = found.rows, found.reduced
     addresses = [a for a in roles.accesses(find(plan.kernel, deep).body, plan.facts.buffers) if deep in a.names]
-    condition = call("less_equal", plan.loop(row).stop, const(cost.DOTTED_BLOCKED if blocks else cost.DOTTED_ROWS))
+    condition = call("less_equal", plan.loop(row).stop, const(cost.rows_dotted(plan.target) if blocks else cost.DOTTED_ROWS))
     loop = plan.loop(deep)
     moving = [stride(a, deep) for a in addresses if not in_steps(a, loop, width, plan.facts.known)]
     if not moving or any(step != 1 for step in moving):

@@ -45,8 +45,8 @@ def guard(condition: Expr, axis: Axis, widen: Callable[[Expr], Expr]) -> tuple[l
     return others, First(reduce(minimum, counts) if counts else const(axis.lanes), reduce(maximum, skips) if skips else None)
 
 
-def guarded(root: Expr, axis: Axis, widen: Callable[[Expr], Expr], behind: First | None) -> dict[Expr, First]:
-    """What only some lanes may load, or none, with these lanes; and the choices that say so.  `behind`: a guard around lets only these through.
+def guarded(root: Expr, axis: Axis, widen: Callable[[Expr], Expr], behind: First | None, is_square: Callable[[Expr], bool]) -> dict[Expr, First]:
+    """What only some lanes may load, or none, with these lanes; and the choices that say so.  `behind`: a guard around lets only these through; `is_square`: of an address, whether what is gathered is a square block.
 
     Raises Serial for a load that other lanes may perform, but not all: it has no vector form.
     """
@@ -65,7 +65,12 @@ def guarded(root: Expr, axis: Axis, widen: Callable[[Expr], Expr], behind: First
         partial[c] = found[1]
         for n in loads[0]:
             growth = axis.slope(n.args[0])
-            if axis.varies(n) and growth is not ONE_STEP and not is_every_other(growth, axis.lanes, found[1]):
+            if (
+                axis.varies(n)
+                and growth is not ONE_STEP
+                and not is_every_other(growth, axis.lanes, found[1])
+                and (growth is None or not is_square(n.args[0]))
+            ):
                 raise Serial
             partial[n] = found[1]
     return partial

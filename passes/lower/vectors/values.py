@@ -11,7 +11,7 @@ from ..affine import difference, divide, slope
 from ..positions import NARROWED, narrowed
 from ..words import parts
 from .arrays import Arrays
-from .axis import ONE_STEP, Axis, Serial, loads_of
+from .axis import ONE_STEP, TWO_STEPS, Axis, Serial, loads_of
 from .columns import column, is_row, row_start
 from .guards import First, any_lane, guard, guarded, inside, is_every_other
 
@@ -50,7 +50,7 @@ class Values:
 
     def widen(self, root: Expr) -> Expr:
         """A scalar where every lane has the same value, else the vector of the lanes' values."""
-        partial = guarded(root, self.axis, self.widen, self.open)
+        partial = guarded(root, self.axis, self.widen, self.open, self.is_square)
         arrays = self.arrays.candidates.keys()
         done: dict[Expr, Expr] = {}
         stack = [root]
@@ -102,7 +102,7 @@ class Values:
             return self.consecutive(n, first)
         if is_every_other(growth, lanes, first):
             return self.every_other(n, first)
-        if first is not None and (growth is None or first.skip is not None or not (first.stop.is_const or self.is_square(address))):
+        if first is not None and (growth is None or not (self.is_square(address) or (first.skip is None and first.stop.is_const))):
             raise Serial
         if first is None and (found := self.column(n, growth)) is not None:
             return found
@@ -112,8 +112,10 @@ class Values:
         if growth is None:
             places = self.widen(address)
             return gather(name, n.dtype, places) if places.dtype.lanes > 1 else make("load", n.dtype, (places,), name)
-        # beyond the first lanes, which nobody asks for, the last of them again
+        # beyond the first lanes, which nobody asks for, the last of them again; before them the first
         lane = ramp(lanes) if first is None else call("min", ramp(lanes), broadcast(first.stop - 1, lanes))
+        if first is not None and first.skip is not None:
+            lane = call("max", lane, broadcast(first.skip, lanes))
         steps = call("mul", broadcast(growth, lanes), lane)
         return gather(name, n.dtype, call("add", broadcast(self.axis.at_base(address), lanes), steps))
 
@@ -209,13 +211,15 @@ class Values:
         return call(n.op, *map(self.vector, args), to=n.dtype.vector(lanes) if n.op in ("cast", "bitcast") else None)
 
     def chosen(self, n: Expr, args: tuple[Expr, ...], partial: dict[Expr, First]) -> Expr:
-        """A choice whose loads are of the first lanes only.  Zeros in the other lanes are what such a load gives; else lanes are compared."""
+        """A choice whose loads are of the first lanes only.  Zeros in the other lanes are what such a load gives; else lanes are compared.  Where there is no lane at all, nothing is gathered."""
         found = guard(n.args[0], self.axis, self.widen)
         assert found is not None
         others, first = found
         a, b = self.vector(args[1]), self.vector(args[2])
         if not self.ends_in_zeros(n.args[1], partial) or not (n.args[2].is_const and n.args[2].attr == 0):
             a = call("where", inside(first, self.axis.lanes), a, b)
+        if any(m in partial and self.axis.varies(m) and self.axis.slope(m.args[0]) not in (ONE_STEP, TWO_STEPS) for m in loads_of(n.args[1])):
+            others = [*others, any_lane(first, self.axis.lanes)]
         rest = both(*others)
         return a if rest is None else call("where", rest, a, b)
 
