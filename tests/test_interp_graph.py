@@ -214,6 +214,15 @@ def test_exact_integers_in_floats_have_no_edges(tiling):
     assert evaluate(graph([], s=many), {}, {"N": 100})["s"].bound == 0
 
 
+def test_what_follows_a_step_is_rounded_at_the_size_that_it_has_there():
+    """a - floor(tanh 15): 0.9999999999998 rounds to 1, and a - 1 has a coarser last place than a."""
+    p = port("a", f32, N)
+    a = g.input_node(p)
+    step = g.elementwise("floor", (N,), *same(g.elementwise("tanh", (N,), g.scalar(g.const_node(15.0, f32)))))
+    values = -np.random.default_rng(0).uniform(1, 1.1, 1000).astype(np.float32)
+    assert judge(values - np.float32(1), evaluate(graph([p], y=g.elementwise("sub", (N,), *same(a, step))), {"a": values}, {"N": 1000})["y"], f32).ok
+
+
 def test_relu_of_an_uncertain_zero_is_judged():
     p = port("x", f32, N)
     x = g.input_node(p)

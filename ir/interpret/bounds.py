@@ -8,7 +8,8 @@ For an operator f on operands with errors e_k, the result's error is
 
     propagated   |∂f/∂x_k| · e_k, where that is right to first order; for a monotone f the larger of |f(x ± e) - f(x)|, which is right to all orders
                  and gives a step (floor of a value on an edge) the height of the step
-  + own          ulp · (ε·|v| + smallest subnormal) with the row's `ulp`; nothing where the operands are exact, the row is correctly rounded and v is
+  + own          ulp · (ε·(|v| + propagated) + smallest subnormal) with the row's `ulp`: it is what was computed that is rounded, and after a step (a floor on an
+                 edge) that may be twice as large; nothing where the operands are exact, the row is correctly rounded and v is
                  representable (so small integers in floats stay exact through sums and products, and `floor` of them is certain)
 
 ε is that of the result's dtype at every node, f16, bf16 and f8 included: an implementation may keep more between two nodes, never less.
@@ -314,7 +315,7 @@ def settle(v: Array, propagated: Array, ulp: float, to: DType, certain: Array | 
     magnitude = np.abs(v)
     result = propagated
     if ulp:
-        own = ulp * (epsilon(to) * magnitude + smallest(to))
+        own = ulp * (epsilon(to) * (magnitude + propagated) + smallest(to))
         if certain is not None and ulp <= 0.5 and np.any(certain):
             own = np.where(certain & (v.astype(numpy_dtype(to)) == v), 0, own)
         result = propagated + own
