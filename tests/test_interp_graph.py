@@ -223,6 +223,14 @@ def test_what_follows_a_step_is_rounded_at_the_size_that_it_has_there():
     assert judge(values - np.float32(1), evaluate(graph([p], y=g.elementwise("sub", (N,), *same(a, step))), {"a": values}, {"N": 1000})["y"], f32).ok
 
 
+def test_the_root_of_a_certain_zero_is_certain_beside_uncertain_numbers():
+    p = port("x", f32, N)
+    below = g.elementwise("sub", (N,), *same(g.elementwise("exp", (N,), g.identity(g.input_node(p)))), g.scalar(g.const_node(2.0, f32)))
+    root = g.elementwise("sqrt", (N,), *same(g.elementwise("max", (N,), *same(below), g.scalar(g.const_node(0.0, f32)))))
+    r = evaluate(graph([p], y=root), {"x": np.array([-1, 0, 1], np.float32)}, {"N": 3})["y"]
+    assert not r.ill.any() and r.bound[0] == 0 and 0 < r.bound[2] < 1e-5
+
+
 def test_relu_of_an_uncertain_zero_is_judged():
     p = port("x", f32, N)
     x = g.input_node(p)

@@ -95,7 +95,7 @@ def _div(v: Array, x: list[Array], e: list[Array]) -> Array:
 
 
 def _sqrt(v: Array, x: list[Array], e: list[Array]) -> Array:
-    return np.where(x[0] >= e[0], e[0] / np.maximum(v, np.sqrt(e[0])), np.where(e[0] > 0, np.inf, 0))
+    return np.where(e[0] > 0, np.where(x[0] >= e[0], e[0] / np.maximum(v, np.sqrt(e[0])), np.inf), 0)
 
 
 def _log(scale: float, offset: float) -> Callable[..., Array]:
