@@ -242,7 +242,8 @@ class Ground:
         if isinstance(value, Rows):
             from .loop_tensors import store
 
-            store(value, memory, at, combiner, form or self.form)
+            notes = self.output_notes(name, memory) if isinstance(name, Symbol) else ()
+            store(value, memory, at, combiner, form or self.form, *notes)
         else:
             self.block.append(Store(memory.name, at, scalars.retype(value, to), combiner, (form or self.form).place.span))
         if memory.key in self.outside and isinstance(name, Symbol):
