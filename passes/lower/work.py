@@ -120,7 +120,7 @@ def _block(body: p.Block, stops: Mapping[str, Estimate], far: frozenset[str] = f
                     trips = {(): RAGGED}
                 if step != 1:
                     trips = {m: c / step for m, c in trips.items()}
-                if all(c <= 0 for c in trips.values()):  # 4 // 5 - 1, about
+                if len(trips) == 1 and trips.get((), 1) < 0:  # 4 // 5 - 1, about
                     trips = {}
                 result = _sum(result, _times(trips, _block(s.body, {**stops, s.var: stop}, far, loops | {s.var})))
             case p.Define(mutable=False) if s.dtype is INDEX and s.value is not None:
