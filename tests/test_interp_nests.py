@@ -228,7 +228,9 @@ def test_what_drifts_as_it_is_written_may_drift():
 
 def test_a_count_that_stays_zero_is_judged():
     """Nothing that went in is a float, so a bound of the smallest number is larger than all of it: what no sample moves is decided nonetheless."""
-    graph = composite("(composite f ((I{i64}[N]) -> (C{f64}[4]))\n  (dotimes (n N) (incf (aref C (aref I n)) 1.0)))")
+    graph = composite(
+        "(composite f ((I{i64}[N]) -> (C{f64}[4]))\n  (setf c (zeros 4 :dtype f64)) (dotimes (n N) (incf (aref c (aref I n)) 1.0)) (return c))"
+    )
     assert any(node.op == "nest" for node in graph.nodes())
     expected = evaluate(graph, {"I": np.array([0, 2, 2])}, {"N": 3})["C"]
     assert not expected.ill.any()
