@@ -1,6 +1,6 @@
 """Expressions of the tensor style: a form → its value, built on the way.
 
-Recursion follows the nesting of the text, which `sexpr` bounds; what inlining adds is bounded by `MAX_NESTING`.
+Recursion follows the nesting of the text, which `sexpr` bounds; what inlining adds is bounded by `Session.nested`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .session import Session
-
-MAX_NESTING = 256
 
 
 class Evaluator:
