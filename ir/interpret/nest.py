@@ -118,7 +118,9 @@ def _bound(d: DType, v: Array, samples: Array, drifted: Array, size: float) -> E
     agree = np.isfinite(spread)
     off = spread[agree & (spread > 0)]
     magnitude = np.abs(v)
-    carried = WIDTH * spread + POOLED * (np.median(off) if off.size else 0.0) + DRIFT * np.where(drifted == v, 0, np.abs(drifted - v).astype(np.float64))
+    carried = (
+        WIDTH * spread + POOLED * (np.median(off) if off.size else 0.0) + DRIFT * np.where(drifted == v, 0, np.abs(drifted - v).astype(np.float64))
+    )
     e = carried + 8 * (d.epsilon * magnitude + smallest(d))
     e = np.where(np.isfinite(v), np.nan_to_num(e, nan=np.inf, posinf=np.inf), 0)
     unknown = np.isfinite(v) & ((magnitude + e > largest(d)) | ((carried > magnitude) & (e > size)))
