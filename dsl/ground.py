@@ -99,7 +99,7 @@ class Ground:
                     "E0608",
                     f"the shape of the output `{key}` is not known before it has a value",
                     name.place,
-                    "help: its sizes must stand in an input or a `where`, or give it a value first: (setf Y (zeros (M N)))",
+                    "help: its sizes must stand in an input (which the output may be: it is updated in place) or a `where`, or give it a value first: (setf Y (zeros (M N)))",
                 )
             shape, dtype = declared
             self.outside[place] = Memory(self.outer(key), shape, place)
