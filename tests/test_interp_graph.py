@@ -231,6 +231,15 @@ def test_the_root_of_a_certain_zero_is_certain_beside_uncertain_numbers():
     assert not r.ill.any() and r.bound[0] == 0 and 0 < r.bound[2] < 1e-5
 
 
+def test_weights_of_nothing_are_certain():
+    """exp(-inf) is 0 exactly, so the logarithm of their sum is -inf: a row that is masked to the end is judged."""
+    p = port("x", f32, M, N)
+    weights = g.elementwise("exp", (M, N), g.identity(g.input_node(p)))
+    y = g.elementwise("log", (M,), *same(g.reduce_node("add", (M,), (N,), g.identity(weights))))
+    r = evaluate(graph([p], y=y), {"x": np.array([[-np.inf, -np.inf], [-np.inf, 1]], np.float32)}, {"M": 2, "N": 2})["y"]
+    assert not r.ill.any() and list(r.value) == [-np.inf, 1]
+
+
 def test_relu_of_an_uncertain_zero_is_judged():
     p = port("x", f32, N)
     x = g.input_node(p)

@@ -261,7 +261,7 @@ def error(op: str, v: Array, args: list[Array], errors: list[Error], source: DTy
     if exact and op == "floordiv":
         return settle(v, _floored(v, args, to), row.ulp, to, None)
     if exact:
-        return own_rounding(v, row.ulp, to)
+        return _vanished(own_rounding(v, row.ulp, to), v, args, np.zeros(()))
     e = [np.zeros(()) if k is None else k for k in errors]
     if op == "where":
         result = selected(args, e)
@@ -289,7 +289,14 @@ def error(op: str, v: Array, args: list[Array], errors: list[Error], source: DTy
     certain = e[0] == 0
     for k in e[1:]:
         certain = certain & (k == 0)
-    return settle(v, result, row.ulp, to, certain)
+    return _vanished(settle(v, result, row.ulp, to, certain), v, args, e[0])
+
+
+def _vanished(found: Error, v: Array, args: list[Array], e: Array) -> Error:
+    """What is 0 at an infinity (exp, recip) is 0 exactly, so that sums of it are, and their logarithm -inf."""
+    if found is None or len(args) != 1 or not (gone := (v == 0) & np.isinf(args[0]) & (e == 0)).any():
+        return found
+    return np.where(gone, 0.0, found)
 
 
 def _as_bound(e: Array) -> Array:
