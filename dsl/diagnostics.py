@@ -93,9 +93,14 @@ def shorten(name: str, limit: int = 60) -> str:
     return name if len(name) <= limit else name[: limit - 1] + "…"
 
 
-ELSEWHERE = {  # operators of other languages, as they are called here
+ELSEWHERE = {  # words of other languages and of NumPy, as they are called here
     "+=": "incf", "-=": "decf", "*=": "mulcf", "++": "incf", "--": "decf", "==": "=", "!=": "/=", "%": "mod", "//": "floordiv", "**": "pow", "@": "matmul",
     "&&": "and", "||": "or", "!": "not", "&": "logand", "|": "logor", "^": "logxor", "<<": "ash", ">>": "ash",
+    "for": "dotimes", "do": "dotimes", "when": "if", "unless": "if", "cond": "if", "setq": "set", "let*": "let", "begin": "progn",
+    "true": "t", "True": "t", "false": "nil", "False": "nil", "None": "nil", "float32": "f32", "float64": "f64",
+    "arange": "iota", "range": "iota", "linspace": "iota", "inv": "inverse", "det": "determinant", "cat": "concat", "concatenate": "concat",
+    "astype": "cast", "power": "pow", "absolute": "abs", "invert": "lognot", "popcount": "bit_count", "logcount": "bit_count", "arcsin": "asin",
+    "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "broadcast_to": "expand", "swapaxes": "transpose", "conjugate": "conj", "rem": "fmod",
 }  # fmt: skip
 
 

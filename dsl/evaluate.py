@@ -1,6 +1,6 @@
 """Expressions of the tensor style: a form → its value, built on the way.
 
-Recursion follows the nesting of the text, which `sexpr` bounds; what inlining adds is bounded by `MAX_NESTING`.
+Recursion follows the nesting of the text, which `sexpr` bounds; what inlining adds is bounded by `Session.nested`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..ir.errors import SourceError
 from ..ir.tensor import BuildError, Tensor
 from . import arguments, lists
 from .diagnostics import nearest, shorten
-from .frame import BROKEN, Broken, Frame, Silenced, taken_for_output, unknown
+from .frame import BROKEN, Broken, Frame, Silenced, no_operator, taken_for_output, unknown
 from .names import unique
 from .operators import DRAWN, TABLE, Operator, truth
 from .recovery import NAMES, Reader, also
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .session import Session
-
-MAX_NESTING = 256
 
 
 class Evaluator:
@@ -104,7 +102,8 @@ class Evaluator:
         head = form.head
         if head is None:
             what = "an empty list has no value" if not form.items else f"expected an operator, found `{shorten(form.items[0].source_text)}`"
-            raise error("E0503", what, form.place)
+            indexed = form.bracket == "[" and form.items
+            raise error("E0503", what, form.place, *(("help: an element is (aref T i), a part of a tensor (slice T (from to))",) if indexed else ()))
         with self.session.nested(form):
             special = SPECIAL.get(head.lower())
             if special is not None:
@@ -145,9 +144,11 @@ class Evaluator:
         head = form.items[0]
         name = form.head or ""
         if name.lower() in STATEMENTS:
-            return error("E0605", f"`{name}` is a statement and has no value", head.place)
+            return error(
+                "E0605", f"`{name}` is a statement and has no value", head.place, "help: it stands by itself, before what reads what it stores"
+            )
         known = [*TABLE, *SPECIAL, *STATEMENTS, *self.session.scope.names()]
-        return error("E0203", f"unknown operator or composite `{shorten(name)}`", head.place, *nearest(name, known))
+        return error("E0203", f"unknown operator or composite `{shorten(name)}`", head.place, *no_operator(self.frame, name, known, head.place))
 
     @contextmanager
     def bindings(self, form: List) -> Iterator[tuple[Form, ...]]:

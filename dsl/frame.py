@@ -6,7 +6,7 @@ A `Value` is a `Tensor` (weak ones for plain numbers and sizes), or something kn
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import field
 from typing import Any
@@ -150,4 +150,21 @@ def taken_for_output(frame: Frame, name: str, rank: int) -> tuple[str, ...]:
 
 def unknown(name: str, frame: Frame, place: Place) -> Exception:
     """The diagnostic for a name that nothing is known by."""
-    return error("E0201", f"unknown name `{shorten(name)}`", place, *nearest(name, frame.visible()))
+    from .operators import TABLE
+    from .scalars import SCALARS
+
+    if name in TABLE or name in SCALARS:
+        notes = (f"note: `{name}` is an operator, which stands first: ({name} …)",)
+    elif any(s.name == name for p in frame.composite.ports if p.role == "out" for f in p.sizes or () for s in symbols(f)):
+        notes = (f"note: the size `{name}` stands in outputs only: the body defines it by what it returns, and cannot read it",)
+    else:
+        notes = nearest(name, [*frame.visible(), *LITERALS])
+    return error("E0201", f"unknown name `{shorten(name)}`", place, *notes)
+
+
+def no_operator(frame: Frame, name: str, known: Iterable[str], place: Place) -> tuple[str, ...]:
+    """Notes to a head that is none: what it may have meant, or where operators and indices stand if it is a name of the user's."""
+    found = frame.resolve(name, place)
+    if found is None or found.space in ("literal", "dtype"):
+        return nearest(name, known)
+    return (f"note: `{found.key}` is a name: what stands first is an operator, as in (+ {found.key} …) or (aref T i)",)

@@ -99,7 +99,7 @@ class Ground:
                     "E0608",
                     f"the shape of the output `{key}` is not known before it has a value",
                     name.place,
-                    "help: its sizes must stand in an input or a `where`, or give it a value first: (setf Y (zeros (M N)))",
+                    "help: its sizes must stand in an input (which the output may be: it is updated in place) or a `where`, or give it a value first: (setf Y (zeros (M N)))",
                 )
             shape, dtype = declared
             self.outside[place] = Memory(self.outer(key), shape, place)
@@ -242,7 +242,8 @@ class Ground:
         if isinstance(value, Rows):
             from .loop_tensors import store
 
-            store(value, memory, at, combiner, form or self.form)
+            notes = self.output_notes(name, memory) if isinstance(name, Symbol) else ()
+            store(value, memory, at, combiner, form or self.form, *notes)
         else:
             self.block.append(Store(memory.name, at, scalars.retype(value, to), combiner, (form or self.form).place.span))
         if memory.key in self.outside and isinstance(name, Symbol):

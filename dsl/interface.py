@@ -175,7 +175,11 @@ class Unifier:
         text, value = shorten(form.source_text), show_size(wanted)
         label = text if text == value or origin else f"{text} = {value}"
         raise error(
-            "E0311", f"{self._called(port)} has the extent {label}{because}, found {show_size(extent)}", place, "note: the two are not provably equal"
+            "E0311",
+            f"{self._called(port)} has the extent {label}{because}, found {show_size(extent)}",
+            place,
+            "note: the two are not provably equal",
+            *self.session.builder.where_equal(wanted, extent),
         )
 
     def solve(self) -> None:

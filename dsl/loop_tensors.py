@@ -292,8 +292,8 @@ def run(values: LoopValues, form: Form) -> Any:
         return inside.finished(form, x) if isinstance(x, Tensor) else x
 
 
-def store(rows: Rows, memory: Memory, at: tuple[Expr, ...], combiner: str, form: Form) -> None:
-    """Write rows to the elements of memory that the indices leave; the dtype has been agreed upon."""
+def store(rows: Rows, memory: Memory, at: tuple[Expr, ...], combiner: str, form: Form, *notes: str) -> None:
+    """Write rows to the elements of memory that the indices leave; the dtype has been agreed upon.  `notes` go to a mistake."""
     inside, b = rows.inside, rows.inside.inner
     to = inside.walk.kinds.dtype(memory.key)
     wanted = memory.shape[len(at) :]
@@ -305,6 +305,7 @@ def store(rows: Rows, memory: Memory, at: tuple[Expr, ...], combiner: str, form:
             f"a tensor of shape {show_shape(rows.tensor.shape)} does not fit into {place}",
             form.place,
             "help: (aref T i) has one axis less than T",
+            *notes,
         )
 
     def write() -> None:

@@ -12,8 +12,8 @@ from ..ir.program import BAD_INDEX
 from ..ir.simplify import assuming, simplify
 from ..ir.tensor import BuildError, Tensor
 from . import arguments, lists, scalars
-from .diagnostics import nearest, shorten
-from .frame import Broken, Silenced, taken_for_output, unknown
+from .diagnostics import shorten
+from .frame import Broken, Silenced, no_operator, taken_for_output, unknown
 from .locals import Memory, Plain, Rows
 from .names import fold
 from .operators import TABLE
@@ -55,7 +55,8 @@ class LoopValues:
             case String(value=value):
                 return value
             case _:
-                raise error("E0503", f"`{shorten(form.source_text)}` has no value", form.place)
+                notes = ("help: what stands first is an operator, as in (+ a b)",) if isinstance(form, List) and form.items else ()
+                raise error("E0503", f"`{shorten(form.source_text)}` has no value", form.place, *notes)
 
     def tensor(self, form: Form) -> Any:
         from .loop_tensors import evaluate
@@ -173,10 +174,12 @@ class LoopValues:
         operands = form.items[1:]
         if row is None and self.walk.is_statement(head):
             with also(lambda: self.reader.inside(form)):
-                raise error("E0605", f"`{name}` is a statement and has no value", form.items[0].place)
+                notes = ("help: it stands by itself, before what reads what it stores",)
+                raise error("E0605", f"`{name}` is a statement and has no value", form.items[0].place, *notes)
         if row is None:
             with also(lambda: self.reader.values(operands)):
-                raise error("E0203", f"unknown operator `{shorten(name)}`", form.items[0].place, *nearest(name, [*SCALARS, *TABLE]))
+                notes = no_operator(self.walk.frame, name, [*SCALARS, *TABLE], form.items[0].place)
+                raise error("E0203", f"unknown operator `{shorten(name)}`", form.items[0].place, *notes)
         least, most, run = row
         self.commas(form)
         if not least <= len(operands) <= most:

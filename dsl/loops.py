@@ -97,8 +97,12 @@ class Walk(Ground):
 
     def no_statement(self, form: Form, head: str) -> NoReturn:
         if head == "return":
+            where = "in a branch whose condition is not known at compile time" if (self.form.head or "").lower() == "if" else "inside a loop"
             raise error(
-                "E0609", "`return` inside a loop", form.place, "help: outputs are returned behind the loops, or stored by (setf (aref Y …) …)"
+                "E0609",
+                f"`return` {where}",
+                form.place,
+                "help: outputs are returned behind it, made by (where c a b), or stored by (setf (aref Y …) …)",
             )
         if isinstance(form, List) and form.head is not None:
             known = [*STATEMENTS, *scalars.SCALARS]

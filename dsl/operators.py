@@ -315,6 +315,7 @@ define("iota", "n:size", lambda b, n: b.iota(n))
 define("full", "shape:shape value", lambda b, shape, value, dtype: b.full(shape, value, dtype), dtype=("type", None))
 define("zeros", "shape:shape", lambda b, shape, dtype: b.zeros(shape, dtype), dtype=("type", None))
 define("ones", "shape:shape", lambda b, shape, dtype: b.ones(shape, dtype), dtype=("type", None))
+define("eye", "n:size", lambda b, n, dtype: b.eye(n, dtype), dtype=("type", None))
 define("cast", "type:type x", lambda b, to, x: b.cast(x, to))
 define("bitcast", "type:type x", lambda b, to, x: b.bitcast(x, to))
 

@@ -134,7 +134,7 @@ def solve(composite: Composite, fixed: Mapping[str, int], parameters: Mapping[st
                     f"nothing says what the size `{name}` is",
                     place,
                     *nearest(name, inputs),
-                    "help: it stands in no input; an equation with the name alone on one side would define it",
+                    "help: it stands in no input; an equation with the name alone on one side would define it, or an input of that size that is updated in place",
                 )
             sizes.free[name] = Size(name)
             sizes.values[name] = _size(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .dtypes import DType
 from .expr import ONE, TRUE, ZERO, Expr, Scalar, both, call, ceildiv, const, maximum, minimum, total
 from .expr import axis as place
 from .graph import Shape, View
@@ -229,6 +230,10 @@ class Movement(Values):
     def tril(self, x: Tensor, k: Int = 0) -> Tensor:
         """The last two axes (i, j) where j <= i + k, else 0."""
         return self.triangle(x, k, False)
+
+    def eye(self, n: Int, dtype: DType | None = None) -> Tensor:
+        """Ones where both positions are the same, else zeros."""
+        return self.masked(self.ones((n, n), dtype), place(0).eq(place(1)), 0)
 
     # ---- joining
 

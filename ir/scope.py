@@ -8,7 +8,7 @@ from .bounds import Known
 from .errors import NOWHERE, Span
 from .expr import FALSE, TRUE, ZERO, Expr, as_expr, both, call
 from .graph import Shape, Size
-from .polynomial import poly
+from .polynomial import expr, poly
 from .simplify import assuming, prove_equal, simplify
 from .tensor import BuildError, Int, show
 from .walks import postorder, substitute
@@ -78,13 +78,21 @@ class Scope:
             raise BuildError("E0311", f"{what}: {show(a)} and {show(b)} are not provably equal", *self.where_equal(a, b))
 
     def where_equal(self, a: Int, b: Int) -> tuple[str, ...]:
-        """A note on what would make two sizes equal: that what is divided in them is a multiple of the divisor.  Nothing where that would not."""
+        """A note on what would make two sizes equal: that what is divided in them is a multiple of the divisor, or that one operand of a min or max is the
+        larger.  Nothing where that would not."""
         a, b = (substitute(as_expr(e), self._equal) for e in (a, b))
-        divisions = [n for n in postorder(a, b) if n.op == "floordiv" and n.args[1].is_const]
-        conditions = dict.fromkeys(call("mod", *n.args).eq(0) for n in divisions)
+        conditions: dict[Expr, str] = {}
+        for n in postorder(a, b):
+            if n.op == "floordiv" and n.args[1].is_const:
+                conditions[call("mod", *n.args).eq(0)] = f"{show(call('mod', *n.args))} = 0"
+            elif n.op in ("min", "max"):
+                for low, high in (n.args, n.args[::-1]):
+                    above = poly(high - low)
+                    less, more = ({k: sign * c for k, c in above.items() if sign * c > 0} for sign in (-1, 1))
+                    conditions[low.le(high)] = f"{show(expr(less))} <= {show(expr(more))}"
         for wanted in (*((c,) for c in conditions), tuple(conditions)):
             if wanted and _equal(a, b, assuming(self.known(), both(*wanted))):
-                text = ", ".join(f"{show(n.args[0])} = 0" for n in wanted)
+                text = ", ".join(conditions[c] for c in wanted)
                 return (f"they are equal where {text}: a port says so by `(where {text})` behind its sizes",)
         return ()
 

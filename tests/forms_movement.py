@@ -57,6 +57,7 @@ MAKE = [
     Form("(iota N)", lambda: np.arange(5), ONCE, "i64"), Form("(+ V (iota N))", lambda V: V + np.arange(5)), Form("(full (M N) 0.5)", lambda: np.full((3, 5), 0.5), ONCE, "f32"),
     Form("(full (M N) z)", lambda z: np.full((3, 5), z), ANY), Form("(full N 3)", lambda: np.full(5, 3), ONCE, "i64"), Form("(full (M) 2 :dtype T)", lambda: np.full(3, 2), NUMBER),
     Form("(zeros (M N))", lambda: np.zeros((3, 5)), ONCE, "f32"), Form("(ones (M) :dtype T)", lambda: np.ones(3), NUMBER), Form("(* V (ones N))", lambda V: V, FLOAT), Form("(zeros () :dtype T)", lambda: np.zeros(()), ANY),
+    Form("(eye (+ M 1))", lambda: np.eye(4), ONCE, "f32"), Form("(eye N :dtype T)", lambda: np.eye(5), ANY), Form("(matmul A (eye N :dtype T))", lambda A: A, FLOAT),
     *[Form(f"(cast {to} A)", lambda A: A, SIGNED, to) for to in (*FLOAT, *SIGNED)], *[Form(f"(cast A :dtype {to})", lambda A: A, FLOAT, to) for to in FLOAT if to != "bf16"],
     Form("(cast bool A)", lambda A: A != 0, ANY, "bool"), Form("(cast i32 A)", lambda A: np.trunc(A) if A.dtype.kind == "f" else A, ANY, "i32"), Form("(cast f32 P)", lambda P: P, ONCE, "f32"),
     Form("(cast u8 (* 100 A))", lambda A: np.trunc(np.clip(100 * A, 0, 255)), FLOAT, "u8"), Form("(cast T (iota N))", lambda: np.arange(5), NUMBER),

@@ -41,6 +41,7 @@ from random_schedules import randomly_scheduled
 FOUND = Path(__file__).parent / "found"
 POINTS = 2000  # of the joint domain: loops that stay loops are interpreted one iteration at a time
 UNIT = 55  # programs
+CONFIG: dict[str, str] = {}  # of the runtime, beside that of the place
 EXTENTS = (0, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33)
 SETTINGS = {
     "native": Settings("clang", config={"DEBUG": "1"}, timeout=20.0, mem_limit=4096),
@@ -78,6 +79,9 @@ class Plain(Driver):
 @cache
 def place(where: str) -> tuple[Runtime, Target, Settings]:
     settings = SETTINGS.get(where) or replace(SETTINGS["native"], target=where)
+    settings = replace(settings, config={**settings.config, **CONFIG})
+    if "SANITIZE" in CONFIG:
+        settings = replace(settings, mem_limit=None)  # what ASan reserves is no memory
     runtime = runtimes.find(settings.runtime)
     if isinstance(runtime, Driver):
         runtime = Plain(runtime.description, runtime.folders)
@@ -291,10 +295,12 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20000)
     parser.add_argument("--first", type=int, default=100_000, help="the first seed")
     parser.add_argument("--where", default="native", help=f"{', '.join(SETTINGS)}, or a target of clang's")
+    parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a setting of the runtime: CC=gcc, SANITIZE=all")
     parser.add_argument("--level", choices=["-O0", "-O1", "-O3"], default="-O0", help="of the C compiler")
     parser.add_argument("--state", type=Path, required=True, help="where it is written how far the run has come")
     options = parser.parse_args()
     Plain.level = options.level
+    CONFIG.update(words.split("=", 1) for words in options.config)
     state = json.loads(options.state.read_text()) if options.state.exists() else {"done": 0, "failures": 0, "seconds": 0.0, "counts": {}}
     counts: Counter[str] = Counter(state["counts"])
     while state["done"] < options.count:

@@ -214,6 +214,32 @@ def test_exact_integers_in_floats_have_no_edges(tiling):
     assert evaluate(graph([], s=many), {}, {"N": 100})["s"].bound == 0
 
 
+def test_what_follows_a_step_is_rounded_at_the_size_that_it_has_there():
+    """a - floor(tanh 15): 0.9999999999998 rounds to 1, and a - 1 has a coarser last place than a."""
+    p = port("a", f32, N)
+    a = g.input_node(p)
+    step = g.elementwise("floor", (N,), *same(g.elementwise("tanh", (N,), g.scalar(g.const_node(15.0, f32)))))
+    values = -np.random.default_rng(0).uniform(1, 1.1, 1000).astype(np.float32)
+    assert judge(values - np.float32(1), evaluate(graph([p], y=g.elementwise("sub", (N,), *same(a, step))), {"a": values}, {"N": 1000})["y"], f32).ok
+
+
+def test_the_root_of_a_certain_zero_is_certain_beside_uncertain_numbers():
+    p = port("x", f32, N)
+    below = g.elementwise("sub", (N,), *same(g.elementwise("exp", (N,), g.identity(g.input_node(p)))), g.scalar(g.const_node(2.0, f32)))
+    root = g.elementwise("sqrt", (N,), *same(g.elementwise("max", (N,), *same(below), g.scalar(g.const_node(0.0, f32)))))
+    r = evaluate(graph([p], y=root), {"x": np.array([-1, 0, 1], np.float32)}, {"N": 3})["y"]
+    assert not r.ill.any() and r.bound[0] == 0 and 0 < r.bound[2] < 1e-5
+
+
+def test_weights_of_nothing_are_certain():
+    """exp(-inf) is 0 exactly, so the logarithm of their sum is -inf: a row that is masked to the end is judged."""
+    p = port("x", f32, M, N)
+    weights = g.elementwise("exp", (M, N), g.identity(g.input_node(p)))
+    y = g.elementwise("log", (M,), *same(g.reduce_node("add", (M,), (N,), g.identity(weights))))
+    r = evaluate(graph([p], y=y), {"x": np.array([[-np.inf, -np.inf], [-np.inf, 1]], np.float32)}, {"M": 2, "N": 2})["y"]
+    assert not r.ill.any() and list(r.value) == [-np.inf, 1]
+
+
 def test_relu_of_an_uncertain_zero_is_judged():
     p = port("x", f32, N)
     x = g.input_node(p)

@@ -224,3 +224,15 @@ def test_what_drifts_as_it_is_written_may_drift():
     forgetful = plain.copy()
     forgetful[180:] = straightforward(nest, {"X": values[180:], "s": 0}, {"N": 200})["Y"]
     assert not judge(forgetful, expected, dtype).ok
+
+
+def test_a_count_that_stays_zero_is_judged():
+    """Nothing that went in is a float, so a bound of the smallest number is larger than all of it: what no sample moves is decided nonetheless."""
+    graph = composite(
+        "(composite f ((I{i64}[N]) -> (C{f64}[4]))\n  (setf c (zeros 4 :dtype f64)) (dotimes (n N) (incf (aref c (aref I n)) 1.0)) (return c))"
+    )
+    assert any(node.op == "nest" for node in graph.nodes())
+    expected = evaluate(graph, {"I": np.array([0, 2, 2])}, {"N": 3})["C"]
+    assert not expected.ill.any()
+    assert judge(np.array([1.0, 0, 2, 0]), expected, graph.port("C").dtype).ok
+    assert not judge(np.array([1.0, 1, 2, 0]), expected, graph.port("C").dtype).ok

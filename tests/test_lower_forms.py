@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -53,6 +54,21 @@ def test_of_two_ways_that_sizes_choose_between_the_one_with_more_work_counts() -
     """Few elements in one way, the usual number in the other: the latter is worth threads."""
     body = "for i in 0 .. M parallel:\n  if N <= 8:\n    r[i] = x[i, 0]\n  else:\n    for j in 0 .. N reduce:\n      r[i] add= x[i, j]"
     assert lowered(body).split("\n")[0] == "for i in 0 .. M parallel serial_if M * N < 66666:"
+
+
+def test_loops_that_run_less_than_never_by_the_estimate_are_no_work() -> None:
+    """4 // 5 - 1 trips of five cancelled the one of the border, all but 1e-16, and the fork weighed against that was a literal beyond 64 bits."""
+    body = """
+        for i in 0 .. (M + 3) // 4 parallel:
+          for k in 0 .. min(4, M - i * 4) // 5 - 1 parallel:
+            for j in 0 .. 5 parallel:
+              for p in 0 .. N reduce:
+                r[i * 4 + (k * 5 + j)] add= x[i * 4 + (k * 5 + j), p]
+          for t in 0 .. min(1, M - i * 4) parallel:
+            for q in 0 .. N reduce:
+              r[i * 4 + t] add= x[i * 4 + t, q]
+        """
+    assert lowered(dedent(body)).split("\n")[0] == "for i in 0 .. (M + 3) // 4 parallel serial_if M * N < 266666:"
 
 
 def test_shared_memory_stands_before_its_region_and_private_memory_inside() -> None:

@@ -312,6 +312,7 @@ REFUSED = {
     "jam any number": ("softmax", "jam i", "no parallel loop of constant extent"),
     "jam what memory decides": ("table", "split i 4 tail=cut\njam i.1", "the position `at` is read from memory"),
     "decide without a variant": ("softmax", "short j 8\ndecide\nsplit j.s 2 tail=perfect", "not known to be a multiple"),
+    "expand over what the shape depends on": ("gemm", "expand acc j\ndeal i 3\nexpand acc i.1\nexpand acc i.0", "the shape of `acc` depends on i.0"),
     "expand outside the loop": ("gemm", "expand acc p", "not inside p"),
     "vector of a scan": ("running_sum", "split j 4 tail=cut\nvectorize j.1", "not known to be independent"),
     "vector of unknown length": ("pointwise", "vectorize j", "not constant"),

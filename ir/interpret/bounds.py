@@ -8,7 +8,8 @@ For an operator f on operands with errors e_k, the result's error is
 
     propagated   |∂f/∂x_k| · e_k, where that is right to first order; for a monotone f the larger of |f(x ± e) - f(x)|, which is right to all orders
                  and gives a step (floor of a value on an edge) the height of the step
-  + own          ulp · (ε·|v| + smallest subnormal) with the row's `ulp`; nothing where the operands are exact, the row is correctly rounded and v is
+  + own          ulp · (ε·(|v| + propagated) + smallest subnormal) with the row's `ulp`: it is what was computed that is rounded, and after a step (a floor on an
+                 edge) that may be twice as large; nothing where the operands are exact, the row is correctly rounded and v is
                  representable (so small integers in floats stay exact through sums and products, and `floor` of them is certain)
 
 ε is that of the result's dtype at every node, f16, bf16 and f8 included: an implementation may keep more between two nodes, never less.
@@ -94,7 +95,7 @@ def _div(v: Array, x: list[Array], e: list[Array]) -> Array:
 
 
 def _sqrt(v: Array, x: list[Array], e: list[Array]) -> Array:
-    return np.where(x[0] >= e[0], e[0] / np.maximum(v, np.sqrt(e[0])), np.where(e[0] > 0, np.inf, 0))
+    return np.where(e[0] > 0, np.where(x[0] >= e[0], e[0] / np.maximum(v, np.sqrt(e[0])), np.inf), 0)
 
 
 def _log(scale: float, offset: float) -> Callable[..., Array]:
@@ -260,7 +261,7 @@ def error(op: str, v: Array, args: list[Array], errors: list[Error], source: DTy
     if exact and op == "floordiv":
         return settle(v, _floored(v, args, to), row.ulp, to, None)
     if exact:
-        return own_rounding(v, row.ulp, to)
+        return _vanished(own_rounding(v, row.ulp, to), v, args, np.zeros(()))
     e = [np.zeros(()) if k is None else k for k in errors]
     if op == "where":
         result = selected(args, e)
@@ -288,7 +289,14 @@ def error(op: str, v: Array, args: list[Array], errors: list[Error], source: DTy
     certain = e[0] == 0
     for k in e[1:]:
         certain = certain & (k == 0)
-    return settle(v, result, row.ulp, to, certain)
+    return _vanished(settle(v, result, row.ulp, to, certain), v, args, e[0])
+
+
+def _vanished(found: Error, v: Array, args: list[Array], e: Array) -> Error:
+    """What is 0 at an infinity (exp, recip) is 0 exactly, so that sums of it are, and their logarithm -inf."""
+    if found is None or len(args) != 1 or not (gone := (v == 0) & np.isinf(args[0]) & (e == 0)).any():
+        return found
+    return np.where(gone, 0.0, found)
 
 
 def _as_bound(e: Array) -> Array:
@@ -314,7 +322,7 @@ def settle(v: Array, propagated: Array, ulp: float, to: DType, certain: Array | 
     magnitude = np.abs(v)
     result = propagated
     if ulp:
-        own = ulp * (epsilon(to) * magnitude + smallest(to))
+        own = ulp * (epsilon(to) * (magnitude + propagated) + smallest(to))
         if certain is not None and ulp <= 0.5 and np.any(certain):
             own = np.where(certain & (v.astype(numpy_dtype(to)) == v), 0, own)
         result = propagated + own

@@ -118,8 +118,10 @@ def _bound(d: DType, v: Array, samples: Array, drifted: Array, size: float) -> E
     agree = np.isfinite(spread)
     off = spread[agree & (spread > 0)]
     magnitude = np.abs(v)
-    e = WIDTH * spread + POOLED * (np.median(off) if off.size else 0.0) + 8 * (d.epsilon * magnitude + smallest(d))
-    e = e + DRIFT * np.where(drifted == v, 0, np.abs(drifted - v).astype(np.float64))
+    carried = (
+        WIDTH * spread + POOLED * (np.median(off) if off.size else 0.0) + DRIFT * np.where(drifted == v, 0, np.abs(drifted - v).astype(np.float64))
+    )
+    e = carried + 8 * (d.epsilon * magnitude + smallest(d))
     e = np.where(np.isfinite(v), np.nan_to_num(e, nan=np.inf, posinf=np.inf), 0)
-    unknown = np.isfinite(v) & ((magnitude + e > largest(d)) | ((e > magnitude) & (e > size)))
+    unknown = np.isfinite(v) & ((magnitude + e > largest(d)) | ((carried > magnitude) & (e > size)))
     return np.where(agree & ~unknown, e, np.inf).astype(np.float64)

@@ -24,6 +24,7 @@ MEMORY = 12  # operations that a vector is worth which each iteration moves anew
 FAR = 8  # such operations of a load at a position that data decides: it may be in no near cache, and nobody asks for it ahead of time
 RAGGED = 16  # trips of a loop of which data says how often it runs
 EPSILON = 1e-9  # what divisions may be off by, so that a quotient that is whole counts as whole
+ENOUGH = 1 << 50  # more than a fork is worth whatever there is of it, and a literal
 MOST = 1e60  # more than any amount of work; products of extents may be as large as they like
 LEFT = "what is left"  # no name: the trips of a loop that begins where others have left off
 CALL = 110  # of one number, by libm
@@ -54,8 +55,8 @@ def little_work(body: p.Block, names: Mapping[str, Expr]) -> Expr | None:
     if not leading:
         return TRUE if sum(work.values()) < FORK else None
     least = min(leading.values())
-    amount = total(product(asked.get(n) or size(n) for n in m) * ceil(c / least - EPSILON) for m, c in leading.items())
-    return amount.lt(max(1, int(FORK / least + EPSILON)))
+    amount = total(product(asked.get(n) or size(n) for n in m) * ceil(min(c / least - EPSILON, ENOUGH)) for m, c in leading.items())
+    return amount.lt(max(1, int(min(FORK / least + EPSILON, ENOUGH))))
 
 
 def _leading(work: Estimate) -> Estimate:
@@ -119,6 +120,8 @@ def _block(body: p.Block, stops: Mapping[str, Estimate], far: frozenset[str] = f
                     trips = {(): RAGGED}
                 if step != 1:
                     trips = {m: c / step for m, c in trips.items()}
+                if len(trips) == 1 and trips.get((), 1) < 0:  # 4 // 5 - 1, about
+                    trips = {}
                 result = _sum(result, _times(trips, _block(s.body, {**stops, s.var: stop}, far, loops | {s.var})))
             case p.Define(mutable=False) if s.dtype is INDEX and s.value is not None:
                 stops = {**stops, s.name: _bound(_estimate(s.value, stops), stops)}

@@ -20,7 +20,7 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
           acc[] = 0                  →      acc[i] = 0
           …                                 …
 
-    `axes` are loops in steps of 1 around the `alloc`, with no other loop between.  Their extents do not depend on one another; where one is not constant, the buffer is
+    `axes` are loops in steps of 1 around the `alloc`, with no other loop between.  Neither their extents nor the shape of the buffer depend on them; where an extent is not constant, the buffer is
     `private` instead of `register` or `stack`.
     """
     path = path_of(kernel, buffer)
@@ -53,6 +53,9 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
         shape.append(length if bound is None else ZERO + bound)
         position.append(var(axis) if loop.start is ZERO else minus(var(axis), loop.start))
     old = alloc.buffer
+    inside = sorted({n for e in old.shape for n in e.names} & set(loops))
+    if inside:
+        raise StepError(f"expand: the shape of `{buffer}` depends on {', '.join(inside)}")
     space = old.space if all(e.is_const for e in shape) or old.space not in ("register", "stack") else "private"
     new = replace(old, shape=(*shape, *old.shape), space=space)
     changed = prefixed(replace_at((path[top],), path[top:], ()), buffer, tuple(position))

@@ -21,7 +21,6 @@ from .bench import BLOCKS, Bench, Place
 from .climb import Candidate, Found, Measured, Watch, climb
 from .records import Record
 
-BUDGET = 20.0  # seconds of a search, by default
 CONTRACTED, ELEMENTS = 5e8, 2e7  # operations that the reference, with its bounds, does in about a second: of matrix products, and of all else
 LOOPS = 24  # of a composite with loops, each size up to which it is run an iteration at a time
 
