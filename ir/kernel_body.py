@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from operator import is_
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from .errors import NOWHERE, Span
 from .expr import ONE, Expr
@@ -159,26 +159,22 @@ def written(block: Block) -> set[str]:
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
     """The expressions that a statement holds itself (not those of its body)."""
-    match stmt:
-        case Store():  # the most of them
-            return (*stmt.index, stmt.value) if stmt.stream is None else (*stmt.index, stmt.value, stmt.stream)
-        case Loop():
-            return (stmt.start, stmt.stop, stmt.step)
-        case Let():
-            return (stmt.value,)
-        case Alloc():
-            return stmt.buffer.shape
-        case If() | Check():
-            return (stmt.condition,)
-        case While():
-            return (stmt.condition,) if stmt.limit is None else (stmt.condition, stmt.limit)
-        case Prefetch():
-            return (*stmt.index, stmt.ahead)
-        case _:
-            return ()
+    if isinstance(stmt, Store):  # the most of them
+        return (*stmt.index, stmt.value) if stmt.stream is None else (*stmt.index, stmt.value, stmt.stream)
+    if isinstance(stmt, Loop):
+        return (stmt.start, stmt.stop, stmt.step)
+    if isinstance(stmt, Let):
+        return (stmt.value,)
+    if isinstance(stmt, Alloc):
+        return stmt.buffer.shape
+    if isinstance(stmt, (If, Check)):
+        return (stmt.condition,)
+    if isinstance(stmt, While):
+        return (stmt.condition,) if stmt.limit is None else (stmt.condition, stmt.limit)
+    return (*stmt.index, stmt.ahead) if isinstance(stmt, Prefetch) else ()
 
 
-_AS_THEY_ARE: Mapping[str, str] = {}
+_AS_THEY_ARE: Final[Mapping[str, str]] = {}
 
 
 def map_expressions(block: Block, change: Callable[[Expr], Expr], names: Mapping[str, str] = _AS_THEY_ARE) -> Block:
@@ -186,39 +182,36 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr], names: Mapping
     name themselves (axes, lets, buffers) is called by what `names` says."""
 
     def one(s: Stmt) -> Stmt:
-        match s:
-            case Store():
-                buffer, index, value = names.get(s.buffer, s.buffer), tuple(map(change, s.index)), change(s.value)
-                stream = None if s.stream is None else change(s.stream)
-                same = buffer is s.buffer and index == s.index and value is s.value and stream is s.stream
-                return s if same else Store(buffer, index, value, s.combiner, s.span, stream)
-            case Loop():
-                axis, body = names.get(s.axis, s.axis), walk(s.body)
-                start, stop, step = [e if e.is_const else change(e) for e in (s.start, s.stop, s.step)]
-                same = body is s.body and axis is s.axis and start is s.start and stop is s.stop and step is s.step
-                return s if same else Loop(axis, start, stop, body, s.kind, step, s.span)
-            case Let():
-                name, value = names.get(s.name, s.name), change(s.value)
-                return s if name is s.name and value is s.value else Let(name, value)
-            case Alloc():
-                b = s.buffer
-                name, shape, strides = names.get(b.name, b.name), tuple(map(change, b.shape)), tuple(map(change, b.strides))
-                return (
-                    s if name is b.name and shape == b.shape and strides == b.strides else Alloc(replace(b, name=name, shape=shape, strides=strides))
-                )
-            case If():
-                condition, body, orelse = change(s.condition), walk(s.body), walk(s.orelse)
-                return s if condition is s.condition and body is s.body and orelse is s.orelse else If(condition, body, orelse)
-            case While():
-                return While(change(s.condition), walk(s.body), None if s.limit is None else change(s.limit))
-            case Region():
-                return with_body(s, walk(s.body))
-            case Check():
-                return replace(s, condition=change(s.condition))
-            case Prefetch():
-                return replace(s, buffer=names.get(s.buffer, s.buffer), index=tuple(map(change, s.index)), ahead=change(s.ahead))
-            case _:
-                return s
+        if isinstance(s, Store):
+            buffer, index, value = names.get(s.buffer, s.buffer), tuple(map(change, s.index)), change(s.value)
+            stream = None if s.stream is None else change(s.stream)
+            same = buffer is s.buffer and index == s.index and value is s.value and stream is s.stream
+            return s if same else Store(buffer, index, value, s.combiner, s.span, stream)
+        if isinstance(s, Loop):
+            axis, body = names.get(s.axis, s.axis), walk(s.body)
+            start, stop, step = [e if e.is_const else change(e) for e in (s.start, s.stop, s.step)]
+            same = body is s.body and axis is s.axis and start is s.start and stop is s.stop and step is s.step
+            return s if same else Loop(axis, start, stop, body, s.kind, step, s.span)
+        if isinstance(s, Let):
+            name, value = names.get(s.name, s.name), change(s.value)
+            return s if name is s.name and value is s.value else Let(name, value)
+        if isinstance(s, Alloc):
+            b = s.buffer
+            name, shape, strides = names.get(b.name, b.name), tuple(map(change, b.shape)), tuple(map(change, b.strides))
+            same = name is b.name and shape == b.shape and strides == b.strides
+            return s if same else Alloc(replace(b, name=name, shape=shape, strides=strides))
+        if isinstance(s, If):
+            condition, body, orelse = change(s.condition), walk(s.body), walk(s.orelse)
+            return s if condition is s.condition and body is s.body and orelse is s.orelse else If(condition, body, orelse)
+        if isinstance(s, While):
+            return While(change(s.condition), walk(s.body), None if s.limit is None else change(s.limit))
+        if isinstance(s, Region):
+            return with_body(s, walk(s.body))
+        if isinstance(s, Check):
+            return replace(s, condition=change(s.condition))
+        if isinstance(s, Prefetch):
+            return replace(s, buffer=names.get(s.buffer, s.buffer), index=tuple(map(change, s.index)), ahead=change(s.ahead))
+        return s
 
     def walk(block: Block) -> Block:
         changed = [one(s) for s in block]
@@ -235,14 +228,11 @@ def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:
     """Bottom-up: `change(stmt)` (its body already changed) gives the statements that stand in its place, or None to keep it."""
     result: list[Stmt] = []
     for s in block:
-        match s:
-            case Loop() | While() | Region():
-                s = with_body(s, map_block(s.body, change))
-            case If():
-                body, orelse = map_block(s.body, change), map_block(s.orelse, change)
-                s = s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
-            case _:
-                pass
+        if isinstance(s, (Loop, While, Region)):
+            s = with_body(s, map_block(s.body, change))
+        elif isinstance(s, If):
+            body, orelse = map_block(s.body, change), map_block(s.orelse, change)
+            s = s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
         changed = change(s)
         if changed is None:
             result.append(s)

@@ -75,7 +75,7 @@ class StoreTo(Statement):
 
 class For(Statement):
     __match_args__: ClassVar = ("var", "start", "stop", "body", "step", "pragma", "serial_if", "end", "times")
-    __slots__ = (*__match_args__, "within")
+    __slots__ = (*__match_args__, "kinds", "within")
 
     def __init__(
         self,
@@ -99,37 +99,41 @@ class For(Statement):
         self.end = end  # parallel only, from 0 in steps of 1: the body is for all iterations from `var` to this, as many as a thread has
         self.times = times  # unroll only: so many iterations side by side; 0: all of them
         self.within: tuple[Stmt, ...] | None = None  # of `statements`
+        self.kinds = -1  # of `kinds_in`
 
 
 class If(Statement):
     __match_args__: ClassVar = ("condition", "body", "orelse")
-    __slots__ = (*__match_args__, "within")
+    __slots__ = (*__match_args__, "kinds", "within")
 
     def __init__(self, condition: Expr, body: Block, orelse: Block = ()) -> None:
         self.condition = condition
         self.body = body
         self.orelse = orelse
         self.within: tuple[Stmt, ...] | None = None  # of `statements`
+        self.kinds = -1  # of `kinds_in`
 
 
 class While(Statement):
     __match_args__: ClassVar = ("condition", "body")
-    __slots__ = (*__match_args__, "within")
+    __slots__ = (*__match_args__, "kinds", "within")
 
     def __init__(self, condition: Expr, body: Block) -> None:
         self.condition = condition
         self.body = body
         self.within: tuple[Stmt, ...] | None = None  # of `statements`
+        self.kinds = -1  # of `kinds_in`
 
 
 class Region(Statement):
     __match_args__: ClassVar = ("body", "serial_if")
-    __slots__ = (*__match_args__, "within")
+    __slots__ = (*__match_args__, "kinds", "within")
 
     def __init__(self, body: Block, serial_if: Expr | None = None) -> None:
         self.body = body
         self.serial_if = serial_if  # run by one thread where this holds (too little work to fork)
         self.within: tuple[Stmt, ...] | None = None  # of `statements`
+        self.kinds = -1  # of `kinds_in`
 
 
 class Barrier(Statement):
@@ -275,46 +279,40 @@ def _within(s: For | If | While | Region) -> tuple[Stmt, ...]:
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
-    match stmt:
-        case StoreTo():  # the most of them
-            found = (stmt.address, stmt.value) if stmt.count is None else (stmt.address, stmt.count, stmt.value)
-            return found if stmt.stream is None else (*found, stmt.stream)
-        case For():
-            return (stmt.start, stmt.stop, stmt.step) if stmt.serial_if is None else (stmt.start, stmt.stop, stmt.step, stmt.serial_if)
-        case Define():
-            return () if stmt.value is None else (stmt.value,)
-        case Assign():
-            return (stmt.value,)
-        case Scratch():
-            return (stmt.count,)
-        case If() | While():
-            return (stmt.condition,)
-        case Region():
-            return () if stmt.serial_if is None else (stmt.serial_if,)
-        case Prefetch():
-            return (stmt.address,)
-        case Multiply():
-            return (stmt.address, stmt.row, *stmt.left[1:], *stmt.right[1:], stmt.steps)
-        case Matrix():
-            return (stmt.address, stmt.left[1], stmt.right[1])
-        case Call():
-            return tuple(a for a in stmt.args if isinstance(a, Expr))
-        case _:
-            return ()
+    if isinstance(stmt, StoreTo):  # the most of them
+        found = (stmt.address, stmt.value) if stmt.count is None else (stmt.address, stmt.count, stmt.value)
+        return found if stmt.stream is None else (*found, stmt.stream)
+    if isinstance(stmt, For):
+        return (stmt.start, stmt.stop, stmt.step) if stmt.serial_if is None else (stmt.start, stmt.stop, stmt.step, stmt.serial_if)
+    if isinstance(stmt, Define):
+        return () if stmt.value is None else (stmt.value,)
+    if isinstance(stmt, Assign):
+        return (stmt.value,)
+    if isinstance(stmt, (If, While)):
+        return (stmt.condition,)
+    if isinstance(stmt, Prefetch):
+        return (stmt.address,)
+    if isinstance(stmt, Scratch):
+        return (stmt.count,)
+    if isinstance(stmt, Region):
+        return () if stmt.serial_if is None else (stmt.serial_if,)
+    if isinstance(stmt, Multiply):
+        return (stmt.address, stmt.row, *stmt.left[1:], *stmt.right[1:], stmt.steps)
+    if isinstance(stmt, Matrix):
+        return (stmt.address, stmt.left[1], stmt.right[1])
+    return tuple([a for a in stmt.args if isinstance(a, Expr)]) if isinstance(stmt, Call) else ()
 
 
 def kinds_in(block: Block) -> int:
-    """The kinds of operators that stand in it (`Expr.kinds`)."""
-    found, stack = 0, list(block)
-    while stack:  # in no order
-        s = stack.pop()
+    """The kinds of operators that stand in it (`Expr.kinds`).  A statement that holds others remembers those in it."""
+    found = 0
+    for s in block:
         for e in expressions(s):
             found |= e.kinds
-        if isinstance(s, (For, While, Region)):
-            stack += s.body
-        elif isinstance(s, If):
-            stack += s.body
-            stack += s.orelse
+        if isinstance(s, (For, If, While, Region)):
+            if s.kinds < 0:
+                s.kinds = kinds_in(s.body) | (kinds_in(s.orelse) if isinstance(s, If) else 0)
+            found |= s.kinds
     return found
 
 
@@ -338,46 +336,42 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
 
 def with_expressions(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
     """One statement, and what it holds, with every expression replaced."""
-    match s:
-        case StoreTo():
-            address, value = change(s.address), change(s.value)
-            count, stream = None if s.count is None else change(s.count), None if s.stream is None else change(s.stream)
-            same = address is s.address and value is s.value and count is s.count and stream is s.stream
-            return s if same else StoreTo(s.buffer, address, value, stream, count)
-        case Define():
-            given = None if s.value is None else change(s.value)
-            return s if given is s.value else Define(s.name, s.dtype, given, s.mutable)
-        case Assign():
-            assigned = change(s.value)
-            return s if assigned is s.value else Assign(s.name, assigned)
-        case Scratch():
-            return replace(s, count=change(s.count))
-        case For():
-            serial_if, body = None if s.serial_if is None else change(s.serial_if), map_expressions(s.body, change)
-            start, stop, step = change(s.start), change(s.stop), change(s.step)
-            same = body is s.body and start is s.start and stop is s.stop and step is s.step and serial_if is s.serial_if
-            return s if same else For(s.var, start, stop, body, step, s.pragma, serial_if, s.end, s.times)
-        case If():
-            condition, body, orelse = change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change)
-            return s if condition is s.condition and body is s.body and orelse is s.orelse else If(condition, body, orelse)
-        case While():
-            return While(change(s.condition), map_expressions(s.body, change))
-        case Region():
-            body, serial_if = map_expressions(s.body, change), None if s.serial_if is None else change(s.serial_if)
-            return s if body is s.body and serial_if is s.serial_if else Region(body, serial_if)
-        case Prefetch():
-            return replace(s, address=change(s.address))
-        case Multiply():
-            (a, *left), (b, *right) = s.left, s.right
-            moved = {"left": (a, *map(change, left)), "right": (b, *map(change, right))}
-            return replace(s, address=change(s.address), row=change(s.row), steps=change(s.steps), **moved)
-        case Matrix():
-            (a, at_left, *far), (b, at_right, *wide) = s.left, s.right
-            return replace(s, address=change(s.address), left=(a, change(at_left), *far), right=(b, change(at_right), *wide))
-        case Call():
-            return replace(s, args=tuple(change(a) if isinstance(a, Expr) else a for a in s.args))
-        case _:
-            return s
+    if isinstance(s, StoreTo):
+        address, value = change(s.address), change(s.value)
+        count, stream = None if s.count is None else change(s.count), None if s.stream is None else change(s.stream)
+        same = address is s.address and value is s.value and count is s.count and stream is s.stream
+        return s if same else StoreTo(s.buffer, address, value, stream, count)
+    if isinstance(s, Define):
+        given = None if s.value is None else change(s.value)
+        return s if given is s.value else Define(s.name, s.dtype, given, s.mutable)
+    if isinstance(s, Assign):
+        assigned = change(s.value)
+        return s if assigned is s.value else Assign(s.name, assigned)
+    if isinstance(s, For):
+        serial_if, body = None if s.serial_if is None else change(s.serial_if), map_expressions(s.body, change)
+        start, stop, step = change(s.start), change(s.stop), change(s.step)
+        same = body is s.body and start is s.start and stop is s.stop and step is s.step and serial_if is s.serial_if
+        return s if same else For(s.var, start, stop, body, step, s.pragma, serial_if, s.end, s.times)
+    if isinstance(s, If):
+        condition, body, orelse = change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change)
+        return s if condition is s.condition and body is s.body and orelse is s.orelse else If(condition, body, orelse)
+    if isinstance(s, While):
+        return While(change(s.condition), map_expressions(s.body, change))
+    if isinstance(s, Region):
+        body, serial_if = map_expressions(s.body, change), None if s.serial_if is None else change(s.serial_if)
+        return s if body is s.body and serial_if is s.serial_if else Region(body, serial_if)
+    if isinstance(s, Scratch):
+        return replace(s, count=change(s.count))
+    if isinstance(s, Prefetch):
+        return replace(s, address=change(s.address))
+    if isinstance(s, Multiply):
+        (a, *left), (b, *right) = s.left, s.right
+        moved = {"left": (a, *map(change, left)), "right": (b, *map(change, right))}
+        return replace(s, address=change(s.address), row=change(s.row), steps=change(s.steps), **moved)
+    if isinstance(s, Matrix):
+        (a, at_left, *far), (b, at_right, *wide) = s.left, s.right
+        return replace(s, address=change(s.address), left=(a, change(at_left), *far), right=(b, change(at_right), *wide))
+    return replace(s, args=tuple([change(a) if isinstance(a, Expr) else a for a in s.args])) if isinstance(s, Call) else s
 
 
 def map_loops(block: Block, change: Callable[[For], Block | None]) -> Block:
@@ -403,14 +397,11 @@ def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:
     """Bottom-up: `change(stmt)` (its body already changed) gives the statements that stand in its place, or None to keep it."""
     result: list[Stmt] = []
     for s in block:
-        match s:
-            case For() | While() | Region():
-                s = with_body(s, map_block(s.body, change))
-            case If():
-                body, orelse = map_block(s.body, change), map_block(s.orelse, change)
-                s = s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
-            case _:
-                pass
+        if isinstance(s, (For, While, Region)):
+            s = with_body(s, map_block(s.body, change))
+        elif isinstance(s, If):
+            body, orelse = map_block(s.body, change), map_block(s.orelse, change)
+            s = s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
         changed = change(s)
         if changed is None:
             result.append(s)
