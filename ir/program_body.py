@@ -99,7 +99,7 @@ class For(Statement):
         self.end = end  # parallel only, from 0 in steps of 1: the body is for all iterations from `var` to this, as many as a thread has
         self.times = times  # unroll only: so many iterations side by side; 0: all of them
         self.within: tuple[Stmt, ...] | None = None  # of `statements`
-        self.kinds = -1  # of `kinds_in`
+        self.kinds: int = -1  # of `kinds_in`
 
 
 class If(Statement):
@@ -111,7 +111,7 @@ class If(Statement):
         self.body = body
         self.orelse = orelse
         self.within: tuple[Stmt, ...] | None = None  # of `statements`
-        self.kinds = -1  # of `kinds_in`
+        self.kinds: int = -1  # of `kinds_in`
 
 
 class While(Statement):
@@ -122,7 +122,7 @@ class While(Statement):
         self.condition = condition
         self.body = body
         self.within: tuple[Stmt, ...] | None = None  # of `statements`
-        self.kinds = -1  # of `kinds_in`
+        self.kinds: int = -1  # of `kinds_in`
 
 
 class Region(Statement):
@@ -133,7 +133,7 @@ class Region(Statement):
         self.body = body
         self.serial_if = serial_if  # run by one thread where this holds (too little work to fork)
         self.within: tuple[Stmt, ...] | None = None  # of `statements`
-        self.kinds = -1  # of `kinds_in`
+        self.kinds: int = -1  # of `kinds_in`
 
 
 class Barrier(Statement):

@@ -9,7 +9,7 @@ import pytest
 from luminal import compiled
 from luminal.ir import kernel_body, program_body
 from luminal.ir.errors import Span
-from luminal.ir.expr import ZERO, var
+from luminal.ir.expr import DIVIDES, ZERO, floordiv, var
 from luminal.ir.kernel import If, Loop, Region, Store
 from luminal.ir.program import For
 from luminal.ir.record import replace
@@ -48,3 +48,10 @@ def test_what_a_statement_remembers_is_no_part_of_it() -> None:
     assert program_body.statements((one,)) == [one, *one.body]
     assert one == other and replace(one, body=()).within is None and one.within
     assert repr(one).startswith("For(var='i', start=0, stop=n, body=(Fail(code=1), Barrier()), step=1")
+
+
+def test_a_statement_remembers_the_kinds_of_operators_in_it() -> None:
+    inner = For("j", ZERO, var("n"), (program_body.Assign("x", floordiv(var("i"), var("n"))),))
+    outer = For("i", ZERO, var("n"), (program_body.If(var("c"), (), (inner,)),))
+    assert program_body.kinds_in((outer,)) == DIVIDES == outer.kinds == inner.kinds
+    assert replace(outer, body=()).kinds == -1 and program_body.kinds_in((replace(outer, body=()),)) == 0
