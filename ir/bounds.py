@@ -28,7 +28,7 @@ from .polynomial import Poly
 from .ranges import Range
 
 FUEL: Final = 120  # goals that one proof may look at
-LONG: Final = FUEL - 20  # what is left of them when a point is looked for at which there is nothing to prove
+LONG = FUEL - 20  # what is left of them when a point is looked for at which there is nothing to prove
 REFUTED: Final = -(1 << 30)  # where there is one: no goal is looked at after this
 DEPTH: Final = 3  # facts that one proof may combine
 

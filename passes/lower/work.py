@@ -19,7 +19,7 @@ from ...ir.walks import postorder
 
 # Operations, most of them on vectors, that take longer than waking the threads does.  (Golden Cove, by two threads, f32: calls one right after the other, a microsecond: products 48³ 0.8, 56³ 1.1, 64³ 1.3 ×, sums of 100 rows
 # of 512 as fast, of 128 1.2 ×, layer norm of 32 rows of 512 1.1 ×; with as much as a call from Python between them two to three: 64³ 0.83 ×.)
-FORK: Final = 200_000
+FORK = 200_000
 USUAL: Final = 256  # an extent: what is done so many times as often is most of the work
 MEMORY: Final = 12  # operations that a vector is worth which each iteration moves anew, from or to some cache
 FAR: Final = 8  # such operations of a load at a position that data decides: it may be in no near cache, and nobody asks for it ahead of time
