@@ -30,13 +30,16 @@ MODULES = (
     "ir/evaluate",
     "ir/expr",
     "ir/intervals",
+    "ir/kernel_body",
     "ir/knowledge",
     "ir/places",
     "ir/polynomial",
     "ir/positions",
+    "ir/program_body",
     "ir/quotients",
     "ir/ranges",
     "ir/simplify",
+    "ir/statement",
     "ir/walks",
     "ir/witness",
     "passes/hoist",
@@ -71,7 +74,7 @@ MODULES = (
 )
 FILES = tuple(f"{m}.py" for m in MODULES)
 MYPY = ("--ignore-missing-imports", "--follow-imports=silent", f"--cache-dir={os.devnull}")
-FLAGS = ("-O1", "-fPIC", "-w", "-DNDEBUG", "-fno-strict-overflow", "-fwrapv")
+FLAGS = ("-O1", "-fPIC", "-fvisibility=hidden", "-w", "-DNDEBUG", "-fno-strict-overflow", "-fwrapv")
 _ENTRIES = """#include <Python.h>
 {declarations}
 static const struct {{ const char *name; PyObject *(*make)(void); }} modules[] = {{

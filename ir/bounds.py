@@ -17,6 +17,8 @@ variable is in scope says that its range is not empty (N >= 1).
 
 from __future__ import annotations
 
+from typing import Final
+
 from . import polynomial as pl
 from .counterexamples import counterexample
 from .dtypes import INDEX
@@ -25,10 +27,10 @@ from .knowledge import Knowledge
 from .polynomial import Poly
 from .ranges import Range
 
-FUEL = 120  # goals that one proof may look at
+FUEL: Final = 120  # goals that one proof may look at
 LONG = FUEL - 20  # what is left of them when a point is looked for at which there is nothing to prove
-REFUTED = -(1 << 30)  # where there is one: no goal is looked at after this
-DEPTH = 3  # facts that one proof may combine
+REFUTED: Final = -(1 << 30)  # where there is one: no goal is looked at after this
+DEPTH: Final = 3  # facts that one proof may combine
 
 Goal = frozenset[tuple[pl.Monomial, int]]  # the terms of a polynomial that is to be >= 0
 

@@ -7,6 +7,7 @@ rest of it implies; a negation moves to the comparisons.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from . import polynomial as pl
 from .bounds import Known, fact
@@ -168,7 +169,7 @@ def disjunction(args: tuple[Expr, ...], known: Known) -> Expr:
     return _chain("bit_or", parts) if parts else FALSE
 
 
-MOST_MERGED = 8  # conjunctions that are compared with one another
+MOST_MERGED: Final = 8  # conjunctions that are compared with one another
 
 
 def _merged(parts: list[Expr], known: Known) -> list[Expr]:
@@ -226,14 +227,19 @@ def _opposite(e: Expr, known: Known) -> Expr:
     return compare(opposite, a, b, known) if a.dtype is INDEX and e.is_position else call(opposite, a, b)
 
 
-_OPPOSITE = {"less_than": ("less_equal", True), "less_equal": ("less_than", True), "equal": ("not_equal", False), "not_equal": ("equal", False)}
+_OPPOSITE: Final = {
+    "less_than": ("less_equal", True),
+    "less_equal": ("less_than", True),
+    "equal": ("not_equal", False),
+    "not_equal": ("equal", False),
+}
 
 
 def negation(args: tuple[Expr, ...], known: Known) -> Expr:
     return negated(args[0], known)
 
 
-CHAINS = frozenset({"bit_and", "bit_or"})  # of the operators below, those of many operands
-BOOLEAN: dict[str, Callable[[tuple[Expr, ...], Known], Expr]] = {
+CHAINS: Final = frozenset({"bit_and", "bit_or"})  # of the operators below, those of many operands
+BOOLEAN: Final[dict[str, Callable[[tuple[Expr, ...], Known], Expr]]] = {
     "bit_and": conjunction, "bit_or": disjunction, "bit_not": negation,
 }  # fmt: skip

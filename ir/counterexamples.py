@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import groupby, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .expr import Expr
 from .polynomial import Poly
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from .knowledge import Knowledge
     from .ranges import Range
 
-FAR = 6007  # what is unbounded may be this
-MOVES = 10  # that are tried: most of those that lead somewhere do so by the seventh
+FAR: Final = 6007  # what is unbounded may be this
+MOVES: Final = 10  # that are tried: most of those that lead somewhere do so by the seventh
 
 
 def counterexample(known: Knowledge, p: Poly) -> Point | None:

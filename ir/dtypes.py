@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import numpy
@@ -88,14 +88,14 @@ f64, f32, f16, bf16 = DType("f64", "float", 64), DType("f32", "float", 32), DTyp
 f8e4m3, f8e5m2 = DType("f8e4m3", "float", 8), DType("f8e5m2", "float", 8)
 i64, i32, i16, i8 = DType("i64", "int", 64), DType("i32", "int", 32), DType("i16", "int", 16), DType("i8", "int", 8)
 u64, u32, u16, u8 = DType("u64", "uint", 64), DType("u32", "uint", 32), DType("u16", "uint", 16), DType("u8", "uint", 8)
-bool_ = DType("bool", "bool", 8)
-c64 = DType("c64", "complex", 64)
+bool_: Final = DType("bool", "bool", 8)
+c64: Final = DType("c64", "complex", 64)
 
-DTYPES: dict[str, DType] = {d.name: d for d in (f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u64, u32, u16, u8, bool_, c64)}
-INDEX = i64  # sizes, loop variables and positions
+DTYPES: Final[dict[str, DType]] = {d.name: d for d in (f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u64, u32, u16, u8, bool_, c64)}
+INDEX: Final = i64  # sizes, loop variables and positions
 
-_EPSILON = {"f64": 2.0**-52, "f32": 2.0**-23, "c64": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7, "f8e4m3": 2.0**-3, "f8e5m2": 2.0**-2}
-_ALIASES = {
+_EPSILON: Final = {"f64": 2.0**-52, "f32": 2.0**-23, "c64": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7, "f8e4m3": 2.0**-3, "f8e5m2": 2.0**-2}
+_ALIASES: Final = {
     "double": "f64", "float": "f32", "half": "f16", "int": "i32", "boolean": "bool", "complex": "c64", "bfloat16": "bf16",
     "fp64": "f64", "fp32": "f32", "fp16": "f16", "float64": "f64", "float32": "f32", "float16": "f16",
     "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from .expr import SOMEWHERE, Expr
 from .walks import postorder
@@ -28,7 +28,7 @@ def evaluate(root: Expr, environment: Mapping[str, Any]) -> Any:
     return value[root]
 
 
-_INTEGER: dict[str, Callable[..., Any]] = {
+_INTEGER: Final[dict[str, Callable[..., Any]]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg,
     "floordiv": operator.floordiv, "mod": operator.mod, "max": max, "min": min, "abs": abs,
     "less_than": operator.lt, "less_equal": operator.le, "equal": operator.eq, "not_equal": operator.ne,

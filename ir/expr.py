@@ -49,7 +49,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 from sys import getrefcount
-from typing import Any
+from typing import Any, Final
 
 from .dtypes import INDEX, DType, bool_
 from .primops import OPS, result_of
@@ -136,7 +136,7 @@ class Expr:
 
 
 # The nodes that there are.  Weak references would say at once which are dead, but classes that are compiled ahead of time have none: here the dead are left lying until the table has doubled.
-_interned: dict[tuple[Any, ...], Expr] = {}
+_interned: Final[dict[tuple[Any, ...], Expr]] = {}
 _room = 1 << 15
 
 
@@ -166,17 +166,24 @@ def _sweep() -> None:
     _room = max(_room, 2 * len(_interned))
 
 
-_NO_NAMES: frozenset[str] = frozenset()
-_NAMED = frozenset({"size", "var", "first", "last", "to_line"})
-_LOADS = frozenset({"load", "vload", "gather"})
-_NO_POSITIONS = frozenset({"load", "bitcast", "null", "ins"})
+_NO_NAMES: Final[frozenset[str]] = frozenset()
+_NAMED: Final = frozenset({"size", "var", "first", "last", "to_line"})
+_LOADS: Final = frozenset({"load", "vload", "gather"})
+_NO_POSITIONS: Final = frozenset({"load", "bitcast", "null", "ins"})
 
-# Kinds of operators: floordiv and mod; where; bit_or; gather; vload of some lanes; functions that take long; first and last; div.
-DIVIDES, CHOOSES, MERGES, GATHERS, PARTIAL, LONG, ENDS, QUOTIENTS = 1, 2, 4, 8, 16, 32, 64, 128
-FUNCTIONS = frozenset({
+# kinds of operators
+DIVIDES: Final = 1  # floordiv and mod
+CHOOSES: Final = 2  # where
+MERGES: Final = 4  # bit_or
+GATHERS: Final = 8
+PARTIAL: Final = 16  # vload of some lanes
+LONG: Final = 32  # functions that take long
+ENDS: Final = 64  # first and last
+QUOTIENTS: Final = 128  # div
+FUNCTIONS: Final = frozenset({
     "exp", "exp2", "expm1", "log", "log2", "log1p", "pow", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf",
 })  # those that take long  # fmt: skip
-_KINDS = dict.fromkeys(FUNCTIONS, LONG) | {
+_KINDS: Final = dict.fromkeys(FUNCTIONS, LONG) | {
     "floordiv": DIVIDES, "mod": DIVIDES, "where": CHOOSES, "bit_or": MERGES, "gather": GATHERS, "first": ENDS, "last": ENDS, "div": QUOTIENTS,
 }  # fmt: skip
 
@@ -219,8 +226,8 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -
 # ---- leaves
 
 
-SMALL = 256
-_small: dict[int, Expr] = {}  # the literals that every address has
+SMALL: Final = 256
+_small: Final[dict[int, Expr]] = {}  # the literals that every address has
 
 
 def const(value: Scalar, dtype: DType = INDEX) -> Expr:
@@ -242,15 +249,17 @@ def const(value: Scalar, dtype: DType = INDEX) -> Expr:
     return make("const", dtype, (), value)
 
 
-TRUE, FALSE = const(True, bool_), const(False, bool_)
-ZERO, ONE = const(0), const(1)
+TRUE: Final = const(True, bool_)
+FALSE: Final = const(False, bool_)
+ZERO: Final = const(0)
+ONE: Final = const(1)
 
 
 def axis(number: int) -> Expr:
     return _axes[number] if 0 <= number < len(_axes) else make("axis", INDEX, (), number)
 
 
-_axes = tuple([make("axis", INDEX, (), k) for k in range(8)])  # which every view has
+_axes: Final = tuple([make("axis", INDEX, (), k) for k in range(8)])  # which every view has
 
 
 def size(name: str) -> Expr:
@@ -280,7 +289,7 @@ def to_line(buffer: str) -> Expr:
     return make("to_line", INDEX, (), buffer)
 
 
-SOMEWHERE = 3  # what interpreters say of `to_line`: no machine's own answer, and odd
+SOMEWHERE: Final = 3  # what interpreters say of `to_line`: no machine's own answer, and odd
 
 
 def null(buffer: str) -> Expr:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 Interval = tuple[int | None, int | None]
 
 
@@ -57,4 +59,4 @@ def _max(x: Interval, y: Interval) -> Interval:
     return max(low, default=None), most(x[1], y[1])
 
 
-BINARY = {"floordiv": _floordiv, "mod": _mod, "min": _min, "max": _max}
+BINARY: Final = {"floordiv": _floordiv, "mod": _mod, "min": _min, "max": _max}

@@ -36,19 +36,73 @@ A *Nest* is a piece of the same language before scheduling: the body of a compos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from functools import cached_property
-from operator import is_
 from typing import Any
 
 from .dtypes import DType, bool_
-from .errors import NOWHERE, Span
 from .expr import ONE, ZERO, Expr, add, const, mul, product
 from .graph import Port, Shape, Size
+from .kernel_body import (
+    Alloc as Alloc,
+)
+from .kernel_body import (
+    Barrier as Barrier,
+)
+from .kernel_body import (
+    Block as Block,
+)
+from .kernel_body import (
+    Check as Check,
+)
+from .kernel_body import (
+    If as If,
+)
+from .kernel_body import (
+    Let as Let,
+)
+from .kernel_body import (
+    Loop as Loop,
+)
+from .kernel_body import (
+    Prefetch as Prefetch,
+)
+from .kernel_body import (
+    Region as Region,
+)
+from .kernel_body import (
+    Stmt as Stmt,
+)
+from .kernel_body import (
+    Store as Store,
+)
+from .kernel_body import (
+    While as While,
+)
+from .kernel_body import (
+    expressions as expressions,
+)
+from .kernel_body import (
+    map_block as map_block,
+)
+from .kernel_body import (
+    map_expressions as map_expressions,
+)
+from .kernel_body import (
+    statements as statements,
+)
+from .kernel_body import (
+    substitute_block as substitute_block,
+)
+from .kernel_body import (
+    with_body as with_body,
+)
+from .kernel_body import (
+    written as written,
+)
 from .primops import COMBINERS
 from .record import record, replace
-from .walks import substitution
 
 KINDS = (
     "serial",
@@ -100,86 +154,6 @@ class Buffer:
     @property
     def elements(self) -> Expr:
         return product(self.shape)
-
-
-@record
-class Loop:
-    axis: str
-    start: Expr
-    stop: Expr
-    body: Block
-    kind: str = "serial"
-    step: Expr = ONE  # never 0; negative counts down: start, start+step, … while > stop
-    span: Span = field(default=NOWHERE, compare=False)
-    within: tuple[Stmt, ...] | None = field(default=None, init=False, repr=False, compare=False)  # of `statements`
-
-
-@record
-class Let:
-    name: str
-    value: Expr
-
-
-@record
-class Alloc:
-    buffer: Buffer
-
-
-@record
-class Store:
-    buffer: str
-    index: tuple[Expr, ...]
-    value: Expr
-    combiner: str = ""  # "" stores; else accumulates with this monoid
-    span: Span = field(default=NOWHERE, compare=False)
-    stream: Expr | None = None  # on sizes: where it holds, nothing reads the result soon
-
-
-@record
-class If:
-    condition: Expr
-    body: Block
-    orelse: Block = ()
-    within: tuple[Stmt, ...] | None = field(default=None, init=False, repr=False, compare=False)  # of `statements`
-
-
-@record
-class While:
-    condition: Expr
-    body: Block
-    limit: Expr | None = None  # at most this many trips
-    within: tuple[Stmt, ...] | None = field(default=None, init=False, repr=False, compare=False)  # of `statements`
-
-
-@record
-class Region:
-    body: Block
-    within: tuple[Stmt, ...] | None = field(default=None, init=False, repr=False, compare=False)  # of `statements`
-
-
-@record
-class Barrier:
-    pass
-
-
-@record
-class Check:
-    condition: Expr
-    code: int
-    span: Span = field(default=NOWHERE, compare=False)
-
-
-@record
-class Prefetch:
-    buffer: str
-    index: tuple[Expr, ...]
-    ahead: Expr  # elements
-    cache: int = 1  # into which it is to come: the first, or only as near as the second
-    write: bool = False  # it is going to be stored into
-
-
-Stmt = Loop | Let | Alloc | Store | If | While | Region | Barrier | Check | Prefetch
-Block = tuple[Stmt, ...]
 
 
 @record
@@ -287,132 +261,3 @@ def identity_of(combiner: str, dtype: DType) -> Expr:
     if which == "1" and COMBINERS[combiner].op == "bit_and":
         value = True if dtype is bool_ else dtype.max if dtype.kind == "uint" else -1
     return const(value, dtype)
-
-
-# ---- walking
-
-
-def with_body(s: Loop | While | Region, body: Block) -> Stmt:
-    """The statement around another block; itself where that is its own."""
-    if body is s.body:
-        return s
-    if isinstance(s, Loop):
-        return Loop(s.axis, s.start, s.stop, body, s.kind, s.step, s.span)
-    return While(s.condition, body, s.limit) if isinstance(s, While) else Region(body)
-
-
-def statements(block: Block) -> list[Stmt]:
-    """Every statement, outer before inner, in order.  One that holds others remembers them: most of a tree stays when a part of it changes."""
-    found: list[Stmt] = []
-    s: Any  # only those that hold others have `within`
-    for s in block:
-        found.append(s)
-        kind = type(s)
-        if kind is Loop or kind is If or kind is While or kind is Region:
-            found += s.within or _within(s)
-    return found
-
-
-def _within(s: Loop | If | While | Region) -> tuple[Stmt, ...]:
-    found = tuple(statements((*s.body, *s.orelse) if isinstance(s, If) else s.body))
-    object.__setattr__(s, "within", found)
-    return found
-
-
-def written(block: Block) -> set[str]:
-    """The buffers that a block stores into."""
-    return {s.buffer for s in statements(block) if isinstance(s, Store)}
-
-
-def expressions(stmt: Stmt) -> tuple[Expr, ...]:
-    """The expressions that a statement holds itself (not those of its body)."""
-    match stmt:
-        case Store():  # the most of them
-            return (*stmt.index, stmt.value) if stmt.stream is None else (*stmt.index, stmt.value, stmt.stream)
-        case Loop():
-            return (stmt.start, stmt.stop, stmt.step)
-        case Let():
-            return (stmt.value,)
-        case Alloc():
-            return stmt.buffer.shape
-        case If() | Check():
-            return (stmt.condition,)
-        case While():
-            return (stmt.condition,) if stmt.limit is None else (stmt.condition, stmt.limit)
-        case Prefetch():
-            return (*stmt.index, stmt.ahead)
-        case _:
-            return ()
-
-
-_AS_THEY_ARE: Mapping[str, str] = {}
-
-
-def map_expressions(block: Block, change: Callable[[Expr], Expr], names: Mapping[str, str] = _AS_THEY_ARE) -> Block:
-    """The block with every expression replaced; statements keep their order and their spans, one in which nothing changes stays the same object.  What statements
-    name themselves (axes, lets, buffers) is called by what `names` says."""
-
-    def one(s: Stmt) -> Stmt:
-        match s:
-            case Store():
-                buffer, index, value = names.get(s.buffer, s.buffer), tuple(map(change, s.index)), change(s.value)
-                stream = None if s.stream is None else change(s.stream)
-                same = buffer is s.buffer and index == s.index and value is s.value and stream is s.stream
-                return s if same else Store(buffer, index, value, s.combiner, s.span, stream)
-            case Loop():
-                axis, body = names.get(s.axis, s.axis), walk(s.body)
-                start, stop, step = [e if e.is_const else change(e) for e in (s.start, s.stop, s.step)]
-                same = body is s.body and axis is s.axis and start is s.start and stop is s.stop and step is s.step
-                return s if same else Loop(axis, start, stop, body, s.kind, step, s.span)
-            case Let():
-                name, value = names.get(s.name, s.name), change(s.value)
-                return s if name is s.name and value is s.value else Let(name, value)
-            case Alloc():
-                b = s.buffer
-                name, shape, strides = names.get(b.name, b.name), tuple(map(change, b.shape)), tuple(map(change, b.strides))
-                return (
-                    s if name is b.name and shape == b.shape and strides == b.strides else Alloc(replace(b, name=name, shape=shape, strides=strides))
-                )
-            case If():
-                condition, body, orelse = change(s.condition), walk(s.body), walk(s.orelse)
-                return s if condition is s.condition and body is s.body and orelse is s.orelse else If(condition, body, orelse)
-            case While():
-                return While(change(s.condition), walk(s.body), None if s.limit is None else change(s.limit))
-            case Region():
-                return with_body(s, walk(s.body))
-            case Check():
-                return replace(s, condition=change(s.condition))
-            case Prefetch():
-                return replace(s, buffer=names.get(s.buffer, s.buffer), index=tuple(map(change, s.index)), ahead=change(s.ahead))
-            case _:
-                return s
-
-    def walk(block: Block) -> Block:
-        changed = [one(s) for s in block]
-        return block if all(map(is_, changed, block)) else tuple(changed)
-
-    return walk(block)
-
-
-def substitute_block(block: Block, mapping: Mapping[Expr, Expr]) -> Block:
-    return map_expressions(block, substitution(mapping)) if mapping else block
-
-
-def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:
-    """Bottom-up: `change(stmt)` (its body already changed) gives the statements that stand in its place, or None to keep it."""
-    result: list[Stmt] = []
-    for s in block:
-        match s:
-            case Loop() | While() | Region():
-                s = with_body(s, map_block(s.body, change))
-            case If():
-                body, orelse = map_block(s.body, change), map_block(s.orelse, change)
-                s = s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
-            case _:
-                pass
-        changed = change(s)
-        if changed is None:
-            result.append(s)
-        else:
-            result.extend(changed)
-    return block if len(result) == len(block) and all(map(is_, result, block)) else tuple(result)

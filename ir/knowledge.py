@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from math import gcd
-from typing import Self
+from typing import Final, Self
 
 from . import polynomial as pl
 from .expr import Expr
@@ -13,8 +13,8 @@ from .polynomial import Poly
 from .ranges import NO_NAMES, End, Range, Ranges, as_range, end_of
 from .witness import HIGH, LOW, Point, alike, points
 
-FEW = 3  # points: where fewer are left, each gives the variable of a loop both ends of its range
-ENOUGH = 4  # points: more refute little more, and each is carried into every scope
+FEW: Final = 3  # points: where fewer are left, each gives the variable of a loop both ends of its range
+ENOUGH: Final = 4  # points: more refute little more, and each is carried into every scope
 
 
 class Knowledge(Ranges):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import blake2b
 from math import gcd
+from typing import Final
 
 from .dtypes import INDEX
 from .expr import Expr, const, make
@@ -17,9 +18,9 @@ from .walks import postorder
 Monomial = tuple[Expr, ...]
 Poly = Mapping[Monomial, int]
 
-MOST_TERMS = 64  # a product that would have more is kept as an atom
-MOST_FACTORS = 16  # and so is one with a longer monomial: repeated squaring doubles it every time
-_LINEAR = frozenset({"add", "sub", "mul", "neg"})
+MOST_TERMS: Final = 64  # a product that would have more is kept as an atom
+MOST_FACTORS: Final = 16  # and so is one with a longer monomial: repeated squaring doubles it every time
+_LINEAR: Final = frozenset({"add", "sub", "mul", "neg"})
 
 
 def key(e: Expr) -> str:

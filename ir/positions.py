@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from .dtypes import INDEX
 from .expr import Expr
@@ -14,8 +14,8 @@ class Known(NamedTuple):
     natural: bool = False  # a position as well, wherever a loop or a let says so
 
 
-_GROWING = frozenset({"add", "mul", "floordiv", "mod", "min", "max", "broadcast"})
-_EXACT = _GROWING | {"sub", "neg", "abs", "where"}
+_GROWING: Final = frozenset({"add", "mul", "floordiv", "mod", "min", "max", "broadcast"})
+_EXACT: Final = _GROWING | {"sub", "neg", "abs", "where"}
 
 
 Answers = dict[Expr, bool]  # for as long as `of` says the same

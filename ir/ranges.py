@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import gcd
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from . import polynomial as pl
 from .dtypes import INDEX
@@ -26,8 +26,8 @@ class Range(NamedTuple):
     exactly: Expr | None = None  # what the value is where proofs are to use the bounds alone: points have this value
 
 
-_UNKNOWN = Range()
-NO_NAMES: frozenset[str] = frozenset()
+_UNKNOWN: Final = Range()
+NO_NAMES: Final[frozenset[str]] = frozenset()
 
 
 class Ranges:

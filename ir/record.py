@@ -174,16 +174,10 @@ def _shown(self: Any) -> str:
     return f"{type(self).__qualname__}({', '.join([f'{f.name}={getattr(self, f.name)!r}' for f in fields(self) if f.repr])})"
 
 
-_given: dict[type, tuple[str, ...]] = {}  # the fields that a record, or a dataclass, is made of
-
-
 def replace(made: R, **changes: Any) -> R:
-    """The record with some fields changed: `dataclasses.replace`, which looks at what each field is every time."""
+    """The record, the dataclass or the statement with some parts changed: `dataclasses.replace`, which looks at what each field is every time."""
     cls: Any = type(made)
-    names = _given.get(cls)
-    if names is None:
-        names = _given[cls] = cls.__match_args__ if cls in _fields else tuple([f.name for f in fields(cls) if f.init])
-    for name in names:
+    for name in cls.__match_args__:
         if name not in changes:
             changes[name] = getattr(made, name)
     return cls(**changes)

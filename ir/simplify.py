@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import gcd
+from typing import Final
 
 from . import polynomial as pl
 from .bounds import Known, Range, fact
@@ -21,9 +22,9 @@ from .graph import Size
 from .polynomial import Poly
 
 KnownLike = Known | Mapping[str, "Range | tuple[Expr | int | None, Expr | int | None, int] | Size"]
-_LINEAR = frozenset({"add", "sub", "mul", "neg"})
-_SHIFTS = {"shift_left": "mul", "shift_right": "floordiv"}  # by a number that is known they are a product and a quotient
-SHORT = 32  # such a number
+_LINEAR: Final = frozenset({"add", "sub", "mul", "neg"})
+_SHIFTS: Final = {"shift_left": "mul", "shift_right": "floordiv"}  # by a number that is known they are a product and a quotient
+SHORT: Final = 32  # such a number
 
 
 def simplify(e: Expr, known: KnownLike | None = None) -> Expr:
@@ -358,9 +359,9 @@ def mod_by_factor(x: Poly, d: Poly, known: Known) -> Poly | None:
 
 
 Rule = Callable[[Poly, Poly, Known], Poly | None]
-DIVISION_BY_ANY: tuple[Rule, ...] = (by_one, by_negative)
-DIVISION: tuple[Rule, ...] = (take_out, take_out_multiples, out_of_product, below_one, by_factor, nested)
-MODULUS: tuple[Rule, ...] = (mod_by_one, mod_below, drop_multiples, drop_inner_mod, mod_by_factor)
+DIVISION_BY_ANY: Final[tuple[Rule, ...]] = (by_one, by_negative)
+DIVISION: Final[tuple[Rule, ...]] = (take_out, take_out_multiples, out_of_product, below_one, by_factor, nested)
+MODULUS: Final[tuple[Rule, ...]] = (mod_by_one, mod_below, drop_multiples, drop_inner_mod, mod_by_factor)
 
 
 def divide(x: Poly, d: Poly, known: Known) -> Poly:

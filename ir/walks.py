@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping
 from itertools import chain
+from typing import Final
 
 from .dtypes import INDEX
 from .expr import Expr, add, floordiv, make, maximum, minimum, mod, mul
 
-_NONE: frozenset[Expr] = frozenset()
-_NO_NAMES: frozenset[str] = frozenset()
-SHORT = 96  # nodes of which an expression remembers the order; what is longer, such as a sum of a thousand terms, would hold as much for each of its parts
-NEAR = 24  # levels of an expression that are walked by recursion
+_NONE: Final[frozenset[Expr]] = frozenset()
+_NO_NAMES: Final[frozenset[str]] = frozenset()
+SHORT: Final = 96  # nodes of which an expression remembers the order; what is longer, such as a sum of a thousand terms, would hold as much for each of its parts
+NEAR: Final = 24  # levels of an expression that are walked by recursion
 
 
 def postorder(*roots: Expr) -> Collection[Expr]:
@@ -108,7 +109,7 @@ def rebuild(node: Expr, args: tuple[Expr, ...]) -> Expr:
     return make(node.op, node.dtype, args, node.attr)
 
 
-_FOLDING: dict[str, Callable[..., Expr]] = {
+_FOLDING: Final[dict[str, Callable[..., Expr]]] = {
     "add": add, "mul": mul, "floordiv": floordiv, "mod": mod, "min": minimum, "max": maximum,
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ condition on the sizes, all are chosen anew within what is known by then.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import Any, Final
 
 from .dtypes import INDEX, bool_
 from .evaluate import evaluate_node
@@ -16,9 +16,11 @@ from .expr import SOMEWHERE, Expr
 from .polynomial import Poly, name
 from .walks import missing
 
-LOW, HIGH, MIDDLE = 0, 2, 1  # which end of its range a variable takes, in halves
-TURNS = -1  # one end and the other, in turn: an inner loop at its end while one around it is at its beginning
-MOST = 1 << 48  # a range that is longer counts as unbounded: its end is no typical value
+LOW: Final = 0  # which end of its range a variable takes, in halves
+MIDDLE: Final = 1
+HIGH: Final = 2
+TURNS: Final = -1  # one end and the other, in turn: an inner loop at its end while one around it is at its beginning
+MOST: Final = 1 << 48  # a range that is longer counts as unbounded: its end is no typical value
 
 
 class Point:

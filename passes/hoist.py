@@ -16,7 +16,7 @@ The value of no expression changes but for the order of integer sums, and no loa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ..ir import polynomial as pl
 from ..ir.dtypes import INDEX
@@ -48,10 +48,10 @@ from ..ir.walks import postorder, substitute, substitution
 from .lower.names import Names
 from .share import Temporaries, share
 
-MOST_TERMS = 8  # an address that multiplies out to more is left as it is
-WORTH = 2  # operations (a multiplication of two unknowns counts as 2) that are worth a name outside the loop
-MEMORY = frozenset({"load", "vload", "gather"})
-DEAR = frozenset({"floordiv", "mod", "min", "max", "where"})
+MOST_TERMS: Final = 8  # an address that multiplies out to more is left as it is
+WORTH: Final = 2  # operations (a multiplication of two unknowns counts as 2) that are worth a name outside the loop
+MEMORY: Final = frozenset({"load", "vload", "gather"})
+DEAR: Final = frozenset({"floordiv", "mod", "min", "max", "where"})
 
 
 def hoist(program: Program, target: Target, options: Options) -> Program:
@@ -183,7 +183,7 @@ class Inner(NamedTuple):
     assigned: frozenset[str]
 
 
-_NOTHING = Inner({}, frozenset(), frozenset())
+_NOTHING: Final = Inner({}, frozenset(), frozenset())
 
 
 def _inner(block: Block, found: dict[int, Inner]) -> Inner:
@@ -295,7 +295,7 @@ def _is_dear(stop: Expr, inner: Inner) -> bool:
     return bool(stop.args) and any(n.op in DEAR for n in postorder(stop)) and not stop.buffers and inner.assigned.isdisjoint(stop.names)
 
 
-CHANGES = float("-inf")
+CHANGES: Final = float("-inf")
 
 
 def _weight(root: Expr, weight: dict[Expr, float]) -> float:

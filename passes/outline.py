@@ -26,6 +26,8 @@ Where a loop stands for two, and its iterations ask for quotient and remainder a
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..ir.dtypes import INDEX
 from ..ir.expr import FALSE, ONE, ZERO, Expr, ceildiv, floordiv, maximum, minimum, mod, product, size, var
 from ..ir.positions import Known, is_natural, is_position, of_loop, of_value
@@ -58,7 +60,7 @@ from ..ir.target import Options, Target
 from ..ir.walks import postorder, substitution
 from .lower.names import Names
 
-SHORT = 8  # statements of an iteration that are written twice
+SHORT: Final = 8  # statements of an iteration that are written twice
 
 
 def outline(program: Program, target: Target, options: Options) -> Program:

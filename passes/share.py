@@ -10,6 +10,7 @@ not loaded anyway stays under its condition; where that would write out an expre
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 from ..ir.dtypes import INDEX
 from ..ir.expr import CHOOSES, Expr, var
@@ -17,9 +18,9 @@ from ..ir.program import Assign, Block, Define, For, If, Region, Stmt, StoreTo, 
 from ..ir.walks import always, is_lazy, postorder, substitute, substitution
 from .lower.names import Names
 
-MEMORY = ("load", "vload", "gather")
-INDEX_WORTH = 4  # integer operations that are worth a name; of values every one is
-BLOWN_UP = 64  # operations that an expression may print; beyond, a choice with shared parts becomes an `if`
+MEMORY: Final = ("load", "vload", "gather")
+INDEX_WORTH: Final = 4  # integer operations that are worth a name; of values every one is
+BLOWN_UP: Final = 64  # operations that an expression may print; beyond, a choice with shared parts becomes an `if`
 
 
 class Temporaries:

@@ -10,6 +10,8 @@ that always holds goes, a loop of one trip becomes its body, a loop of none noth
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..ir.bounds import Known, Range
 from ..ir.dtypes import INDEX
 from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, call, var
@@ -21,7 +23,7 @@ from ..ir.target import Options, Target
 from ..ir.walks import leaves, substitute
 from .whole_vectors import whole_vectors
 
-ONE_TRIP = ("", "unroll")  # loops that may become their body: one that is divided among threads has a meaning beyond its trips
+ONE_TRIP: Final = ("", "unroll")  # loops that may become their body: one that is divided among threads has a meaning beyond its trips
 
 
 def simplify_index(program: Program, target: Target, options: Options) -> Program:

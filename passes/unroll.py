@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from functools import cached_property
 from operator import is_
+from typing import Final
 
 from ..ir.dtypes import INDEX
 from ..ir.expr import FUNCTIONS, GATHERS, LONG, ONE, PARTIAL, Expr, var
@@ -45,14 +46,14 @@ from ..ir.record import replace
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, substitute
 
-WHOLE = 96  # operations of a loop of which no loop is left
-MOST = 8  # iterations side by side where there are more
-SIDE_BY_SIDE = 32  # operations of those
-TILE = 512  # operations of two iterations of a register tile
-VECTOR = 2  # operations of one on vectors, which is often a function
-FUNCTION = 24  # of a function that is none of the machine's
-MASKED = 16  # of what has some lanes: a loop over such is what another leaves over, of few iterations
-_FUNCTIONS = FUNCTIONS | {"gather"}
+WHOLE: Final = 96  # operations of a loop of which no loop is left
+MOST: Final = 8  # iterations side by side where there are more
+SIDE_BY_SIDE: Final = 32  # operations of those
+TILE: Final = 512  # operations of two iterations of a register tile
+VECTOR: Final = 2  # operations of one on vectors, which is often a function
+FUNCTION: Final = 24  # of a function that is none of the machine's
+MASKED: Final = 16  # of what has some lanes: a loop over such is what another leaves over, of few iterations
+_FUNCTIONS: Final = FUNCTIONS | {"gather"}
 
 
 def unroll(program: Program, target: Target, options: Options) -> Program:

@@ -9,6 +9,8 @@ A masked load takes a place where multiply-adds run, beside that of a load (Gold
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..ir.bounds import Known
 from ..ir.expr import ONE, PARTIAL, ZERO, Expr, const, var, vload
 from ..ir.program import Assign, Block, For, If, StoreTo, expressions, map_expressions, statements
@@ -16,7 +18,7 @@ from ..ir.record import replace
 from ..ir.simplify import prove_le
 from ..ir.walks import postorder, rewrite, substitute
 
-MOST = 8  # vectors side by side: each is asked about
+MOST: Final = 8  # vectors side by side: each is asked about
 
 
 def whole_vectors(s: For, known: Known) -> Block | None:

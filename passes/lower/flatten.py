@@ -7,7 +7,7 @@ loops and regions are judged by `threads.py`, `block` and `thread` loops by `gri
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ...ir import kernel as k
 from ...ir import polynomial as pl
@@ -27,8 +27,8 @@ from ...ir.walks import always, postorder, rebuild, substitute
 from ...ir.warps import product
 from .names import Names
 
-STACK_BYTES = 16 << 10  # a local buffer of constant size above this goes to the heap
-PRAGMAS = {"serial": "", "elastic": "", "reduce": ""}  # the other kinds keep their names
+STACK_BYTES: Final = 16 << 10  # a local buffer of constant size above this goes to the heap
+PRAGMAS: Final = {"serial": "", "elastic": "", "reduce": ""}  # the other kinds keep their names
 
 
 class Place(NamedTuple):

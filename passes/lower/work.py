@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import ceil
+from typing import Final
 
 from ...ir import program as p
 from ...ir.dtypes import INDEX
@@ -19,20 +20,20 @@ from ...ir.walks import postorder
 # Operations, most of them on vectors, that take longer than waking the threads does.  (Golden Cove, by two threads, f32: calls one right after the other, a microsecond: products 48³ 0.8, 56³ 1.1, 64³ 1.3 ×, sums of 100 rows
 # of 512 as fast, of 128 1.2 ×, layer norm of 32 rows of 512 1.1 ×; with as much as a call from Python between them two to three: 64³ 0.83 ×.)
 FORK = 200_000
-USUAL = 256  # an extent: what is done so many times as often is most of the work
-MEMORY = 12  # operations that a vector is worth which each iteration moves anew, from or to some cache
-FAR = 8  # such operations of a load at a position that data decides: it may be in no near cache, and nobody asks for it ahead of time
-RAGGED = 16  # trips of a loop of which data says how often it runs
-EPSILON = 1e-9  # what divisions may be off by, so that a quotient that is whole counts as whole
-ENOUGH = 1 << 50  # more than a fork is worth whatever there is of it, and a literal
-MOST = 1e60  # more than any amount of work; products of extents may be as large as they like
-LEFT = "what is left"  # no name: the trips of a loop that begins where others have left off
-CALL = 110  # of one number, by libm
-COSTS = {
+USUAL: Final = 256  # an extent: what is done so many times as often is most of the work
+MEMORY: Final = 12  # operations that a vector is worth which each iteration moves anew, from or to some cache
+FAR: Final = 8  # such operations of a load at a position that data decides: it may be in no near cache, and nobody asks for it ahead of time
+RAGGED: Final = 16  # trips of a loop of which data says how often it runs
+EPSILON: Final = 1e-9  # what divisions may be off by, so that a quotient that is whole counts as whole
+ENOUGH: Final = 1 << 50  # more than a fork is worth whatever there is of it, and a literal
+MOST: Final = 1e60  # more than any amount of work; products of extents may be as large as they like
+LEFT: Final = "what is left"  # no name: the trips of a loop that begins where others have left off
+CALL: Final = 110  # of one number, by libm
+COSTS: Final = {
     "exp": 40, "exp2": 40, "expm1": 150, "log": 60, "log2": 65, "log1p": 130, "pow": 1100,
     "sin": 53, "cos": 59, "tan": 200, "asin": 180, "acos": 195, "atan": 350, "sinh": 160, "cosh": 110, "tanh": 68, "erf": 75,
 }  # what a vector of 64 bytes takes longer by than its loads and stores, by one thread in the second cache, where 300000 operations of products take 13.8 µs (Golden Cove, f32)  # fmt: skip
-DIVIDED = {"div": 30, "sqrt": 60}  # the same
+DIVIDED: Final = {"div": 30, "sqrt": 60}  # the same
 
 Estimate = dict[tuple[str, ...], float]  # sorted names -> coefficient
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
+from typing import Final
 
 from ...ir import polynomial as pl
 from ...ir.bounds import Known, Range
@@ -11,7 +12,7 @@ from ...ir.kernel import Loop, Stmt
 from ...ir.simplify import prove_le, simplify
 from ...ir.walks import postorder, substitute
 
-UNBOUNDED = 1 << 40  # a bound above this is no help to anybody
+UNBOUNDED: Final = 1 << 40  # a bound above this is no help to anybody
 
 
 def minus(a: Expr, b: Expr) -> Expr:

@@ -6,6 +6,7 @@ Every step is a function `(kernel, facts, arguments…) -> kernel`.  It addresse
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from ...ir.bounds import Range
 from ...ir.dtypes import INDEX
@@ -22,8 +23,8 @@ from .guards import clamp_block, pad_block
 from .reductions import identity
 from .tree import Facts, StepError, around, copy, find, fresh, less, names_taken, nest, replace_loop
 
-TAILS = ("guard", "cut", "pad", "clamp", "perfect")
-_PLAIN = ("serial", "parallel", "reduce")
+TAILS: Final = ("guard", "cut", "pad", "clamp", "perfect")
+_PLAIN: Final = ("serial", "parallel", "reduce")
 
 
 def plain(loop: Stmt, step: str) -> Loop:

@@ -80,7 +80,7 @@ def portion(kernel: Kernel, facts: Facts, length: int, *buffers: str) -> Kernel:
         return (replace(s, stop=const(length), body=body),)
 
     body = _once(map_block(row.body, change), axes.keys(), own.keys(), less(var(name), 1))
-    body = tuple(Alloc(replace(s.buffer, shape=(*s.buffer.shape[:-1], const(length)))) if s in allocs else s for s in body)
+    body = tuple(Alloc(replace(s.buffer, shape=(*s.buffer.shape[:-1], const(length)))) if isinstance(s, Alloc) and s in allocs else s for s in body)
     return replace_loop(kernel, row.axis, lambda x: (with_body(x, (Loop(name, ZERO, count, body, "parallel", span=x.span),)),))
 
 

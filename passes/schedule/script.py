@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ...ir.expr import Expr
 from ...ir.kernel import Kernel
@@ -41,7 +41,7 @@ def _found(place: str) -> Callable[..., Kernel]:
     return getattr(import_module(f".{module}", __package__), name)
 
 
-STEPS: dict[str, Step] = {
+STEPS: Final[dict[str, Step]] = {
     "split": Step("loops.split", "ni", {"tail": "n", "spare": "i"}),
     "part": Step("loops.part", "ni?"),
     "short": Step("copies.short", "ni"),

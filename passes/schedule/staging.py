@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from typing import Final
 
 from ...ir.bounds import Known
 from ...ir.expr import ONE, ZERO, Expr, both, call, const, load, make, maximum, product, var, where
@@ -48,7 +49,7 @@ from .tree import (
     written,
 )
 
-SPACES = ("private", "shared", "stack", "register")
+SPACES: Final = ("private", "shared", "stack", "register")
 
 
 def stage(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import chain, count, product
 from string import ascii_lowercase
+from typing import Final
 
 from ...ir.bounds import Known
 from ...ir.expr import Expr, as_expr, call, const, make, var, where
@@ -296,7 +297,7 @@ def names_taken(kernel: Kernel) -> set[str]:
     return {*homes_in(kernel), *kernel.buffers}
 
 
-BOUND = frozenset({"var", "first", "last", "load"})  # what mentions a bound name
+BOUND: Final = frozenset({"var", "first", "last", "load"})  # what mentions a bound name
 
 
 def rename(block: Block, names: Mapping[str, str], mentions: frozenset[str] = BOUND) -> Block:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ....ir.expr import INDEX, Expr, const, var
 from ....ir.program import Define, For, StoreTo, expressions
 from ....ir.walks import always, postorder, substitute
 from ..affine import slope
 
-ONE_STEP = const(1, INDEX)
-TWO_STEPS = const(2, INDEX)
+ONE_STEP: Final = const(1, INDEX)
+TWO_STEPS: Final = const(2, INDEX)
 
 
 class Serial(Exception):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from ....ir.expr import TRUE, ZERO, Expr, both, call, const, fold, load, var
 from ....ir.primops import COMBINERS
@@ -15,8 +16,8 @@ from .columns import rows, stored_rows
 from .guards import First, guard
 from .values import Values, in_memory
 
-MOST_FOLDED = 8  # vectors that are written out to be folded together
-COMBINER_OF = {c.op: c.name for c in COMBINERS.values()}
+MOST_FOLDED: Final = 8  # vectors that are written out to be folded together
+COMBINER_OF: Final = {c.op: c.name for c in COMBINERS.values()}
 
 
 class Statements:

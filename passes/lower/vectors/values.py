@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ....ir.bounds import Known
 from ....ir.dtypes import DType
 from ....ir.expr import INDEX, ZERO, Expr, both, broadcast, call, const, gather, load, make, pick, ramp, unzip, var, vload
@@ -15,8 +17,8 @@ from .axis import ONE_STEP, TWO_STEPS, Axis, Serial, loads_of
 from .columns import column, is_row, row_start
 from .guards import First, any_lane, guard, guarded, inside, is_every_other
 
-MOST_STRETCHES = 4  # that one vector is put together of
-_NOTHING = Known({})  # of variables
+MOST_STRETCHES: Final = 4  # that one vector is put together of
+_NOTHING: Final = Known({})  # of variables
 
 
 class Values:

@@ -1,0 +1,241 @@
+"""What kernels consist of: the statements of `kernel.py`, where their grammar is, and walks over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import is_
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from .errors import NOWHERE, Span
+from .expr import ONE, Expr
+from .record import replace
+from .statement import Statement
+from .walks import substitution
+
+if TYPE_CHECKING:
+    from .kernel import Buffer
+
+
+class Loop(Statement):
+    __match_args__: ClassVar = ("axis", "start", "stop", "body", "kind", "step", "span")
+    __slots__ = (*__match_args__, "within")
+
+    def __init__(self, axis: str, start: Expr, stop: Expr, body: Block, kind: str = "serial", step: Expr = ONE, span: Span = NOWHERE) -> None:
+        self.axis = axis
+        self.start = start
+        self.stop = stop
+        self.body = body
+        self.kind = kind
+        self.step = step  # never 0; negative counts down: start, start+step, … while > stop
+        self.span = span
+        self.within: tuple[Stmt, ...] | None = None  # of `statements`
+
+
+class Let(Statement):
+    __match_args__: ClassVar = ("name", "value")
+    __slots__ = __match_args__
+
+    def __init__(self, name: str, value: Expr) -> None:
+        self.name = name
+        self.value = value
+
+
+class Alloc(Statement):
+    __match_args__: ClassVar = ("buffer",)
+    __slots__ = __match_args__
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
+
+
+class Store(Statement):
+    __match_args__: ClassVar = ("buffer", "index", "value", "combiner", "span", "stream")
+    __slots__ = __match_args__
+
+    def __init__(
+        self, buffer: str, index: tuple[Expr, ...], value: Expr, combiner: str = "", span: Span = NOWHERE, stream: Expr | None = None
+    ) -> None:
+        self.buffer = buffer
+        self.index = index
+        self.value = value
+        self.combiner = combiner  # "" stores; else accumulates with this monoid
+        self.span = span
+        self.stream = stream  # on sizes: where it holds, nothing reads the result soon
+
+
+class If(Statement):
+    __match_args__: ClassVar = ("condition", "body", "orelse")
+    __slots__ = (*__match_args__, "within")
+
+    def __init__(self, condition: Expr, body: Block, orelse: Block = ()) -> None:
+        self.condition = condition
+        self.body = body
+        self.orelse = orelse
+        self.within: tuple[Stmt, ...] | None = None  # of `statements`
+
+
+class While(Statement):
+    __match_args__: ClassVar = ("condition", "body", "limit")
+    __slots__ = (*__match_args__, "within")
+
+    def __init__(self, condition: Expr, body: Block, limit: Expr | None = None) -> None:
+        self.condition = condition
+        self.body = body
+        self.limit = limit  # at most this many trips
+        self.within: tuple[Stmt, ...] | None = None  # of `statements`
+
+
+class Region(Statement):
+    __match_args__: ClassVar = ("body",)
+    __slots__ = (*__match_args__, "within")
+
+    def __init__(self, body: Block) -> None:
+        self.body = body
+        self.within: tuple[Stmt, ...] | None = None  # of `statements`
+
+
+class Barrier(Statement):
+    __match_args__: ClassVar = ()
+    __slots__ = __match_args__
+
+
+class Check(Statement):
+    __match_args__: ClassVar = ("condition", "code", "span")
+    __slots__ = __match_args__
+
+    def __init__(self, condition: Expr, code: int, span: Span = NOWHERE) -> None:
+        self.condition = condition
+        self.code = code
+        self.span = span
+
+
+class Prefetch(Statement):
+    __match_args__: ClassVar = ("buffer", "index", "ahead", "cache", "write")
+    __slots__ = __match_args__
+
+    def __init__(self, buffer: str, index: tuple[Expr, ...], ahead: Expr, cache: int = 1, write: bool = False) -> None:
+        self.buffer = buffer
+        self.index = index
+        self.ahead = ahead  # elements
+        self.cache = cache  # into which it is to come: the first, or only as near as the second
+        self.write = write  # it is going to be stored into
+
+
+Stmt = Loop | Let | Alloc | Store | If | While | Region | Barrier | Check | Prefetch
+Block = tuple[Stmt, ...]
+
+
+def with_body(s: Loop | While | Region, body: Block) -> Stmt:
+    """The statement around another block; itself where that is its own."""
+    if body is s.body:
+        return s
+    if isinstance(s, Loop):
+        return Loop(s.axis, s.start, s.stop, body, s.kind, s.step, s.span)
+    return While(s.condition, body, s.limit) if isinstance(s, While) else Region(body)
+
+
+def statements(block: Block) -> list[Stmt]:
+    """Every statement, outer before inner, in order.  One that holds others remembers them: most of a tree stays when a part of it changes."""
+    found: list[Stmt] = []
+    s: Any  # only those that hold others have `within`
+    for s in block:
+        found.append(s)
+        kind = type(s)
+        if kind is Loop or kind is If or kind is While or kind is Region:
+            found += s.within or _within(s)
+    return found
+
+
+def _within(s: Loop | If | While | Region) -> tuple[Stmt, ...]:
+    found = tuple(statements((*s.body, *s.orelse) if isinstance(s, If) else s.body))
+    s.within = found
+    return found
+
+
+def written(block: Block) -> set[str]:
+    """The buffers that a block stores into."""
+    return {s.buffer for s in statements(block) if isinstance(s, Store)}
+
+
+def expressions(stmt: Stmt) -> tuple[Expr, ...]:
+    """The expressions that a statement holds itself (not those of its body)."""
+    if isinstance(stmt, Store):  # the most of them
+        return (*stmt.index, stmt.value) if stmt.stream is None else (*stmt.index, stmt.value, stmt.stream)
+    if isinstance(stmt, Loop):
+        return (stmt.start, stmt.stop, stmt.step)
+    if isinstance(stmt, Let):
+        return (stmt.value,)
+    if isinstance(stmt, Alloc):
+        return stmt.buffer.shape
+    if isinstance(stmt, (If, Check)):
+        return (stmt.condition,)
+    if isinstance(stmt, While):
+        return (stmt.condition,) if stmt.limit is None else (stmt.condition, stmt.limit)
+    return (*stmt.index, stmt.ahead) if isinstance(stmt, Prefetch) else ()
+
+
+_AS_THEY_ARE: Final[Mapping[str, str]] = {}
+
+
+def map_expressions(block: Block, change: Callable[[Expr], Expr], names: Mapping[str, str] = _AS_THEY_ARE) -> Block:
+    """The block with every expression replaced; statements keep their order and their spans, one in which nothing changes stays the same object.  What statements
+    name themselves (axes, lets, buffers) is called by what `names` says."""
+
+    def one(s: Stmt) -> Stmt:
+        if isinstance(s, Store):
+            buffer, index, value = names.get(s.buffer, s.buffer), tuple(map(change, s.index)), change(s.value)
+            stream = None if s.stream is None else change(s.stream)
+            same = buffer is s.buffer and index == s.index and value is s.value and stream is s.stream
+            return s if same else Store(buffer, index, value, s.combiner, s.span, stream)
+        if isinstance(s, Loop):
+            axis, body = names.get(s.axis, s.axis), walk(s.body)
+            start, stop, step = [e if e.is_const else change(e) for e in (s.start, s.stop, s.step)]
+            same = body is s.body and axis is s.axis and start is s.start and stop is s.stop and step is s.step
+            return s if same else Loop(axis, start, stop, body, s.kind, step, s.span)
+        if isinstance(s, Let):
+            name, value = names.get(s.name, s.name), change(s.value)
+            return s if name is s.name and value is s.value else Let(name, value)
+        if isinstance(s, Alloc):
+            b = s.buffer
+            name, shape, strides = names.get(b.name, b.name), tuple(map(change, b.shape)), tuple(map(change, b.strides))
+            same = name is b.name and shape == b.shape and strides == b.strides
+            return s if same else Alloc(replace(b, name=name, shape=shape, strides=strides))
+        if isinstance(s, If):
+            condition, body, orelse = change(s.condition), walk(s.body), walk(s.orelse)
+            return s if condition is s.condition and body is s.body and orelse is s.orelse else If(condition, body, orelse)
+        if isinstance(s, While):
+            return While(change(s.condition), walk(s.body), None if s.limit is None else change(s.limit))
+        if isinstance(s, Region):
+            return with_body(s, walk(s.body))
+        if isinstance(s, Check):
+            return replace(s, condition=change(s.condition))
+        if isinstance(s, Prefetch):
+            return replace(s, buffer=names.get(s.buffer, s.buffer), index=tuple(map(change, s.index)), ahead=change(s.ahead))
+        return s
+
+    def walk(block: Block) -> Block:
+        changed = [one(s) for s in block]
+        return block if all(map(is_, changed, block)) else tuple(changed)
+
+    return walk(block)
+
+
+def substitute_block(block: Block, mapping: Mapping[Expr, Expr]) -> Block:
+    return map_expressions(block, substitution(mapping)) if mapping else block
+
+
+def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:
+    """Bottom-up: `change(stmt)` (its body already changed) gives the statements that stand in its place, or None to keep it."""
+    result: list[Stmt] = []
+    for s in block:
+        if isinstance(s, (Loop, While, Region)):
+            s = with_body(s, map_block(s.body, change))
+        elif isinstance(s, If):
+            body, orelse = map_block(s.body, change), map_block(s.orelse, change)
+            s = s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
+        changed = change(s)
+        if changed is None:
+            result.append(s)
+        else:
+            result.extend(changed)
+    return block if len(result) == len(block) and all(map(is_, result, block)) else tuple(result)

@@ -1,0 +1,410 @@
+"""What programs consist of: the statements of `program.py`, where their grammar is, and walks over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import is_
+from typing import Any, ClassVar
+
+from .dtypes import DType
+from .expr import ONE, Expr
+from .record import replace
+from .statement import Statement
+
+
+class Define(Statement):
+    """`let` (mutable=False) or `var`."""
+
+    __match_args__: ClassVar = ("name", "dtype", "value", "mutable")
+    __slots__ = __match_args__
+
+    def __init__(self, name: str, dtype: DType, value: Expr | None = None, mutable: bool = False) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.value = value
+        self.mutable = mutable
+
+
+class Assign(Statement):
+    __match_args__: ClassVar = ("name", "value")
+    __slots__ = __match_args__
+
+    def __init__(self, name: str, value: Expr) -> None:
+        self.name = name
+        self.value = value
+
+
+class Array(Statement):
+    """A local array with a constant number of elements (scalars or vectors).  space: register | stack | shared."""
+
+    __match_args__: ClassVar = ("name", "dtype", "count", "space", "align")
+    __slots__ = __match_args__
+
+    def __init__(self, name: str, dtype: DType, count: int, space: str = "stack", align: int = 0) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.count = count
+        self.space = space
+        self.align = align
+
+
+class Scratch(Statement):
+    """`count` elements of heap (or workspace) memory, released where the enclosing block ends; failing gives the code for no memory."""
+
+    __match_args__: ClassVar = ("name", "dtype", "count", "align")
+    __slots__ = __match_args__
+
+    def __init__(self, name: str, dtype: DType, count: Expr, align: int = 64) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.count = count
+        self.align = align
+
+
+class StoreTo(Statement):
+    __match_args__: ClassVar = ("buffer", "address", "value", "stream", "count")
+    __slots__ = __match_args__
+
+    def __init__(self, buffer: str, address: Expr, value: Expr, stream: Expr | None = None, count: Expr | None = None) -> None:
+        self.buffer = buffer
+        self.address = address
+        self.value = value
+        self.stream = stream
+        self.count = count  # of a vector: only so many lanes
+
+
+class For(Statement):
+    __match_args__: ClassVar = ("var", "start", "stop", "body", "step", "pragma", "serial_if", "end", "times")
+    __slots__ = (*__match_args__, "kinds", "within")
+
+    def __init__(
+        self,
+        var: str,
+        start: Expr,
+        stop: Expr,
+        body: Block,
+        step: Expr = ONE,
+        pragma: str = "",
+        serial_if: Expr | None = None,
+        end: str = "",
+        times: int = 0,
+    ) -> None:
+        self.var = var
+        self.start = start
+        self.stop = stop
+        self.body = body
+        self.step = step
+        self.pragma = pragma  # "" | unroll | parallel | workshare | queue | block.x … thread.z
+        self.serial_if = serial_if  # parallel only: run by one thread where this holds (too little work to fork)
+        self.end = end  # parallel only, from 0 in steps of 1: the body is for all iterations from `var` to this, as many as a thread has
+        self.times = times  # unroll only: so many iterations side by side; 0: all of them
+        self.within: tuple[Stmt, ...] | None = None  # of `statements`
+        self.kinds: int = -1  # of `kinds_in`
+
+
+class If(Statement):
+    __match_args__: ClassVar = ("condition", "body", "orelse")
+    __slots__ = (*__match_args__, "kinds", "within")
+
+    def __init__(self, condition: Expr, body: Block, orelse: Block = ()) -> None:
+        self.condition = condition
+        self.body = body
+        self.orelse = orelse
+        self.within: tuple[Stmt, ...] | None = None  # of `statements`
+        self.kinds: int = -1  # of `kinds_in`
+
+
+class While(Statement):
+    __match_args__: ClassVar = ("condition", "body")
+    __slots__ = (*__match_args__, "kinds", "within")
+
+    def __init__(self, condition: Expr, body: Block) -> None:
+        self.condition = condition
+        self.body = body
+        self.within: tuple[Stmt, ...] | None = None  # of `statements`
+        self.kinds: int = -1  # of `kinds_in`
+
+
+class Region(Statement):
+    __match_args__: ClassVar = ("body", "serial_if")
+    __slots__ = (*__match_args__, "kinds", "within")
+
+    def __init__(self, body: Block, serial_if: Expr | None = None) -> None:
+        self.body = body
+        self.serial_if = serial_if  # run by one thread where this holds (too little work to fork)
+        self.within: tuple[Stmt, ...] | None = None  # of `statements`
+        self.kinds: int = -1  # of `kinds_in`
+
+
+class Barrier(Statement):
+    __match_args__: ClassVar = ()
+    __slots__ = __match_args__
+
+
+class Call(Statement):
+    __match_args__: ClassVar = ("function", "args")
+    __slots__ = __match_args__
+
+    def __init__(self, function: str, args: tuple[Expr | str, ...]) -> None:
+        self.function = function
+        self.args = args  # a string is a buffer passed by pointer
+
+
+class Fail(Statement):
+    __match_args__: ClassVar = ("code",)
+    __slots__ = __match_args__
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+
+class Prefetch(Statement):
+    __match_args__: ClassVar = ("buffer", "address", "cache", "write")
+    __slots__ = __match_args__
+
+    def __init__(self, buffer: str, address: Expr, cache: int = 1, write: bool = False) -> None:
+        self.buffer = buffer
+        self.address = address
+        self.cache = cache  # into which it is to come: the first, or only as near as the second
+        self.write = write  # it is going to be stored into
+
+
+class Multiply(Statement):
+    """An instruction on tiles (`ir/instructions.py`), over and over along a reduction, for i below `rows`, j below `columns` and k below `SIDE`:
+
+    result[i, j] add= Σ over s below `steps`, and k, of dot(0, left[s, i, k], right[s, k, j])
+
+    Where it begins anew, the result is that sum, and what was there is not read.
+    """
+
+    __match_args__: ClassVar = ("instruction", "rows", "columns", "buffer", "address", "row", "left", "right", "steps", "anew", "neighbours")
+    __slots__ = __match_args__
+
+    def __init__(
+        self,
+        instruction: str,
+        rows: int,
+        columns: int,
+        buffer: str,
+        address: Expr,
+        row: Expr,
+        left: tuple[str, Expr, Expr, Expr],
+        right: tuple[str, Expr, Expr, Expr],
+        steps: Expr,
+        anew: bool = False,
+        neighbours: int = 1,
+    ) -> None:
+        self.instruction = instruction  # of TILES
+        self.rows = rows  # multiples of SIDE, at most MOST_TILES of them
+        self.columns = columns
+        self.buffer = buffer
+        self.address = address
+        self.row = row  # from one row of the result to the next
+        self.left = left  # buffer, address, and how far it is to the next step and to the next row
+        self.right = right  # the same; its rows are words along the reduction
+        self.steps = steps
+        self.anew = anew
+        self.neighbours = neighbours  # elements of the left buffer in a word: its address counts elements, distances count words
+
+
+class Matrix(Statement):
+    """A thread's part of what the threads of its warp multiply together (`ir/warps.py`), for mi, ni and ks below `tiles`, h and j below 2, k below `depth` of the instruction:
+
+    result[address + (mi, h, ni, j)] add= Σ over ks and k of left[mi, h, depth·ks + k] · right[ni, j, depth·ks + k], as f32
+
+    All threads of the warp come by together; of the others' elements the distances say where they are.
+    """
+
+    __match_args__: ClassVar = ("instruction", "tiles", "buffer", "address", "distances", "left", "right")
+    __slots__ = __match_args__
+
+    def __init__(
+        self,
+        instruction: str,
+        tiles: tuple[int, int, int],
+        buffer: str,
+        address: Expr,
+        distances: tuple[int, int, int, int],
+        left: tuple[str, Expr, int, int, int],
+        right: tuple[str, Expr, int, int, int],
+    ) -> None:
+        self.instruction = instruction  # of FRAGMENTS
+        self.tiles = tiles  # of rows, of columns, along the reduction
+        self.buffer = buffer
+        self.address = address
+        self.distances = distances  # to the next mi, h, ni, j
+        self.left = left  # buffer, address, and how far it is to the next row, to the next tile (mi), and along the reduction
+        self.right = right  # the same of columns
+
+
+class Tiles(Statement):
+    """A thread begins to use its tile registers, or is done with them."""
+
+    __match_args__: ClassVar = ("begin",)
+    __slots__ = __match_args__
+
+    def __init__(self, begin: bool) -> None:
+        self.begin = begin
+
+
+Stmt = Define | Assign | Array | Scratch | StoreTo | For | If | While | Region | Barrier | Call | Fail | Prefetch | Multiply | Matrix | Tiles
+Block = tuple[Stmt, ...]
+
+
+def with_body(s: For | While | Region, body: Block) -> Stmt:
+    """The statement around another block; itself where that is its own."""
+    if body is s.body:
+        return s
+    if isinstance(s, For):
+        return For(s.var, s.start, s.stop, body, s.step, s.pragma, s.serial_if, s.end, s.times)
+    return While(s.condition, body) if isinstance(s, While) else Region(body, s.serial_if)
+
+
+def statements(block: Block) -> list[Stmt]:
+    """Every statement, outer before inner, in order.  One that holds others remembers them: most of a tree stays when a part of it changes."""
+    found: list[Stmt] = []
+    s: Any  # only those that hold others have `within`
+    for s in block:
+        found.append(s)
+        kind = type(s)
+        if kind is For or kind is If or kind is While or kind is Region:
+            found += s.within or _within(s)
+    return found
+
+
+def _within(s: For | If | While | Region) -> tuple[Stmt, ...]:
+    found = tuple(statements((*s.body, *s.orelse) if isinstance(s, If) else s.body))
+    s.within = found
+    return found
+
+
+def expressions(stmt: Stmt) -> tuple[Expr, ...]:
+    if isinstance(stmt, StoreTo):  # the most of them
+        found = (stmt.address, stmt.value) if stmt.count is None else (stmt.address, stmt.count, stmt.value)
+        return found if stmt.stream is None else (*found, stmt.stream)
+    if isinstance(stmt, For):
+        return (stmt.start, stmt.stop, stmt.step) if stmt.serial_if is None else (stmt.start, stmt.stop, stmt.step, stmt.serial_if)
+    if isinstance(stmt, Define):
+        return () if stmt.value is None else (stmt.value,)
+    if isinstance(stmt, Assign):
+        return (stmt.value,)
+    if isinstance(stmt, (If, While)):
+        return (stmt.condition,)
+    if isinstance(stmt, Prefetch):
+        return (stmt.address,)
+    if isinstance(stmt, Scratch):
+        return (stmt.count,)
+    if isinstance(stmt, Region):
+        return () if stmt.serial_if is None else (stmt.serial_if,)
+    if isinstance(stmt, Multiply):
+        return (stmt.address, stmt.row, *stmt.left[1:], *stmt.right[1:], stmt.steps)
+    if isinstance(stmt, Matrix):
+        return (stmt.address, stmt.left[1], stmt.right[1])
+    return tuple([a for a in stmt.args if isinstance(a, Expr)]) if isinstance(stmt, Call) else ()
+
+
+def kinds_in(block: Block) -> int:
+    """The kinds of operators that stand in it (`Expr.kinds`).  A statement that holds others remembers those in it."""
+    found = 0
+    for s in block:
+        for e in expressions(s):
+            found |= e.kinds
+        if isinstance(s, (For, If, While, Region)):
+            if s.kinds < 0:
+                s.kinds = kinds_in(s.body) | (kinds_in(s.orelse) if isinstance(s, If) else 0)
+            found |= s.kinds
+    return found
+
+
+def stored(stmt: Stmt) -> str | None:
+    """The buffer that a statement writes."""
+    return stmt.buffer if isinstance(stmt, (StoreTo, Multiply, Matrix)) else None
+
+
+def named(stmt: Stmt) -> tuple[str, ...]:
+    """The buffers that a statement names itself, not in an expression."""
+    if isinstance(stmt, (Multiply, Matrix)):
+        return stmt.buffer, stmt.left[0], stmt.right[0]
+    return (stmt.buffer,) if isinstance(stmt, (StoreTo, Prefetch)) else ()
+
+
+def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
+    """The block with every expression replaced; a statement in which nothing changes stays the same object."""
+    changed = [with_expressions(s, change) for s in block]
+    return block if all(map(is_, changed, block)) else tuple(changed)
+
+
+def with_expressions(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
+    """One statement, and what it holds, with every expression replaced."""
+    if isinstance(s, StoreTo):
+        address, value = change(s.address), change(s.value)
+        count, stream = None if s.count is None else change(s.count), None if s.stream is None else change(s.stream)
+        same = address is s.address and value is s.value and count is s.count and stream is s.stream
+        return s if same else StoreTo(s.buffer, address, value, stream, count)
+    if isinstance(s, Define):
+        given = None if s.value is None else change(s.value)
+        return s if given is s.value else Define(s.name, s.dtype, given, s.mutable)
+    if isinstance(s, Assign):
+        assigned = change(s.value)
+        return s if assigned is s.value else Assign(s.name, assigned)
+    if isinstance(s, For):
+        serial_if, body = None if s.serial_if is None else change(s.serial_if), map_expressions(s.body, change)
+        start, stop, step = change(s.start), change(s.stop), change(s.step)
+        same = body is s.body and start is s.start and stop is s.stop and step is s.step and serial_if is s.serial_if
+        return s if same else For(s.var, start, stop, body, step, s.pragma, serial_if, s.end, s.times)
+    if isinstance(s, If):
+        condition, body, orelse = change(s.condition), map_expressions(s.body, change), map_expressions(s.orelse, change)
+        return s if condition is s.condition and body is s.body and orelse is s.orelse else If(condition, body, orelse)
+    if isinstance(s, While):
+        return While(change(s.condition), map_expressions(s.body, change))
+    if isinstance(s, Region):
+        body, serial_if = map_expressions(s.body, change), None if s.serial_if is None else change(s.serial_if)
+        return s if body is s.body and serial_if is s.serial_if else Region(body, serial_if)
+    if isinstance(s, Scratch):
+        return replace(s, count=change(s.count))
+    if isinstance(s, Prefetch):
+        return replace(s, address=change(s.address))
+    if isinstance(s, Multiply):
+        (a, *left), (b, *right) = s.left, s.right
+        moved = {"left": (a, *map(change, left)), "right": (b, *map(change, right))}
+        return replace(s, address=change(s.address), row=change(s.row), steps=change(s.steps), **moved)
+    if isinstance(s, Matrix):
+        (a, at_left, *far), (b, at_right, *wide) = s.left, s.right
+        return replace(s, address=change(s.address), left=(a, change(at_left), *far), right=(b, change(at_right), *wide))
+    return replace(s, args=tuple([change(a) if isinstance(a, Expr) else a for a in s.args])) if isinstance(s, Call) else s
+
+
+def map_loops(block: Block, change: Callable[[For], Block | None]) -> Block:
+    """Bottom-up: `change(loop)` (its body already changed) gives the statements that stand in the loop's place, or None to keep it."""
+    result: list[Stmt] = []
+    for s in block:
+        if isinstance(s, For):
+            s = with_body(s, map_loops(s.body, change))
+            changed = change(s) if isinstance(s, For) else None
+            if changed is not None:
+                result.extend(changed)
+                continue
+        elif isinstance(s, If):
+            body, orelse = map_loops(s.body, change), map_loops(s.orelse, change)
+            s = s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
+        elif isinstance(s, (While, Region)):
+            s = with_body(s, map_loops(s.body, change))
+        result.append(s)
+    return block if len(result) == len(block) and all(map(is_, result, block)) else tuple(result)
+
+
+def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:
+    """Bottom-up: `change(stmt)` (its body already changed) gives the statements that stand in its place, or None to keep it."""
+    result: list[Stmt] = []
+    for s in block:
+        if isinstance(s, (For, While, Region)):
+            s = with_body(s, map_block(s.body, change))
+        elif isinstance(s, If):
+            body, orelse = map_block(s.body, change), map_block(s.orelse, change)
+            s = s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
+        changed = change(s)
+        if changed is None:
+            result.append(s)
+        else:
+            result.extend(changed)
+    return block if len(result) == len(block) and all(map(is_, result, block)) else tuple(result)

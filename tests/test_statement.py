@@ -1,0 +1,57 @@
+"""Statements behave as records do, though their classes are written out."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from luminal import compiled
+from luminal.ir import kernel_body, program_body
+from luminal.ir.errors import Span
+from luminal.ir.expr import DIVIDES, ZERO, floordiv, var
+from luminal.ir.kernel import If, Loop, Region, Store
+from luminal.ir.program import For
+from luminal.ir.record import replace
+from luminal.ir.statement import Statement
+
+BODIES = [Path(compiled.ROOT) / "ir" / f"{level}_body.py" for level in ("kernel", "program")]
+CLASSES = [(file.stem, s) for file in BODIES for s in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(s, ast.ClassDef)]
+
+
+@pytest.mark.parametrize(("module", "found"), [pytest.param(m, s, id=f"{m}-{s.name}") for m, s in CLASSES])
+def test_a_statement_is_made_of_what_its_class_lists(module: str, found: ast.ClassDef) -> None:
+    """So that `replace`, `==` and patterns see every part."""
+    cls = getattr({"kernel_body": kernel_body, "program_body": program_body}[module], found.name)
+    makers = [s for s in found.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"]
+    parameters = [a.arg for maker in makers for a in maker.args.args[1:]]
+    assert issubclass(cls, Statement) and list(cls.__match_args__) == parameters
+    assert [ast.unparse(s) for maker in makers for s in maker.body if isinstance(s, ast.Assign)] == [f"self.{p} = {p}" for p in parameters]
+
+
+def test_statements_are_equal_wherever_they_stand() -> None:
+    here = Store("a", (), ZERO, span=Span("f", 1, 2))
+    there = Store("a", (), ZERO)
+    assert here == there and hash(here) == hash(there) and len({here, there}) == 1
+    assert here != replace(there, value=var("x")) and replace(here, buffer="b").span is here.span
+    assert Loop("i", ZERO, var("n"), (here,)) == Loop("i", ZERO, var("n"), (there,)) != Loop("i", ZERO, var("n"), (here,), "parallel")
+
+
+def test_what_holds_the_same_is_another_statement() -> None:
+    assert Region((Store("a", (), ZERO),)) != If(ZERO, (Store("a", (), ZERO),))
+    assert kernel_body.Region(()) != program_body.Region(())
+    assert kernel_body.Barrier() == kernel_body.Barrier() != program_body.Barrier()
+
+
+def test_what_a_statement_remembers_is_no_part_of_it() -> None:
+    one, other = (For("i", ZERO, var("n"), (program_body.Fail(1), program_body.Barrier())) for _ in range(2))
+    assert program_body.statements((one,)) == [one, *one.body]
+    assert one == other and replace(one, body=()).within is None and one.within
+    assert repr(one).startswith("For(var='i', start=0, stop=n, body=(Fail(code=1), Barrier()), step=1")
+
+
+def test_a_statement_remembers_the_kinds_of_operators_in_it() -> None:
+    inner = For("j", ZERO, var("n"), (program_body.Assign("x", floordiv(var("i"), var("n"))),))
+    outer = For("i", ZERO, var("n"), (program_body.If(var("c"), (), (inner,)),))
+    assert program_body.kinds_in((outer,)) == DIVIDES == outer.kinds == inner.kinds
+    assert replace(outer, body=()).kinds == -1 and program_body.kinds_in((replace(outer, body=()),)) == 0
