@@ -1,7 +1,5 @@
 """The bound of loops that stay loops: wide enough for every right order of roundings, too narrow for a wrong kernel."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from luminal.ir import expr as ex
@@ -13,6 +11,7 @@ from luminal.ir.interpret.graph import evaluate, judge
 from luminal.ir.interpret.kernel import KernelTranslator, run_function
 from luminal.ir.interpret.nest import WIDTH
 from luminal.ir.interpret.perturbed import rounds, steady
+from luminal.ir.record import replace
 from luminal.search.conformance.kernels import Spec
 from luminal.search.conformance.subjects import subjects
 from luminal.search.conformance.unit import Settings, run_unit
