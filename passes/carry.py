@@ -66,7 +66,7 @@ def _in_kernel(kernel: Kernel, ir: Module) -> Kernel:
                     first, s, last = made
                     before += first
                     after += last
-        if isinstance(s, (Loop, While, Region)) and not before:
+        if isinstance(s, (Loop, While, Region)) and not before:  # what stands inside a loop that was changed stays as it is
             s = with_body(s, within(s.body, (*path, s)))
         elif isinstance(s, If):
             s = replace(s, body=within(s.body, (*path, s)), orelse=within(s.orelse, (*path, s)))

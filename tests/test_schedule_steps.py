@@ -243,6 +243,7 @@ GOOD = {
     "write_back of what is there": ("spikes", f"{SQUARES.replace('acc', 'v')}\nwrite_back S j.1 i.1.b filled=1\nselect i.1.b\nvectorize i.1.b"),
     "select what a branch alone may compute": ("branches", f"{SQUARES.replace('acc', 'v')}\nselect i.1.b\nwrite_back Y j.1 i.1.b\nvectorize i.1.b"),
     "mirror": ("transpose", "tile i j 4 4 tail=pad\nmirror j.1\nmirror i.1"),
+    "mirror what asks for an end": ("ends", "mirror j"),
     "count_up": ("backwards", "count_up j\nsplit j 4 tail=pad"),
     "search": ("first_position", "search p 4"),
     "search, in vectors": ("first_position", "search p 8\nsplit p.1 4 tail=cut\nrfactor p.1.1\nvectorize p.1.1"),

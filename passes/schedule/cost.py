@@ -188,7 +188,7 @@ NEAR_PANELS = (
     128,
 )  # tiles of shorter rows that stay there (64 × 3136 floats 2.6 to 2.8, 100 × 3249 3, 32 × 3136 1.2 to 1.4 times as fast as by the panels above)
 LINES_AHEAD = 2  # of each row of such a block: the prefetchers of machines do not follow so many rows
-SQUARES_AHEAD = 8  # of rows that are worked off several at a time, a line of each is asked for so many squares before: two threads, 1000 × 5000 floats 0.66 of the time
+SQUARES_AHEAD = 8  # of rows that are worked off several at a time, a line of each is asked for so many squares before: one thread, running sums of 1000 × 5000 floats 0.5 of the time
 LINES_ON = 4  # the same where hints go on to the next tile
 
 

@@ -87,8 +87,8 @@ def mirror(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     loop = find(kernel, axis)
     if loop.kind != "parallel" or loop.start is not ZERO or constant_extent(loop) is None:
         raise StepError(f"mirror: `{axis}` is no parallel loop of constant extent from 0")
-    from_end = {var(axis): loop.stop - 1 - var(axis)}
-    return replace_loop(kernel, axis, lambda x: (with_body(x, map_expressions(x.body, lambda e: simplify(substitute(e, from_end), facts.known))),))
+    body = map_expressions(at(loop.body, (loop, loop.stop - 1 - var(axis))), lambda e: simplify(e, facts.known))
+    return replace_loop(kernel, axis, lambda x: (with_body(x, body),))
 
 
 def select(kernel: Kernel, facts: Facts, axis: str) -> Kernel:

@@ -150,7 +150,7 @@ def _last_row(block: Block) -> Loop | None:
 
 def _left_over(part: Block, row: Loop, schedule: Sequence[str]) -> Loop | None:
     """The loop over the last rows of a part that works off several at a time, as `split … tail=cut` leaves it."""
-    main, rest = (part[0], part[-1]) if len(part) > 1 else (None, None)
+    main, rest = (part[0], part[-1]) if len(part) > 1 and all(isinstance(s, Loop) for s in part) else (None, None)
     cut = any(line.startswith(f"split {row.axis} ") and line.endswith(" tail=cut") for line in schedule)
     if not cut or not isinstance(main, Loop) or not isinstance(rest, Loop) or rest.stop is not row.stop or rest.step is not ONE:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir.expr import ONE, ZERO, Expr, both, load, var
+from ...ir.expr import ENDS, ONE, ZERO, Expr, both, load, var
 from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, statements
 from ...ir.ranges import Range
 from ...ir.record import replace
@@ -44,7 +44,7 @@ def write_back(kernel: Kernel, facts: Facts, buffer: str, *axes: str, filled: in
     own = {s.name for s in statements(top.body) if isinstance(s, Let)} | {x.axis for x in statements(top.body) if isinstance(x, Loop)}
 
     def outside(e: Expr) -> bool:
-        return not e.buffers and not e.names & (own - set(axes))
+        return not e.buffers and not e.names & (own - set(axes)) and not e.kinds & ENDS
 
     if not all(map(outside, store.index)):
         raise StepError(f"write_back: where `{buffer}` is stored is only known inside `{axes[0]}`")
