@@ -8,7 +8,7 @@ where nothing was kept yet: 0 · exp(m − NaN).  Of conditions on positions tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..ir.bounds import Known
 from ..ir.expr import ONE, ZERO, Expr, axis, both, call, const, where
@@ -22,7 +22,7 @@ def kept_terms(n: Node, under: Iterable[View], place: tuple[int, ...], known: Kn
     """Whether some term of the sum `n` is kept, in the domain of `n`: over its axes `place`, or more where the conditions have more.  None where there is always one."""
     conditions = [*dict.fromkeys(under)]
     domain = n.shape + n.attr.extents
-    if not conditions or _somewhere(n, conditions, known):
+    if not conditions or somewhere(n, conditions, known):
         return None
     moving = {a.attr for c in conditions for e in (*c.index, *(() if c.domain is None else (c.domain,))) for a in leaves(e, "axis")}
     rows = sorted({a for a in moving if a < n.rank}.union(place))
@@ -34,7 +34,7 @@ def kept_terms(n: Node, under: Iterable[View], place: tuple[int, ...], known: Kn
     return View(reduce_node("or", shape[: len(rows)], n.attr.extents, test, n.span), tuple(axis(a) for a in rows))
 
 
-def _somewhere(n: Node, conditions: list[View], known: Known) -> bool:
+def somewhere(n: Node, conditions: Sequence[View], known: Known) -> bool:
     """Whether conditions on positions hold together somewhere in each row of an axis that has elements: at its ends, or where it meets one of the others."""
     if len(n.attr.extents) != 1 or not all(m.op in OPS or m.op in ("iota", "const") for c in conditions for m in postorder(c.node)):
         return False

@@ -14,6 +14,7 @@ from ..ir.polynomial import Poly, coefficient, constant, degree, expr, is_consta
 from ..ir.primops import OPS
 from ..ir.simplify import simplify
 from ..ir.walks import postorder as subexpressions
+from .kept_terms import somewhere
 from .reading import reads_of
 from .walk import Walk
 
@@ -49,7 +50,7 @@ def bounds(c: CascadeLoops, extent: Expr) -> Walk:
     """From where to where along the axis there is anything: masked scores, which give every state what changes nothing, are left out where that is seen from the rows."""
     low, high = ZERO, extent
     for node, index in _masked(c) if c.blocked and c.reached is None else ():
-        if not all(gives_nothing(state, node) for state in c.states):
+        if not all(gives_nothing(state, node) and _rows_keep(state, node, c) for state in c.states):
             continue
         at = tuple(simplify(e, c.body.current.known) for e in index)
         for part in _positional(node.args[0]):
@@ -162,6 +163,45 @@ def gives_nothing(state: Node, masked: Node) -> bool:
         value[n] = fill if n is masked else 0.0 if n is test else _value(n, [value[a.node] if a.domain is None else None for a in n.args])
     result = value[state.args[0].node]
     return state.args[0].domain is None and result is not None and result == IDENTITY.get(state.attr.combiner)
+
+
+def _rows_keep(state: Node, masked: Node, c: CascadeLoops) -> bool:
+    """Whether the mask leaves something of every row that is reduced along another axis than that of the cascade.
+
+    Of such a row that is masked whole, all weights are NaN, exp(-inf - max(-inf, ...)), also those in tiles where this cascade finds nothing but fills.  Of a row along its own axis no tile is
+    left then, and its states say so.
+    """
+    for n in postorder(state.args[0].node):
+        if n in c.states or n.op in OPS or n.op == "cascade":
+            continue
+        for arg in n.args:
+            for view in _reached(arg, masked):
+                test = masked.args[0].through({axis(k): e for k, e in enumerate(view.index)})
+                if n.op != "reduce" or view.domain is not None or not somewhere(n, (test,), c.body.current.known):
+                    return False
+    return True
+
+
+def _reached(value: View, node: Node) -> list[View]:
+    """Where a node is read by what is made of it pointwise, over the domain of the value's user; under a domain, if any stands on the way."""
+    if all(n is not node for n in postorder(value.node)):
+        return []
+    found: list[View] = []
+    stack = [value]
+    seen: set[View] = set()
+    while stack:
+        view = stack.pop()
+        if view in seen:
+            continue
+        seen.add(view)
+        if view.node is node:
+            found.append(view)
+        elif view.node.op in OPS:
+            inside = {axis(k): e for k, e in enumerate(view.index)}
+            for a in view.node.args:
+                v = a.through(inside)
+                stack.append(v if view.domain is None else View(v.node, v.index, view.domain, view.fill))
+    return found
 
 
 def _value(n: Node, args: list[Value]) -> Value:

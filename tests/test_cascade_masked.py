@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from cascades import OPTIONS, PLACES, SEED, after, before, inputs_of, naive, nests
 from compilers import needs_cc
+from luminal.ir.kernel import Loop, statements
 from luminal.ir.text import show
 from luminal.passes.legalize import legalize
 from running import TARGET, agree, meaning, outputs
@@ -158,3 +159,37 @@ def test_tiles_of_nothing_are_passed_over(mask: str, tiles: str) -> None:
         inputs = inputs_of(graph, sizes, SEED)
         with np.errstate(all="ignore"):
             agree(outputs(legal, inputs, sizes, SEED), meaning(graph, inputs, sizes), graph, f"{mask} at {n}")
+
+
+@pytest.mark.parametrize(
+    ("mask", "axis", "columns", "skips"),
+    [
+        ("(<= j i)", -1, "N", True),
+        ("(and (<= j i) (< (- i j) 40))", -1, "N", True),
+        ("(< j i)", -1, "N", False),  # nothing is left of the first row
+        ("(and (<= j i) (< (- i j) 40))", -1, "M", False),  # nor of rows far behind the last column
+        ("(and (<= j i) W)", -1, "N", False),  # what W leaves is not known
+        ("(<= j i)", -2, "N", True),
+        ("(< j i)", -2, "N", False),  # nor of the last column
+    ],
+)
+def test_weights_of_rows_in_the_other_direction(mask: str, axis: int, columns: str, skips: bool) -> None:
+    """The weights of a row that is masked whole are NaN, also in tiles that hold nothing but fills: these are passed over only where each row keeps something."""
+    other = "(einsum 'hij,hie->hje' p O)" if axis == -1 else "(einsum 'hij,hje->hie' p O)"
+    ports = f"Q{{f32}}[H N D] K{{f32}}[H {columns} D] O{{f32}}[H {'N' if axis == -1 else columns} E] W{{bool}}[N {columns}]"
+    places = PLACES.replace("M", columns)
+    text = f"""(({ports}) -> (Y{{f32}}[H {columns if axis == -1 else "N"} E])) (setf s (einsum "hid,hjd->hij" Q K)) {places}
+      (setf s (where {mask} s -inf)) (setf p (exp (- s (max s :axis {axis} :keepdims t)))) (return {other.replace("'", '"')})"""
+    graph, found = naive(text), after(before(text))
+    module = nests(found)
+    *_, result = module.kernels  # before it, maxima of rows are taken along the rows
+    assert any(isinstance(s, Loop) and s.kind == "elastic" for s in statements(result.body)) == skips
+    legal = legalize(module, TARGET, OPTIONS)
+    for n, m in [(1, 1), (65, 65), (201, 201), (130, 201), (201, 130)]:
+        sizes = {s.name: {"N": n, "M": m, "H": 1, "D": 2, "E": 2}[s.name] for s in graph.sizes}
+        print(f"seed {SEED}, sizes {sizes}")
+        inputs = inputs_of(graph, sizes, SEED)
+        if "W" in inputs:
+            inputs["W"][n // 2] = False
+        with np.errstate(all="ignore"):
+            agree(outputs(legal, inputs, sizes, SEED), meaning(graph, inputs, sizes), graph, f"{mask} at {n}, {m}")
