@@ -246,10 +246,18 @@ class _Planner:
         """Mixed scores whose planes somebody else wants in memory: they are a tensor too."""
         return [p.mixed for p in self.planes if p.mixed not in real and not made_of(p.node).isdisjoint(real)]
 
+    def branches(self, root: tuple[Node, int], inside: dict[Node, int]) -> list[tuple[tuple[Node, int], dict[Node, int]]]:
+        """What is reduced in the kernels of a root, apart for each of two values between which the sizes choose: these are never both computed."""
+        node = root[0].args[0].node if root[0].op == "contiguous" else root[0]
+        if node.op != "where" or node.args[0].node.op != "const" or leaves(node.args[0].domain or ZERO, "axis"):
+            return [(root, inside)]
+        sides = (set(postorder(a.node)) for a in node.args[1:])
+        return [(root, {n: depth for n, depth in inside.items() if n in side}) for side in sides]
+
     def beside_contractions(self) -> list[Node]:
         """Reductions, and cascades, that are computed in fewer loops than a contraction in the same kernel (that is not in their own tiles); of contractions in as many, each in tiles, all but the last."""
         found = []
-        for root, inside in self.reductions.items():
+        for root, inside in (part for whole, every in self.reductions.items() for part in self.branches(whole, every)):
             depths = {n: depth for n, depth in inside.items() if self.is_contraction(n)}
             deep = max(depths.values(), default=0)
             outside = max((depth for n, depth in depths.items() if n not in self.in_tiles.get(root, ())), default=0)

@@ -351,6 +351,8 @@ class NestBody:
         self.current = inner
         for extent in node.attr.extents:
             around.append(self.current)
+            if extent.op == "where":  # what the sizes choose, which the guard may ask too
+                extent = simplify(extent, assuming(scope.known, guard))
             reduced.append(self.enter(extent, "reduce", REDUCED_AXES))
         value = yield self._read(node.args[0], (*point, *reduced), guard)
         self.store(acc, (), value, node.attr.combiner)

@@ -87,6 +87,14 @@ PIPELINE: tuple[Pass, ...] = (
         when=_has("reduce"),
     ),
     Pass(
+        "reassociate",
+        "graph",
+        "graph",
+        "after pick and running, which know sums of products that are less; before cascade, which would take the sums inside for scores",
+        frozenset({2, 3}),
+        when=lambda ir, target, options: not options.strict and _has("reduce")(ir, target, options),
+    ),
+    Pass(
         "row_axes",
         "graph",
         "graph",

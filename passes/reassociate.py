@@ -1,0 +1,410 @@
+"""graph → graph: sums of products of sums are multiplied in the order that takes the fewest operations.
+
+    y[i] = Σ_k (Σ_j a[i, j] · b[j, k]) · c[k]              →    t[j] = Σ_k b[j, k] · c[k];   y[i] = Σ_j a[i, j] · t[j]
+    o[i, e] = Σ_j (Σ_d q[i, d] · k[j, d]) · v[j, e]        →    the same or Σ_d q[i, d] · (Σ_j k[j, d] · v[j, e]), whichever is less
+    s[k] = Σ_i Σ_j a[i, j] · b[j, k]                       →    Σ_j (Σ_i a[i, j]) · b[j, k]
+
+Sums inside of a sum of products are written out, which gives one sum of a product of many factors.  Each order of multiplying two at a time has a cost, the points of all its products, a polynomial in
+the sizes: an axis is summed as soon as no other factor has it, and alone where one factor has it.  The order that is written is left where another costs less by more than a constant.  Where that
+depends on the sizes, both are there, and the sizes choose at run time; there is no memory for what is not used.  (That is the matrix chain problem; for einsum see Daniel and Gray, "opt_einsum", 2018.)
+
+Conditions: nobody else reads the sums inside; factors are made of what lies in memory, pointwise, so none of them is computed with much work at each point; numbers of 32 bits and more, since an order
+of its own rounds other sums.  Sums are reassociated: not under --strict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from math import prod
+from typing import NamedTuple
+
+from ..ir import polynomial as pl
+from ..ir.bounds import Known
+from ..ir.contraction_order import kept_names
+from ..ir.dtypes import bool_
+from ..ir.expr import FALSE, TRUE, ZERO, Expr, axis, both, call, product, where
+from ..ir.graph import Graph, Node, Shape, View, const_node, elementwise, identity, make, postorder, reduce_node, users
+from ..ir.polynomial import Monomial, Poly
+from ..ir.primops import OPS
+from ..ir.record import replace
+from ..ir.simplify import assuming, simplify
+from ..ir.target import Options, Target
+from ..ir.walks import leaves
+from .reading import reads_of
+
+FACTORS = 5  # more have too many orders
+IN_MEMORY = frozenset({"input", "const", "iota", "contiguous", "gather"})
+SHORT, LONG = 16, 2048  # sizes that orders are compared at where neither is always less
+MOST_SIZES = 256  # so many of their combinations
+WORTH = 0.8  # of the operations that are written
+
+Order = int | tuple["Order", "Order"]
+
+
+class _Factor(NamedTuple):
+    view: View  # over all axes of the product
+    axes: frozenset[int]
+
+
+class _Product(NamedTuple):
+    """A sum of a product of many factors, over the axes of the sum outside followed by all that are summed."""
+
+    node: Node
+    extents: Shape
+    factors: tuple[_Factor, ...]  # that have axes
+    scale: tuple[View, ...]  # that have none
+    inside: tuple[Node, ...]  # the sums that were written out
+    through: frozenset[Node]  # these, and the products on the way
+
+    @property
+    def kept(self) -> frozenset[int]:
+        return frozenset(range(self.node.rank))
+
+    def points(self, axes: Iterable[int]) -> Poly:
+        return pl.poly(product(self.extents[a] for a in sorted(axes)))
+
+    def wanted(self, of: Collection[int]) -> frozenset[int]:
+        """The axes that are wanted of a product of some factors: those of the result and of the other factors."""
+        return self.kept.union(*(f.axes for k, f in enumerate(self.factors) if k not in of))
+
+
+class _Chosen(NamedTuple):
+    """One of two values, between which the sizes choose."""
+
+    first: Expr
+    one: Node
+    two: Node
+
+    @property
+    def node(self) -> Node:
+        test = View(const_node(True, bool_), (), self.first, False)
+        return elementwise("where", self.one.shape, test, identity(self.one), identity(self.two), span=self.one.span)
+
+
+def reassociate(ir: Graph, target: Target, options: Options) -> Graph:
+    """See the head of this file."""
+    known = assuming(Known(ir.size_info()), both(*ir.requires))
+    better: dict[Node, Node | _Chosen] = {}
+    for group in _groups(_products(ir)):
+        better |= _better(group, known, target)
+    return _replaced(ir, better) if better else ir
+
+
+# ---- the graph
+
+
+def _products(ir: Graph) -> list[_Product]:
+    """The sums that may be multiplied in another order.  Whoever reads a sum inside is such a sum too, so that nobody wants it as it is then."""
+    readers = users(ir)
+    wanted = {n for _, n in ir.outputs}
+    sums = [n for n in reversed(ir.nodes()) if n.op == "reduce" and n.attr.combiner == "add" and n.dtype.kind != "bool" and n.dtype.bits >= 32]
+    while True:
+        found: dict[Node, _Product] = {}
+        within: set[Node] = set()
+        for n in sums:
+            p = None if n in within else _product(n, wanted)
+            if p is not None:
+                found[n] = p
+                within |= p.through
+        others = {n for n in within if any(m not in within and m not in found for m, _ in readers[n])}
+        if not others:
+            return [*found.values()]
+        wanted |= others
+
+
+def _groups(products: Iterable[_Product]) -> list[list[_Product]]:
+    """Those that share a sum inside, together."""
+    groups: list[list[_Product]] = []
+    for p in products:
+        same = [g for g in groups if any(not set(p.inside).isdisjoint(q.inside) for q in g)]
+        groups = [g for g in groups if g not in same] + [[p, *(q for g in same for q in g)]]
+    return groups
+
+
+def _replaced(ir: Graph, better: dict[Node, Node | _Chosen]) -> Graph:
+    """The graph with other values in the place of some.  What follows a choice pointwise follows both values, so that it stays in one kernel with each."""
+    readers, outputs = users(ir), {n for _, n in ir.outputs}
+    done: dict[Node, Node] = {}
+    chosen: dict[Node, _Chosen] = {}
+
+    def real(n: Node) -> Node:
+        return _stored(chosen[n].node) if n in chosen else done[n]
+
+    for n in ir.nodes():
+        new = better.get(n)
+        if isinstance(new, _Chosen):
+            chosen[n] = _Chosen(new.first, _on(new.one, done), _on(new.two, done))
+            continue
+        if new is not None:
+            done[n] = _on(new, done)
+            continue
+        choices = [chosen[a.node] for a in n.args if a.node in chosen and a.domain is None and len(readers[a.node]) == 1 and a.node not in outputs]
+        alike = n.op in OPS and any(a.is_identity and a.node in chosen and a.node.shape == n.shape for a in n.args)
+        if alike and all(c.first is choices[0].first for c in choices) and len(choices) == sum(a.node in chosen for a in n.args):
+            sides = (
+                tuple(View(getattr(chosen[a.node], side) if a.node in chosen else done[a.node], a.index, a.domain, a.fill) for a in n.args)
+                for side in ("one", "two")
+            )
+            chosen[n] = _Chosen(choices[0].first, *(make(n.op, n.dtype, n.shape, args, n.attr, n.span) for args in sides))
+            continue
+        args = tuple(View(real(a.node), a.index, a.domain, a.fill) for a in n.args)
+        done[n] = n if all(a.node is b.node for a, b in zip(args, n.args, strict=True)) else make(n.op, n.dtype, n.shape, args, n.attr, n.span)
+    return ir.with_outputs(tuple(chosen[n].node if n in chosen else done[n] for _, n in ir.outputs))
+
+
+def _on(n: Node, done: dict[Node, Node]) -> Node:
+    """A node on what has taken the place of the nodes that it is made of."""
+    made: dict[Node, Node] = {}
+    for m in postorder(n):
+        if m in done:
+            made[m] = done[m]
+        else:
+            args = tuple(View(made[a.node], a.index, a.domain, a.fill) for a in m.args)
+            made[m] = make(m.op, m.dtype, m.shape, args, m.attr, m.span)
+    return made[n]
+
+
+# ---- what is multiplied
+
+
+def _product(n: Node, wanted: Collection[Node]) -> _Product | None:
+    """A sum with the sums inside of it written out, but for those that are wanted as they are; None where there is nothing to choose."""
+    extents = [*n.shape, *n.attr.extents]
+    views: list[View] = []
+    inside: list[Node] = []
+    through: set[Node] = set()
+    stack = [n.args[0]]
+    while stack:
+        v = stack.pop()
+        m = v.node
+        mapping = {axis(k): e for k, e in enumerate(v.index)}
+        if m.op == "mul" and v.domain is None and m.dtype is n.dtype and m not in wanted:
+            through.add(m)
+            stack.extend(a.through(mapping) for a in reversed(m.args))
+        elif m.op == "reduce" and m.attr.combiner == "add" and m.dtype is n.dtype and m not in wanted and _whole(v, extents):
+            first = len(extents)
+            extents.extend(m.attr.extents)
+            mapping |= {axis(m.rank + k): axis(first + k) for k in range(len(m.attr.extents))}
+            inside.append(m)
+            through.add(m)
+            stack.append(m.args[0].through(mapping))
+        else:
+            views.append(v)
+    factors = [
+        _Factor(v, frozenset(a.attr for e in (*v.index, *(() if v.domain is None else (v.domain,))) for a in leaves(e, "axis"))) for v in views
+    ]
+    with_axes = tuple(f for f in factors if f.axes)
+    if not (inside or len(with_axes) > 2) or not 1 < len(with_axes) <= FACTORS or any(r.node.op not in IN_MEMORY for v in views for r in reads_of(v)):
+        return None
+    if frozenset().union(*(f.axes for f in with_axes)) != frozenset(range(len(extents))):
+        return None
+    scale = tuple(f.view for f in factors if not f.axes)
+    return _Product(n, tuple(extents), with_axes, scale, tuple(inside), frozenset(through))
+
+
+def _whole(v: View, extents: Iterable[Expr]) -> bool:
+    """Whether a view reads each element at axes of its user, another for each of its own."""
+    own = [*extents]
+    return (
+        v.domain is None
+        and len(set(v.index)) == len(v.index)
+        and all(e.op == "axis" and own[e.attr] is m for e, m in zip(v.index, v.node.shape, strict=True))
+    )
+
+
+# ---- orders and what they cost
+
+
+def _orders(of: tuple[int, ...]) -> Iterator[Order]:
+    """All ways to multiply factors two at a time."""
+    if len(of) == 1:
+        yield of[0]
+        return
+    first, *others = of
+    for bits in range(2 ** len(others) - 1):
+        left = (first, *(k for j, k in enumerate(others) if bits >> j & 1))
+        right = tuple(k for j, k in enumerate(others) if not bits >> j & 1)
+        for a in _orders(left):
+            for b in _orders(right):
+                yield a, b
+
+
+def _members(order: Order) -> tuple[int, ...]:
+    return (order,) if isinstance(order, int) else _members(order[0]) + _members(order[1])
+
+
+def _axes(p: _Product, order: Order) -> frozenset[int]:
+    """The axes of the result of an order."""
+    members = _members(order)
+    return frozenset().union(*(p.factors[k].axes for k in members)) & p.wanted(members)
+
+
+def _cost(p: _Product, order: Order) -> Poly:
+    axes = p.factors[order].axes if isinstance(order, int) else _axes(p, order[0]) | _axes(p, order[1])
+    own = p.points(axes) if axes != _axes(p, order) or not isinstance(order, int) else pl.constant(0)
+    return own if isinstance(order, int) else pl.plus(own, pl.plus(_cost(p, order[0]), _cost(p, order[1])))
+
+
+def _never_more(a: Poly, b: Poly, known: Known) -> bool:
+    """Whether a is at most b, but for a constant factor of no more than its terms: each term of a divides one of b, of sizes that are 1 at least."""
+    return all(any(_divides(m, c, n, d, known) for n, d in b.items()) for m, c in a.items())
+
+
+def _divides(m: Monomial, c: int, n: Monomial, d: int, known: Known) -> bool:
+    left = [*n]
+    for atom in m:
+        if atom not in left:
+            return False
+        left.remove(atom)
+    for atom in left:
+        low, _ = known.interval(pl.atom(atom))
+        d *= max(1, low or 0)
+    return c <= d
+
+
+def _better(group: list[_Product], known: Known, target: Target) -> dict[Node, Node | _Chosen]:
+    """Sums, some of which share a sum inside, in orders that cost less, or in one of two, of which one may be that which is written; nothing where they may stay as they are."""
+    cost = _total(pl.poly(product((*n.shape, *n.attr.extents))) for n in dict.fromkeys(m for p in group for m in (p.node, *p.inside)))
+    every = [{order: _cost(p, order) for order in _orders(tuple(range(len(p.factors))))} for p in group]
+    made: Callable[[_Product, Expr | None], Node] = _as_written
+    result: dict[Node, Node | _Chosen] = {}
+    for always in (True, False):
+        some = [[o for o, c in costs.items() if not always or _never_more(c, cost, known)] for costs in every]
+        if not all(some):
+            continue
+        orders = {p.node: min(found, key=lambda o: _typical(costs[o], cost)) for p, found, costs in zip(group, some, every, strict=True)}
+        less = _total(costs[o] for o, costs in zip(orders.values(), every, strict=True))
+        if _typical(less, cost) >= WORTH:
+            continue
+        first = TRUE if always else simplify(_less(less, cost), known)
+        if first is TRUE:
+            made, cost = partial(_in_order, orders), less
+            result = {p.node: made(p, None) for p in group}
+        elif first is not FALSE and not target.gpu:
+            other = simplify(call("bit_not", first), known)
+            result = {p.node: _Chosen(first, _made(p, orders[p.node], first), made(p, other)) for p in group}
+    return result
+
+
+def _in_order(orders: Mapping[Node, Order], p: _Product, wanted: Expr | None) -> Node:
+    return _made(p, orders[p.node], wanted)
+
+
+def _total(costs: Iterable[Poly]) -> Poly:
+    result = pl.constant(0)
+    for c in costs:
+        result = pl.plus(result, c)
+    return result
+
+
+def _typical(a: Poly, b: Poly) -> float:
+    """What the lesser of two costs is of the second, in the geometric mean over short and long sizes."""
+    atoms = sorted({atom for m in (*a, *b) for atom in m}, key=pl.key)
+    ratios: list[float] = []
+    for bits in range(min(2 ** len(atoms), MOST_SIZES)):
+        values = {atom: LONG if bits >> k & 1 else SHORT for k, atom in enumerate(atoms)}
+        of_a, of_b = (sum(c * prod(values[atom] for atom in m) for m, c in p.items()) for p in (a, b))
+        ratios.append(min(1.0, of_a / of_b))
+    return prod(r ** (1 / len(ratios)) for r in ratios)
+
+
+def _less(a: Poly, b: Poly) -> Expr:
+    """Whether a is clearly less than b: without the factors that all terms have, so that no product of sizes is larger than need be."""
+    common = [*next(iter(a))]
+    for m in (*a, *b):
+        left = [*m]
+        common = [atom for atom in common if atom in left and (left.remove(atom) or True)]
+
+    def rest(p: Poly) -> Expr:
+        found: dict[Monomial, int] = {}
+        for m, c in p.items():
+            left = [*m]
+            for atom in common:
+                left.remove(atom)
+            found[tuple(left)] = c
+        return pl.expr(found)
+
+    return (rest(a) * 5).lt(rest(b) * 4)
+
+
+# ---- what is built
+
+
+class _Part(NamedTuple):
+    """What is multiplied so far: a view over all axes of the product, and those that it has, in the order in which they lie in memory."""
+
+    view: View
+    axes: tuple[int, ...]
+
+
+def _made(p: _Product, order: Order, wanted: Expr | None = None) -> Node:
+    """The sum in this order.  `wanted`: where it does not hold, nothing of it is."""
+    part = _part(p, order, wanted, last=True)
+    result = part.view.node
+    for v in p.scale:
+        result = elementwise("mul", result.shape, identity(result), v, span=p.node.span)
+    return result
+
+
+def _part(p: _Product, order: Order, wanted: Expr | None, last: bool = False) -> _Part:
+    parts = [_Part(p.factors[order].view, _as_it_lies(p.factors[order].view))] if isinstance(order, int) else [_part(p, o, wanted) for o in order]
+    left = _axes(p, order)
+    summed = tuple(a for a in dict.fromkeys(a for part in parts for a in part.axes) if a not in left)
+    if isinstance(order, int) and not summed:
+        return parts[0]
+    kept = tuple(range(p.node.rank)) if last else _kept(p, order, parts)
+    extents = tuple(p.extents[a] for a in (*kept, *summed))
+    inside = {axis(a): axis(k) for k, a in enumerate((*kept, *summed))}
+    first, *second = (part.view.through(inside) for part in parts)
+    value = identity(elementwise("mul", _if(wanted, extents), first, *second, span=p.node.span)) if second else first
+    if not summed:
+        return _Part(View(value.node, tuple(map(axis, kept))), kept)
+    shape, reduced = extents[: len(kept)], extents[len(kept) :]
+    if wanted is None or last:
+        node = reduce_node("add", shape, _if(wanted, reduced), value, p.node.span)
+    else:
+        node = _stored(reduce_node("add", _if(wanted, shape), reduced, value, p.node.span))
+    return _Part(View(node, tuple(map(axis, kept))), kept)
+
+
+def _kept(p: _Product, order: Order, parts: Sequence[_Part]) -> tuple[int, ...]:
+    """The axes that are left of an order, as they are to lie in memory."""
+    members = _members(order)
+    first, *second = (part.axes for part in parts)
+    rest = [_as_it_lies(f.view) for k, f in enumerate(p.factors) if k not in members]
+    names = kept_names(_names(first), _names(*second), [_names(axes) for axes in rest], _names(range(p.node.rank)))
+    return tuple(map(int, names))
+
+
+def _names(axes: Iterable[int] = ()) -> list[str]:
+    return [str(a) for a in axes]
+
+
+def _if(wanted: Expr | None, extents: Shape) -> Shape:
+    """Extents of nothing where it is not wanted."""
+    return extents if wanted is None or not extents else (where(wanted, extents[0], ZERO), *extents[1:])
+
+
+def _stored(n: Node) -> Node:
+    return make("contiguous", n.dtype, n.shape, (identity(n),), span=n.span)
+
+
+def _as_it_lies(v: View) -> tuple[int, ...]:
+    every = (*v.index, *(() if v.domain is None else (v.domain,)))
+    return tuple(dict.fromkeys(a.attr for e in every for a in sorted(leaves(e, "axis"), key=lambda a: a.attr)))
+
+
+def _as_written(p: _Product, wanted: Expr | None) -> Node:
+    """The sum as it is.  Where `wanted` does not hold, nothing of it is."""
+    done: dict[Node, Node] = {}
+    for n in postorder(p.node):
+        args = tuple(View(done[a.node], a.index, a.domain, a.fill) for a in n.args)
+        if n is p.node:
+            done[n] = make(n.op, n.dtype, n.shape, args, replace(n.attr, extents=_if(wanted, n.attr.extents)), n.span)
+        elif n in p.through:
+            some = make(n.op, n.dtype, _if(wanted, n.shape), args, n.attr, n.span)
+            done[n] = _stored(some) if n.op == "reduce" else some
+        else:
+            done[n] = n
+    return done[p.node]
