@@ -321,7 +321,7 @@ class _Sharing:
             further = tuple(e for a, e in enumerate(n.shape) if a not in rows)
             if further and len(readers) == 1 and self.chain(n, key):
                 self.reasons.append(
-                    "no cascade: a product of three matrices, whose brackets say which two are multiplied first: that product is stored"
+                    "no cascade: a product of three matrices: what is multiplied first is stored"
                 )
                 return False
             if further and points(further, self.values) > WIDEST:

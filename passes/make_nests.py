@@ -61,13 +61,14 @@ def _distinct_outputs(graph: Graph) -> Graph:
 
 
 def _reasons(graph: Graph, target: Target) -> tuple[str, ...]:
-    """What is in the way of a cascade."""
+    """What the sizes choose, and what is in the way of a cascade."""
     if not several_reductions(graph.nodes()):
         return ()
     from .cascade import why_not
     from .made_again import several_times
+    from .reassociate import chosen_orders
 
-    return (*several_times(graph), *why_not(graph, target))
+    return (*chosen_orders(graph), *several_times(graph), *why_not(graph, target))
 
 
 class _Maker:

@@ -30,6 +30,7 @@ from ..ir.primops import OPS
 from ..ir.record import replace
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
+from ..ir.text.expressions import show_expr
 from ..ir.walks import leaves
 from .reading import reads_of
 
@@ -89,6 +90,16 @@ def reassociate(ir: Graph, target: Target, options: Options) -> Graph:
     for group in _groups(_products(ir)):
         better |= _better(group, known, target)
     return _replaced(ir, better) if better else ir
+
+
+def chosen_orders(graph: Graph) -> tuple[str, ...]:
+    """Where the sizes choose between two values that have sums; a sentence each."""
+    found: dict[str, None] = {}
+    for n in graph.nodes():
+        first = n.args[0].domain if n.op == "where" and n.args[0].node is const_node(True, bool_) else None
+        if first is not None and not leaves(first, "axis") and all(any(m.op == "reduce" for m in postorder(a.node)) for a in n.args[1:]):
+            found[f"where `{show_expr(first)}`, what is summed is multiplied in another order: fewer operations"] = None
+    return tuple(found)
 
 
 # ---- the graph
