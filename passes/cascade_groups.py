@@ -320,9 +320,7 @@ class _Sharing:
             rows = self.scores[n][key]
             further = tuple(e for a, e in enumerate(n.shape) if a not in rows)
             if further and len(readers) == 1 and self.chain(n, key):
-                self.reasons.append(
-                    "no cascade: a product of three matrices: what is multiplied first is stored"
-                )
+                self.reasons.append("no cascade: a product of three matrices: what is multiplied first is stored")
                 return False
             if further and points(further, self.values) > WIDEST:
                 self.reasons.append(f"no cascade: what a row sums would be more than {WIDEST} numbers, read and written once a tile of scores")

@@ -14,7 +14,7 @@ of its own rounds other sums.  Sums are reassociated: not under --strict.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import NamedTuple
@@ -32,42 +32,14 @@ from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
 from ..ir.text.expressions import show_expr
 from ..ir.walks import leaves
-from .reading import reads_of
+from .in_chunks import in_chunks
+from .sums_of_products import Product, as_it_lies, groups, products
 
-FACTORS = 5  # more have too many orders
-IN_MEMORY = frozenset({"input", "const", "iota", "contiguous", "gather"})
 SHORT, LONG = 16, 2048  # sizes that orders are compared at where neither is always less
 MOST_SIZES = 256  # so many of their combinations
 WORTH = 0.8  # of the operations that are written
 
 Order = int | tuple["Order", "Order"]
-
-
-class _Factor(NamedTuple):
-    view: View  # over all axes of the product
-    axes: frozenset[int]
-
-
-class _Product(NamedTuple):
-    """A sum of a product of many factors, over the axes of the sum outside followed by all that are summed."""
-
-    node: Node
-    extents: Shape
-    factors: tuple[_Factor, ...]  # that have axes
-    scale: tuple[View, ...]  # that have none
-    inside: tuple[Node, ...]  # the sums that were written out
-    through: frozenset[Node]  # these, and the products on the way
-
-    @property
-    def kept(self) -> frozenset[int]:
-        return frozenset(range(self.node.rank))
-
-    def points(self, axes: Iterable[int]) -> Poly:
-        return pl.poly(product(self.extents[a] for a in sorted(axes)))
-
-    def wanted(self, of: Collection[int]) -> frozenset[int]:
-        """The axes that are wanted of a product of some factors: those of the result and of the other factors."""
-        return self.kept.union(*(f.axes for k, f in enumerate(self.factors) if k not in of))
 
 
 class _Chosen(NamedTuple):
@@ -87,8 +59,11 @@ def reassociate(ir: Graph, target: Target, options: Options) -> Graph:
     """See the head of this file."""
     known = assuming(Known(ir.size_info()), both(*ir.requires))
     better: dict[Node, Node | _Chosen] = {}
-    for group in _groups(_products(ir)):
-        better |= _better(group, known, target)
+    for group in groups(products(ir)):
+        if any(p.conditions for p in group):
+            better |= {} if target.gpu else in_chunks(group, known)
+        else:
+            better |= _better(group, known, target)
     return _replaced(ir, better) if better else ir
 
 
@@ -103,34 +78,6 @@ def chosen_orders(graph: Graph) -> tuple[str, ...]:
 
 
 # ---- the graph
-
-
-def _products(ir: Graph) -> list[_Product]:
-    """The sums that may be multiplied in another order.  Whoever reads a sum inside is such a sum too, so that nobody wants it as it is then."""
-    readers = users(ir)
-    wanted = {n for _, n in ir.outputs}
-    sums = [n for n in reversed(ir.nodes()) if n.op == "reduce" and n.attr.combiner == "add" and n.dtype.kind != "bool" and n.dtype.bits >= 32]
-    while True:
-        found: dict[Node, _Product] = {}
-        within: set[Node] = set()
-        for n in sums:
-            p = None if n in within else _product(n, wanted)
-            if p is not None:
-                found[n] = p
-                within |= p.through
-        others = {n for n in within if any(m not in within and m not in found for m, _ in readers[n])}
-        if not others:
-            return [*found.values()]
-        wanted |= others
-
-
-def _groups(products: Iterable[_Product]) -> list[list[_Product]]:
-    """Those that share a sum inside, together."""
-    groups: list[list[_Product]] = []
-    for p in products:
-        same = [g for g in groups if any(not set(p.inside).isdisjoint(q.inside) for q in g)]
-        groups = [g for g in groups if g not in same] + [[p, *(q for g in same for q in g)]]
-    return groups
 
 
 def _replaced(ir: Graph, better: dict[Node, Node | _Chosen]) -> Graph:
@@ -176,54 +123,6 @@ def _on(n: Node, done: dict[Node, Node]) -> Node:
     return made[n]
 
 
-# ---- what is multiplied
-
-
-def _product(n: Node, wanted: Collection[Node]) -> _Product | None:
-    """A sum with the sums inside of it written out, but for those that are wanted as they are; None where there is nothing to choose."""
-    extents = [*n.shape, *n.attr.extents]
-    views: list[View] = []
-    inside: list[Node] = []
-    through: set[Node] = set()
-    stack = [n.args[0]]
-    while stack:
-        v = stack.pop()
-        m = v.node
-        mapping = {axis(k): e for k, e in enumerate(v.index)}
-        if m.op == "mul" and v.domain is None and m.dtype is n.dtype and m not in wanted:
-            through.add(m)
-            stack.extend(a.through(mapping) for a in reversed(m.args))
-        elif m.op == "reduce" and m.attr.combiner == "add" and m.dtype is n.dtype and m not in wanted and _whole(v, extents):
-            first = len(extents)
-            extents.extend(m.attr.extents)
-            mapping |= {axis(m.rank + k): axis(first + k) for k in range(len(m.attr.extents))}
-            inside.append(m)
-            through.add(m)
-            stack.append(m.args[0].through(mapping))
-        else:
-            views.append(v)
-    factors = [
-        _Factor(v, frozenset(a.attr for e in (*v.index, *(() if v.domain is None else (v.domain,))) for a in leaves(e, "axis"))) for v in views
-    ]
-    with_axes = tuple(f for f in factors if f.axes)
-    if not (inside or len(with_axes) > 2) or not 1 < len(with_axes) <= FACTORS or any(r.node.op not in IN_MEMORY for v in views for r in reads_of(v)):
-        return None
-    if frozenset().union(*(f.axes for f in with_axes)) != frozenset(range(len(extents))):
-        return None
-    scale = tuple(f.view for f in factors if not f.axes)
-    return _Product(n, tuple(extents), with_axes, scale, tuple(inside), frozenset(through))
-
-
-def _whole(v: View, extents: Iterable[Expr]) -> bool:
-    """Whether a view reads each element at axes of its user, another for each of its own."""
-    own = [*extents]
-    return (
-        v.domain is None
-        and len(set(v.index)) == len(v.index)
-        and all(e.op == "axis" and own[e.attr] is m for e, m in zip(v.index, v.node.shape, strict=True))
-    )
-
-
 # ---- orders and what they cost
 
 
@@ -245,13 +144,13 @@ def _members(order: Order) -> tuple[int, ...]:
     return (order,) if isinstance(order, int) else _members(order[0]) + _members(order[1])
 
 
-def _axes(p: _Product, order: Order) -> frozenset[int]:
+def _axes(p: Product, order: Order) -> frozenset[int]:
     """The axes of the result of an order."""
     members = _members(order)
     return frozenset().union(*(p.factors[k].axes for k in members)) & p.wanted(members)
 
 
-def _cost(p: _Product, order: Order) -> Poly:
+def _cost(p: Product, order: Order) -> Poly:
     axes = p.factors[order].axes if isinstance(order, int) else _axes(p, order[0]) | _axes(p, order[1])
     own = p.points(axes) if axes != _axes(p, order) or not isinstance(order, int) else pl.constant(0)
     return own if isinstance(order, int) else pl.plus(own, pl.plus(_cost(p, order[0]), _cost(p, order[1])))
@@ -274,11 +173,11 @@ def _divides(m: Monomial, c: int, n: Monomial, d: int, known: Known) -> bool:
     return c <= d
 
 
-def _better(group: list[_Product], known: Known, target: Target) -> dict[Node, Node | _Chosen]:
+def _better(group: list[Product], known: Known, target: Target) -> dict[Node, Node | _Chosen]:
     """Sums, some of which share a sum inside, in orders that cost less, or in one of two, of which one may be that which is written; nothing where they may stay as they are."""
     cost = _total(pl.poly(product((*n.shape, *n.attr.extents))) for n in dict.fromkeys(m for p in group for m in (p.node, *p.inside)))
     every = [{order: _cost(p, order) for order in _orders(tuple(range(len(p.factors))))} for p in group]
-    made: Callable[[_Product, Expr | None], Node] = _as_written
+    made: Callable[[Product, Expr | None], Node] = _as_written
     result: dict[Node, Node | _Chosen] = {}
     for always in (True, False):
         some = [[o for o, c in costs.items() if not always or _never_more(c, cost, known)] for costs in every]
@@ -298,7 +197,7 @@ def _better(group: list[_Product], known: Known, target: Target) -> dict[Node, N
     return result
 
 
-def _in_order(orders: Mapping[Node, Order], p: _Product, wanted: Expr | None) -> Node:
+def _in_order(orders: Mapping[Node, Order], p: Product, wanted: Expr | None) -> Node:
     return _made(p, orders[p.node], wanted)
 
 
@@ -349,7 +248,7 @@ class _Part(NamedTuple):
     axes: tuple[int, ...]
 
 
-def _made(p: _Product, order: Order, wanted: Expr | None = None) -> Node:
+def _made(p: Product, order: Order, wanted: Expr | None = None) -> Node:
     """The sum in this order.  `wanted`: where it does not hold, nothing of it is."""
     part = _part(p, order, wanted, last=True)
     result = part.view.node
@@ -358,8 +257,8 @@ def _made(p: _Product, order: Order, wanted: Expr | None = None) -> Node:
     return result
 
 
-def _part(p: _Product, order: Order, wanted: Expr | None, last: bool = False) -> _Part:
-    parts = [_Part(p.factors[order].view, _as_it_lies(p.factors[order].view))] if isinstance(order, int) else [_part(p, o, wanted) for o in order]
+def _part(p: Product, order: Order, wanted: Expr | None, last: bool = False) -> _Part:
+    parts = [_Part(p.factors[order].view, as_it_lies(p.factors[order].view))] if isinstance(order, int) else [_part(p, o, wanted) for o in order]
     left = _axes(p, order)
     summed = tuple(a for a in dict.fromkeys(a for part in parts for a in part.axes) if a not in left)
     if isinstance(order, int) and not summed:
@@ -379,11 +278,11 @@ def _part(p: _Product, order: Order, wanted: Expr | None, last: bool = False) ->
     return _Part(View(node, tuple(map(axis, kept))), kept)
 
 
-def _kept(p: _Product, order: Order, parts: Sequence[_Part]) -> tuple[int, ...]:
+def _kept(p: Product, order: Order, parts: Sequence[_Part]) -> tuple[int, ...]:
     """The axes that are left of an order, as they are to lie in memory."""
     members = _members(order)
     first, *second = (part.axes for part in parts)
-    rest = [_as_it_lies(f.view) for k, f in enumerate(p.factors) if k not in members]
+    rest = [as_it_lies(f.view) for k, f in enumerate(p.factors) if k not in members]
     names = kept_names(_names(first), _names(*second), [_names(axes) for axes in rest], _names(range(p.node.rank)))
     return tuple(map(int, names))
 
@@ -401,12 +300,7 @@ def _stored(n: Node) -> Node:
     return make("contiguous", n.dtype, n.shape, (identity(n),), span=n.span)
 
 
-def _as_it_lies(v: View) -> tuple[int, ...]:
-    every = (*v.index, *(() if v.domain is None else (v.domain,)))
-    return tuple(dict.fromkeys(a.attr for e in every for a in sorted(leaves(e, "axis"), key=lambda a: a.attr)))
-
-
-def _as_written(p: _Product, wanted: Expr | None) -> Node:
+def _as_written(p: Product, wanted: Expr | None) -> Node:
     """The sum as it is.  Where `wanted` does not hold, nothing of it is."""
     done: dict[Node, Node] = {}
     for n in postorder(p.node):
