@@ -4,6 +4,7 @@
 
 A module belongs here if the passes become faster by more than what it takes to build it is worth (`python -m luminal.bench.passes` says it): what is asked for every expression and every statement.
 None that defines a record: `==` between two of one type that it compiles is for mypyc `is`, where it sees no `__eq__` in the class.
+None that is a package, or the base of a class that is not compiled.  mypyc holds what annotations say: a frozenset less the keys of a dictionary is a set (`.difference` and `.intersection` give frozensets).
 """
 
 from __future__ import annotations
