@@ -28,7 +28,7 @@ check: $(VENV)/dev
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q -n 2 -W error
 
-# The modules in which passes spend their time, compiled ahead of time (a minute): passes take six tenths of the time.  An edit to one of them, and the sources run until this is done again.
+# The modules in which passes spend their time, compiled ahead of time (a minute and a half): passes take little more than half of the time.  An edit to one of them, and the sources run until this is done again.
 fast: $(VENV)/demo
 	$(BIN)/python -m pip install -q -e '.[fast]'
 	$(BIN)/python -m luminal.compile_core

@@ -26,7 +26,10 @@ def counterexample(known: Knowledge, p: Poly) -> Point | None:
     """A point that agrees with all that is known, at which p < 0; None where none is found."""
     names = frozenset().union(*[a.names for m in p for a in m])
     order = [n for n in reversed(known.ranges) if n in names]
-    moves = islice([(start, n, end) for start in known.points for n in order for end in (LOW, HIGH)], MOVES)
+    # a factor of all terms that goes to 0 hides what the others do
+    shared = frozenset.intersection(*[frozenset([a.attr for a in m if not a.args]) for m in p]) if p else frozenset()
+    ends = {n: (HIGH,) if n in shared else (LOW, HIGH) for n in order}
+    moves = islice([(start, n, end) for start in known.points for n in order for end in ends[n]], MOVES)
     for start, group in groupby(moves, key=lambda move: move[0]):
         point, least = start, start.at(p)
         for _, name, end in group if least is not None else ():

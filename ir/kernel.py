@@ -36,14 +36,9 @@ A *Nest* is a piece of the same language before scheduling: the body of a compos
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
-from functools import cached_property
-from typing import Any
-
 from .dtypes import DType, bool_
-from .expr import ONE, ZERO, Expr, add, const, mul, product
-from .graph import Port, Shape, Size
+from .expr import ONE, Expr, const
+from .graph import Port, Size
 from .kernel_body import (
     Alloc as Alloc,
 )
@@ -54,16 +49,28 @@ from .kernel_body import (
     Block as Block,
 )
 from .kernel_body import (
+    Buffer as Buffer,
+)
+from .kernel_body import (
     Check as Check,
 )
 from .kernel_body import (
+    Homes as Homes,
+)
+from .kernel_body import (
     If as If,
+)
+from .kernel_body import (
+    Kernel as Kernel,
 )
 from .kernel_body import (
     Let as Let,
 )
 from .kernel_body import (
     Loop as Loop,
+)
+from .kernel_body import (
+    Place as Place,
 )
 from .kernel_body import (
     Prefetch as Prefetch,
@@ -126,37 +133,6 @@ SPACES = ("global", "register", "private", "shared", "stack")
 
 
 @record
-class Buffer:
-    """Memory with a logical shape.  Ports and temps are `global`; the others come from `alloc`."""
-
-    name: str
-    dtype: DType
-    shape: Shape
-    space: str = "global"
-    strides: tuple[Expr, ...] = ()  # in elements; () is row-major
-    align: int = 0  # bytes; 0 = element alignment
-
-    @cached_property
-    def steps(self) -> tuple[Expr, ...]:
-        """How many elements each axis moves by."""
-        return self.strides or tuple([product(self.shape[k:]) for k in range(1, len(self.shape) + 1)])
-
-    def stride(self, k: int) -> Expr:
-        return self.steps[k]
-
-    def address(self, index: tuple[Expr, ...]) -> Expr:
-        """The flat position (in elements) of a logical index."""
-        result = ZERO
-        for e, step in zip(index, self.steps, strict=True):
-            result = add(result, mul(e, step))
-        return result
-
-    @property
-    def elements(self) -> Expr:
-        return product(self.shape)
-
-
-@record
 class Nest:
     """A loop nest inside a graph: runs on copies of `operands` in order; `results` are buffers that it writes.
 
@@ -169,35 +145,6 @@ class Nest:
     results: tuple[Buffer, ...]
     body: Block
     notes: tuple[str, ...] = ()  # why it is not raised, for `--why`
-
-
-# Where names are introduced, and where a statement is, for `places.py`: where the one that encloses it is (None: it stands in the kernel itself), and its number there.
-Place = tuple[Any, int]
-Homes = Mapping[str, Place]
-
-
-@record
-class Kernel:
-    """One launchable unit."""
-
-    name: str
-    buffers: tuple[str, ...]  # ports and temps that it touches, ports first in port order
-    body: Block
-    schedule: tuple[str, ...] = ()  # the steps that made it, replayable
-    notes: tuple[str, ...] = ()  # what `--why` prints
-    homes: Homes | None = field(default=None, init=False, repr=False, compare=False)  # of `places.homes_in`, found once: statements never change
-
-    def with_body(self, body: Block, homes: Homes | None = None) -> Kernel:
-        """The kernel with other statements, and where their names are, if that is known."""
-        result = Kernel(self.name, self.buffers, body, self.schedule, self.notes)
-        if homes is not None:
-            object.__setattr__(result, "homes", homes)
-        return result
-
-    def with_schedule(self, schedule: tuple[str, ...]) -> Kernel:
-        result = Kernel(self.name, self.buffers, self.body, schedule, self.notes)
-        object.__setattr__(result, "homes", self.homes)
-        return result
 
 
 @record

@@ -6,14 +6,52 @@ from collections.abc import Callable, Mapping
 from operator import is_
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from .dtypes import DType
 from .errors import NOWHERE, Span
-from .expr import ONE, Expr
-from .record import replace
-from .statement import Statement
+from .expr import ONE, ZERO, Expr, add, mul, product
+from .statement import Statement, Structure, replace
 from .walks import substitution
 
 if TYPE_CHECKING:
-    from .kernel import Buffer
+    from .graph import Shape
+
+
+class Buffer(Structure):
+    """Memory with a logical shape.  Ports and temps are `global`; the others come from `alloc`."""
+
+    __match_args__: ClassVar = ("name", "dtype", "shape", "space", "strides", "align")
+    __slots__ = (*__match_args__, "_steps")
+
+    def __init__(self, name: str, dtype: DType, shape: Shape, space: str = "global", strides: tuple[Expr, ...] = (), align: int = 0) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.shape = shape
+        self.space = space
+        self.strides = strides  # in elements; () is row-major
+        self.align = align  # bytes; 0 = element alignment
+        self._steps: tuple[Expr, ...] | None = None
+
+    @property
+    def steps(self) -> tuple[Expr, ...]:
+        """How many elements each axis moves by."""
+        found = self._steps
+        if found is None:
+            found = self._steps = self.strides or tuple([product(self.shape[k:]) for k in range(1, len(self.shape) + 1)])
+        return found
+
+    def stride(self, k: int) -> Expr:
+        return self.steps[k]
+
+    def address(self, index: tuple[Expr, ...]) -> Expr:
+        """The flat position (in elements) of a logical index."""
+        result = ZERO
+        for e, step in zip(index, self.steps, strict=True):
+            result = add(result, mul(e, step))
+        return result
+
+    @property
+    def elements(self) -> Expr:
+        return product(self.shape)
 
 
 class Loop(Statement):
@@ -123,6 +161,37 @@ class Prefetch(Statement):
 
 Stmt = Loop | Let | Alloc | Store | If | While | Region | Barrier | Check | Prefetch
 Block = tuple[Stmt, ...]
+
+
+# Where names are introduced, and where a statement is, for `places.py`: where the one that encloses it is (None: it stands in the kernel itself), and its number there.
+Place = tuple[Any, int]
+Homes = Mapping[str, Place]
+
+
+class Kernel(Structure):
+    """One launchable unit."""
+
+    __match_args__: ClassVar = ("name", "buffers", "body", "schedule", "notes")
+    __slots__ = (*__match_args__, "homes")
+
+    def __init__(self, name: str, buffers: tuple[str, ...], body: Block, schedule: tuple[str, ...] = (), notes: tuple[str, ...] = ()) -> None:
+        self.name = name
+        self.buffers = buffers  # ports and temps that it touches, ports first in port order
+        self.body = body
+        self.schedule = schedule  # the steps that made it, replayable
+        self.notes = notes  # what `--why` prints
+        self.homes: Homes | None = None  # of `places.homes_in`, found once: statements never change
+
+    def with_body(self, body: Block, homes: Homes | None = None) -> Kernel:
+        """The kernel with other statements, and where their names are, if that is known."""
+        result = Kernel(self.name, self.buffers, body, self.schedule, self.notes)
+        result.homes = homes
+        return result
+
+    def with_schedule(self, schedule: tuple[str, ...]) -> Kernel:
+        result = Kernel(self.name, self.buffers, self.body, schedule, self.notes)
+        result.homes = self.homes
+        return result
 
 
 def with_body(s: Loop | While | Region, body: Block) -> Stmt:

@@ -110,7 +110,7 @@ class Knowledge(Ranges):
         """The same variable, now known to be a multiple of this too."""
         r = self.ranges.get(name, Range())
         result = self._copy()
-        result.ranges = {**self.ranges, name: r._replace(multiple=r.multiple * multiple // gcd(r.multiple, multiple))}
+        result.ranges = {**self.ranges, name: Range(r.min, r.max, r.multiple * multiple // gcd(r.multiple, multiple), r.exactly)}
         result.base, result.outer = self, None
         result._forget()
         result._forget_ranges()
@@ -176,7 +176,10 @@ class Knowledge(Ranges):
             return False
         new = -(offset // c) if c > 0 else offset // -c
         if old is None or (new > old if c > 0 else new < old):
-            self.ranges = {**self.ranges, pl.name(a): known._replace(min=new) if c > 0 else known._replace(max=new)}
+            self.ranges = {
+                **self.ranges,
+                pl.name(a): Range(new, known.max, known.multiple, known.exactly) if c > 0 else Range(known.min, new, known.multiple, known.exactly),
+            }
             self._forget_ranges()
         return True
 

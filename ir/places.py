@@ -15,9 +15,9 @@ from .kernel import Alloc, Block, Homes, If, Kernel, Let, Loop, Place, Region, S
 def homes_in(kernel: Kernel) -> Homes:
     found = kernel.homes
     if found is None:
-        found = {}
-        settle(kernel.body, None, found)
-        object.__setattr__(kernel, "homes", found)
+        places: dict[str, Place] = {}
+        settle(kernel.body, None, places)
+        found = kernel.homes = places
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import gcd
-from typing import Final, NamedTuple, Self
+from typing import ClassVar, Final, Self
 
 from . import polynomial as pl
 from .dtypes import INDEX
@@ -12,18 +12,26 @@ from .expr import Expr
 from .graph import Size
 from .intervals import BINARY, Interval, least, most, product
 from .polynomial import Poly
+from .statement import Structure
 from .walks import missing
 
 End = Expr | int | None
 
 
-class Range(NamedTuple):
+class Range(Structure):
     """min <= value <= max (None: unknown) and value % multiple == 0."""
 
-    min: End = None
-    max: End = None
-    multiple: int = 1
-    exactly: Expr | None = None  # what the value is where proofs are to use the bounds alone: points have this value
+    __match_args__: ClassVar = ("min", "max", "multiple", "exactly")
+    __slots__ = __match_args__
+
+    def __init__(self, min: End = None, max: End = None, multiple: int = 1, exactly: Expr | None = None) -> None:
+        self.min = min
+        self.max = max
+        self.multiple = multiple
+        self.exactly = exactly  # what the value is where proofs are to use the bounds alone: points have this value
+
+    def compared(self) -> tuple[End, End, int, Expr | None]:
+        return (self.min, self.max, self.multiple, self.exactly)
 
 
 _UNKNOWN: Final = Range()

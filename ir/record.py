@@ -1,4 +1,4 @@
-"""Immutable records: what statements are, and nearly everything else that passes hand on; and what changes while work is done."""
+"""Immutable records, which nearly everything is that passes hand on; and what changes while work is done."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from operator import attrgetter
 from types import CodeType, FunctionType
 from typing import Any, TypeVar, dataclass_transform
 
+from .statement import replace as replace
+
 C = TypeVar("C", bound=type)
-R = TypeVar("R")
 
 _fields: dict[type, dict[str, Field[Any]]] = {}  # of each record, by name, those of its bases first
 
@@ -172,12 +173,3 @@ def _read(text: str) -> CodeType:
 
 def _shown(self: Any) -> str:
     return f"{type(self).__qualname__}({', '.join([f'{f.name}={getattr(self, f.name)!r}' for f in fields(self) if f.repr])})"
-
-
-def replace(made: R, **changes: Any) -> R:
-    """The record, the dataclass or the statement with some parts changed: `dataclasses.replace`, which looks at what each field is every time."""
-    cls: Any = type(made)
-    for name in cls.__match_args__:
-        if name not in changes:
-            changes[name] = getattr(made, name)
-    return cls(**changes)

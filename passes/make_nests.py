@@ -112,7 +112,7 @@ class _Maker:
         temps = tuple(replace(t, name=names[t.name]) for t in plan.temps)
         order = [p.name for p in graph.ports] + [t.name for t in temps]
         shapes = {**{p.name: p.shape for p in graph.ports}, **{t.name: t.shape for t in temps}}
-        kernels = []
+        kernels: list[Kernel] = []
         for renamed, notes in plan.kernels:
             block = rename_buffers(renamed, names)
             if self.target.gpu and len(launches := self._launches(block)) > 1:

@@ -48,7 +48,7 @@ class Scope:
 
     def __init__(self, around: Scope | None, known: Known, axis_name: str = "", extent: Expr = ZERO, kind: str = "", start: Expr = ZERO) -> None:
         self.around, self.axis, self.start, self.extent, self.kind = around, axis_name, start, extent, kind
-        self.depth = 0 if around is None else around.depth + 1
+        self.depth: int = 0 if around is None else around.depth + 1
         self.known = known  # of sizes and of the variables of the loops around
         self.body: list[Stmt] = []
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import luminal
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ from luminal.ir.dtypes import bf16, numpy_dtype
 from luminal.ir.instructions import INSTRUCTIONS, LANE_BY_LANE, TILES
 from luminal.ir.interpret.graph import evaluate
 from luminal.ir.interpret.judge import judge
+from luminal.ir.record import replace
 from luminal.runtimes.clang.driver import Driver
 from running import composite
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import luminal
 import numpy as np
 import pytest
 from compilers import needs_cc
 from luminal.ir.kernel import Kernel
+from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
 from luminal.passes.cascade import cascade
 from luminal.passes.make_nests import make_nests

@@ -1,7 +1,5 @@
 """Reductions of the same scores: no S×S buffer where nothing is corrected either, and all that is made of a row of scores in one kernel."""
 
-from dataclasses import replace
-
 import luminal
 import numpy as np
 import pytest
@@ -10,6 +8,7 @@ from compilers import needs_cc
 from luminal.ir.expr import Expr
 from luminal.ir.instructions import WEIGHT
 from luminal.ir.kernel import If, Loop, Module, expressions, statements
+from luminal.ir.record import replace
 from luminal.ir.walks import postorder
 from luminal.passes.legalize import legalize
 from luminal.runtimes.clang.driver import Driver

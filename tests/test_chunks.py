@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import luminal
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ from luminal.ir.dtypes import f32
 from luminal.ir.evaluate import evaluate
 from luminal.ir.expr import ZERO, const, load, size, var
 from luminal.ir.kernel import If, Kernel, Loop, Prefetch, Stmt, Store, statements
+from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
 from luminal.passes.cascade import cascade
 from luminal.passes.make_nests import make_nests

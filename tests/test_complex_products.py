@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import luminal
 import numpy as np
@@ -12,6 +11,7 @@ from cascades import OPTIONS, SEED, before, naive
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 from luminal.ir.kernel import Module
+from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read, show
 from luminal.ir.verify import verify

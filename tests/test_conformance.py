@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import replace
 from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from luminal.ir.interpret.judge import Bounded
 from luminal.ir.layout import allocate
 from luminal.ir.merge import merge
 from luminal.ir.primops import OPS, STRUCTURAL
+from luminal.ir.record import replace
 from luminal.ir.target import Options
 from luminal.ir.verify import verify
 from luminal.passes.pipeline import run_pipeline

@@ -95,3 +95,14 @@ def test_some_are_found() -> None:
         found = counterexample(known, pl.poly(p))
         assert found is not None and agrees(found, known)
     assert counterexample(known, pl.poly(M + 5 - J)) is None
+
+
+def test_a_factor_of_all_terms_does_not_hide_the_others() -> None:
+    """k * (H - R + 1) is 0, and less than before, where k is: from there nothing leads to where it is negative."""
+    known = Known({"H": Size("H"), "R": Size("R")}).with_ranges({"k": Range(const(0), None)})
+    H, R = size("H"), size("R")
+    p = pl.poly((H - R + 1) * K)
+    known.points[:] = [point for point in known.points if (point.at(p) or 0) > 0]
+    assert known.points
+    point = counterexample(known, p)
+    assert point is not None and agrees(point, known) and (value := point.at(p)) is not None and value < 0

@@ -6,7 +6,6 @@ import ctypes
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from luminal.ir.errors import Unsupported
 from luminal.ir.expr import ONE, Expr, call, cast, ceildiv, const, load, size, var
 from luminal.ir.graph import Port, Size
 from luminal.ir.program import DEVICE_ERROR, Array, Assign, Barrier, Block, Call, Define, For, Function, If, Param, Program, Region, Scratch, StoreTo
+from luminal.ir.record import replace
 from luminal.runtimes import find
 
 pytestmark = needs_host

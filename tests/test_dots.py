@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import luminal
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from luminal.ir.expr import const, make, var
 from luminal.ir.instructions import INSTRUCTIONS
 from luminal.ir.interpret.kernel import run
 from luminal.ir.kernel import Module
+from luminal.ir.record import replace
 from luminal.ir.target import Options
 from luminal.ir.text import read, show
 from luminal.passes.schedule import Facts, StepError, replay, schedule, unique

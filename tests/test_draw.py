@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from luminal.ir.dtypes import DType, c64, f32, u8
@@ -11,6 +9,7 @@ from luminal.ir.errors import UsageError
 from luminal.ir.evaluate import evaluate
 from luminal.ir.expr import const
 from luminal.ir.graph import Port
+from luminal.ir.record import replace
 from luminal.search.draw import draw
 from running import composite
 

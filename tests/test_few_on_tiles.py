@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import luminal
 import numpy as np
 import pytest
 from compilers import needs_cc
 from luminal.ir.dtypes import bf16, f32
 from luminal.ir.kernel import Alloc, Module, statements
+from luminal.ir.record import replace
 from luminal.ir.target import Options
 from luminal.ir.text import read, show
 from luminal.passes.cascade import cascade

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from random import Random
 from typing import Any
@@ -19,6 +18,7 @@ from luminal.ir.graph import Graph
 from luminal.ir.interpret.graph import evaluate
 from luminal.ir.interpret.judge import judge
 from luminal.ir.kernel import If
+from luminal.ir.record import replace
 from luminal.ir.toom_cook import MOST, Step, growth, short_filter, straight_line
 from luminal.search.reference import reference
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from cuda_unit import Unit, check, compiled, inputs_of, needs_host, target, unit
 from luminal.compiler import Settings, compilations
 from luminal.ir.graph import Graph
 from luminal.ir.program import For, If, Matrix, Program, expressions, statements
+from luminal.ir.record import replace
 from luminal.ir.target import Options
 from luminal.ir.walks import postorder
 from luminal.passes.pipeline import run_pipeline

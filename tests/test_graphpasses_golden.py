@@ -1,13 +1,13 @@
 """Goldens to read, the shape of what is fused, and graphs that are deep."""
 
 import time
-from dataclasses import replace
 
 import pytest
 from luminal.ir.dtypes import f32
 from luminal.ir.expr import size
 from luminal.ir.graph import Graph, Port, Size, elementwise, identity, input_node
 from luminal.ir.kernel import Loop, statements
+from luminal.ir.record import replace
 from luminal.ir.target import Options
 from luminal.ir.text import show
 from luminal.passes.fuse import fuse

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import luminal
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 from luminal.ir.expr import var
 from luminal.ir.kernel import If, Loop, Module, Region, Store, statements
+from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read, show
 from luminal.ir.verify import verify

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from lowering import GPU, expect, lowered
+from luminal.ir.record import replace
 
 MOVING = replace(GPU, vector_bytes=16)
 PORTS = "size M\nsize N\nin x: bf16[M, N]\nin f: f32[N]\nout y: bf16[M, N]\nout g: f32[N]\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from luminal.ir.expr import const, size
 from luminal.ir.graph import Size
 from luminal.ir.interpret.kernel import run
 from luminal.ir.kernel import Alloc, If, Loop, Module, Store, expressions, statements, substitute_block
+from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read, show
 from luminal.ir.walks import substitute

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import luminal
 import numpy as np
 import pytest
 from cascades import OPTIONS, after, before, check_one_pass, nests
 from compilers import needs_cc
 from luminal.ir.kernel import Alloc, If, Kernel, Loop, statements
+from luminal.ir.record import replace
 from luminal.ir.target import Target
 from luminal.passes.legalize import legalize
 from luminal.passes.schedule import schedule

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import luminal
 import numpy as np
@@ -19,6 +18,7 @@ from luminal.ir.expr import const, var
 from luminal.ir.kernel import Alloc, If, Kernel, Let, Loop, Prefetch, Store, statements
 from luminal.ir.program import Region
 from luminal.ir.program import statements as lines
+from luminal.ir.record import replace
 from luminal.ir.target import Target
 from luminal.ir.walks import substitute
 from luminal.passes.legalize import legalize

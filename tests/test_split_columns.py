@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
 import luminal
 import numpy as np
@@ -12,6 +11,7 @@ from cascades import OPTIONS, SEED, before, naive
 from compilers import needs_cc
 from luminal.ir.graph import Graph
 from luminal.ir.kernel import Module
+from luminal.ir.record import replace
 from luminal.ir.target import Options
 from luminal.ir.text import read, show
 from luminal.ir.verify import verify

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 from luminal import compiled
 from luminal.ir import kernel_body, program_body
+from luminal.ir.dtypes import f32
 from luminal.ir.errors import Span
-from luminal.ir.expr import DIVIDES, ZERO, floordiv, var
-from luminal.ir.kernel import If, Loop, Region, Store
+from luminal.ir.expr import DIVIDES, ONE, ZERO, floordiv, var
+from luminal.ir.kernel import Buffer, If, Kernel, Loop, Region, Store
+from luminal.ir.places import homes_in
 from luminal.ir.program import For
 from luminal.ir.record import replace
-from luminal.ir.statement import Statement
+from luminal.ir.statement import Structure
 
 BODIES = [Path(compiled.ROOT) / "ir" / f"{level}_body.py" for level in ("kernel", "program")]
 CLASSES = [(file.stem, s) for file in BODIES for s in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(s, ast.ClassDef)]
@@ -25,7 +27,7 @@ def test_a_statement_is_made_of_what_its_class_lists(module: str, found: ast.Cla
     cls = getattr({"kernel_body": kernel_body, "program_body": program_body}[module], found.name)
     makers = [s for s in found.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"]
     parameters = [a.arg for maker in makers for a in maker.args.args[1:]]
-    assert issubclass(cls, Statement) and list(cls.__match_args__) == parameters
+    assert issubclass(cls, Structure) and list(cls.__match_args__) == parameters
     assert [ast.unparse(s) for maker in makers for s in maker.body if isinstance(s, ast.Assign)] == [f"self.{p} = {p}" for p in parameters]
 
 
@@ -55,3 +57,17 @@ def test_a_statement_remembers_the_kinds_of_operators_in_it() -> None:
     outer = For("i", ZERO, var("n"), (program_body.If(var("c"), (), (inner,)),))
     assert program_body.kinds_in((outer,)) == DIVIDES == outer.kinds == inner.kinds
     assert replace(outer, body=()).kinds == -1 and program_body.kinds_in((replace(outer, body=()),)) == 0
+
+
+def test_kernels_and_buffers_are_structures_too() -> None:
+    here, there = (Kernel("k", ("a",), (Loop("i", ZERO, var("n"), ()),)) for _ in range(2))
+    assert here == there and hash(here) == hash(there) and here != replace(there, notes=("why",))
+    assert set(homes_in(here)) == {"i"} and here == there and here.with_schedule(("unroll i",)).homes is here.homes
+    assert replace(here, body=()).homes is None and here.with_body(()).homes is None, "what stands elsewhere is looked up again"
+    a = Buffer("a", f32, (var("n"), var("m")))
+    assert a.steps == (var("m"), ONE) and a == Buffer("a", f32, (var("n"), var("m"))) != replace(a, strides=(ONE, var("n")))
+
+
+def test_replace_knows_what_a_structure_is_made_of() -> None:
+    with pytest.raises(TypeError, match="Let is made of name, value"):
+        replace(kernel_body.Let("x", ZERO), nothing=1)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from luminal.ir.graph import Graph
+from luminal.ir.record import replace
 from luminal.ir.target import Options
 from luminal.ir.verify import verify
 from luminal.passes.simplify import simplify

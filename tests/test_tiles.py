@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from luminal.ir.interpret import kernel as kernels
 from luminal.ir.interpret import program as programs
 from luminal.ir.kernel import Module
 from luminal.ir.program import Multiply, Program, Tiles, statements
+from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read, show
 from luminal.ir.verify import verify

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import luminal
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ from compilers import needs_cc
 from luminal.ir.dtypes import bf16, f32
 from luminal.ir.instructions import TILES
 from luminal.ir.kernel import Module
+from luminal.ir.record import replace
 from luminal.ir.target import Options
 from luminal.ir.text import read, show
 from luminal.passes.cascade import cascade

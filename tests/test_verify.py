@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from luminal.ir import program as p
 from luminal.ir.dtypes import f32, i32, i64
 from luminal.ir.errors import CompilerBug
 from luminal.ir.expr import ZERO, axis, const, load, make, ramp, size, var
+from luminal.ir.record import replace
 from luminal.ir.text import read
 from luminal.ir.verify import rules, verify
 from luminal.ir.verify.body import CONCURRENT, Body

@@ -146,7 +146,8 @@ def _remainder_of_line(n: Expr, axis: Expr, base: Expr, count: int, varies: Call
     line, by = n.args
     if not by.is_const or not 0 < by.attr < MOST:
         return None
-    result, factors = Position(ZERO, None, 0, 0), {}
+    result = Position(ZERO, None, 0, 0)
+    factors: dict[Expr | None, Expr] = {}
     for monomial, c in pl.poly(line).items():
         moving = [f for f in monomial if varies(f)]
         if len(moving) > 1:

@@ -51,8 +51,8 @@ def _turned(loop: For, names: Names) -> Block | None:
         parts = conjuncts(s.condition)
         if (outside := both(*(c for c in parts if loop.var not in c.names))) is not None:
             guard = both(*(c for c in parts if loop.var in c.names))
-            inner = _turned(replace(loop, body=s.body if guard is None else (If(guard, s.body),)), names)
-            return None if inner is None else (If(outside, inner),)
+            turned = _turned(replace(loop, body=s.body if guard is None else (If(guard, s.body),)), names)
+            return None if turned is None else (If(outside, turned),)
     i = var(loop.var)
     inside, count = _first_rows(loop.body, i)
     if not kinds_in(inside) & GATHERS:

@@ -83,10 +83,10 @@ def _filled(kernel: Kernel, loop: Loop, name: str) -> tuple[Buffer, list[Shape]]
         if s is loop:
             break
         if isinstance(s, Store) and s.buffer == name:
-            inner = [x for x in inner if id(x) not in enclosing]
-            loops = [x for x in inner if isinstance(x, Loop) and x.step is ONE]
+            own = [x for x in inner if id(x) not in enclosing]
+            loops = [x for x in own if isinstance(x, Loop) and x.step is ONE]
             reach = [_largest(e, loops) for e in s.index]
-            if len(loops) == len(inner) and None not in reach:
+            if len(loops) == len(own) and None not in reach:
                 ends.append(tuple(e for e in reach if e is not None))
     return (home[-1].buffer, ends) if ends else None
 

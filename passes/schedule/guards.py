@@ -295,8 +295,8 @@ def peel(kernel: Kernel, facts: Facts, axis: str, *, clamps: int = 0, fixed: int
     if not inside:
         raise StepError(f"peel: no guard of `{axis}` holds up to an iteration of it")
     end = loop.stop
-    for e in ends:
-        end = e if at_least(end - e, 0, facts.known) else minimum(end, e)
+    for to in ends:
+        end = to if at_least(end - to, 0, facts.known) else minimum(end, to)
     end = simple(end if at_least(end, 0, facts.known) else maximum(ZERO, end))
     end = end if (condition := both(*others)) is None else where(condition, end, ZERO)
     whole = map_expressions(loop.body, lambda e: simple(substitute(e, inside)))

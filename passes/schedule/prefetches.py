@@ -218,9 +218,13 @@ def prefetch(
     condition = both(enough, beyond, within, new) or TRUE
     for asks, starts in shares:
         hints = hints_at(starts) if condition is TRUE else (If(condition, hints_at(starts)),)
-        first = before if asks is loop else ()
-        kernel = replace_loop(kernel, asks.axis, lambda x, first=first, hints=hints: (*first, with_body(x, (*hints, *x.body))))
+        kernel = _with_hints(kernel, asks.axis, before if asks is loop else (), hints)
     return kernel
+
+
+def _with_hints(kernel: Kernel, axis: str, before: Block, hints: Block) -> Kernel:
+    """`before` in front of a loop, the hints where each of its iterations begins."""
+    return replace_loop(kernel, axis, lambda x: (*before, with_body(x, (*hints, *x.body))))
 
 
 def _going_on(path: Sequence[Stmt], row: Loop, on: str, trips: int, ahead: Expr, further: Callable[[Expr], Expr]) -> Expr:

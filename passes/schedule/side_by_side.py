@@ -42,7 +42,7 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
     above, moving = sharing(plan, around, x), moving_with(plan, around, x)
     tiles = cost.tiles_of_scores(plan.target, width) if above is not None and plan.extent(above) != 1 else ()
     lanes: RowsInLanes | None = None
-    sums = [((f"{row}.1",), deep)]  # the rows of each sum, and along what it is
+    sums: list[tuple[tuple[str, ...], str]] = [((f"{row}.1",), deep)]  # the rows of each sum, and along what it is
     try:
         plan.do("split", row, width, tail="cut")
         if above is not None:  # what is read once for all of these rows stays in the first cache

@@ -58,7 +58,7 @@ def _whole(facts: Facts, store: Store, path: Sequence[Loop], condition: Expr, cu
     address = held.address(store.index)
     if divides(address, [x.axis for x in path]):  # of a collapsed axis
         address = simplify(address, inside(path, facts.known))
-    begins = address.names.union(*(x.start.names for x in path if x.axis in address.names)) & cut.keys() if cut else ()
+    begins = address.names.union(*[x.start.names for x in path if x.axis in address.names]).intersection(cut)
     moves = [(x, abs(stride(address, x.axis) or 0)) for x in path[:-1]]
     for k, loop in enumerate(path):
         row = row_step(address, loop) if loop.kind != "vector" and any(m for _, m in moves[:k]) else None

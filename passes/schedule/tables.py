@@ -10,7 +10,7 @@ from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Stor
 from ...ir.primops import OPS
 from ...ir.record import replace
 from ...ir.simplify import assuming, prove_equal
-from ...ir.walks import postorder, substitute
+from ...ir.walks import postorder, substitute, substitution
 from ..costs import IN_CACHE, TABLE, operation
 from .affine import inside, upper
 from .tree import Facts, StepError, around, children, fresh, loads_in, names_taken, replace_at
@@ -62,10 +62,10 @@ def tabulate(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
             here = substitute(value, {POSITION: at})
             if s is loops[0] and not alone:
                 name = fresh(f"{axes[0]}.v", taken)
-                rest = map_expressions(s.body, lambda e, here=here, name=name: substitute(e, {here: var(name, table.dtype)}))
+                rest = map_expressions(s.body, substitution({here: var(name, table.dtype)}))
                 s = replace(s, body=(Let(name, here), Store(table.name, (at,), var(name, table.dtype)), *rest))
             else:
-                s = replace(s, body=map_expressions(s.body, lambda e, here=here, at=at: substitute(e, {here: load(table.name, table.dtype, at)})))
+                s = replace(s, body=map_expressions(s.body, substitution({here: load(table.name, table.dtype, at)})))
         new.append(s)
     if len(path) == 1:
         return kernel.with_body(tuple(new))
