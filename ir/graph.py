@@ -64,7 +64,7 @@ from .errors import NOWHERE, Span
 from .expr import Expr, Scalar, axis, size
 from .primops import OPS, result_of
 from .record import record, replace
-from .walks import substitute
+from .walks import leaves, substitute
 
 if TYPE_CHECKING:
     from .kernel import Nest
@@ -127,6 +127,27 @@ class View:
     def is_identity(self) -> bool:
         """Every axis of the source is read at the same axis of the user.  The source may still have fewer axes, or other extents: compare shapes where that matters."""
         return self.domain is None and all(e is axis(k) for k, e in enumerate(self.index))
+
+    @property
+    def exprs(self) -> tuple[Expr, ...]:
+        """The index, and the domain where there is one."""
+        return self.index if self.domain is None else (*self.index, self.domain)
+
+    @property
+    def axes(self) -> set[int]:
+        """The axes of the user on which it depends what is read."""
+        return {a.attr for e in self.exprs for a in leaves(e, "axis")}
+
+    @property
+    def places(self) -> dict[Expr, Expr]:
+        """Where the axes of the node stand in the domain of the user."""
+        return {axis(k): e for k, e in enumerate(self.index)}
+
+    @property
+    def operands(self) -> list[View]:
+        """What the node is made of, over the axes of the user (where the domain holds)."""
+        places = self.places
+        return [a.through(places) for a in self.node.args]
 
     def through(self, mapping: Mapping[Expr, Expr]) -> View:
         """The view with its axis variables replaced (the domain of the user changed)."""

@@ -141,8 +141,7 @@ def order(walked: Node, states: Container[Node]) -> Order | None:
     along = axis(walked.rank - 1)
     view, steps, inside = identity(walked), list[tuple[str, int, tuple[View, ...]]](), False
     while _holds(view.node, states):
-        mapping = {axis(k): e for k, e in enumerate(view.index)}
-        n, args = view.node, [a.through(mapping) for a in view.node.args]
+        n, args = view.node, view.operands
         moving = [k for k, a in enumerate(args) if any(along in leaves(e, "axis") for e in a.index)]
         if view.domain is not None or len(moving) != 1 or any(a.domain is not None for k, a in enumerate(args) if k not in moving):
             return None

@@ -8,7 +8,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from ..ir.dtypes import INDEX, bool_
-from ..ir.expr import ZERO, Expr, axis, maximum, minimum, var
+from ..ir.expr import ZERO, Expr, maximum, minimum, var
 from ..ir.graph import Node, View, postorder
 from ..ir.polynomial import Poly, coefficient, constant, degree, expr, is_constant, plus, poly, scaled, times
 from ..ir.primops import OPS
@@ -124,8 +124,7 @@ def _positional(condition: View) -> list[View]:
     while stack:
         view = stack.pop()
         if (view.node.op == "bit_and" or _in_turn(view.node)) and view.domain is None:
-            inside = {axis(k): e for k, e in enumerate(view.index)}
-            stack.extend(a.through(inside) for a in reversed(view.node.args[:2]))
+            stack.extend(reversed(view.operands[:2]))
         elif all(v.node.op in ("const", "iota") for v in reads_of(view)):
             found.append(view)
     return found

@@ -170,10 +170,9 @@ class _Polynomial:
             else:
                 if view.domain is not None:
                     raise Mixed("an earlier reduction is read under a mask")
-                mapping = {axis(k): e for k, e in enumerate(view.index)}
                 args = []
-                for a in node.args:
-                    args.append((yield self.rebuilt(a.through(mapping))))
+                for a in view.operands:
+                    args.append((yield self.rebuilt(a)))
                 self.done[key] = identity(make(node.op, node.dtype, self.shape, tuple(args), node.attr, node.span))
         return self.done[key]
 
@@ -214,8 +213,7 @@ class _Polynomial:
             return 1.0
         if not self.body.has_r(node) or not moves(view, self.varying) or node.op in EXPONENTIALS:
             return 0.0
-        mapping = {axis(k): e for k, e in enumerate(view.index)}
-        args = [a.through(mapping) for a in node.args]
+        args = view.operands
         if node.op == "where" and not self.body.has_r(args[0].node):
             a, b = (yield self.derivative(args[1], point)), (yield self.derivative(args[2], point))
             if a == b and not isinstance(a, View):

@@ -13,7 +13,6 @@ any other, in register tiles and packed panels.
 from __future__ import annotations
 
 from ..ir.dtypes import DType, bool_, i16, i32, i64, u8
-from ..ir.expr import axis
 from ..ir.graph import Graph, Node, Shape, View, const_node, elementwise, identity, make, operand_domain, postorder, reduce_node, scalar
 from ..ir.target import Options, Target
 
@@ -82,8 +81,7 @@ def _numbers(v: View, shape: Shape, dtype: DType, levels: int = LEVELS) -> View:
         if v.domain is not None:
             return identity(elementwise("cast", shape, v, to=dtype))
         return View(elementwise("cast", n.shape, identity(n), to=dtype), v.index)
-    inside = {axis(k): e for k, e in enumerate(v.index)}
-    args = [a.through(inside) for a in n.args]
+    args = v.operands
     if n.op == "where":
         args = args[:2] if op == "bit_and" else [args[0], args[2]]
     numbers = [_numbers(a, shape, dtype, levels - 1) for a in args]

@@ -81,12 +81,11 @@ class _Simplifier:
     def settled(self, view: View, shape: Shape) -> View:
         """What is read of a choice at positions that decide it, as one element of a tensor of which another one was stored: of the branch that stands there."""
         while view.node.op == "where" and view.domain is None and (mask := view.node.args[0]).domain is not None and mask.node.op == "const":
-            positions = {axis(k): e for k, e in enumerate(view.index)}
-            here = simplified(substitute(mask.domain, positions), self.domain(shape))
+            here = simplified(substitute(mask.domain, view.places), self.domain(shape))
             if here is not TRUE and here is not FALSE:
                 break
             chosen = mask.node.attr.value if here is TRUE else mask.fill
-            view = view.node.args[1 if chosen else 2].through(positions)
+            view = view.operands[1 if chosen else 2]
         return view
 
     def domain(self, shape: Shape) -> Known:
