@@ -62,25 +62,16 @@ def cascade(plan: Plan) -> bool:
     found = Cascade(plan, along, nests, batch, rows, blocking(plan.target, nests[0].accumulator.dtype))
     if plan.alone:
         on_vectors, on_tiles = zip(*(contractions.instructions(plan, n) for n in nests), strict=True)
-        saved = plan.kernel
         for instructions in (list(on_tiles), list(on_vectors)):
             if any(instructions):
-                try:
+                with plan.attempt(f"without {', '.join(d.name for d in instructions if d)}"):
                     replace(found, instructions=instructions, tiles=[]).run()
-                except StepError as e:
-                    plan.kernel = saved
-                    plan.note(f"without {', '.join(d.name for d in instructions if d)}: {e}")
-                else:
                     return True
         found.run()
     else:
-        saved = plan.kernel
-        try:
+        with plan.attempt("without tiles"):
             if few_on_tiles(found):
                 return True
-        except StepError as e:
-            plan.kernel = saved
-            plan.note(f"without tiles: {e}")
         found.few()
     return True
 
@@ -378,17 +369,13 @@ class Cascade:
             if x.kind != "parallel" or len(reduced) != 1 or reduced[0].kind != "reduce" or any(isinstance(s, Loop) for s in reduced[0].body):
                 continue
             (r,) = reduced
-            width, saved = lanes(plan.target, roles.widest(r.body)), plan.kernel
+            width = lanes(plan.target, roles.widest(r.body))
             group = next((n for n in range(width, width // 2, -1) if self.rows % n == 0), 0)
             if not group:
                 continue
-            try:
+            with plan.attempt(f"`{r.axis}` for one `{x.axis}` after the other"):
                 plan.do("split", x.axis, group, tail="perfect")
                 summed(plan, (f"{x.axis}.1",), r.axis, width)
-            except StepError as e:
-                plan.kernel = saved
-                plan.note(f"`{r.axis}` for one `{x.axis}` after the other: {e}")
-            else:
                 plan.note(f"`{r.axis}` for {group} of `{x.axis}` side by side, folded together")
 
     def rest(self) -> None:

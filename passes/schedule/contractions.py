@@ -116,7 +116,7 @@ class _Parts:
         """One more, if there is need for it and the attempt gives the condition under which it runs; whether there is one more."""
         if self.complete:
             return False
-        part = Plan(self.plan.kernel, self.plan.facts, self.plan.target, self.plan.options)
+        part = self.plan.another()
         condition = attempt(part)
         self.plan.note(*part.notes)
         if condition is not None:
@@ -125,7 +125,7 @@ class _Parts:
 
     def rest(self, schedule: Callable[[Plan], object]) -> None:
         """The one for all other sizes."""
-        part = Plan(self.plan.kernel, self.plan.facts, self.plan.target, self.plan.options)
+        part = self.plan.another()
         schedule(part)
         self.plan.note(*part.notes)
         self.found.append((None, part.kernel))
@@ -145,22 +145,12 @@ def _few_columns(plan: Plan, found: Contraction | None) -> None:
 def _packed(plan: Plan, found: Contraction, block: Blocking, dot: Dot | None, tiles: Tile | None) -> None:
     """With the instruction on tiles where there is one, else with the one on vectors; without it where a step refuses that."""
     if tiles is not None:
-        saved = plan.kernel
-        try:
+        with plan.attempt(f"without {tiles.name}"):
             _Contract(plan, found, tile_blocking(plan.target), tiles.dot, tiles.name).run()
-        except StepError as e:
-            plan.kernel = saved
-            plan.note(f"without {tiles.name}: {e}")
-        else:
             return
     if dot is not None:
-        saved = plan.kernel
-        try:
+        with plan.attempt(f"without {dot.name}"):
             _Contract(plan, found, blocking(plan.target, found.accumulator.dtype, SCREENED) if dot.least else block, dot).run()
-        except StepError as e:
-            plan.kernel = saved
-            plan.note(f"without {dot.name}: {e}")
-        else:
             plan.note(f"{dot.neighbours} neighbours along the reduction are multiplied by one {dot.name}")
             return
     _Contract(plan, found, block).run()

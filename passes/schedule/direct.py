@@ -128,12 +128,9 @@ def tried_where(plan: Plan, condition: Expr, reason: str, steps: Callable[[], No
     """Take some steps for the sizes of a condition: the condition; None (and an unchanged plan) where it never holds or a step refuses."""
     if condition.is_const and not condition.attr:
         return None
-    saved = plan.kernel
-    try:
+    with plan.attempt(f"not where `{condition}` alone") as attempt:
         steps()
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"not where `{condition}` alone: {e}")
+    if attempt.refused:
         return None
     plan.note(f"where `{condition}`, {reason}")
     return condition

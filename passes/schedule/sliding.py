@@ -63,7 +63,7 @@ def along_rows(plan: Plan) -> Expr | None:
 
 def through_windows(plan: Plan) -> bool:
     """Whether there may be a reduction through windows, which each attempt asks first."""
-    part = Plan(plan.kernel, plan.facts, plan.target, plan.options)
+    part = plan.another()
     try:
         return _windows(part) is not None
     except StepError:

@@ -39,7 +39,7 @@ from .direct import tried_where
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile, turned
-from .tree import StepError, all_loops, loads_in
+from .tree import all_loops, loads_in
 
 
 def strips(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
@@ -93,15 +93,11 @@ def _worth(plan: Plan, found: Contraction, block: Blocking, once: int, piece: in
 
 def _in_pieces(plan: Plan, found: Contraction, block: Blocking, piece: int) -> bool:
     """Whether the output can hold the sums of one piece of the reduction while the next is worked off: not where something is made of the sums in the end, which rows that the last tile has twice would find."""
-    saved = plan.kernel
-    try:
-        _cut(plan, found, piece)
-        plan.do("split", found.rows[0], block.wide_rows, tail="clamp")
-    except StepError:
-        return False
-    finally:
-        plan.kernel = saved
-    return True
+    part = plan.another()
+    with part.attempt() as attempt:
+        _cut(part, found, piece)
+        part.do("split", found.rows[0], block.wide_rows, tail="clamp")
+    return not attempt.refused
 
 
 def _cut(plan: Plan, found: Contraction, piece: int) -> tuple[str, str]:

@@ -152,8 +152,8 @@ def _taken_in_turn(plan: Plan, axis: str, width: int) -> str:
     held, extent = candidates_to_hold(plan.loop(axis)), plan.extent(axis)
     if not held or (extent is not None and extent < cost.HELD):
         return axis
-    saved, strip = plan.kernel, f"{axis}.1"
-    try:
+    strip = f"{axis}.1"
+    with plan.attempt(f"`{axis}` computes its values in one go") as attempt:
         plan.do("split", axis, cost.HELD, tail="cut")
         for operator, which in held:
             before = plan.kernel
@@ -164,9 +164,7 @@ def _taken_in_turn(plan: Plan, axis: str, width: int) -> str:
         for piece in (strip, *plan.added(earlier)):
             plan.do("split", piece, width, tail="perfect")
             plan.do("vectorize", f"{piece}.1")
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"`{axis}` computes its values in one go: {e}")
+    if attempt.refused:
         return axis
     plan.note(
         f"{', '.join(o for o, _ in reversed(held))} of {cost.HELD} elements along `{axis}` in loops of their own: together they are more than a core looks ahead"
@@ -184,15 +182,10 @@ def _last_lanes(plan: Plan, axis: str, width: int) -> bool:
     """What is left of an axis that was cut in vectors, less than one: a vector of which the first lanes are there, where one instruction stores them.  Whether it is one."""
     if not plan.has(axis) or not cost.first_lanes(plan.target) or chooses(plan.loop(axis)):
         return False
-    saved = plan.kernel
-    try:
+    with plan.attempt(f"`{axis}` stays scalar") as attempt:
         plan.do("split", axis, width, tail="pad")
         plan.do("vectorize", f"{axis}.1")
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"`{axis}` stays scalar: {e}")
-        return False
-    return True
+    return not attempt.refused
 
 
 # ---- rows
@@ -200,8 +193,7 @@ def _last_lanes(plan: Plan, axis: str, width: int) -> bool:
 
 def _up_to_the_end(plan: Plan, axis: str, width: int) -> None:
     """Vectors along a loop whose positions are kept from running over an end: consecutive up to there, gathered where it is reached."""
-    saved = plan.kernel
-    try:
+    with plan.attempt(f"`{axis}` stays scalar") as attempt:
         plan.do("split", axis, width, tail="cut")
         earlier = plan.kernel
         plan.do("peel", f"{axis}.0", clamps=1)
@@ -209,10 +201,7 @@ def _up_to_the_end(plan: Plan, axis: str, width: int) -> None:
         added = plan.added(earlier)
         for x in [x for x in roles.innermost(plan.kernel.body) if x.axis in added]:
             plan.tried("vectorize", x.axis)
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"`{axis}` stays scalar: {e}")
-    else:
+    if not attempt.refused:
         plan.note(f"vectors of {width} along `{axis}`, gathered only where an end is reached")
 
 
@@ -354,9 +343,9 @@ def _column(plan: Plan, axis: str) -> bool:
     extent = plan.extent(axis)
     if width < 2 or (extent is not None and extent < width):
         return False
-    saved, order = plan.kernel, (*(a for a in form.axes if a != axis), axis)
+    order = (*(a for a in form.axes if a != axis), axis)
     once = len(roles.innermost(form.body)) == 1
-    try:
+    with plan.attempt(f"`{axis}` is consecutive, but") as attempt:
         if order != form.axes:
             plan.do("reorder", *order)
         columns = cost.columns(plan.target, [s.buffer.dtype for s in form.body if isinstance(s, Alloc)], shared=len(form.axes) == 1)
@@ -376,9 +365,7 @@ def _column(plan: Plan, axis: str) -> bool:
             while extent is not None and extent < factor:
                 factor //= 2
             strips(plan, axis, factor, *([width] if factor > width else []))
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"`{axis}` is consecutive, but: {e}")
+    if attempt.refused:
         return False
     outer = roles.shape(plan.kernel).axes
     for x in outer[:1] or [s.axis for s in plan.kernel.body if isinstance(s, Loop) and s.kind == "parallel"]:

@@ -23,7 +23,6 @@ from typing import NamedTuple
 
 from ...ir.expr import FALSE, TRUE, ZERO, Expr, both, call, const, mod
 from ...ir.kernel import Kernel, Store
-from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.target import LINE
 from . import cost, roles
@@ -70,16 +69,13 @@ def by_lines(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
         condition = simplify(bounds, plan.facts.known)
         if condition is FALSE:
             continue
-        part = Plan(plan.kernel, replace(plan.facts, assumed=condition), plan.target, plan.options)
-        try:
+        part = plan.another(condition)
+        with plan.attempt(f"not {way.__name__.strip('_')}"):
             way(part, found)
-        except StepError as e:
-            plan.note(f"not {way.__name__.strip('_')}: {e}")
-            continue
-        plan.note(*part.notes)
-        parts.append((None if condition is TRUE else condition, part.kernel))
-        if condition is TRUE:
-            break
+            plan.note(*part.notes)
+            parts.append((None if condition is TRUE else condition, part.kernel))
+            if condition is TRUE:
+                break
     return parts
 
 
@@ -89,7 +85,7 @@ def _all(*conditions: Expr | None) -> Expr:
 
 def _bare(plan: Plan) -> Plan:
     """A plan of the same kernel with the loops that all ways go by."""
-    found = Plan(plan.kernel, plan.facts, plan.target, plan.options)
+    found = plan.another()
     joined(found)
     return found
 
