@@ -46,59 +46,23 @@ from .expr import ONE, ZERO, Expr, add, const, mul, product
 from .graph import Port, Shape, Size
 from .kernel_body import (
     Alloc as Alloc,
-)
-from .kernel_body import (
     Barrier as Barrier,
-)
-from .kernel_body import (
     Block as Block,
-)
-from .kernel_body import (
     Check as Check,
-)
-from .kernel_body import (
     If as If,
-)
-from .kernel_body import (
     Let as Let,
-)
-from .kernel_body import (
     Loop as Loop,
-)
-from .kernel_body import (
     Prefetch as Prefetch,
-)
-from .kernel_body import (
     Region as Region,
-)
-from .kernel_body import (
     Stmt as Stmt,
-)
-from .kernel_body import (
     Store as Store,
-)
-from .kernel_body import (
     While as While,
-)
-from .kernel_body import (
     expressions as expressions,
-)
-from .kernel_body import (
     map_block as map_block,
-)
-from .kernel_body import (
     map_expressions as map_expressions,
-)
-from .kernel_body import (
     statements as statements,
-)
-from .kernel_body import (
     substitute_block as substitute_block,
-)
-from .kernel_body import (
     with_body as with_body,
-)
-from .kernel_body import (
     written as written,
 )
 from .primops import COMBINERS

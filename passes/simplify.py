@@ -21,8 +21,7 @@ from ..ir.expr import FALSE, ONE, TRUE, ZERO, axis, both, call, const
 from ..ir.graph import Graph, Node, Shape, View, const_node, elementwise, identity, make, operand_domain
 from ..ir.kernel import identity_of
 from ..ir.primops import OPS
-from ..ir.simplify import assuming, prove_equal
-from ..ir.simplify import simplify as simplified
+from ..ir.simplify import assuming, prove_equal, simplify as simplified
 from ..ir.target import Options, Target
 from ..ir.walks import substitute
 from .rules.algebra import ALGEBRA

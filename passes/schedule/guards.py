@@ -28,8 +28,7 @@ from ...ir.kernel import (
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, rewrite, substitute
-from .affine import at_least, constant_extent, extreme, minus
-from .affine import inside as within
+from .affine import at_least, constant_extent, extreme, inside as within, minus
 from .tree import (
     Facts,
     StepError,

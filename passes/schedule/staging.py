@@ -28,8 +28,7 @@ from ...ir.kernel import (
 from ...ir.record import replace
 from ...ir.simplify import assuming, prove_le, simplify
 from ...ir.walks import postorder, rewrite, substitute
-from .affine import constant_extent, extreme, of_any_rest, upper, upper_of_rest
-from .affine import inside as inside_of
+from .affine import constant_extent, extreme, inside as inside_of, of_any_rest, upper, upper_of_rest
 from .tree import (
     Facts,
     StepError,
