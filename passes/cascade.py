@@ -27,20 +27,7 @@ from typing import Any
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, DType, bool_
 from ..ir.expr import ONE, ZERO, axis, both
-from ..ir.graph import (
-    Graph,
-    Node,
-    View,
-    const_node,
-    elementwise,
-    identity,
-    iota_node,
-    postorder,
-    reduce_node,
-    rewrite,
-    scalar,
-    state_count,
-)
+from ..ir.graph import Graph, Node, View, const_node, elementwise, identity, iota_node, postorder, reduce_node, rewrite, scalar, state_count
 from ..ir.instructions import FRAGMENTS, INSTRUCTIONS
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_le

@@ -23,7 +23,7 @@ from collections.abc import Container, Iterator
 
 from ..ir.expr import ONE, ZERO, Expr, axis, var
 from ..ir.graph import Node, View, identity
-from ..ir.kernel import Block, Let, Loop, Nest, Stmt, Store, expressions, statements
+from ..ir.kernel import Block, Let, Loop, Nest, Stmt, Store, expressions, perfect, statements
 from ..ir.primops import OPS
 from ..ir.record import record
 from ..ir.walks import leaves, postorder
@@ -64,11 +64,8 @@ def fold(n: Node) -> Fold | None:
     if n.op != "nest" or nest is None or len(nest.operands) != 1 or not nest.operands[0].shape:
         return None
     source = nest.operands[0]
-    rows: list[str] = []
-    body = nest.body
-    while len(body) == 1 and isinstance(s := body[0], Loop) and s.kind == "parallel" and s.start is ZERO and s.step is ONE:
-        rows.append(s.axis)
-        body = s.body
+    loops, body = perfect(nest.body, lambda x: x.kind == "parallel" and x.start is ZERO and x.step is ONE)
+    rows = [x.axis for x in loops]
     if len(rows) != len(source.shape) - 1 or not body or not isinstance(along := body[-1], Loop):
         return None
     if along.kind != "serial" or along.start is not ZERO or along.step is not ONE or along.stop is not source.shape[-1]:

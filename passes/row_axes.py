@@ -17,12 +17,12 @@ from __future__ import annotations
 from ..ir.bounds import Known
 from ..ir.expr import ZERO, Expr, axis, load, product, total, var
 from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain
-from ..ir.kernel import Block, Loop, Nest, Stmt, Store, expressions, map_block, map_expressions, statements
+from ..ir.kernel import Block, Loop, Nest, Stmt, Store, map_block, map_expressions, reads, statements
 from ..ir.record import record, replace
 from ..ir.renaming import defined
 from ..ir.simplify import simplify
 from ..ir.target import Options, Target
-from ..ir.walks import postorder, rewrite, substitute
+from ..ir.walks import rewrite, substitute
 
 
 def row_axes(ir: Graph, target: Target, options: Options) -> Graph:
@@ -133,7 +133,7 @@ def _lead(n: Node, known: Known) -> Shape:
 
 
 def _accesses(block: Block) -> list[tuple[str, tuple[Expr, ...]]]:
-    found = [(n.attr, n.args) for s in statements(block) for n in postorder(*expressions(s)) if n.op == "load"]
+    found = [(n.attr, n.args) for n in reads(block)]
     return found + [(s.buffer, s.index) for s in statements(block) if isinstance(s, Store)]
 
 

@@ -19,7 +19,7 @@ from collections.abc import Container, Iterable
 
 from ..ir.expr import Expr, const
 from ..ir.graph import Node, View, identity, make
-from ..ir.kernel import Block, If, Loop
+from ..ir.kernel import Block, If, Loop, nested
 from ..ir.primops import OPS
 from ..ir.renaming import Names, defined, unique_locals
 from .costs import IN_CACHE, TABLE, operation
@@ -119,7 +119,4 @@ def either(condition: Expr, short: Block, long: Block, taken: Iterable[str]) -> 
         loops.append(a)
         short, long = a.body, b.body
     names = Names((*taken, *(x.axis for x in loops), *defined(long)))  # the rows' loops keep their names
-    result: Block = (If(condition, unique_locals(short, names.fresh), long),)
-    for x in reversed(loops):
-        result = (Loop(x.axis, x.start, x.stop, result, x.kind, x.step, x.span),)
-    return result
+    return nested(loops, (If(condition, unique_locals(short, names.fresh), long),))

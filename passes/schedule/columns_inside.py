@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ...ir.kernel import Alloc, If, Let, Loop
+from ...ir.kernel import Alloc, If, Let, Loop, perfect
 from ...ir.places import homes_in
 from . import cost, roles
 from .affine import constant_extent
@@ -159,13 +159,9 @@ def expanded(plan: Plan, axis: str) -> list[str]:
         plan.do("fission", axis, around=",".join(s.axis for s in rest if isinstance(s, Loop)) if several else "")
         pieces += plan.added(earlier)
     for piece in pieces:
-        inner: list[str] = []
-        block = find(plan.kernel, piece).body
-        while len(block) == 1 and isinstance(block[0], Loop) and block[0].kind != "vector":
-            inner.append(block[0].axis)
-            block = block[0].body
+        inner, block = perfect(find(plan.kernel, piece).body, lambda x: x.kind != "vector")
         if inner:
-            plan.do("reorder", *inner, piece)
+            plan.do("reorder", *(x.axis for x in inner), piece)
             if any(
                 isinstance(s, Loop) and s.kind != "vector" for s in block
             ):  # several statements in a loop around them: what a cascade does with a tile

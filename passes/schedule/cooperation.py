@@ -23,6 +23,7 @@ from ...ir.kernel import (
     expressions,
     map_block,
     map_expressions,
+    perfect,
     statements,
     with_body,
     written,
@@ -403,10 +404,7 @@ def _outside(block: Block) -> list[Stmt]:
 
 def _nest(loop: Loop) -> list[Loop]:
     """Parallel loops from 0 of constant extents, each of which holds the next and nothing else; the loop alone where it is none."""
-    found = [loop]
-    while _plain(found[-1]) and len(found[-1].body) == 1 and isinstance(inner := found[-1].body[0], Loop) and _plain(inner):
-        found.append(inner)
-    return found
+    return perfect((loop,), _plain)[0] or [loop]
 
 
 def _plain(s: Loop) -> bool:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from ...ir.expr import FALSE, ONE, TRUE, Expr, both, const, product, var
-from ...ir.kernel import Alloc, Kernel, Let, Loop, Store, statements
+from ...ir.kernel import Alloc, Kernel, Let, Loop, Store, perfect, statements
 from ...ir.simplify import simplify
 from . import cost, roles
 from .plan import Plan
@@ -65,11 +65,7 @@ def few_rows(plan: Plan) -> bool:
 
 def _length(loop: Loop) -> Expr:
     """The positions of a nest of reductions."""
-    extents = [loop.stop]
-    while len(loop.body) == 1 and isinstance(inner := loop.body[0], Loop):
-        loop = inner
-        extents.append(loop.stop)
-    return product(tuple(extents))
+    return product(tuple(x.stop for x in perfect((loop,))[0]))
 
 
 def _shared_rows(plan: Plan, form: roles.Shape) -> bool:

@@ -21,6 +21,8 @@ from ...ir.kernel import (
     expressions,
     map_block,
     map_expressions,
+    nested,
+    perfect,
     statements,
     with_body,
     written,
@@ -360,9 +362,7 @@ def _bound_loops(block: Block, depth: int) -> Block:
             loops[k] = replace(loops[k], stop=minimum(loops[k].stop, stop))
     rest = both(*left)
     body = body if rest is None else (If(rest, body),)
-    for loop in reversed(loops):
-        body = (with_body(loop, body),)
-    return body
+    return nested(loops, body)
 
 
 def _as_bound(guard: Expr, axes: list[str]) -> tuple[int, Expr] | None:
@@ -389,28 +389,19 @@ def unswitch(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
 
     `axis` is the outermost of a perfect nest whose innermost body is that one `if`; c mentions none of the axes and nothing that A or B writes.
     """
-    loops = [find(kernel, axis)]
-    while len(loops[-1].body) == 1 and isinstance(loops[-1].body[0], Loop):
-        loops.append(loops[-1].body[0])
-    body = loops[-1].body
+    loops, body = perfect((find(kernel, axis),))
     if len(body) != 1 or not isinstance(body[0], If):
         raise StepError(f"the nest of `{axis}` does not hold exactly one `if`")
     choice = body[0]
     if choice.condition.names & {loop.axis for loop in loops}:
         raise StepError(f"the condition depends on the loops that it should leave: {choice.condition}")
-    changed = written(loops[-1].body)
+    changed = written(body)
     if any(n.attr in changed for n in loads_in(choice.condition)):
         raise StepError("the condition reads what the loop writes")
 
     taken = names_taken(kernel)
-
-    def around(inner: Block) -> Block:
-        for loop in reversed(loops):
-            inner = (with_body(loop, inner),)
-        return inner
-
-    orelse = rename(around(choice.orelse), {x.axis: fresh(x.axis, taken) for x in loops}) if choice.orelse else ()
-    return replace_loop(kernel, axis, lambda loop: (If(choice.condition, around(choice.body), orelse),))
+    orelse = rename(nested(loops, choice.orelse), {x.axis: fresh(x.axis, taken) for x in loops}) if choice.orelse else ()
+    return replace_loop(kernel, axis, lambda loop: (If(choice.condition, nested(loops, choice.body), orelse),))
 
 
 def _or_zero(e: Expr) -> bool:

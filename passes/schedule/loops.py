@@ -11,7 +11,7 @@ from typing import Final
 from ...ir.bounds import Range
 from ...ir.dtypes import INDEX
 from ...ir.expr import ENDS, ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, minimum, mod, var, where
-from ...ir.kernel import Block, If, Kernel, Let, Loop, Stmt, Store, map_expressions, with_body
+from ...ir.kernel import Block, If, Kernel, Let, Loop, Stmt, Store, map_expressions, nested, with_body
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.verify.body import Body
@@ -252,8 +252,7 @@ def reorder(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
             body = _stretched_inside(body, left)
         elif bad:
             raise StepError(f"reorder: the bounds of `{axis}` depend on {', '.join(sorted(bad))}")
-    for axis in reversed(axes):
-        body = (with_body(loops[axis], body),)
+    body = nested([loops[axis] for axis in axes], body)
     result = replace_loop(kernel, top, lambda _: body)
     outwards = [
         axis for place, axis in enumerate(axes) if any(loops[o].kind == "serial" and order.index(o) < order.index(axis) for o in axes[place + 1 :])

@@ -19,6 +19,7 @@ from ...ir.kernel import (
     Store,
     expressions,
     map_block,
+    nested,
     statements,
     substitute_block,
     with_body,
@@ -157,9 +158,7 @@ def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside:
         index = tuple(var(x.axis) for x in loops)
         head = (Alloc(Buffer(name, acc.dtype, tuple(_extent_outside(x, loops, facts) for x in loops), space, align=64)),)
         middle = _first_last(axis, name, index, value, start, body, after, acc)
-    nest: Block = (*allocs, *middle)
-    for x in reversed(loops):
-        nest = (with_body(x, nest),)
+    nest = nested(loops, (*allocs, *middle))
     return kernel.with_body(replace_in(kernel.body, loops[0], (*head, replace(block_loop, stop=trips, body=nest, kind="serial"))))
 
 

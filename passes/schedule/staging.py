@@ -22,6 +22,7 @@ from ...ir.kernel import (
     expressions,
     map_block,
     map_expressions,
+    perfect,
     statements,
     with_body,
 )
@@ -378,11 +379,9 @@ def _fills(stmt: Stmt, buffer: Buffer) -> bool:
 
 def _writes_all(loop: Loop, buffer: Buffer) -> bool:
     """Whether a perfect nest of full loops stores every element unconditionally."""
-    loops = [loop]
-    while len(loops[-1].body) == 1 and isinstance(loops[-1].body[0], Loop):
-        loops.append(loops[-1].body[0])
+    loops, body = perfect((loop,))
     full = {var(x.axis): constant_extent(x) for x in loops if x.start is ZERO}
-    for s in loops[-1].body:
+    for s in body:
         if not isinstance(s, Store) or s.buffer != buffer.name or s.combiner or len(set(s.index)) < len(s.index):
             continue
         if all(full.get(e) == n.attr for e, n in zip(s.index, buffer.shape, strict=True)):

@@ -28,7 +28,9 @@ from ...ir.kernel import (
     Store,
     While,
     expressions,
+    loads_in as loads_in,
     map_expressions,
+    reads as reads,
     statements,
     with_body,
     written,
@@ -226,15 +228,6 @@ def local_buffers(kernel: Kernel) -> dict[str, Buffer]:
 
 
 # ---- what a piece reads and writes
-
-
-def loads_in(*exprs: Expr) -> list[Expr]:
-    return [n for n in postorder(*(e for e in exprs if e.buffers)) if n.op == "load"]
-
-
-def reads(block: Block) -> list[Expr]:
-    """Every load of the block, once, in order."""
-    return loads_in(*(e for s in statements(block) for e in expressions(s)))
 
 
 def storing(block: Block, buffer: str) -> list[tuple[Store, tuple[Loop, ...]]]:

@@ -10,7 +10,7 @@ transposition    store and loads are consecutive along different axes: square ti
 from __future__ import annotations
 
 from ...ir.expr import ZERO, Expr, var
-from ...ir.kernel import Alloc, Block, Loop, Store
+from ...ir.kernel import Alloc, Block, Loop, Store, perfect
 from ...ir.simplify import simplify
 from ...ir.target import PAGE
 from . import cost, roles
@@ -305,10 +305,8 @@ def chunks(plan: Plan, around: tuple[str, ...] = ()) -> list[Loop]:
 
 def _one_axis(plan: Plan, loop: Loop) -> str:
     """The axis of a nest of reductions, collapsed to one where all operands are consecutive over it."""
-    chain = [loop]
-    while len(chain[-1].body) == 1 and isinstance(inner := chain[-1].body[0], Loop) and inner.kind == "reduce":
-        chain.append(inner)
-    form = roles.Shape(tuple(chain), chain[-1].body)
+    chain, body = perfect((loop,), lambda x: x is loop or x.kind == "reduce")
+    form = roles.Shape(tuple(chain), body)
     if len(chain) == 1 or not all(_identity(a, form) for a in roles.accesses(form.body, plan.facts.buffers)):
         return loop.axis
     axis = plan.collapsed([x.axis for x in chain])
