@@ -8,11 +8,12 @@ from ...ir.bounds import Known
 from ...ir.expr import ONE, TRUE, ZERO, Expr, const, floordiv, var
 from ...ir.kernel import Block, Buffer, If, Kernel, Loop, Prefetch, Stmt, Store, expressions, nested, perfect, statements, with_body
 from ...ir.record import replace
+from ...ir.renaming import defined
 from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import substitute
 from .affine import constant_extent, minus, same_position, stride
-from .tree import StepError, bound_names, copy, fresh, loads_in, names_taken, replace_loop
+from .tree import StepError, copy, fresh, loads_in, names_taken, replace_loop
 
 ASKED_AMONG = 16  # vectors of an iteration, beside which a condition that holds for all iterations costs nothing
 
@@ -29,7 +30,7 @@ def unhinted(loop: Loop) -> Loop:
 
 def asking(kernel: Kernel, axis: str, hints: Block, condition: Expr) -> Kernel:
     """The loop with hints before its body.  Under a condition on the sizes a short body stands twice: asked in each iteration, that would cost more than the hints."""
-    taken = names_taken(kernel) | set(bound_names(hints))
+    taken = names_taken(kernel) | set(defined(hints))
 
     def both_ways(x: Loop) -> Block:
         with_hints = with_body(x, (*hints, *x.body))

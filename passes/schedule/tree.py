@@ -20,7 +20,6 @@ from ...ir.kernel import (
     Buffer,
     If,
     Kernel,
-    Let,
     Loop,
     Module,
     Region,
@@ -36,7 +35,8 @@ from ...ir.kernel import (
     written,
 )
 from ...ir.places import Homes, homes_in, inner, numbers, path_at, path_of, settle, unsettle
-from ...ir.record import record, replace
+from ...ir.record import record
+from ...ir.renaming import defined, unique_locals
 from ...ir.simplify import assuming
 from ...ir.walks import postorder, rebuild, rewrite
 
@@ -252,19 +252,6 @@ def touched(block: Block) -> set[str]:
     return written(block).union(*[e.buffers for s in statements(block) for e in expressions(s)])
 
 
-def bound_names(block: Block) -> list[str]:
-    """Axes, lets and local buffers that the block introduces, in order."""
-    found = []
-    for s in statements(block):
-        if isinstance(s, Loop):
-            found.append(s.axis)
-        elif isinstance(s, Let):
-            found.append(s.name)
-        elif isinstance(s, Alloc):
-            found.append(s.buffer.name)
-    return found
-
-
 # ---- names
 
 
@@ -320,46 +307,17 @@ def rename(block: Block, names: Mapping[str, str], mentions: frozenset[str] = BO
 
 def copy(block: Block, taken: set[str]) -> Block:
     """The block again, with fresh names for everything that it introduces."""
-    names = {n: fresh(n, taken) for n in bound_names(block)}
+    names = {n: fresh(n, taken) for n in defined(block)}
     return rename(block, {n: new for n, new in names.items() if n != new})
 
 
 def unique(kernel: Kernel) -> Kernel:
     """The kernel with every axis, let and local buffer named differently."""
-    bound = bound_names(kernel.body)
+    bound = defined(kernel.body)
     if len(set(bound)) == len(bound) and not set(bound) & set(kernel.buffers):
         return kernel
     taken = set(kernel.buffers)
-
-    def walk(block: Block) -> Block:
-        result: list[Stmt] = []
-        rest = block
-        while rest:
-            s, rest = rest[0], rest[1:]
-            if isinstance(s, (Let, Alloc)):
-                old = s.name if isinstance(s, Let) else s.buffer.name
-                names = {old: fresh(old, taken)}
-                if names[old] != old:
-                    if isinstance(s, Let):
-                        s = Let(names[old], s.value)
-                        rest = rename(rest, names)
-                    else:
-                        s, *tail = rename((s, *rest), names)
-                        rest = tuple(tail)
-                result.append(s)
-            elif isinstance(s, Loop):
-                new = fresh(s.axis, taken)
-                body = rename(s.body, {s.axis: new}) if new != s.axis else s.body
-                result.append(replace(s, axis=new, body=walk(body)))
-            elif isinstance(s, If):
-                result.append(replace(s, body=walk(s.body), orelse=walk(s.orelse)))
-            elif isinstance(s, (While, Region)):
-                result.append(with_body(s, walk(s.body)))
-            else:
-                result.append(s)
-        return tuple(result)
-
-    return kernel.with_body(walk(kernel.body))
+    return kernel.with_body(unique_locals(kernel.body, lambda name: fresh(name, taken)))
 
 
 # ---- small expressions
