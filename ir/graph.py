@@ -152,10 +152,7 @@ class View:
     def through(self, mapping: Mapping[Expr, Expr]) -> View:
         """The view with its axis variables replaced (the domain of the user changed)."""
         return View(
-            self.node,
-            tuple(substitute(e, mapping) for e in self.index),
-            None if self.domain is None else substitute(self.domain, mapping),
-            self.fill,
+            self.node, tuple(substitute(e, mapping) for e in self.index), None if self.domain is None else substitute(self.domain, mapping), self.fill
         )
 
 

@@ -67,7 +67,6 @@ from .program_body import (
     kinds_in as kinds_in,
     map_block as map_block,
     map_expressions as map_expressions,
-    map_loops as map_loops,
     named as named,
     statements as statements,
     stored as stored,

@@ -22,24 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..ir.expr import ZERO, Expr, call, load, var
-from ..ir.kernel import (
-    Alloc,
-    Block,
-    Buffer,
-    If,
-    Kernel,
-    Let,
-    Loop,
-    Module,
-    Stmt,
-    Store,
-    While,
-    map_block,
-    map_expressions,
-    nested,
-    reads,
-    statements,
-)
+from ..ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Module, Stmt, Store, While, map_block, map_expressions, nested, reads, statements
 from ..ir.record import replace
 from ..ir.renaming import Names, defined
 from ..ir.target import Options, Target

@@ -236,12 +236,7 @@ def _smallest(
     smallest: Block = (Store(one.name, (), _magnitude(word, row), "min"),)
     for axis, stop in zip(reversed(axes), reversed(extents), strict=True):
         smallest = (Loop(axis, ZERO, stop, smallest, "reduce"),)
-    find_it: Block = (
-        Alloc(one),
-        Store(one.name, (), const(u32.max, u32)),
-        *smallest,
-        Store(least.name, store.index[:outer], load(one.name, u32)),
-    )
+    find_it: Block = (Alloc(one), Store(one.name, (), const(u32.max, u32)), *smallest, Store(least.name, store.index[:outer], load(one.name, u32)))
     kernel = replace_loop(kernel, home.axis, lambda x: (replace(x, body=(*x.body, *find_it)),))
     return kernel.with_body(map_block(kernel.body, lambda s: (s, Alloc(least)) if isinstance(s, Alloc) and s.buffer == panels else None))
 
