@@ -340,6 +340,8 @@ class Graph:
         return next(p for p in self.ports if p.name == name)
 
     def with_outputs(self, nodes: tuple[Node, ...]) -> Graph:
+        if all(n is m for n, (_, m) in zip(nodes, self.outputs, strict=True)):
+            return self
         return replace(self, outputs=tuple((name, n) for (name, _), n in zip(self.outputs, nodes, strict=True)))
 
     def size_info(self) -> dict[str, Size]:
@@ -361,15 +363,19 @@ def postorder(*roots: Node) -> Iterator[Node]:
             stack.extend((a.node, False) for a in reversed(node.args) if a.node not in seen)
 
 
+def with_operands(node: Node, found: Mapping[Node, Node]) -> Node:
+    """The node over what stands for the nodes that it reads."""
+    if all(found[a.node] is a.node for a in node.args):
+        return node
+    args = tuple([View(found[a.node], a.index, a.domain, a.fill) for a in node.args])
+    return make(node.op, node.dtype, node.shape, args, node.attr, node.span)
+
+
 def rewrite(graph: Graph, rule: Callable[[Node], Node | None]) -> Graph:
     """Bottom-up, once: `rule(node)` (its operands already rewritten) gives a replacement of the same shape and dtype, or None."""
     done: dict[Node, Node] = {}
     for node in graph.nodes():
-        if all(done[a.node] is a.node for a in node.args):
-            new = node
-        else:
-            args = tuple([View(done[a.node], a.index, a.domain, a.fill) for a in node.args])
-            new = make(node.op, node.dtype, node.shape, args, node.attr, node.span)
+        new = with_operands(node, done)
         replacement = rule(new)
         done[node] = new if replacement is None else replacement
     return graph.with_outputs(tuple(done[n] for _, n in graph.outputs))
@@ -387,5 +393,5 @@ def users(graph: Graph) -> dict[Node, list[tuple[Node, int]]]:
 __all__ = [
     "Attr", "Graph", "Node", "Port", "Shape", "Size", "View", "cascade_nodes", "const_node", "elementwise", "gather_node", "identity", "input_node",
     "iota_node", "make", "operand_domain", "postorder", "previous_node", "reached_node", "reduce_node", "reduced_extents", "rewrite", "scalar", "scan_node", "scatter_node", "size",
-    "state_axes", "state_count", "update_node", "users",
+    "state_axes", "state_count", "update_node", "users", "with_operands",
 ]  # fmt: skip

@@ -26,7 +26,7 @@ from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
 from ..ir.dtypes import bool_
 from ..ir.expr import axis, both
-from ..ir.graph import Graph, Node, View, const_node, elementwise, identity, make, postorder, reduce_node
+from ..ir.graph import Graph, Node, View, const_node, elementwise, identity, make, postorder, reduce_node, with_operands
 from ..ir.simplify import assuming
 from ..ir.target import Options, Target
 from ..ir.walks import leaves
@@ -48,14 +48,12 @@ def ask_after(ir: Graph, target: Target, options: Options) -> Graph:
     known = assuming(Known(ir.size_info()), both(*ir.requires))
     done: dict[Node, Node] = {}
     for n in nodes:
-        args = tuple(View(done[a.node], a.index, a.domain, a.fill) for a in n.args)
-        done[n] = n if all(a.node is b.node for a, b in zip(args, n.args, strict=True)) else make(n.op, n.dtype, n.shape, args, n.attr, n.span)
+        done[n] = with_operands(n, done)
         if n not in within:
             done[n] = _bare(done[n], known, taken, options)
             if done[n].op == "reduce" and done[n].args[0].node.op == "reduce" and _alone(n.args[0].node, ir) and not options.strict:
                 done[n] = _of_sums(done[n], known, taken, target, options)
-    outputs = tuple(done[n] for _, n in ir.outputs)
-    return ir if all(m is n for m, (_, n) in zip(outputs, ir.outputs, strict=True)) else ir.with_outputs(outputs)
+    return ir.with_outputs(tuple(done[n] for _, n in ir.outputs))
 
 
 def _alone(n: Node, ir: Graph) -> bool:

@@ -35,6 +35,7 @@ from ..ir.graph import (
     reached_node,
     reduce_node,
     scalar,
+    with_operands,
 )
 from ..ir.primops import OPS
 from ..ir.record import record
@@ -130,10 +131,8 @@ def before(node: Node, earlier: frozenset[Node]) -> Node:
     for n in postorder(node):
         if n in earlier or n.op == "reached":
             done[n] = previous_node(n)
-        elif n.op in OPS:
-            done[n] = make(n.op, n.dtype, n.shape, tuple(View(done[a.node], a.index, a.domain, a.fill) for a in n.args), n.attr, n.span)
         else:
-            done[n] = n
+            done[n] = with_operands(n, done) if n.op in OPS else n
     return done[node]
 
 
@@ -182,10 +181,8 @@ class _Polynomial:
         for n in postorder(view.node):
             if n.op == "iota" and n.attr.expr is extent:
                 done[n] = reached_node((extent,))
-            elif n.op in OPS:
-                done[n] = make(n.op, n.dtype, n.shape, tuple(View(done[a.node], a.index, a.domain, a.fill) for a in n.args), n.attr, n.span)
             else:
-                done[n] = n
+                done[n] = with_operands(n, done) if n.op in OPS else n
         found = View(self.finite(done[view.node], extent), view.index)
         if not any(same_view(p, found) for p in self.points):
             self.points.append(found)

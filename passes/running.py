@@ -38,7 +38,7 @@ class _Mask(NamedTuple):
 
 def running(ir: Graph, target: Target, options: Options) -> Graph:
     """See the head of this file."""
-    if target.gpu or not any(n.op == "reduce" for n in ir.nodes()):
+    if target.gpu:
         return ir
     known = Known(ir.size_info())
     return rewrite(ir, lambda n: _running(n, known, options) if n.op == "reduce" and len(n.attr.extents) == 1 else None)

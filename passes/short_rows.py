@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 
 from ..ir.expr import Expr, const
-from ..ir.graph import Node, View, identity, make
+from ..ir.graph import Node, View, identity, make, with_operands
 from ..ir.kernel import Block, If, Loop, nested
 from ..ir.primops import OPS
 from ..ir.renaming import Names, defined, unique_locals
@@ -45,10 +45,8 @@ def without_cascades(node: Node, in_memory: Container[Node]) -> Node:
         stack.pop()
         if n.op == "cascade":
             done[n] = done[source[0]]
-        elif all(done[a.node] is a.node for a in n.args):
-            done[n] = n
         else:
-            done[n] = make(n.op, n.dtype, n.shape, tuple(View(done[a.node], a.index, a.domain, a.fill) for a in n.args), n.attr, n.span)
+            done[n] = with_operands(n, done)
         if n.op == "cast" and n.args[0].node.op == "cascade" and n.dtype.is_float:  # states are f32 where they were smaller floats
             done[n] = run(_narrowed(done[n], {}))
         extreme = unguarded(identity(done[n]))
