@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from .expr import Expr, make, var
 from .kernel import Alloc, Block, If, Let, Loop, Region, Stmt, Store, While, map_block, map_expressions, statements
 from .record import replace
 from .walks import rewrite
+
+Index = tuple[Expr, ...]
 
 
 class Names:
@@ -55,6 +57,18 @@ def rename_buffers(block: Block, names: Mapping[str, str], scalars: frozenset[st
         return (replace(s, buffer=names[s.buffer]),) if isinstance(s, Store) and s.buffer in names else None
 
     return map_block(map_expressions(block, lambda e: e if e.buffers.isdisjoint(names) else rewrite(e, leaf)), stmt)
+
+
+def at_places(block: Block, buffers: Container[str], place: Callable[[str, Index], Index]) -> Block:
+    """Loads and stores of these buffers are at the index that `place` makes of a buffer and the index that it had."""
+
+    def rule(n: Expr) -> Expr | None:
+        return make("load", n.dtype, place(n.attr, n.args), n.attr) if n.op == "load" and n.attr in buffers else None
+
+    def stored(s: Stmt) -> Block | None:
+        return (replace(s, index=place(s.buffer, s.index)),) if isinstance(s, Store) and s.buffer in buffers else None
+
+    return map_block(map_expressions(block, lambda e: rewrite(e, rule) if e.buffers else e), stored)
 
 
 def unique_locals(block: Block, fresh: Callable[[str], str]) -> Block:

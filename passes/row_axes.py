@@ -15,14 +15,13 @@ Conditions: the nest is one parallel loop over rows; what it writes, and the ope
 from __future__ import annotations
 
 from ..ir.bounds import Known
-from ..ir.expr import ZERO, Expr, axis, load, product, total, var
+from ..ir.expr import ZERO, Expr, axis, product, total, var
 from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain
-from ..ir.kernel import Block, Loop, Nest, Stmt, Store, map_block, map_expressions, reads, statements
+from ..ir.kernel import Block, Loop, Nest, Store, reads, statements, substitute_block
 from ..ir.record import record, replace
-from ..ir.renaming import defined
+from ..ir.renaming import at_places, defined
 from ..ir.simplify import simplify
 from ..ir.target import Options, Target
-from ..ir.walks import rewrite, substitute
 
 
 def row_axes(ir: Graph, target: Target, options: Options) -> Graph:
@@ -140,11 +139,4 @@ def _accesses(block: Block) -> list[tuple[str, tuple[Expr, ...]]]:
 def _split(block: Block, own: set[str], row: Expr, places: tuple[Expr, ...], lead: Shape) -> Block:
     """The statements at a row with a position along each leading axis."""
     counted = {row: total(e * product(lead[k + 1 :]) for k, e in enumerate(places))}
-
-    def own_row(e: Expr) -> Expr | None:
-        return load(e.attr, e.dtype, *places, *e.args[1:]) if e.op == "load" and e.attr in own else None
-
-    def stored(s: Stmt) -> Block | None:
-        return (replace(s, index=(*places, *s.index[1:])),) if isinstance(s, Store) and s.buffer in own else None
-
-    return map_expressions(map_block(block, stored), lambda e: substitute(rewrite(e, own_row), counted))
+    return substitute_block(at_places(block, own, lambda _, index: (*places, *index[1:])), counted)

@@ -29,7 +29,8 @@ from ...ir.kernel import (
     written,
 )
 from ...ir.record import replace
-from ...ir.walks import rewrite, substitute
+from ...ir.renaming import at_places
+from ...ir.walks import substitute
 from .reductions import identity
 from .tree import Facts, StepError, find, fresh, less, loads_in, local_buffers, names_taken, path_to, reads, rename, replace_loop, touched
 
@@ -145,17 +146,7 @@ class _Cooperation:
 
     def _own(self, block: Block) -> Block:
         """The block with the axes left out that say which thread's an element is."""
-
-        def rule(n: Expr) -> Expr | None:
-            return load(n.attr, n.dtype, *_without(n.args, self.private[n.attr])) if n.op == "load" and n.attr in self.private else None
-
-        def store(s: Stmt) -> Block | None:
-            return (replace(s, index=_without(s.index, self.private[s.buffer])),) if isinstance(s, Store) and s.buffer in self.private else None
-
-        if not self.private:
-            return block
-        names = self.private.keys()
-        return map_block(map_expressions(block, lambda e: e if names.isdisjoint(e.buffers) else rewrite(e, rule)), store)
+        return at_places(block, self.private, lambda name, index: _without(index, self.private[name])) if self.private else block
 
     # ---- statements
 

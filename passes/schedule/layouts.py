@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from math import prod
 
 from ...ir.expr import ZERO, Expr, const, floordiv, load, mod, var
-from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Stmt, Store, expressions, map_block, map_expressions, statements, with_body, written
+from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Stmt, Store, expressions, map_block, statements, with_body, written
 from ...ir.places import path_of
 from ...ir.record import replace
+from ...ir.renaming import at_places
 from ...ir.simplify import simplify
-from ...ir.walks import rewrite, substitute
+from ...ir.walks import substitute
 from .affine import constant_extent, inside, stride
 from .reductions import identity
 from .tree import Facts, StepError, all_loops, fresh, loads_in, local_buffers, names_taken, nest, reads, rename, replace_at, replace_loop, touched
@@ -43,16 +44,8 @@ def divide(kernel: Kernel, facts: Facts, buffer: str, place: int, *extents: int)
             found.append(simplify(mod(digit, const(n)) if k else digit, known))
         return (*index[:place], *found, *index[place + 1 :])
 
-    def rule(n: Expr) -> Expr | None:
-        return load(buffer, n.dtype, *digits(n.args)) if n.op == "load" and n.attr == buffer else None
-
-    def statement(s: Stmt) -> Block | None:
-        if s is alloc:
-            return (Alloc(new),)
-        return (replace(s, index=digits(s.index)),) if isinstance(s, Store) and s.buffer == buffer else None
-
-    body = map_block(kernel.body, statement)
-    return kernel.with_body(map_expressions(body, lambda e: rewrite(e, rule) if buffer in e.buffers else e))
+    body = at_places(kernel.body, {buffer}, lambda _, index: digits(index))
+    return kernel.with_body(map_block(body, lambda s: (Alloc(new),) if s is alloc else None))
 
 
 def gaps(kernel: Kernel, facts: Facts, buffer: str, spare: int) -> Kernel:

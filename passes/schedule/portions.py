@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence, Set
 
-from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, ceildiv, const, load, var
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, ceildiv, const, var
 from ...ir.kernel import Alloc, Block, Check, If, Kernel, Loop, Stmt, Store, expressions, map_block, map_expressions, statements, with_body, written
 from ...ir.places import path_of
 from ...ir.record import replace
+from ...ir.renaming import at_places
 from ...ir.simplify import simplify
-from ...ir.walks import rewrite, substitute
+from ...ir.walks import substitute
 from .affine import inside
 from .tree import Facts, StepError, conjuncts, fresh, less, loads_in, local_buffers, names_taken, reads, replace_loop
 
@@ -92,14 +93,7 @@ def _last(s: Stmt, buffers: Container[str]) -> list[Expr]:
 
 def _local(block: Block, buffers: Container[str], old: Expr, new: Expr) -> Block:
     """The arrays' own position again, where positions have been moved."""
-
-    def rule(n: Expr) -> Expr | None:
-        return load(n.attr, n.dtype, *n.args[:-1], new) if n.op == "load" and n.attr in buffers and n.args[-1] is old else None
-
-    def store(s: Stmt) -> Block | None:
-        return (replace(s, index=(*s.index[:-1], new)),) if isinstance(s, Store) and s.buffer in buffers and s.index[-1] is old else None
-
-    return map_block(map_expressions(block, lambda e: rewrite(e, rule) if e.buffers else e), store)
+    return at_places(block, buffers, lambda _, index: (*index[:-1], new) if index[-1] is old else index)
 
 
 def _everywhere(block: Block, facts: Facts, own: Set[str], portions: Container[str], axis: str) -> bool:

@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Final
 
 from ...ir.bounds import Known
-from ...ir.expr import ONE, ZERO, Expr, both, call, const, load, make, maximum, product, var, where
+from ...ir.expr import ONE, ZERO, Expr, both, call, const, load, maximum, product, var, where
 from ...ir.kernel import (
     Alloc,
     Block,
@@ -20,15 +20,15 @@ from ...ir.kernel import (
     Stmt,
     Store,
     expressions,
-    map_block,
     map_expressions,
     perfect,
     statements,
     with_body,
 )
 from ...ir.record import replace
+from ...ir.renaming import rename_buffers
 from ...ir.simplify import assuming, prove_le, simplify
-from ...ir.walks import postorder, rewrite, substitute
+from ...ir.walks import postorder, substitute
 from .affine import constant_extent, extreme, inside as inside_of, of_any_rest, upper, upper_of_rest
 from .tree import (
     Facts,
@@ -316,7 +316,7 @@ def spill(kernel: Kernel, facts: Facts, buffer: str, axis: str, turned: int = 0)
             raise StepError(f"spill: `{axis}` writes `{buffer}`, so it cannot be turned")
         rest = fill(tile.name, "", old.shape[0], tile.shape[0]) if old.shape[0] is not tile.shape[0] else ()
         return replace_loop(kernel, axis, lambda _: (Alloc(tile), *before, *rest, *_turned(loop, buffer, tile, taken)))
-    body = _redirected((loop,), buffer, tile.name)
+    body = rename_buffers((loop,), {buffer: tile.name})
     after = move(buffer, tile.name) if writes_it else ()
     return replace_loop(kernel, axis, lambda _: (Alloc(tile), *before, *body, *after))
 
@@ -387,13 +387,3 @@ def _writes_all(loop: Loop, buffer: Buffer) -> bool:
         if all(full.get(e) == n.attr for e, n in zip(s.index, buffer.shape, strict=True)):
             return True
     return False
-
-
-def _redirected(block: Block, old: str, new: str) -> Block:
-    def rule(n: Expr) -> Expr | None:
-        return make("load", n.dtype, n.args, new) if n.op == "load" and n.attr == old else None
-
-    def store(s: Stmt) -> Block | None:
-        return (replace(s, buffer=new),) if isinstance(s, Store) and s.buffer == old else None
-
-    return map_block(map_expressions(block, lambda e: rewrite(e, rule) if old in e.buffers else e), store)
