@@ -20,7 +20,7 @@ from ...ir.instructions import SIDE, Dot, Tile
 from ...ir.kernel import Kernel
 from ...ir.record import changing, replace
 from ...ir.simplify import simplify
-from . import cost, dots, roles, sliding
+from . import dots, roles, sliding
 from .cost import DOTTED_BLOCKED, DOTTED_WORDS, FEW, FEW_OF_TILES, FEW_WORDS, PIECE_DEPTH, SCREENED, STRIP_WORK, Blocking, blocking, tile_blocking
 from .direct import direct, fewer_rows, in_place, more_rows, one_vector, shallow, streamed, tried_where
 from .dotted import dotted, dotted_words, in_vectors, signs, turned
@@ -30,7 +30,7 @@ from .roles import Contraction
 from .straight import straightened
 from .strips import strips
 from .tiles import RegisterTile
-from .tree import StepError, reads
+from .tree import StepError
 from .variants import choose
 
 
@@ -225,17 +225,14 @@ class _Contract:
             self.tiles.tensorize(self.instruction)
         self.tiles.finish()
         if not self.instruction:
-            self.ahead()
+            self.tiles.ahead(f"{self.row}.0.1", f"{self.roles.column}.0")
         self.plan.do("region", queue="" if self.instruction else self.work)
         self.plan.note(*self.block.reasons)
 
     def one_axis_each(self) -> None:
         """Order the kept axes batch, rows, column, and collapse those of one role."""
         plan, r = self.plan, self.roles
-        order = (*r.batch, *r.rows, r.column)
-        if roles.shape(plan.kernel).axes != order:
-            plan.do("reorder", *order)
-        self.batch = self.plan.collapsed(r.batch)
+        self.batch = plan.collapsed(plan.ordered(*r.rows, r.column))
         self.row = self.plan.collapsed(r.rows)
         if self.pieces:
             *outer, self.depth = r.reduced
@@ -275,16 +272,6 @@ class _Contract:
         screened = self.dot is not None and self.dot.least > 0
         self.tiles = RegisterTile(plan, self.roles.accumulator.name, row, column, self.depth, self.dot is not None, screened)
         self.tiles.accumulate()
-
-    def ahead(self) -> None:
-        """Where the last cache is far away, the next panel of columns is on its way while one is worked on."""
-        if not cost.panels_ahead(self.plan.target):
-            return
-        panels = sorted({n.attr for n in reads(self.plan.loop(self.tiles.depth).body)} - set(self.plan.facts.buffers))
-        if [p for p in panels if not self.plan.tried("prefetch_panel", p, self.tiles.depth, f"{self.row}.0.1", f"{self.roles.column}.0")]:
-            self.plan.note(
-                f"the last cache ({self.plan.target.l3 >> 20} MiB) is far away: while one panel of columns is worked on, the next is asked for"
-            )
 
     def team(self) -> None:
         """One parallel loop over batch and row blocks."""

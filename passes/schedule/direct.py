@@ -187,9 +187,7 @@ def tiles(
 
     `clamps`: tiles that are whole have code of their own, which keeps no row from running over the end.  `shape`: of the tiles, where the sizes are to decide that.
     `columns`: of tiles that are all of one width.  `both_ways`: threads share columns too."""
-    order = (*found.batch, *found.rows, found.column)
-    if roles.shape(plan.kernel).axes != order:
-        plan.do("reorder", *order)
+    plan.ordered(*found.rows, found.column)
     rows = _rows(plan, found, block)
     row, column, outer = rows[-1], found.column, (*found.batch, *rows[:-1])
     height, width = plan.extent(row), plan.extent(column)

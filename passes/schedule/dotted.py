@@ -132,10 +132,7 @@ def _reading(plan: Plan, body: Block) -> list[tuple[str, Expr]]:
 def _tiles(plan: Plan, found: Contraction, row: str, deep: str, width: int, blocks: bool, few: bool = False, clamped: bool = False) -> None:
     """`few`: few tiles for few rows; `clamped`: the last columns again in place of a rest."""
     column, many = found.column, cost.rows_together(plan.target)
-    order = (*found.batch, column, row)
-    if roles.shape(plan.kernel).axes != order:
-        plan.do("reorder", *order)
-    batch = plan.collapsed(found.batch)
+    batch = plan.collapsed(plan.ordered(column, row))
     length, outer = plan.extent(deep), ()
     if blocks and (length is None or length > cost.DOTTED_DEPTH):
         plan.do("split", deep, cost.DOTTED_DEPTH)

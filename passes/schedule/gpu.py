@@ -146,18 +146,16 @@ def _turned(plan: Plan) -> Parts:
         return []
 
     def schedule(part: Plan) -> None:
-        order = (*(a for a in form.axes if a not in (row, column)), row, column)
-        if order != form.axes:
-            part.do("reorder", *order)
+        outer = part.ordered(row, column)
         tiles: list[str] = []
         for axis in (row, column):
             before = part.kernel
             part.do("split", axis, cost.TURN_SIDE, tail="pad")
             tiles += part.added(before)
-        part.do("reorder", *order[:-2], tiles[0], tiles[2], tiles[1], tiles[3])
+        part.do("reorder", *outer, tiles[0], tiles[2], tiles[1], tiles[3])
         for b in across:
             part.do("stage", b, tiles[3], tiles[1], at=tiles[2], space="shared", spare=1)
-        block = part.collapsed([*order[:-2], tiles[0], tiles[2]])
+        block = part.collapsed([*outer, tiles[0], tiles[2]])
         part.do("bind", block, "block.x")
         part.do("cooperate", block, cost.THREADS)
         for s in all_loops(part.kernel):
@@ -177,16 +175,13 @@ def _cells(plan: Plan) -> Parts:
 def _each_cell(plan: Plan) -> None:
     found = roles.contraction(plan.kernel, plan.facts)
     assert found is not None
-    form = roles.shape(plan.kernel)
     row, column = found.rows[-1], found.column
-    order = (*(a for a in form.axes if a not in (row, column)), row, column)
-    if order != form.axes:
-        plan.do("reorder", *order)
+    others = plan.ordered(row, column)
     plan.do("tile", row, column, cost.TILE, cost.TILE)
     plan.do("bind", f"{row}.1", "thread.y")
     plan.do("bind", f"{column}.1", "thread.x")
     plan.note(f"reuse along `{row}` and `{column}`: blocks of {cost.TILE}×{cost.TILE} threads")
-    outer = (*order[:-2], f"{row}.0", f"{column}.0")
+    outer = (*others, f"{row}.0", f"{column}.0")
     plan.do("bind", _one(plan, outer), "block.x")
 
 

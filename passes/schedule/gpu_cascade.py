@@ -117,10 +117,7 @@ def _rows(plan: Plan, cells: Cells, shallow: int) -> None:
     if found is None:
         raise StepError("a portion of the sums is no contraction")
     along, nests, rows = found
-    form = roles.shape(plan.kernel)
-    batch = tuple(a for a in form.axes if a not in rows)
-    if form.axes != (*batch, *rows):
-        plan.do("reorder", *batch, *rows)
+    batch = plan.ordered(*rows)
     row = plan.collapsed(rows)
     before = plan.kernel
     plan.do("split", row, SIDE, tail="pad")

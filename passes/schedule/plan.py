@@ -78,6 +78,14 @@ class Plan:
         self.kernel = part.kernel
         self.note(*part.notes)
 
+    def ordered(self, *inner: str) -> tuple[str, ...]:
+        """These of the loops around the kernel's body inside the others, in this order: the others."""
+        axes = shape(self.kernel).axes
+        outer = tuple(a for a in axes if a not in inner)
+        if (*outer, *inner) != axes:
+            self.do("reorder", *outer, *inner)
+        return outer
+
     def collapsed(self, axes: Sequence[str]) -> str:
         """The axes, nested in this order, made one: its name ("" where there are none)."""
         name = axes[0] if axes else ""

@@ -20,7 +20,6 @@ from ...ir.kernel import Alloc, expressions, statements
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
-from . import roles
 from .affine import stride
 from .cost import (
     DEEP_ROWS,
@@ -38,7 +37,7 @@ from .cost import (
 from .direct import tried_where
 from .plan import Plan
 from .roles import Contraction
-from .tiles import RegisterTile, turned
+from .tiles import RegisterTile
 from .tree import all_loops, loads_in
 
 
@@ -135,9 +134,7 @@ def _schedule(plan: Plan, found: Contraction, block: Blocking, piece: int) -> No
     (row,), column = found.rows, found.column
     if plan.facts.assumed is not None:
         plan.do("decide")
-    order = (*found.batch, row, column)
-    if roles.shape(plan.kernel).axes != order:
-        plan.do("reorder", *order)
+    plan.ordered(row, column)
     made = _made(plan, found)
     pieces, depth = _cut(plan, found, piece)
     at = (pieces or f"{row}.0.0") if made else ""
@@ -181,18 +178,7 @@ def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, s
     tile = RegisterTile(plan, accumulator, row.removesuffix(".1"), column, depth)
     from .vectors import vectors_inside
 
-    copies: list[str] = []
-    for buffer in found.column_operands:
-        before = plan.kernel
-        _, c = tile.compute()
-        if not tile.reads(buffer, c):  # it was packed with what it is multiplied by or added to
-            continue
-        plan.do("stage", buffer, depth, c, at=f"{column}.0")
-        packed = plan.newest(before)
-        *_, deep, inner = plan.copying(packed, before)
-        if not turned(plan, packed, before):
-            tile.in_vectors(packed, deep, inner)
-        copies.append(packed)
+    copies = tile.stage_own_columns(found.column_operands, f"{column}.0")
     if at:
         for buffer in found.row_operands:
             before = plan.kernel

@@ -17,7 +17,7 @@ from ...ir.walks import postorder
 from . import cost
 from .affine import constant_extent, in_steps, stride
 from .plan import Plan
-from .tree import all_loops, loads_in, local_buffers, touched
+from .tree import all_loops, loads_in, local_buffers, reads, touched
 
 
 @changing
@@ -115,6 +115,30 @@ class RegisterTile:
                 first, second, *_ = plan.copying(packed, before)
                 if plan.tried("collapse", first, second):
                     break
+
+    def stage_own_columns(self, buffers: Sequence[str], at: str) -> list[str]:
+        """Panels of columns that each thread packs for itself, one for each iteration of `at`: the local buffers."""
+        plan, copies = self.plan, list[str]()
+        for buffer in buffers:
+            before = plan.kernel
+            _, c = self.compute()
+            if not self.reads(buffer, c):  # it was packed with what it is multiplied by or added to
+                continue
+            plan.do("stage", buffer, self.depth, c, at=at)
+            copies.append(plan.newest(before))
+            *_, deep, inner = plan.copying(copies[-1], before)
+            if not turned(plan, copies[-1], before):
+                self.in_vectors(copies[-1], deep, inner)
+        return copies
+
+    def ahead(self, tile: str, panel: str) -> None:
+        """Where the last cache is far away, the next panel of columns is on its way while one is worked on."""
+        plan = self.plan
+        if not cost.panels_ahead(plan.target):
+            return
+        panels = sorted({n.attr for n in reads(plan.loop(self.depth).body)} - set(plan.facts.buffers))
+        if [p for p in panels if not plan.tried("prefetch_panel", p, self.depth, tile, panel)]:
+            plan.note(f"the last cache ({plan.target.l3 >> 20} MiB) is far away: while one panel of columns is worked on, the next is asked for")
 
     def in_vectors(self, packed: str, deep: str, inner: str, side_by_side: Callable[[Plan, str, str], bool] | None = None) -> None:
         """Copy panels along `inner`, in vectors where what is copied is consecutive."""

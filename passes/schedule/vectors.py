@@ -341,14 +341,12 @@ def _column(plan: Plan, axis: str) -> bool:
     extent = plan.extent(axis)
     if width < 2 or (extent is not None and extent < width):
         return False
-    order = (*(a for a in form.axes if a != axis), axis)
     once = len(roles.innermost(form.body)) == 1
     with plan.attempt(f"`{axis}` is consecutive, but") as attempt:
-        if order != form.axes:
-            plan.do("reorder", *order)
+        plan.ordered(axis)
         columns = cost.columns(plan.target, [s.buffer.dtype for s in form.body if isinstance(s, Alloc)], shared=len(form.axes) == 1)
         if once and (extent is None or extent > columns):
-            if extent is None and len(order) > 1 and cost.first_lanes(plan.target):
+            if extent is None and len(form.axes) > 1 and cost.first_lanes(plan.target):
                 _in_registers(plan, axis, width)
             plan.do("split", axis, columns)
             for piece in expanded(plan, f"{axis}.1"):
