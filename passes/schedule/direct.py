@@ -42,7 +42,6 @@ from .affine import stride
 from .cost import FEW, SHALLOW, SINGLE_AMONG, STREAM_DEPTH, STREAM_TILES, UNPACKED, VECTORS, Blocking, InPlace, first_lanes
 from .plan import Plan
 from .roles import Contraction
-from .straight import is_straight
 from .tiles import RegisterTile
 from .tree import StepError, all_loops, loads_in
 
@@ -188,8 +187,7 @@ def tiles(
     `clamps`: tiles that are whole have code of their own, which keeps no row from running over the end.  `shape`: of the tiles, where the sizes are to decide that.
     `columns`: of tiles that are all of one width.  `both_ways`: threads share columns too."""
     plan.ordered(*found.rows, found.column)
-    rows = _rows(plan, found, block)
-    row, column, outer = rows[-1], found.column, (*found.batch, *rows[:-1])
+    row, column, outer = found.rows[-1], found.column, (*found.batch, *found.rows[:-1])
     height, width = plan.extent(row), plan.extent(column)
     guarded = [b for b in found.column_operands if _is_guarded(plan, b, column)]
     nest = _Nest(plan, found.accumulator.name, found.reduced, f"{row}.1", column)
@@ -301,21 +299,6 @@ class _Nest:
         for outermost, inner in tile.nests(self.accumulator):
             plan.do("vectorize", inner.axis)
             plan.do("unroll", outermost.axis)
-
-
-def _rows(plan: Plan, found: Contraction, block: Blocking) -> tuple[str, ...]:
-    """The axes of the rows; last ones too short for a tile are one with those before them, where all that they move lies at equal distances then."""
-    rows = found.rows
-    height = plan.extent(rows[-1])
-    if height is None or height * 2 > block.direct_rows:
-        return rows
-    for k in range(len(rows) - 1):
-        saved = plan.kernel
-        joined = plan.collapsed(rows[k:])
-        if is_straight(plan, joined):
-            return (*rows[:k], joined)
-        plan.kernel = saved
-    return rows
 
 
 def _is_guarded(plan: Plan, buffer: str, column: str) -> bool:

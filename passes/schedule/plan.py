@@ -106,9 +106,6 @@ class Plan:
     def note(self, *reasons: str) -> None:
         self.notes += reasons
 
-    def result(self) -> Kernel:
-        return replace(self.kernel, notes=(*self.kernel.notes, *self.notes))
-
     def perfect(self) -> None:
         """The loops around the kernel's body hold one another and nothing else: tiles are made of several."""
         while isinstance(last := (body := shape(self.kernel).body)[-1], Loop) and len(body) > 1 and last.kind == "parallel" and last.step is ONE:

@@ -10,7 +10,7 @@ transposition    store and loads are consecutive along different axes: square ti
 from __future__ import annotations
 
 from ...ir.expr import ZERO, Expr, var
-from ...ir.kernel import Alloc, Block, Loop, Store, perfect
+from ...ir.kernel import Alloc, Block, Loop, Store
 from ...ir.simplify import simplify
 from ...ir.target import PAGE
 from . import cost, roles
@@ -290,8 +290,7 @@ def chunks(plan: Plan, around: tuple[str, ...] = ()) -> list[Loop]:
         return [s for s in block if isinstance(s, Loop) and s.kind == "reduce"]
 
     combining: set[str] = set()
-    for loop in reductions():
-        axis = _one_axis(plan, loop)
+    for axis in [x.axis for x in reductions()]:
         most = plan.at_most(axis)
         least = cost.PIECE if not all_loops(plan.loop(axis).body) else 1
         if most is not None and most <= least:
@@ -301,17 +300,6 @@ def chunks(plan: Plan, around: tuple[str, ...] = ()) -> list[Loop]:
         plan.note(f"`{axis}` is one piece: {refused}" if refused else f"at most {cost.PIECES} pieces of `{axis}`, whatever the number of threads")
         combining |= {x.axis for x in reductions()} & {*plan.added(earlier)}
     return [x for x in roles.innermost(plan.kernel.body) if x.axis not in combining]
-
-
-def _one_axis(plan: Plan, loop: Loop) -> str:
-    """The axis of a nest of reductions, collapsed to one where all operands are consecutive over it."""
-    chain, body = perfect((loop,), lambda x: x is loop or x.kind == "reduce")
-    form = roles.Shape(tuple(chain), body)
-    if len(chain) == 1 or not all(_identity(a, form) for a in roles.accesses(form.body, plan.facts.buffers)):
-        return loop.axis
-    axis = plan.collapsed([x.axis for x in chain])
-    plan.note("all operands are consecutive over the reduction: one long axis")
-    return axis
 
 
 # ---- columns
