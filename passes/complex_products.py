@@ -94,7 +94,7 @@ def _real(
         if operand.attr in paired:
             return load(operand.attr, dtype, *index[:-1], part)
         planes = (load(f"{operand.attr.rpartition('.')[0]}.{which}", dtype, *index) for which in PARTS)
-        return where(call("equal", part, ZERO), *planes)
+        return where(part.eq(ZERO), *planes)
 
     acc = Buffer(names.fresh("acc"), dtype, (), "register")
     value = call("mul", component(operands[0], doubled[0]), component(operands[1], doubled[1]))

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field
 
-from ...ir.expr import ONE, TRUE, Expr, both, call, const, product
+from ...ir.expr import ONE, TRUE, Expr, both, const, product
 from ...ir.instructions import SIDE, Dot, Tile
 from ...ir.kernel import Kernel
 from ...ir.record import changing, replace
@@ -162,7 +162,7 @@ def _in_pieces(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
     work = product((*(plan.loop(axis).stop for axis in (*found.rows, found.column)), depth))
     least = STRIP_WORK * plan.target.lanes(found.accumulator.dtype)  # threads wait for one another twice in each piece
     limits = ((const(PIECE_DEPTH), depth), (const(least), work), *((ONE, e) for e in outer))
-    condition = both(*(simplify(call("less_equal", a, b), plan.facts.known) for a, b in limits)) or TRUE
+    condition = both(*(simplify(a.le(b), plan.facts.known) for a, b in limits)) or TRUE
     facts, plan.facts = plan.facts, replace(plan.facts, assumed=None if condition is TRUE else condition)
 
     def steps() -> None:

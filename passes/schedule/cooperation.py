@@ -32,7 +32,7 @@ from ...ir.record import replace
 from ...ir.renaming import at_places
 from ...ir.walks import substitute
 from .reductions import identity
-from .tree import Facts, StepError, find, fresh, less, loads_in, local_buffers, names_taken, path_to, reads, rename, replace_loop, touched
+from .tree import Facts, StepError, find, fresh, loads_in, local_buffers, names_taken, path_to, reads, rename, replace_loop, touched
 
 PLACES = ("thread.x", "thread.y", "thread.z")
 SHARED = ("parallel", "reduce")  # kinds of loops that threads share
@@ -166,7 +166,7 @@ class _Cooperation:
         stored = written(block) - own
         if any(b in self.local and not self.local[b].shape for b in stored):
             return tuple(t for s in block for t in self._statement(s, guard))
-        condition = call("bit_and", guard, call("equal", var(self.thread), ZERO)) if stored else guard
+        condition = call("bit_and", guard, var(self.thread).eq(ZERO)) if stored else guard
         return (*self._wait(block), If(condition, block))
 
     def _statement(self, s: Stmt, guard: Expr | None) -> Block:
@@ -243,7 +243,7 @@ class _Cooperation:
         if outside:
             if any(isinstance(t, Store) and t.buffer not in outside for t in statements((s,))):
                 raise StepError("cooperate: under one condition something is stored for all and something for each thread")
-            first = call("equal", var(self.thread), ZERO)
+            first = var(self.thread).eq(ZERO)
             condition = first if guard is None else call("bit_and", guard, first)
         return (*self._wait((s,)), s if condition is None else If(condition, (s,)))
 
@@ -276,10 +276,10 @@ class _Cooperation:
         body = map_expressions(self._own(_serial(nest[-1].body)), lambda e: substitute(e, positions))
         if turn is not ZERO:
             turns, rest = divmod(count, self.threads)
-            body = body if not rest else (If(less(turn * self.threads + var(self.thread), count), body),)
+            body = body if not rest else (If((turn * self.threads + var(self.thread)).lt(count), body),)
             body = (Loop(turn.attr, ZERO, const(turns + bool(rest)), body, "serial", span=s.span),)
         elif count < self.threads:
-            body = (If(less(var(self.thread), count), body),)
+            body = (If(var(self.thread).lt(count), body),)
         return _under(guard, body)
 
     def _digits(self, nest: Sequence[Loop], turn: Expr) -> list[Expr]:
@@ -350,7 +350,7 @@ class _Cooperation:
             fold.append(Store(some, (thread, *beside), load(part, dtype)))
             take.append(self._fold(b, combiner, dtype, some, few, 1, ZERO, beside))
         self._passed()
-        return (*share, Barrier(), If(less(thread, few), tuple(fold)), Barrier(), *take)
+        return (*share, Barrier(), If(thread.lt(few), tuple(fold)), Barrier(), *take)
 
     def _fold(self, into: str, combiner: str, dtype: DType, source: str, count: int, step: int, first: Expr, beside: tuple[Expr, ...]) -> Stmt:
         """`count` numbers of an array, from `first` on by steps, into one."""

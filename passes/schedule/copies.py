@@ -7,7 +7,7 @@ from ...ir.kernel import If, Kernel, Loop, statements
 from ...ir.record import replace
 from ...ir.renaming import defined
 from .affine import extent
-from .tree import Facts, StepError, around, at_most, find, fresh, names_taken, rename, replace_in, replace_loop
+from .tree import Facts, StepError, around, find, fresh, names_taken, rename, replace_in, replace_loop
 
 
 def short(kernel: Kernel, facts: Facts, axis: str, most: int) -> Kernel:
@@ -38,7 +38,7 @@ def short(kernel: Kernel, facts: Facts, axis: str, most: int) -> Kernel:
     taken = names_taken(kernel)
     names = {n: fresh(f"{n}.s", taken) for n in defined((top,))}
     few = rename(replace_in((top,), loop, (replace(loop, stop=loop.start + minimum(const(most), length)),)), names)
-    return replace_loop(kernel, top.axis, lambda old: (If(at_most(length, most), few, (old,)),))
+    return replace_loop(kernel, top.axis, lambda old: (If(length.le(most), few, (old,)),))
 
 
 def fit(kernel: Kernel, facts: Facts, axis: str, row: str, one: int, other: int) -> Kernel:

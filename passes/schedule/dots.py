@@ -200,8 +200,8 @@ def _large_enough(row: Dot, smallest: list[Expr]) -> Expr:
     """Whether the smallest magnitudes of both operands, as `_magnitude` has them, are normal numbers and their exponents add up to those of two numbers that the instruction multiplies as f32 would."""
     mantissa = round(-math.log2(row.left.epsilon))
     exponents = [call("shift_right", e, const(mantissa, u32)) for e in smallest]
-    normal = [call("less_equal", const((1 << mantissa) - 1, u32), e) for e in dict.fromkeys(smallest)]
-    condition = both(*normal, call("less_equal", const(2 * (row.least >> mantissa), u32), call("add", *exponents)))
+    normal = [const((1 << mantissa) - 1, u32).le(e) for e in dict.fromkeys(smallest)]
+    condition = both(*normal, const(2 * (row.least >> mantissa), u32).le(call("add", *exponents)))
     assert condition is not None
     return condition
 

@@ -7,7 +7,7 @@ from ...ir.kernel import Alloc, Barrier, Buffer, Kernel, Loop, Stmt, Store, expr
 from ...ir.record import replace
 from ...ir.walks import substitute
 from .affine import constant_extent
-from .tree import Facts, StepError, find, fresh, less, local_buffers, names_taken, replace_loop, unless
+from .tree import Facts, StepError, find, fresh, local_buffers, names_taken, replace_loop, unless
 
 
 def fetch(kernel: Kernel, facts: Facts, axis: str, *buffers: str, ahead: int = 1) -> Kernel:
@@ -51,7 +51,7 @@ def fetch(kernel: Kernel, facts: Facts, axis: str, *buffers: str, ahead: int = 1
         for block, at in ((before, ZERO), (behind, var(axis) + 1)) if ahead else ((before, var(axis)),):
             names = {var(x.axis): var(fresh(x.axis, taken)) for x in nest}
             there = substitute(store.value, {var(axis): at, **names})
-            there = chosen(less(at, loop.stop), there) if ahead else there
+            there = chosen(at.lt(loop.stop), there) if ahead else there
             block += nested([replace(x, axis=names[var(x.axis)].attr) for x in nest], (Store(held, tuple(names.values()), there),))
         body[k : k + 1] = nested(nest, (replace(store, value=load(held, dtype, *(var(x.axis) for x in nest))),))
     body[barrier + 1 : barrier + 1] = behind

@@ -31,24 +31,7 @@ from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, rewrite, substitute
 from .affine import at_least, constant_extent, extreme, inside as within, minus
-from .tree import (
-    Facts,
-    StepError,
-    around,
-    at_most,
-    conjuncts,
-    copy,
-    find,
-    fresh,
-    less,
-    loads_in,
-    names_taken,
-    nest,
-    rename,
-    replace_loop,
-    simple,
-    unless,
-)
+from .tree import Facts, StepError, around, conjuncts, copy, find, fresh, loads_in, names_taken, nest, rename, replace_loop, simple, unless
 
 
 def pad_block(block: Block, condition: Expr, axis: str, in_bounds: Callable[[Expr], bool]) -> Block:
@@ -238,7 +221,7 @@ def _guards(n: Expr, axes: set[str]) -> list[tuple[Expr, Expr]]:
         return [(n, TRUE)]
     if n.op == "min" and n.dtype is INDEX:
         a, b = n.args
-        return [(less(e, end + 1), e) for e, end in ((a, b), (b, a)) if e.names & axes and not end.names & axes]
+        return [(e.lt(end + 1), e) for e, end in ((a, b), (b, a)) if e.names & axes and not end.names & axes]
     return []
 
 
@@ -260,7 +243,7 @@ def _holds_everywhere(guard: Expr, last_value: dict[str, int], inner: set[str], 
             left[()] += factor
         else:
             (left if factor > 0 else right)[monomial] = abs(factor)
-    return at_most(pl.expr(left), pl.expr(right)) if mentioned else None
+    return pl.expr(left).le(pl.expr(right)) if mentioned else None
 
 
 def peel(kernel: Kernel, facts: Facts, axis: str, *, clamps: int = 0, fixed: int = 0) -> Kernel:

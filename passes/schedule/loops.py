@@ -21,7 +21,7 @@ from .affine import at_least, bounded, extent, extreme, inside, is_multiple, min
 from .filled import stays_filled
 from .guards import clamp_block, pad_block
 from .reductions import identity
-from .tree import Facts, StepError, around, copy, find, fresh, less, names_taken, nest, replace_loop
+from .tree import Facts, StepError, around, copy, find, fresh, names_taken, nest, replace_loop
 
 TAILS: Final = ("guard", "cut", "pad", "clamp", "perfect")
 _PLAIN: Final = ("serial", "parallel", "reduce")
@@ -101,16 +101,16 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
         elif loop.kind == "reduce" and tail == "pad":
             body = _neutral(loop)
         elif loop.kind == "serial" and tail == "pad":
-            body = (If(less(var(axis), loop.stop), body),)
+            body = (If(var(axis).lt(loop.stop), body),)
         elif loop.kind != "parallel":
             raise StepError(
                 f"split: only parallel axes can be padded or clamped, and reductions padded, `{axis}` is {loop.kind}; use tail=guard or cut"
             )
         elif tail == "pad":
-            body = pad_block(body, less(var(axis), loop.stop), axis, stays_filled(kernel, facts, loop, factor))
+            body = pad_block(body, var(axis).lt(loop.stop), axis, stays_filled(kernel, facts, loop, factor))
         else:
             at_last = _moved((loop, minimum(var(axis), loop.stop - 1)))
-            body = clamp_block(body, less(var(axis), loop.stop), lambda b: map_expressions(b, at_last))
+            body = clamp_block(body, var(axis).lt(loop.stop), lambda b: map_expressions(b, at_last))
     main = Loop(inner, ZERO, inner_stop, at(body, (loop, value)), loop.kind, span=loop.span)
     result: Block = (Loop(outer, ZERO, trips, (main,), loop.kind, span=loop.span),)
     if tail == "cut" and not exact:
@@ -196,7 +196,7 @@ def share(kernel: Kernel, facts: Facts, axis: str, most: int, multiple: int = 1,
 
 def _neutral(loop: Loop) -> Block:
     """The body of a reduction as it may run beyond its end."""
-    inside = less(var(loop.axis), loop.stop)
+    inside = var(loop.axis).lt(loop.stop)
     result: list[Stmt] = []
     for s in loop.body:
         own = isinstance(s, Store) and loop.axis in {n for e in s.index for n in e.names}

@@ -13,7 +13,7 @@ a sixth of the speed at which a core reads its own (12 GB/s of 70 on Golden Cove
 
 from __future__ import annotations
 
-from ...ir.expr import Expr, call, const
+from ...ir.expr import Expr, const
 from .cost import OWN_ROWS, Blocking
 from .direct import tried_where
 from .plan import Plan
@@ -25,7 +25,7 @@ def own_panels(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
     """Schedule such a contraction: the condition on the sizes; None (and an unchanged plan) where it never holds or a step refuses."""
     if len(found.rows) != 1 or len(found.reduced) != 1:
         return None
-    condition = call("less_equal", plan.loop(found.rows[0]).stop, const(OWN_ROWS))
+    condition = plan.loop(found.rows[0]).stop.le(const(OWN_ROWS))
     reason = "not many rows: each thread packs the panels of columns that it uses"
     return tried_where(plan, condition, reason, lambda: _schedule(plan, found, block))
 

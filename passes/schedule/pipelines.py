@@ -32,7 +32,7 @@ from ...ir.walks import postorder, substitute
 from .affine import constant_extent, inside, stride
 from .distribute import prefixed
 from .lines import performed
-from .tree import Facts, StepError, around, at_most, copy, fresh, less, loads_in, names_taken, reads, rename, replace_at, touched
+from .tree import Facts, StepError, around, copy, fresh, loads_in, names_taken, reads, rename, replace_at, touched
 
 
 def pipeline(kernel: Kernel, facts: Facts, row: str, *axes: str) -> Kernel:
@@ -279,8 +279,8 @@ class _Pipeline:
     def active(self, k: int) -> Expr:
         """Whether a pass has a row."""
         here = var(self.loop.axis)
-        begun = None if k == 0 else at_most(self.loop.start + k, here)
-        left = None if k + 1 == len(self.passes) else less(here, self.loop.stop + k)
+        begun = None if k == 0 else (self.loop.start + k).le(here)
+        left = None if k + 1 == len(self.passes) else here.lt(self.loop.stop + k)
         return both(begun, left) or TRUE
 
     def guarded(self, block: Sequence[Stmt], k: int) -> Block:

@@ -12,7 +12,7 @@ from ...ir.renaming import at_places
 from ...ir.simplify import simplify
 from ...ir.walks import substitute
 from .affine import inside
-from .tree import Facts, StepError, conjuncts, fresh, less, loads_in, local_buffers, names_taken, reads, replace_loop
+from .tree import Facts, StepError, conjuncts, fresh, loads_in, local_buffers, names_taken, reads, replace_loop
 
 
 def portion(kernel: Kernel, facts: Facts, length: int, *buffers: str) -> Kernel:
@@ -64,7 +64,7 @@ def portion(kernel: Kernel, facts: Facts, length: int, *buffers: str) -> Kernel:
         at = var(s.axis)
         moved = map_expressions(s.body, lambda e, at=at: substitute(e, {at: first + at}))
         bodies[s.axis] = _local(moved, buffers, first + at, at)
-        there[s.axis] = simplify(less(first + at, s.stop), known.with_ranges({s.axis: (ZERO, const(length - 1), 1)}))
+        there[s.axis] = simplify((first + at).lt(s.stop), known.with_ranges({s.axis: (ZERO, const(length - 1), 1)}))
     over = {a for a, b in bodies.items() if there[a] is TRUE or _everywhere(b, facts, own.keys(), buffers, a)}
     while missing := {b for a in bodies.keys() - over for b in written(bodies[a]) & set(buffers)}:  # of these the end is not defined
         fewer = {a for a in over if there[a] is TRUE or missing.isdisjoint(n.attr for n in reads(bodies[a]))}
@@ -80,7 +80,7 @@ def portion(kernel: Kernel, facts: Facts, length: int, *buffers: str) -> Kernel:
             body = () if inside is FALSE else (If(inside, body),)
         return (replace(s, stop=const(length), body=body),)
 
-    body = _once(map_block(row.body, change), axes.keys(), own.keys(), less(var(name), 1))
+    body = _once(map_block(row.body, change), axes.keys(), own.keys(), var(name).lt(1))
     body = tuple(Alloc(replace(s.buffer, shape=(*s.buffer.shape[:-1], const(length)))) if isinstance(s, Alloc) and s in allocs else s for s in body)
     return replace_loop(kernel, row.axis, lambda x: (with_body(x, (Loop(name, ZERO, count, body, "parallel", span=x.span),)),))
 
@@ -110,7 +110,7 @@ def _everywhere(block: Block, facts: Facts, own: Set[str], portions: Container[s
             return False
         if e.op == "load" and e.attr not in own:
             ends = zip(e.args, facts.buffers[e.attr].shape, strict=True)
-            if not all(axis not in x.names or less(x, n) in asked or (x.op == "min" and (n - 1) in x.args) for x, n in ends):
+            if not all(axis not in x.names or x.lt(n) in asked or (x.op == "min" and (n - 1) in x.args) for x, n in ends):
                 return False
         if e.op == "where":
             return inside(e.args[0], asked) and inside(e.args[1], asked.union(conjuncts(e.args[0]))) and inside(e.args[2], asked)

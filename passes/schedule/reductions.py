@@ -30,22 +30,7 @@ from ...ir.primops import COMBINERS
 from ...ir.record import replace
 from ...ir.simplify import prove_equal
 from .affine import at_least, constant_extent, minus, stride, upper
-from .tree import (
-    Facts,
-    StepError,
-    around,
-    find,
-    fresh,
-    less,
-    loads_in,
-    local_buffers,
-    names_taken,
-    reads,
-    replace_at,
-    replace_in,
-    replace_loop,
-    touched,
-)
+from .tree import Facts, StepError, around, find, fresh, loads_in, local_buffers, names_taken, reads, replace_at, replace_in, replace_loop, touched
 
 
 def identity(combiner: str, dtype: DType) -> Expr:
@@ -337,7 +322,7 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str, skip: int = 0, into: str = 
     new: Block = (*head, begin, *main, end)
     if into:
         return _in_place_of(kernel, find(kernel, into), top, new)
-    return replace_loop(kernel, top.axis, lambda _: (If(less(top.start, top.stop), new),) if skip else new)
+    return replace_loop(kernel, top.axis, lambda _: (If(top.start.lt(top.stop), new),) if skip else new)
 
 
 def _in_place_of(kernel: Kernel, first: Loop, second: Loop, new: Block) -> Kernel:

@@ -37,7 +37,6 @@ from .tree import (
     children,
     find,
     fresh,
-    less,
     loads_in,
     local_buffers,
     names_taken,
@@ -337,7 +336,7 @@ def _turned(loop: Loop, buffer: str, tile: Buffer, taken: set[str]) -> Block:
     v = fresh("v", taken)
     body = map_expressions(inner.body, lambda e: substitute(e, {own: var(v, tile.dtype)}))
     if loop.stop is not tile.shape[0]:
-        guard = less(var(loop.axis), loop.stop)
+        guard = var(loop.axis).lt(loop.stop)
         first = body[0]
         body = (
             (If(both(guard, first.condition) or guard, first.body),)

@@ -70,7 +70,7 @@ def _worth(plan: Plan, found: Contraction, block: Blocking, once: int, piece: in
     work, most = product((rows, columns, depth)), _most(plan, found)
 
     def within(*limits: tuple[Expr, Expr | int]) -> Expr:
-        return both(*(simplify(call("less_equal", least, as_expr(greatest)), plan.facts.known) for least, greatest in limits)) or TRUE
+        return both(*(simplify(least.le(as_expr(greatest)), plan.facts.known) for least, greatest in limits)) or TRUE
 
     def either(a: Expr, b: Expr) -> Expr:
         return simplify(call("bit_or", a, b), plan.facts.known)

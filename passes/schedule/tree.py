@@ -12,7 +12,7 @@ from string import ascii_lowercase
 from typing import Final
 
 from ...ir.bounds import Known
-from ...ir.expr import Expr, as_expr, call, const, make, var, where
+from ...ir.expr import Expr, call, const, make, var, where
 from ...ir.graph import Size
 from ...ir.kernel import (
     Alloc,
@@ -357,14 +357,6 @@ def unless(condition: Expr, e: Expr) -> Expr:
     if e.op == "where" and e.args[2] is zero:
         return where(call("bit_and", condition, e.args[0]), e.args[1], zero)
     return where(condition, e, zero)
-
-
-def less(a: Expr, b: Expr | int) -> Expr:
-    return call("less_than", a, as_expr(b))
-
-
-def at_most(a: Expr, b: Expr | int) -> Expr:
-    return call("less_equal", a, as_expr(b))
 
 
 def walk_paths(block: Block, outer: tuple[Stmt, ...] = ()) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
