@@ -73,22 +73,9 @@ def children(stmt: Stmt) -> tuple[Block, ...]:
     return (stmt.body,) if isinstance(stmt, (Loop, While, Region)) else ()
 
 
-def all_loops(where: Kernel | Block) -> Sequence[Loop]:
+def all_loops(where: Kernel | Block) -> list[Loop]:
     """The loops of a kernel or of a block, outer before inner, in order."""
-    found: list[Loop] = []
-
-    def walk(block: Block) -> None:
-        for s in block:
-            if isinstance(s, Store):
-                continue
-            if isinstance(s, Loop):
-                found.append(s)
-                walk(s.body)
-            elif isinstance(s, (If, While, Region)):
-                walk(inner(s))
-
-    walk(where.body if isinstance(where, Kernel) else where)
-    return found
+    return [s for s in statements(where.body if isinstance(where, Kernel) else where) if isinstance(s, Loop)]
 
 
 def around(kernel: Kernel, axis: str) -> tuple[Stmt, ...]:
@@ -212,19 +199,7 @@ def nest(kernel: Kernel, axes: tuple[str, ...]) -> tuple[Loop, ...]:
 
 
 def local_buffers(kernel: Kernel) -> dict[str, Buffer]:
-    found: dict[str, Buffer] = {}
-
-    def walk(block: Block) -> None:
-        for s in block:
-            if isinstance(s, Store):
-                continue
-            if isinstance(s, Alloc):
-                found[s.buffer.name] = s.buffer
-            elif isinstance(s, (Loop, If, While, Region)):
-                walk(inner(s))
-
-    walk(kernel.body)
-    return found
+    return {s.buffer.name: s.buffer for s in statements(kernel.body) if isinstance(s, Alloc)}
 
 
 # ---- what a piece reads and writes
