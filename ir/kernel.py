@@ -57,6 +57,7 @@ from .kernel_body import (
     Stmt as Stmt,
     Store as Store,
     While as While,
+    accesses as accesses,
     expressions as expressions,
     loads_in as loads_in,
     map_block as map_block,

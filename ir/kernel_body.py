@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import is_
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -243,6 +243,14 @@ def loads_in(*exprs: Expr) -> list[Expr]:
 def reads(block: Block) -> list[Expr]:
     """Every load of the block, once, in order."""
     return loads_in(*(e for s in statements(block) for e in expressions(s)))
+
+
+def accesses(block: Block) -> Iterator[tuple[str, tuple[Expr, ...]]]:
+    """Each buffer that is read or stored into, with the index, in order."""
+    for s in statements(block):
+        yield from ((n.attr, n.args) for n in loads_in(*expressions(s)))
+        if isinstance(s, Store):
+            yield s.buffer, s.index
 
 
 def substitute_block(block: Block, mapping: Mapping[Expr, Expr]) -> Block:

@@ -19,14 +19,14 @@ What a loop has kept of one part of an axis and of another is not what it keeps 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container
 
 from ..ir.expr import ONE, ZERO, Expr, axis, var
 from ..ir.graph import Node, View, identity
-from ..ir.kernel import Block, Let, Loop, Nest, Stmt, Store, expressions, perfect, statements
+from ..ir.kernel import Block, Let, Loop, Nest, Stmt, Store, accesses, expressions, perfect, statements
 from ..ir.primops import OPS
 from ..ir.record import record
-from ..ir.walks import leaves, postorder
+from ..ir.walks import leaves
 from .separate import EXPONENTIALS
 
 
@@ -80,19 +80,12 @@ def _by_rows(nest: Nest, f: Fold) -> bool:
     if any(b.name == f.source or b.shape[: len(rows)] != nest.operands[0].shape[:-1] for b in nest.results):
         return False
     results = {b.name for b in nest.results}
-    if any(name == f.source for name, _ in _accesses(f.before)):
+    if any(name == f.source for name, _ in accesses(f.before)):
         return False
     here = (*rows, var(f.along.axis))
     return all(
-        index == here if name == f.source else name not in results or index[: len(rows)] == rows for name, index in _accesses((*f.before, f.along))
+        index == here if name == f.source else name not in results or index[: len(rows)] == rows for name, index in accesses((*f.before, f.along))
     )
-
-
-def _accesses(block: Block) -> Iterator[tuple[str, tuple[Expr, ...]]]:
-    for s in statements(block):
-        yield from ((e.attr, e.args) for e in postorder(*expressions(s)) if e.op == "load")
-        if isinstance(s, Store):
-            yield s.buffer, s.index
 
 
 def copies(n: Node, f: Fold) -> frozenset[str] | None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from ..ir.bounds import Known
 from ..ir.expr import ZERO, Expr, axis, product, total, var
 from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain
-from ..ir.kernel import Block, Loop, Nest, Store, reads, statements, substitute_block
+from ..ir.kernel import Block, Loop, Nest, accesses, substitute_block
 from ..ir.record import record, replace
 from ..ir.renaming import at_places, defined
 from ..ir.simplify import simplify
@@ -106,7 +106,7 @@ def _rows(n: Node, known: Known) -> _Rows | None:
     if any(not b.shape or simplify(b.shape[0], known) is not simplify(loop.stop, known) for b in nest.results):
         return None
     row = var(loop.axis)
-    if any(not index or index[0] is not row for name, index in _accesses(loop.body) if name in own):
+    if any(not index or index[0] is not row for name, index in accesses(loop.body) if name in own):
         return None
     taken = {*defined(nest.body), *(b.name for b in (*nest.operands, *nest.results)), *known.ranges}
     names = [name for j in range(1, len(taken) + len(lead) + 1) if (name := f"{loop.axis}{j}") not in taken][: len(lead)]
@@ -129,11 +129,6 @@ def _lead(n: Node, known: Known) -> Shape:
     wanted = [simplify(e, inside) for e in _places(axis(0), shape[:count])]
     same = all(simplify(e, inside) is w for e, w in zip(index, wanted, strict=False))
     return shape[:count] if same and simplify(n.shape[0], known) is simplify(product(shape[:count]), known) else ()
-
-
-def _accesses(block: Block) -> list[tuple[str, tuple[Expr, ...]]]:
-    found = [(n.attr, n.args) for n in reads(block)]
-    return found + [(s.buffer, s.index) for s in statements(block) if isinstance(s, Store)]
 
 
 def _split(block: Block, own: set[str], row: Expr, places: tuple[Expr, ...], lead: Shape) -> Block:

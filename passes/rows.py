@@ -13,7 +13,7 @@ Which kernels want to be one is for the passes to say (`join_rows`, `join`).  On
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from ..ir.expr import ONE, ZERO, Expr, var
@@ -27,8 +27,7 @@ from ..ir.kernel import (
     Loop,
     Module,
     Store,
-    expressions,
-    loads_in,
+    accesses,
     map_expressions,
     nested,
     perfect,
@@ -85,7 +84,7 @@ class Rows:
     def accesses(self) -> dict[str, list[Index]]:
         """The positions at which the rows read and write each global buffer."""
         found: dict[str, list[Index]] = {name: [] for name in self.kernel.buffers}
-        for name, index in _accesses(self.body):
+        for name, index in accesses(self.body):
             if name in found:
                 found[name].append(index)
         return found
@@ -113,13 +112,6 @@ class Rows:
         """Whether a buffer is touched at the row's own position alone."""
         rows = tuple(var(x.axis) for x in self.chain[:depth])
         return not self.buffers[name].strides and all(index[:depth] == rows for index in self.accesses[name])
-
-
-def _accesses(block: Block) -> Iterator[tuple[str, Index]]:
-    for s in statements(block):
-        yield from ((n.attr, n.args) for n in loads_in(*expressions(s)))
-        if isinstance(s, Store):
-            yield s.buffer, s.index
 
 
 def common_depth(a: Rows, b: Rows) -> int:

@@ -21,6 +21,7 @@ from ...ir.kernel import (
     Store,
     While,
     expressions,
+    identity_of,
     map_block,
     map_expressions,
     perfect,
@@ -31,7 +32,6 @@ from ...ir.kernel import (
 from ...ir.record import replace
 from ...ir.renaming import at_places
 from ...ir.walks import substitute
-from .reductions import identity
 from .tree import Facts, StepError, find, fresh, loads_in, local_buffers, names_taken, path_to, reads, rename, replace_loop, touched
 
 PLACES = ("thread.x", "thread.y", "thread.z")
@@ -323,7 +323,7 @@ class _Cooperation:
         before: list[Stmt] = []
         for b, own in parts.items():
             dtype = self.local[b].dtype
-            before += [Alloc(Buffer(own, dtype, (), "register")), Store(own, (), identity(combiners[b], dtype))]
+            before += [Alloc(Buffer(own, dtype, (), "register")), Store(own, (), identity_of(combiners[b], dtype))]
         mine = _under(guard, self._mine(s, rename(_serial(s.body), parts)))
         return (*before, *mine, *self._together(parts, combiners))
 
@@ -345,7 +345,7 @@ class _Cooperation:
             self.memory += [Alloc(Buffer(n, dtype, (const(count), *across), "shared")) for n, count in ((all_, self.threads), (some, few))]
             share.append(Store(all_, (thread, *beside), load(own, dtype)))
             part = fresh(f"{b}.part", self.taken)
-            fold += [Alloc(Buffer(part, dtype, (), "register")), Store(part, (), identity(combiner, dtype))]
+            fold += [Alloc(Buffer(part, dtype, (), "register")), Store(part, (), identity_of(combiner, dtype))]
             fold.append(self._fold(part, combiner, dtype, all_, self.threads // few, few, thread, beside))
             fold.append(Store(some, (thread, *beside), load(part, dtype)))
             take.append(self._fold(b, combiner, dtype, some, few, 1, ZERO, beside))

@@ -23,6 +23,7 @@ from ...ir.kernel import (
     Stmt,
     Store,
     expressions,
+    identity_of,
     map_block,
     map_expressions,
     statements,
@@ -32,7 +33,6 @@ from ...ir.places import homes_in, inner, path_of
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
-from .reductions import identity
 from .tree import Facts, StepError, around, copy, find, fresh, local_buffers, names_taken, replace_in, replace_loop, walk_paths, written
 
 SIGN = 128  # between a byte with a sign and one without
@@ -382,7 +382,7 @@ def offset(kernel: Kernel, facts: Facts, axis: str, buffer: str) -> Kernel:
         raise StepError(f"offset: `{axis}` stands in more than parallel loops from 0")
     inside = loops[-1].body if loops else kernel.body
     place = next(k for k, t in enumerate(inside) if t is loop)
-    start = Store(s.buffer, (), identity("add", i32))
+    start = Store(s.buffer, (), identity_of("add", i32))
     if s.index or not any(
         isinstance(t, Store) and (t.buffer, t.index, t.value, t.combiner) == (start.buffer, start.index, start.value, "") for t in inside[:place]
     ):

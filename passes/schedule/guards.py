@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ...ir import polynomial as pl
 from ...ir.bounds import Known
+from ...ir.conditions import conjuncts
 from ...ir.dtypes import INDEX, bf16, f16, f32
 from ...ir.expr import DIVIDES, FALSE, ONE, TRUE, ZERO, Expr, both, call, const, floordiv, maximum, minimum, var, where
 from ...ir.kernel import (
@@ -31,7 +32,7 @@ from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, rewrite, substitute
 from .affine import at_least, constant_extent, extreme, inside as within, minus
-from .tree import Facts, StepError, around, conjuncts, copy, find, fresh, loads_in, names_taken, nest, rename, replace_loop, simple, unless
+from .tree import Facts, StepError, around, copy, find, fresh, loads_in, names_taken, nest, rename, replace_loop, simple, unless
 
 
 def pad_block(block: Block, condition: Expr, axis: str, in_bounds: Callable[[Expr], bool]) -> Block:

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from math import prod
 
 from ...ir.expr import ZERO, Expr, const, floordiv, load, mod, var
-from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Stmt, Store, expressions, map_block, statements, with_body, written
+from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Stmt, Store, expressions, identity_of, map_block, statements, with_body, written
 from ...ir.places import path_of
 from ...ir.record import replace
 from ...ir.renaming import at_places
 from ...ir.simplify import simplify
 from ...ir.walks import substitute
 from .affine import constant_extent, inside, stride
-from .reductions import identity
 from .tree import Facts, StepError, all_loops, fresh, loads_in, local_buffers, names_taken, nest, reads, rename, replace_at, replace_loop, touched
 
 
@@ -103,7 +102,7 @@ def partials(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
     parts, own = fresh(f"{store.buffer}.parts", taken), fresh(f"{store.buffer}.own", taken)
     body: Block = (
         Alloc(Buffer(own, dtype, (), "register")),
-        Store(own, (), identity(combiner, dtype)),
+        Store(own, (), identity_of(combiner, dtype)),
         *rename(inner, {store.buffer: own}),
         Store(parts, tuple(var(s.axis) for s in loops), load(own, dtype)),
     )
@@ -142,7 +141,7 @@ def onto(kernel: Kernel, facts: Facts, buffer: str) -> Kernel:
     using = [k for k, s in enumerate(block) if s is not alloc and buffer in touched((s,))]
     first, last = (block[using[0]], block[using[-1]]) if using else (alloc, alloc)
     start, end = _alone(first), _alone(last)
-    if start is None or start.buffer != buffer or start.combiner or start.value is not identity("add", alloc.buffer.dtype):
+    if start is None or start.buffer != buffer or start.combiner or start.value is not identity_of("add", alloc.buffer.dtype):
         raise StepError(f"onto: `{buffer}` does not begin as zeros in a nest of its own")
     sums = [s for k in using[1:-1] for s in statements((block[k],)) if isinstance(s, Store) and s.buffer == buffer]
     if any(s.combiner != "add" for s in sums) or any(n.attr == buffer for k in using[1:-1] for n in reads((block[k],))):

@@ -11,7 +11,7 @@ from typing import Final
 from ...ir.bounds import Range
 from ...ir.dtypes import INDEX
 from ...ir.expr import ENDS, ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, minimum, mod, var, where
-from ...ir.kernel import Block, If, Kernel, Let, Loop, Stmt, Store, map_expressions, nested, with_body
+from ...ir.kernel import Block, If, Kernel, Let, Loop, Stmt, Store, identity_of, map_expressions, nested, with_body
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.verify.body import Body
@@ -20,7 +20,6 @@ from ...ir.walks import substitute, substitution
 from .affine import at_least, bounded, extent, extreme, inside, is_multiple, minus
 from .filled import stays_filled
 from .guards import clamp_block, pad_block
-from .reductions import identity
 from .tree import Facts, StepError, around, copy, find, fresh, names_taken, nest, replace_loop
 
 TAILS: Final = ("guard", "cut", "pad", "clamp", "perfect")
@@ -205,7 +204,7 @@ def _neutral(loop: Loop) -> Block:
         elif isinstance(s, Store) and own and not s.combiner:
             result.append(If(inside, (s,)))
         elif isinstance(s, Store) and s.combiner and not own:
-            result.append(replace(s, value=where(inside, s.value, identity(s.combiner, s.value.dtype))))
+            result.append(replace(s, value=where(inside, s.value, identity_of(s.combiner, s.value.dtype))))
         else:
             raise StepError(
                 f"split: beyond its end `{loop.axis}` would do more than accumulate and store at its own positions; use tail=guard or cut"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence, Set
 
+from ...ir.conditions import conjuncts
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, ceildiv, const, var
 from ...ir.kernel import Alloc, Block, Check, If, Kernel, Loop, Stmt, Store, expressions, map_block, map_expressions, statements, with_body, written
 from ...ir.places import path_of
@@ -12,7 +13,7 @@ from ...ir.renaming import at_places
 from ...ir.simplify import simplify
 from ...ir.walks import substitute
 from .affine import inside
-from .tree import Facts, StepError, conjuncts, fresh, loads_in, local_buffers, names_taken, reads, replace_loop
+from .tree import Facts, StepError, fresh, loads_in, local_buffers, names_taken, reads, replace_loop
 
 
 def portion(kernel: Kernel, facts: Facts, length: int, *buffers: str) -> Kernel:

@@ -319,13 +319,6 @@ def simple(e: Expr) -> Expr:
     return rewrite(e, rule)
 
 
-def conjuncts(e: Expr) -> list[Expr]:
-    """The conditions that `e` is the conjunction of."""
-    if e.op == "bit_and" and e.dtype.kind == "bool":
-        return [*conjuncts(e.args[0]), *conjuncts(e.args[1])]
-    return [e]
-
-
 def unless(condition: Expr, e: Expr) -> Expr:
     """A value where the condition holds, zero elsewhere; of one that is chosen so already, by both conditions at once."""
     zero = const(0, e.dtype)
