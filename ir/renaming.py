@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from .expr import Expr, make, var
 from .kernel import Alloc, Block, If, Let, Loop, Region, Stmt, Store, While, map_block, map_expressions, statements
@@ -59,8 +59,9 @@ def rename_buffers(block: Block, names: Mapping[str, str], scalars: frozenset[st
     return map_block(map_expressions(block, lambda e: e if e.buffers.isdisjoint(names) else rewrite(e, leaf)), stmt)
 
 
-def at_places(block: Block, buffers: Container[str], place: Callable[[str, Index], Index]) -> Block:
+def at_places(block: Block, buffers: Collection[str], place: Callable[[str, Index], Index]) -> Block:
     """Loads and stores of these buffers are at the index that `place` makes of a buffer and the index that it had."""
+    names = frozenset(buffers)
 
     def rule(n: Expr) -> Expr | None:
         return make("load", n.dtype, place(n.attr, n.args), n.attr) if n.op == "load" and n.attr in buffers else None
@@ -68,7 +69,7 @@ def at_places(block: Block, buffers: Container[str], place: Callable[[str, Index
     def stored(s: Stmt) -> Block | None:
         return (replace(s, index=place(s.buffer, s.index)),) if isinstance(s, Store) and s.buffer in buffers else None
 
-    return map_block(map_expressions(block, lambda e: rewrite(e, rule) if e.buffers else e), stored)
+    return map_block(map_expressions(block, lambda e: e if names.isdisjoint(e.buffers) else rewrite(e, rule)), stored)
 
 
 def unique_locals(block: Block, fresh: Callable[[str], str]) -> Block:

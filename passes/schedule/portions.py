@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence, Set
+from collections.abc import Collection, Container, Sequence, Set
 
 from ...ir.conditions import conjuncts
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, ceildiv, const, var
@@ -92,7 +92,7 @@ def _last(s: Stmt, buffers: Container[str]) -> list[Expr]:
     return [*found, s.index[-1]] if isinstance(s, Store) and s.buffer in buffers else found
 
 
-def _local(block: Block, buffers: Container[str], old: Expr, new: Expr) -> Block:
+def _local(block: Block, buffers: Collection[str], old: Expr, new: Expr) -> Block:
     """The arrays' own position again, where positions have been moved."""
     return at_places(block, buffers, lambda _, index: (*index[:-1], new) if index[-1] is old else index)
 
